@@ -1,0 +1,78 @@
+"""The one family of errors: each is a sentence a person can act on, with the exit code a script can branch on.
+
+Standard library only; every room may raise these.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = [
+    "EX_CONFIG",
+    "EX_FAILED",
+    "EX_RESUMABLE",
+    "EX_UNAVAILABLE",
+    "EX_USAGE",
+    "CheckpointError",
+    "DamagedError",
+    "MissionError",
+    "NeedsAcceptError",
+    "NoSupervisorError",
+    "PresetError",
+    "ProtocolError",
+    "UsageError",
+    "nearest",
+]
+
+EX_FAILED = 1
+EX_USAGE = 2
+EX_UNAVAILABLE = 69
+EX_RESUMABLE = 75
+EX_CONFIG = 78
+
+
+class MissionError(Exception):
+    """Something the person can act on; `str(error)` is the whole sentence, `exit_code` the process's status."""
+
+    exit_code = EX_FAILED
+
+
+class UsageError(MissionError):
+    """The words of the command are wrong: unknown run, bad name, contradictory flags."""
+
+    exit_code = EX_USAGE
+
+
+class PresetError(MissionError):
+    """A preset, spec or rules file cannot be used as it stands, or the machine cannot carry it."""
+
+    exit_code = EX_CONFIG
+
+
+class NeedsAcceptError(UsageError):
+    """A resume carries warnings that nobody has accepted yet."""
+
+
+class NoSupervisorError(MissionError):
+    """No supervisor answers and none could be started."""
+
+    exit_code = EX_UNAVAILABLE
+
+
+class ProtocolError(MissionError):
+    """The other side of a socket said something malformed, too large or of another version."""
+
+
+class DamagedError(MissionError):
+    """A file of a run directory does not hold what was written there."""
+
+
+class CheckpointError(DamagedError):
+    """A checkpoint cannot be loaded: missing, partial, or not the bytes its manifest promises."""
+
+
+def nearest(word: str, choices: Iterable[str]) -> str:
+    """The closest of `choices` as ``; did you mean 'x'?``, or an empty string when nothing is close."""
+    close = difflib.get_close_matches(word, list(choices), n=1, cutoff=0.5)
+    return f"; did you mean '{close[0]}'?" if close else ""

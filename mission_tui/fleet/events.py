@@ -1,0 +1,124 @@
+"""The lines of `events.jsonl`: what happened to a run, as its supervisor saw it. The supervisor is the only writer.
+
+Every record carries `seq` (rises by one per line) and `t` (unix seconds). State is derived from these records and from
+`metrics.jsonl`; nothing else is remembered.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from mission_tui.fleet.findings import Finding
+from mission_tui.fleet.outcome import Outcome
+from mission_tui.fleet.verdict import Change
+
+__all__ = [
+    "Asked",
+    "AttemptEnded",
+    "AttemptStarting",
+    "FileDamaged",
+    "FindingChanged",
+    "FleetEvent",
+    "KeeperLost",
+    "RunCreated",
+    "RunPaused",
+    "RunResumed",
+    "Verb",
+]
+
+Verb = Literal["launch", "stop", "kill", "pause", "resume", "checkpoint"]
+
+
+class RunCreated(Struct, frozen=True, tag="created", tag_field="kind", omit_defaults=True):
+    """The run directory exists with its frozen spec; the run is queued."""
+
+    seq: int
+    t: float
+    name: str
+    preset: str
+    group: str | None = None
+
+
+class AttemptStarting(Struct, frozen=True, tag="attempt", tag_field="kind", omit_defaults=True):
+    """Attempt `attempt` was handed to a keeper; `changes` are the accepted differences to the attempt before."""
+
+    seq: int
+    t: float
+    attempt: int
+    checkpoint: str | None = None
+    changes: tuple[Change, ...] = ()
+    total_timesteps: int | None = None
+
+
+class Asked(Struct, frozen=True, tag="asked", tag_field="kind", omit_defaults=True):
+    """A person or script asked for `verb`."""
+
+    seq: int
+    t: float
+    verb: Verb
+    attempt: int
+
+
+class RunPaused(Struct, frozen=True, tag="paused", tag_field="kind"):
+    """The trainer blocks at an update boundary; heartbeats go on."""
+
+    seq: int
+    t: float
+    attempt: int
+
+
+class RunResumed(Struct, frozen=True, tag="resumed", tag_field="kind"):
+    """The paused trainer goes on."""
+
+    seq: int
+    t: float
+    attempt: int
+
+
+class KeeperLost(Struct, frozen=True, tag="keeper_lost", tag_field="kind"):
+    """The keeper died while the trainer lives on: the run is keeperless."""
+
+    seq: int
+    t: float
+    attempt: int
+
+
+class AttemptEnded(Struct, frozen=True, tag="ended", tag_field="kind"):
+    """The attempt is over and classified; the run has ended."""
+
+    seq: int
+    t: float
+    attempt: int
+    outcome: Outcome
+
+
+class FindingChanged(Struct, frozen=True, tag="finding", tag_field="kind"):
+    """A finding opened, changed severity, or cleared; the newest record of an id is the truth."""
+
+    seq: int
+    t: float
+    finding: Finding
+
+
+class FileDamaged(Struct, frozen=True, tag="damaged", tag_field="kind"):
+    """A file of the run did not hold what was written there; `detail` says what was set aside."""
+
+    seq: int
+    t: float
+    file: str
+    detail: str
+
+
+FleetEvent = (
+    RunCreated
+    | AttemptStarting
+    | Asked
+    | RunPaused
+    | RunResumed
+    | KeeperLost
+    | AttemptEnded
+    | FindingChanged
+    | FileDamaged
+)

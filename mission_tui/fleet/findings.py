@@ -1,0 +1,30 @@
+"""A finding: what a health rule says about a run, with evidence, a cause in this run's own settings, and one advice."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct, field
+
+from mission_tui.fleet.metrics import Metric
+
+__all__ = ["Finding", "FindingState", "Severity"]
+
+Severity = Literal["info", "warning", "critical"]
+FindingState = Literal["open", "acknowledged", "silenced", "cleared"]
+
+
+class Finding(Struct, frozen=True, omit_defaults=True):
+    """One incident of one rule. `advice` is a sentence; `advice_set` the exact `--set` assignments it proposes."""
+
+    id: str
+    rule: str
+    severity: Severity
+    first_update: int
+    last_update: int
+    sentence: str
+    cause: str
+    advice: str
+    advice_set: tuple[str, ...] = ()
+    state: FindingState = "open"
+    evidence: tuple[dict[str, Metric], ...] = field(default_factory=tuple)

@@ -1,0 +1,119 @@
+"""The lines of `metrics.jsonl`: what a trainer says, one record per update. The trainer is the only writer.
+
+Absent means not known. Non-finite numbers travel as the strings "nan", "inf" and "-inf", because JSON has no others
+and null means absent. `seq` rises by one per line and never restarts; `update` and `timesteps` go on across attempts.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct, field
+
+__all__ = [
+    "CheckpointSaved",
+    "Episodes",
+    "EvaluationDone",
+    "Metric",
+    "MetricRecord",
+    "TrainingEnded",
+    "TrainingStarted",
+    "UpdateDone",
+    "number",
+    "spoken",
+]
+
+Metric = float | Annotated[str, Meta(pattern="^(nan|-?inf)$")]
+
+
+def spoken(value: float) -> Metric:
+    """`value` as it is written: finite numbers as they are, others by name."""
+    if math.isfinite(value):
+        return float(value)
+    return "nan" if math.isnan(value) else ("inf" if value > 0 else "-inf")
+
+
+def number(metric: Metric | None) -> float | None:
+    """The float behind a written metric; None stays None."""
+    return None if metric is None else float(metric)
+
+
+class Episodes(Struct, frozen=True, omit_defaults=True):
+    """Episodes that ended in this update: exact count and outcomes; at most 256 sampled raw returns and lengths."""
+
+    n: int = 0
+    r: tuple[Metric, ...] = ()
+    l: tuple[int, ...] = ()  # noqa: E741 - the name Monitor files have used for years
+    outcomes: dict[str, int] = field(default_factory=dict)
+
+
+class TrainingStarted(Struct, frozen=True, tag="start", tag_field="kind", omit_defaults=True):
+    """An attempt begins to learn. Readers drop rows of earlier attempts later than `from_update`."""
+
+    seq: int
+    attempt: int
+    t: float
+    from_update: int = 0
+    from_timesteps: int = 0
+    checkpoint: str | None = None
+    exact: bool = False
+
+
+class UpdateDone(Struct, frozen=True, tag="update", tag_field="kind", omit_defaults=True):
+    """One PPO update: `metrics` by SB3's tags plus ours, seconds of its two phases, steps per second of this update."""
+
+    seq: int
+    attempt: int
+    update: int
+    timesteps: int
+    t: float
+    rollout_s: float
+    update_s: float
+    steps_per_s: float
+    metrics: dict[str, Metric] = field(default_factory=dict)
+    episodes: Episodes = Episodes()
+
+
+class CheckpointSaved(Struct, frozen=True, tag="checkpoint", tag_field="kind", omit_defaults=True):
+    """A verified checkpoint directory `name` exists; `reason` says why it was taken."""
+
+    seq: int
+    attempt: int
+    update: int
+    timesteps: int
+    t: float
+    name: str
+    reason: Literal["time", "steps", "asked", "stop", "end", "finding"]
+    size_bytes: int = 0
+    seconds: float = 0.0
+
+
+class EvaluationDone(Struct, frozen=True, tag="evaluation", tag_field="kind", omit_defaults=True):
+    """A periodic evaluation of the policy at `timesteps`."""
+
+    seq: int
+    attempt: int
+    update: int
+    timesteps: int
+    t: float
+    mean: Metric
+    std: Metric
+    episodes: int
+
+
+class TrainingEnded(Struct, frozen=True, tag="end", tag_field="kind", omit_defaults=True):
+    """The trainer's own last word. `failure` names the kind when `how` is failed; `cause` is a sentence."""
+
+    seq: int
+    attempt: int
+    update: int
+    timesteps: int
+    t: float
+    how: Literal["finished", "stopped", "failed"]
+    failure: Literal["config", "env", "nan", "oom", "gpu_lost", "unknown"] | None = None
+    cause: str = ""
+    checkpoint: str | None = None
+
+
+MetricRecord = TrainingStarted | UpdateDone | CheckpointSaved | EvaluationDone | TrainingEnded

@@ -1,0 +1,82 @@
+"""How a run stands and how it ended: closed sets of states and outcomes, each outcome with its own data."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+__all__ = [
+    "ALIVE",
+    "Failed",
+    "FailureKind",
+    "Finished",
+    "Killed",
+    "Lost",
+    "Outcome",
+    "Phase",
+    "RunState",
+    "Stopped",
+    "outcome_word",
+]
+
+RunState = Literal["queued", "starting", "running", "paused", "frozen", "stopping", "parked", "ended"]
+ALIVE: frozenset[RunState] = frozenset({"starting", "running", "paused", "frozen", "stopping"})
+
+Phase = Literal["starting", "rollout", "update", "saving", "paused", "ending"]
+FailureKind = Literal["config", "env", "nan", "oom", "gpu_lost", "crash", "start", "unknown"]
+
+
+class Finished(Struct, frozen=True, tag="finished", tag_field="outcome"):
+    """The budget was used up; `checkpoint` holds the final policy."""
+
+    checkpoint: str
+    cause: str = "reached its budget"
+
+
+class Stopped(Struct, frozen=True, tag="stopped", tag_field="outcome"):
+    """Asked to stop, saved, ended; resumes from `checkpoint`."""
+
+    checkpoint: str
+    cause: str = "stopped on request"
+
+
+class Killed(Struct, frozen=True, tag="killed", tag_field="outcome"):
+    """Asked to end at once; `checkpoint` is the last one saved before, if any."""
+
+    checkpoint: str | None
+    cause: str = "killed on request"
+
+
+class Failed(Struct, frozen=True, tag="failed", tag_field="outcome"):
+    """Ended by itself and wrongly; `signal` is set when a signal ended it."""
+
+    kind: FailureKind
+    cause: str
+    checkpoint: str | None = None
+    signal: int | None = None
+
+
+class Lost(Struct, frozen=True, tag="lost", tag_field="outcome"):
+    """Nobody was left to see how it ended: a reboot, or keeper and supervisor both gone."""
+
+    cause: str
+    checkpoint: str | None = None
+
+
+Outcome = Finished | Stopped | Killed | Failed | Lost
+
+
+def outcome_word(outcome: Outcome) -> str:
+    """The outcome's one word: finished, stopped, killed, failed or lost."""
+    match outcome:
+        case Finished():
+            return "finished"
+        case Stopped():
+            return "stopped"
+        case Killed():
+            return "killed"
+        case Failed():
+            return "failed"
+        case Lost():
+            return "lost"

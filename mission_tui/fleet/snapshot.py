@@ -1,0 +1,137 @@
+"""One frozen picture of the fleet with a revision: the only thing a screen or a status verb ever shows.
+
+Unknown is None. Bytes and seconds; shares are 0..1 unless the name says percent. `series` hold the last 60 points.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct, field
+
+from mission_tui.fleet.findings import Finding
+from mission_tui.fleet.metrics import Metric
+from mission_tui.fleet.outcome import FailureKind, Phase, RunState
+
+__all__ = [
+    "SERIES",
+    "FleetSnapshot",
+    "GpuMeters",
+    "HostMeters",
+    "Pids",
+    "RunFlag",
+    "RunView",
+    "SupervisorInfo",
+    "Utilisation",
+]
+
+SERIES = ("rollout/ep_rew_mean", "rollout/ep_len_mean", "steps_per_s", "train/approx_kl")
+"""The four series of which every snapshot carries the last 60 points per run."""
+
+RunFlag = Literal["keeperless", "unkillable", "damaged"]
+
+
+class Utilisation(Struct, frozen=True):
+    """Percent over the last 20 seconds."""
+
+    now: float | None = None
+    mean: float | None = None
+    max: float | None = None
+
+
+class GpuMeters(Struct, frozen=True):
+    """One GPU, known by UUID; `history` are busy percents of the last minute, oldest first."""
+
+    uuid: str
+    name: str
+    util: Utilisation = Utilisation()
+    memory_used: int | None = None
+    memory_total: int | None = None
+    power_w: float | None = None
+    temperature_c: float | None = None
+    history: tuple[float, ...] = ()
+
+
+class HostMeters(Struct, frozen=True):
+    """The machine the runs are on. `gpu_note` says why there are no GPU meters, when there are none."""
+
+    name: str
+    cores: int
+    cpu_percent: float | None = None
+    ram_used: int | None = None
+    ram_total: int | None = None
+    disk_free: int | None = None
+    load_1m: float | None = None
+    gpu_note: str = ""
+    cpu_history: tuple[float, ...] = ()
+
+
+class SupervisorInfo(Struct, frozen=True):
+    """The process that knows every run."""
+
+    pid: int
+    version: str
+    started_t: float
+
+
+class Pids(Struct, frozen=True):
+    """The processes of the live attempt."""
+
+    keeper: int | None = None
+    trainer: int | None = None
+    workers: tuple[int, ...] = ()
+
+
+class RunView(Struct, frozen=True, kw_only=True):
+    """One run as everyone sees it."""
+
+    id: str
+    name: str
+    preset: str
+    run_dir: str
+    state: RunState
+    created_t: float
+    group: str | None = None
+    description: str = ""
+    outcome: Literal["finished", "stopped", "killed", "failed", "lost"] | None = None
+    kind: FailureKind | None = None
+    cause: str | None = None
+    flags: tuple[RunFlag, ...] = ()
+    attempt: int = 0
+    phase: Phase | None = None
+    phase_t: float | None = None
+    connected: bool = False
+    heartbeat_t: float | None = None
+    started_t: float | None = None
+    ended_t: float | None = None
+    update: int | None = None
+    timesteps: int | None = None
+    total_timesteps: int | None = None
+    duration_s: float | None = None
+    steps_per_s: float | None = None
+    eta_s: float | None = None
+    rollout_s: float | None = None
+    update_s: float | None = None
+    seed: int | None = None
+    env_id: str = ""
+    n_envs: int = 0
+    n_steps: int = 0
+    last_checkpoint: str | None = None
+    metrics: dict[str, Metric] = field(default_factory=dict)
+    outcomes: dict[str, int] = field(default_factory=dict)
+    series: dict[str, tuple[Metric | None, ...]] = field(default_factory=dict)
+    findings: tuple[Finding, ...] = ()
+    pids: Pids = Pids()
+
+
+class FleetSnapshot(Struct, frozen=True, kw_only=True):
+    """Live runs first (oldest first), then the newest 200 ended ones (newest first); `ended_total` counts all ended."""
+
+    revision: int
+    t: float
+    runs_root: str
+    supervisor: SupervisorInfo
+    host: HostMeters
+    gpus: tuple[GpuMeters, ...] = ()
+    runs: tuple[RunView, ...] = ()
+    ended_total: int = 0

@@ -1,0 +1,124 @@
+"""The typed form of a preset and of a run's `spec.toml`: four tables, SB3's own argument names, unknown keys refused.
+
+A field that is `None` was not written by the user; "wrote the default" and "did not write" stay different, because
+auto-scaling may fill only what nobody wrote. `n_steps` is per environment; the rollout buffer is `n_envs * n_steps`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct, field
+
+__all__ = [
+    "CheckpointKeep",
+    "EnvSpec",
+    "KeepSpec",
+    "Normalize",
+    "PpoSpec",
+    "RunSpec",
+    "Schedule",
+    "Spec",
+    "rollout_size",
+]
+
+Positive = Annotated[int, Meta(ge=1)]
+Share = Annotated[float, Meta(ge=0.0, le=1.0)]
+NonNegative = Annotated[float, Meta(ge=0.0)]
+AboveZero = Annotated[float, Meta(gt=0.0)]
+
+
+class Schedule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A hyper-parameter that changes with progress: from `start` (first step) to `end` (last step)."""
+
+    start: NonNegative
+    end: NonNegative = 0.0
+    kind: Literal["linear"] = "linear"
+
+
+class Normalize(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """SB3's `VecNormalize`: running mean and variance of observations and of discounted returns."""
+
+    obs: bool = True
+    reward: bool = True
+    clip_obs: AboveZero = 10.0
+    clip_reward: AboveZero = 10.0
+
+
+class EnvSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is trained on. `id` is a Gymnasium id or `module:id`; `config` a folder of MissionGym rules or a mission."""
+
+    id: Annotated[str, Meta(min_length=1)]
+    n_envs: Positive = 8
+    vec: Literal["auto", "native", "inline", "workers"] = "auto"
+    n_workers: Positive | None = None
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    config: str | None = None
+    wrappers: tuple[str, ...] = ()
+    normalize: Normalize | bool = False
+    imports: tuple[str, ...] = ()
+
+
+class PpoSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """SB3's `PPO` arguments by their own names and with its defaults; `None` means not written."""
+
+    policy: str = "MlpPolicy"
+    n_steps: Positive = 2048
+    batch_size: Positive | Literal["auto"] | None = None
+    n_epochs: Positive | None = None
+    learning_rate: AboveZero | Schedule = 3e-4
+    gamma: Share = 0.99
+    gae_lambda: Share = 0.95
+    clip_range: AboveZero | Schedule = 0.2
+    clip_range_vf: AboveZero | Schedule | None = None
+    normalize_advantage: bool = True
+    ent_coef: float = 0.0
+    vf_coef: float = 0.5
+    max_grad_norm: AboveZero = 0.5
+    use_sde: bool = False
+    sde_sample_freq: int = -1
+    target_kl: AboveZero | None = None
+    stats_window_size: Positive = 100
+    net_arch: tuple[Positive, ...] | dict[str, tuple[Positive, ...]] | None = None
+    policy_kwargs: dict[str, Any] = field(default_factory=dict)
+
+
+class RunSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How long, how seeded and on what part of the machine. Exactly one of `total_timesteps` and `duration_s`."""
+
+    total_timesteps: Positive | None = None
+    duration_s: AboveZero | None = None
+    seed: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
+    device: str = "auto"
+    threads: Positive | None = None
+    auto_scale: bool = False
+
+
+class CheckpointKeep(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """When checkpoints are taken (always at update boundaries) and how many of the newest stay."""
+
+    every_s: AboveZero = 600.0
+    every_steps: Positive | None = None
+    last: Annotated[int, Meta(ge=2)] = 3
+
+
+class KeepSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is kept of a run."""
+
+    checkpoint: CheckpointKeep = CheckpointKeep()
+
+
+class Spec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Everything needed to train one run, resolved: `spec.toml` of a run directory is exactly this."""
+
+    preset: str
+    env: EnvSpec
+    ppo: PpoSpec = PpoSpec()
+    run: RunSpec = RunSpec()
+    keep: KeepSpec = KeepSpec()
+    description: str = ""
+
+
+def rollout_size(spec: Spec) -> int:
+    """Transitions of one rollout: `n_envs * n_steps`."""
+    return spec.env.n_envs * spec.ppo.n_steps

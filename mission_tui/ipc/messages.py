@@ -1,0 +1,385 @@
+"""Every message of both planes, as msgspec tagged unions: one JSON object a line.
+
+Operator plane (`operator.sock`): a client says `Hello`, then requests with rising `id`; every answer carries that id
+in `re`. Telemetry plane (`telemetry.sock`): a trainer says `TrainerHello` with its run's nonce, then facts; it receives
+`Order`s and nothing else, and it cannot ask for anything.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec import Struct, field
+
+from mission_tui.fleet.metrics import Metric
+from mission_tui.fleet.outcome import Phase
+from mission_tui.fleet.snapshot import FleetSnapshot, RunView
+from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.verdict import Change, ResumeVerdict
+
+PROTOCOL = 1
+OPERATOR_LINE_BYTES = 1 << 20
+TELEMETRY_LINE_BYTES = 1 << 16
+
+
+class Request(Struct, frozen=True, kw_only=True, tag_field="op", forbid_unknown_fields=True):
+    """Base of all requests; `id` is chosen by the client and comes back as `re`."""
+
+    id: int
+
+
+class Hello(Request, frozen=True, kw_only=True, tag="hello"):
+    """First line of every operator connection."""
+
+    protocol: int
+    version: str
+
+
+class GetSnapshot(Request, frozen=True, kw_only=True, tag="snapshot"):
+    """The newest snapshot, once."""
+
+
+class Watch(Request, frozen=True, kw_only=True, tag="watch"):
+    """Snapshots as they change, at most four a second; a slow reader gets the newest later, never a backlog."""
+
+
+class LaunchItem(Struct, frozen=True, kw_only=True):
+    """One run to make: its resolved spec, its display name (None: made from preset and id) and its group."""
+
+    spec: Spec
+    name: str | None = None
+    group: str | None = None
+
+
+class Launch(Request, frozen=True, kw_only=True, tag="launch"):
+    """Make and start runs with the client's interpreter, working folder and (allow-listed) environment. All or none."""
+
+    items: tuple[LaunchItem, ...]
+    cwd: str
+    python: str
+    environ: dict[str, str]
+
+
+class Undo(Request, frozen=True, kw_only=True, tag="undo"):
+    """Kill and remove runs launched less than ten seconds ago."""
+
+    runs: tuple[str, ...]
+
+
+class Act(Request, frozen=True, kw_only=True, tag="act"):
+    """Do `verb` to `runs`: ids, unique prefixes, names, `@last`, or `@live` for every live run."""
+
+    verb: Literal["stop", "kill", "pause", "checkpoint"]
+    runs: tuple[str, ...]
+
+
+class Resume(Request, frozen=True, kw_only=True, tag="resume"):
+    """Continue a paused or ended run; `assignments` are `--set` words; warnings need `accept`."""
+
+    run: str
+    assignments: tuple[str, ...] = ()
+    checkpoint: str | None = None
+    accept: bool = False
+    check_only: bool = False
+    cwd: str | None = None
+    python: str | None = None
+    environ: dict[str, str] | None = None
+
+
+class GetDetails(Request, frozen=True, kw_only=True, tag="details"):
+    """Spec, effective values, attempts, checkpoints and evaluations of one run."""
+
+    run: str
+
+
+class GetHistory(Request, frozen=True, kw_only=True, tag="history"):
+    """Columns over updates of one run, thinned to at most `points` buckets as min and max."""
+
+    run: str
+    series: tuple[str, ...]
+    from_update: int = 0
+    to_update: int | None = None
+    points: int = 500
+
+
+class GetLog(Request, frozen=True, kw_only=True, tag="log"):
+    """Up to `limit` bytes of an attempt's output from byte `offset`; None means the end."""
+
+    run: str
+    offset: int | None = None
+    limit: int = 65536
+    attempt: int | None = None
+
+
+class GetEnded(Request, frozen=True, kw_only=True, tag="ended"):
+    """Ended runs beyond those of the snapshot, newest first."""
+
+    offset: int = 0
+    limit: int = 200
+
+
+class Clean(Request, frozen=True, kw_only=True, tag="clean"):
+    """List what dead runs left behind; with `remove`, remove exactly the listed keys that still pass the verdict."""
+
+    remove: tuple[str, ...] = ()
+
+
+class Evaluate(Request, frozen=True, kw_only=True, tag="evaluate"):
+    """Play episodes with a checkpoint (None: latest verified), from the run's snapshot. Streams `Progress`."""
+
+    run: str
+    checkpoint: str | None = None
+    episodes: int = 100
+    deterministic: bool = True
+    seed: int = 10_000
+    policy: Literal["trained", "random"] = "trained"
+
+
+class Export(Request, frozen=True, kw_only=True, tag="export"):
+    """Write a checkpoint as an ordinary SB3 zip to absolute `path`."""
+
+    run: str
+    path: str
+    checkpoint: str | None = None
+
+
+class Shutdown(Request, frozen=True, kw_only=True, tag="shutdown"):
+    """End the supervisor; runs go on unless `with_runs` (then they are stopped first)."""
+
+    with_runs: bool = False
+
+
+OperatorRequest = (
+    Hello
+    | GetSnapshot
+    | Watch
+    | Launch
+    | Undo
+    | Act
+    | Resume
+    | GetDetails
+    | GetHistory
+    | GetLog
+    | GetEnded
+    | Clean
+    | Evaluate
+    | Export
+    | Shutdown
+)
+
+
+class Reply(Struct, frozen=True, kw_only=True, tag_field="reply"):
+    """Base of all answers; `re` is the request's id."""
+
+    re: int
+
+
+class Welcome(Reply, frozen=True, kw_only=True, tag="welcome"):
+    """The supervisor's side of the hello."""
+
+    protocol: int
+    version: str
+    pid: int
+    runs_root: str
+
+
+class SnapshotReply(Reply, frozen=True, kw_only=True, tag="snapshot"):
+    """A snapshot, once or as one of a watch."""
+
+    snapshot: FleetSnapshot
+
+
+class Launched(Reply, frozen=True, kw_only=True, tag="launched"):
+    """These run directories exist and their runs are queued; `warnings` say what will be slow and why."""
+
+    runs: tuple[RunView, ...]
+    warnings: tuple[str, ...] = ()
+
+
+class Accepted(Reply, frozen=True, kw_only=True, tag="accepted"):
+    """The request was accepted for `runs` (ids). What comes of it shows in snapshots. `notes` are sentences."""
+
+    runs: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+
+class VerdictReply(Reply, frozen=True, kw_only=True, tag="verdict"):
+    """What a resume would change; nothing was started. `accept_needed` says that `accept` would start it."""
+
+    run: str
+    verdict: ResumeVerdict
+    accept_needed: bool
+
+
+class CheckpointView(Struct, frozen=True, kw_only=True):
+    """A checkpoint on disk; `verified` is None until it was read back."""
+
+    name: str
+    update: int
+    timesteps: int
+    t: float
+    size_bytes: int
+    reason: str
+    verified: bool | None = None
+
+
+class AttemptView(Struct, frozen=True, kw_only=True):
+    """One process lifetime of the run."""
+
+    attempt: int
+    started_t: float | None
+    ended_t: float | None
+    outcome: str | None
+    cause: str | None
+    from_checkpoint: str | None
+    from_timesteps: int | None
+    changes: tuple[Change, ...] = ()
+
+
+class DetailsReply(Reply, frozen=True, kw_only=True, tag="details"):
+    """All that is known of a run beyond its view. `effective` are values read back from the model, by table."""
+
+    view: RunView
+    spec: Spec
+    effective: dict[str, Any] = field(default_factory=dict)
+    attempts: tuple[AttemptView, ...] = ()
+    checkpoints: tuple[CheckpointView, ...] = ()
+    evaluations: tuple[dict[str, Any], ...] = ()
+
+
+class HistoryReply(Reply, frozen=True, kw_only=True, tag="history"):
+    """Equal-length columns: x axes by bucket end, and per series the bucket's minimum and maximum (None: no value)."""
+
+    run: str
+    updates: tuple[int, ...]
+    timesteps: tuple[int, ...]
+    t: tuple[float, ...]
+    low: dict[str, tuple[Metric | None, ...]]
+    high: dict[str, tuple[Metric | None, ...]]
+
+
+class LogReply(Reply, frozen=True, kw_only=True, tag="log"):
+    """Text between byte `start` and `end` of an output file of `size` bytes; undecodable bytes are replaced."""
+
+    run: str
+    attempt: int
+    text: str
+    start: int
+    end: int
+    size: int
+
+
+class EndedReply(Reply, frozen=True, kw_only=True, tag="ended"):
+    """A page of ended runs."""
+
+    runs: tuple[RunView, ...]
+    total: int
+
+
+class Stale(Struct, frozen=True, kw_only=True):
+    """A leftover of a dead run. Only `ours` may be removed; `unverifiable` is shown and never touched."""
+
+    key: str
+    kind: Literal["process", "socket", "shm"]
+    verdict: Literal["ours", "unverifiable"]
+    run: str | None = None
+    pid: int | None = None
+    name: str | None = None
+    age_s: float | None = None
+    memory_bytes: int | None = None
+    command: str = ""
+    removed: bool = False
+
+
+class CleanReply(Reply, frozen=True, kw_only=True, tag="clean"):
+    """What was found, and which of it was removed."""
+
+    stale: tuple[Stale, ...]
+
+
+class Progress(Reply, frozen=True, kw_only=True, tag="progress"):
+    """A long task is at `done` of `total`."""
+
+    done: int
+    total: int
+    note: str = ""
+
+
+class Evaluated(Reply, frozen=True, kw_only=True, tag="evaluated"):
+    """The result of an evaluation, as it was written to `evaluations/`."""
+
+    result: dict[str, Any]
+
+
+class Exported(Reply, frozen=True, kw_only=True, tag="exported"):
+    """The zip exists at `path`, made from `checkpoint`."""
+
+    path: str
+    checkpoint: str
+
+
+class Refused(Reply, frozen=True, kw_only=True, tag="refused"):
+    """Nothing was done; `message` is one actionable sentence, `exit_code` what a command line should exit with."""
+
+    message: str
+    exit_code: int = 1
+
+
+OperatorReply = (
+    Welcome
+    | SnapshotReply
+    | Launched
+    | Accepted
+    | VerdictReply
+    | DetailsReply
+    | HistoryReply
+    | LogReply
+    | EndedReply
+    | CleanReply
+    | Progress
+    | Evaluated
+    | Exported
+    | Refused
+)
+
+
+class TrainerHello(Struct, frozen=True, tag="hello", tag_field="say"):
+    """First line of a trainer: which run and attempt, and the nonce that only its launcher knew."""
+
+    protocol: int
+    run: str
+    attempt: int
+    nonce: str
+    pid: int
+
+
+class PhaseSaid(Struct, frozen=True, tag="phase", tag_field="say"):
+    """The trainer entered `phase` at unix time `t`, with `update` updates and `timesteps` done."""
+
+    phase: Phase
+    update: int
+    timesteps: int
+    t: float
+
+
+class HeartbeatSaid(Struct, frozen=True, tag="heartbeat", tag_field="say"):
+    """The trainer's heartbeat thread lives; `dropped` counts telemetry lines it had to drop so far."""
+
+    t: float
+    workers: tuple[int, ...] = ()
+    dropped: int = 0
+
+
+class WroteSaid(Struct, frozen=True, tag="wrote", tag_field="say"):
+    """`metrics.jsonl` now ends with record `seq`; the reader takes it from the file, which is the truth."""
+
+    seq: int
+
+
+TelemetryMessage = TrainerHello | PhaseSaid | HeartbeatSaid | WroteSaid
+
+
+class Order(Struct, frozen=True, tag="order", tag_field="say"):
+    """What the supervisor asks of a trainer."""
+
+    what: Literal["stop", "pause", "unpause", "checkpoint"]

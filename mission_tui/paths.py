@@ -1,0 +1,43 @@
+"""Where things live: the runs root, the socket folder of a runs root, and the folders that hold presets.
+
+Standard library only. Nothing here creates a directory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+__all__ = ["preset_dirs", "runs_root", "shipped_presets", "socket_dir"]
+
+
+def runs_root(explicit: str | None, cwd: Path, environ: Mapping[str, str]) -> Path:
+    """The absolute runs root: `--runs-dir`, `MISSION_TUI_RUNS`, `./runs` beside presets or runs, else XDG state."""
+    chosen = explicit or environ.get("MISSION_TUI_RUNS")
+    if chosen:
+        return (cwd / Path(chosen).expanduser()).resolve()
+    if (cwd / "presets").is_dir() or (cwd / "runs").is_dir():
+        return (cwd / "runs").resolve()
+    state = environ.get("XDG_STATE_HOME") or str(Path(environ.get("HOME", "~")).expanduser() / ".local" / "state")
+    return Path(state) / "mission-tui" / "runs"
+
+
+def socket_dir(root: Path) -> Path:
+    """The folder of a runs root's sockets: short (107-byte limit of Unix sockets) and not removed at logout."""
+    digest = hashlib.sha256(os.fsencode(root.resolve())).hexdigest()[:12]
+    return Path("/tmp") / f"mission-tui-{os.getuid()}" / digest  # noqa: S108 - 0700 and owner-checked by ipc
+
+
+def shipped_presets() -> Path:
+    """The presets that come with the package: inside an installed wheel, else those of the checkout."""
+    package = Path(__file__).resolve().parent
+    packaged = package / "presets"
+    return packaged if packaged.is_dir() else package.parent / "presets"
+
+
+def preset_dirs(cwd: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
+    """Folders searched for presets, first wins: `./presets`, the user's XDG folder, the shipped ones."""
+    config = environ.get("XDG_CONFIG_HOME") or str(Path(environ.get("HOME", "~")).expanduser() / ".config")
+    return (cwd / "presets", Path(config) / "mission-tui" / "presets", shipped_presets())

@@ -1,0 +1,131 @@
+"""The run directory as the database: every path inside it, the id and name rules, and how runs are found on disk.
+
+The keeper knows the same file names without importing this module; `docs/run-directory.md` is their common contract.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from mission_tui.errors import UsageError
+
+__all__ = ["RunDir", "check_name", "new_run_id", "run_dirs", "supervisor_dir"]
+
+RUN_ID = re.compile(r"\d{8}-\d{6}-[a-z0-9][a-z0-9._-]*-[0-9a-f]{4}")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+@dataclass(frozen=True, slots=True)
+class RunDir:
+    """Paths of one run. Nothing is created by asking for a path."""
+
+    path: Path
+
+    @property
+    def id(self) -> str:
+        return self.path.name
+
+    @property
+    def spec(self) -> Path:
+        return self.path / "spec.toml"
+
+    @property
+    def snapshot(self) -> Path:
+        return self.path / "snapshot"
+
+    @property
+    def metrics(self) -> Path:
+        return self.path / "metrics.jsonl"
+
+    @property
+    def events(self) -> Path:
+        return self.path / "events.jsonl"
+
+    @property
+    def lease(self) -> Path:
+        return self.path / "lease"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.path / "checkpoints"
+
+    @property
+    def evaluations(self) -> Path:
+        return self.path / "evaluations"
+
+    def attempt(self, number: int) -> AttemptDir:
+        return AttemptDir(self.path / "attempts" / str(number))
+
+    def attempts(self) -> list[int]:
+        """Numbers of the attempts on disk, ascending."""
+        folder = self.path / "attempts"
+        if not folder.is_dir():
+            return []
+        return sorted(int(entry.name) for entry in folder.iterdir() if entry.name.isdigit())
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptDir:
+    """Paths of one attempt: `launch.json` (argv, cwd, env, nonce; 0600) is written before the keeper starts."""
+
+    path: Path
+
+    @property
+    def launch(self) -> Path:
+        return self.path / "launch.json"
+
+    @property
+    def spec(self) -> Path:
+        """This attempt's spec; absent when it equals the run's."""
+        return self.path / "spec.toml"
+
+    @property
+    def identity(self) -> Path:
+        return self.path / "identity.json"
+
+    @property
+    def effective(self) -> Path:
+        return self.path / "effective.toml"
+
+    @property
+    def output(self) -> Path:
+        return self.path / "output.log"
+
+    @property
+    def exit(self) -> Path:
+        return self.path / "exit.json"
+
+
+def supervisor_dir(root: Path) -> Path:
+    """Lock, log and fleet-wide journal of a runs root."""
+    return root / ".supervisor"
+
+
+def check_name(name: str) -> str:
+    """`name` if it can name a run, else a `UsageError` that says what can."""
+    if NAME.fullmatch(name):
+        return name
+    shown = name if len(name) <= 40 else name[:37] + "..."
+    raise UsageError(
+        f"run name {shown!r} cannot be used: give 1 to 64 letters, digits, '.', '_' or '-', first a letter or digit"
+    )
+
+
+def new_run_id(stem: str, now: float | None = None) -> str:
+    """A fresh id such as `20261121-104207-heavy-3f9a`: local start time, slug of `stem`, four random hex digits."""
+    slug = re.sub(r"[^a-z0-9._-]+", "-", stem.lower()).strip("-._")[:40] or "run"
+    return f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(now))}-{slug}-{secrets.token_hex(2)}"
+
+
+def run_dirs(root: Path) -> Iterator[RunDir]:
+    """Run directories of a runs root, oldest first. Folders that are not named like a run are passed over."""
+    if not root.is_dir():
+        return
+    for entry in sorted(root.iterdir()):
+        if RUN_ID.fullmatch(entry.name) and entry.is_dir() and not entry.is_symlink():
+            yield RunDir(entry)

@@ -1,0 +1,21 @@
+"""Waiting for a condition with a deadline: the only way a test waits."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def until(predicate: Callable[[], T], timeout_s: float = 10.0, what: str = "") -> T:
+    """The first truthy value of `predicate` within `timeout_s`; fails the test otherwise."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        value = predicate()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {timeout_s} s: {what or predicate}")
+        time.sleep(0.02)
