@@ -1,0 +1,33 @@
+"""MissionGym, its vector form, and exact saving of environments; importing this room registers `MissionGym-v0`."""
+
+from __future__ import annotations
+
+import gymnasium
+
+from mission_tui.envs.batch import MissionGymVector
+from mission_tui.envs.config import load_mission, mission_files, shipped_missions
+from mission_tui.envs.mission import OUTCOMES, Mission, Outcome
+from mission_tui.envs.single import MissionGym
+from mission_tui.envs.state import State, StatefulEnv, can_save_state, restore_env_state, save_env_state
+
+__all__ = [
+    "OUTCOMES",
+    "Mission",
+    "MissionGym",
+    "MissionGymVector",
+    "Outcome",
+    "State",
+    "StatefulEnv",
+    "can_save_state",
+    "load_mission",
+    "mission_files",
+    "restore_env_state",
+    "save_env_state",
+    "shipped_missions",
+]
+
+gymnasium.register(
+    id="MissionGym-v0",
+    entry_point="mission_tui.envs.single:MissionGym",
+    vector_entry_point="mission_tui.envs.batch:MissionGymVector",
+)

@@ -1,0 +1,102 @@
+"""MissionGym as a Gymnasium vector environment: all lanes in one core, reset in the step that ends their episode.
+
+Lane i of `reset(seed=s)` lives the same episodes as a single environment with `reset(seed=s + i)`, bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from gymnasium.utils import seeding
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
+
+from mission_tui.envs.config import load_mission
+from mission_tui.envs.core import MissionCore
+from mission_tui.envs.fields import Bools, Floats
+from mission_tui.envs.mission import Mission, Shaping
+from mission_tui.envs.outcome import is_truncated
+from mission_tui.envs.render import RENDER_MODES, draw
+from mission_tui.envs.spaces import action_space, observation_space
+from mission_tui.envs.state import State
+
+__all__ = ["MissionGymVector"]
+
+
+class MissionGymVector(VectorEnv[NDArray[np.float32], NDArray[np.int64], NDArray[Any]]):
+    """N fields of one mission; arguments as for `MissionGym`.
+
+    `infos` is empty unless an episode ended; then `final_obs` and `final_info` hold what the single environment would
+    have returned, with Gymnasium's masks.
+    """
+
+    metadata: dict[str, Any] = {  # noqa: RUF012 - as in the base class
+        "render_modes": RENDER_MODES,
+        "render_fps": 4,
+        "autoreset_mode": AutoresetMode.SAME_STEP,
+    }
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        config: str | Path = "standard",
+        *,
+        shaping: Shaping | None = None,
+        observe_best: bool = False,
+        overrides: Mapping[str, Any] | None = None,
+        render_mode: str | None = None,
+    ) -> None:
+        self.num_envs = num_envs
+        self.mission: Mission = load_mission(config, overrides)
+        generators = [seeding.np_random()[0] for _ in range(num_envs)]
+        self.core = MissionCore(self.mission, generators, shaping=shaping, observe_best=observe_best)
+        self.single_observation_space = observation_space(self.core)
+        self.single_action_space = action_space(self.core)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self.render_mode = render_mode
+
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[np.float32], dict[str, Any]]:
+        """Start an episode in every lane; an integer seeds lane i with `seed + i`, None continues its generator."""
+        seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else seed or [None] * self.num_envs
+        if len(seeds) != self.num_envs:
+            raise ValueError(f"seed must hold one entry for each of {self.num_envs} environments, found {len(seeds)}")
+        for lane, lane_seed in enumerate(seeds):
+            if lane_seed is not None:
+                self.core.generators[lane] = seeding.np_random(lane_seed)[0]
+        self.core.reset(np.arange(self.num_envs))
+        return self.core.observe(), {}
+
+    def step(self, actions: NDArray[np.int64]) -> tuple[NDArray[np.float32], Floats, Bools, Bools, dict[str, Any]]:
+        """One decision in every lane; ended lanes return the first observation of their next episode."""
+        rewards = self.core.step(np.asarray(actions))
+        outcome = self.core.fields.outcome
+        over, truncated = outcome > 0, is_truncated(outcome)
+        observations = self.core.observe()
+        infos: dict[str, Any] = {}
+        if over.any():
+            lanes = np.flatnonzero(over)
+            for lane in lanes.tolist():
+                final = {"final_obs": observations[lane].copy(), "final_info": self.core.final_info(lane)}
+                infos = self._add_info(infos, final, lane)
+            self.core.reset(lanes)
+            observations[lanes] = self.core.observe(lanes)
+        return observations, rewards, over & ~truncated, truncated, infos
+
+    def render(self) -> tuple[Any, ...]:
+        """One frame per lane, as `MissionGym.render`."""
+        return tuple(draw(self.core, lane, self.render_mode) for lane in range(self.num_envs))
+
+    def get_state(self) -> State:
+        """See `StatefulEnv`."""
+        return self.core.get_state()
+
+    def set_state(self, state: State) -> None:
+        """See `StatefulEnv`."""
+        self.core.set_state(state)

@@ -1,0 +1,135 @@
+"""N fields of one mission, advanced together: the only implementation of the game, whatever N is.
+
+One call makes one decision: orders, `ticks_per_decision` physics ticks, then capture, rewards and the verdict. All
+arithmetic is elementwise over lanes, so a lane's trajectory is bit-equal for every N.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium.error import ResetNeeded
+from numpy.typing import NDArray
+
+from mission_tui.envs.capture import Capture
+from mission_tui.envs.fields import NOT_STARTED, Fields, Floats, Ints
+from mission_tui.envs.generators import generator_from_words, stack_words
+from mission_tui.envs.guards import Guards
+from mission_tui.envs.mission import Mission, Shaping
+from mission_tui.envs.movement import HEADINGS, Movement
+from mission_tui.envs.observation import Observer
+from mission_tui.envs.outcome import Judge, outcome_name
+from mission_tui.envs.progress import Progress
+from mission_tui.envs.reward import RewardModel
+from mission_tui.envs.spawn import Spawner
+from mission_tui.envs.state import State
+from mission_tui.errors import CheckpointError
+
+__all__ = ["MissionCore"]
+
+
+class MissionCore:
+    """State and rules of N fields; `generators[i]` is lane i's only source of chance."""
+
+    def __init__(
+        self,
+        mission: Mission,
+        generators: Sequence[np.random.Generator],
+        *,
+        shaping: Shaping | None = None,
+        observe_best: bool = False,
+    ) -> None:
+        self.mission = mission
+        self.generators = list(generators)
+        self.observer = Observer(mission, observe_best=observe_best)
+        self._spawner = Spawner(mission)
+        self._movement = Movement(mission)
+        self._guards = Guards(mission)
+        self._capture = Capture(mission)
+        self._progress = Progress(mission, shaping or mission.rewards.shaping)
+        self._judge = Judge(mission)
+        self._rewards = RewardModel(mission)
+        self._attackers = len(mission.units.attackers)
+        self.fields = self._spawner.fresh([np.random.default_rng(0) for _ in self.generators])
+        self.fields.outcome[:] = NOT_STARTED
+
+    @property
+    def num_lanes(self) -> int:
+        """Number of fields."""
+        return len(self.generators)
+
+    def reset(self, lanes: Ints) -> None:
+        """Start new episodes in `lanes`."""
+        fresh = self._spawner.fresh([self.generators[lane] for lane in lanes])
+        self._progress.begin(fresh)
+        self.fields.put(lanes, fresh)
+
+    def observe(self, lanes: Ints | None = None) -> NDArray[np.float32]:
+        """Observations of all lanes, or of some."""
+        return self.observer.observe(self.fields if lanes is None else self.fields.take(lanes))
+
+    def step(self, actions: NDArray[np.integer]) -> Floats:
+        """Carry out one decision and return the rewards (N,); `fields.outcome` tells which episodes are over.
+
+        `actions` has shape (N, A) with values 0 to 8, see `HEADINGS`. Raises `ValueError` for anything else,
+        `ResetNeeded` if a lane has no running episode.
+        """
+        self._check(actions)
+        fields = self.fields
+        alive_before = fields.alive.sum(axis=0)
+        start_x, start_y = fields.x, fields.y
+        step_x, step_y = self._movement.ordered_steps(actions)
+        guard_vx, guard_vy = self._guards.choose_velocity(fields)
+        for _ in range(self.mission.ticks_per_decision):
+            self._movement.advance(fields, step_x, step_y)
+            self._guards.advance(fields, guard_vx, guard_vy)
+        fields.vx = (fields.x - start_x) * self.mission.rules.decision_hz
+        fields.vy = (fields.y - start_y) * self.mission.rules.decision_hz
+        fields.decisions += 1
+        self._movement.retire_spent(fields)
+        held = self._capture.advance(fields)
+        gain_m, capture_gain_s = self._progress.measure(fields)
+        self._judge.decide(fields, held)
+        return self._rewards.pay(gain_m, capture_gain_s, alive_before - fields.alive.sum(axis=0), fields.outcome)
+
+    def final_info(self, lane: int) -> dict[str, Any]:
+        """How the episode in `lane` ended; the only place where an outcome gets its name."""
+        fields, rules = self.fields, self.mission.rules
+        return {
+            "outcome": outcome_name(int(fields.outcome[lane])),
+            "capture": float(fields.capture_s[lane] / rules.capture_s),
+            "survivors": int(fields.alive[:, lane].sum()),
+            "time_s": float(fields.decisions[lane] / rules.decision_hz),
+        }
+
+    def get_state(self) -> State:
+        """Everything that changes: the fields' arrays and each lane's generator."""
+        return {
+            "fields": {name: array.copy() for name, array in self.fields.arrays()},
+            "generators": stack_words(self.generators),
+        }
+
+    def set_state(self, state: State) -> None:
+        """Continue from `state`; raises `CheckpointError` unless every array has the expected shape and type."""
+        saved, words = state.get("fields", {}), state.get("generators", ())
+        for name, array in self.fields.arrays():
+            found = saved.get(name)
+            if found is None or found.shape != array.shape or found.dtype != array.dtype:
+                raise CheckpointError(
+                    f"environment state: '{name}' must be {array.dtype}{list(array.shape)}, found "
+                    + ("nothing" if found is None else f"{found.dtype}{list(found.shape)}")
+                )
+        if len(words) != self.num_lanes:
+            raise CheckpointError(f"environment state: {self.num_lanes} generators expected, found {len(words)}")
+        self.generators = [generator_from_words(row) for row in words]
+        self.fields.put(np.arange(self.num_lanes), Fields(**{name: saved[name] for name, _ in self.fields.arrays()}))
+
+    def _check(self, actions: NDArray[np.integer]) -> None:
+        if actions.shape != (self.num_lanes, self._attackers):
+            raise ValueError(f"actions must have shape {(self.num_lanes, self._attackers)}, found {actions.shape}")
+        if self.fields.outcome.any():
+            raise ResetNeeded("an episode has ended or was never started: call reset() before step()")
+        if actions.min() < 0 or actions.max() >= len(HEADINGS):
+            raise ValueError(f"actions must lie in 0..{len(HEADINGS) - 1}, found {actions.min()}..{actions.max()}")

@@ -1,0 +1,155 @@
+"""Saving and restoring environments exactly: after `restore_env_state` the future is bit-identical.
+
+A state is a nested dictionary of NumPy arrays and JSON values, so it can be kept without pickle. MissionGym speaks
+the protocol itself; Gymnasium's classic control is covered by a table of its attributes. Wrappers are covered when
+all that they carry is known; anything else is refused by `can_save_state` instead of being saved by halves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from mission_tui.envs.generators import generator_from_words, generator_words, is_portable
+from mission_tui.errors import CheckpointError
+
+__all__ = ["State", "StatefulEnv", "can_save_state", "restore_env_state", "save_env_state"]
+
+State = dict[str, Any]
+
+
+@runtime_checkable
+class StatefulEnv(Protocol):
+    """An environment, single or vector, whose future follows from `get_state()` and the actions alone.
+
+    The state holds everything that changes, random generators included, as arrays and JSON values that share no
+    memory with the environment. `set_state` accepts it on any instance built with the same arguments and raises
+    `CheckpointError` when it does not fit.
+    """
+
+    def get_state(self) -> State:
+        """A copy of the state."""
+        ...
+
+    def set_state(self, state: State) -> None:
+        """Continue from `state`."""
+        ...
+
+
+_CLASSIC_CONTROL: dict[str, tuple[str, ...]] = {
+    "CartPoleEnv": ("state", "steps_beyond_terminated"),
+    "AcrobotEnv": ("state",),
+    "MountainCarEnv": ("state",),
+    "Continuous_MountainCarEnv": ("state",),
+    "PendulumEnv": ("state", "last_u"),
+}
+_WRAPPERS: dict[str, tuple[str, ...]] = {
+    "TimeLimit": ("_elapsed_steps",),
+    "OrderEnforcing": ("_has_reset",),
+    "PassiveEnvChecker": (),
+    "Monitor": (
+        "rewards",
+        "needs_reset",
+        "episode_returns",
+        "episode_lengths",
+        "episode_times",
+        "total_steps",
+        "current_reset_info",
+    ),
+}
+_CHECKS_DONE = ("checked_reset", "checked_step", "checked_data_reuse")
+
+
+def can_save_state(env: Any) -> bool:
+    """Whether `save_env_state` covers this environment and every wrapper around it."""
+    base = env.unwrapped
+    known = isinstance(base, StatefulEnv) or _is_classic_control(base)
+    generators = [g for g in (base._np_random, env.action_space._np_random) if g is not None]
+    return (
+        known
+        and all(type(wrapper).__name__ in _WRAPPERS for wrapper in _wrappers(env))
+        and all(is_portable(generator) for generator in generators)
+    )
+
+
+def save_env_state(env: Any) -> State:
+    """The state of `env` with its wrappers, its generator and that of its action space.
+
+    Raises `CheckpointError` if `can_save_state` is false.
+    """
+    if not can_save_state(env):
+        raise CheckpointError(f"the state of {env} cannot be saved: a wrapper or the environment itself is not known")
+    base = env.unwrapped
+    if isinstance(base, StatefulEnv):
+        inner = base.get_state()
+    else:
+        inner = {name: _plain(getattr(base, name)) for name in _CLASSIC_CONTROL[type(base).__name__]}
+        inner["np_random"] = generator_words(base.np_random)
+    sampler = env.action_space._np_random
+    return {
+        "env": inner,
+        "action_space": None if sampler is None else generator_words(sampler),
+        "wrappers": [
+            {"class": type(wrapper).__name__}
+            | {name: _plain(getattr(wrapper, name)) for name in _WRAPPERS[type(wrapper).__name__]}
+            for wrapper in _wrappers(env)
+        ],
+    }
+
+
+def restore_env_state(env: Any, state: State) -> None:
+    """Continue `env`, built and wrapped like the one that was saved, from `state`.
+
+    Raises `CheckpointError` if it is wrapped differently or the state does not fit.
+    """
+    wrappers = list(_wrappers(env))
+    saved, found = [entry["class"] for entry in state["wrappers"]], [type(wrapper).__name__ for wrapper in wrappers]
+    if saved != found:
+        raise CheckpointError(f"the state was saved with the wrappers {saved}, this environment has {found}")
+    base = env.unwrapped
+    if isinstance(base, StatefulEnv):
+        base.set_state(state["env"])
+    elif _is_classic_control(base):
+        for name in _CLASSIC_CONTROL[type(base).__name__]:
+            setattr(base, name, _plain(state["env"][name]))
+        base.np_random = generator_from_words(state["env"]["np_random"])
+    else:
+        raise CheckpointError(f"the state of {env} cannot be restored: this environment is not known")
+    sampler = state["action_space"]
+    env.action_space._np_random = None if sampler is None else generator_from_words(sampler)
+    for wrapper, entry in zip(wrappers, state["wrappers"], strict=True):
+        for name in _WRAPPERS[entry["class"]]:
+            setattr(wrapper, name, _plain(entry[name]))
+        # The checker compares consecutive calls by identity, which no saved state can carry on.
+        for name in _CHECKS_DONE if entry["class"] == "PassiveEnvChecker" else ():
+            setattr(wrapper, name, True)
+
+
+def _wrappers(env: Any) -> Iterator[Any]:
+    while env is not env.unwrapped:
+        yield env
+        env = env.env
+
+
+def _is_classic_control(base: Any) -> bool:
+    cls = type(base)
+    return cls.__name__ in _CLASSIC_CONTROL and cls.__module__.startswith("gymnasium.envs.classic_control.")
+
+
+def _plain(value: Any) -> Any:
+    """A copy that shares nothing; MountainCar's tuple of floats becomes the array that its own reset would set."""
+    match value:
+        case np.ndarray():
+            return value.copy()
+        case np.generic():
+            return value.item()
+        case tuple():
+            return np.array(value, dtype=np.float64)
+        case list():
+            return list(value)
+        case dict():
+            return dict(value)
+        case _:
+            return value

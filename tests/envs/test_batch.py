@@ -1,0 +1,111 @@
+"""The vector form: lane i equals the single environment, and Gymnasium's own vectoriser, bit for bit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
+
+from mission_tui.envs import MissionGym, MissionGymVector
+from tests.envs.scripted import mixture
+
+SHORT: dict[str, dict[str, Any]] = {
+    "standard": {
+        "rules": {"stall_s": 6, "time_limit_s": 40},
+        "world": {"spawn": {"low_m": [124, 60], "high_m": [131, 140]}},
+    },
+    "demo": {"rules": {"stall_s": 6, "time_limit_s": 12}},
+}
+
+
+def vector(config: str, lanes: int) -> MissionGymVector:
+    env = gymnasium.make_vec(
+        "MissionGym-v0", lanes, "vector_entry_point", config=config, observe_best=True, overrides=SHORT[config]
+    )
+    assert isinstance(env, MissionGymVector)
+    return env
+
+
+@pytest.mark.parametrize("config", ["standard", "demo"])
+@pytest.mark.parametrize("lanes", [1, 3, 32])
+def test_lanes_equal_single_environments(config: str, lanes: int) -> None:
+    """Lane i reset with seed s lives the same episodes as a single environment reset with seed s + i."""
+    batch = vector(config, lanes)
+    singles = [MissionGym(config, observe_best=True, overrides=SHORT[config]) for _ in range(lanes)]
+    observations, _ = batch.reset(seed=7)
+    for lane, single in enumerate(singles):
+        assert np.array_equal(single.reset(seed=7 + lane)[0], observations[lane])
+    policy = mixture(np.random.default_rng(3))
+    episodes = 0
+    for _ in range(250):
+        actions = policy(batch.core)
+        observations, rewards, terminated, truncated, infos = batch.step(actions)
+        for lane, single in enumerate(singles):
+            observation, reward, ended, cut, info = single.step(actions[lane])
+            assert (reward, ended, cut) == (rewards[lane], terminated[lane], truncated[lane])
+            if ended or cut:
+                episodes += 1
+                assert np.array_equal(infos["final_obs"][lane], observation)
+                assert {key: infos["final_info"][key][lane] for key in info} == info
+                observation, _ = single.reset()
+            assert np.array_equal(observation, observations[lane])
+    assert episodes >= 3 * lanes
+
+
+def test_equals_gymnasiums_synchronous_vectoriser() -> None:
+    """Everything a step returns, masks included, is what SyncVectorEnv returns for the same seed and actions."""
+    batch = vector("demo", 5)
+    sync: VectorEnv[Any, Any, Any] = SyncVectorEnv(
+        [lambda: MissionGym("demo", observe_best=True, overrides=SHORT["demo"])] * 5,
+        autoreset_mode=AutoresetMode.SAME_STEP,
+    )
+    assert np.array_equal(batch.reset(seed=11)[0], sync.reset(seed=11)[0])
+    assert batch.observation_space == sync.observation_space
+    assert batch.action_space == sync.action_space
+    policy = mixture(np.random.default_rng(4))
+    endings = 0
+    for _ in range(150):
+        actions = policy(batch.core)
+        ours, theirs = batch.step(actions), sync.step(actions)
+        for mine, reference in zip(ours[:4], theirs[:4], strict=True):
+            assert np.array_equal(mine, reference)
+        assert ours[4].keys() == theirs[4].keys()
+        if "final_info" in ours[4]:
+            endings += 1
+            assert ours[4]["final_info"].keys() == theirs[4]["final_info"].keys()
+            for key, values in ours[4]["final_info"].items():
+                assert np.array_equal(values, theirs[4]["final_info"][key])
+    assert endings > 5
+    sync.close()
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 7, 64, 257])
+def test_a_lane_does_not_depend_on_its_neighbours(lanes: int) -> None:
+    """The first lanes of batches of different sizes stay bit-equal, so no number depends on the batch size."""
+    small, large = vector("standard", lanes), vector("standard", 258)
+    small.reset(seed=0)
+    large.reset(seed=0)
+    policy = mixture(np.random.default_rng(5))
+    for _ in range(60):
+        actions = policy(large.core)
+        mine, theirs = small.step(actions[:lanes]), large.step(actions)
+        assert np.array_equal(mine[0], theirs[0][:lanes])
+        assert np.array_equal(mine[1], theirs[1][:lanes])
+
+
+def test_reset_accepts_a_seed_per_lane_and_continues_without_one() -> None:
+    """A list seeds each lane; None goes on with the lane's generator instead of repeating its episode."""
+    env = vector("demo", 2)
+    first, _ = env.reset(seed=[5, 9])
+    assert np.array_equal(first[1], env.reset(seed=[None, 9])[0][1])
+    assert not np.array_equal(first[0], env.reset()[0][0])
+    with pytest.raises(ValueError, match="one entry for each of 2"):
+        env.reset(seed=[1])
+
+
+def test_autoreset_mode_is_declared() -> None:
+    """The metadata tells a trainer that episodes are reset in the step that ends them."""
+    assert vector("demo", 1).metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
