@@ -1,0 +1,94 @@
+"""`python -m mission_tui.keeper RUN_DIR ATTEMPT`: start the trainer of one attempt, stay with it, record how it ended.
+
+Writes `identity.json` as soon as the trainer runs and `exit.json` when nothing of it is left. The lease is let go by
+exiting only, so whoever finds it free after a keeper that lived finds the exit record too.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from mission_tui.errors import EX_FAILED, EX_RESUMABLE
+from mission_tui.keeper.child import Order, StartError, read_order, start_trainer, take_lease
+from mission_tui.keeper.ladder import Ladder, hold_signals
+from mission_tui.keeper.output import Output
+from mission_tui.keeper.proc import become_subreaper, oom_kills, read_process, wait_channel
+from mission_tui.keeper.record import exit_record, identity_record, write_json, write_stubbornly
+
+
+def main() -> int:
+    """Keep the attempt named on the command line; the exit code is 0, 75 if it may not start now, 1 if it cannot."""
+    run_dir, attempt = Path(sys.argv[1]).absolute(), int(sys.argv[2])
+    folder = run_dir / "attempts" / str(attempt)
+    if (folder / "identity.json").exists():
+        return EX_RESUMABLE
+    hold_signals()
+    with suppress(PermissionError):
+        os.setsid()
+    try:
+        become_subreaper()
+        order = read_order(folder / "launch.json")
+        lease = take_lease(run_dir / "lease")
+        output = Output(folder / "output.log", order.output_cap_bytes)
+        # What goes wrong in the keeper itself belongs where the trainer's last words are.
+        os.dup2(output.descriptor, 2)
+        trainer = start_trainer(order, lease, output.descriptor)
+    except StartError as error:
+        write_stubbornly(folder / "exit.json", exit_record(attempt, start_error=str(error)))
+        return error.exit_code
+    except OSError as error:
+        write_stubbornly(folder / "exit.json", exit_record(attempt, start_error=f"cannot start the trainer: {error}"))
+        return EX_FAILED
+    return _keep(run_dir, attempt, order, output, trainer)
+
+
+def _keep(run_dir: Path, attempt: int, order: Order, output: Output, pid: int) -> int:
+    """Say who runs, stay until nothing of the trainer is left, say how it ended."""
+    folder = run_dir / "attempts" / str(attempt)
+    trainer, keeper = read_process(pid), read_process(os.getpid())
+    assert trainer is not None  # our child and not yet waited for
+    assert keeper is not None
+    oom_kills_before = oom_kills()
+    ladder = Ladder(trainer, order.grace_s, lambda: _unsaved_bytes(run_dir / "checkpoints"))
+    start_error = None
+    try:
+        write_json(folder / "identity.json", identity_record(attempt, order.nonce, keeper, trainer))
+    except OSError as error:
+        # A trainer that nobody can identify later must not run.
+        start_error = f"cannot write {folder / 'identity.json'}: {error.strerror}; the trainer was ended"
+        ladder.kill()
+    ladder.watch(output.trim)
+    ladder.sweep()
+    output.trim()
+    status = None if start_error or ladder.status is None else os.waitstatus_to_exitcode(ladder.status)
+    by_itself = ladder.asked is None and status == -signal.SIGKILL
+    record = exit_record(
+        attempt,
+        code=status if status is not None and status >= 0 else None,
+        signal=-status if status is not None and status < 0 else None,
+        asked=None if start_error else ladder.asked,
+        escalated=ladder.escalated,
+        swept=ladder.swept,
+        left=[{"pid": left.pid, "state": left.state, "wchan": wait_channel(left.pid)} for left in ladder.left],
+        oom_killed=by_itself and (oom_kills() or 0) > (oom_kills_before or 0),
+        start_error=start_error,
+        last_output=output.tail().decode("utf-8", "replace"),
+    )
+    return 0 if write_stubbornly(folder / "exit.json", record) and not start_error else EX_FAILED
+
+
+def _unsaved_bytes(checkpoints: Path) -> int:
+    """Bytes in checkpoint directories that do not have their name yet."""
+    total = 0
+    for member in checkpoints.glob(".tmp-*/*"):
+        with suppress(OSError):
+            total += member.stat().st_size
+    return total
+
+
+if __name__ == "__main__":
+    sys.exit(main())

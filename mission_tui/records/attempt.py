@@ -1,0 +1,126 @@
+"""The files of one attempt as values.
+
+`launch.json` says what the keeper is to start, `identity.json` who it started, `exit.json` how that ended. The keeper
+writes the last two without this module; `docs/run-directory.md` is their common contract.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal, TypeVar
+
+import msgspec
+from msgspec import Struct, field
+
+from mission_tui.errors import DamagedError
+from mission_tui.records.atomic import write_json
+
+__all__ = [
+    "ExitRecord",
+    "Identity",
+    "LaunchOrder",
+    "LeftProcess",
+    "ProcessIdentity",
+    "read_exit",
+    "read_identity",
+    "read_launch",
+    "write_launch",
+]
+
+
+class ProcessIdentity(Struct, frozen=True):
+    """One process, told apart from a later one with its number: `start_time` in clock ticks after boot (field 22 of
+    `/proc/PID/stat`), and the inode of its pidfd where the kernel gives every process its own (else None).
+    """
+
+    pid: int
+    start_time: int
+    pidfd_inode: int | None = None
+
+
+class Identity(Struct, frozen=True, kw_only=True):
+    """Who runs attempt `attempt`. Valid only while `boot_id` is the machine's; `started_t` in unix seconds."""
+
+    boot_id: str
+    uid: int
+    session: int
+    nonce: str
+    attempt: int
+    keeper: ProcessIdentity
+    trainer: ProcessIdentity
+    started_t: float
+
+
+class LeftProcess(Struct, frozen=True):
+    """A process that did not die of SIGKILL: its state letter and the kernel function it waits in."""
+
+    pid: int
+    state: str
+    wchan: str
+
+
+class ExitRecord(Struct, frozen=True, kw_only=True):
+    """How the attempt ended, as its keeper saw it; `docs/run-directory.md` explains every field.
+
+    Exactly one of `code`, `signal` and `start_error` is set, or none when the trainer could not be ended (it is then in
+    `left`). `escalated`: a graceful end ran out of time and SIGKILL followed.
+    """
+
+    attempt: int
+    ended_t: float
+    code: int | None = None
+    signal: int | None = None
+    asked: Literal["term", "quit"] | None = None
+    escalated: bool = False
+    swept: tuple[int, ...] = ()
+    left: tuple[LeftProcess, ...] = ()
+    oom_killed: bool = False
+    start_error: str | None = None
+    last_output: str = ""
+
+
+class LaunchOrder(Struct, frozen=True, kw_only=True):
+    """What the keeper is to start: `env` is the trainer's whole environment, `grace_s` lies between TERM and KILL."""
+
+    run: str
+    attempt: int
+    argv: tuple[str, ...]
+    cwd: str
+    env: dict[str, str] = field(default_factory=dict)
+    nonce: str
+    grace_s: float = 30.0
+    output_cap_bytes: int = 64 << 20
+
+
+_Record = TypeVar("_Record", Identity, ExitRecord, LaunchOrder)
+
+
+def read_identity(path: Path) -> Identity | None:
+    """The identity in `path`, None if it does not exist (yet). Raises `DamagedError`."""
+    return _read(path, Identity)
+
+
+def read_exit(path: Path) -> ExitRecord | None:
+    """The exit record in `path`, None if the attempt has not ended under its keeper. Raises `DamagedError`."""
+    return _read(path, ExitRecord)
+
+
+def read_launch(path: Path) -> LaunchOrder | None:
+    """The order in `path`, None if it does not exist. Raises `DamagedError`."""
+    return _read(path, LaunchOrder)
+
+
+def write_launch(path: Path, order: LaunchOrder) -> None:
+    """Write `order`, readable by its owner only: the environment may hold secrets. Raises `StorageError`."""
+    write_json(path, order, mode=0o600)
+
+
+def _read(path: Path, type_: type[_Record]) -> _Record | None:
+    try:
+        raw = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    try:
+        return msgspec.json.decode(raw, type=type_)
+    except (ValueError, RecursionError) as error:
+        raise DamagedError(f"{path} does not hold what was written there: {error}") from error

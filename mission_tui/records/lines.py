@@ -1,0 +1,54 @@
+"""One record, one line: a JSON object whose last key `crc` is the CRC-32 of the bytes before it.
+
+The checksum is eight lowercase hex digits over the raw bytes before `,"crc"`, so `jq` still reads the line, and a line
+that was cut, flipped or zeroed never decodes.
+"""
+
+from __future__ import annotations
+
+import zlib
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from mission_tui.errors import DamagedError
+
+__all__ = ["LINE_BYTES", "decode_line", "encode_line"]
+
+LINE_BYTES = 1 << 20
+"""No record is longer; a reader gives up on a line that passes this instead of buffering it."""
+
+TRAILER = len(b',"crc":"00000000"}')
+
+
+@lru_cache(maxsize=32)
+def _decoder(type_: Any) -> msgspec.json.Decoder[Any]:
+    """One decoder per record type: building it costs more than decoding a line."""
+    return msgspec.json.Decoder(type_)
+
+
+def _seal(body: bytes) -> bytes:
+    """The trailer that belongs after `body` (the object without its closing brace)."""
+    return b',"crc":"%08x"}' % zlib.crc32(body)
+
+
+def encode_line(record: msgspec.Struct) -> bytes:
+    """`record` as one line with its checksum and newline."""
+    body = msgspec.json.encode(record)[:-1]
+    return body + _seal(body) + b"\n"
+
+
+def decode_line(raw: bytes, type_: Any) -> Any:
+    """The `type_` (a Struct or a union of them) in line `raw`, with or without its newline.
+
+    Raises `DamagedError` when the checksum is absent or wrong, or when the object is not a `type_`.
+    """
+    line = raw.removesuffix(b"\n")
+    body, trailer = line[:-TRAILER], line[-TRAILER:]
+    if trailer != _seal(body):
+        raise DamagedError("the line does not match its checksum")
+    try:
+        return _decoder(type_).decode(line)
+    except (ValueError, RecursionError) as error:
+        raise DamagedError(f"the line is whole but not a record of this version: {error}") from error

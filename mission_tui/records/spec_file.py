@@ -1,0 +1,25 @@
+"""`spec.toml`: the frozen request of a run, written once and read by everyone after."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import tomli_w
+
+from mission_tui.errors import DamagedError
+from mission_tui.fleet.preset import as_tables, from_tables
+from mission_tui.fleet.spec import Spec
+from mission_tui.records.atomic import write_atomic
+from mission_tui.records.toml_file import read_toml
+
+__all__ = ["read_spec", "write_spec"]
+
+
+def write_spec(path: Path, spec: Spec) -> None:
+    """Make `path` hold `spec`, atomically. Fields that are None are left out, because TOML has no null."""
+    write_atomic(path, tomli_w.dumps(as_tables(spec)).encode())
+
+
+def read_spec(path: Path) -> Spec:
+    """The spec at `path`. Raises `DamagedError` when it is no TOML, `PresetError` when a field does not fit."""
+    return from_tables(read_toml(path, DamagedError), str(path))

@@ -1,0 +1,40 @@
+"""The files of one attempt, as the other side finds them."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from mission_tui.errors import DamagedError
+from mission_tui.records.attempt import LaunchOrder, read_exit, read_identity, read_launch, write_launch
+
+ORDER = LaunchOrder(
+    run="20261121-104207-demo-3f9a", attempt=2, argv=("/usr/bin/env", "x y"), cwd="/", env={"A": "Ω=1"}, nonce="00ff"
+)
+
+
+def test_absent_files_are_none(tmp_path: Path) -> None:
+    """Not there yet is an answer, not an error."""
+    path = tmp_path / "absent.json"
+    assert (read_identity(path), read_exit(path), read_launch(path)) == (None, None, None)
+
+
+def test_an_order_comes_back_and_is_private(tmp_path: Path) -> None:
+    """`launch.json` holds an environment, so only its owner can read it."""
+    path = tmp_path / "launch.json"
+    write_launch(path, ORDER)
+    assert read_launch(path) == ORDER
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize(
+    "raw", [b"", b"{", b"\0" * 40, b'{"attempt": "one"}', b'{"start_error": "\xff"}', b"[" * 99_999]
+)
+def test_damage_names_the_file(tmp_path: Path, raw: bytes) -> None:
+    """Whatever else is in the file, the sentence says which file it is."""
+    path = tmp_path / "exit.json"
+    path.write_bytes(raw)
+    with pytest.raises(DamagedError, match=r"exit\.json does not hold"):
+        read_exit(path)
