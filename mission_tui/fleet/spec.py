@@ -22,10 +22,12 @@ __all__ = [
     "rollout_size",
 ]
 
-Positive = Annotated[int, Meta(ge=1)]
+Positive = Annotated[int, Meta(ge=1, le=2**31 - 1)]
+Steps = Annotated[int, Meta(ge=1, le=10**15)]
 Share = Annotated[float, Meta(ge=0.0, le=1.0)]
-NonNegative = Annotated[float, Meta(ge=0.0)]
-AboveZero = Annotated[float, Meta(gt=0.0)]
+NonNegative = Annotated[float, Meta(ge=0.0, le=1e9)]
+AboveZero = Annotated[float, Meta(gt=0.0, le=1e9)]
+LearningRate = Annotated[float, Meta(gt=0.0, le=1.0)]
 
 
 class Schedule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -66,17 +68,17 @@ class PpoSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     n_steps: Positive = 2048
     batch_size: Positive | Literal["auto"] | None = None
     n_epochs: Positive | None = None
-    learning_rate: AboveZero | Schedule = 3e-4
+    learning_rate: LearningRate | Schedule = 3e-4
     gamma: Share = 0.99
     gae_lambda: Share = 0.95
     clip_range: AboveZero | Schedule = 0.2
     clip_range_vf: AboveZero | Schedule | None = None
     normalize_advantage: bool = True
-    ent_coef: float = 0.0
-    vf_coef: float = 0.5
+    ent_coef: NonNegative = 0.0
+    vf_coef: NonNegative = 0.5
     max_grad_norm: AboveZero = 0.5
     use_sde: bool = False
-    sde_sample_freq: int = -1
+    sde_sample_freq: Annotated[int, Meta(ge=-1, le=2**31 - 1)] = -1
     target_kl: AboveZero | None = None
     stats_window_size: Positive = 100
     net_arch: tuple[Positive, ...] | dict[str, tuple[Positive, ...]] | None = None
@@ -86,7 +88,7 @@ class PpoSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class RunSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How long, how seeded and on what part of the machine. Exactly one of `total_timesteps` and `duration_s`."""
 
-    total_timesteps: Positive | None = None
+    total_timesteps: Steps | None = None
     duration_s: AboveZero | None = None
     seed: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
     device: str = "auto"
@@ -98,8 +100,8 @@ class CheckpointKeep(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """When checkpoints are taken (always at update boundaries) and how many of the newest stay."""
 
     every_s: AboveZero = 600.0
-    every_steps: Positive | None = None
-    last: Annotated[int, Meta(ge=2)] = 3
+    every_steps: Steps | None = None
+    last: Annotated[int, Meta(ge=2, le=10_000)] = 3
 
 
 class KeepSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -1,0 +1,178 @@
+"""Whether a machine can carry a run: hard lacks that must keep it from starting, and warnings with numbers.
+
+The memory estimate is arithmetic over the spec, checked against two measured SB3 runs (64 x 512 with 1024-512-512-256:
+702 MiB against 690 estimated; 2,048 x 64 with 64-64: 398 against 471). What it cannot know, it takes as an argument.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+from mission_tui.fleet.sizes import plan_batch
+from mission_tui.fleet.spec import Spec, rollout_size
+
+__all__ = ["Assessment", "Machine", "Memory", "assess", "estimate_memory", "policy_parameters"]
+
+MIB = 1 << 20
+TRAINER_BYTES = 320 * MIB
+"""A trainer after its first update: Python, torch and SB3 (measured: 323 MiB resident)."""
+WORKER_BYTES = 26 * MIB
+"""An env worker without torch (measured: 51 MiB for two)."""
+KEEPER_BYTES = 12 * MIB
+ENV_BYTES = MIB // 32
+"""One environment instance (measured: MissionGym 20 KiB, CartPole 4); simulators need more than can be known here."""
+BUFFER_COPIES = 2
+"""The rollout buffer is flattened into a copy while the original lives."""
+PARAMETER_BYTES = 4 * 4 + 3 * 4
+"""Weight, gradient and Adam's two moments; and the copy of weight and moments kept from the update's start."""
+CHECKPOINT_BYTES_PER_PARAMETER = 3 * 4
+LOG_BYTES = 32 * MIB
+GFLOPS_A_CORE = 50.0
+"""fp32 matrix products of 512- to 1024-wide layers (measured: 34 to 110 on a core)."""
+ENVS_A_CORE = 16
+"""Source 003: 8 to 16 environments keep a worker busy."""
+SLOW_HOURS = 24.0
+SB3_NET = (64, 64)
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Facts about the machine a run would start on; bytes. None is unknown and never counts against a run."""
+
+    cores: int
+    ram_total: int | None
+    ram_free: int | None
+    disk_free: int | None
+    gpu: bool
+    gpu_count: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """`hard` lacks (sentences) must refuse the run, `warnings` must be read; `ram_bytes` is the peak's estimate."""
+
+    hard: tuple[str, ...]
+    warnings: tuple[str, ...]
+    ram_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Peak host memory of one run, in bytes: what every environment adds, and what is there without any."""
+
+    per_env_bytes: int
+    fixed_bytes: int
+    n_envs: int
+
+    @property
+    def total_bytes(self) -> int:
+        return self.fixed_bytes + self.n_envs * self.per_env_bytes
+
+
+def assess(spec: Spec, machine: Machine, obs_floats: int = 42, act_floats: int = 4) -> Assessment:
+    """What `machine` lacks for `spec`, given the sizes of one flattened observation and action (default: MissionGym's).
+
+    Missing packages and unknown environments are preflight's business.
+    """
+    memory = estimate_memory(spec, obs_floats, act_floats)
+    parameters = policy_parameters(spec, obs_floats, act_floats)
+    hard = (*_gpu_lacks(spec, machine), *_memory_lacks(spec, machine, memory), *_disk_lacks(spec, machine, parameters))
+    warnings = (*_core_warnings(spec, machine), *_slowness(spec, machine, parameters))
+    return Assessment(tuple(hard), tuple(warnings), memory.total_bytes)
+
+
+def policy_parameters(spec: Spec, obs_floats: int, act_floats: int) -> int:
+    """Weights and biases of SB3's separate actor and critic networks (``MlpPolicy``)."""
+    arch = spec.ppo.net_arch
+    actor = arch.get("pi", ()) if isinstance(arch, dict) else arch or SB3_NET
+    critic = arch.get("vf", ()) if isinstance(arch, dict) else arch or SB3_NET
+    chains = ((obs_floats, *actor, act_floats), (obs_floats, *critic, 1))
+    return sum((wide + 1) * high for chain in chains for wide, high in pairwise(chain))
+
+
+def estimate_memory(spec: Spec, obs_floats: int, act_floats: int) -> Memory:
+    """Peak host memory of `spec`: buffer, policy, one minibatch's activations, and every process of the run.
+
+    Observations are counted as float32, actions as int64; on a GPU part of it lives there instead, and the driver's own
+    host memory is not counted.
+    """
+    transition = 4 * obs_floats + 8 * act_floats + 6 * 4
+    arch = spec.ppo.net_arch
+    widths = sum(map(sum, arch.values())) if isinstance(arch, dict) else 2 * sum(arch or SB3_NET)
+    batch = min(plan_batch(spec).batch_size, rollout_size(spec))
+    activations = 2 * 4 * batch * (widths + obs_floats)
+    workers = (spec.env.n_workers or 0) if spec.env.vec in ("auto", "workers") else 0
+    parameters = policy_parameters(spec, obs_floats, act_floats)
+    return Memory(
+        per_env_bytes=BUFFER_COPIES * transition * spec.ppo.n_steps + (0 if spec.env.vec == "native" else ENV_BYTES),
+        fixed_bytes=TRAINER_BYTES + KEEPER_BYTES + workers * WORKER_BYTES + PARAMETER_BYTES * parameters + activations,
+        n_envs=spec.env.n_envs,
+    )
+
+
+def _gpu_lacks(spec: Spec, machine: Machine) -> Iterator[str]:
+    device = spec.run.device
+    if not device.startswith("cuda"):
+        return
+    if not machine.gpu:
+        yield f"run.device = '{device}' but there is no usable NVIDIA GPU here; use run.device = 'cpu' or 'auto'"
+        return
+    index = int(device.partition(":")[2] or 0)
+    if machine.gpu_count is not None and index >= machine.gpu_count:
+        yield (
+            f"run.device = '{device}' but this machine has {machine.gpu_count} GPU(s); "
+            f"the nearest valid value is 'cuda:{machine.gpu_count - 1}'"
+        )
+
+
+def _memory_lacks(spec: Spec, machine: Machine, memory: Memory) -> Iterator[str]:
+    if machine.ram_free is None or memory.total_bytes <= machine.ram_free:
+        return
+    group = spec.env.n_workers or 1
+    fitting = (machine.ram_free - memory.fixed_bytes) // memory.per_env_bytes // group * group
+    remedy = f"env.n_envs = {fitting} fits" if fitting > 0 else "free some, or use a smaller network or ppo.batch_size"
+    needed, free = memory.total_bytes / MIB, machine.ram_free / MIB
+    yield f"needs about {needed:,.0f} MiB of memory and {free:,.0f} MiB are free; {remedy}"
+
+
+def _disk_lacks(spec: Spec, machine: Machine, parameters: int) -> Iterator[str]:
+    kept = spec.keep.checkpoint.last + 1
+    needed = LOG_BYTES + kept * CHECKPOINT_BYTES_PER_PARAMETER * parameters
+    if machine.disk_free is not None and needed > machine.disk_free:
+        yield (
+            f"needs about {needed / MIB:,.0f} MiB of disk for {kept} checkpoints and its records, and "
+            f"{machine.disk_free / MIB:,.0f} MiB are free at the runs root"
+        )
+
+
+def _core_warnings(spec: Spec, machine: Machine) -> Iterator[str]:
+    n_envs, n_workers, threads = spec.env.n_envs, spec.env.n_workers, spec.run.threads
+    if n_workers is not None and n_workers + 1 > machine.cores and spec.env.vec in ("auto", "workers"):
+        yield f"env.n_workers = {n_workers} and the trainer want {n_workers + 1} cores; there are {machine.cores}"
+    cores = 1 if spec.env.vec == "inline" else machine.cores
+    if spec.env.vec != "native" and n_envs > ENVS_A_CORE * cores:
+        yield (
+            f"env.n_envs = {n_envs} on {cores} core(s) are {n_envs / cores:.0f} a core, stepped one after another, and "
+            f"{ENVS_A_CORE} keep it busy: rollouts take about {n_envs / cores / ENVS_A_CORE:.1f} x as long as on "
+            f"{math.ceil(n_envs / ENVS_A_CORE)} cores"
+        )
+    if threads is not None and threads > machine.cores:
+        yield f"run.threads = {threads} on {machine.cores} core(s) is slower than {machine.cores}"
+
+
+def _slowness(spec: Spec, machine: Machine, parameters: int) -> Iterator[str]:
+    total, buffer = spec.run.total_timesteps, rollout_size(spec)
+    if total is None or (machine.gpu and spec.run.device != "cpu"):
+        return
+    threads = min(spec.run.threads or 1, machine.cores)
+    operations = 6.0 * parameters * buffer * plan_batch(spec).n_epochs
+    seconds = operations / (threads * GFLOPS_A_CORE * 1e9)
+    hours = seconds * math.ceil(total / buffer) / 3600
+    if hours > SLOW_HOURS:
+        yield (
+            f"without a GPU one update computes for about {seconds:,.0f} s on {threads} thread(s), "
+            f"{hours:,.0f} h in all for run.total_timesteps = {total:,}"
+        )

@@ -1,0 +1,94 @@
+"""From a preset to a `Spec`: the base it extends, its own tables, then the `--set` words, each over the one before.
+
+A spec that leaves this module is complete and free of contradictions; every refusal names the layer that caused it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import inspect
+
+from mission_tui.errors import UsageError
+from mission_tui.fleet.assignment import Assignment, expand
+from mission_tui.fleet.consistency import cautions
+from mission_tui.fleet.layers import Layers
+from mission_tui.fleet.place import Place
+from mission_tui.fleet.preset_file import PresetFile, read_preset
+from mission_tui.fleet.schema import TABLES, fit_table
+from mission_tui.fleet.spec import Spec
+
+__all__ = [
+    "Assignment",
+    "PresetFile",
+    "as_tables",
+    "cautions",
+    "change",
+    "expand",
+    "from_tables",
+    "read_preset",
+    "resolve",
+]
+
+
+def resolve(preset: PresetFile, bases: Callable[[str], PresetFile], assignments: Sequence[Assignment] = ()) -> Spec:
+    """The spec of one run of `preset`; `bases` finds the preset it extends.
+
+    Raises `PresetError` naming the file or `--set` word, the key, and the nearest valid name or value.
+    """
+    if preset.launch:
+        raise preset.place.refuse(f"'{preset.name}' is a set; launch its presets: {', '.join(preset.launch)}")
+    layers = Layers(preset.place)
+    if preset.extends is not None:
+        base = _base(preset, preset.extends, bases)
+        layers.lay(base.place, base.table)
+    layers.lay(preset.place, preset.table)
+    layers.assign(assignments)
+    return layers.finish(preset.name, preset.description)
+
+
+def change(spec: Spec, assignments: Sequence[str]) -> Spec:
+    """`spec` with the `--set` words `assignments` applied, for a resume.
+
+    Raises `UsageError` when a word asks for several values, `PresetError` as `resolve` does.
+    """
+    runs = expand(assignments)
+    if len(runs) != 1:
+        raise UsageError("a resume takes one value per --set key; put a list in brackets, such as [64,64]")
+    place = Place("the run's spec.toml")
+    layers = Layers(place)
+    layers.lay(place, {name: table for name, table in as_tables(spec).items() if name in TABLES})
+    layers.assign(runs[0])
+    return layers.finish(spec.preset, spec.description)
+
+
+def as_tables(spec: Spec) -> dict[str, Any]:
+    """`spec` as plain TOML data; fields that are None (nobody wrote them) are absent."""
+    tables: dict[str, Any] = msgspec.to_builtins(spec)
+    return {name: _written(value) for name, value in tables.items()}
+
+
+def from_tables(tables: Mapping[str, object], source: str) -> Spec:
+    """The spec in `tables`, as `as_tables` made them, found in file `source`. Raises `PresetError`."""
+    struct = inspect.type_info(Spec)
+    assert isinstance(struct, inspect.StructType)
+    return msgspec.convert(fit_table(struct, dict(tables), Place(source)), Spec)
+
+
+def _base(preset: PresetFile, name: str, bases: Callable[[str], PresetFile]) -> PresetFile:
+    try:
+        base = bases(name)
+    except UsageError as unknown:
+        raise preset.place.refuse(f"extends: {unknown}") from None
+    if base.extends is not None or base.launch:
+        what = f"itself extends '{base.extends}'" if base.extends else "is a set of presets"
+        raise preset.place.refuse(f"extends = '{name}' is one level too deep: {base.path} {what}")
+    return base
+
+
+def _written(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _written(item) for name, item in value.items() if item is not None}
+    return list(value) if isinstance(value, tuple) else value

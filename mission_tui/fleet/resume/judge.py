@@ -1,0 +1,155 @@
+"""The table of rulings, one row per field of a spec, and the verdict that they add up to.
+
+Every difference gets exactly one change; a field without a row does not touch learning. The verdict is as grave as its
+gravest change, and an unchanged spec is safe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, get_args
+
+from msgspec import Struct
+
+from mission_tui.fleet.consistency import violations
+from mission_tui.fleet.resume import identity, objective, rollout
+from mission_tui.fleet.resume.sides import ResumeFacts, Rule, Ruling, Sides, always
+from mission_tui.fleet.schema import TABLES
+from mission_tui.fleet.sizes import BatchPlan
+from mission_tui.fleet.spec import Schedule, Spec
+from mission_tui.fleet.text import clean
+from mission_tui.fleet.verdict import Change, Grade, ResumeVerdict
+
+__all__ = ["judge_resume"]
+
+_GRAVITY: tuple[Grade, ...] = get_args(Grade)
+_NOT_EXACT = always("note", "continued, not exact: floating-point sums and random streams differ from before")
+_OTHER_RETURNS = always(
+    "warn",
+    "returns are not comparable with those before, and neither are trends across the resume",
+    "evaluate before and after",
+)
+_SHAPES = always("refuse", "the weights of the checkpoint do not fit", identity.BRANCH)
+_COEFFICIENT = always("note", "other weights in the loss; losses are not comparable with those before")
+_KEPT = always("safe", "changes what is kept, not what is learned")
+
+RULES: Mapping[str, Rule] = {
+    "env.id": always("refuse", "another task: its observations and rewards mean something else", identity.BRANCH),
+    "env.n_envs": rollout.n_envs,
+    "env.vec": _NOT_EXACT,
+    "env.n_workers": _NOT_EXACT,
+    "env.kwargs": _OTHER_RETURNS,
+    "env.config": _OTHER_RETURNS,
+    "env.wrappers": _OTHER_RETURNS,
+    "env.imports": always("note", "other modules are imported before the environment is made"),
+    "env.normalize": identity.normalize,
+    "ppo.policy": _SHAPES,
+    "ppo.n_steps": rollout.n_steps,
+    "ppo.batch_size": rollout.batch_size,
+    "ppo.n_epochs": rollout.n_epochs,
+    "ppo.learning_rate": objective.learning_rate,
+    "ppo.gamma": objective.gamma,
+    "ppo.gae_lambda": objective.gae_lambda,
+    "ppo.clip_range": objective.clip_range,
+    "ppo.clip_range_vf": always("note", "the value network is held closer to, or freer from, its old values"),
+    "ppo.normalize_advantage": always(
+        "warn", "the policy gradient changes scale, which Adam's moments do not know for about 1,000 gradient steps"
+    ),
+    "ppo.ent_coef": _COEFFICIENT,
+    "ppo.vf_coef": _COEFFICIENT,
+    "ppo.max_grad_norm": always("note", "gradients are clipped at another norm; Adam's moments adapt"),
+    "ppo.use_sde": always(
+        "refuse", "state-dependent exploration changes the policy's shapes and meaning", identity.BRANCH
+    ),
+    "ppo.sde_sample_freq": always("note", "exploration noise is drawn at another pace"),
+    "ppo.target_kl": objective.target_kl,
+    "ppo.stats_window_size": always("note", "ep_rew_mean averages over another number of episodes"),
+    "ppo.net_arch": _SHAPES,
+    "ppo.policy_kwargs": identity.policy_kwargs,
+    "run.total_timesteps": objective.total_timesteps,
+    "run.duration_s": objective.duration,
+    "run.seed": always("note", "other starts from here on; the same seed would replay the first attempt's starts"),
+    "run.device": _NOT_EXACT,
+    "run.threads": _NOT_EXACT,
+    "run.auto_scale": always("note", "who chooses batch size and epochs; what that changes is listed on its own"),
+}
+
+
+def judge_resume(was: Spec, now: Spec, facts: ResumeFacts) -> ResumeVerdict:
+    """The verdict on going on with `now` where a run of `was` stands at `facts`."""
+    changes = tuple(_changes(Sides.of(was, now, facts)))
+    grade: Grade = max((change.grade for change in changes), key=_GRAVITY.index, default="safe")
+    return ResumeVerdict(grade, changes)
+
+
+def _changes(sides: Sides) -> Iterator[Change]:
+    impossible = {violation.keys[0]: violation.sentence for violation in violations(sides.now)}
+    before, after = _values(sides.was, sides.plan_was), _values(sides.now, sides.plan_now)
+    for name, value in after.items():
+        if name in impossible:
+            ruling = Ruling("refuse", impossible[name])
+        elif before[name] != value or _forced(sides, name):
+            ruling = RULES.get(name, _KEPT)(sides)
+        else:
+            continue
+        yield Change(name, _said(before[name]), _said(value), ruling.grade, ruling.why, ruling.remedy)
+    yield from _spaces(sides.facts)
+
+
+def _values(spec: Spec, plan: BatchPlan) -> dict[str, Any]:
+    """Every field by its dotted name, as it takes effect: chosen sizes as numbers, the normalizer as what it is."""
+    values = {
+        f"{table}.{field.name}": getattr(getattr(spec, table), field.name)
+        for table, struct in TABLES.items()
+        for field in struct.fields
+    }
+    effective = {
+        "ppo.batch_size": plan.batch_size,
+        "ppo.n_epochs": plan.n_epochs,
+        "env.normalize": identity.normalizer(spec.env),
+    }
+    return values | effective
+
+
+def _forced(sides: Sides, name: str) -> bool:
+    """Whether an unchanged field must be ruled on: a batch that no longer divides, a budget that is used up."""
+    run, done = sides.now.run, sides.facts.timesteps
+    match name:
+        case "ppo.batch_size":
+            left = sides.rollout_now % sides.plan_now.batch_size
+            return left > 0 and sides.rollout_was != sides.rollout_now
+        case "run.total_timesteps":
+            return run.total_timesteps is not None and (sides.facts.finished or run.total_timesteps <= done)
+        case "run.duration_s":
+            return run.duration_s is not None and sides.facts.finished
+        case _:
+            return False
+
+
+def _spaces(facts: ResumeFacts) -> Iterator[Change]:
+    pairs = {
+        "observation space": (facts.obs_space_was, facts.obs_space_now),
+        "action space": (facts.act_space_was, facts.act_space_now),
+    }
+    for name, (was, now) in pairs.items():
+        if was is not None and now is not None and was != now:
+            why = "the network's first or last layer does not fit"
+            yield Change(name, clean(was), clean(now), "refuse", why, identity.BRANCH)
+
+
+def _said(value: Any) -> str:
+    match value:
+        case None:
+            return "not set"
+        case bool():
+            return str(value).lower()
+        case float():
+            return f"{value:g}"
+        case Schedule():
+            return f"{value.start:g} to {value.end:g}, {value.kind}"
+        case Struct():
+            return ", ".join(f"{name} {_said(getattr(value, name))}" for name in value.__struct_fields__)
+        case tuple():
+            return "-".join(str(item) for item in value) or "none"
+        case _:
+            return clean(str(value))

@@ -1,0 +1,125 @@
+"""Rulings on what is optimised and how hard: learning rate, budget and schedules, clipping, returns, coefficients."""
+
+from __future__ import annotations
+
+import math
+
+from mission_tui.fleet.resume.sides import Ruling, Sides, factor
+from mission_tui.fleet.spec import Schedule, Spec
+
+__all__ = ["clip_range", "duration", "gae_lambda", "gamma", "learning_rate", "target_kl", "total_timesteps"]
+
+LARGEST_QUIET_RISE = 2.0
+
+
+def learning_rate(sides: Sides) -> Ruling:
+    """A warning above twice the rate that the run has now, else a note."""
+    was, now = sides.learning_rate_was, sides.learning_rate_now
+    course = f"{was:.3g} -> {now:.3g} at this point"
+    if now <= was:
+        return Ruling("note", f"{course}: smaller steps")
+    ratio = now / was if was > 0.0 else math.inf
+    if ratio <= LARGEST_QUIET_RISE:
+        return Ruling(
+            "note", f"{course}: every one of {sides.plan_now.gradient_steps:,} steps is {factor(ratio)} as large"
+        )
+    grown = f"{factor(ratio)} larger" if math.isfinite(ratio) else "larger (it had decayed to 0)"
+    return Ruling(
+        "warn",
+        f"{course}: Adam's moments do not soften it, each of the {sides.plan_now.gradient_steps:,} gradient steps per "
+        f"update is {grown} at once",
+        f"rise in several resumes, or bound it with {sides.suggested_target_kl}",
+    )
+
+
+def total_timesteps(sides: Sides) -> Ruling:
+    """More steps are what a resume is for; with a schedule, progress is recomputed and its values jump."""
+    total, done = sides.now.run.total_timesteps, sides.facts.timesteps
+    if total is None:
+        return Ruling("note", "the budget is now run.duration_s")
+    was = sides.was.run.total_timesteps
+    if sides.facts.finished and was is not None and total <= was:
+        least = max(was, done) + sides.rollout_now
+        why = f"the run has finished its {was:,} steps, and only a larger total goes on"
+        return Ruling("refuse", why, f"the nearest valid value is {least}")
+    if total <= done:
+        least = done + sides.rollout_now
+        return Ruling("refuse", f"{done:,} steps are done already", f"the nearest valid value is {least}")
+    return _jumps(sides, f"{total - done:,} steps remain")
+
+
+def duration(sides: Sides) -> Ruling:
+    """More time, unless the run has used up as much already."""
+    was, now = sides.was.run.duration_s, sides.now.run.duration_s
+    if now is None:
+        return Ruling("note", "the budget is now run.total_timesteps")
+    if sides.facts.finished and was is not None and now <= was:
+        return Ruling("refuse", f"finished after {was:g} s; only a longer duration goes on", f"more than {was:g}")
+    return _jumps(sides, f"the budget is {now:g} s")
+
+
+def clip_range(sides: Sides) -> Ruling:
+    """Another trust region: KL is read relative to it."""
+    was = sides.value_at_resume(sides.was.ppo.clip_range, sides.was)
+    now = sides.value_at_resume(sides.now.ppo.clip_range, sides.now)
+    return Ruling(
+        "warn",
+        f"{was:.3g} -> {now:.3g} at this point: KL of {was * was / 2:.2g} was one unit of trust region, now "
+        f"{now * now / 2:.2g} is; the windows of the health rules start anew",
+    )
+
+
+def gamma(sides: Sides) -> Ruling:
+    """Another horizon: the value network has learned other targets."""
+    was, now = _horizon(sides.was), _horizon(sides.now)
+    return Ruling(
+        "warn",
+        f"the horizon goes from {was} to {now} steps, so value targets change scale: expect explained variance to dip",
+        "evaluate before and after",
+    )
+
+
+def gae_lambda(sides: Sides) -> Ruling:
+    """Another mixture of returns and values in the targets."""
+    more = (
+        "more noise and less bias" if sides.now.ppo.gae_lambda > sides.was.ppo.gae_lambda else "less noise, more bias"
+    )
+    return Ruling("warn", f"value targets and advantages get {more}: expect explained variance to dip")
+
+
+def target_kl(sides: Sides) -> Ruling:
+    """Where updates stop early."""
+    was, now = sides.was.ppo.target_kl, sides.now.ppo.target_kl
+    if now is None:
+        return Ruling("note", "updates no longer stop early")
+    sooner = "sooner" if was is None or now < was else "later"
+    return Ruling("note", f"updates stop {sooner}, at a KL of {1.5 * now:.2g}")
+
+
+def _horizon(spec: Spec) -> str:
+    return "unlimited" if spec.ppo.gamma == 1.0 else f"{1 / (1 - spec.ppo.gamma):,.0f}"
+
+
+def _jumps(sides: Sides, budget: str) -> Ruling:
+    """The ruling on a new budget: whatever follows a schedule jumps, because its progress is recomputed."""
+    jumps, pins = [], []
+    for name in ("learning_rate", "clip_range", "clip_range_vf"):
+        was, now = getattr(sides.was.ppo, name), getattr(sides.now.ppo, name)
+        if not isinstance(now, Schedule) or was != now:
+            continue
+        before, after = sides.value_at_resume(was, sides.was), sides.value_at_resume(now, sides.now)
+        jumps.append(f"ppo.{name} {before:.3g} -> {after:.3g}")
+        pins.append(_pin(sides, name, now, before))
+    if not jumps:
+        return Ruling("note", budget)
+    why = f"{budget}; progress is recomputed from it and schedules jump: {', '.join(jumps)}"
+    return Ruling("warn", why, " and ".join(pins))
+
+
+def _pin(sides: Sides, name: str, schedule: Schedule, before: float) -> str:
+    """The `--set` word with which a schedule goes on from the value it has `before`, to the same end."""
+    total = sides.now.run.total_timesteps
+    if total is None or before == schedule.end:
+        return f"give ppo.{name} as a constant"
+    remaining = 1.0 - sides.facts.timesteps / total
+    return f"--set ppo.{name}.start={schedule.end + (before - schedule.end) / remaining:.4g}"

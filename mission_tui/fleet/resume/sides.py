@@ -1,0 +1,125 @@
+"""Both sides of a resume, the spec that was and the one that would be, with the numbers that rulings are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mission_tui.fleet.sizes import BatchPlan, plan_batch
+from mission_tui.fleet.spec import Schedule, Spec, rollout_size
+from mission_tui.fleet.verdict import Grade
+
+__all__ = ["MOMENT_STEPS", "ResumeFacts", "Rule", "Ruling", "Sides", "always", "factor"]
+
+MOMENT_STEPS = 1000
+"""How far back Adam's second moment reaches, in gradient steps: 1 / (1 - 0.999)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeFacts:
+    """What is known of the run besides its specs. None is unknown.
+
+    `timesteps` are those of the checkpoint, `finished` says that the run used up its budget, the spaces are their
+    printed forms, and `grad_clipped_share` (0..1) is the share of gradients that ``max_grad_norm`` clipped lately.
+    """
+
+    timesteps: int
+    finished: bool = False
+    obs_space_was: str | None = None
+    obs_space_now: str | None = None
+    act_space_was: str | None = None
+    act_space_now: str | None = None
+    grad_clipped_share: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """What one rule says about one changed field."""
+
+    grade: Grade
+    why: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """The spec that `was` and the one that is asked for `now`, with the plans of their updates."""
+
+    was: Spec
+    now: Spec
+    facts: ResumeFacts
+    plan_was: BatchPlan
+    plan_now: BatchPlan
+
+    @classmethod
+    def of(cls, was: Spec, now: Spec, facts: ResumeFacts) -> Sides:
+        """The sides with their plans worked out."""
+        return cls(was, now, facts, plan_batch(was), plan_batch(now))
+
+    @property
+    def rollout_was(self) -> int:
+        return rollout_size(self.was)
+
+    @property
+    def rollout_now(self) -> int:
+        return rollout_size(self.now)
+
+    @property
+    def steps_change(self) -> str:
+        """Gradient steps per update on both sides, in words."""
+        was, now = self.plan_was.gradient_steps, self.plan_now.gradient_steps
+        if was == now:
+            return f"{now:,} gradient steps per update as before"
+        ratio = f"{factor(now / was)} gradient steps" if now > was else "fewer gradient steps"
+        return f"{ratio} per update ({was:,} -> {now:,})"
+
+    @property
+    def moments_in_updates(self) -> str:
+        """How long Adam's moments remember, counted in updates of the new kind."""
+        updates = MOMENT_STEPS / self.plan_now.gradient_steps
+        return f"about 1,000 gradient steps ({updates:,.0f} updates)" if updates >= 2 else "about 1,000 gradient steps"
+
+    def value_at_resume(self, value: float | Schedule, spec: Spec) -> float:
+        """What a constant or schedule of `spec` is worth at the checkpoint; a timed schedule's progress is not known,
+        so its start is taken."""
+        if not isinstance(value, Schedule):
+            return value
+        total = spec.run.total_timesteps
+        remaining = 1.0 if total is None else max(0.0, 1.0 - self.facts.timesteps / total)
+        return value.end + remaining * (value.start - value.end)
+
+    @property
+    def learning_rate_was(self) -> float:
+        return self.value_at_resume(self.was.ppo.learning_rate, self.was)
+
+    @property
+    def learning_rate_now(self) -> float:
+        return self.value_at_resume(self.now.ppo.learning_rate, self.now)
+
+    def scaled_learning_rate(self, scale: float) -> str:
+        """The `--set` words for `scale` times the learning rate, of a schedule for both its ends."""
+        rate = self.now.ppo.learning_rate
+        if not isinstance(rate, Schedule):
+            return f"--set ppo.learning_rate={scale * rate:.4g}"
+        start = f"--set ppo.learning_rate.start={scale * rate.start:.4g}"
+        return f"{start} --set ppo.learning_rate.end={scale * rate.end:.4g}" if rate.end > 0.0 else start
+
+    @property
+    def suggested_target_kl(self) -> str:
+        """The `--set` word for 1.5 x clip_range^2 / 2."""
+        clip = self.value_at_resume(self.now.ppo.clip_range, self.now)
+        return f"--set ppo.target_kl={0.75 * clip * clip:.2g}"
+
+
+Rule = Callable[[Sides], Ruling]
+
+
+def always(grade: Grade, why: str, remedy: str = "") -> Rule:
+    """A rule that says the same whatever the numbers are."""
+    ruling = Ruling(grade, why, remedy)
+    return lambda _sides: ruling
+
+
+def factor(ratio: float) -> str:
+    """``8 x`` or ``1.5 x``."""
+    return f"{ratio:.3g} x"

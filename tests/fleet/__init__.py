@@ -1,0 +1,1 @@
+"""Tests of what we know: pure and fast."""
