@@ -7,7 +7,7 @@ in `re`. Telemetry plane (`telemetry.sock`): a trainer says `TrainerHello` with 
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 from msgspec import Struct, field
 
@@ -17,9 +17,17 @@ from mission_tui.fleet.snapshot import FleetSnapshot, RunView
 from mission_tui.fleet.spec import Spec
 from mission_tui.fleet.verdict import Change, ResumeVerdict
 
+Answer = TypeVar("Answer", covariant=True)
+
 PROTOCOL = 1
 OPERATOR_LINE_BYTES = 1 << 20
 TELEMETRY_LINE_BYTES = 1 << 16
+
+
+class Asking(Generic[Answer]):
+    """Mixed into a request: what a client gets back when the request is not refused."""
+
+    __slots__ = ()
 
 
 class Request(Struct, frozen=True, kw_only=True, tag_field="op", forbid_unknown_fields=True):
@@ -28,18 +36,18 @@ class Request(Struct, frozen=True, kw_only=True, tag_field="op", forbid_unknown_
     id: int
 
 
-class Hello(Request, frozen=True, kw_only=True, tag="hello"):
+class Hello(Request, Asking["Welcome"], frozen=True, kw_only=True, tag="hello"):
     """First line of every operator connection."""
 
     protocol: int
     version: str
 
 
-class GetSnapshot(Request, frozen=True, kw_only=True, tag="snapshot"):
+class GetSnapshot(Request, Asking["SnapshotReply"], frozen=True, kw_only=True, tag="snapshot"):
     """The newest snapshot, once."""
 
 
-class Watch(Request, frozen=True, kw_only=True, tag="watch"):
+class Watch(Request, Asking["SnapshotReply"], frozen=True, kw_only=True, tag="watch"):
     """Snapshots as they change, at most four a second; a slow reader gets the newest later, never a backlog."""
 
 
@@ -51,7 +59,7 @@ class LaunchItem(Struct, frozen=True, kw_only=True):
     group: str | None = None
 
 
-class Launch(Request, frozen=True, kw_only=True, tag="launch"):
+class Launch(Request, Asking["Launched"], frozen=True, kw_only=True, tag="launch"):
     """Make and start runs with the client's interpreter, working folder and (allow-listed) environment. All or none."""
 
     items: tuple[LaunchItem, ...]
@@ -60,20 +68,20 @@ class Launch(Request, frozen=True, kw_only=True, tag="launch"):
     environ: dict[str, str]
 
 
-class Undo(Request, frozen=True, kw_only=True, tag="undo"):
+class Undo(Request, Asking["Accepted"], frozen=True, kw_only=True, tag="undo"):
     """Kill and remove runs launched less than ten seconds ago."""
 
     runs: tuple[str, ...]
 
 
-class Act(Request, frozen=True, kw_only=True, tag="act"):
+class Act(Request, Asking["Accepted"], frozen=True, kw_only=True, tag="act"):
     """Do `verb` to `runs`: ids, unique prefixes, names, `@last`, or `@live` for every live run."""
 
     verb: Literal["stop", "kill", "pause", "checkpoint"]
     runs: tuple[str, ...]
 
 
-class Resume(Request, frozen=True, kw_only=True, tag="resume"):
+class Resume(Request, Asking["Accepted | VerdictReply"], frozen=True, kw_only=True, tag="resume"):
     """Continue a paused or ended run; `assignments` are `--set` words; warnings need `accept`."""
 
     run: str
@@ -86,13 +94,13 @@ class Resume(Request, frozen=True, kw_only=True, tag="resume"):
     environ: dict[str, str] | None = None
 
 
-class GetDetails(Request, frozen=True, kw_only=True, tag="details"):
+class GetDetails(Request, Asking["DetailsReply"], frozen=True, kw_only=True, tag="details"):
     """Spec, effective values, attempts, checkpoints and evaluations of one run."""
 
     run: str
 
 
-class GetHistory(Request, frozen=True, kw_only=True, tag="history"):
+class GetHistory(Request, Asking["HistoryReply"], frozen=True, kw_only=True, tag="history"):
     """Columns over updates of one run, thinned to at most `points` buckets as min and max."""
 
     run: str
@@ -102,7 +110,7 @@ class GetHistory(Request, frozen=True, kw_only=True, tag="history"):
     points: int = 500
 
 
-class GetLog(Request, frozen=True, kw_only=True, tag="log"):
+class GetLog(Request, Asking["LogReply"], frozen=True, kw_only=True, tag="log"):
     """Up to `limit` bytes of an attempt's output from byte `offset`; None means the end."""
 
     run: str
@@ -111,20 +119,20 @@ class GetLog(Request, frozen=True, kw_only=True, tag="log"):
     attempt: int | None = None
 
 
-class GetEnded(Request, frozen=True, kw_only=True, tag="ended"):
+class GetEnded(Request, Asking["EndedReply"], frozen=True, kw_only=True, tag="ended"):
     """Ended runs beyond those of the snapshot, newest first."""
 
     offset: int = 0
     limit: int = 200
 
 
-class Clean(Request, frozen=True, kw_only=True, tag="clean"):
+class Clean(Request, Asking["CleanReply"], frozen=True, kw_only=True, tag="clean"):
     """List what dead runs left behind; with `remove`, remove exactly the listed keys that still pass the verdict."""
 
     remove: tuple[str, ...] = ()
 
 
-class Evaluate(Request, frozen=True, kw_only=True, tag="evaluate"):
+class Evaluate(Request, Asking["Evaluated"], frozen=True, kw_only=True, tag="evaluate"):
     """Play episodes with a checkpoint (None: latest verified), from the run's snapshot. Streams `Progress`."""
 
     run: str
@@ -135,7 +143,7 @@ class Evaluate(Request, frozen=True, kw_only=True, tag="evaluate"):
     policy: Literal["trained", "random"] = "trained"
 
 
-class Export(Request, frozen=True, kw_only=True, tag="export"):
+class Export(Request, Asking["Exported"], frozen=True, kw_only=True, tag="export"):
     """Write a checkpoint as an ordinary SB3 zip to absolute `path`."""
 
     run: str
@@ -143,7 +151,7 @@ class Export(Request, frozen=True, kw_only=True, tag="export"):
     checkpoint: str | None = None
 
 
-class Shutdown(Request, frozen=True, kw_only=True, tag="shutdown"):
+class Shutdown(Request, Asking["Accepted"], frozen=True, kw_only=True, tag="shutdown"):
     """End the supervisor; runs go on unless `with_runs` (then they are stopped first)."""
 
     with_runs: bool = False

@@ -1,0 +1,129 @@
+"""How an attempt ended, as one of a closed set of outcomes with a cause.
+
+The trainer's own last word counts when the exit agrees with it; what its keeper saw counts when there is none.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Literal
+
+from mission_tui.errors import EX_CONFIG
+from mission_tui.fleet.events import Verb
+from mission_tui.fleet.metrics import TrainingEnded
+from mission_tui.fleet.outcome import Failed, Finished, Killed, Lost, Outcome, Stopped
+from mission_tui.fleet.text import clean
+
+__all__ = ["ExitFacts", "classify"]
+
+CAUSE_CHARACTERS = 400
+
+
+@dataclass(frozen=True, slots=True)
+class ExitFacts:
+    """What the keeper saw: exactly one of `code`, `signal`, `start_error`, or none when the trainer would not die.
+
+    `escalated`: a graceful end ran out of time and SIGKILL followed. `last_output` is the tail of the output file.
+    """
+
+    code: int | None = None
+    signal: int | None = None
+    asked: Literal["term", "quit"] | None = None
+    escalated: bool = False
+    oom_killed: bool = False
+    start_error: str | None = None
+    last_output: str = ""
+
+
+def classify(
+    end: TrainingEnded | None,
+    exit_facts: ExitFacts | None,
+    asked: Collection[Verb],
+    last_checkpoint: str | None,
+    *,
+    rebooted: bool = False,
+) -> Outcome:
+    """The outcome of an attempt from the trainer's `end` record, the keeper's exit facts and what was asked of it.
+
+    `last_checkpoint` is the newest verified one. Without exit facts and end record nobody saw the end: `Lost`.
+    """
+    checkpoint = (end.checkpoint if end else None) or last_checkpoint
+    if exit_facts is None:
+        return _unseen(end, asked, checkpoint, rebooted)
+    if exit_facts.start_error is not None:
+        return Failed("start", _sentence(exit_facts.start_error, "its process could not be started"), checkpoint)
+    ended_by_us = exit_facts.escalated or exit_facts.asked == "quit" or "kill" in asked
+    if end is not None and (end.how == "failed" or ended_by_us or exit_facts.code == 0):
+        return _as_told(end, checkpoint, hung=exit_facts.escalated)
+    if ended_by_us or (exit_facts.asked == "term" and exit_facts.signal == signal.SIGTERM):
+        return Killed(checkpoint, _why_killed(exit_facts, asked))
+    return _failed(end, exit_facts, checkpoint)
+
+
+def _unseen(end: TrainingEnded | None, asked: Collection[Verb], checkpoint: str | None, rebooted: bool) -> Outcome:
+    if end is not None:
+        return _as_told(end, checkpoint, hung=False)
+    if rebooted:
+        return Lost("the machine was restarted while it ran", checkpoint)
+    if "kill" in asked:
+        return Killed(checkpoint)
+    return Lost("its keeper and its trainer are gone, and nobody saw how it ended", checkpoint)
+
+
+def _as_told(end: TrainingEnded, checkpoint: str | None, *, hung: bool) -> Outcome:
+    """The trainer's own word. What it claims to have saved must be named, or it was not saved."""
+    after = "; its process hung afterwards and was killed" if hung else ""
+    match end.how:
+        case "finished" if checkpoint is not None:
+            return Finished(checkpoint, _sentence(end.cause, "reached its budget") + after)
+        case "stopped" if checkpoint is not None:
+            return Stopped(checkpoint, _sentence(end.cause, "stopped on request") + after)
+        case "failed":
+            return Failed(end.failure or "unknown", _sentence(end.cause, "failed without naming a cause"), checkpoint)
+        case _:
+            return Failed("unknown", f"said it {end.how}, but saved no checkpoint")
+
+
+def _why_killed(facts: ExitFacts, asked: Collection[Verb]) -> str:
+    if facts.escalated:
+        return "did not stop in time and was killed"
+    if facts.code is None and facts.signal is None:
+        return "killed on request, but its process does not die"
+    if facts.asked == "quit" or "kill" in asked:
+        return "killed on request"
+    return "ended by SIGTERM before it could save"
+
+
+def _failed(end: TrainingEnded | None, facts: ExitFacts, checkpoint: str | None) -> Failed:
+    said = f" after it said it had {end.how}" if end else ""
+    last_line = _last_line(facts.last_output)
+    if facts.oom_killed:
+        return Failed("oom", f"the kernel ended it for lack of memory{said}", checkpoint, facts.signal)
+    if facts.signal is not None:
+        return Failed("crash", f"ended by {_signal_name(facts.signal)}{said}", checkpoint, facts.signal)
+    if facts.code == EX_CONFIG:
+        return Failed("config", last_line or "its settings cannot be used; its log says more", checkpoint)
+    if facts.code == 0:
+        return Failed("unknown", "exited 0 without saying how it ended", checkpoint)
+    if facts.code is None:
+        return Failed("unknown", "its process does not die", checkpoint)
+    detail = f": {last_line}" if last_line else ""
+    return Failed("unknown", f"exited {facts.code}{said}{detail}", checkpoint)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return f"{signal.Signals(number).name} (signal {number})"
+    except ValueError:
+        return f"signal {number}"
+
+
+def _last_line(output: str) -> str:
+    lines = (clean(line, CAUSE_CHARACTERS) for line in reversed(output.splitlines()))
+    return next((line for line in lines if line), "")
+
+
+def _sentence(text: str, otherwise: str) -> str:
+    return clean(text, CAUSE_CHARACTERS) or otherwise

@@ -1,0 +1,91 @@
+"""`nan`: a number of training that is not finite. Critical at once, because nothing learned after it is worth saving.
+
+An explained variance of NaN is none of these: it means that the returns do not vary.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+
+from mission_tui.fleet.findings import Severity
+from mission_tui.fleet.health.hysteresis import Hysteresis
+from mission_tui.fleet.health.rule import Explanation, Row, halved_learning_rate, learning_rate_of, pressure_sentence
+from mission_tui.fleet.metrics import TrainingEnded, spoken
+from mission_tui.fleet.sizes import BatchPlan
+from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.text import clean
+
+__all__ = ["NotFinite"]
+
+WINDOW = 8
+FAMILIES = ("train/", "policy/", "rollout/")
+MAY_BE_NAN = frozenset({"train/explained_variance"})
+NAMED = 3
+
+
+class NotFinite:
+    """One attempt's rule."""
+
+    id = "nan"
+
+    def __init__(self, spec: Spec, plan: BatchPlan) -> None:
+        self._spec = spec
+        self._plan = plan
+        self._state = Hysteresis(1, WINDOW)
+        self._bad: deque[tuple[Row, tuple[str, ...]]] = deque(maxlen=WINDOW)
+        self._told: str | None = None
+
+    def judge(self, row: Row) -> Severity | None:
+        """Critical from the first number that is not finite until a whole window has been finite."""
+        names = _not_finite(row)
+        if names:
+            self._bad.append((row, names))
+        return "critical" if self._state.look(over=bool(names), calm=not names) else None
+
+    def tell(self, record: TrainingEnded) -> None:
+        """The trainer itself stopped at such a number, before any row showed it; its words are the finding's."""
+        self._told = clean(record.cause) or "training stopped at a number that is not finite"
+
+    def explain(self, severity: Severity) -> Explanation:
+        """Names the numbers; the cause is the run's own update pressure, or the environment for a return."""
+        row, names = self._bad[-1] if self._bad else (None, ())
+        if self._told is None and row is not None and names == ("episode return",):
+            return Explanation(
+                sentence=_sentence(row, names),
+                cause=f"{clean(self._spec.env.id, 80)} gave a reward that is not finite",
+                advice="stop, and look at how the environment computes its reward",
+                evidence=self._evidence(),
+            )
+        _, pressure = pressure_sentence(self._plan, learning_rate_of(None, self._spec))
+        normalize = "with" if self._spec.env.normalize else "without"
+        return Explanation(
+            sentence=self._told or (_sentence(row, names) if row else ""),
+            cause=f"{pressure}, {normalize} normalised inputs",
+            advice="go back to the last good checkpoint with half the learning rate",
+            advice_set=(halved_learning_rate(self._spec),),
+            evidence=self._evidence(),
+        )
+
+    def _evidence(self) -> tuple[dict[str, float | str], ...]:
+        return tuple(row.evidence(*names) for row, names in self._bad)
+
+
+def _not_finite(row: Row) -> tuple[str, ...]:
+    names = [
+        tag
+        for tag, value in row.metrics.items()
+        if not math.isfinite(value) and tag.startswith(FAMILIES) and tag not in MAY_BE_NAN
+    ]
+    if not all(math.isfinite(value) for value in row.returns):
+        names.append("episode return")
+    return tuple(names)
+
+
+def _sentence(row: Row, names: tuple[str, ...]) -> str:
+    shown = ", ".join(
+        f"{clean(name, 60)} is {spoken(row.metrics[name])}" if name in row.metrics else f"an {name} is not finite"
+        for name in names[:NAMED]
+    )
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f"{shown}{more} at update {row.update:,}"

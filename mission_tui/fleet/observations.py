@@ -1,0 +1,48 @@
+"""What is seen of a run and forgotten at restart: links, phases, heartbeats, processes, flags.
+
+Nothing here is written down; after a restart the same facts are observed again.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from mission_tui.fleet.outcome import Phase
+from mission_tui.fleet.snapshot import Pids, RunFlag
+
+__all__ = ["FlagSeen", "HeartbeatSeen", "LinkSeen", "Observation", "PhaseSeen", "PidsSeen"]
+
+
+class LinkSeen(Struct, frozen=True):
+    """The trainer's telemetry connection is there, or gone."""
+
+    connected: bool
+
+
+class PhaseSeen(Struct, frozen=True):
+    """The trainer entered `phase` at unix time `t`."""
+
+    phase: Phase
+    t: float
+
+
+class HeartbeatSeen(Struct, frozen=True):
+    """The trainer's heartbeat thread lived at unix time `t`."""
+
+    t: float
+
+
+class PidsSeen(Struct, frozen=True):
+    """The processes of the live attempt."""
+
+    pids: Pids
+
+
+class FlagSeen(Struct, frozen=True):
+    """`flag` holds, or no longer holds."""
+
+    flag: RunFlag
+    raised: bool
+
+
+Observation = LinkSeen | PhaseSeen | HeartbeatSeen | PidsSeen | FlagSeen

@@ -1,0 +1,52 @@
+"""From the words a person types to run ids: an id, a unique prefix, a name, `@last` or `@live`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from mission_tui.errors import UsageError, nearest
+
+__all__ = ["RunRef", "resolve"]
+
+SHOWN_CANDIDATES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class RunRef:
+    """What a reference can match."""
+
+    id: str
+    name: str
+    live: bool
+
+
+def resolve(ref: str, runs: Sequence[RunRef]) -> tuple[str, ...]:
+    """Ids that `ref` means among `runs` (oldest first). `@live` may be empty; every other ref gives exactly one id.
+
+    An exact id wins over an exact name, and that over a prefix. Raises `UsageError` naming the nearest run for an
+    unknown ref and the candidates for an ambiguous one.
+    """
+    if ref == "@live":
+        return tuple(run.id for run in runs if run.live)
+    if not runs:
+        raise UsageError(f"no run matches '{ref}': this runs root holds no runs yet")
+    if ref == "@last":
+        return (runs[-1].id,)
+    exact = [run for run in runs if run.id == ref] or [run for run in runs if run.name == ref]
+    matches = exact or [run for run in runs if ref and (run.id.startswith(ref) or run.name.startswith(ref))]
+    if len(matches) == 1:
+        return (matches[0].id,)
+    if matches:
+        raise UsageError(f"'{ref}' matches {len(matches)} runs: {_listed(matches)}; give more of the id")
+    words = {word for run in runs for word in (run.id, run.name)}
+    raise UsageError(f"no run matches '{ref}'{_hint(ref, words)}")
+
+
+def _listed(matches: Sequence[RunRef]) -> str:
+    shown = ", ".join(run.id for run in matches[-SHOWN_CANDIDATES:])
+    return shown if len(matches) <= SHOWN_CANDIDATES else f"..., {shown}"
+
+
+def _hint(ref: str, words: Collection[str]) -> str:
+    return nearest(ref, words) or "; `mission-tui status` lists them"

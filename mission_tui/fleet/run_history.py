@@ -1,0 +1,227 @@
+"""One run, folded from its two files and from what is seen of it live.
+
+The fold does not depend on how the lines of `events.jsonl` and `metrics.jsonl` are interleaved, and a line applied
+twice counts once; so a run rebuilt from its directory equals the run that was watched all along.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from mission_tui.fleet.events import (
+    Asked,
+    AttemptEnded,
+    AttemptStarting,
+    FileDamaged,
+    FindingChanged,
+    FleetEvent,
+    KeeperLost,
+    RunCreated,
+    RunPaused,
+    RunResumed,
+    Verb,
+)
+from mission_tui.fleet.findings import Finding
+from mission_tui.fleet.metrics import (
+    CheckpointSaved,
+    EvaluationDone,
+    MetricRecord,
+    TrainingEnded,
+    TrainingStarted,
+    UpdateDone,
+)
+from mission_tui.fleet.observations import FlagSeen, HeartbeatSeen, LinkSeen, Observation, PhaseSeen, PidsSeen
+from mission_tui.fleet.outcome import Outcome, Phase, RunState
+from mission_tui.fleet.series import Columns
+from mission_tui.fleet.snapshot import Pids, RunFlag
+from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.text import clean
+
+__all__ = ["POINTS", "Fact", "RunHistory"]
+
+POINTS = 60
+"""Rows kept of every run, live or ended: what a snapshot's series show."""
+
+Fact = FleetEvent | MetricRecord | Observation
+
+
+@dataclass(slots=True)
+class Told:
+    """What `events.jsonl` says."""
+
+    name: str
+    preset: str
+    seq: int = 0
+    group: str | None = None
+    created_t: float = 0.0
+    attempt: int = 0
+    started_t: float | None = None
+    ended_t: float | None = None
+    outcome: Outcome | None = None
+    paused: bool = False
+    asked: set[Verb] = field(default_factory=set)
+    flags: set[RunFlag] = field(default_factory=set)
+    findings: dict[str, Finding] = field(default_factory=dict)
+    total_timesteps: int | None = None
+
+
+@dataclass(slots=True)
+class Trained:
+    """What `metrics.jsonl` says. `complete` is false while only the end of the file was read."""
+
+    seq: int = 0
+    complete: bool = False
+    attempt: int = 0
+    seconds: float = 0.0
+    row: UpdateDone | None = None
+    checkpoint: str | None = None
+    columns: Columns = field(default_factory=Columns)
+    outcomes: deque[tuple[int, dict[str, int]]] = field(default_factory=lambda: deque(maxlen=POINTS))
+
+
+@dataclass(slots=True)
+class Seen:
+    """What the processes of the live attempt show right now."""
+
+    connected: bool = False
+    phase: Phase | None = None
+    phase_t: float | None = None
+    heartbeat_t: float | None = None
+    pids: Pids = field(default_factory=Pids)
+    flags: frozenset[RunFlag] = frozenset()
+
+
+class RunHistory:
+    """Everything known of one run. `spec` is None when it cannot be read."""
+
+    def __init__(self, run_id: str, run_dir: str, spec: Spec | None) -> None:
+        self.id = run_id
+        self.run_dir = run_dir
+        self.spec = spec
+        self.told = Told(name=run_id, preset=clean(spec.preset) if spec else "")
+        self.trained = Trained()
+        self.seen = Seen()
+
+    @property
+    def state(self) -> RunState:
+        told = self.told
+        if told.outcome is not None:
+            return "ended"
+        if told.asked & {"stop", "kill"}:
+            return "stopping"
+        if told.attempt == 0:
+            return "queued"
+        if told.paused:
+            return "paused"
+        return "running" if self.trained.attempt == told.attempt else "starting"
+
+    def apply(self, fact: Fact) -> bool:
+        """Fold `fact` in; false when it changes nothing, for example because it was said before."""
+        match fact:
+            case TrainingStarted() | UpdateDone() | CheckpointSaved() | EvaluationDone() | TrainingEnded():
+                if fact.seq <= self.trained.seq:
+                    return False
+                self.trained.complete = self.trained.complete or fact.seq == 1
+                self.trained.seq = fact.seq
+                fold_record(self.trained, fact)
+                return True
+            case LinkSeen() | PhaseSeen() | HeartbeatSeen() | PidsSeen() | FlagSeen():
+                return self._see(fact)
+            case _:
+                if fact.seq <= self.told.seq:
+                    return False
+                self.told.seq = fact.seq
+                self._hear(fact)
+                return True
+
+    def load(self, records: Iterable[MetricRecord]) -> None:
+        """Replace what is known of the training by the whole of `metrics.jsonl`."""
+        trained = Trained(complete=True)
+        for record in records:
+            trained.seq = record.seq
+            fold_record(trained, record)
+        if trained.seq >= self.trained.seq:
+            self.trained = trained
+
+    def forget_rows(self) -> None:
+        """Keep only the rows that a snapshot shows."""
+        if len(self.trained.columns) > POINTS:
+            self.trained.columns.keep_last(POINTS)
+            self.trained.complete = False
+
+    def _hear(self, event: FleetEvent) -> None:
+        told = self.told
+        match event:
+            case RunCreated():
+                told.name, told.preset, told.created_t = clean(event.name), clean(event.preset), event.t
+                told.group = clean(event.group) if event.group else None
+            case AttemptStarting():
+                told.attempt, told.started_t = event.attempt, event.t
+                told.ended_t, told.outcome, told.paused = None, None, False
+                told.asked.clear()
+                told.flags.discard("keeperless")
+                told.total_timesteps = event.total_timesteps or told.total_timesteps
+                self.seen = Seen()
+            case Asked():
+                if event.attempt == told.attempt:
+                    told.asked.add(event.verb)
+            case RunPaused() | RunResumed():
+                if event.attempt == told.attempt:
+                    told.paused = isinstance(event, RunPaused)
+            case KeeperLost():
+                told.flags.add("keeperless")
+            case AttemptEnded():
+                told.ended_t, told.outcome, told.paused = event.t, event.outcome, False
+                told.flags.discard("keeperless")
+                self.seen = Seen(flags=self.seen.flags)
+            case FindingChanged():
+                told.findings[event.finding.id] = event.finding
+            case FileDamaged():
+                told.flags.add("damaged")
+
+    def _see(self, observation: Observation) -> bool:
+        seen = self.seen
+        if self.told.outcome is not None and not isinstance(observation, FlagSeen):
+            return False
+        match observation:
+            case LinkSeen(connected=connected):
+                changed, seen.connected = seen.connected != connected, connected
+            case PhaseSeen(phase=phase, t=t):
+                changed = (seen.phase, seen.phase_t) != (phase, t)
+                seen.phase, seen.phase_t = phase, t
+            case HeartbeatSeen(t=t):
+                changed, seen.heartbeat_t = seen.heartbeat_t != t, t
+            case PidsSeen(pids=pids):
+                changed, seen.pids = seen.pids != pids, pids
+            case FlagSeen(flag=flag, raised=raised):
+                flags = seen.flags | {flag} if raised else seen.flags - {flag}
+                changed, seen.flags = seen.flags != flags, flags
+        return changed
+
+
+def fold_record(trained: Trained, record: MetricRecord) -> None:
+    """Fold one line of `metrics.jsonl`. An attempt's start drops the later rows of earlier attempts (rewind)."""
+    match record:
+        case TrainingStarted():
+            trained.attempt = record.attempt
+            trained.checkpoint = record.checkpoint or trained.checkpoint
+            if trained.row is not None and trained.row.update > record.from_update:
+                trained.columns.rewind(record.from_update)
+                trained.seconds = trained.columns.total("rollout_s") + trained.columns.total("update_s")
+                trained.row = trained.columns.last_row(record.attempt, record.seq)
+                kept = [entry for entry in trained.outcomes if entry[0] <= record.from_update]
+                trained.outcomes = deque(kept, maxlen=POINTS)
+        case UpdateDone():
+            if trained.row is None or record.update > trained.row.update:
+                trained.row = record
+                trained.columns.append(record)
+                trained.seconds += record.rollout_s + record.update_s
+                trained.outcomes.append((record.update, record.episodes.outcomes))
+        case EvaluationDone():
+            trained.columns.annotate(record.update, "eval/mean_reward", record.mean)
+        case CheckpointSaved():
+            trained.checkpoint = record.name
+        case TrainingEnded():
+            trained.checkpoint = record.checkpoint or trained.checkpoint

@@ -1,0 +1,115 @@
+"""From a run's history to the one frozen view of it that everyone shows."""
+
+from __future__ import annotations
+
+import statistics
+from typing import Literal, cast
+
+from msgspec import structs
+
+from mission_tui.fleet.findings import Finding
+from mission_tui.fleet.metrics import Metric, UpdateDone, spoken
+from mission_tui.fleet.outcome import Failed, outcome_word
+from mission_tui.fleet.run_history import POINTS, RunHistory, Trained
+from mission_tui.fleet.snapshot import SERIES, RunView
+from mission_tui.fleet.text import clean
+
+__all__ = ["view_of"]
+
+Word = Literal["finished", "stopped", "killed", "failed", "lost"]
+
+PACE_ROWS = 20
+SHOWN_FINDINGS = 16
+SHOWN_METRICS = 128
+SEVERITIES = {"critical": 0, "warning": 1, "info": 2}
+
+
+def view_of(run: RunHistory) -> RunView:
+    """The view of `run`. Text from outside is cleaned here or was when it came in."""
+    told, trained, seen, spec, row = run.told, run.trained, run.seen, run.spec, run.trained.row
+    outcome = told.outcome
+    return RunView(
+        id=run.id,
+        name=told.name,
+        preset=told.preset,
+        run_dir=run.run_dir,
+        state=run.state,
+        created_t=told.created_t,
+        group=told.group,
+        description=clean(spec.description) if spec else "",
+        outcome=cast("Word", outcome_word(outcome)) if outcome else None,
+        kind=outcome.kind if isinstance(outcome, Failed) else None,
+        cause=clean(outcome.cause, 400) if outcome else None,
+        flags=tuple(sorted(told.flags | seen.flags)),
+        attempt=told.attempt,
+        phase=seen.phase,
+        phase_t=seen.phase_t,
+        connected=seen.connected,
+        heartbeat_t=seen.heartbeat_t,
+        started_t=told.started_t,
+        ended_t=told.ended_t,
+        update=row.update if row else None,
+        timesteps=row.timesteps if row else None,
+        total_timesteps=told.total_timesteps or (spec.run.total_timesteps if spec else None),
+        duration_s=spec.run.duration_s if spec else None,
+        steps_per_s=row.steps_per_s if row else None,
+        eta_s=_eta_s(run),
+        rollout_s=row.rollout_s if row else None,
+        update_s=row.update_s if row else None,
+        seed=spec.run.seed if spec else None,
+        env_id=clean(spec.env.id) if spec else "",
+        n_envs=spec.env.n_envs if spec else 0,
+        n_steps=spec.ppo.n_steps if spec else 0,
+        last_checkpoint=trained.checkpoint,
+        metrics=_metrics(row),
+        outcomes=_outcomes(trained),
+        series={name: tuple(_brief(value) for value in trained.columns.tail(name, POINTS)) for name in SERIES},
+        findings=_findings(run),
+        pids=seen.pids,
+    )
+
+
+def _eta_s(run: RunHistory) -> float | None:
+    """Seconds from the last update to the end of the budget at the recent median pace; None when it cannot be said."""
+    spec, trained = run.spec, run.trained
+    if spec is None or run.state != "running" or trained.row is None:
+        return None
+    if spec.run.duration_s is not None:
+        return round(max(0.0, spec.run.duration_s - trained.seconds), 1)
+    total = run.told.total_timesteps or spec.run.total_timesteps
+    paces = [pace for pace in trained.columns.tail("steps_per_s", PACE_ROWS) if pace is not None and pace > 0.0]
+    if total is None or not paces:
+        return None
+    return round(max(0, total - trained.row.timesteps) / statistics.median(paces), 1)
+
+
+def _metrics(row: UpdateDone | None) -> dict[str, Metric]:
+    if row is None:
+        return {}
+    return {clean(name, 80): value for name, value in list(row.metrics.items())[:SHOWN_METRICS]}
+
+
+def _outcomes(trained: Trained) -> dict[str, int]:
+    """Episode outcomes summed over the rows that a snapshot shows."""
+    total: dict[str, int] = {}
+    for _, outcomes in trained.outcomes:
+        for name, count in outcomes.items():
+            word = clean(name, 40)
+            total[word] = total.get(word, 0) + count
+    return total
+
+
+def _findings(run: RunHistory) -> tuple[Finding, ...]:
+    """Open findings first, worst first, then those that are over, newest first. An open one lasts until now."""
+    row = run.trained.row
+    shown: list[Finding] = []
+    for finding in run.told.findings.values():
+        lasts = finding.state == "open" and row is not None and row.update > finding.last_update
+        shown.append(structs.replace(finding, last_update=row.update) if lasts and row else finding)
+    shown.sort(key=lambda finding: (finding.state == "cleared", SEVERITIES[finding.severity], -finding.first_update))
+    return tuple(shown[:SHOWN_FINDINGS])
+
+
+def _brief(value: float | None) -> Metric | None:
+    """Five digits are more than a sparkline can show, and half the bytes."""
+    return None if value is None else spoken(float(f"{value:.5g}"))

@@ -1,0 +1,171 @@
+"""The fleet: every run's history, changed only by `apply` and its siblings, shown only as frozen snapshots.
+
+The revision rises exactly when something a snapshot shows has changed; the same revision is the same object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from mission_tui.fleet.metrics import MetricRecord
+from mission_tui.fleet.refs import RunRef, resolve
+from mission_tui.fleet.run_history import POINTS, Fact, RunHistory
+from mission_tui.fleet.run_view import view_of
+from mission_tui.fleet.series import Thinned
+from mission_tui.fleet.snapshot import FleetSnapshot, GpuMeters, HostMeters, RunView, SupervisorInfo
+from mission_tui.fleet.spec import Spec
+
+__all__ = ["SNAPSHOT_ENDED", "Store"]
+
+SNAPSHOT_ENDED = 200
+"""Ended runs in a snapshot; `ended` serves the rest."""
+
+LOADED_ENDED = 8
+"""Ended runs whose full history stays in memory."""
+
+
+class Store:
+    """One writer (the supervisor) applies facts; readers take snapshots, views and histories."""
+
+    def __init__(self, runs_root: str, supervisor: SupervisorInfo, host: HostMeters) -> None:
+        self._runs_root = runs_root
+        self._supervisor = supervisor
+        self._host = host
+        self._gpus: tuple[GpuMeters, ...] = ()
+        self._runs: dict[str, RunHistory] = {}
+        self._views: dict[str, RunView] = {}
+        self._loaded: dict[str, None] = {}
+        self._order: tuple[list[str], list[str]] | None = None
+        self._snapshot: FleetSnapshot | None = None
+        self._revision = 0
+
+    def add_run(self, run_id: str, run_dir: str, spec: Spec | None) -> None:
+        """Know a run from now on. Comes before its facts; `spec` is None when `spec.toml` cannot be read."""
+        self._runs[run_id] = RunHistory(run_id, run_dir, spec)
+        self._touch(run_id, reorder=True)
+
+    def replace_spec(self, run_id: str, spec: Spec) -> None:
+        """The run goes on with another spec: that of its newest attempt."""
+        self._runs[run_id].spec = spec
+        self._touch(run_id)
+
+    def remove_run(self, run_id: str) -> None:
+        """Forget a run whose directory was removed."""
+        del self._runs[run_id]
+        self._loaded.pop(run_id, None)
+        self._touch(run_id, reorder=True)
+
+    def apply(self, run_id: str, fact: Fact) -> bool:
+        """Fold one event, metric record or observation into its run; true when that changed anything."""
+        run = self._runs[run_id]
+        before = (run.told.outcome is None, run.told.created_t)
+        if not run.apply(fact):
+            return False
+        self._touch(run_id, reorder=before != (run.told.outcome is None, run.told.created_t))
+        self._bound_memory(run)
+        return True
+
+    def observe_host(self, host: HostMeters) -> None:
+        if host != self._host:
+            self._host = host
+            self._snapshot = None
+
+    def observe_gpus(self, gpus: Sequence[GpuMeters]) -> None:
+        if tuple(gpus) != self._gpus:
+            self._gpus = tuple(gpus)
+            self._snapshot = None
+
+    def snapshot(self, now: float) -> FleetSnapshot:
+        """The fleet at unix time `now`; the previous snapshot itself while nothing has changed."""
+        if self._snapshot is None:
+            live, ended = self._ordered()
+            self._revision += 1
+            self._snapshot = FleetSnapshot(
+                revision=self._revision,
+                t=now,
+                runs_root=self._runs_root,
+                supervisor=self._supervisor,
+                host=self._host,
+                gpus=self._gpus,
+                runs=tuple(self.view(run_id) for run_id in live + ended[:SNAPSHOT_ENDED]),
+                ended_total=len(ended),
+            )
+        return self._snapshot
+
+    def view(self, run_id: str) -> RunView:
+        """The run as a snapshot shows it; raises `KeyError` for an unknown id."""
+        view = self._views.get(run_id)
+        if view is None:
+            view = self._views[run_id] = view_of(self._runs[run_id])
+        return view
+
+    def run(self, run_id: str) -> RunHistory:
+        """The run's folded history, to read from."""
+        return self._runs[run_id]
+
+    def run_ids(self) -> list[str]:
+        """Live runs, oldest first, then ended ones, newest first."""
+        live, ended = self._ordered()
+        return live + ended
+
+    def live_ids(self) -> list[str]:
+        """Runs that have not ended, oldest first."""
+        return list(self._ordered()[0])
+
+    def ended(self, offset: int, limit: int) -> tuple[tuple[RunView, ...], int]:
+        """A page of ended runs, newest first, and how many there are."""
+        ids = self._ordered()[1]
+        page = ids[max(0, offset) : max(0, offset) + max(0, min(limit, SNAPSHOT_ENDED))]
+        return tuple(self.view(run_id) for run_id in page), len(ids)
+
+    def resolve(self, ref: str) -> tuple[str, ...]:
+        """Run ids that `ref` means (see `fleet.refs`); raises `UsageError`."""
+        runs = sorted(self._runs.values(), key=_age)
+        return resolve(ref, [RunRef(run.id, run.told.name, run.state not in ("ended", "parked")) for run in runs])
+
+    def has_history(self, run_id: str) -> bool:
+        """Whether `history` covers the run's every update, or only the last ones until `load_history`."""
+        return self._runs[run_id].trained.complete
+
+    def load_history(self, run_id: str, records: Iterable[MetricRecord]) -> None:
+        """Take in the whole of a run's `metrics.jsonl`; ended runs are let go again, the longest loaded first."""
+        run = self._runs[run_id]
+        run.load(records)
+        self._touch(run_id)
+        self._bound_memory(run)
+
+    def history(
+        self, run_id: str, series: Sequence[str], from_update: int = 0, to_update: int | None = None, points: int = 500
+    ) -> Thinned:
+        """Columns of a run over its updates, in at most `points` buckets as least and greatest value."""
+        return self._runs[run_id].trained.columns.thin(series, from_update, to_update, points)
+
+    def _touch(self, run_id: str, *, reorder: bool = False) -> None:
+        self._views.pop(run_id, None)
+        self._snapshot = None
+        if reorder:
+            self._order = None
+
+    def _ordered(self) -> tuple[list[str], list[str]]:
+        """Ids of live runs, oldest first, and of ended ones, newest first."""
+        if self._order is None:
+            by_age = sorted(self._runs.values(), key=_age)
+            ended = [run for run in by_age if run.told.outcome is not None]
+            ended.sort(key=lambda run: run.told.ended_t or 0.0, reverse=True)
+            self._order = [run.id for run in by_age if run.told.outcome is None], [run.id for run in ended]
+        return self._order
+
+    def _bound_memory(self, run: RunHistory) -> None:
+        """Full histories stay only for live runs and the few ended ones loaded last."""
+        self._loaded.pop(run.id, None)
+        if run.told.outcome is None or len(run.trained.columns) <= POINTS:
+            return
+        self._loaded[run.id] = None
+        if len(self._loaded) > LOADED_ENDED:
+            oldest = next(iter(self._loaded))
+            del self._loaded[oldest]
+            self._runs[oldest].forget_rows()
+
+
+def _age(run: RunHistory) -> tuple[float, str]:
+    return run.told.created_t, run.id

@@ -1,0 +1,43 @@
+"""Foreign text made harmless once, at the door: what env output, exceptions, names and drivers say.
+
+What comes out is one line of printable characters: no control or escape sequence, no bidirectional override, nothing
+of zero width except a few combining marks in a row.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+__all__ = ["clean"]
+
+ESCAPES = re.compile(
+    r"(?:\x1b[P\]X^_]|[\x90\x9d\x98\x9e\x9f]).*?(?:\x07|\x1b\\|\x9c|\Z)"  # strings to the terminal, up to their end
+    r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"  # control sequences
+    r"|\x1b[ -/]*[0-~]?",  # two-character escapes
+    re.DOTALL,
+)
+BLANKS = frozenset("\t\n\v\f\r\x85\u2028\u2029")
+MARKS_IN_A_ROW = 3
+
+
+def clean(text: str, limit: int = 200) -> str:
+    """`text` as one printable line of at most `limit` characters; what was cut off is shown as an ellipsis.
+
+    Line breaks, tabs and runs of blanks become one blank. Printable Unicode stays. Only the first part of a huge
+    text is ever looked at, so the cost is bounded by `limit`.
+    """
+    window = 16 * limit + 4096
+    kept: list[str] = []
+    marks = 0
+    for character in ESCAPES.sub("", text[:window]):
+        if character in BLANKS or unicodedata.category(character) == "Zs":
+            kept.append(" ")
+        elif character.isprintable():
+            marks = marks + 1 if unicodedata.combining(character) else 0
+            if marks <= MARKS_IN_A_ROW:
+                kept.append(character)
+    line = " ".join("".join(kept).split())
+    if len(line) > limit or len(text) > window:
+        return line[: limit - 1].rstrip() + "…"
+    return line

@@ -1,0 +1,215 @@
+"""The screen's side of the operator plane: one connection, any number of questions and watches at once.
+
+Losing the supervisor is an exception to whoever waits for it, never a state to repair: the next call connects anew,
+starts a supervisor if there is none, and waits a little longer after each failure in a row.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import aclosing, contextmanager
+from pathlib import Path
+from typing import cast
+
+from mission_tui import __version__
+from mission_tui.errors import MissionError, NoSupervisorError
+from mission_tui.fleet.snapshot import FleetSnapshot
+from mission_tui.ipc.client import REPLIES, refusal, request_line, welcomed
+from mission_tui.ipc.framing import REPLY_LINE_BYTES, ConnectionLostError, LineReader, decode
+from mission_tui.ipc.messages import (
+    PROTOCOL,
+    Answer,
+    Asking,
+    Hello,
+    OperatorReply,
+    Progress,
+    Refused,
+    Request,
+    SnapshotReply,
+    Watch,
+)
+from mission_tui.ipc.sockets import OPERATOR_SOCKET, connect
+from mission_tui.ipc.start import ensure_supervisor
+from mission_tui.paths import socket_dir
+
+__all__ = ["AsyncConnection"]
+
+RECEIVE_BYTES = 1 << 18
+HELLO_S = 5.0
+FIRST_RETRY_S = 0.1
+LAST_RETRY_S = 2.0
+
+
+class AsyncConnection:
+    """A supervisor for an asyncio program. Its methods raise `MissionError`s: for refusals, and when nobody answers."""
+
+    def __init__(self, root: Path, *, start: bool = True) -> None:
+        self._root = root
+        self._start = start
+        self._link: _Link | None = None
+        self._connecting = asyncio.Lock()
+        self._retry_s = 0.0
+
+    @property
+    def connected(self) -> bool:
+        """Whether a supervisor is at the other end right now."""
+        return self._link is not None and self._link.error is None
+
+    async def ask(self, make: Callable[[int], Asking[Answer]]) -> Answer:
+        """The answer to the request that `make` builds from an id; progress on the way is passed over."""
+        async with aclosing(self.stream(make)) as replies:
+            async for reply in replies:
+                if not isinstance(reply, Progress):
+                    return reply
+        raise AssertionError("a stream ends with an answer or an error")
+
+    async def stream(self, make: Callable[[int], Asking[Answer]]) -> AsyncGenerator[Answer | Progress, None]:
+        """Progress of a long request, and at the end its answer; a `Watch` never ends in order."""
+        link = await self._connected()
+        request = link.numbered(make)
+        with link.replies(request) as inbox:
+            while True:
+                reply = await inbox.next()
+                if isinstance(reply, Refused):
+                    raise refusal(reply)
+                yield cast("Answer | Progress", reply)
+                if not isinstance(request, Watch) and not isinstance(reply, Progress):
+                    return
+
+    async def watch(self) -> AsyncGenerator[FleetSnapshot, None]:
+        """Snapshots as they change, until the link is lost; who is slow sees only the newest."""
+        async with aclosing(self.stream(lambda id_: Watch(id=id_))) as replies:
+            async for reply in replies:
+                if isinstance(reply, SnapshotReply):
+                    yield reply.snapshot
+
+    async def close(self) -> None:
+        """Let go of the supervisor; whoever still waits for it gets `ConnectionLostError`."""
+        if self._link is not None:
+            await self._link.close()
+
+    async def _connected(self) -> _Link:
+        async with self._connecting:
+            if self._link is not None and self._link.error is None:
+                return self._link
+            await asyncio.sleep(self._retry_s)
+            self._retry_s = min(LAST_RETRY_S, 2 * self._retry_s or FIRST_RETRY_S)
+            self._link = await self._open()
+            self._retry_s = 0.0
+            return self._link
+
+    async def _open(self) -> _Link:
+        path = socket_dir(self._root) / OPERATOR_SOCKET
+        try:
+            return await _Link.open(path)
+        except (OSError, ConnectionLostError) as error:
+            if not self._start:
+                raise NoSupervisorError(f"no supervisor runs for {self._root}") from error
+        await asyncio.to_thread(ensure_supervisor, self._root)
+        try:
+            return await _Link.open(path)
+        except (OSError, ConnectionLostError) as error:
+            raise NoSupervisorError(f"the supervisor for {self._root} does not answer: {error}") from error
+
+
+class _Inbox:
+    """Replies to one request that nobody has taken yet; of waiting snapshots only the newest."""
+
+    def __init__(self) -> None:
+        self._waiting: list[OperatorReply] = []
+        self._error: MissionError | None = None
+        self._arrived = asyncio.Event()
+
+    def put(self, reply: OperatorReply) -> None:
+        if isinstance(reply, SnapshotReply):
+            self._waiting = [old for old in self._waiting if not isinstance(old, SnapshotReply)]
+        self._waiting.append(reply)
+        self._arrived.set()
+
+    def fail(self, error: MissionError) -> None:
+        self._error = error
+        self._arrived.set()
+
+    async def next(self) -> OperatorReply:
+        while not self._waiting:
+            if self._error is not None:
+                raise self._error
+            self._arrived.clear()
+            await self._arrived.wait()
+        return self._waiting.pop(0)
+
+
+class _Link:
+    """One connection that has said welcome; `error` says why it is over."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.error: MissionError | None = None
+        self._reader = reader
+        self._writer = writer
+        self._ids = itertools.count(1)
+        self._inboxes: dict[int, _Inbox] = {}
+        self._receiving = asyncio.create_task(self._receive())
+
+    @classmethod
+    async def open(cls, path: Path) -> _Link:
+        """Connect and say hello. Raises `OSError` or `ConnectionLostError` when nobody answers."""
+        reader, writer = await asyncio.open_unix_connection(sock=connect(path, 0.0), limit=RECEIVE_BYTES)
+        link = cls(reader, writer)
+        try:
+            with link.replies(Hello(id=0, protocol=PROTOCOL, version=__version__)) as inbox:
+                async with asyncio.timeout(HELLO_S):
+                    welcomed(await inbox.next())
+        except BaseException:
+            await link.close()
+            raise
+        return link
+
+    def numbered(self, make: Callable[[int], Asking[Answer]]) -> Request:
+        """The request with the next id."""
+        request = make(next(self._ids))
+        assert isinstance(request, Request)
+        return request
+
+    @contextmanager
+    def replies(self, request: Request) -> Iterator[_Inbox]:
+        """Send `request`; its replies arrive in the inbox while the context lasts."""
+        inbox = self._inboxes[request.id] = _Inbox()
+        try:
+            self._writer.write(request_line(request))
+            if self.error is not None:
+                inbox.fail(self.error)
+            yield inbox
+        finally:
+            del self._inboxes[request.id]
+
+    async def close(self) -> None:
+        self._receiving.cancel()
+        await asyncio.wait({self._receiving})
+
+    async def _receive(self) -> None:
+        """Hand replies to their inboxes until the link is over; then tell everybody who waits."""
+        lines = LineReader(REPLY_LINE_BYTES)
+        error: MissionError = ConnectionLostError("the connection to the supervisor was closed")
+        try:
+            while data := await self._reader.read(RECEIVE_BYTES):
+                for line in lines.feed(data):
+                    self._hand_out(decode(line, REPLIES))
+            error = ConnectionLostError("the supervisor went away")
+        except OSError as broken:
+            error = ConnectionLostError(f"the connection to the supervisor broke: {broken}")
+        except MissionError as malformed:
+            error = malformed
+        finally:
+            self.error = error
+            self._writer.close()
+            for inbox in self._inboxes.values():
+                inbox.fail(error)
+
+    def _hand_out(self, reply: OperatorReply) -> None:
+        inbox = self._inboxes.get(reply.re)
+        if inbox is not None:
+            inbox.put(reply)
+        elif reply.re == 0 and isinstance(reply, Refused):
+            raise refusal(reply)

@@ -1,0 +1,181 @@
+"""The command line's side of the operator plane: a plain blocking socket, so that a verb pays only for what it uses.
+
+No asyncio here, and the supervisor is started only when nobody answers.
+"""
+
+from __future__ import annotations
+
+import itertools
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Self, cast
+
+import msgspec
+
+from mission_tui import __version__
+from mission_tui.errors import MissionError, NoSupervisorError, PresetError, UsageError
+from mission_tui.ipc.framing import (
+    REPLY_LINE_BYTES,
+    ConnectionLostError,
+    LineReader,
+    MalformedError,
+    TooLargeError,
+    WrongVersionError,
+    decode,
+    encode,
+)
+from mission_tui.ipc.messages import (
+    OPERATOR_LINE_BYTES,
+    PROTOCOL,
+    Answer,
+    Asking,
+    Hello,
+    OperatorReply,
+    Progress,
+    Refused,
+    Request,
+    Watch,
+    Welcome,
+)
+from mission_tui.ipc.sockets import OPERATOR_SOCKET, connect
+from mission_tui.paths import socket_dir
+
+__all__ = ["Connection", "refusal", "request_line", "welcomed"]
+
+RECEIVE_BYTES = 1 << 16
+
+SILENCE_S = 120.0
+"""A supervisor that says nothing at all for this long, to a question, is taken for hung."""
+
+REPLIES: msgspec.json.Decoder[OperatorReply] = msgspec.json.Decoder(OperatorReply)
+
+
+class Connection:
+    """One connection to a supervisor that has said welcome. Not for use from several threads."""
+
+    def __init__(self, link: socket.socket, timeout_s: float) -> None:
+        """Say hello on a fresh `link`, which is closed again if that fails."""
+        self._link = link
+        self._lines = LineReader(REPLY_LINE_BYTES)
+        self._waiting: list[bytes] = []
+        self._ids = itertools.count(1)
+        try:
+            link.settimeout(timeout_s)
+            self._send(Hello(id=0, protocol=PROTOCOL, version=__version__))
+            self.welcome: Welcome = welcomed(self._receive())
+            link.settimeout(None)
+        except BaseException:
+            link.close()
+            raise
+
+    @classmethod
+    def connect(cls, root: Path, *, start: bool = True, timeout_s: float = 5.0) -> Connection:
+        """Connect to the supervisor of the runs root; if there is none and `start`, start one.
+
+        Raises `NoSupervisorError` when nobody answers within `timeout_s`, `UsageError` when the runs root is unusable.
+        """
+        deadline = time.monotonic() + timeout_s
+        while True:
+            left = max(0.1, deadline - time.monotonic())
+            try:
+                return cls(connect(socket_dir(root) / OPERATOR_SOCKET, left), left)
+            except (OSError, ConnectionLostError) as error:
+                if not start:
+                    raise NoSupervisorError(f"no supervisor runs for {root}") from error
+                if time.monotonic() >= deadline:
+                    raise NoSupervisorError(f"the supervisor for {root} does not answer: {error}") from error
+            from mission_tui.ipc.start import ensure_supervisor  # only the client that finds nobody pays for this
+
+            ensure_supervisor(root, timeout_s=left)
+
+    def ask(self, make: Callable[[int], Asking[Answer]]) -> Answer:
+        """The answer to the request that `make` builds from an id; progress on the way is passed over.
+
+        Raises the `MissionError` that a refusal stands for, and `ConnectionLostError` when the supervisor goes away.
+        """
+        for reply in self.stream(make):
+            if not isinstance(reply, Progress):
+                return reply
+        raise AssertionError("a stream ends with an answer or an error")
+
+    def stream(self, make: Callable[[int], Asking[Answer]]) -> Iterator[Answer | Progress]:
+        """Every reply to the request, up to and with its answer; a `Watch` goes on until the supervisor goes away."""
+        request = make(next(self._ids))
+        assert isinstance(request, Request)
+        self._send(request)
+        endless = isinstance(request, Watch)
+        self._link.settimeout(None if endless else SILENCE_S)
+        while True:
+            reply = self._receive()
+            if isinstance(reply, Refused):
+                raise refusal(reply)
+            if reply.re != request.id:
+                continue
+            yield cast("Answer | Progress", reply)
+            if not endless and not isinstance(reply, Progress):
+                return
+
+    def close(self) -> None:
+        """End the connection; a request under way is carried out all the same."""
+        self._link.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _send(self, request: Request) -> None:
+        try:
+            self._link.sendall(request_line(request))
+        except (BrokenPipeError, ConnectionResetError):
+            # The reason, if the supervisor gave one, is still to be read.
+            return
+
+    def _receive(self) -> OperatorReply:
+        while not self._waiting:
+            try:
+                data = self._link.recv(RECEIVE_BYTES)
+            except ConnectionResetError:
+                data = b""
+            except TimeoutError as error:
+                raise ConnectionLostError("the supervisor does not answer") from error
+            if not data:
+                raise ConnectionLostError("the supervisor went away before it answered")
+            self._waiting = self._lines.feed(data)
+        return decode(self._waiting.pop(0), REPLIES)
+
+
+def request_line(request: Request) -> bytes:
+    """`request` as a line. Raises `TooLargeError` for one that the supervisor would not take."""
+    line = encode(request)
+    if len(line) > OPERATOR_LINE_BYTES:
+        raise TooLargeError(f"the request takes {len(line)} bytes of at most {OPERATOR_LINE_BYTES}: ask for less")
+    return line
+
+
+def welcomed(reply: OperatorReply) -> Welcome:
+    """The answer to a hello. Raises what a refusal stands for, and `WrongVersionError` for another protocol."""
+    if isinstance(reply, Refused):
+        raise refusal(reply)
+    if not isinstance(reply, Welcome):
+        raise MalformedError(f"the supervisor answered a hello with {type(reply).__name__}")
+    if reply.protocol != PROTOCOL:
+        raise WrongVersionError(
+            f"the supervisor of {reply.runs_root} is of version {reply.version} and speaks protocol {reply.protocol}, "
+            f"this client speaks {PROTOCOL}: end it with its own `mission-tui supervisor stop`, runs go on"
+        )
+    return reply
+
+
+def refusal(reply: Refused) -> MissionError:
+    """The error that a refusal stands for, with its exit code."""
+    kind = {error.exit_code: error for error in (MissionError, UsageError, PresetError, NoSupervisorError)}
+    error = kind.get(reply.exit_code, MissionError)(reply.message)
+    error.exit_code = reply.exit_code
+    return error

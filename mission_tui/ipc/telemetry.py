@@ -1,0 +1,181 @@
+"""The trainer's side of the telemetry plane: a thread that says what it is given, and never hurts training.
+
+`say` never blocks and never raises. Only the newest message of each kind waits to be said, at most four frames a
+second; one that was overtaken because nobody listened counts as dropped. The metrics file holds the truth anyway.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import threading
+import time
+from collections import deque
+from pathlib import Path
+
+import msgspec
+
+from mission_tui.errors import ProtocolError
+from mission_tui.ipc.framing import LineReader, decode, encode
+from mission_tui.ipc.messages import TELEMETRY_LINE_BYTES, HeartbeatSaid, Order, TelemetryMessage, TrainerHello
+from mission_tui.ipc.sockets import connect
+
+__all__ = ["Telemetry"]
+
+FRAME_S = 0.25
+HEARTBEAT_S = 1.0
+FIRST_RETRY_S = 0.1
+LAST_RETRY_S = 2.0
+READ_BYTES = 1 << 14
+LAST_WORDS_S = 0.5
+ORDERS: msgspec.json.Decoder[Order] = msgspec.json.Decoder(Order)
+
+
+class Telemetry:
+    """Says facts about one attempt to whichever supervisor listens at `path`, and hears its orders.
+
+    It reconnects for as long as it lives, and then says the newest facts again. Set `workers` to the process ids of
+    the environment workers; they go with the heartbeats.
+    """
+
+    def __init__(self, path: Path, hello: TrainerHello) -> None:
+        self.workers: tuple[int, ...] = ()
+        self._path = path
+        self._hello = hello
+        self._lock = threading.Lock()
+        self._newest: dict[type[TelemetryMessage], TelemetryMessage] = {}
+        self._unsaid: dict[type[TelemetryMessage], TelemetryMessage] = {}
+        self._heard = True
+        self._dropped = 0
+        self._orders: deque[Order] = deque()
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="telemetry", daemon=True)
+        self._thread.start()
+
+    @property
+    def dropped(self) -> int:
+        """Messages that nobody could be told so far."""
+        return self._dropped
+
+    def say(self, message: TelemetryMessage) -> None:
+        """Have `message` said soon; a newer one of its kind may take its place."""
+        kind = type(message)
+        with self._lock:
+            if kind in self._unsaid and not self._heard:
+                self._dropped += 1
+            self._newest[kind] = self._unsaid[kind] = message
+
+    def orders(self) -> list[Order]:
+        """Orders that came since the last call."""
+        taken: list[Order] = []
+        while self._orders:
+            taken.append(self._orders.popleft())
+        return taken
+
+    def close(self, timeout_s: float = 1.0) -> None:
+        """Say what is unsaid if somebody listens, and end the thread; returns within `timeout_s` in any case."""
+        self._closing.set()
+        self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        """Connect, talk until the link is lost, wait a little longer each time, until closed."""
+        retry_s = FIRST_RETRY_S
+        while not self._closing.is_set():
+            began = time.monotonic()
+            try:
+                link = connect(self._path, timeout_s=0.0)
+            except OSError:
+                link = None
+            if link is not None:
+                with link:
+                    self._talk(_Wire(link))
+            self._heard = False
+            # A link that was refused at once must not be knocked at ten times a second.
+            retry_s = FIRST_RETRY_S if time.monotonic() - began > LAST_RETRY_S else min(2 * retry_s, LAST_RETRY_S)
+            self._closing.wait(retry_s)
+
+    def _talk(self, wire: _Wire) -> None:
+        wire.put(encode(self._hello))
+        wire.write()
+        with self._lock:
+            self._unsaid = dict(self._newest)
+        frame_at = beat_at = time.monotonic()
+        leave_at: float | None = None
+        while wire.alive:
+            now = time.monotonic()
+            closing = self._closing.is_set()
+            if closing and leave_at is None:
+                leave_at = now + LAST_WORDS_S
+            if now >= frame_at or closing:
+                self._heard = not wire.waiting
+                if self._heard:
+                    self._put_frame(wire, beat=now >= beat_at)
+                    beat_at = now + HEARTBEAT_S if now >= beat_at else beat_at
+                frame_at = now + FRAME_S
+            wire.write()
+            if leave_at is not None and (now >= leave_at or not wire.waiting):
+                return
+            wire.wait(frame_at - time.monotonic())
+            self._orders.extend(wire.read())
+
+    def _put_frame(self, wire: _Wire, *, beat: bool) -> None:
+        with self._lock:
+            frame: list[TelemetryMessage] = list(self._unsaid.values())
+            self._unsaid.clear()
+        if beat:
+            frame.append(HeartbeatSaid(t=time.time(), workers=self.workers, dropped=self._dropped))
+        for message in frame:
+            try:
+                line = encode(message)
+            except (TypeError, ValueError, ProtocolError):
+                line = b""
+            if 0 < len(line) <= TELEMETRY_LINE_BYTES:
+                wire.put(line)
+            else:
+                self._dropped += 1
+
+
+class _Wire:
+    """A non-blocking socket with the bytes it has not taken yet."""
+
+    def __init__(self, link: socket.socket) -> None:
+        self._link = link
+        self._lines = LineReader(TELEMETRY_LINE_BYTES)
+        self._out = bytearray()
+        self.alive = True
+
+    @property
+    def waiting(self) -> bool:
+        return bool(self._out)
+
+    def put(self, line: bytes) -> None:
+        self._out += line
+
+    def write(self) -> None:
+        try:
+            del self._out[: self._link.send(self._out)]
+        except BlockingIOError:
+            return
+        except OSError:
+            self.alive = False
+
+    def wait(self, timeout_s: float) -> None:
+        """Until there is something to read, room for what waits, or `timeout_s` has passed."""
+        poll = select.poll()
+        poll.register(self._link, select.POLLIN | (select.POLLOUT if self._out else 0))
+        poll.poll(max(0.0, timeout_s) * 1000)
+
+    def read(self) -> list[Order]:
+        """Orders that have arrived; anything else than orders ends the link."""
+        try:
+            data = self._link.recv(READ_BYTES)
+        except BlockingIOError:
+            return []
+        except OSError:
+            data = b""
+        self.alive = self.alive and bool(data)
+        try:
+            return [decode(line, ORDERS) for line in self._lines.feed(data)]
+        except ProtocolError:
+            self.alive = False
+            return []

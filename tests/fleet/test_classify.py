@@ -1,0 +1,158 @@
+"""How an attempt ended: three processes that vanish in three ways have three different, correct causes."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mission_tui.fleet.classify import ExitFacts, classify
+from mission_tui.fleet.events import Verb
+from mission_tui.fleet.metrics import TrainingEnded
+from mission_tui.fleet.outcome import Failed, Finished, Killed, Lost, Outcome, Stopped
+
+LAST = "000004096"
+FINAL = "000010240"
+
+
+def end(
+    how: Literal["finished", "stopped", "failed"],
+    cause: str = "",
+    failure: Literal["nan", "oom", "env"] | None = None,
+    checkpoint: str | None = FINAL,
+) -> TrainingEnded:
+    """The trainer's last word."""
+    return TrainingEnded(
+        seq=9,
+        attempt=1,
+        update=10,
+        timesteps=10_240,
+        t=1.0,
+        how=how,
+        failure=failure,
+        cause=cause,
+        checkpoint=checkpoint,
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "facts", "asked", "outcome"),
+    [
+        (end("finished"), ExitFacts(code=0), set(), Finished(FINAL)),
+        (end("finished", "trained for 60 s"), ExitFacts(code=0), set(), Finished(FINAL, "trained for 60 s")),
+        (end("stopped"), ExitFacts(code=0), {"stop"}, Stopped(FINAL)),
+        (end("stopped"), ExitFacts(code=0, asked="term"), {"stop"}, Stopped(FINAL)),
+        (
+            end("stopped"),
+            ExitFacts(signal=9, asked="term", escalated=True),
+            {"stop"},
+            Stopped(FINAL, "stopped on request; its process hung afterwards and was killed"),
+        ),
+        (
+            end("failed", "loss is nan", "nan", None),
+            ExitFacts(code=1),
+            set(),
+            Failed("nan", "loss is nan", LAST),
+        ),
+        (
+            end("failed", "", None, None),
+            ExitFacts(code=1),
+            set(),
+            Failed("unknown", "failed without naming a cause", LAST),
+        ),
+        (None, ExitFacts(code=0), set(), Failed("unknown", "exited 0 without saying how it ended", LAST)),
+        (None, ExitFacts(code=1), set(), Failed("unknown", "exited 1", LAST)),
+        (
+            None,
+            ExitFacts(code=1, last_output="Traceback\n  ...\nRuntimeError: \x1b[31mboom\x1b[0m\n\n"),
+            set(),
+            Failed("unknown", "exited 1: RuntimeError: boom", LAST),
+        ),
+        (
+            end("finished"),
+            ExitFacts(code=1),
+            set(),
+            Failed("unknown", "exited 1 after it said it had finished", FINAL),
+        ),
+        (None, ExitFacts(signal=11), set(), Failed("crash", "ended by SIGSEGV (signal 11)", LAST, 11)),
+        (None, ExitFacts(signal=9), {"stop"}, Failed("crash", "ended by SIGKILL (signal 9)", LAST, 9)),
+        (None, ExitFacts(signal=63), set(), Failed("crash", "ended by signal 63", LAST, 63)),
+        (
+            None,
+            ExitFacts(signal=9, oom_killed=True),
+            set(),
+            Failed("oom", "the kernel ended it for lack of memory", LAST, 9),
+        ),
+        (None, ExitFacts(signal=9, asked="quit"), {"kill"}, Killed(LAST)),
+        (None, ExitFacts(signal=9, asked="quit"), set(), Killed(LAST)),
+        (end("finished"), ExitFacts(code=0, asked="quit"), {"kill"}, Finished(FINAL)),
+        (
+            None,
+            ExitFacts(signal=9, asked="term", escalated=True),
+            {"stop"},
+            Killed(LAST, "did not stop in time and was killed"),
+        ),
+        (None, ExitFacts(signal=15, asked="term"), {"stop"}, Killed(LAST, "ended by SIGTERM before it could save")),
+        (None, ExitFacts(), {"kill"}, Killed(LAST, "killed on request, but its process does not die")),
+        (None, ExitFacts(), set(), Failed("unknown", "its process does not die", LAST)),
+        (
+            None,
+            ExitFacts(code=78, last_output="warming up\nspec.toml: ppo.gama is unknown\n"),
+            set(),
+            Failed("config", "spec.toml: ppo.gama is unknown", LAST),
+        ),
+        (
+            None,
+            ExitFacts(start_error="[Errno 2] No such file or directory: '/opt/python'"),
+            set(),
+            Failed("start", "[Errno 2] No such file or directory: '/opt/python'", LAST),
+        ),
+        (end("stopped"), None, {"stop"}, Stopped(FINAL)),
+        (None, None, {"kill"}, Killed(LAST)),
+        (None, None, set(), Lost("its keeper and its trainer are gone, and nobody saw how it ended", LAST)),
+    ],
+)
+def test_outcome_and_cause(
+    said: TrainingEnded | None, facts: ExitFacts | None, asked: set[Verb], outcome: Outcome
+) -> None:
+    """Each combination of last word, exit and request has its one outcome."""
+    assert classify(said, facts, asked, LAST) == outcome
+
+
+def test_reboot_is_a_loss_with_its_own_cause() -> None:
+    """After a reboot nothing about the processes is known, and the checkpoint is offered."""
+    assert classify(None, None, {"kill"}, LAST, rebooted=True) == Lost("the machine was restarted while it ran", LAST)
+
+
+def test_a_claim_without_a_checkpoint_is_not_believed() -> None:
+    """`stopped` promises a checkpoint; without one the run has failed."""
+    outcome = classify(end("stopped", checkpoint=None), ExitFacts(code=0), {"stop"}, None)
+    assert outcome == Failed("unknown", "said it stopped, but saved no checkpoint")
+
+
+@given(
+    said=st.none() | st.builds(end, st.sampled_from(["finished", "stopped", "failed"]), st.text()),
+    facts=st.none()
+    | st.builds(
+        ExitFacts,
+        code=st.none() | st.integers(0, 255),
+        signal=st.none() | st.integers(1, 64),
+        asked=st.sampled_from([None, "term", "quit"]),
+        escalated=st.booleans(),
+        oom_killed=st.booleans(),
+        start_error=st.none() | st.text(),
+        last_output=st.text(),
+    ),
+    asked=st.sets(st.sampled_from(["stop", "kill", "pause", "launch"])),
+    checkpoint=st.none() | st.just(LAST),
+    rebooted=st.booleans(),
+)
+def test_every_ended_run_has_a_cause(
+    said: TrainingEnded | None, facts: ExitFacts | None, asked: set[Verb], checkpoint: str | None, rebooted: bool
+) -> None:
+    """Whatever was seen, there is an outcome with one printable, non-empty sentence."""
+    cause = classify(said, facts, asked, checkpoint, rebooted=rebooted).cause
+    assert cause.strip()
+    assert cause.isprintable()

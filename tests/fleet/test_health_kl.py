@@ -1,0 +1,170 @@
+"""`kl-persistent`: enters at 5 of 8, leaves after 8 calm updates, critical only while the return does not improve."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from mission_tui.fleet.findings import Finding
+from mission_tui.fleet.health import Judge
+from mission_tui.fleet.metrics import Metric, UpdateDone
+from mission_tui.fleet.preset import change
+from mission_tui.fleet.sizes import plan_batch
+from mission_tui.fleet.spec import EnvSpec, PpoSpec, RunSpec, Schedule, Spec
+from tests.fleet.recorded import SPEC, update
+
+HARD = Spec(preset="hard", env=EnvSpec(id="X"), ppo=PpoSpec(n_steps=2048, batch_size=1024, n_epochs=20))
+"""16 minibatches x 20 epochs = 320 gradient steps x 3e-4: 24 times the reference."""
+
+
+def judged(rows: list[UpdateDone], spec: Spec = HARD) -> list[Finding]:
+    """Every change that judging `rows` in order brings."""
+    judge = Judge(spec, plan_batch(spec))
+    return [finding for row in rows for finding in judge.update(row)]
+
+
+def rows(*us: float, clip: float = 0.2, ret: float | None = None, start: int = 1, attempt: int = 1) -> list[UpdateDone]:
+    """Updates with these values of u."""
+    tags: dict[str, Metric] = {} if ret is None else {"rollout/ep_rew_mean": ret}
+    return [
+        update(number, attempt=attempt, approx_kl=u * clip * clip / 2, clip_range=clip, tags=tags)
+        for number, u in enumerate(us, start)
+    ]
+
+
+def test_a_healthy_run_has_no_finding() -> None:
+    """u up to the limit, with single spikes far beyond it, is ordinary."""
+    assert judged(rows(*[0.4, 1.9, 1.2, 30.0, 0.7, 2.0, 40.0, 1.1] * 50)) == []
+
+
+def test_five_of_eight_open_one_incident() -> None:
+    """The fifth update over the limit opens a warning; the hundred after it add nothing."""
+    changes = judged(rows(1.0, 2.1, 2.1, 1.0, 2.1, 2.1, 2.1, *[2.5] * 100))
+    assert [(finding.severity, finding.first_update, finding.state) for finding in changes] == [("warning", 7, "open")]
+    finding = changes[0]
+    assert (finding.id, finding.rule) == ("kl-persistent-1-7", "kl-persistent")
+    assert finding.sentence == "KL outside the trust region: u > 2 in 5 of 7 updates, median 2.1"
+    assert [line["u"] for line in finding.evidence] == [1.0, 2.1, 2.1, 1.0, 2.1, 2.1, 2.1]
+
+
+def test_it_clears_only_after_a_full_window_of_calm() -> None:
+    """Between the limits nothing changes; seven calm updates are not enough, the eighth clears."""
+    hot = [3.0] * 8
+    assert len(judged(rows(*hot, *[1.9] * 50))) == 1
+    assert len(judged(rows(*hot, *[1.4] * 7, 1.6, *[1.4] * 7))) == 1
+    changes = judged(rows(*hot, *[1.4] * 8))
+    assert [(finding.state, finding.first_update, finding.last_update) for finding in changes] == [
+        ("open", 5, 5),
+        ("cleared", 5, 16),
+    ]
+
+
+@pytest.mark.parametrize(("clip", "alarm"), [(0.2, False), (0.1, True), (0.05, True), (0.001, True)])
+def test_the_current_clip_range_is_the_measure(clip: float, alarm: bool) -> None:
+    """KL 0.02 is ordinary at clip 0.2 and persistent at 0.1; below 0.05 the floor counts."""
+    changes = judged([update(number, approx_kl=0.02, clip_range=clip) for number in range(1, 9)])
+    assert bool(changes) is alarm
+
+
+def test_the_floor_of_the_clip_range() -> None:
+    """A clip range annealed to nothing does not make every KL infinite: u = 2 at KL 0.0025 and below."""
+    assert judged([update(number, approx_kl=0.0024, clip_range=1e-9) for number in range(1, 20)]) == []
+
+
+def test_blank_rows_are_passed_over() -> None:
+    """An update without a KL is neither calm nor hot."""
+    hot, blank = rows(3.0)[0], update(1)
+    mixed = [hot, blank, hot, blank, hot, blank, hot, blank, blank, hot]
+    numbered = [
+        msgspec.structs.replace(row, update=number, seq=number + 1) for number, row in enumerate(mixed, start=1)
+    ]
+    assert [finding.first_update for finding in judged(numbered)] == [10]
+
+
+def test_critical_only_while_the_return_does_not_improve() -> None:
+    """u far beyond the limit stays a warning as long as the return rises, and is critical once it does not."""
+    rising = [update(n, approx_kl=0.2, clip_range=0.2, ret=float(n)) for n in range(1, 60)]
+    assert [finding.severity for finding in judged(rising)] == ["warning"]
+    flat = [update(n, approx_kl=0.2, clip_range=0.2, ret=60.0) for n in range(60, 120)]
+    changes = judged(rising + flat)
+    assert [(finding.id, finding.severity) for finding in changes] == [
+        ("kl-persistent-1-5", "warning"),
+        ("kl-persistent-1-5", "critical"),
+    ]
+    assert changes[1].sentence.endswith("and the return is not improving")
+
+
+def test_a_critical_incident_calms_down_before_it_clears() -> None:
+    """Critical, then warning once u has been below 2.5 for a window, then cleared: one incident throughout."""
+    hot = rows(*[6.0] * 20, ret=1.0)
+    warm = rows(*[2.2] * 12, ret=1.0, start=21)
+    calm = rows(*[0.5] * 8, ret=1.0, start=33)
+    changes = judged(hot + warm + calm)
+    assert [(finding.severity, finding.state) for finding in changes] == [
+        ("warning", "open"),
+        ("critical", "open"),
+        ("warning", "open"),
+        ("warning", "cleared"),
+    ]
+    assert len({finding.id for finding in changes}) == 1
+
+
+def test_without_returns_nothing_is_critical() -> None:
+    """Unknown is not the same as not improving."""
+    assert [finding.severity for finding in judged(rows(*[9.0] * 50))] == ["warning"]
+
+
+def test_cause_is_computed_from_the_settings_of_the_run() -> None:
+    """Gradient steps, learning rate and their multiple of the reference are this run's own."""
+    finding = judged(rows(*[3.0] * 8))[0]
+    assert finding.cause == "320 gradient steps x 0.0003 per update is 24 x the reference (16 x 0.00025)"
+
+
+def test_ordinary_pressure_points_elsewhere() -> None:
+    """When the update is not worked hard, the cause says where else to look."""
+    finding = judged(rows(*[3.0] * 8), SPEC)[0]
+    assert finding.cause.startswith("16 gradient steps x 0.0003 per update is 1.2 x the reference")
+    assert "look at a small batch" in finding.cause
+
+
+LINEAR = Schedule(start=3e-4, end=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("ppo", "assignment"),
+    [
+        (PpoSpec(batch_size=256, n_epochs=20), "ppo.n_epochs=10"),
+        (PpoSpec(batch_size=2048, n_epochs=4), "ppo.target_kl=0.03"),
+        (PpoSpec(batch_size=2048, n_epochs=4, target_kl=0.05), "ppo.learning_rate=0.00015"),
+        (
+            PpoSpec(batch_size=2048, n_epochs=4, target_kl=0.05, learning_rate=LINEAR),
+            'ppo.learning_rate={ start = 0.00015, end = 5e-06, kind = "linear" }',
+        ),
+    ],
+)
+def test_advice_is_an_assignment_that_resume_takes(ppo: PpoSpec, assignment: str) -> None:
+    """The one advice fits what the run has not tried yet, and `--set` understands it."""
+    spec = Spec(preset="p", env=EnvSpec(id="X"), ppo=ppo, run=RunSpec(total_timesteps=100_000))
+    finding = judged(rows(*[3.0] * 8), spec)[0]
+    assert finding.advice_set == (assignment,)
+    assert change(spec, finding.advice_set) != spec
+
+
+def test_updates_cut_short_by_target_kl_count() -> None:
+    """Where `target_kl` ends updates in their first quarter the KL looks small; ending so early is the sign."""
+    spec = Spec(preset="p", env=EnvSpec(id="X"), ppo=PpoSpec(n_epochs=8, target_kl=0.01))
+    short = [update(n, approx_kl=0.015, clip_range=0.2, n_epochs_done=2.0) for n in range(1, 9)]
+    longer = [update(n, approx_kl=0.015, clip_range=0.2, n_epochs_done=2.5) for n in range(1, 9)]
+    assert [finding.severity for finding in judged(short, spec)] == ["warning"]
+    assert judged(longer, spec) == []
+
+
+def test_a_new_attempt_is_a_break() -> None:
+    """On resume what is open is over, and four hot updates of the new attempt do not add to those before."""
+    changes = judged(rows(*[3.0] * 8) + rows(*[3.0] * 4, start=5, attempt=2))
+    assert [(finding.id, finding.state, finding.last_update) for finding in changes] == [
+        ("kl-persistent-1-5", "open", 5),
+        ("kl-persistent-1-5", "cleared", 8),
+    ]
+    more = judged(rows(*[3.0] * 8) + rows(*[3.0] * 5, start=5, attempt=2))
+    assert (more[-1].id, more[-1].state) == ("kl-persistent-2-9", "open")

@@ -1,0 +1,303 @@
+"""The store: states, rewind, idempotence, and that a rebuilt fleet equals the one that was watched."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mission_tui.errors import UsageError
+from mission_tui.fleet.events import Asked, AttemptEnded, AttemptStarting, FindingChanged, KeeperLost, RunCreated
+from mission_tui.fleet.findings import Finding
+from mission_tui.fleet.metrics import CheckpointSaved, Episodes, TrainingStarted
+from mission_tui.fleet.observations import FlagSeen, HeartbeatSeen, LinkSeen, PhaseSeen, PidsSeen
+from mission_tui.fleet.outcome import Failed, Finished
+from mission_tui.fleet.run_history import Fact
+from mission_tui.fleet.snapshot import HostMeters, Pids, RunView
+from mission_tui.fleet.spec import EnvSpec, RunSpec, Spec
+from mission_tui.fleet.store import SNAPSHOT_ENDED, Store
+from tests.fleet.recorded import SPEC, STEPS, empty_store, stopped_and_resumed, update
+
+RUN = "20261121-104207-demo-3f9a"
+
+
+def store_of(*facts: Fact, spec: Spec | None = SPEC) -> Store:
+    """A store with one run that was told `facts`."""
+    store = empty_store()
+    store.add_run(RUN, f"/lab/runs/{RUN}", spec)
+    for fact in facts:
+        store.apply(RUN, fact)
+    return store
+
+
+def running(*facts: Fact, spec: Spec = SPEC) -> Store:
+    """A store with one running run that was then told `facts`."""
+    return store_of(
+        RunCreated(1, 90.0, "first", "demo"),
+        AttemptStarting(2, 91.0, 1),
+        TrainingStarted(1, 1, 92.0),
+        *facts,
+        spec=spec,
+    )
+
+
+def ended_run(store: Store, number: int) -> str:
+    """One more run in `store` that finished at time `number`."""
+    run_id = f"20261121-{number:06d}-demo-0000"
+    store.add_run(run_id, f"/lab/runs/{run_id}", SPEC)
+    store.apply(run_id, RunCreated(1, float(number), f"run-{number}", "demo"))
+    store.apply(run_id, AttemptStarting(2, float(number), 1))
+    store.apply(run_id, AttemptEnded(3, number + 0.5, 1, Finished(checkpoint="000010240")))
+    return run_id
+
+
+def test_states_follow_the_events() -> None:
+    """Queued, starting, running, paused, running, stopping, ended, and starting again on resume."""
+    events, records = stopped_and_resumed()
+    store = store_of()
+    states = [store.view(RUN).state]
+    for event in events[:2]:
+        store.apply(RUN, event)
+        states.append(store.view(RUN).state)
+    store.apply(RUN, records[0])
+    states.append(store.view(RUN).state)
+    for event in events[2:7]:
+        store.apply(RUN, event)
+        states.append(store.view(RUN).state)
+    assert states == [
+        "queued", "queued", "starting", "running", "paused", "running", "stopping", "ended", "starting",
+    ]  # fmt: skip
+
+
+def test_resume_clears_the_outcome_of_the_attempt_before() -> None:
+    """A run that starts again has no outcome, no end time and nothing asked of it."""
+    events, _ = stopped_and_resumed()
+    store = store_of(*events[:6])
+    assert store.view(RUN).outcome == "stopped"
+    store.apply(RUN, events[6])
+    view = store.view(RUN)
+    assert (view.outcome, view.cause, view.ended_t, view.attempt) == (None, None, None, 2)
+    assert store.run(RUN).told.asked == set()
+
+
+def test_what_was_asked_of_an_attempt_is_known_until_the_next() -> None:
+    """Verbs asked of the present attempt are kept for the classification of its end; others are not."""
+    store = running(Asked(3, 95.0, "stop", 1), Asked(4, 96.0, "kill", 2))
+    assert store.run(RUN).told.asked == {"stop"}
+
+
+def test_failed_outcome_shows_kind_and_cause() -> None:
+    """A failed run says which kind of failure and one cleaned sentence."""
+    store = running(AttemptEnded(3, 99.0, 1, Failed("crash", "ended by \x1b[31mSIGSEGV\x1b[0m", signal=11)))
+    view = store.view(RUN)
+    assert (view.outcome, view.kind, view.cause) == ("failed", "crash", "ended by SIGSEGV")
+
+
+def test_rewind_drops_rows_beyond_the_checkpoint() -> None:
+    """Rows of attempt 1 later than where attempt 2 starts are gone from series, history, metrics and totals."""
+    events, records = stopped_and_resumed()
+    store = store_of(*events[:6], *records[:5], events[6], records[5])
+    view = store.view(RUN)
+    assert (view.update, view.timesteps, view.metrics["rollout/ep_rew_mean"]) == (2, 2 * STEPS, 2.0)
+    assert view.series["rollout/ep_rew_mean"] == (1.0, 2.0)
+    for record in records[6:]:
+        store.apply(RUN, record)
+    history = store.history(RUN, ["rollout/ep_rew_mean"])
+    assert history.updates == tuple(range(1, 11))
+    assert history.low["rollout/ep_rew_mean"] == (1.0, 2.0, *(100.0 + number for number in range(3, 11)))
+
+
+def test_newest_checkpoint_is_the_one_of_the_timeline() -> None:
+    """After a resume from an earlier checkpoint that one is the newest, until the next is saved."""
+    saved = CheckpointSaved(seq=3, attempt=1, update=4, timesteps=4096, t=1.0, name="000004096", reason="asked")
+    store = running(update(4, seq=2), saved)
+    assert store.view(RUN).last_checkpoint == "000004096"
+    store.apply(RUN, TrainingStarted(4, 2, 3.0, from_update=2, from_timesteps=2048, checkpoint="000002048"))
+    assert store.view(RUN).last_checkpoint == "000002048"
+
+
+def test_a_record_said_twice_counts_once() -> None:
+    """Applying the same seq again changes neither the view nor the revision."""
+    events, records = stopped_and_resumed()
+    store = store_of(*events[:2], *records[:4])
+    before = store.snapshot(now=1.0)
+    assert not any(store.apply(RUN, fact) for fact in (*events[:2], *records[:4]))
+    assert store.snapshot(now=2.0) is before
+
+
+@given(st.data())
+def test_interleaving_of_the_two_files_does_not_matter(data: st.DataObject) -> None:
+    """However the lines of events.jsonl and metrics.jsonl are interleaved, the same run comes out."""
+    events, records = stopped_and_resumed()
+    expected = store_of(*events, *records).view(RUN)
+    turns = data.draw(st.permutations([True] * len(events) + [False] * len(records)))
+    rest = {True: iter(events), False: iter(records)}
+    assert store_of(*(next(rest[turn]) for turn in turns)).view(RUN) == expected
+
+
+def test_rebuilt_from_files_equals_never_restarted() -> None:
+    """At every moment of a run's life, a store built from its files shows what the live one shows."""
+    events, records = stopped_and_resumed()
+    told: list[Fact] = [*events[:2], *records[:3], *events[2:4], *records[3:5], *events[4:7], *records[5:], events[7]]
+    live = store_of()
+    for moment, fact in enumerate(told):
+        live.apply(RUN, fact)
+        rebuilt = store_of(*(known for known in told[: moment + 1] if known in events))
+        rebuilt.load_history(RUN, [record for record in records if record in told[: moment + 1]])
+        assert rebuilt.view(RUN) == live.view(RUN)
+        assert rebuilt.history(RUN, ["steps_per_s"]) == live.history(RUN, ["steps_per_s"])
+
+
+def test_revision_rises_only_with_a_change() -> None:
+    """Without a change the snapshot is the same object; with one the revision rises by one."""
+    store = running(update(1, seq=2))
+    first = store.snapshot(now=1.0)
+    store.apply(RUN, LinkSeen(connected=False))
+    store.observe_host(HostMeters(name="box", cores=2))
+    store.observe_gpus([])
+    assert store.snapshot(now=2.0) is first
+    store.apply(RUN, LinkSeen(connected=True))
+    second = store.snapshot(now=3.0)
+    assert (second.revision, second.t) == (first.revision + 1, 3.0)
+
+
+def test_unchanged_runs_keep_their_view() -> None:
+    """A run that did not change is the very same view in the next snapshot, so that it need not be encoded again."""
+    store = running()
+    other = ended_run(store, 5)
+    before = {view.id: view for view in store.snapshot(1.0).runs}
+    store.apply(RUN, update(1, seq=2))
+    after = {view.id: view for view in store.snapshot(2.0).runs}
+    assert after[other] is before[other]
+    assert after[RUN] is not before[RUN]
+
+
+def test_observations_show_and_end_with_the_attempt() -> None:
+    """Link, phase, heartbeat and pids are shown while the attempt lives and forgotten with it; a flag stays."""
+    seen = (LinkSeen(connected=True), PhaseSeen("rollout", 5.0), HeartbeatSeen(6.0), PidsSeen(Pids(2, 3, (4,))))
+    store = running(*seen, FlagSeen("unkillable", raised=True))
+    view = store.view(RUN)
+    assert (view.connected, view.phase, view.phase_t, view.heartbeat_t) == (True, "rollout", 5.0, 6.0)
+    assert (view.pids, view.flags) == (Pids(2, 3, (4,)), ("unkillable",))
+    store.apply(RUN, AttemptEnded(3, 99.0, 1, Finished(checkpoint="x")))
+    store.apply(RUN, PhaseSeen("update", 7.0))
+    view = store.view(RUN)
+    assert (view.connected, view.phase, view.heartbeat_t, view.pids) == (False, None, None, Pids())
+    assert view.flags == ("unkillable",)
+
+
+def test_keeperless_is_a_flag_of_the_attempt() -> None:
+    """A lost keeper flags the run until its attempt is over."""
+    store = running(KeeperLost(3, 95.0, 1))
+    assert store.view(RUN).flags == ("keeperless",)
+    store.apply(RUN, AttemptEnded(4, 99.0, 1, Finished(checkpoint="x")))
+    assert store.view(RUN).flags == ()
+
+
+def test_eta_is_remaining_steps_over_the_median_pace() -> None:
+    """One slow update does not spoil the estimate; a paused or ended run has none."""
+    slow = update(3, seq=4)
+    store = running(update(1, seq=2), update(2, seq=3))
+    store.apply(
+        RUN, type(slow)(**{name: getattr(slow, name) for name in slow.__struct_fields__} | {"steps_per_s": 1.0})
+    )
+    assert store.view(RUN).steps_per_s == 1.0
+    assert store.view(RUN).eta_s == pytest.approx((10_240 - 3 * STEPS) / 1000.0, abs=0.1)
+    store.apply(RUN, Asked(3, 99.0, "stop", 1))
+    assert store.view(RUN).eta_s is None
+
+
+def test_eta_of_a_timed_run_counts_what_all_attempts_trained() -> None:
+    """With a duration the rest is what rollouts and updates have not used, rewound ones left out."""
+    timed = Spec(preset="demo", env=EnvSpec(id="CartPole-v1"), run=RunSpec(duration_s=60.0))
+    store = running(*(update(number) for number in range(1, 5)), spec=timed)
+    assert store.view(RUN).eta_s == 56.0
+    store.apply(RUN, AttemptStarting(3, 99.0, 2))
+    store.apply(RUN, TrainingStarted(6, 2, 100.0, from_update=2, from_timesteps=2048))
+    assert store.view(RUN).eta_s == 58.0
+
+
+def test_live_runs_come_first_and_ended_ones_newest_first() -> None:
+    """Live runs oldest first, then at most 200 ended ones newest first; all ended ones are counted and paged."""
+    store = empty_store()
+    ids = [ended_run(store, number) for number in range(SNAPSHOT_ENDED + 5)]
+    for number in (2, 1):
+        run_id = f"20261121-99000{number}-live-0000"
+        store.add_run(run_id, "/lab", SPEC)
+        store.apply(run_id, RunCreated(1, 1000.0 + number, f"live-{number}", "demo"))
+    snapshot = store.snapshot(now=1.0)
+    assert [view.name for view in snapshot.runs[:2]] == ["live-1", "live-2"]
+    assert [view.id for view in snapshot.runs[2:]] == ids[:4:-1]
+    assert snapshot.ended_total == SNAPSHOT_ENDED + 5
+    page, total = store.ended(offset=SNAPSHOT_ENDED, limit=50)
+    assert ([view.id for view in page], total) == (ids[4::-1], SNAPSHOT_ENDED + 5)
+
+
+def test_removed_run_is_gone() -> None:
+    """A run whose launch was undone is in no snapshot and under no name."""
+    store = running()
+    store.remove_run(RUN)
+    assert store.snapshot(1.0).runs == ()
+    with pytest.raises(UsageError, match="holds no runs"):
+        store.resolve("first")
+
+
+def test_open_finding_lasts_until_now() -> None:
+    """An open incident's last update is the run's; a cleared one keeps its own, and open ones come first."""
+    old = Finding("kl-1-1", "kl-persistent", "warning", 1, 1, "s", "c", "a")
+    store = running(*(update(number) for number in range(1, 4)), FindingChanged(3, 95.0, old))
+    assert store.view(RUN).findings[0].last_update == 3
+    new = Finding("nan-1-3", "nan", "critical", 3, 3, "s", "c", "a")
+    cleared = Finding("kl-1-1", "kl-persistent", "warning", 1, 2, "s", "c", "a", state="cleared")
+    store.apply(RUN, FindingChanged(4, 96.0, cleared))
+    store.apply(RUN, FindingChanged(5, 97.0, new))
+    assert [(finding.id, finding.last_update) for finding in store.view(RUN).findings] == [
+        ("nan-1-3", 3),
+        ("kl-1-1", 2),
+    ]
+
+
+def test_foreign_text_is_cleaned_on_its_way_in() -> None:
+    """Names, outcomes of episodes and metric tags reach the view without escapes, controls and bidi overrides."""
+    hostile = "a\x1b]52;c;x\x07b\u202ec\x00"
+    row = update(1, seq=2)
+    row = type(row)(
+        **{name: getattr(row, name) for name in row.__struct_fields__}
+        | {"metrics": {f"train/{hostile}": 1.0}, "episodes": Episodes(n=1, outcomes={hostile: 2})}
+    )
+    spec = Spec(preset=hostile, env=EnvSpec(id=hostile), description=hostile)
+    store = store_of(RunCreated(1, 1.0, hostile, hostile, hostile), AttemptStarting(2, 2.0, 1), row, spec=spec)
+    view = store.view(RUN)
+    assert {view.name, view.preset, view.group, view.env_id, view.description} == {"abc"}
+    assert (view.outcomes, view.metrics) == ({"abc": 2}, {"train/abc": 1.0})
+
+
+def test_run_without_a_readable_spec_is_still_shown() -> None:
+    """A damaged spec.toml leaves unknowns, not a crash."""
+    view = store_of(RunCreated(1, 1.0, "first", "demo"), AttemptStarting(2, 2.0, 1), spec=None).view(RUN)
+    assert (view.name, view.preset, view.env_id, view.total_timesteps) == ("first", "demo", "", None)
+    assert isinstance(view, RunView)
+
+
+def test_full_histories_of_ended_runs_are_let_go() -> None:
+    """Only the few ended runs loaded last keep every row; the others keep what a snapshot shows."""
+    store = empty_store()
+    ids = [ended_run(store, number) for number in range(10)]
+    for run_id in ids:
+        assert not store.has_history(run_id)
+        store.load_history(run_id, [update(number, seq=number) for number in range(1, 101)])
+        assert store.has_history(run_id)
+    assert [store.has_history(run_id) for run_id in ids] == [False] * 2 + [True] * 8
+    assert len(store.history(ids[0], []).updates) == 60
+    assert store.view(ids[0]).update == 100
+
+
+def test_end_of_a_file_alone_gives_the_newest_rows() -> None:
+    """An ended run fed only the tail of its metrics shows its last rows and knows that earlier ones are missing."""
+    tail = [update(number, seq=number + 500) for number in range(500, 530)]
+    store = store_of(RunCreated(1, 1.0, "first", "demo"), *tail)
+    assert store.view(RUN).update == 529
+    assert not store.has_history(RUN)
+    store.load_history(RUN, [update(number, seq=number + 500) for number in range(1, 530)])
+    assert store.has_history(RUN)
+    assert len(store.history(RUN, []).updates) == 500

@@ -1,0 +1,118 @@
+"""The columns behind charts: blanks and NaNs, thinning, rewind."""
+
+from __future__ import annotations
+
+import math
+
+from mission_tui.fleet.series import MAX_COLUMNS, MAX_POINTS, Columns
+from tests.fleet.recorded import update
+
+
+def columns(*values: float | str | None) -> Columns:
+    """Columns whose `train/approx_kl` takes `values`, None for blank."""
+    made = Columns()
+    for number, value in enumerate(values, start=1):
+        made.append(update(number) if value is None else update(number, approx_kl=value))
+    return made
+
+
+KL = "train/approx_kl"
+
+
+def test_blank_and_nan_stay_different() -> None:
+    """What was not logged is None, what was logged as NaN is NaN, and neither is 0."""
+    tail = columns(0.5, None, "nan", 0.0, None).tail(KL, 60)
+    assert (tail[0], tail[1], tail[3], tail[4]) == (0.5, None, 0.0, None)
+    assert tail[2] is not None
+    assert math.isnan(tail[2])
+
+
+def test_few_rows_are_served_as_they_are() -> None:
+    """With at least as many points as rows every row is a bucket of its own, with the digits it was written with."""
+    thinned = columns(0.1, None, 0.3).thin([KL], 0, None, 500)
+    assert thinned.updates == (1, 2, 3)
+    assert thinned.low[KL] == thinned.high[KL] == (0.1, None, 0.3)
+
+
+def test_buckets_hold_least_and_greatest() -> None:
+    """No spike is lost by thinning, and x is the bucket's end."""
+    thinned = columns(*[1.0] * 49, 9.0, *[1.0] * 48, -9.0, 1.0).thin([KL], 0, None, 10)
+    assert thinned.updates == tuple(range(10, 101, 10))
+    assert thinned.high[KL] == (1.0,) * 4 + (9.0,) + (1.0,) * 5
+    assert thinned.low[KL] == (1.0,) * 9 + (-9.0,)
+
+
+def test_a_nan_shows_through_thinning() -> None:
+    """A bucket with a NaN is NaN; infinities travel by name."""
+    thinned = columns(1.0, "nan", "-inf", 1.0).thin([KL], 0, None, 2)
+    assert (thinned.low[KL], thinned.high[KL]) == (("nan", "-inf"), ("nan", 1.0))
+
+
+def test_range_of_updates_is_inclusive() -> None:
+    """`from_update` and `to_update` both belong to the range, and an empty range is empty."""
+    made = columns(*map(float, range(1, 11)))
+    assert made.thin([KL], 3, 5, 500).updates == (3, 4, 5)
+    assert made.thin([KL], 11, None, 500).updates == ()
+    assert made.thin([KL], 5, 3, 500).updates == ()
+
+
+def test_points_are_bounded() -> None:
+    """Asking for more points than allowed, or for none, is put right instead of refused."""
+    made = columns(*[1.0] * (MAX_POINTS + 10))
+    assert len(made.thin([KL], 0, None, 10**9).updates) == MAX_POINTS
+    assert len(made.thin([KL], 0, None, 0).updates) == 1
+
+
+def test_unknown_series_is_blank() -> None:
+    """A series that the run never logged is a column of None of the same length."""
+    assert columns(1.0, 2.0).thin(["train/none"], 0, None, 10).low["train/none"] == (None, None)
+
+
+def test_rewind_forgets_later_rows_and_their_nans() -> None:
+    """After a rewind new rows follow the ones that still count."""
+    made = columns(0.1, "nan", "nan", 0.4)
+    made.rewind(2)
+    made.append(update(3))
+    made.append(update(4, approx_kl=0.5))
+    assert made.thin([KL], 0, None, 10).low[KL] == (0.1, "nan", None, 0.5)
+
+
+def test_last_row_comes_back_as_it_was_written() -> None:
+    """The row a rewind lands on is told again with its metrics."""
+    row = columns(0.1, 0.0123456, 0.3)
+    row.rewind(2)
+    last = row.last_row(attempt=2, seq=9)
+    assert last is not None
+    assert (last.update, last.metrics, last.steps_per_s) == (2, {KL: 0.0123456}, 1000.0)
+
+
+def test_rows_out_of_order_are_ignored() -> None:
+    """An update that is not later than the last one was said already."""
+    made = columns(0.1, 0.2)
+    made.append(update(2, approx_kl=0.9))
+    assert made.tail(KL, 60) == columns(0.1, 0.2).tail(KL, 60)
+
+
+def test_names_beyond_the_limit_are_not_charted() -> None:
+    """A trainer that invents metric names cannot fill the memory."""
+    made = Columns()
+    made.append(update(1, tags={f"made_up_{number}": 1.0 for number in range(1000)}))
+    assert len(made.names) == MAX_COLUMNS
+
+
+def test_keeping_the_last_rows_keeps_their_nans() -> None:
+    """Letting go of early rows moves the later ones without mixing up blank and NaN."""
+    made = columns(*[1.0] * 10, None, "nan", 2.0)
+    made.keep_last(3)
+    tail = made.tail(KL, 60)
+    assert (len(made), tail[0], tail[2]) == (3, None, 2.0)
+    assert tail[1] is not None
+    assert math.isnan(tail[1])
+
+
+def test_a_value_measured_after_an_update_joins_its_row() -> None:
+    """An evaluation belongs to the last row, and to no other."""
+    made = columns(0.1, 0.2)
+    made.annotate(2, "eval/mean_reward", 7.0)
+    made.annotate(1, "eval/mean_reward", 8.0)
+    assert made.tail("eval/mean_reward", 60) == (None, 7.0)

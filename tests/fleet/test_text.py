@@ -1,0 +1,60 @@
+"""Foreign text made harmless."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mission_tui.fleet.text import clean
+
+
+@pytest.mark.parametrize(
+    ("text", "cleaned"),
+    [
+        ("plain", "plain"),
+        ("Größe 猫 → ✓", "Größe 猫 → ✓"),
+        ("\x1b[31mred\x1b[0m", "red"),
+        ("\x1b[38;2;1;2;3mrgb", "rgb"),
+        ("\x9b31mc1", "c1"),
+        ("a\x1b]0;title\x07b", "ab"),
+        ("a\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\b", "alinkb"),
+        ("a\x1b]52;c;aGk=\x9cb", "ab"),
+        ("a\x1bPq...\x1b\\b", "ab"),
+        ("a\x1b]0;never ended", "a"),
+        ("a\x1b(0b\x1bcd", "abd"),
+        ("one\ntwo\r\nthree\tfour", "one two three four"),
+        ("a\rb", "a b"),
+        ("nul\x00bell\x07back\x08", "nulbellback"),
+        ("a\u202eb\u2066c\u200dd\ufeffe\u00adf", "abcdef"),
+        ("line\u2028separator", "line separator"),
+        ("surrogate\ud800", "surrogate"),
+        ("z" + "\u0301" * 50, "z" + "\u0301" * 3),
+        ("[bold]markup[/]", "[bold]markup[/]"),
+        ("", ""),
+        ("  many   blanks  ", "many blanks"),
+    ],
+)
+def test_only_one_harmless_line_remains(text: str, cleaned: str) -> None:
+    """Escapes, controls, bidi and zero-width characters go; printable Unicode and literal markup stay."""
+    assert clean(text) == cleaned
+
+
+def test_long_text_is_cut_with_an_ellipsis() -> None:
+    """What is cut off is visible as such."""
+    assert clean("x" * 300, limit=10) == "x" * 9 + "…"
+    assert clean("x" * 10, limit=10) == "x" * 10
+
+
+def test_only_the_beginning_of_a_huge_text_is_looked_at() -> None:
+    """A gigabyte line without an end must not cost more than a short one; the rest is cut off visibly."""
+    assert clean("\x1b[0m" * 10_000_000 + "end", limit=10) == "…"
+
+
+@given(st.text(), st.integers(min_value=1, max_value=300))
+def test_any_text_gives_one_printable_line(text: str, limit: int) -> None:
+    """Whatever comes in, a printable line of at most `limit` characters goes out, and cleaning it again keeps it."""
+    line = clean(text, limit)
+    assert line.isprintable()
+    assert len(line) <= limit
+    assert clean(line, limit) == line

@@ -1,0 +1,1 @@
+"""Tests of how it is said: real Unix sockets."""

@@ -1,0 +1,36 @@
+"""Lines that no honest program says."""
+
+from __future__ import annotations
+
+HOSTILE_LINES: dict[str, bytes] = {
+    "empty": b"",
+    "blank": b"   ",
+    "not json": b"GET / HTTP/1.1",
+    "binary": bytes(range(128, 256)),
+    "nul": b"\x00" * 100,
+    "array": b"[]",
+    "number": b"7",
+    "string": b'"hello"',
+    "null": b"null",
+    "unfinished": b'{"op":"hello"',
+    "no tag": b'{"id":1}',
+    "unknown tag": b'{"op":"__init__","say":"__init__","reply":"__init__","id":1}',
+    "dunder": b'{"op":"snapshot","id":1,"__class__":"x"}',
+    "unknown field": b'{"op":"snapshot","id":1,"extra":true}',
+    "wrong type": b'{"op":"snapshot","id":"1"}',
+    "float id": b'{"op":"snapshot","id":1.5}',
+    "nested arrays": b"[" * 200_000,
+    "nested objects": b'{"a":' * 200_000,
+    "nested in a known field": b'{"op":"act","id":1,"verb":"stop","runs":' + b"[" * 200_000,
+    "nested in an open field": b'{"reply":"evaluated","re":1,"result":' + b'{"a":' * 200_000,
+    "huge integer": b'{"op":"snapshot","say":"wrote","seq":' + b"9" * 100_000 + b',"id":' + b"9" * 100_000 + b"}",
+    "huge exponent": b'{"op":"log","id":1,"run":"a","offset":1e999999}',
+    "nan": b'{"op":"log","id":1,"run":"a","offset":NaN}',
+    "lone surrogate": b'{"op":"details","id":1,"run":"\\ud800x"}',
+    "lone surrogate in a reply": b'{"reply":"refused","re":1,"message":"\\udfff"}',
+    "invalid utf-8": b'{"op":"details","id":1,"run":"\xff\xfe"}',
+    "utf-8 surrogate": b'{"op":"details","id":1,"run":"\xed\xa0\x80"}',
+    "bom": b'\xef\xbb\xbf{"op":"snapshot","id":1}',
+    "two messages": b'{"op":"snapshot","id":1}{"op":"snapshot","id":2}',
+    "absurd phase": b'{"say":"phase","phase":"flying","update":1,"timesteps":1,"t":1}',
+}

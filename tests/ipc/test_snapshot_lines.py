@@ -1,0 +1,30 @@
+"""Snapshots encoded view by view are the bytes of a plain encoding."""
+
+from __future__ import annotations
+
+import msgspec
+
+from mission_tui.ipc.framing import encode
+from mission_tui.ipc.messages import SnapshotReply
+from mission_tui.ipc.snapshot_lines import SnapshotLines
+from tests.ipc.serving import snapshot
+
+
+def test_same_bytes_as_a_plain_encoding() -> None:
+    """For every request id, for a changed snapshot, and for one without runs."""
+    lines = SnapshotLines()
+    for one in (snapshot(1, runs=3), snapshot(2, runs=3), snapshot(3), snapshot(4, runs=1, padding=100)):
+        for re in (1, 2):
+            reply = SnapshotReply(re=re, snapshot=one)
+            assert lines.line(reply) == encode(reply)
+
+
+def test_a_view_that_changed_is_encoded_anew() -> None:
+    """A run keeps its id when it changes; its old bytes are not reused."""
+    lines = SnapshotLines()
+    first = snapshot(1, runs=2)
+    lines.line(SnapshotReply(re=1, snapshot=first))
+    changed = msgspec.structs.replace(first.runs[0], state="running")
+    second = msgspec.structs.replace(first, revision=2, runs=(changed, first.runs[1]))
+    reply = SnapshotReply(re=1, snapshot=second)
+    assert lines.line(reply) == encode(reply)

@@ -1,0 +1,157 @@
+"""A supervisor on demand: one, however many want it, and one clear sentence when there can be none."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from mission_tui.errors import NoSupervisorError, UsageError
+from mission_tui.ipc import start
+from mission_tui.ipc.async_client import AsyncConnection
+from mission_tui.ipc.client import Connection
+from mission_tui.ipc.messages import GetSnapshot, Shutdown
+from mission_tui.ipc.start import captured_environ, ensure_supervisor, operator_socket
+from tests.ipc.serving import operator_path
+from tests.ipc.serving import until as until_async
+from tests.waiting import until
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A runs root whose supervisor is the stub; whatever was started is ended."""
+    monkeypatch.setattr(start, "SUPERVISOR", "tests.ipc.stub_supervisor")
+    made = tmp_path / "runs"
+    made.mkdir()
+    with operator_path(made):
+        yield made
+        try:
+            with Connection.connect(made, start=False) as connection:
+                connection.ask(lambda id_: Shutdown(id=id_))
+        except NoSupervisorError:
+            pass
+        until(
+            lambda: not [pid for pid, _, _ in started(made) if Path(f"/proc/{pid}").exists()], what="supervisors gone"
+        )
+
+
+def started(root: Path) -> list[tuple[int, int, str]]:
+    """Process id, session and working folder of every process that was started for `root`."""
+    lines = (root / "started").read_text().splitlines() if (root / "started").exists() else []
+    facts = [line.split(" ", 2) for line in lines]
+    return [(int(pid), int(session), cwd) for pid, session, cwd in facts]
+
+
+def test_first_client_starts_it_and_the_second_finds_it(root: Path) -> None:
+    """A connection without a supervisor makes one, in its own session and not in our folder; the next uses it."""
+    for _ in range(2):
+        with Connection.connect(root) as connection:
+            assert connection.ask(lambda id_: GetSnapshot(id=id_)).snapshot.revision == 1
+    [(pid, session, cwd)] = started(root)
+    assert connection.welcome.pid == pid
+    assert (session, cwd) == (pid, "/")
+    assert session != os.getsid(0)
+
+
+def test_fifty_clients_at_once_start_one(root: Path) -> None:
+    """Fifty connections begun together are all served, by one process that was started once."""
+    (root / "late").touch()
+
+    def revision(_: int) -> int:
+        with Connection.connect(root) as connection:
+            return connection.ask(lambda id_: GetSnapshot(id=id_)).snapshot.revision
+
+    with ThreadPoolExecutor(50) as pool:
+        assert list(pool.map(revision, range(50))) == [1] * 50
+    assert len(started(root)) == 1
+
+
+def test_a_supervisor_that_dies_at_once_is_quoted(root: Path) -> None:
+    """The last line of its log is the reason, cleaned; nobody waits out the five seconds for it."""
+    (root / "broken").write_text("the lock file is \x1b[31mdamaged\x1b[0m\n\n")
+    began = time.monotonic()
+    with pytest.raises(
+        NoSupervisorError, match=r"ended at once; .*supervisor\.log ends with: the lock file is damaged$"
+    ) as caught:
+        ensure_supervisor(root)
+    assert time.monotonic() - began < 4.0
+    assert caught.value.exit_code == 69
+
+
+def test_one_that_does_not_answer_in_time_is_an_error(root: Path) -> None:
+    """With the time up the client says so; the supervisor may still come."""
+    (root / "late").touch()
+    with pytest.raises(NoSupervisorError, match="did not answer in time"):
+        ensure_supervisor(root, timeout_s=0.1)
+    ensure_supervisor(root)
+    assert len(started(root)) <= 2
+
+
+def test_a_supervisor_that_was_killed_is_replaced(root: Path) -> None:
+    """Its stale socket does not fool anybody."""
+    with Connection.connect(root) as connection:
+        first = connection.welcome.pid
+    os.kill(first, 9)
+    until(lambda: not Path(f"/proc/{first}").exists())
+    assert operator_socket(root).exists()
+    with Connection.connect(root) as connection:
+        assert connection.welcome.pid != first
+
+
+async def test_the_screen_starts_one_too_and_again_after_it_left(root: Path) -> None:
+    """The asynchronous client starts a supervisor without blocking its loop, and another when that one is gone."""
+    connection = AsyncConnection(root)
+    ticks = 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            ticks += 1
+            await asyncio.sleep(0.01)
+
+    ticking = asyncio.create_task(tick())
+    assert (await connection.ask(lambda id_: GetSnapshot(id=id_))).snapshot.revision == 1
+    assert ticks > 3
+    await connection.ask(lambda id_: Shutdown(id=id_))
+    await until_async(lambda: not connection.connected)
+    assert (await connection.ask(lambda id_: GetSnapshot(id=id_))).snapshot.revision == 1
+    assert len(started(root)) == 2
+    ticking.cancel()
+    await connection.close()
+
+
+def test_a_runs_root_that_cannot_be_is_a_usage_error(tmp_path: Path) -> None:
+    """A file in the way, a name that is no text: the path is named, exit code 2, nothing is started."""
+    (tmp_path / "file").write_text("mine")
+    for bad in (tmp_path / "file", tmp_path / "file" / "below", Path("/proc/nowhere"), tmp_path / "\udcff"):
+        with pytest.raises(UsageError, match="cannot be used") as caught:
+            ensure_supervisor(bad)
+        assert caught.value.exit_code == 2
+        assert str(tmp_path) in str(caught.value) or "/proc/nowhere" in str(caught.value)
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root can write everywhere")
+def test_a_runs_root_that_cannot_be_written_is_a_usage_error(tmp_path: Path) -> None:
+    """A folder without write permission is named before anything is started."""
+    tmp_path.chmod(0o500)
+    with pytest.raises(UsageError, match=f"{tmp_path} cannot be used: Permission denied"):
+        ensure_supervisor(tmp_path)
+
+
+def test_only_what_a_run_needs_is_captured() -> None:
+    """Families and names of the allow-list go along; secrets, agents and our own variables stay behind."""
+    wanted = {
+        "PATH": "/bin", "HOME": "/h", "LC_ALL": "C", "PYTHONPATH": "/p", "VIRTUAL_ENV": "/v", "CONDA_PREFIX": "/c",
+        "CUDA_VISIBLE_DEVICES": "0", "LD_LIBRARY_PATH": "/l", "MUJOCO_GL": "egl", "WANDB_MODE": "offline",
+        "NO_COLOR": "1", "HF_HOME": "/hf", "OMP_NUM_THREADS": "1", "XDG_CACHE_HOME": "/x", "TMPDIR": "/t",
+    }  # fmt: skip
+    unwanted = {
+        "SSH_AUTH_SOCK": "/s", "AWS_SECRET_ACCESS_KEY": "k", "MISSION_TUI_NONCE": "n", "PATHOLOGICAL": "x",
+        "PYTHONSTARTUP": "x", "LD_PRELOAD": "x", "HOME_": "x", "path": "x", "LANG": "\udcff",
+    }  # fmt: skip
+    assert captured_environ(wanted | unwanted) == wanted
