@@ -1,0 +1,82 @@
+"""``python -m mission_tui.trainer RUN_DIR ATTEMPT [--checkpoint NAME]``: trains one attempt of a run.
+
+The exit code is 0 after finished or stopped, 1 after a failure, 78 for a bad preset; the `end` record says the rest.
+Torch is imported only once signals are handled, and never by a worker process that imports the main module again.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from mission_tui.errors import MissionError
+from mission_tui.trainer.attempt import Attempt
+from mission_tui.trainer.failures import Failure, classify, complain
+from mission_tui.trainer.link import Link
+from mission_tui.trainer.orders import Orders
+from mission_tui.trainer.process import cap_threads, keep_lease_private, lower_priority
+from mission_tui.trainer.record import Record
+
+if TYPE_CHECKING:
+    from mission_tui.trainer.training import Job
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Train, record how it ended, and return the process's exit code."""
+    attempt = Attempt.parse(arguments)
+    keep_lease_private(os.environ)
+    # A keeper gives the trainer a session of their own; started by hand, the session is somebody's terminal.
+    lower_priority(own_session="MISSION_TUI_LEASE_FD" in os.environ)
+    link = Link(attempt, os.environ)
+    orders = Orders(link.orders)
+    orders.obey_signals()
+    try:
+        with Record(attempt.run_dir, attempt.number, link.say) as record:
+            return train(attempt, record, orders, link)
+    except MissionError as error:
+        # Nothing can be recorded where the record itself cannot be opened.
+        complain(str(error))
+        return error.exit_code
+    finally:
+        link.close()
+
+
+def train(attempt: Attempt, record: Record, orders: Orders, link: Link) -> int:
+    """Everything between the first and the last record of the attempt."""
+    record.phase("starting")
+    job: Job | None = None
+    try:
+        spec = attempt.read_spec()
+        cap_threads(spec.run.threads or 1)
+        from mission_tui.trainer.training import Job
+
+        job = Job(attempt, spec, record, orders, link)
+        how = job.train()
+        record.ended(how, job.checkpoint)
+    except Exception as error:  # noqa: BLE001 - the edge of the process: whatever it is becomes the last record
+        failure = classify(error)
+        explain(error, failure)
+        record.ended("failed", job.rescue(failure) if job else attempt.checkpoint, failure)
+        return failure.exit_code
+    else:
+        return 0
+    finally:
+        if job is not None:
+            job.close()
+
+
+def explain(error: Exception, failure: Failure) -> None:
+    """One line on stderr for what the person can mend, a traceback for everything else."""
+    own_sentence = isinstance(error, MissionError)
+    if not own_sentence or failure.kind == "env":
+        traceback.print_exception(error)
+    complain(failure.cause)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

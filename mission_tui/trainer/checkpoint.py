@@ -1,0 +1,130 @@
+"""Checkpoints of one attempt: when they are due, what is written, what is kept; and reading one back.
+
+A checkpoint is a boundary and nothing else, so saving is safe at any time and never sees half an update. Reading
+verifies every byte first and never unpickles.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mission_tui.errors import CheckpointError
+from mission_tui.fleet.spec import CheckpointKeep
+from mission_tui.records.checkpoint import CheckpointFacts, Manifest, prune, save_checkpoint, verify_checkpoint
+from mission_tui.records.layout import RunDir
+from mission_tui.records.storage import StorageError
+from mission_tui.trainer.boundary import Boundary
+from mission_tui.trainer.failures import complain
+from mission_tui.trainer.record import CheckpointReason, Record
+from mission_tui.trainer.tensors import read_tensors, write_tensors
+from mission_tui.trainer.tree import read_tree, write_tree
+
+__all__ = ["Checkpoints", "Loaded", "load_checkpoint"]
+
+_POLICY, _OPTIMIZER, _STATE = "policy.safetensors", "optimizer.safetensors", "state"
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A verified checkpoint, read."""
+
+    manifest: Manifest
+    boundary: Boundary
+
+
+def load_checkpoint(folder: Path) -> Loaded:
+    """The checkpoint in `folder`. Raises `CheckpointError` for anything but what was saved."""
+    manifest = verify_checkpoint(folder)
+    state = read_tree(folder / _STATE)
+    try:
+        boundary = Boundary(
+            update=manifest.update,
+            timesteps=manifest.timesteps,
+            trained_s=float(state["trained_s"]),
+            parameters=read_tensors(folder / _POLICY),
+            moments=read_tensors(folder / _OPTIMIZER),
+            state=state,
+        )
+    except KeyError as error:
+        raise CheckpointError(f"checkpoint {folder} lacks {error} in its state") from error
+    return Loaded(manifest, boundary)
+
+
+class Checkpoints:
+    """Saves boundaries of one attempt under ``checkpoints/<timesteps>`` and removes what retention does not keep."""
+
+    def __init__(self, run_dir: RunDir, attempt: int, spec_file: Path, keep: CheckpointKeep, record: Record) -> None:
+        self._run_dir = run_dir
+        self._attempt = attempt
+        self._spec_sha256 = hashlib.sha256(spec_file.read_bytes()).hexdigest()
+        self._keep = keep
+        self._record = record
+        self._saved_at_s = time.monotonic()
+        self._saved_at: tuple[int, int] | None = None
+        self._saved_timesteps = 0
+        self._protected: set[str] = set()
+        self.newest: str | None = None
+
+    def started_from(self, loaded: Loaded) -> None:
+        """The attempt goes on from `loaded`, which stays for good, like those that earlier attempts went on from."""
+        boundary = loaded.boundary
+        self.newest = loaded.manifest.name
+        self._saved_at, self._saved_timesteps = (boundary.update, boundary.timesteps), boundary.timesteps
+        self._protected = {loaded.manifest.name, *loaded.manifest.extra.get("lineage", ())}
+
+    def due(self, boundary: Boundary) -> CheckpointReason | None:
+        """Why a checkpoint is due at `boundary` by the run's own rules, if one is."""
+        if boundary.update == 0 or self._saved_at == (boundary.update, boundary.timesteps):
+            return None
+        if self._keep.every_steps and boundary.timesteps - self._saved_timesteps >= self._keep.every_steps:
+            return "steps"
+        return "time" if time.monotonic() - self._saved_at_s >= self._keep.every_s else None
+
+    def postpone(self) -> None:
+        """After a save that the disk refused: try again when the next one is due."""
+        self._saved_at_s = time.monotonic()
+
+    def save(self, boundary: Boundary, reason: CheckpointReason, extra: Mapping[str, Any]) -> str:
+        """Save `boundary` unless it is what was saved last; returns the checkpoint's name.
+
+        Raises `CheckpointError` and `StorageError`; earlier checkpoints are then untouched.
+        """
+        if self.newest is not None and self._saved_at == (boundary.update, boundary.timesteps):
+            return self.newest
+        self._record.phase("saving")
+        begun_s = time.monotonic()
+        facts = CheckpointFacts(
+            run=self._run_dir.id,
+            attempt=self._attempt,
+            update=boundary.update,
+            timesteps=boundary.timesteps,
+            t=time.time(),
+            reason=reason,
+            spec_sha256=self._spec_sha256,
+            extra={**extra, "env_state": boundary.has_env_state, "lineage": sorted(self._protected)},
+        )
+        name = f"{boundary.timesteps:09d}"
+        manifest = save_checkpoint(self._run_dir.checkpoints, name, lambda folder: _fill(folder, boundary), facts)
+        self.newest, self._saved_at, self._saved_at_s = name, (boundary.update, boundary.timesteps), time.monotonic()
+        self._saved_timesteps = boundary.timesteps
+        self._record.saved(manifest, reason, seconds=self._saved_at_s - begun_s)
+        self._prune()
+        return name
+
+    def _prune(self) -> None:
+        try:
+            prune(self._run_dir.checkpoints, self._keep.last, self._protected)
+        except StorageError as error:
+            # What was saved is saved; an old checkpoint too many is no reason to end a training.
+            complain(f"old checkpoints stay: {error}")
+
+
+def _fill(folder: Path, boundary: Boundary) -> None:
+    write_tensors(boundary.parameters, folder / _POLICY)
+    write_tensors(boundary.moments, folder / _OPTIMIZER)
+    write_tree({"trained_s": boundary.trained_s, **boundary.state}, folder / _STATE)

@@ -1,0 +1,97 @@
+"""Which device a policy is trained on: what the preset says, else the one that was measured to be faster.
+
+A small MLP is usually faster on the CPU even where there is a GPU, and SB3 says so; nobody has to know the break-even.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+import numpy as np
+import torch as th
+from stable_baselines3.common.policies import ActorCriticPolicy
+from stable_baselines3.common.vec_env import VecEnv
+
+from mission_tui.errors import PresetError
+from mission_tui.trainer.model import build_scratch
+
+__all__ = ["choose_device", "update_seconds"]
+
+_TRIES = 3
+
+
+def choose_device(wanted: str, kept: str | None, vec: VecEnv, arguments: dict[str, Any]) -> tuple[str, str]:
+    """The device for `run.device` = `wanted`, and why; `kept` is what an earlier attempt of the run used.
+
+    Raises `PresetError` for a device that is not there.
+    """
+    if wanted != "auto":
+        _check_present(wanted)
+        return wanted, "as the preset says"
+    if not th.cuda.is_available():
+        return "cpu", "there is no CUDA device"
+    if kept is not None:
+        return kept, "as in the attempt before"
+    cpu_s, cuda_s = (update_seconds(device, vec, arguments) for device in ("cpu", "cuda"))
+    return ("cuda" if cuda_s < cpu_s else "cpu"), (
+        f"the policy costs about {cpu_s:.2f} s per update on the CPU and {cuda_s:.2f} s on the GPU"
+    )
+
+
+def update_seconds(device: str, vec: VecEnv, arguments: dict[str, Any]) -> float:
+    """Estimated seconds that the policy costs per update on `device`: every forward pass and every gradient step."""
+    transitions = arguments["n_steps"] * vec.num_envs
+    batch_size = min(arguments["batch_size"], transitions)
+    policy = build_scratch(arguments, vec, device).policy
+    act_s = _best_seconds(device, lambda: _act(policy, vec.num_envs))
+    step_s = _best_seconds(device, lambda: _descend(policy, batch_size))
+    gradient_steps: int = arguments["n_epochs"] * -(-transitions // batch_size)
+    n_steps: int = arguments["n_steps"]
+    return n_steps * act_s + gradient_steps * step_s
+
+
+def _check_present(device: str) -> None:
+    kind, _, index = device.partition(":")
+    if kind != "cuda":
+        return
+    if not th.cuda.is_available():
+        raise PresetError(f"run.device = '{device}', but torch sees no CUDA device here; use 'auto' or 'cpu'")
+    last = th.cuda.device_count() - 1
+    if index and int(index) > last:
+        raise PresetError(f"run.device = '{device}' is not there; the last CUDA device is 'cuda:{last}'")
+
+
+def _act(policy: ActorCriticPolicy, lanes: int) -> th.Tensor:
+    with th.no_grad():
+        actions, _, _ = policy(policy.obs_to_tensor(_observations(policy.observation_space, lanes))[0])
+    return th.as_tensor(actions).cpu()
+
+
+def _descend(policy: ActorCriticPolicy, batch_size: int) -> None:
+    observations = policy.obs_to_tensor(_observations(policy.observation_space, batch_size))[0]
+    with th.no_grad():
+        actions, _, _ = policy(observations)
+    values, log_prob, _ = policy.evaluate_actions(observations, actions)
+    (values.mean() + log_prob.mean()).backward()  # type: ignore[no-untyped-call]
+
+
+def _observations(space: gymnasium.Space[Any], count: int) -> Any:
+    sample = space.sample()
+    if isinstance(sample, dict):
+        return {name: np.repeat(np.asarray(part)[None], count, axis=0) for name, part in sample.items()}
+    return np.repeat(np.asarray(sample)[None], count, axis=0)
+
+
+def _best_seconds(device: str, work: Callable[[], object]) -> float:
+    """The fastest of a few tries after a warm-up, with the device's queue empty before and after."""
+    seconds = []
+    for _ in range(_TRIES + 1):
+        begun_s = time.perf_counter()
+        work()
+        if th.device(device).type == "cuda":
+            th.cuda.synchronize(device)
+        seconds.append(time.perf_counter() - begun_s)
+    return min(seconds[1:])

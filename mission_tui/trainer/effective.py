@@ -1,0 +1,101 @@
+"""`effective.toml`: the values that really run, read back from the built model, with the reasons of what was chosen."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import tomli_w
+import torch as th
+
+import mission_tui
+from mission_tui.fleet.sizes import plan_batch
+from mission_tui.fleet.spec import Spec
+from mission_tui.trainer.ppo import PPO
+from mission_tui.trainer.spaces import short
+from mission_tui.trainer.vec_env import BuiltEnvs
+
+__all__ = ["effective_toml", "versions"]
+
+
+def versions() -> dict[str, str]:
+    """Versions of everything that a number can depend on."""
+    return {
+        "python": platform.python_version(),
+        "torch": th.__version__,
+        "stable_baselines3": version("stable-baselines3"),
+        "gymnasium": version("gymnasium"),
+        "numpy": np.__version__,
+        "mission_tui": mission_tui.__version__,
+    }
+
+
+def effective_toml(spec: Spec, envs: BuiltEnvs, model: PPO, progress_remaining: float, reasons: dict[str, str]) -> str:
+    """The file's text; `reasons` join those of the batch plan and of the environments."""
+    plan = plan_batch(spec)
+    tables = {
+        "env": _env(spec, envs),
+        "ppo": _ppo(model, progress_remaining),
+        "run": {"seed": model.seed, "threads": th.get_num_threads(), "device": str(model.device), **_budget(spec)},
+        "model": _model(model),
+        "host": {"name": platform.node(), **versions()},
+        "reasons": {"env.vec": envs.reason, **dict(reason.split(": ", 1) for reason in plan.reasons), **reasons},
+    }
+    return tomli_w.dumps(_without_none(tables))
+
+
+def _env(spec: Spec, envs: BuiltEnvs) -> dict[str, Any]:
+    return {
+        "id": spec.env.id,
+        "vec": envs.kind,
+        "n_envs": envs.vec.num_envs,
+        "n_workers": len(envs.worker_pids) or None,
+        "wrappers": list(spec.env.wrappers),
+        "normalize": spec.env.normalize is not False,
+        "observation_space": short(envs.vec.observation_space),
+        "action_space": short(envs.vec.action_space),
+    }
+
+
+def _ppo(model: PPO, progress: float) -> dict[str, Any]:
+    clip_range_vf = model.clip_range_vf
+    return {
+        "n_steps": model.n_steps,
+        "batch_size": model.batch_size,
+        "n_epochs": model.n_epochs,
+        "learning_rate": model.lr_schedule(progress),
+        "gamma": model.gamma,
+        "gae_lambda": model.gae_lambda,
+        "clip_range": model.clip_range(progress),  # type: ignore[operator]
+        "clip_range_vf": None if clip_range_vf is None else clip_range_vf(progress),  # type: ignore[operator]
+        "normalize_advantage": model.normalize_advantage,
+        "ent_coef": model.ent_coef,
+        "vf_coef": model.vf_coef,
+        "max_grad_norm": model.max_grad_norm,
+        "target_kl": model.target_kl,
+        "use_sde": model.use_sde,
+        "sde_sample_freq": model.sde_sample_freq,
+        "stats_window_size": model._stats_window_size,
+    }
+
+
+def _budget(spec: Spec) -> dict[str, Any]:
+    return {"total_timesteps": spec.run.total_timesteps, "duration_s": spec.run.duration_s}
+
+
+def _model(model: PPO) -> dict[str, Any]:
+    first = next(model.policy.parameters())
+    return {
+        "policy": type(model.policy).__name__,
+        "parameters": sum(parameter.numel() for parameter in model.policy.parameters()),
+        "net_arch": model.policy.net_arch,
+        "device": str(first.device),
+        "dtype": str(first.dtype).removeprefix("torch."),
+        "optimizer": type(model.policy.optimizer).__name__,
+    }
+
+
+def _without_none(tables: dict[str, Any]) -> dict[str, Any]:
+    return {name: {key: value for key, value in table.items() if value is not None} for name, table in tables.items()}

@@ -1,0 +1,141 @@
+"""Which environment an `env.id` means: imports what it needs and turns every way of not finding it into one sentence.
+
+Gymnasium is imported inside the functions, so that a preflight that knows the id by heart stays fast.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mission_tui.errors import MissionError, PresetError, nearest
+from mission_tui.fleet.spec import EnvSpec
+from mission_tui.trainer.failures import raised_by
+
+if TYPE_CHECKING:
+    import gymnasium
+    from gymnasium.envs.registration import EnvSpec as RegisteredEnv
+
+__all__ = ["MISSION_GYM", "env_kwargs", "find_env", "find_named", "make_env", "making", "native_refusal"]
+
+MISSION_GYM = "MissionGym-v0"
+_EXTRA_NAMESPACES = {"ALE": "ale_py"}
+
+
+def find_env(env: EnvSpec) -> RegisteredEnv:
+    """The registered environment after importing `env.imports` and the module in front of a ``module:id``.
+
+    Raises `PresetError` naming the key and, for an unknown id, the nearest known one.
+    """
+    import gymnasium
+
+    import mission_tui.envs  # noqa: F401 - registers MissionGym
+
+    for module in env.imports:
+        _import(module, "env.imports")
+    module, _, name = env.id.rpartition(":")
+    if module:
+        _import(module, "env.id")
+    try:
+        return gymnasium.spec(name)
+    except gymnasium.error.Error as error:
+        raise PresetError(_unknown(env.id, name, list(gymnasium.registry))) from error
+
+
+def env_kwargs(env: EnvSpec, snapshot: Path | None) -> dict[str, Any]:
+    """Arguments of the environment's constructor. A run's `snapshot` of MissionGym's rules wins over `env.config`."""
+    is_mission = env.id.rpartition(":")[2] == MISSION_GYM
+    if env.config is not None and not is_mission:
+        raise PresetError(f"env.config is for {MISSION_GYM} only; give {env.id} its arguments in env.kwargs")
+    if is_mission and "config" in env.kwargs:
+        raise PresetError("env.kwargs.config would go round the run's snapshot of the rules; write it as env.config")
+    if is_mission and snapshot is not None and (snapshot / "rules.toml").is_file():
+        return {"config": str(snapshot), **env.kwargs}
+    return {"config": env.config, **env.kwargs} if env.config is not None else dict(env.kwargs)
+
+
+def make_env(
+    env: EnvSpec, snapshot: Path | None, around: Callable[[gymnasium.Env[Any, Any]], gymnasium.Env[Any, Any]]
+) -> gymnasium.Env[Any, Any]:
+    """One environment with `around` directly around it and the preset's wrappers, first one first, around that.
+
+    Raises `PresetError` for what the preset has wrong.
+    """
+    import gymnasium
+
+    registered = find_env(env)
+    arguments = env_kwargs(env, snapshot)
+    with making(env.id):
+        made = around(gymnasium.make(registered, **arguments))
+    for name in env.wrappers:
+        wrapper = find_named(name, "env.wrappers")
+        with making(env.id, f"env.wrappers = '{name}'"):
+            made = wrapper(made)
+    return made
+
+
+@contextmanager
+def making(env_id: str, key: str = "env.kwargs") -> Iterator[None]:
+    """Turn whatever a constructor raises into a `PresetError`; `key` is the part of the preset that it was given."""
+    import gymnasium
+
+    try:
+        yield
+    except (MissionError, MemoryError):
+        raise
+    except gymnasium.error.DependencyNotInstalled as error:
+        detail = " ".join(str(error).split())
+        raise PresetError(f"'{env_id}' needs the `envs` extra: pip install 'mission-tui[envs]' ({detail})") from error
+    except TypeError as error:
+        raise PresetError(f"{key} does not fit '{env_id}': {error}") from error
+    except Exception as error:  # a constructor is foreign code and may raise anything
+        raise PresetError(f"'{env_id}' cannot be made: {raised_by(error)}") from error
+
+
+def native_refusal(env: EnvSpec) -> str | None:
+    """Why `env` cannot be stepped as one batch, as a sentence; None if it registers a same-step batched class."""
+    from gymnasium.envs.registration import load_env_creator
+    from gymnasium.vector import AutoresetMode
+
+    entry = find_env(env).vector_entry_point
+    if entry is None:
+        return f"'{env.id}' has no batched form"
+    if env.wrappers:
+        return "env.wrappers wrap single environments"
+    creator = entry if callable(entry) else load_env_creator(entry)
+    mode = getattr(creator, "metadata", {}).get("autoreset_mode")
+    if mode is not AutoresetMode.SAME_STEP:
+        return f"the batched form of '{env.id}' has autoreset mode {getattr(mode, 'value', mode)}, SB3 needs SameStep"
+    return None
+
+
+def find_named(name: str, key: str) -> Any:
+    """What ``package.module:Name`` means; `key` is the preset's key that says so. Raises `PresetError`."""
+    module_name, _, attribute = name.partition(":")
+    if not attribute:
+        raise PresetError(f"{key} = '{name}' must look like 'package.module:Name'")
+    module = _import(module_name, key)
+    if not hasattr(module, attribute):
+        raise PresetError(f"{key}: module '{module_name}' has no '{attribute}'{nearest(attribute, dir(module))}")
+    return getattr(module, attribute)
+
+
+def _import(module: str, key: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except Exception as error:  # importing runs foreign code, which may raise anything
+        raise PresetError(f"{key}: module '{module}' cannot be imported: {error}") from error
+
+
+def _unknown(env_id: str, name: str, known: list[str]) -> str:
+    namespace = name.partition("/")[0]
+    if namespace in _EXTRA_NAMESPACES:
+        package = _EXTRA_NAMESPACES[namespace]
+        return (
+            f"env.id '{env_id}' needs the `envs` extra: pip install 'mission-tui[envs]', "
+            f'and env.imports = ["{package}"] in the preset'
+        )
+    return f"env.id '{env_id}' is not a registered environment{nearest(name, known)}"

@@ -1,0 +1,142 @@
+"""``python -m mission_tui.trainer.evaluate RUN_DIR --checkpoint NAME --episodes N --seed S --out FILE``.
+
+Plays episodes under the rules that the run was trained on, read from its snapshot, with the normaliser's statistics
+frozen. Progress as JSON lines on stdout, the result as the last one and in FILE.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import sys
+import time
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import torch as th
+from stable_baselines3.common.vec_env import VecEnv, VecNormalize
+
+from mission_tui.envs import load_mission
+from mission_tui.errors import UsageError
+from mission_tui.fleet.spec import EnvSpec, Spec
+from mission_tui.records.atomic import write_json
+from mission_tui.records.layout import RunDir
+from mission_tui.records.spec_file import read_spec
+from mission_tui.trainer.arguments import ppo_arguments
+from mission_tui.trainer.attempt import spec_of
+from mission_tui.trainer.checkpoint import Loaded, load_checkpoint
+from mission_tui.trainer.env_ids import MISSION_GYM, env_kwargs, native_refusal
+from mission_tui.trainer.evaluation import Act, play, summary
+from mission_tui.trainer.json_lines import Say, answer
+from mission_tui.trainer.model import build_scratch
+from mission_tui.trainer.normalizer import restore_normalizer
+from mission_tui.trainer.process import cap_threads, lower_priority
+from mission_tui.trainer.tensors import put_parameters
+from mission_tui.trainer.vec_env import build_vec_env
+
+__all__ = ["main"]
+
+_LANES = {"native": 64, "inline": 8}
+_PROGRESS_EVERY_S = 0.25
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Evaluate; returns the exit code."""
+    parsed = _parse(arguments)
+    lower_priority(own_session=False)
+    cap_threads(1)
+    return answer(lambda say: _evaluate(parsed, say))
+
+
+def _parse(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="mission_tui.trainer.evaluate", description="Play a policy.")
+    parser.add_argument("run_dir", type=Path)
+    parser.add_argument("--checkpoint", required=True)
+    parser.add_argument("--episodes", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=10_000)
+    parser.add_argument("--stochastic", action="store_true")
+    parser.add_argument("--policy", choices=("trained", "random"), default="trained")
+    parser.add_argument("--out", type=Path, required=True)
+    return parser.parse_args(arguments)
+
+
+def _evaluate(parsed: argparse.Namespace, say: Say) -> None:
+    if parsed.episodes < 1:
+        raise UsageError(f"--episodes {parsed.episodes} must be at least 1")
+    begun_s = time.monotonic()
+    run_dir = RunDir(parsed.run_dir.resolve())
+    folder = run_dir.checkpoints / parsed.checkpoint
+    loaded = load_checkpoint(folder)
+    spec = _with_lanes(read_spec(spec_of(run_dir, loaded.manifest.attempt)), parsed.episodes)
+    vec = build_vec_env(spec, run_dir.snapshot).vec
+    try:
+        act, vec = _actor(parsed, spec, vec, loaded)
+        progress = _Progress(say, parsed.episodes)
+        figures = summary(play(act, vec, parsed.episodes, parsed.seed, progress), _winning(spec.env, run_dir.snapshot))
+    finally:
+        vec.close()
+    result = {
+        "run": run_dir.id,
+        "checkpoint": loaded.manifest.name,
+        **figures,
+        "deterministic": not parsed.stochastic,
+        "seed": parsed.seed,
+        "policy": parsed.policy,
+        "seconds": time.monotonic() - begun_s,
+        "checkpoint_sha256": hashlib.sha256((folder / "manifest.json").read_bytes()).hexdigest(),
+        "t": time.time(),
+    }
+    parsed.out.parent.mkdir(parents=True, exist_ok=True)
+    write_json(parsed.out, result)
+    say({"result": result})
+
+
+def _with_lanes(spec: Spec, episodes: int) -> Spec:
+    """The spec with as many lanes as help, whatever the machine, so that the same seed plays the same episodes."""
+    kind = "inline" if native_refusal(spec.env) else "native"
+    env = msgspec.structs.replace(spec.env, vec=kind, n_envs=min(episodes, _LANES[kind]))
+    return msgspec.structs.replace(spec, env=env)
+
+
+def _actor(parsed: argparse.Namespace, spec: Spec, vec: VecEnv, loaded: Loaded) -> tuple[Act, VecEnv]:
+    """How actions are chosen, and the environment as the policy sees it."""
+    if parsed.policy == "random":
+        vec.action_space.seed(parsed.seed)
+        return lambda _: np.stack([vec.action_space.sample() for _ in range(vec.num_envs)]), vec
+    if isinstance(vec, VecNormalize):
+        vec.training, vec.norm_reward = False, False
+        restore_normalizer(vec, loaded.boundary.state["normalizer"], lanes=False)
+    model = build_scratch(ppo_arguments(spec), vec, "cpu")
+    put_parameters(model.policy, loaded.boundary.parameters)
+    th.manual_seed(parsed.seed)
+    deterministic = not parsed.stochastic
+    assert model.env is not None
+    return lambda observations: model.predict(observations, deterministic=deterministic)[0], model.env
+
+
+def _winning(env: EnvSpec, snapshot: Path) -> Collection[str] | None:
+    """The outcomes that count as won under the run's own rules; None where the environment has no such rules."""
+    if env.id.rpartition(":")[2] != MISSION_GYM:
+        return None
+    arguments: dict[str, Any] = env_kwargs(env, snapshot)
+    return load_mission(arguments.get("config", "standard"), arguments.get("overrides")).rules.winning
+
+
+class _Progress:
+    """Says how many episodes are done, a few times a second."""
+
+    def __init__(self, say: Say, total: int) -> None:
+        self._say, self._total, self._next_s = say, total, 0.0
+
+    def __call__(self, done: int) -> None:
+        now_s = time.monotonic()
+        if now_s >= self._next_s or done == self._total:
+            self._next_s = now_s + _PROGRESS_EVERY_S
+            self._say({"done": done, "total": self._total})
+
+
+if __name__ == "__main__":
+    sys.exit(main())

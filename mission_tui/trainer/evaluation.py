@@ -1,0 +1,93 @@
+"""Playing episodes with a policy, side by side and without favouring short ones, and what they say about it.
+
+Every lane plays a number of episodes fixed beforehand. Taking the first N that end anywhere would count short episodes
+more often than long ones.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from stable_baselines3.common.vec_env import VecEnv
+
+from mission_tui.fleet.metrics import spoken
+from mission_tui.fleet.text import clean
+
+__all__ = ["Episodes", "play", "summary"]
+
+_RESAMPLES = 2000
+_OUTCOME_CHARS = 40
+
+Act = Callable[[Any], NDArray[Any]]
+
+
+@dataclass(slots=True)
+class Episodes:
+    """Raw returns and lengths of the episodes played, how they ended, and whether they were won where that is said."""
+
+    returns: list[float] = field(default_factory=list)
+    lengths: list[int] = field(default_factory=list)
+    outcomes: Counter[str] = field(default_factory=Counter)
+    successes: list[bool] = field(default_factory=list)
+
+    def add(self, info: dict[str, Any]) -> None:
+        """Take the last info of an episode."""
+        self.returns.append(float(info["episode"]["r"]))
+        self.lengths.append(int(info["episode"]["l"]))
+        if (outcome := info.get("outcome")) is not None:
+            self.outcomes[clean(str(outcome), _OUTCOME_CHARS)] += 1
+        if (success := info.get("is_success")) is not None:
+            self.successes.append(bool(success))
+
+
+def play(act: Act, vec: VecEnv, episodes: int, seed: int, progress: Callable[[int], None]) -> Episodes:
+    """Play `episodes` episodes in the lanes of `vec`, lane i seeded with `seed` + i; `progress` hears of each."""
+    played = Episodes()
+    left = np.full(vec.num_envs, episodes // vec.num_envs)
+    left[: episodes % vec.num_envs] += 1
+    vec.seed(seed)
+    observations = vec.reset()
+    while left.any():
+        observations, _, _, infos = vec.step(act(observations))
+        for lane, info in enumerate(infos):
+            if left[lane] and "episode" in info:
+                left[lane] -= 1
+                played.add(info)
+                progress(len(played.returns))
+    return played
+
+
+def summary(episodes: Episodes, winning: Collection[str] | None) -> dict[str, Any]:
+    """The figures of an evaluation: mean, standard deviation (population, as SB3's `evaluate_policy`), 95 % interval of
+    the mean, mean length, outcomes, and the share won: of outcomes in `winning`, else of reported successes, else None.
+    """
+    returns = np.array(episodes.returns)
+    low, high = _interval(returns)
+    return {
+        "episodes": len(returns),
+        "mean": spoken(float(returns.mean())),
+        "std": spoken(float(returns.std())),
+        "ci95": [spoken(low), spoken(high)],
+        "lengths": {"mean": float(np.mean(episodes.lengths))},
+        "outcomes": dict(episodes.outcomes.most_common()),
+        "won": _share_won(episodes, winning),
+    }
+
+
+def _interval(returns: NDArray[np.float64]) -> tuple[float, float]:
+    """Percentile bootstrap of the mean: returns of episodes are rarely anywhere near normal."""
+    generator = np.random.default_rng(0)
+    means = [generator.choice(returns, returns.size).mean() for _ in range(_RESAMPLES)]
+    low, high = np.percentile(means, [2.5, 97.5])
+    return float(low), float(high)
+
+
+def _share_won(episodes: Episodes, winning: Collection[str] | None) -> float | None:
+    if winning is not None:
+        return sum(episodes.outcomes[outcome] for outcome in winning) / len(episodes.returns)
+    return float(np.mean(episodes.successes)) if episodes.successes else None

@@ -1,0 +1,101 @@
+"""``python -m mission_tui.trainer.export RUN_DIR --checkpoint NAME FILE.zip``: a checkpoint as an ordinary SB3 zip.
+
+`PPO.load` of a plain Stable-Baselines3 opens it; statistics of a normalised run go beside it, in SB3's own format, as
+``FILE.vecnormalize.pkl``. Writing is the only place where this project pickles, because SB3's formats are pickles.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import stable_baselines3
+from stable_baselines3.common.vec_env import VecNormalize
+
+from mission_tui.fleet.spec import Spec
+from mission_tui.records.layout import RunDir
+from mission_tui.records.spec_file import read_spec
+from mission_tui.trainer.arguments import ppo_arguments
+from mission_tui.trainer.attempt import spec_of
+from mission_tui.trainer.boundary import Boundary
+from mission_tui.trainer.checkpoint import load_checkpoint
+from mission_tui.trainer.env_ids import native_refusal
+from mission_tui.trainer.json_lines import Say, answer
+from mission_tui.trainer.normalizer import restore_normalizer
+from mission_tui.trainer.process import lower_priority
+from mission_tui.trainer.tensors import put_moments, put_parameters
+from mission_tui.trainer.vec_env import build_vec_env
+
+__all__ = ["main"]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Export; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="mission_tui.trainer.export", description="Write a checkpoint as an SB3 zip.")
+    parser.add_argument("run_dir", type=Path)
+    parser.add_argument("--checkpoint", required=True)
+    parser.add_argument("file", type=Path)
+    parsed = parser.parse_args(arguments)
+    lower_priority(own_session=False)
+    return answer(lambda say: _export(RunDir(parsed.run_dir.resolve()), parsed.checkpoint, parsed.file, say))
+
+
+def _export(run_dir: RunDir, checkpoint: str, file: Path, say: Say) -> None:
+    loaded = load_checkpoint(run_dir.checkpoints / checkpoint)
+    spec = read_spec(spec_of(run_dir, loaded.manifest.attempt))
+    kind = "inline" if native_refusal(spec.env) else "native"
+    lone = msgspec.structs.replace(spec, env=msgspec.structs.replace(spec.env, vec=kind, n_envs=1))
+    vec = build_vec_env(lone, run_dir.snapshot).vec
+    try:
+        model = _stock_model(spec, vec, loaded.boundary)
+        _replace(file, model.save)
+        normalizer = _save_normalizer(vec, loaded.boundary, file) if isinstance(vec, VecNormalize) else None
+    finally:
+        vec.close()
+    say({"result": {"path": str(file), "checkpoint": loaded.manifest.name, "normalizer": normalizer}})
+
+
+def _stock_model(spec: Spec, vec: Any, boundary: Boundary) -> stable_baselines3.PPO:
+    """SB3's own PPO with the run's arguments, standing where the checkpoint was taken."""
+    facts = boundary.state["facts"]
+    with warnings.catch_warnings():
+        # Built on one environment, only for its spaces; the minibatch divides the real buffer, not this one.
+        warnings.simplefilter("ignore", UserWarning)
+        model = stable_baselines3.PPO(
+            env=vec, seed=facts["seed"], device="cpu", _init_setup_model=False, **ppo_arguments(spec)
+        )
+    model.n_envs = spec.env.n_envs
+    model._setup_model()
+    put_parameters(model.policy, boundary.parameters)
+    put_moments(model.policy, model.policy.optimizer, boundary.moments)
+    model.num_timesteps, model._n_updates = boundary.timesteps, boundary.state["n_updates"]
+    return model
+
+
+def _save_normalizer(vec: VecNormalize, boundary: Boundary, file: Path) -> str:
+    restore_normalizer(vec, boundary.state["normalizer"], lanes=False)
+    beside = file.with_suffix(".vecnormalize.pkl")
+    _replace(beside, lambda path: vec.save(str(path)))
+    return str(beside)
+
+
+def _replace(path: Path, write: Callable[[Path], None]) -> None:
+    """Have `write` make a sibling of `path` that then takes its place, so that no half of a file is ever there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # SB3 appends .zip to a name without a suffix.
+    sibling = path.with_name(f".{path.stem}.{os.getpid()}.tmp{path.suffix or '.zip'}")
+    try:
+        write(sibling)
+        sibling.replace(path)
+    finally:
+        sibling.unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,85 @@
+"""How a training goes wrong, as exceptions, and which failure kind any exception stands for.
+
+Light on purpose: the exceptions are raised from environments and workers, which must not import torch for it.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from mission_tui.errors import EX_CONFIG, EX_FAILED, MissionError, PresetError
+
+__all__ = ["EnvError", "Failure", "FailureKind", "NonFiniteError", "classify", "complain", "raised_by"]
+
+FailureKind = Literal["config", "env", "nan", "oom", "gpu_lost", "unknown"]
+
+_OOM_SIGNS = ("CUDA out of memory", "can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED")
+_LOST_SIGNS = ("GPU is lost", "fallen off the bus", "device unavailable", "no CUDA-capable device")
+_CAUSE_LIMIT = 400
+
+
+class EnvError(MissionError):
+    """An environment raised, or the process it lived in died."""
+
+
+class NonFiniteError(MissionError):
+    """A reward, a loss or a parameter is nan or infinite; what the model holds now must never be saved."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What ended a training: its kind, one sentence, and the exit code of the process."""
+
+    kind: FailureKind
+    cause: str
+
+    @property
+    def exit_code(self) -> int:
+        return EX_CONFIG if self.kind == "config" else EX_FAILED
+
+
+def classify(error: BaseException) -> Failure:
+    """The failure that `error` stands for."""
+    return Failure(_kind(error), _sentence(error))
+
+
+def complain(sentence: str) -> None:
+    """Say `sentence` on stderr, which is the log of the attempt."""
+    print(f"mission-tui: {sentence}", file=sys.stderr)  # noqa: T201 - the one place that does
+
+
+def raised_by(error: BaseException) -> str:
+    """``ValueError: boom (my_env.py:12)``: what was raised, and in which line of code."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {error}{place}"
+
+
+def _kind(error: BaseException) -> FailureKind:
+    match error:
+        case PresetError():
+            return "config"
+        case EnvError():
+            return "env"
+        case NonFiniteError():
+            return "nan"
+        case MemoryError():
+            return "oom"
+    torch = sys.modules.get("torch")
+    message = str(error)
+    if torch is not None and isinstance(error, torch.cuda.OutOfMemoryError):
+        return "oom"
+    if isinstance(error, RuntimeError) and any(sign in message for sign in _OOM_SIGNS):
+        return "oom"
+    if isinstance(error, RuntimeError) and any(sign in message for sign in _LOST_SIGNS):
+        return "gpu_lost"
+    return "unknown"
+
+
+def _sentence(error: BaseException) -> str:
+    text = str(error) if isinstance(error, MissionError) else raised_by(error)
+    return " ".join(text.split())[:_CAUSE_LIMIT]

@@ -1,0 +1,54 @@
+"""How the short processes answer: JSON lines on stdout and nothing else there, whatever an environment prints."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TextIO
+
+from mission_tui.errors import EX_FAILED, MissionError
+from mission_tui.trainer.failures import raised_by
+
+__all__ = ["Say", "answer"]
+
+Say = Callable[[dict[str, Any]], None]
+
+
+def answer(work: Callable[[Say], None]) -> int:
+    """Run `work` with a function that says one JSON line; returns the exit code.
+
+    A failure is said as ``{"error": sentence, "exit_code": n}``. Prints of foreign code go to stderr meanwhile.
+    """
+    with _private_stdout() as answers:
+
+        def say(message: dict[str, Any]) -> None:
+            answers.write(json.dumps(message) + "\n")
+            answers.flush()
+
+        try:
+            work(say)
+        except MissionError as error:
+            say({"error": str(error), "exit_code": error.exit_code})
+            return error.exit_code
+        except Exception as error:  # noqa: BLE001 - the edge of the process
+            traceback.print_exception(error, file=sys.stderr)
+            say({"error": raised_by(error), "exit_code": EX_FAILED})
+            return EX_FAILED
+    return 0
+
+
+@contextmanager
+def _private_stdout() -> Iterator[TextIO]:
+    """The real stdout for us alone, while descriptor 1 leads to stderr."""
+    sys.stdout.flush()
+    with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers:
+        os.dup2(2, 1)
+        try:
+            yield answers
+        finally:
+            sys.stdout.flush()
+            os.dup2(answers.fileno(), 1)

@@ -1,0 +1,134 @@
+"""The loop of PPO as this project runs it: rollout, update, record, boundary.
+
+At a boundary orders are obeyed and checkpoints taken. A stop is honoured within one environment step or one minibatch
+too: the unfinished rollout or update is dropped, and the boundary before it stands.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+from mission_tui.errors import CheckpointError
+from mission_tui.records.storage import StorageError
+from mission_tui.trainer.boundary import Boundary, Progress, capture
+from mission_tui.trainer.budget import Budget, Stopwatch
+from mission_tui.trainer.checkpoint import Checkpoints
+from mission_tui.trainer.failures import complain
+from mission_tui.trainer.orders import Orders
+from mission_tui.trainer.ppo import PPO
+from mission_tui.trainer.record import CheckpointReason, Record
+from mission_tui.trainer.spaces import short
+from mission_tui.trainer.tensorboard import EventFile
+
+__all__ = ["Training"]
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Training:
+    """One attempt's training of `model`. `boundary` is always the last one reached, safe to save at any moment."""
+
+    model: PPO
+    budget: Budget
+    orders: Orders
+    record: Record
+    checkpoints: Checkpoints
+    events: EventFile
+    progress: Progress
+    facts: dict[str, Any]
+    boundary: Boundary | None = None
+
+    def learn(self) -> Literal["finished", "stopped"]:
+        """Train until the budget is spent or a stop is asked; the last boundary is then saved.
+
+        Raises `EnvError`, `NonFiniteError`, `StorageError`, and whatever else a policy or a driver may raise.
+        """
+        self.model.stop_asked = self.orders.stop_asked
+        watch = Stopwatch(self.progress.trained_s)
+        while True:
+            self.boundary = self._take_boundary(watch)
+            if self.budget.spent(self.model.num_timesteps, watch.seconds):
+                return self._end("finished", "end")
+            self._obey(watch)
+            if self.orders.stop_asked() or not self._advance(watch):
+                return self._end("stopped", "stop")
+
+    def save(self, reason: CheckpointReason) -> str:
+        """Save the last boundary; returns the checkpoint's name."""
+        assert self.boundary is not None
+        return self.checkpoints.save(self.boundary, reason, self._extra())
+
+    def _take_boundary(self, watch: Stopwatch) -> Boundary:
+        self.progress.trained_s = watch.seconds
+        return capture(self.model, self.progress, self.facts)
+
+    def _advance(self, watch: Stopwatch) -> bool:
+        """One rollout and one update, recorded; False if a stop was asked meanwhile and both are dropped."""
+        self.record.phase("rollout")
+        rollout, rollout_s = _timed(self.model.collect)
+        if rollout is None:
+            return False
+        self.model._current_progress_remaining = self.budget.progress_remaining(self.model.num_timesteps, watch.seconds)
+        self.record.phase("update")
+        update, update_s = _timed(self.model.update)
+        if update is None:
+            return False
+        self.progress.update += 1
+        metrics = rollout.metrics | update.read(self.model)
+        timesteps = self.model.num_timesteps
+        self.record.updated(self.progress.update, timesteps, rollout_s, update_s, metrics, self.model.episodes.take())
+        self.events.write(metrics, timesteps)
+        return True
+
+    def _obey(self, watch: Stopwatch) -> None:
+        """Orders and the run's own rules at a boundary: save, wait while paused."""
+        self.orders.look()
+        self._save_if_due()
+        if not self.orders.paused:
+            return
+        watch.pause()
+        self.record.phase("paused")
+        while self.orders.paused and not self.orders.stop_asked():
+            self.orders.wait()
+            if self._save_if_due() and self.orders.paused:
+                self.record.phase("paused")
+        watch.go_on()
+
+    def _save_if_due(self) -> bool:
+        """Whether a checkpoint was due; a disk that refuses it does not end a training."""
+        assert self.boundary is not None
+        asked = self.orders.take_checkpoint()
+        reason: CheckpointReason | None = "asked" if asked else self.checkpoints.due(self.boundary)
+        if reason is None:
+            return False
+        try:
+            self.save(reason)
+        except (StorageError, CheckpointError) as error:
+            complain(f"no checkpoint now, training goes on: {error}")
+            self.checkpoints.postpone()
+        return True
+
+    def _end(self, how: Literal["finished", "stopped"], reason: CheckpointReason) -> Literal["finished", "stopped"]:
+        self.record.phase("ending")
+        self.save(reason)
+        return how
+
+    def _extra(self) -> dict[str, Any]:
+        """What a resume wants to know of the policy before loading it."""
+        model = self.model
+        extra: dict[str, Any] = {"obs": short(model.observation_space), "act": short(model.action_space)}
+        assert self.boundary is not None
+        episodes = self.boundary.state["episodes"]["info"]
+        if episodes:
+            extra["ep_rew_mean"] = sum(r for r, _, _ in episodes) / len(episodes)
+        return extra
+
+
+def _timed(work: Callable[[], T]) -> tuple[T, float]:
+    begun_s = time.perf_counter()
+    result = work()
+    return result, time.perf_counter() - begun_s

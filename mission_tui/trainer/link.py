@@ -1,0 +1,44 @@
+"""The trainer's line to a supervisor, or to nobody: without one in the environment a training runs just the same."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from mission_tui.ipc.messages import PROTOCOL, Order, TelemetryMessage, TrainerHello
+from mission_tui.ipc.telemetry import Telemetry
+from mission_tui.trainer.attempt import Attempt
+
+__all__ = ["Link"]
+
+
+class Link:
+    """Says facts and receives orders; never blocks and never raises."""
+
+    def __init__(self, attempt: Attempt, environ: Mapping[str, str]) -> None:
+        self._telemetry: Telemetry | None = None
+        path = environ.get("MISSION_TUI_TELEMETRY")
+        if path:
+            run = environ.get("MISSION_TUI_RUN", attempt.run_dir.id)
+            nonce = environ.get("MISSION_TUI_NONCE", "")
+            self._telemetry = Telemetry(Path(path), TrainerHello(PROTOCOL, run, attempt.number, nonce, os.getpid()))
+
+    def say(self, message: TelemetryMessage) -> None:
+        """Tell the supervisor, if there is one."""
+        if self._telemetry is not None:
+            self._telemetry.say(message)
+
+    def orders(self) -> list[Order]:
+        """Orders that came since the last call."""
+        return [] if self._telemetry is None else self._telemetry.orders()
+
+    def name_workers(self, pids: tuple[int, ...]) -> None:
+        """Have heartbeats name the processes that environments live in."""
+        if self._telemetry is not None:
+            self._telemetry.workers = pids
+
+    def close(self) -> None:
+        """Say what is unsaid and hang up."""
+        if self._telemetry is not None:
+            self._telemetry.close()

@@ -1,0 +1,33 @@
+"""Building the PPO of a run from its spec, or just its policy, with nothing written outside the run directory."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from stable_baselines3.common.logger import Logger
+from stable_baselines3.common.vec_env import VecEnv
+
+from mission_tui.errors import PresetError
+from mission_tui.trainer.ppo import PPO
+
+__all__ = ["build_ppo", "build_scratch"]
+
+
+def build_ppo(arguments: dict[str, Any], vec: VecEnv, seed: int | None, device: str) -> PPO:
+    """A fresh PPO. Raises `PresetError` when SB3 refuses the arguments or the spaces."""
+    try:
+        model = PPO(env=vec, seed=seed, device=device, **arguments)
+    except (AssertionError, NotImplementedError, TypeError, ValueError) as error:
+        raise PresetError(f"[ppo] does not fit this environment: {' '.join(str(error).split())}") from error
+    # Without a logger of its own every SB3 model writes into the temporary folder.
+    model.set_logger(Logger(None, []))
+    return model
+
+
+def build_scratch(arguments: dict[str, Any], vec: VecEnv, device: str) -> PPO:
+    """A PPO for the sake of its policy: it cannot be trained, because its rollout buffer holds two steps."""
+    with warnings.catch_warnings():
+        # The real minibatch does not divide this buffer, which does not matter here.
+        warnings.simplefilter("ignore", UserWarning)
+        return build_ppo({**arguments, "n_steps": 2}, vec, None, device)

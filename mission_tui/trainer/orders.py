@@ -1,0 +1,69 @@
+"""What others ask of a training: stop, pause, go on, save. Asking is instant, obeying happens at safe points."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Sequence
+from types import FrameType
+
+from mission_tui.ipc.messages import Order
+
+__all__ = ["Orders"]
+
+_LOOK_EVERY_S = 0.2
+
+
+class Orders:
+    """Orders from the supervisor, and SIGTERM as an order to stop. A stop is final; nothing takes it back."""
+
+    def __init__(self, receive: Callable[[], Sequence[Order]] = tuple) -> None:
+        """`receive` gives the orders that came since it was last asked, and does not block."""
+        self._receive = receive
+        self._next_look = 0.0
+        # Plain flags: a signal handler that took a lock could wait for the very code it interrupted.
+        self._stop = False
+        self.paused = False
+        self._checkpoint = False
+
+    def obey_signals(self) -> None:
+        """SIGTERM stops gracefully; SIGINT is ignored, because Ctrl-C in some terminal must never reach a run."""
+        signal.signal(signal.SIGTERM, self._on_sigterm)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def stop_asked(self) -> bool:
+        """Cheap enough for every environment step: looks for new orders five times a second."""
+        if time.monotonic() >= self._next_look:
+            self.look()
+        return self._stop
+
+    def look(self) -> None:
+        """Take in all waiting orders."""
+        self._next_look = time.monotonic() + _LOOK_EVERY_S
+        for order in self._receive():
+            self.obey(order)
+
+    def obey(self, order: Order) -> None:
+        """Note what `order` asks; it is done at the next safe point."""
+        match order.what:
+            case "stop":
+                self._stop = True
+            case "pause":
+                self.paused = True
+            case "unpause":
+                self.paused = False
+            case "checkpoint":
+                self._checkpoint = True
+
+    def take_checkpoint(self) -> bool:
+        """Whether a checkpoint was asked for since the last call."""
+        asked, self._checkpoint = self._checkpoint, False
+        return asked
+
+    def wait(self) -> None:
+        """Wait, while paused, until it is time to look again."""
+        time.sleep(_LOOK_EVERY_S)
+        self.look()
+
+    def _on_sigterm(self, _number: int, _frame: FrameType | None) -> None:
+        self._stop = True

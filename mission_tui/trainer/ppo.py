@@ -1,0 +1,189 @@
+"""SB3's PPO with its numbers untouched, an update that can be given up half way, and every signal health reads.
+
+The operations on parameters, their order and their use of random numbers are those of `stable_baselines3` 2.9; a test
+compares parameters bit for bit. Signals are only read from what the update computes anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import stable_baselines3
+import torch as th
+from gymnasium import spaces
+from stable_baselines3.common.callbacks import BaseCallback
+from torch.nn.functional import mse_loss
+
+from mission_tui.trainer.episodes import EpisodeTally
+from mission_tui.trainer.finite import check_observations, check_parameters, check_rewards, check_rollout
+from mission_tui.trainer.signals import RolloutSignals, UpdateSignals
+
+__all__ = ["PPO", "Losses"]
+
+
+class Losses(NamedTuple):
+    """What one minibatch yields: the loss to descend, and the scalars it is made of or judged by (detached)."""
+
+    loss: th.Tensor
+    policy_gradient: th.Tensor
+    value: th.Tensor
+    entropy: th.Tensor
+    clip_fraction: th.Tensor
+    approx_kl: th.Tensor
+    ratio_error: th.Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class ClipRanges:
+    """The clip ranges of this update; `value` is None when values are not clipped."""
+
+    policy: float
+    value: float | None
+
+
+def never() -> bool:
+    """The answer of nobody asking for a stop."""
+    return False
+
+
+class PPO(stable_baselines3.PPO):
+    """`stop_asked` is looked at before every environment step and every minibatch; `episodes` counts what ended."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.stop_asked: Callable[[], bool] = never
+        self.episodes = EpisodeTally()
+
+    def collect(self) -> RolloutSignals | None:
+        """Fill the rollout buffer; None if a stop was asked meanwhile, and the buffer is then worthless.
+
+        Raises `EnvError` and `NonFiniteError`.
+        """
+        assert self.env is not None
+        watch = _RolloutWatch()
+        watch.init_callback(self)
+        try:
+            if not self.collect_rollouts(self.env, watch, self.rollout_buffer, self.n_steps):
+                return None
+        except ValueError:
+            # torch's distributions refuse nan parameters with a ValueError that says nothing of where they came from.
+            check_parameters(self.policy)
+            check_observations(self._last_obs)
+            raise
+        check_rollout(self.rollout_buffer)
+        return RolloutSignals.read(self)
+
+    def update(self) -> UpdateSignals | None:
+        """One PPO update on the rollout buffer; None if a stop was asked meanwhile.
+
+        The parameters are then half way between two updates, and only an earlier boundary may be saved. Raises
+        `NonFiniteError`.
+        """
+        self.policy.set_training_mode(True)
+        self._update_learning_rate(self.policy.optimizer)
+        clip = self._clip_ranges()
+        signals = UpdateSignals(self.rollout_buffer.buffer_size * self.n_envs, self.batch_size)
+        try:
+            finished = self._descend(clip, signals)
+        except ValueError:
+            check_parameters(self.policy)
+            raise
+        if not finished:
+            return None
+        signals.check_finite()
+        check_parameters(self.policy)
+        return signals
+
+    def train(self) -> None:
+        """SB3's own entry to the update, so that its `learn` works on this class too."""
+        self.update()
+
+    def _descend(self, clip: ClipRanges, signals: UpdateSignals) -> bool:
+        """All epochs over the buffer, fewer if `target_kl` is passed; False if a stop was asked."""
+        for _ in range(self.n_epochs):
+            signals.begin_epoch()
+            beyond = False
+            for batch in self.rollout_buffer.get(self.batch_size):
+                if self.stop_asked():
+                    return False
+                losses = self._losses(batch, clip)
+                signals.add(losses, self.policy)
+                beyond = self._beyond_target(losses.approx_kl)
+                if beyond:
+                    break
+                signals.add_step(self._step(losses.loss))
+            self._n_updates += 1
+            if beyond:
+                break
+        return True
+
+    def _losses(self, batch: Any, clip: ClipRanges) -> Losses:
+        discrete = isinstance(self.action_space, spaces.Discrete)
+        actions = batch.actions.long().flatten() if discrete else batch.actions
+        values, log_prob, entropy = self.policy.evaluate_actions(batch.observations, actions)
+        advantages = self._normalized(batch.advantages)
+        ratio = th.exp(log_prob - batch.old_log_prob)
+        clipped = th.clamp(ratio, 1 - clip.policy, 1 + clip.policy)
+        policy_loss = -th.min(advantages * ratio, advantages * clipped).mean()
+        value_loss = mse_loss(batch.returns, self._value_prediction(values.flatten(), batch.old_values, clip))
+        # Without a closed form SB3 estimates the entropy by the mean of -log_prob.
+        entropy_loss = -th.mean(-log_prob) if entropy is None else -th.mean(entropy)
+        loss = policy_loss + self.ent_coef * entropy_loss + self.vf_coef * value_loss
+        with th.no_grad():
+            log_ratio = log_prob - batch.old_log_prob
+            distance = th.abs(ratio - 1)
+            return Losses(
+                loss=loss,
+                policy_gradient=policy_loss.detach(),
+                value=value_loss.detach(),
+                entropy=entropy_loss.detach(),
+                clip_fraction=th.mean((distance > clip.policy).float()),
+                approx_kl=th.mean((th.exp(log_ratio) - 1) - log_ratio),
+                ratio_error=distance.max(),
+            )
+
+    def _normalized(self, advantages: th.Tensor) -> th.Tensor:
+        if self.normalize_advantage and len(advantages) > 1:
+            return (advantages - advantages.mean()) / (advantages.std() + 1e-8)
+        return advantages
+
+    def _value_prediction(self, values: th.Tensor, old_values: th.Tensor, clip: ClipRanges) -> th.Tensor:
+        if clip.value is None:
+            return values
+        return old_values + th.clamp(values - old_values, -clip.value, clip.value)
+
+    def _beyond_target(self, approx_kl: th.Tensor) -> bool:
+        # In single precision, as SB3 compares.
+        return self.target_kl is not None and bool(approx_kl.cpu().numpy() > 1.5 * self.target_kl)
+
+    def _step(self, loss: th.Tensor) -> th.Tensor:
+        """One optimizer step; returns the norm of the gradient before clipping."""
+        self.policy.optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        norm = th.nn.utils.clip_grad_norm_(self.policy.parameters(), self.max_grad_norm)
+        self.policy.optimizer.step()
+        return norm
+
+    def _clip_ranges(self) -> ClipRanges:
+        progress = self._current_progress_remaining
+        value = None if self.clip_range_vf is None else self.clip_range_vf(progress)  # type: ignore[operator]
+        return ClipRanges(self.clip_range(progress), value)  # type: ignore[operator]
+
+    def _update_info_buffer(self, infos: list[dict[str, Any]], dones: np.ndarray | None = None) -> None:
+        super()._update_info_buffer(infos, dones)
+        self.episodes.add(infos)
+
+    def _maybe_recommend_cpu(self, mlp_class_name: str = "ActorCriticPolicy") -> None:
+        """SB3 warns when an MLP is trained on a GPU; here the device was asked for or chosen, and is recorded."""
+
+
+class _RolloutWatch(BaseCallback):
+    """Between environment steps: ends the rollout when a stop is asked, and stops at the first bad reward."""
+
+    def _on_step(self) -> bool:
+        assert isinstance(self.model, PPO)
+        check_rewards(self.locals["rewards"])
+        return not self.model.stop_asked()

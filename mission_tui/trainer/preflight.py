@@ -1,0 +1,75 @@
+"""``python -m mission_tui.trainer.preflight``: can this spec be trained here? JSON on stdin, one JSON line back.
+
+Well-known environments are answered from a table without importing gymnasium; nothing here imports torch by itself.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import msgspec
+
+from mission_tui.errors import PresetError
+from mission_tui.fleet.spec import EnvSpec, Spec
+from mission_tui.trainer.env_ids import MISSION_GYM, make_env, native_refusal
+from mission_tui.trainer.json_lines import Say, answer
+
+__all__ = ["known_spaces", "main"]
+
+_KNOWN = {
+    "CartPole-v1": ("Box(4,)", "Discrete(2)"),
+    "Acrobot-v1": ("Box(6,)", "Discrete(3)"),
+    "MountainCar-v0": ("Box(2,)", "Discrete(3)"),
+    "MountainCarContinuous-v0": ("Box(2,)", "Box(1,)"),
+    "Pendulum-v1": ("Box(3,)", "Box(1,)"),
+}
+_MISSIONS = {
+    None: ("Box(42,)", "MultiDiscrete([9 9 9 9])"),
+    "standard": ("Box(42,)", "MultiDiscrete([9 9 9 9])"),
+    "demo": ("Box(32,)", "MultiDiscrete([9 9 9])"),
+}
+
+
+def main() -> int:
+    """Answer for the spec on stdin; returns the exit code."""
+    return answer(_check)
+
+
+def known_spaces(env: EnvSpec) -> tuple[str, str] | None:
+    """Observation and action space of an environment that needs no looking, as short names."""
+    if env.kwargs or env.wrappers or env.imports or env.vec == "native":
+        return None
+    if env.id == MISSION_GYM:
+        return _MISSIONS.get(env.config)
+    return _KNOWN.get(env.id) if env.config is None else None
+
+
+def _check(say: Say) -> None:
+    spec = _read_spec()
+    known = known_spaces(spec.env)
+    if known is not None and spec.ppo.policy == "MlpPolicy" and (not spec.ppo.use_sde or known[1].startswith("Box")):
+        say({"ok": True, "obs": known[0], "act": known[1]})
+        return
+    from mission_tui.trainer.spaces import refusal, short
+
+    env = make_env(spec.env, None, around=lambda made: made)
+    try:
+        sentence = refusal(env.observation_space, env.action_space, spec.ppo)
+        if sentence is None and spec.env.vec == "native":
+            sentence = native_refusal(spec.env)
+        if sentence is not None:
+            raise PresetError(f"env.id '{spec.env.id}' cannot be trained: {sentence}")
+        say({"ok": True, "obs": short(env.observation_space), "act": short(env.action_space)})
+    finally:
+        env.close()
+
+
+def _read_spec() -> Spec:
+    try:
+        return msgspec.json.decode(sys.stdin.buffer.read(), type=Spec)
+    except msgspec.DecodeError as error:
+        raise PresetError(f"the spec on stdin cannot be used: {error}") from error
+
+
+if __name__ == "__main__":
+    sys.exit(main())

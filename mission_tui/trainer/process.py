@@ -1,0 +1,46 @@
+"""What a trainer's process asks of the machine: to come after the screen, few threads, and fast matrix products."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+__all__ = ["cap_threads", "keep_lease_private", "lower_priority"]
+
+_NICE = 5
+_THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+
+
+def lower_priority(*, own_session: bool) -> None:
+    """Nice 5, so that a terminal stays quick beside busy trainings; with `own_session` for the session's autogroup too.
+
+    The kernel weighs sessions against each other first, so nice alone counts only within one.
+    """
+    if os.getpriority(os.PRIO_PROCESS, 0) < _NICE:
+        os.setpriority(os.PRIO_PROCESS, 0, _NICE)
+    if own_session:
+        # Absent without CONFIG_SCHED_AUTOGROUP; nice alone has to do then.
+        with suppress(OSError):
+            Path("/proc/self/autogroup").write_text(str(_NICE))
+
+
+def keep_lease_private(environ: Mapping[str, str]) -> None:
+    """Close the run's lease in every program this one starts: a helper that outlives the run must not hold it."""
+    descriptor = environ.get("MISSION_TUI_LEASE_FD", "")
+    if descriptor.isdigit():
+        with suppress(OSError):
+            os.set_inheritable(int(descriptor), False)
+
+
+def cap_threads(threads: int) -> None:
+    """Use `threads` threads in torch and in what comes with it, and TF32 with "high" products where there is CUDA."""
+    for name in _THREAD_VARIABLES:
+        os.environ.setdefault(name, str(threads))
+    # After the variables: the libraries read them when they are loaded.
+    import torch
+
+    torch.set_num_threads(threads)
+    if torch.cuda.is_available():
+        torch.set_float32_matmul_precision("high")

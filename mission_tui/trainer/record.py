@@ -1,0 +1,144 @@
+"""The trainer's own account of its run: rows of `metrics.jsonl`, the only truth, and a word on the socket after each.
+
+The file is written first. A disk that refuses a row costs that row, is said once on stderr, and does not end a
+training.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Literal, Self
+
+from mission_tui.fleet.metrics import (
+    CheckpointSaved,
+    Episodes,
+    MetricRecord,
+    TrainingEnded,
+    TrainingStarted,
+    UpdateDone,
+    spoken,
+)
+from mission_tui.fleet.outcome import Phase
+from mission_tui.ipc.messages import PhaseSaid, TelemetryMessage, WroteSaid
+from mission_tui.records.append import AppendLog
+from mission_tui.records.checkpoint import Manifest
+from mission_tui.records.layout import RunDir
+from mission_tui.records.storage import StorageError
+from mission_tui.trainer.failures import Failure, complain
+
+__all__ = ["CheckpointReason", "Record"]
+
+CheckpointReason = Literal["time", "steps", "asked", "stop", "end"]
+
+_SYNC_EVERY_S = 1.0
+
+
+class Record:
+    """Writes for one attempt; `update` and `timesteps` are where the run stands over all attempts."""
+
+    def __init__(self, run_dir: RunDir, attempt: int, say: Callable[[TelemetryMessage], None]) -> None:
+        self._log = AppendLog(run_dir.metrics, sync_every_s=_SYNC_EVERY_S)
+        if self._log.torn is not None:
+            complain(f"metrics.jsonl ended in half a row ({len(self._log.torn)} bytes), which was set aside")
+        self._attempt = attempt
+        self._say = say
+        self._complained = False
+        self.update = 0
+        self.timesteps = 0
+
+    def phase(self, phase: Phase) -> None:
+        """Say what begins now. Phases are not kept: they matter only while they last."""
+        self._say(PhaseSaid(phase, self.update, self.timesteps, time.time()))
+
+    def started(self, update: int, timesteps: int, checkpoint: str | None, exact: bool) -> None:
+        """The attempt begins to learn after `update` updates; rows of earlier attempts beyond that are void."""
+        self.update, self.timesteps = update, timesteps
+        self._write(
+            lambda seq: TrainingStarted(
+                seq, self._attempt, time.time(), update, timesteps, checkpoint=checkpoint, exact=exact
+            ),
+            durable=True,
+        )
+
+    def updated(
+        self,
+        update: int,
+        timesteps: int,
+        rollout_s: float,
+        update_s: float,
+        metrics: Mapping[str, float],
+        episodes: Episodes,
+    ) -> None:
+        """One update is done; `timesteps` include its rollout."""
+        steps, self.update, self.timesteps = timesteps - self.timesteps, update, timesteps
+        self._write(
+            lambda seq: UpdateDone(
+                seq,
+                self._attempt,
+                update,
+                timesteps,
+                t=time.time(),
+                rollout_s=rollout_s,
+                update_s=update_s,
+                steps_per_s=steps / (rollout_s + update_s),
+                metrics={tag: spoken(value) for tag, value in metrics.items()},
+                episodes=episodes,
+            )
+        )
+
+    def saved(self, manifest: Manifest, reason: CheckpointReason, seconds: float) -> None:
+        """The checkpoint of `manifest` exists and was read back; it took `seconds`."""
+        self._write(
+            lambda seq: CheckpointSaved(
+                seq,
+                self._attempt,
+                manifest.update,
+                manifest.timesteps,
+                time.time(),
+                manifest.name,
+                reason,
+                size_bytes=manifest.size_bytes,
+                seconds=seconds,
+            ),
+            durable=True,
+        )
+
+    def ended(
+        self, how: Literal["finished", "stopped", "failed"], checkpoint: str | None, failure: Failure | None = None
+    ) -> None:
+        """The last word of the attempt; the newest checkpoint to go on from is `checkpoint`."""
+        self._write(
+            lambda seq: TrainingEnded(
+                seq,
+                self._attempt,
+                self.update,
+                self.timesteps,
+                time.time(),
+                how,
+                failure=failure.kind if failure else None,
+                cause=failure.cause if failure else "",
+                checkpoint=checkpoint,
+            ),
+            durable=True,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Make everything durable and close the file."""
+        self._log.close()
+
+    def _write(self, make: Callable[[int], MetricRecord], *, durable: bool = False) -> None:
+        try:
+            record = self._log.append(make)
+            if durable:
+                self._log.sync()
+        except StorageError as error:
+            if not self._complained:
+                complain(f"a row of metrics.jsonl is lost: {error}")
+            self._complained = True
+            return
+        self._complained = False
+        self._say(WroteSaid(record.seq))

@@ -1,0 +1,208 @@
+"""What one rollout and one update say about learning, by SB3's tags and ours; `docs/signals.md` defines each number.
+
+Scalars of minibatches stay on the device until the update is over and are read once. A signal that does not exist for
+this policy, or is not defined for this update, is absent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch as th
+from gymnasium import spaces
+from numpy.typing import NDArray
+from stable_baselines3.common.distributions import (
+    BernoulliDistribution,
+    DiagGaussianDistribution,
+    MultiCategoricalDistribution,
+    StateDependentNoiseDistribution,
+)
+
+from mission_tui.trainer.failures import NonFiniteError
+
+if TYPE_CHECKING:
+    from mission_tui.trainer.ppo import PPO, Losses
+
+__all__ = ["RolloutSignals", "UpdateSignals"]
+
+_SQUASHED_BOUND = 0.999
+"""A tanh-squashed action never reaches 1; from here on the bound holds it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutSignals:
+    """Read between rollout and update, while the buffer is as it was collected."""
+
+    metrics: dict[str, float]
+
+    @classmethod
+    def read(cls, model: PPO) -> RolloutSignals:
+        """The signals of the rollout that `model` has just collected."""
+        metrics: dict[str, float] = {}
+        if model.ep_info_buffer:
+            metrics["rollout/ep_rew_mean"] = float(np.mean([episode["r"] for episode in model.ep_info_buffer]))
+            metrics["rollout/ep_len_mean"] = float(np.mean([episode["l"] for episode in model.ep_info_buffer]))
+        if model.ep_success_buffer:
+            metrics["rollout/success_rate"] = float(np.mean(model.ep_success_buffer))
+        buffer = model.rollout_buffer
+        returns = buffer.returns.astype(np.float64)
+        if np.var(returns) > 0.0:
+            metrics["train/explained_variance"] = float(1.0 - np.var(returns - buffer.values) / np.var(returns))
+        if isinstance(model.action_space, spaces.Box):
+            metrics["policy/actions_at_bound"] = share_at_bound(
+                buffer.actions.reshape(-1, *model.action_space.shape), model.action_space, model.policy.squash_output
+            )
+        return cls(metrics)
+
+
+def share_at_bound(actions: NDArray[Any], space: spaces.Box, squashed: bool) -> float:
+    """Share of action components, shape (n, *space.shape), that lie on or beyond a bound before clipping."""
+    if squashed:
+        return float(np.mean(np.abs(actions) >= _SQUASHED_BOUND))
+    return float(np.mean((actions <= space.low) | (actions >= space.high)))
+
+
+class UpdateSignals:
+    """Gathers the scalars of every minibatch of one update over `transitions` transitions."""
+
+    _COLUMNS = ("policy_gradient", "value", "entropy", "clip_fraction", "approx_kl", "ratio_error", "loss")
+
+    def __init__(self, transitions: int, batch_size: int) -> None:
+        self._minibatches_per_epoch = math.ceil(transitions / batch_size)
+        self._rows: list[th.Tensor] = []
+        self._heads: list[th.Tensor] = []
+        self._norms: list[th.Tensor] = []
+        self._last_epoch_start = 0
+
+    def begin_epoch(self) -> None:
+        """An epoch over the buffer starts."""
+        self._last_epoch_start = len(self._rows)
+
+    def add(self, losses: Losses, policy: Any) -> None:
+        """Take one minibatch; `policy` still holds the action distributions that gave `losses`."""
+        self._rows.append(th.stack([getattr(losses, column).detach() for column in self._COLUMNS]))
+        heads = _head_entropies(policy.action_dist)
+        if heads is not None:
+            self._heads.append(heads)
+
+    def add_step(self, gradient_norm: th.Tensor) -> None:
+        """Take the gradient norm, before clipping, of the optimizer step that followed."""
+        self._norms.append(gradient_norm.detach())
+
+    def check_finite(self) -> None:
+        """Raise `NonFiniteError` naming the first loss or gradient norm that is nan or infinite."""
+        watched = {
+            "policy gradient loss": self._column("policy_gradient"),
+            "value loss": self._column("value"),
+            "entropy loss": self._column("entropy"),
+            "gradient norm": self._gradient_norms,
+        }
+        for name, values in watched.items():
+            bad = np.flatnonzero(~np.isfinite(values))
+            if bad.size:
+                raise NonFiniteError(f"the {name} became {values[bad[0]]} in minibatch {bad[0] + 1} of the update")
+
+    def read(self, model: PPO) -> dict[str, float]:
+        """All signals of the update by tag."""
+        kl = self._column("approx_kl")
+        metrics = {
+            "train/approx_kl": float(kl[self._last_epoch_start :].mean()),
+            "train/approx_kl_all": float(kl.mean()),
+            "train/clip_fraction": float(self._column("clip_fraction").mean()),
+            "train/entropy_loss": float(self._column("entropy").mean()),
+            "train/policy_gradient_loss": float(self._column("policy_gradient").mean()),
+            "train/value_loss": float(self._column("value").mean()),
+            "train/loss": float(self._column("loss")[-1]),
+            "train/ratio_first": float(self._column("ratio_error")[0]),
+            "train/n_epochs_done": len(self._norms) / self._minibatches_per_epoch,
+            "train/n_updates": float(model._n_updates),
+        }
+        return metrics | self._of_gradient(model.max_grad_norm) | self._of_schedules(model) | self._of_policy(model)
+
+    def _of_gradient(self, max_norm: float) -> dict[str, float]:
+        norms = self._gradient_norms
+        if not norms.size:
+            return {}
+        return {
+            "train/grad_norm": float(norms.mean()),
+            "train/grad_norm_max": float(norms.max()),
+            "train/grad_clipped_share": float((norms > max_norm).mean()),
+        }
+
+    def _of_schedules(self, model: PPO) -> dict[str, float]:
+        progress = model._current_progress_remaining
+        metrics = {
+            "train/learning_rate": float(model.policy.optimizer.param_groups[0]["lr"]),
+            "train/clip_range": model.clip_range(progress),  # type: ignore[operator]
+        }
+        if model.clip_range_vf is not None:
+            metrics["train/clip_range_vf"] = model.clip_range_vf(progress)  # type: ignore[operator]
+        return metrics
+
+    def _of_policy(self, model: PPO) -> dict[str, float]:
+        metrics = _spread(model.policy)
+        ratios = self._entropy_ratios(model.action_space)
+        if ratios:
+            metrics["policy/entropy_ratio"] = min(ratios)
+        return metrics
+
+    def _entropy_ratios(self, space: spaces.Space[Any]) -> list[float]:
+        """Entropy over its maximum, per head of a discrete action space; heads without a choice have none."""
+        entropies: Sequence[float]
+        if isinstance(space, spaces.Discrete):
+            entropies, sizes = [-float(self._column("entropy").mean())], [int(space.n)]
+        elif self._heads:
+            entropies = th.stack(self._heads).double().mean(dim=0).tolist()
+            sizes = [int(n) for n in space.nvec] if isinstance(space, spaces.MultiDiscrete) else [2] * len(entropies)
+        else:
+            return []
+        return [entropy / math.log(n) for entropy, n in zip(entropies, sizes, strict=True) if n > 1]
+
+    @cached_property
+    def _table(self) -> NDArray[np.float64]:
+        """One row per minibatch; the first look at it ends the gathering."""
+        return np.asarray(th.stack(self._rows).double().cpu().numpy())
+
+    def _column(self, name: str) -> NDArray[np.float64]:
+        column: NDArray[np.float64] = self._table[:, self._COLUMNS.index(name)]
+        return column
+
+    @cached_property
+    def _gradient_norms(self) -> NDArray[np.float64]:
+        return np.asarray(th.stack(self._norms).double().cpu().numpy()) if self._norms else np.empty(0)
+
+
+def _head_entropies(distribution: Any) -> th.Tensor | None:
+    """Mean entropy of each head, shape (heads,), for distributions with several."""
+    with th.no_grad():
+        if isinstance(distribution, MultiCategoricalDistribution):
+            return th.stack([head.entropy().mean() for head in distribution.distribution])  # type: ignore[no-untyped-call]
+        if isinstance(distribution, BernoulliDistribution):
+            heads: th.Tensor = distribution.distribution.entropy().mean(dim=0)  # type: ignore[no-untyped-call]
+            return heads
+    return None
+
+
+@th.no_grad()
+def _spread(policy: Any) -> dict[str, float]:
+    """Standard deviation of a Gaussian policy's actions, and for a state-independent one its ratio to the start."""
+    if isinstance(policy.action_dist, StateDependentNoiseDistribution):
+        return {
+            "train/std": float(th.exp(policy.log_std).mean()),
+            "policy/std": float(policy.action_dist.distribution.stddev.mean()),
+        }
+    if not isinstance(policy.action_dist, DiagGaussianDistribution):
+        return {}
+    std = th.exp(policy.log_std.detach())
+    ratio = std / math.exp(policy.log_std_init)
+    return {
+        "train/std": float(std.mean()),
+        "policy/std": float(std.mean()),
+        "policy/std_min_ratio": float(ratio.min()),
+        "policy/std_max_ratio": float(ratio.max()),
+    }

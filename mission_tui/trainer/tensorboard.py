@@ -1,0 +1,46 @@
+"""TensorBoard events beside `metrics.jsonl`, under SB3's tags, where the `tensorboard` extra is installed.
+
+The event file is a convenience: when its writer fails, that is said once and the training goes on without it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mission_tui.trainer.failures import complain
+
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
+
+__all__ = ["EventFile"]
+
+
+class EventFile:
+    """One event file of one attempt in the run directory; does nothing without the extra."""
+
+    def __init__(self, run_dir: Path, attempt: int) -> None:
+        self._writer: SummaryWriter | None = None
+        if importlib.util.find_spec("tensorboard") is not None:
+            from torch.utils.tensorboard import SummaryWriter
+
+            self._writer = SummaryWriter(str(run_dir), filename_suffix=f".attempt{attempt}")
+
+    def write(self, metrics: Mapping[str, float], timesteps: int) -> None:
+        """One point of every metric at `timesteps`."""
+        if self._writer is None:
+            return
+        try:
+            for tag, value in metrics.items():
+                self._writer.add_scalar(tag, value, timesteps)
+        except (OSError, RuntimeError) as error:
+            # Its thread hands an earlier write error to whoever writes next.
+            complain(f"TensorBoard events end here: {error}")
+            self._writer = None
+
+    def close(self) -> None:
+        """Flush and close."""
+        if self._writer is not None:
+            self._writer.close()

@@ -1,0 +1,146 @@
+"""One attempt from spec to last checkpoint: build envs, build PPO, learn, save."""
+
+from __future__ import annotations
+
+import secrets
+import traceback
+from dataclasses import dataclass
+from typing import Literal
+
+import torch as th
+
+from mission_tui.errors import MissionError, PresetError
+from mission_tui.fleet.spec import Spec
+from mission_tui.records.atomic import write_atomic
+from mission_tui.trainer.arguments import ppo_arguments
+from mission_tui.trainer.attempt import Attempt
+from mission_tui.trainer.boundary import Progress, restore_random_state
+from mission_tui.trainer.budget import Budget
+from mission_tui.trainer.checkpoint import Checkpoints, Loaded, load_checkpoint
+from mission_tui.trainer.device import choose_device
+from mission_tui.trainer.effective import effective_toml, versions
+from mission_tui.trainer.failures import Failure, complain
+from mission_tui.trainer.learn import Training
+from mission_tui.trainer.link import Link
+from mission_tui.trainer.model import build_ppo
+from mission_tui.trainer.orders import Orders
+from mission_tui.trainer.ppo import PPO
+from mission_tui.trainer.record import Record
+from mission_tui.trainer.resume import Facts, facts_of, put_back
+from mission_tui.trainer.spaces import refusal
+from mission_tui.trainer.tensorboard import EventFile
+from mission_tui.trainer.vec_env import BuiltEnvs, build_vec_env
+
+__all__ = ["Job"]
+
+
+@dataclass(slots=True)
+class Job:
+    """The work of one attempt; its parts are there as soon as they are built, so that a failure finds what to save."""
+
+    attempt: Attempt
+    spec: Spec
+    record: Record
+    orders: Orders
+    link: Link
+    envs: BuiltEnvs | None = None
+    training: Training | None = None
+
+    def train(self) -> Literal["finished", "stopped"]:
+        """Build envs, build PPO, learn, save. Raises whatever went wrong; `close` is the caller's duty either way."""
+        start = self._load()
+        was: Facts = start.boundary.state["facts"] if start else {}
+        self.envs = build_vec_env(self.spec, self.attempt.run_dir.snapshot, was.get("vec"))
+        self.link.name_workers(self.envs.worker_pids)
+        self._check_spaces(self.envs)
+        arguments = ppo_arguments(self.spec)
+        device, why_device = choose_device(self.spec.run.device, was.get("device"), self.envs.vec, arguments)
+        seed, why_seed = self._seed(was)
+        model = build_ppo(arguments, self.envs.vec, seed, device)
+        facts = facts_of(self.spec, seed, self.envs.kind, device, th.get_num_threads(), versions())
+        self.training, exact = self._stand_at(start, model, facts)
+        self._write_effective(self.training, {"run.device": why_device, "run.seed": why_seed})
+        self.record.started(self.training.progress.update, model.num_timesteps, self.attempt.checkpoint, exact)
+        return self.training.learn()
+
+    @property
+    def checkpoint(self) -> str | None:
+        """The newest checkpoint of this attempt, or the one it started from."""
+        return self.attempt.checkpoint if self.training is None else self.training.checkpoints.newest
+
+    def rescue(self, failure: Failure) -> str | None:
+        """After `failure`: save the last boundary unless numbers went bad; returns the checkpoint to go on from."""
+        if self.training is None or self.training.boundary is None or failure.kind == "nan":
+            return self.checkpoint
+        try:
+            return self.training.save("end")
+        except (MissionError, RuntimeError, MemoryError) as error:
+            # RuntimeError: after a fault of the GPU its memory cannot be read any more.
+            complain(f"the last boundary could not be saved: {error}")
+            return self.checkpoint
+
+    def close(self) -> None:
+        """Close the event file and end the environments; how the run ended is settled, whatever they say to that."""
+        if self.training is not None:
+            self.training.events.close()
+        if self.envs is not None:
+            try:
+                self.envs.vec.close()
+            except Exception:  # noqa: BLE001 - an environment is foreign code and may raise anything
+                traceback.print_exc()
+
+    def _load(self) -> Loaded | None:
+        name = self.attempt.checkpoint
+        if name is None:
+            return None
+        loaded = load_checkpoint(self.attempt.run_dir.checkpoints / name)
+        self.record.update, self.record.timesteps = loaded.boundary.update, loaded.boundary.timesteps
+        return loaded
+
+    def _check_spaces(self, envs: BuiltEnvs) -> None:
+        sentence = refusal(envs.vec.observation_space, envs.vec.action_space, self.spec.ppo)
+        if sentence is not None:
+            raise PresetError(f"env.id '{self.spec.env.id}' cannot be trained: {sentence}")
+
+    def _seed(self, was: Facts) -> tuple[int, str]:
+        """A seed is always known, so that every run can be repeated."""
+        if self.spec.run.seed is not None:
+            return self.spec.run.seed, "as the preset says"
+        if "seed" in was:
+            return was["seed"], "as in the attempt before"
+        return secrets.randbelow(2**31), "drawn, because the preset gives none"
+
+    def _stand_at(self, start: Loaded | None, model: PPO, facts: Facts) -> tuple[Training, bool]:
+        """The training at its first boundary, fresh or where `start` was taken, and whether it is exactly there."""
+        attempt, run_dir = self.attempt, self.attempt.run_dir
+        keep = self.spec.keep.checkpoint
+        checkpoints = Checkpoints(run_dir, attempt.number, attempt.spec_file, keep, self.record)
+        progress, exact = Progress(), False
+        if start is not None:
+            progress = Progress(start.boundary.update, start.boundary.trained_s)
+            checkpoints.started_from(start)
+            exact = put_back(model, start.boundary, facts, attempt.number)
+        # Resets the environments, unless they were put back into the middle of their episodes.
+        model._setup_learn(0, reset_num_timesteps=False)
+        if start is not None and facts["seed"] == start.boundary.state["facts"]["seed"]:
+            restore_random_state(model, start.boundary)
+        training = Training(
+            model=model,
+            budget=Budget.of(self.spec.run),
+            orders=self.orders,
+            record=self.record,
+            checkpoints=checkpoints,
+            events=EventFile(run_dir.path, attempt.number),
+            progress=progress,
+            facts=facts,
+        )
+        return training, exact
+
+    def _write_effective(self, training: Training, reasons: dict[str, str]) -> None:
+        assert self.envs is not None
+        model = training.model
+        progress = training.budget.progress_remaining(model.num_timesteps, training.progress.trained_s)
+        text = effective_toml(self.spec, self.envs, model, progress, reasons)
+        path = self.attempt.run_dir.attempt(self.attempt.number).effective
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, text.encode())

@@ -1,0 +1,64 @@
+"""Environments stepped one after the other in the trainer's own process: SB3's `DummyVecEnv`, with a state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import gymnasium
+from stable_baselines3.common.monitor import Monitor
+from stable_baselines3.common.vec_env import DummyVecEnv
+from stable_baselines3.common.vec_env.base_vec_env import VecEnvObs, VecEnvStepReturn
+
+from mission_tui.envs import can_save_state, restore_env_state, save_env_state
+from mission_tui.errors import CheckpointError
+from mission_tui.trainer.failures import EnvError, raised_by
+
+__all__ = ["InlineVecEnv"]
+
+
+class InlineVecEnv(DummyVecEnv):
+    """`DummyVecEnv` whose environments' exceptions arrive as `EnvError`, and whose state is theirs together."""
+
+    def __init__(self, env_fns: list[Callable[[], gymnasium.Env[Any, Any]]]) -> None:
+        super().__init__(env_fns)
+        self._monitors = [monitor for monitor in map(_monitor_of, self.envs) if monitor is not None]
+
+    def step_wait(self) -> VecEnvStepReturn:
+        try:
+            return super().step_wait()
+        except (Exception, SystemExit) as error:  # an environment is foreign code and may raise anything
+            raise EnvError(f"an environment raised {raised_by(error)}") from error
+
+    def reset(self) -> VecEnvObs:
+        try:
+            return super().reset()
+        except (Exception, SystemExit) as error:  # as above
+            raise EnvError(f"an environment raised {raised_by(error)} in reset") from error
+
+    @cached_property
+    def can_save_state(self) -> bool:
+        return all(can_save_state(env) for env in self.envs)
+
+    def get_state(self) -> dict[str, Any]:
+        for monitor in self._monitors:
+            # Monitor keeps every episode for ever; nothing here reads them, and a state would grow with the run.
+            for history in (monitor.episode_returns, monitor.episode_lengths, monitor.episode_times):
+                history.clear()
+        return {"envs": [save_env_state(env) for env in self.envs]}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        if len(state["envs"]) != self.num_envs:
+            there = len(state["envs"])
+            raise CheckpointError(f"the checkpoint holds {there} environments, this run has {self.num_envs}")
+        for env, saved in zip(self.envs, state["envs"], strict=True):
+            restore_env_state(env, saved)
+
+
+def _monitor_of(env: gymnasium.Env[Any, Any]) -> Monitor[Any, Any] | None:
+    while isinstance(env, gymnasium.Wrapper):
+        if isinstance(env, Monitor):
+            return env
+        env = env.env
+    return None

@@ -1,0 +1,148 @@
+"""Evaluation plays what it promises: under the run's own rules, without favouring short episodes, repeatably."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import stable_baselines3
+from stable_baselines3.common.evaluation import evaluate_policy
+from stable_baselines3.common.monitor import Monitor
+from stable_baselines3.common.vec_env import DummyVecEnv
+
+from mission_tui.envs import mission_files
+from mission_tui.records.layout import RunDir
+from mission_tui.trainer import evaluate
+from mission_tui.trainer.evaluation import Episodes, play, summary
+from mission_tui.trainer.export import main as export
+from tests.trainer.harness import PROBES, new_run, run_attempt, spec_with
+
+BRIEF = {"total_timesteps": 128}
+
+
+def trained(path: Path, **tables: dict[str, Any]) -> tuple[RunDir, str]:
+    """A finished run and the name of its checkpoint."""
+    ran = run_attempt(new_run(path, spec_with(**tables)))
+    name = ran.ended().checkpoint
+    assert name is not None
+    return ran.run_dir, name
+
+
+def evaluated(run_dir: RunDir, name: str, capfd: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    """The result of an evaluation, which stdout and the file agree on."""
+    out = run_dir.evaluations / f"{name}.json"
+    capfd.readouterr()
+    assert evaluate.main([str(run_dir.path), "--checkpoint", name, "--out", str(out), *words]) == 0
+    lines = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    result: dict[str, Any] = lines[-1]["result"]
+    assert lines[-2]["done"] == lines[-2]["total"] == result["episodes"]
+    assert json.loads(out.read_text()) == result
+    return result
+
+
+def test_the_result_has_all_its_figures_and_repeats(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Same seed, same figures; another seed, other episodes."""
+    run_dir, name = trained(tmp_path / "run", run=BRIEF)
+    words = ("--episodes", "11", "--stochastic", "--seed")
+    first, again, other = (evaluated(run_dir, name, capfd, *words, seed) for seed in ("5", "5", "6"))
+    figures = ("mean", "std", "ci95", "lengths")
+    assert {key: first[key] for key in figures} == {key: again[key] for key in figures}
+    assert first["mean"] != other["mean"]
+    assert first["ci95"][0] <= first["mean"] <= first["ci95"][1]
+    assert (first["run"], first["checkpoint"], first["episodes"]) == ("run", "000000128", 11)
+    assert (first["deterministic"], first["seed"], first["policy"], first["won"]) == (False, 5, "trained", None)
+    assert len(first["checkpoint_sha256"]) == 64
+
+
+def test_it_agrees_with_sb3s_own_evaluation(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The exported policy, judged by SB3 on as many episodes, has a return within noise of ours."""
+    run_dir, name = trained(tmp_path / "run", run={"total_timesteps": 640})
+    ours = evaluated(run_dir, name, capfd, "--episodes", "40")
+    assert export([str(run_dir.path), "--checkpoint", name, str(tmp_path / "model.zip")]) == 0
+    model = stable_baselines3.PPO.load(tmp_path / "model.zip", device="cpu")
+    vec = DummyVecEnv([lambda: Monitor(gymnasium.make("CartPole-v1"))])
+    vec.seed(1)
+    returns, _ = evaluate_policy(model, vec, 40, return_episode_rewards=True)
+    assert isinstance(returns, list)
+    spread = 4 * (np.std(returns) + ours["std"]) / np.sqrt(40)
+    assert ours["mean"] == pytest.approx(np.mean(returns), abs=spread)
+
+
+def test_normaliser_statistics_are_those_of_the_checkpoint(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A normalised run is evaluated with raw returns, twice alike: playing does not move the statistics."""
+    run_dir, name = trained(tmp_path / "run", env={"id": "Walk-v0", "normalize": True, **PROBES}, run=BRIEF)
+    result = evaluated(run_dir, name, capfd, "--episodes", "4")
+    assert (result["mean"], result["std"], result["won"]) == (10.0, 0.0, 1.0)
+    assert result["outcomes"] == {"arrived": 4}
+
+
+def test_missions_are_played_by_the_runs_own_rules(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Rules are read from the snapshot, and so is which outcomes count as won."""
+    path = tmp_path / "run"
+    run_dir = new_run(path, spec_with(env={"id": "MissionGym-v0", "config": "demo", "vec": "native"}, run=BRIEF))
+    run_dir.snapshot.mkdir()
+    for file in mission_files("demo"):
+        shutil.copy(file, run_dir.snapshot)
+    rules = run_dir.snapshot / "rules.toml"
+    text = rules.read_text()
+    limit = next(line for line in text.splitlines() if line.startswith("time_limit_s"))
+    won = next(line for line in text.splitlines() if line.startswith("winning"))
+    rules.write_text(text.replace(limit, "time_limit_s = 2.0").replace(won, 'winning = ["timeout"]'))
+    name = run_attempt(run_dir).ended().checkpoint
+    assert name is not None
+    result = evaluated(run_dir, name, capfd, "--episodes", "6", "--policy", "random")
+    assert result["outcomes"] == {"timeout": 6}
+    assert (result["won"], result["policy"]) == (1.0, "random")
+
+
+class Lengths(gymnasium.Env[Any, Any]):
+    """Lane-seeded episodes of 1 or 50 steps, as likely; the return is the length."""
+
+    observation_space = gymnasium.spaces.Box(0.0, 1.0, (1,))
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.left = int(self.np_random.choice([1, 50]))
+        return np.zeros(1, dtype=np.float32), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.left -= 1
+        return np.zeros(1, dtype=np.float32), 1.0, self.left == 0, False, {}
+
+
+def test_short_episodes_are_not_counted_more_often() -> None:
+    """With episodes of 1 and of 50 steps, equally likely, about half of those counted are long."""
+    vec = DummyVecEnv([lambda: Monitor(Lengths())] * 8)
+    heard: list[int] = []
+    played = play(lambda _: np.zeros(8, dtype=np.int64), vec, 402, seed=1, progress=heard.append)
+    assert heard == list(range(1, 403))
+    assert Counter(played.lengths).keys() == {1, 50}
+    assert 0.42 < np.mean(np.array(played.lengths) == 50) < 0.58
+
+
+def test_the_interval_is_one_of_the_mean() -> None:
+    """Constant returns have no spread; a hundred coin flips have about a fifth around one half."""
+    constant = Episodes([3.0] * 5, [1] * 5)
+    flips = Episodes([0.0, 1.0] * 50, [1] * 100, Counter({"heads": 50, "tails": 50}))
+    assert summary(constant, None)["ci95"] == [3.0, 3.0]
+    low, high = summary(flips, ("heads",))["ci95"]
+    assert 0.15 < high - low < 0.25
+    assert summary(flips, ("heads",))["won"] == 0.5
+
+
+def test_a_checkpoint_that_is_not_there_is_said_on_one_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The error is a JSON line with the exit code; no file is written."""
+    run_dir = new_run(tmp_path / "run", spec_with())
+    out = tmp_path / "out.json"
+    assert evaluate.main([str(run_dir.path), "--checkpoint", "000000001", "--out", str(out)]) == 1
+    said = json.loads(capfd.readouterr().out)
+    assert said["exit_code"] == 1
+    assert "000000001" in said["error"]
+    assert not out.exists()

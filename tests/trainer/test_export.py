@@ -1,0 +1,104 @@
+"""An exported checkpoint is an ordinary SB3 model to an ordinary SB3."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import stable_baselines3
+import torch as th
+from stable_baselines3.common.vec_env import VecNormalize
+
+from mission_tui.trainer.arguments import ppo_arguments
+from mission_tui.trainer.boundary import restore_learner
+from mission_tui.trainer.checkpoint import load_checkpoint
+from mission_tui.trainer.export import main
+from mission_tui.trainer.model import build_ppo
+from mission_tui.trainer.vec_env import build_vec_env
+from tests.trainer.harness import equal, new_run, run_attempt, spec_with
+
+CASES: dict[str, dict[str, Any]] = {
+    "discrete": {"ppo": {"learning_rate": {"start": 1e-3, "end": 0.0}}},
+    "gSDE": {"env": {"id": "Pendulum-v1", "normalize": True}, "ppo": {"use_sde": True}},
+    "several heads": {"env": {"id": "MissionGym-v0", "config": "demo", "vec": "native"}},
+}
+
+
+@pytest.mark.parametrize("tables", CASES.values(), ids=CASES.keys())
+def test_ppo_load_opens_it_and_predicts_the_same_actions(
+    tables: dict[str, Any], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Parameters, Adam moments and predicted actions equal those of the checkpoint; statistics lie beside it."""
+    spec = spec_with(**tables, run={"total_timesteps": 128})
+    ran = run_attempt(new_run(tmp_path / "run", spec))
+    capfd.readouterr()
+    file = tmp_path / "out" / "model.zip"
+    assert main([str(ran.run_dir.path), "--checkpoint", "000000128", str(file)]) == 0
+    result = json.loads(capfd.readouterr().out)["result"]
+    assert (result["path"], result["checkpoint"]) == (str(file), "000000128")
+    loaded = stable_baselines3.PPO.load(file, device="cpu")
+    boundary = load_checkpoint(ran.run_dir.checkpoints / "000000128").boundary
+    assert equal(dict(loaded.policy.named_parameters()), boundary.parameters)
+    assert all(int(state["step"]) > 0 for state in loaded.policy.optimizer.state.values())
+    assert (loaded.num_timesteps, loaded.n_envs, loaded.n_steps) == (128, 2, 32)
+    ours = build_ppo(ppo_arguments(spec), build_vec_env(spec, None).vec, 0, "cpu")
+    restore_learner(ours, boundary)
+    observations = np.stack([ours.observation_space.sample() for _ in range(16)]).clip(-3, 3)
+    mine, theirs = (model.predict(observations, deterministic=True)[0] for model in (ours, loaded))
+    np.testing.assert_array_equal(mine, theirs)
+    assert loaded.lr_schedule(0.5) == ours.lr_schedule(0.5)
+    assert sorted(path.name for path in file.parent.iterdir()) == (
+        ["model.vecnormalize.pkl", "model.zip"] if result["normalizer"] else ["model.zip"]
+    )
+
+
+def test_the_normaliser_opens_in_sb3(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """`VecNormalize.load` gives the statistics that the run had."""
+    spec = spec_with(**CASES["gSDE"], run={"total_timesteps": 128})
+    ran = run_attempt(new_run(tmp_path / "run", spec))
+    main([str(ran.run_dir.path), "--checkpoint", "000000128", str(tmp_path / "model.zip")])
+    raw = build_vec_env(spec_with(env={"id": "Pendulum-v1"}), None).vec
+    loaded: Any = VecNormalize.load(str(tmp_path / "model.vecnormalize.pkl"), raw)
+    kept = load_checkpoint(ran.run_dir.checkpoints / "000000128").boundary.state["normalizer"]
+    np.testing.assert_array_equal(loaded.obs_rms.mean, kept["obs"]["array"]["mean"])
+    np.testing.assert_array_equal(loaded.ret_rms.var, kept["ret"]["var"])
+    assert loaded.reset().shape == (2, 3)
+
+
+def test_a_plain_python_without_this_project_opens_it(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Nothing in the zip refers to our modules."""
+    ran = run_attempt(new_run(tmp_path / "run", spec_with(**CASES["discrete"], run={"total_timesteps": 128})))
+    file = tmp_path / "model.zip"
+    assert main([str(ran.run_dir.path), "--checkpoint", "000000128", str(file)]) == 0
+    code = (
+        "import sys, stable_baselines3; stable_baselines3.PPO.load(sys.argv[1], device='cpu'); "
+        "assert not [name for name in sys.modules if name.startswith('mission_tui')]"
+    )
+    subprocess.run([sys.executable, "-c", code, str(file)], cwd=tmp_path, check=True, timeout=30)
+
+
+def test_training_can_go_on_in_sb3(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Loaded with an environment, the export learns on."""
+    spec = spec_with(run={"total_timesteps": 128})
+    ran = run_attempt(new_run(tmp_path / "run", spec))
+    file = tmp_path / "model.zip"
+    assert main([str(ran.run_dir.path), "--checkpoint", "000000128", str(file)]) == 0
+    model = stable_baselines3.PPO.load(file, env=build_vec_env(spec, None).vec, device="cpu")
+    before = th.nn.utils.parameters_to_vector(model.policy.parameters()).clone()
+    model.set_logger(stable_baselines3.common.logger.Logger(None, []))
+    model.learn(64, reset_num_timesteps=False)
+    assert model.num_timesteps == 192
+    assert not th.equal(before, th.nn.utils.parameters_to_vector(model.policy.parameters()))
+
+
+def test_a_failed_export_leaves_no_file(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Without a checkpoint nothing appears at the path."""
+    run_dir = new_run(tmp_path / "run", spec_with())
+    assert main([str(run_dir.path), "--checkpoint", "000000128", str(tmp_path / "model.zip")]) == 1
+    assert "000000128" in json.loads(capfd.readouterr().out)["error"]
+    assert not (tmp_path / "model.zip").exists()

@@ -1,0 +1,174 @@
+"""The trainer as a process: with nobody listening, told to stop by a signal, and beside a supervisor's socket."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import psutil
+import pytest
+
+from mission_tui.fleet.metrics import MetricRecord, TrainingEnded, UpdateDone
+from mission_tui.ipc.messages import Order, PhaseSaid, TelemetryMessage, TrainerHello
+from mission_tui.records.checkpoint import newest_verified
+from mission_tui.records.layout import RunDir
+from mission_tui.records.tail import read_all
+from tests.trainer.harness import PROBES, new_run, spec_with
+from tests.waiting import until
+
+ROOT = Path(__file__).parents[2]
+ENDLESS = {"total_timesteps": 10**9}
+
+
+@contextmanager
+def trainer(run_dir: RunDir, *words: str, **environ: str) -> Iterator[subprocess.Popen[str]]:
+    """A trainer process; ended with the test."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MISSION_TUI")}
+    environment |= {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **environ}
+    command = [sys.executable, "-m", "mission_tui.trainer", str(run_dir.path), *words]
+    pipes: dict[str, Any] = {"stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL}
+    with subprocess.Popen(command, env=environment, text=True, start_new_session=True, **pipes) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def rows(run_dir: RunDir) -> list[MetricRecord]:
+    """All records of the run."""
+    return read_all(run_dir.metrics, MetricRecord)[0]
+
+
+def advanced(run_dir: RunDir, updates: int = 2) -> bool:
+    """Whether the run has done that many updates."""
+    return sum(isinstance(row, UpdateDone) for row in rows(run_dir)) >= updates
+
+
+def last(run_dir: RunDir) -> TrainingEnded:
+    """The run's end record."""
+    row = rows(run_dir)[-1]
+    assert isinstance(row, TrainingEnded)
+    return row
+
+
+def test_without_a_supervisor_it_trains_and_writes_its_files(tmp_path: Path) -> None:
+    """Nothing in the environment but a run directory: it finishes, with records, values read back and a checkpoint."""
+    run_dir = new_run(tmp_path / "run", spec_with(run={"seed": None}))
+    with trainer(run_dir, "1") as process:
+        assert process.wait(15) == 0
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+    assert last(run_dir).how == "finished"
+    assert newest_verified(run_dir.checkpoints) is not None
+    effective = tomllib.loads(run_dir.attempt(1).effective.read_text())
+    assert effective.keys() == {"env", "ppo", "run", "model", "host", "reasons"}
+    assert effective["run"]["seed"] in range(2**31)
+    assert effective["reasons"]["run.seed"].startswith("drawn")
+
+
+def test_sigterm_stops_and_saves_and_sigint_does_nothing(tmp_path: Path) -> None:
+    """Ctrl-C somewhere does not reach a run; SIGTERM ends it gracefully with exit code 0."""
+    run_dir = new_run(tmp_path / "run", spec_with(run=ENDLESS))
+    with trainer(run_dir, "1") as process:
+        until(lambda: advanced(run_dir), 15)
+        process.send_signal(signal.SIGINT)
+        until(lambda: advanced(run_dir, 20), 15)
+        process.terminate()
+        assert process.wait(10) == 0
+    assert last(run_dir).how == "stopped"
+    manifest = newest_verified(run_dir.checkpoints)
+    assert manifest is not None
+    assert manifest.name == last(run_dir).checkpoint
+
+
+def test_a_stop_does_not_wait_for_a_long_update(tmp_path: Path) -> None:
+    """An update of a million epochs is given up within seconds, and the boundary before it is saved."""
+    run_dir = new_run(tmp_path / "run", spec_with(run=ENDLESS, ppo={"n_epochs": 1_000_000}))
+    with trainer(run_dir, "1") as process:
+        until(lambda: rows(run_dir), 15)
+        until(lambda: psutil.Process(process.pid).cpu_times().user > 3.0, 15)
+        process.terminate()
+        assert process.wait(5) == 0
+    assert (last(run_dir).how, last(run_dir).checkpoint) == ("stopped", "000000000")
+
+
+def test_it_is_nice_to_the_screen(tmp_path: Path) -> None:
+    """The process runs at nice 5, and under a keeper so does its session, which the kernel weighs first."""
+    run_dir = new_run(tmp_path / "run", spec_with(run=ENDLESS))
+    autogroup = Path("/proc/self/autogroup").exists()
+    for environ in ({}, {"MISSION_TUI_LEASE_FD": "0"}):
+        with trainer(run_dir, "1", **environ) as process:
+            until(lambda: psutil.Process(process.pid).nice() == 5, 10)
+            if autogroup:
+                weight = "nice 5" if environ else "nice 0"
+                until(lambda: weight in Path(f"/proc/{process.pid}/autogroup").read_text(), 5)  # noqa: B023 - as above
+
+
+def test_a_bad_preset_exits_78_with_one_line(tmp_path: Path) -> None:
+    """A person reads one sentence, not a traceback."""
+    run_dir = new_run(tmp_path / "run", spec_with(env={"id": "CartPol-v1"}))
+    with trainer(run_dir, "1") as process:
+        assert process.wait(15) == 78
+        assert process.stderr is not None
+        assert process.stderr.read().splitlines() == [
+            "mission-tui: env.id 'CartPol-v1' is not a registered environment; did you mean 'CartPole-v1'?"
+        ]
+    assert last(run_dir).failure == "config"
+
+
+def test_without_a_run_directory_it_says_so_and_leaves(tmp_path: Path) -> None:
+    """Nothing can be recorded; one line says which file could not be opened."""
+    with trainer(RunDir(tmp_path / "nowhere"), "1") as process:
+        assert process.wait(10) == 1
+        assert process.stderr is not None
+        (line,) = process.stderr.read().splitlines()
+        assert "metrics.jsonl" in line
+
+
+@pytest.mark.slow
+def test_a_dead_env_worker_ends_the_run_with_its_name(tmp_path: Path) -> None:
+    """SIGKILL to one worker: the cause names it, the last boundary is saved, no process stays."""
+    run_dir = new_run(tmp_path / "run", spec_with(env={"id": "Walk-v0", "vec": "workers", **PROBES}, run=ENDLESS))
+    with trainer(run_dir, "1") as process:
+        until(lambda: advanced(run_dir), 30)
+        family = psutil.Process(process.pid).children(recursive=True)
+        workers = [child for child in family if child.parent() not in (None, psutil.Process(process.pid))]
+        max(workers, key=lambda worker: worker.pid).kill()
+        assert process.wait(15) == 1
+    assert last(run_dir).failure == "env"
+    assert "died (signal 9)" in last(run_dir).cause
+    assert last(run_dir).checkpoint is not None
+    until(lambda: not any(child.is_running() for child in family), 10)
+
+
+def test_it_says_hello_with_its_nonce_and_obeys_orders(tmp_path: Path) -> None:
+    """On the telemetry socket it names run, attempt and nonce, tells its phases, and stops when ordered."""
+    run_dir = new_run(tmp_path / "run", spec_with(run=ENDLESS))
+    with socket.socket(socket.AF_UNIX) as server:
+        path = tmp_path / "telemetry.sock"
+        server.bind(str(path))
+        server.listen()
+        server.settimeout(15)
+        environ = {"MISSION_TUI_TELEMETRY": str(path), "MISSION_TUI_RUN": "a-run", "MISSION_TUI_NONCE": "secret"}
+        with trainer(run_dir, "1", **environ) as process:
+            link, _ = server.accept()
+            with link, link.makefile("rb") as lines:
+                decoder: Any = msgspec.json.Decoder(TelemetryMessage)
+                hello = decoder.decode(lines.readline())
+                assert isinstance(hello, TrainerHello)
+                assert (hello.run, hello.attempt, hello.nonce, hello.pid) == ("a-run", 1, "secret", process.pid)
+                message = decoder.decode(lines.readline())
+                while not (isinstance(message, PhaseSaid) and message.update > 1):
+                    message = decoder.decode(lines.readline())
+                link.sendall(msgspec.json.encode(Order("stop")) + b"\n")
+                assert process.wait(10) == 0
+    assert last(run_dir).how == "stopped"

@@ -1,0 +1,192 @@
+"""Our PPO against Stable-Baselines3's own: the same numbers, and signals that agree with what it logs."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import stable_baselines3
+import torch as th
+from stable_baselines3.common.logger import Logger
+from stable_baselines3.common.monitor import Monitor
+from stable_baselines3.common.utils import LinearSchedule
+from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecNormalize
+
+import tests.trainer.probe_envs  # noqa: F401 - registers the probes
+from mission_tui.trainer.failures import NonFiniteError
+from mission_tui.trainer.ppo import PPO
+from mission_tui.trainer.vec_env import InlineVecEnv
+from tests.trainer.harness import equal
+
+LANES = 4
+CASES: dict[str, dict[str, Any]] = {
+    "discrete": {"env": "CartPole-v1"},
+    "continuous": {"env": "Pendulum-v1", "ent_coef": 0.01},
+    "gSDE": {"env": "Pendulum-v1", "use_sde": True, "sde_sample_freq": 4},
+    "squashed gSDE": {"env": "Pendulum-v1", "use_sde": True, "policy_kwargs": {"squash_output": True}},
+    "target_kl": {"env": "CartPole-v1", "target_kl": 1e-4},
+    "clip_range_vf": {"env": "CartPole-v1", "clip_range_vf": 0.1, "ent_coef": 0.01},
+    "truncated minibatch": {"env": "CartPole-v1", "batch_size": 48},
+    "schedules": {"env": "CartPole-v1", "learning_rate": LinearSchedule(1e-3, 0.0, 1.0), "normalize_advantage": False},
+    "several heads": {"env": "MultiWalk-v0"},
+    "switches": {"env": "BinaryWalk-v0"},
+    "dictionary": {"env": "DictWalk-v0", "policy": "MultiInputPolicy"},
+    "images": {"env": "ImageWalk-v0", "policy": "CnnPolicy", "n_steps": 8, "batch_size": 8, "n_epochs": 1},
+    "normalised": {"env": "Pendulum-v1", "normalize": True},
+}
+
+
+def build(cls: Callable[..., Any], vec_class: type[DummyVecEnv], case: dict[str, Any]) -> Any:
+    """A seeded model of `cls` on the environment of `case`."""
+    arguments = {
+        "policy": "MlpPolicy",
+        "n_steps": 32,
+        "batch_size": 32,
+        "n_epochs": 3,
+        "seed": 3,
+        "device": "cpu",
+    } | case
+    env_id, normalize = arguments.pop("env"), arguments.pop("normalize", False)
+    vec: VecEnv = vec_class([lambda: Monitor(gymnasium.make(str(env_id)))] * LANES)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model = cls(arguments.pop("policy"), VecNormalize(vec) if normalize else vec, **arguments)
+    model.set_logger(Logger(None, []))
+    return model
+
+
+def learned(cls: Callable[..., Any], vec_class: type[DummyVecEnv], case: dict[str, Any], updates: int) -> Any:
+    """A model after `updates` updates; both sides draw from the same global generators, so one is done first."""
+    model = build(cls, vec_class, case)
+    return model.learn(updates * model.n_steps * LANES)
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_parameters_equal_those_of_stock_ppo(case: dict[str, Any]) -> None:
+    """After three updates with the same seed every parameter and every Adam moment is the same, bit for bit."""
+    ours, stock = learned(PPO, InlineVecEnv, case, 3), learned(stable_baselines3.PPO, DummyVecEnv, case, 3)
+    assert equal(ours.policy.state_dict(), stock.policy.state_dict())
+    for mine, theirs in zip(ours.policy.optimizer.state.values(), stock.policy.optimizer.state.values(), strict=True):
+        assert equal(mine, theirs)
+    assert ours._n_updates == stock._n_updates
+
+
+def one_update(case: dict[str, Any]) -> tuple[Any, dict[str, float]]:
+    """A model after its first update, and the signals of it."""
+    model = build(PPO, InlineVecEnv, case)
+    model._setup_learn(LANES * 32)
+    rollout = model.collect()
+    update = model.update()
+    return model, rollout.metrics | update.read(model)
+
+
+@pytest.mark.parametrize("name", ["discrete", "continuous", "target_kl", "clip_range_vf", "several heads"])
+def test_signals_agree_with_what_sb3_logs(name: str) -> None:
+    """Every tag that SB3 logs for an update has the same value here."""
+    _, metrics = one_update(CASES[name])
+    stock = learned(stable_baselines3.PPO, DummyVecEnv, CASES[name], 1)
+    logged = {tag: value for tag, value in stock.logger.name_to_value.items() if not tag.startswith("time/")}
+    assert {tag: metrics[tag] for tag in logged} == pytest.approx(logged, rel=1e-5, abs=1e-7)
+    returns = [episode["r"] for episode in stock.ep_info_buffer]
+    assert metrics.get("rollout/ep_rew_mean") == (pytest.approx(np.mean(returns)) if returns else None)
+
+
+def test_the_first_minibatch_has_a_ratio_of_one() -> None:
+    """Nothing has changed yet when the first minibatch is looked at."""
+    _, metrics = one_update(CASES["discrete"])
+    assert metrics["train/ratio_first"] < 1e-4
+
+
+def test_an_even_policy_has_an_entropy_ratio_near_one() -> None:
+    """A fresh policy chooses almost evenly; heads without a choice are left out."""
+    for name in ("discrete", "several heads", "switches"):
+        _, metrics = one_update(CASES[name])
+        assert 0.95 < metrics["policy/entropy_ratio"] <= 1.0 + 1e-6
+
+
+def test_the_entropy_ratio_is_that_of_the_deadest_head() -> None:
+    """One head that always chooses the same shows, however even the others are."""
+    model = build(PPO, InlineVecEnv, CASES["several heads"])
+    model._setup_learn(LANES * 32)
+    with th.no_grad():
+        model.policy.action_net.bias[2] = 50.0
+    model.collect()
+    assert model.update().read(model)["policy/entropy_ratio"] < 0.05
+
+
+def test_gradient_norms_are_those_before_clipping() -> None:
+    """With a limit that nothing reaches no gradient was clipped; with one below all, every one was."""
+    _, loose = one_update({**CASES["discrete"], "max_grad_norm": 1e9})
+    _, tight = one_update({**CASES["discrete"], "max_grad_norm": 1e-3})
+    assert loose["train/grad_clipped_share"] == 0.0
+    assert tight["train/grad_clipped_share"] == 1.0
+    assert tight["train/grad_norm_max"] >= tight["train/grad_norm"] > 1e-3
+
+
+def test_epochs_done_counts_what_target_kl_left() -> None:
+    """Without an early stop all epochs are done; with one, fewer."""
+    _, whole = one_update(CASES["discrete"])
+    _, short = one_update({**CASES["discrete"], "target_kl": 1e-7, "learning_rate": 1e-2})
+    assert whole["train/n_epochs_done"] == 3.0
+    assert short["train/n_epochs_done"] < 3.0
+
+
+def test_actions_at_bound_is_a_share_for_continuous_actions_only() -> None:
+    """A unit Gaussian leaves Pendulum's [-2, 2] about one time in twenty."""
+    _, metrics = one_update(CASES["continuous"])
+    assert 0.005 < metrics["policy/actions_at_bound"] < 0.2
+    assert "policy/actions_at_bound" not in one_update(CASES["discrete"])[1]
+
+
+def test_the_spread_of_actions_is_compared_with_its_start() -> None:
+    """Right after one small update the standard deviation is where it began; discrete policies have none."""
+    _, metrics = one_update({**CASES["continuous"], "policy_kwargs": {"log_std_init": -1.0}})
+    assert metrics["policy/std"] == pytest.approx(np.exp(-1.0), rel=0.05)
+    assert metrics["policy/std_min_ratio"] == pytest.approx(1.0, rel=0.05)
+    assert metrics["policy/std_max_ratio"] == pytest.approx(1.0, rel=0.05)
+    assert not any("std" in tag for tag in one_update(CASES["discrete"])[1])
+
+
+def test_constant_returns_have_no_explained_variance() -> None:
+    """Where there is nothing to explain the signal is absent, not nan and not zero."""
+    model = build(PPO, InlineVecEnv, {**CASES["discrete"], "gamma": 0.0, "gae_lambda": 1.0})
+    model._setup_learn(LANES * 32)
+    with th.no_grad():
+        model.policy.value_net.weight.zero_()
+    assert "train/explained_variance" not in model.collect().metrics
+
+
+@pytest.mark.parametrize("looks", [1, 2, 5])
+def test_an_update_is_given_up_at_the_next_minibatch(looks: int) -> None:
+    """A stop asked before minibatch k leaves k - 1 optimizer steps done and no signals."""
+    model = build(PPO, InlineVecEnv, CASES["discrete"])
+    model._setup_learn(LANES * 32)
+    model.collect()
+    asked = iter([False] * (looks - 1) + [True])
+    model.stop_asked = lambda: next(asked)
+    assert model.update() is None
+    steps = [int(state["step"]) for state in model.policy.optimizer.state.values()]
+    assert set(steps) == ({looks - 1} if looks > 1 else set())
+
+
+def test_a_rollout_is_given_up_at_the_next_step() -> None:
+    """A stop asked at the third step ends the rollout there."""
+    model = build(PPO, InlineVecEnv, CASES["discrete"])
+    model._setup_learn(LANES * 32)
+    asked = iter([False, False, True])
+    model.stop_asked = lambda: next(asked)
+    assert model.collect() is None
+    assert model.num_timesteps == 3 * LANES
+
+
+def test_a_parameter_that_became_nan_is_named() -> None:
+    """A learning rate beyond all bounds spoils the parameters; the update says what broke first."""
+    model = build(PPO, InlineVecEnv, {**CASES["discrete"], "learning_rate": 1e30})
+    model._setup_learn(LANES * 32)
+    model.collect()
+    with pytest.raises(NonFiniteError, match=r"became (nan|inf|-inf)"):
+        model.update()

@@ -1,0 +1,152 @@
+"""Preflight: quick for what is known, exact about what is wrong, one JSON line always."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import pytest
+from gymnasium import spaces
+
+import mission_tui.envs  # noqa: F401 - registers MissionGym
+from mission_tui.fleet.spec import EnvSpec, PpoSpec
+from mission_tui.trainer.preflight import _KNOWN, known_spaces, main
+from mission_tui.trainer.spaces import refusal, short
+
+ROOT = Path(__file__).parents[2]
+
+
+def preflight(spec: dict[str, Any], cwd: Path = ROOT) -> tuple[int, dict[str, Any], str]:
+    """Exit code, answer and stderr of a preflight process; it also reports which heavy modules it loaded."""
+    code = (
+        "import sys; from mission_tui.trainer.preflight import main; code = main(); "
+        "print([name for name in ('torch', 'gymnasium', 'numpy') if name in sys.modules], file=sys.stderr); "
+        "sys.exit(code)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        input=json.dumps(spec),
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        timeout=30,
+    )
+    (line,) = done.stdout.splitlines()
+    return done.returncode, json.loads(line), done.stderr
+
+
+def test_a_known_environment_is_answered_without_loading_anything() -> None:
+    """CartPole needs neither gymnasium nor torch."""
+    code, answer, loaded = preflight({"preset": "p", "env": {"id": "CartPole-v1"}})
+    assert (code, answer) == (0, {"ok": True, "obs": "Box(4,)", "act": "Discrete(2)"})
+    assert loaded == "[]\n"
+
+
+def test_looking_needs_no_torch() -> None:
+    """An environment that has to be made is made without torch, and what it prints does not mix with the answer."""
+    spec = {"preset": "p", "env": {"id": "Walk-v0", "imports": ["tests.trainer.probe_envs"]}}
+    code, answer, loaded = preflight(spec)
+    assert (code, answer["obs"]) == (0, "Box(3,)")
+    assert "torch" not in loaded
+
+
+@pytest.mark.parametrize("env_id", [*_KNOWN, "MissionGym-v0"])
+def test_the_table_tells_the_truth(env_id: str) -> None:
+    """Every line of it equals the spaces of the real environment."""
+    env = gymnasium.make(env_id)
+    assert known_spaces(EnvSpec(id=env_id)) == (short(env.observation_space), short(env.action_space))
+
+
+def test_the_table_knows_the_shipped_missions() -> None:
+    """Standard and demo have their own spaces."""
+    for config in ("standard", "demo"):
+        env = gymnasium.make("MissionGym-v0", config=config)
+        known = known_spaces(EnvSpec(id="MissionGym-v0", config=config))
+        assert known == (short(env.observation_space), short(env.action_space))
+
+
+@pytest.mark.parametrize(
+    "env",
+    [{"kwargs": {"a": 1}}, {"wrappers": ("a:B",)}, {"imports": ("os",)}, {"config": "demo"}, {"vec": "native"}],
+)
+def test_anything_unusual_is_looked_at(env: dict[str, Any]) -> None:
+    """The table answers only for the plain environment."""
+    assert known_spaces(EnvSpec(id="CartPole-v1", **env)) is None
+
+
+def test_a_module_beside_the_user_is_found(tmp_path: Path) -> None:
+    """`module:id` is imported from the folder the preset is launched in."""
+    (tmp_path / "mine.py").write_text(
+        "import gymnasium; gymnasium.register('Mine-v0', 'gymnasium.envs.classic_control:PendulumEnv'); print('hello')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "mission_tui.trainer.preflight"],
+        input=json.dumps({"preset": "p", "env": {"id": "mine:Mine-v0"}}),
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        timeout=30,
+    )
+    assert json.loads(done.stdout) == {"ok": True, "obs": "Box(3,)", "act": "Box(1,)"}
+    assert "hello" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("env", "ppo", "sentence"),
+    [
+        ({"id": "CartPol-v1"}, {}, "did you mean 'CartPole-v1'"),
+        ({"id": "ALE/Pong-v5"}, {}, "needs the `envs` extra"),
+        ({"id": "LunarLander-v3"}, {}, "needs the `envs` extra"),
+        ({"id": "Blackjack-v1"}, {}, "observations are a Tuple"),
+        ({"id": "CartPole-v1"}, {"use_sde": True}, "use_sde needs continuous actions"),
+        ({"id": "CartPole-v1"}, {"policy": "CnnPolicy"}, "needs images"),
+        ({"id": "CartPole-v1", "vec": "native"}, {}, "NextStep"),
+        ({"id": "CartPole-v1", "kwargs": {"bogus": 1}}, {}, "env.kwargs does not fit"),
+        ({"id": "CartPole-v1", "wrappers": ["os:path"]}, {}, "os:path' does not fit"),
+        ({"id": ""}, {}, "the spec on stdin cannot be used"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_sentence(
+    env: dict[str, Any],
+    ppo: dict[str, Any],
+    sentence: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """Exit code 78 and a sentence that names the key and what would do."""
+    import io
+
+    data = json.dumps({"preset": "p", "env": env, "ppo": ppo}).encode()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+    assert main() == 78
+    answer = json.loads(capfd.readouterr().out)
+    assert answer["exit_code"] == 78
+    assert sentence in answer["error"]
+
+
+@pytest.mark.parametrize(
+    ("observations", "actions", "ppo", "sentence"),
+    [
+        (spaces.Discrete(4), spaces.Tuple([spaces.Discrete(2)]), {}, "none of Box, Discrete"),
+        (spaces.Discrete(4), spaces.MultiBinary([2, 2]), {}, "several dimensions"),
+        (spaces.Discrete(4), spaces.Box(-float("inf"), float("inf"), (2,)), {}, "finite bounds"),
+        (spaces.Dict({"a": spaces.Discrete(2)}), spaces.Discrete(2), {}, "MultiInputPolicy"),
+        (spaces.Dict({"a": spaces.Dict({"b": spaces.Discrete(2)})}), spaces.Discrete(2), {}, "nested"),
+        (spaces.Dict({"a": spaces.Discrete(2)}), spaces.Discrete(2), {"policy": "MultiInputPolicy"}, None),
+        (spaces.Discrete(4), spaces.Discrete(2), {"policy": "MultiInputPolicy"}, "needs a dictionary"),
+        (spaces.Box(0.0, 1.0, (3,)), spaces.MultiDiscrete([2, 3]), {}, None),
+    ],
+)
+def test_spaces_that_ppo_cannot_take_are_refused(
+    observations: spaces.Space[Any], actions: spaces.Space[Any], ppo: dict[str, Any], sentence: str | None
+) -> None:
+    """The sentence says which space and what to use instead; good ones pass."""
+    said = refusal(observations, actions, PpoSpec(**ppo))
+    assert said is None if sentence is None else sentence in (said or "")

@@ -1,0 +1,113 @@
+"""What a trainer's process does to itself, how it takes orders, and how it counts its time."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mission_tui.errors import PresetError
+from mission_tui.fleet.spec import RunSpec
+from mission_tui.ipc.messages import Order
+from mission_tui.trainer.arguments import ppo_arguments
+from mission_tui.trainer.budget import Budget, Stopwatch
+from mission_tui.trainer.device import choose_device, update_seconds
+from mission_tui.trainer.orders import Orders
+from mission_tui.trainer.process import keep_lease_private
+from mission_tui.trainer.vec_env import build_vec_env
+from tests.trainer.harness import spec_with
+
+
+def test_the_lease_does_not_reach_programs_that_the_trainer_starts(tmp_path: Path) -> None:
+    """A helper that an environment leaves behind must not keep the run locked."""
+    descriptor = os.open(tmp_path / "lease", os.O_CREAT | os.O_RDWR)
+    os.set_inheritable(descriptor, True)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    keep_lease_private({"MISSION_TUI_LEASE_FD": str(descriptor)})
+    assert not os.get_inheritable(descriptor)
+    os.close(descriptor)
+
+
+@pytest.mark.parametrize("value", ["", "x", "99999"])
+def test_a_lease_that_is_not_there_is_no_problem(value: str) -> None:
+    """Without a keeper there is none."""
+    keep_lease_private({"MISSION_TUI_LEASE_FD": value})
+    keep_lease_private({})
+
+
+def test_orders_come_at_most_five_times_a_second() -> None:
+    """Asking at every environment step does not ask the socket every time."""
+    asked = 0
+
+    def receive() -> list[Order]:
+        nonlocal asked
+        asked += 1
+        return []
+
+    orders = Orders(receive)
+    assert not any(orders.stop_asked() for _ in range(1000))
+    assert asked == 1
+
+
+def test_a_stop_is_final_and_a_checkpoint_is_taken_once() -> None:
+    """Unpausing does not take a stop back; a checkpoint order is done with when it was taken."""
+    orders = Orders(list)
+    for what in ("checkpoint", "pause", "stop", "unpause"):
+        orders.obey(Order(what))
+    assert orders.stop_asked()
+    assert not orders.paused
+    assert (orders.take_checkpoint(), orders.take_checkpoint()) == (True, False)
+
+
+def test_a_pause_is_not_counted() -> None:
+    """Time stands still on the stopwatch while paused, and starts from what earlier attempts spent."""
+    watch = Stopwatch(100.0)
+    watch.pause()
+    stood = watch.seconds
+    assert 100.0 <= stood == watch.seconds
+    watch.go_on()
+    assert watch.seconds > stood
+
+
+def test_budgets_by_steps_and_by_seconds() -> None:
+    """Spent at the total, not before; progress falls from one to zero."""
+    steps, seconds = Budget.of(RunSpec(total_timesteps=100)), Budget.of(RunSpec(duration_s=10.0))
+    assert [steps.spent(n, 1e9) for n in (99, 100, 101)] == [False, True, True]
+    assert [seconds.spent(10**9, s) for s in (9.9, 10.0)] == [False, True]
+    assert [steps.progress_remaining(n, 0.0) for n in (0, 25, 100)] == [1.0, 0.75, 0.0]
+    assert [seconds.progress_remaining(0, s) for s in (0.0, 2.5, 20.0)] == [1.0, 0.75, 0.0]
+
+
+def test_a_device_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SB3 would train on the CPU without a word."""
+    spec = spec_with()
+    vec = build_vec_env(spec, None).vec
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with pytest.raises(PresetError, match="torch sees no CUDA device"):
+        choose_device("cuda", None, vec, ppo_arguments(spec))
+    assert choose_device("auto", "cuda", vec, ppo_arguments(spec)) == ("cpu", "there is no CUDA device")
+    assert choose_device("cpu", None, vec, ppo_arguments(spec))[0] == "cpu"
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    with pytest.raises(PresetError, match="the last CUDA device is 'cuda:1'"):
+        choose_device("cuda:7", None, vec, ppo_arguments(spec))
+
+
+def test_the_cost_of_an_update_grows_with_its_epochs() -> None:
+    """The estimate that decides between devices counts gradient steps."""
+    spec = spec_with(ppo={"net_arch": [64, 64]})
+    arguments = ppo_arguments(spec)
+    vec = build_vec_env(spec, None).vec
+    short = update_seconds("cpu", vec, {**arguments, "n_epochs": 1})
+    assert update_seconds("cpu", vec, {**arguments, "n_epochs": 1000}) > 20 * short
+
+
+def test_workers_may_import_the_main_module_without_torch() -> None:
+    """A worker process imports the trainer's main module again; that alone must not cost it torch."""
+    code = "import mission_tui.trainer.__main__, sys; sys.exit('torch' in sys.modules or 'gymnasium' in sys.modules)"
+    environ = os.environ | {"PYTHONPATH": str(Path.cwd())}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environ, timeout=20)

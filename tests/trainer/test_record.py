@@ -1,0 +1,105 @@
+"""What reaches `metrics.jsonl` and the socket, and what happens when the disk says no."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mission_tui.errors import PresetError
+from mission_tui.fleet.metrics import Episodes, MetricRecord, UpdateDone
+from mission_tui.ipc.messages import TelemetryMessage, WroteSaid
+from mission_tui.records.layout import RunDir
+from mission_tui.records.tail import read_all
+from mission_tui.trainer.episodes import EpisodeTally
+from mission_tui.trainer.failures import EnvError, NonFiniteError, classify
+from mission_tui.trainer.record import Record
+
+
+def test_rows_go_on_where_an_earlier_attempt_ended(tmp_path: Path) -> None:
+    """Sequence numbers never restart; steps per second count from where the attempt stood."""
+    run_dir = RunDir(tmp_path)
+    for attempt in (1, 2):
+        with Record(run_dir, attempt, lambda _: None) as record:
+            record.started(5, 100, None, exact=False)
+            record.updated(6, 164, 0.5, 0.5, {"train/loss": float("nan")}, Episodes())
+    rows, damage = read_all(run_dir.metrics, MetricRecord)
+    assert damage == []
+    assert [row.seq for row in rows] == [1, 2, 3, 4]
+    last = rows[-1]
+    assert isinstance(last, UpdateDone)
+    assert (last.attempt, last.steps_per_s, last.metrics) == (2, 64.0, {"train/loss": "nan"})
+
+
+def test_a_refused_row_is_said_once_and_never_announced(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that refuses costs rows, not the training; nobody is told of rows that are not there."""
+    import os
+
+    said: list[TelemetryMessage] = []
+    with Record(RunDir(tmp_path), 1, said.append) as record:
+
+        def full(*_: object) -> int:
+            raise OSError(28, "No space left on device")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "write", full)
+            record.started(0, 0, None, exact=False)
+            record.updated(1, 64, 0.5, 0.5, {}, Episodes())
+        assert said == []
+        record.updated(2, 128, 0.5, 0.5, {}, Episodes())
+    assert said == [WroteSaid(1)]
+    assert capfd.readouterr().err.count("a row of metrics.jsonl is lost") == 1
+
+
+def test_at_most_256_episodes_are_kept_of_any_number() -> None:
+    """The count stays exact, the sample is even from first to last, and outcomes are all counted."""
+    tally = EpisodeTally()
+    for index in range(1000):
+        tally.add([{}, {"episode": {"r": float(index), "l": index}, "outcome": "won" if index % 2 else "lost"}])
+    episodes = tally.take()
+    assert (episodes.n, len(episodes.r), episodes.outcomes) == (1000, 256, {"lost": 500, "won": 500})
+    assert (episodes.r[0], episodes.r[-1]) == (0.0, 999.0)
+    assert list(episodes.l) == sorted(set(episodes.l))
+    assert tally.take() == Episodes()
+
+
+def test_outcomes_are_cleaned_at_the_door() -> None:
+    """An environment's word is foreign text."""
+    tally = EpisodeTally()
+    tally.add([{"episode": {"r": 0.0, "l": 1}, "outcome": "\x1b[31mwon\n" + "x" * 100}])
+    (word,) = tally.take().outcomes
+    assert word.startswith("won")
+    assert word.isprintable()
+    assert len(word) <= 40
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "exit_code"),
+    [
+        (PresetError("no"), "config", 78),
+        (EnvError("no"), "env", 1),
+        (NonFiniteError("no"), "nan", 1),
+        (MemoryError(), "oom", 1),
+        (RuntimeError("CUDA out of memory. Tried to allocate 2 GiB"), "oom", 1),
+        (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"), "oom", 1),
+        (RuntimeError("CUDA error: the GPU is lost"), "gpu_lost", 1),
+        (RuntimeError("something else"), "unknown", 1),
+        (KeyError("x"), "unknown", 1),
+    ],
+)
+def test_every_error_has_a_kind(error: Exception, kind: str, exit_code: int) -> None:
+    """The closed set of kinds, and 78 for what the person can mend in the preset."""
+    failure = classify(error)
+    assert (failure.kind, failure.exit_code) == (kind, exit_code)
+    assert "\n" not in failure.cause
+
+
+def test_a_cause_says_what_was_raised_and_where() -> None:
+    """A foreign exception is named with its line of code."""
+    with pytest.raises(ValueError, match="invalid literal") as raised:
+        int("a\nb")
+    cause = classify(raised.value).cause
+    assert cause.startswith("ValueError: invalid literal")
+    assert "(test_record.py:" in cause
