@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mission_tui.errors import nearest
-from mission_tui.fleet.divisors import divisors, nearby_divisors
+from mission_tui.fleet.divisors import nearby_divisors
 from mission_tui.fleet.place import plain_key
 from mission_tui.fleet.quantity import shown
 from mission_tui.fleet.sizes import plan_batch
@@ -76,12 +76,6 @@ def _rollout(spec: Spec) -> Iterator[Violation]:
         yield Violation(
             ("ppo.batch_size", *sizes),
             f"ppo.batch_size = {written} is larger than the rollout ({shape}); the nearest valid value is {buffer}",
-        )
-    elif written == 1 and spec.ppo.normalize_advantage:
-        yield Violation(
-            ("ppo.batch_size", "ppo.normalize_advantage", *sizes),
-            "ppo.batch_size = 1 leaves nothing to normalize in ppo.normalize_advantage; "
-            f"the nearest valid value is {divisors(buffer)[1]}",
         )
 
 

@@ -66,7 +66,7 @@ class PpoSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     policy: str = "MlpPolicy"
     n_steps: Positive = 2048
-    batch_size: Positive | Literal["auto"] | None = None
+    batch_size: Annotated[int, Meta(ge=2)] | Literal["auto"] | None = None
     n_epochs: Positive | None = None
     learning_rate: LearningRate | Schedule = 3e-4
     gamma: Share = 0.99

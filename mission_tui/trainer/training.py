@@ -105,7 +105,7 @@ class Job:
     def _seed(self, was: Facts) -> tuple[int, str]:
         """A seed is always known, so that every run can be repeated."""
         if self.spec.run.seed is not None:
-            return self.spec.run.seed, "as the preset says"
+            return self.spec.run.seed, "as the run's spec says"
         if "seed" in was:
             return was["seed"], "as in the attempt before"
         return secrets.randbelow(2**31), "drawn, because the preset gives none"

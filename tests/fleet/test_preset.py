@@ -135,7 +135,7 @@ def test_a_file_is_refused_by_key_with_what_would_be_valid(table: dict[str, Any]
         ("batch_sise=64", "unknown key batch_sise; did you mean 'ppo.batch_size'?"),
         ("ppo=3", "'ppo' is not the key of a setting, such as ppo.policy"),
         ("ppo.n_steps.x=3", "ppo.n_steps = a table must be a whole number, such as 2048"),
-        ("ppo.batch_size=0", "ppo.batch_size = 0 must be at least 1; the nearest valid value is 1"),
+        ("ppo.batch_size=0", "ppo.batch_size = 0 must be at least 2; the nearest valid value is 2"),
         ("ppo.batch_size=atuo", "ppo.batch_size = 'atuo' must be a whole number or 'auto'"),
         ("ppo.n_steps=2.5", "ppo.n_steps = 2.5 must be a whole number; the nearest valid value is 2"),
         ("ppo.n_steps=true", "ppo.n_steps = true must be a whole number, such as 2048"),
@@ -167,7 +167,7 @@ def test_a_set_word_is_refused_by_key_with_what_would_be_valid(word: str, senten
     ("word", "key", "sentence"),
     [
         ("ppo.batch_size=9999", "ppo.batch_size", "larger than the rollout .*the nearest valid value is 8192"),
-        ("ppo.batch_size=1", "ppo.batch_size", "nothing to normalize.*the nearest valid value is 2"),
+        ("ppo.batch_size=1", "ppo.batch_size", "must be at least 2; the nearest valid value is 2"),
         ("env.n_workers=5", "env.n_envs", "env.n_workers = 4 or env.n_workers = 8, or env.n_envs = 30"),
         ("run.total_timesteps=none", "run.total_timesteps", "is missing; give it"),
         ("ppo.learning_rate={start=0,end=0}", "ppo.learning_rate", "start must be above 0"),

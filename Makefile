@@ -1,0 +1,43 @@
+# The one interface of the checkout; CI calls the same targets. The environment is `.venv`, made on first use.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+# Two workers, one torch thread each: the tests start trainers of their own.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+
+.DEFAULT_GOAL := run
+.PHONY: run test check fmt lint types fast slow
+
+run: $(INSTALLED)  ## open the screen
+	@$(BIN)/mission-tui
+
+test: $(INSTALLED)  ## every test
+	$(PYTEST)
+
+check: lint types fast  ## what to run before each commit, under a minute
+
+fmt: $(INSTALLED)  ## format, and fix what can be fixed mechanically
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+lint: $(INSTALLED)  ## style and import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+types: $(INSTALLED)  ## mypy --strict over package and tests
+	$(BIN)/mypy
+
+fast: $(INSTALLED)  ## tests without trainings, supervisors at work and terminals
+	$(PYTEST) -m "not slow and not tmux"
+
+slow: $(INSTALLED)  ## the others
+	$(PYTEST) -m "slow or tmux"
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "mission-tui needs Python 3.11 or newer, and '$(PYTHON)' is not: try 'make $(MAKECMDGOALS) PYTHON=python3.11'" >&2; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[tensorboard,test]'
+	@touch $@

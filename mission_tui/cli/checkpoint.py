@@ -1,0 +1,19 @@
+"""`mission-tui checkpoint`: save a checkpoint of runs at their next update boundary."""
+
+from __future__ import annotations
+
+import click
+
+from mission_tui.cli.acting import act
+from mission_tui.cli.options import all_option, json_option, runs_argument
+from mission_tui.cli.session import Session, pass_session
+
+
+@click.command("checkpoint")
+@runs_argument()
+@all_option
+@json_option
+@pass_session
+def command(session: Session, runs: tuple[str, ...], every: bool, as_json: bool) -> None:
+    """Save a checkpoint at the next update boundary."""
+    act(session, "checkpoint", runs, every, as_json)

@@ -1,0 +1,28 @@
+"""What `doctor` looks at: each check says what it found, and what would help where it matters.
+
+A check never fails because of what it finds, leaves nothing running, and loads neither torch nor a driver library.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mission_tui.cli.checkup.check import Check
+    from mission_tui.cli.session import Session
+
+__all__ = ["all_checks"]
+
+
+def all_checks(session: Session) -> list[Check]:
+    """Every check, in the order of the report."""
+    from mission_tui.cli.checkup import gpu, login, machine, places, software, terminal
+
+    return [
+        *software.checks(),
+        *machine.checks(session.root),
+        *gpu.checks(),
+        *places.checks(session),
+        *login.checks(),
+        *terminal.checks(session.environ),
+    ]

@@ -1,0 +1,72 @@
+"""Cores, memory, disk and shared memory: what trainings will share."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from mission_tui.cli.checkup.check import Check
+from mission_tui.cli.words import gibibytes
+
+__all__ = ["checks"]
+
+RAM_LOW_BYTES = 2 << 30
+DISK_LOW_BYTES = 5 << 30
+SHM_LOW_BYTES = 64 << 20
+
+
+def checks(root: Path) -> list[Check]:
+    """One check per resource; disk is that of the runs root."""
+    return [_cores(), _memory(), _disk(root), _shared_memory()]
+
+
+def _cores() -> Check:
+    cores, present = len(os.sched_getaffinity(0)), os.cpu_count()
+    detail = f"{cores} usable of {present}"
+    if cores < 2:
+        return Check(
+            "cores", "warn", detail, "one core trains one run at a time; expect each further run to halve the speed"
+        )
+    return Check("cores", "ok", detail)
+
+
+def _memory() -> Check:
+    import psutil
+
+    memory = psutil.virtual_memory()
+    detail = f"{gibibytes(memory.available)} free of {gibibytes(memory.total)}"
+    if memory.available < RAM_LOW_BYTES:
+        return Check(
+            "memory", "warn", detail, "a training takes about 0.6G before its rollout buffer: end other programs first"
+        )
+    return Check("memory", "ok", detail)
+
+
+def _disk(root: Path) -> Check:
+    ground = root
+    while not ground.exists():
+        ground = ground.parent
+    usage = shutil.disk_usage(ground)
+    detail = f"{gibibytes(usage.free)} free of {gibibytes(usage.total)} at {ground}"
+    if usage.free < DISK_LOW_BYTES:
+        return Check(
+            "disk", "warn", detail, "checkpoints may fill it: free some space or move the runs root with --runs-dir"
+        )
+    return Check("disk", "ok", detail)
+
+
+def _shared_memory() -> Check:
+    folder = Path("/dev/shm")  # noqa: S108 - looked at, never written to
+    if not folder.is_dir():
+        return Check("shared memory", "warn", "no /dev/shm", "env workers need it: train with --set env.vec=inline")
+    usage = shutil.disk_usage(folder)
+    detail = f"{gibibytes(usage.free)} free of {gibibytes(usage.total)}"
+    if usage.free < SHM_LOW_BYTES:
+        return Check(
+            "shared memory",
+            "warn",
+            detail,
+            "env workers keep observations there: give the container a larger --shm-size",
+        )
+    return Check("shared memory", "ok", detail)

@@ -1,0 +1,72 @@
+"""The runs root, the sockets and the supervisor: whether they can be used, and by whom they are held."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mission_tui.cli.checkup.check import Check
+from mission_tui.errors import MissionError, NoSupervisorError, UsageError
+from mission_tui.paths import socket_dir
+
+if TYPE_CHECKING:
+    from mission_tui.cli.session import Session
+
+__all__ = ["checks"]
+
+SHARED = ("nfs", "nfs4", "cifs", "smb3", "lustre", "fuse", "9p", "beegfs", "gpfs")
+
+
+def checks(session: Session) -> list[Check]:
+    """Runs root, its file system, the socket folder, the supervisor; none is created or started."""
+    return [_runs_root(session), _file_system(session.root), _sockets(session.root), _supervisor(session)]
+
+
+def _runs_root(session: Session) -> Check:
+    try:
+        session.require_writable_root()
+    except UsageError as error:
+        return Check("runs root", "bad", str(error))
+    absent = "" if session.root.is_dir() else " (made at the first launch)"
+    return Check("runs root", "ok", f"{session.root}{absent}")
+
+
+def _file_system(root: Path) -> Check:
+    """The type of the file system that holds `root`: the longest mount point above it."""
+    real = root.resolve()
+    best, kind = Path("/"), "unknown"
+    for line in Path("/proc/self/mounts").read_text(encoding="utf-8", errors="replace").splitlines():
+        _, point, found, *_ = line.split()
+        mount = Path(point.encode().decode("unicode_escape"))
+        if real.is_relative_to(mount) and len(mount.parts) >= len(best.parts):
+            best, kind = mount, found
+    if kind.split(".")[0] in SHARED:
+        advice = "locks on it may fail or hang: keep the runs root on a local disk and copy ended runs over"
+        return Check("file system", "warn", f"{kind} at {best}", advice)
+    return Check("file system", "ok", f"{kind} at {best}")
+
+
+def _sockets(root: Path) -> Check:
+    folder = socket_dir(root).parent
+    try:
+        found = folder.lstat()
+    except FileNotFoundError:
+        return Check("sockets", "ok", f"{folder} (made with the first supervisor)")
+    import os
+
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        advice = "someone else made it, or opened it to others: remove it, or ask its owner to"
+        return Check("sockets", "bad", f"{folder} is not a folder of yours alone", advice)
+    return Check("sockets", "ok", str(folder))
+
+
+def _supervisor(session: Session) -> Check:
+    try:
+        with session.connect(start=False) as connection:
+            welcome = connection.welcome
+    except NoSupervisorError:
+        return Check("supervisor", "note", "none is running; the first launch or screen starts one")
+    except MissionError as error:
+        return Check("supervisor", "bad", str(error), "look into the supervisor log that `mission-tui paths` names")
+    return Check("supervisor", "ok", f"pid {welcome.pid}, version {welcome.version}")

@@ -1,0 +1,79 @@
+"""`mission-tui clean`: what dead runs left behind, shown first, removed only when someone says so.
+
+Only what was shown is removed, and only while it still passes the supervisor's verdict; what is unverifiable stays.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mission_tui.cli.errors import say
+from mission_tui.cli.options import json_option
+from mission_tui.cli.session import Session, pass_session
+
+if TYPE_CHECKING:
+    from mission_tui.ipc.messages import Stale
+
+
+@click.command("clean")
+@click.option("--yes", is_flag=True, help="Remove what is found without asking.")
+@json_option
+@pass_session
+def command(session: Session, yes: bool, as_json: bool) -> None:
+    """Find leftovers of dead runs and remove them."""
+    from mission_tui.cli.documents import write_document
+
+    found = _clean(session, ())
+    removable = tuple(it.key for it in found if it.verdict == "ours")
+    if not as_json:
+        _show(found)
+    if removable and (yes or (not as_json and _confirmed(len(removable)))):
+        found = _clean(session, removable)
+        if not as_json:
+            click.echo(f"removed {sum(it.removed for it in found)} of {len(removable)}")
+    if as_json:
+        write_document({"stale": [_facts(it) for it in found]})
+
+
+def _clean(session: Session, remove: tuple[str, ...]) -> tuple[Stale, ...]:
+    from mission_tui.ipc.messages import Clean
+
+    with session.connect() as connection:
+        return connection.ask(lambda id_: Clean(id=id_, remove=remove)).stale
+
+
+def _confirmed(number: int) -> bool:
+    if not sys.stdin.isatty():
+        say("nothing was removed: add --yes to remove what is ours")
+        return False
+    return click.confirm(f"Remove {number}?", default=False)
+
+
+def _facts(it: Stale) -> dict[str, Any]:
+    what = {"pid": it.pid} if it.kind == "process" else {"name": it.name}
+    return {"kind": it.kind, **what, "run": it.run, "verdict": it.verdict, "removed": it.removed}
+
+
+def _show(found: tuple[Stale, ...]) -> None:
+    from mission_tui.cli.table import Table
+    from mission_tui.cli.words import duration, gibibytes
+
+    table = Table(
+        ("kind", "pid or name", "run", "verdict", "age", "memory", "command"), numbers=frozenset({"age", "memory"})
+    )
+    for it in found:
+        table.add(
+            it.kind,
+            str(it.pid or it.name or ""),
+            it.run or "",
+            it.verdict,
+            duration(it.age_s),
+            gibibytes(it.memory_bytes),
+            it.command,
+        )
+    table.write(sys.stdout)
+    if not found:
+        click.echo("nothing was left behind")

@@ -1,0 +1,85 @@
+"""The JSON documents of the command line: which facts each holds and under which names (`docs/json.md` shows them all).
+
+Every document carries `"schema": 1`; a name, once in a schema, keeps its meaning. Unknown is null, bytes and seconds.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import msgspec
+
+from mission_tui.fleet.findings import Finding
+from mission_tui.fleet.snapshot import FleetSnapshot, RunView
+
+__all__ = ["SCHEMA", "finding_facts", "run_facts", "status_facts", "write_document"]
+
+SCHEMA = 1
+
+RUN_FACTS = (
+    "id",
+    "name",
+    "preset",
+    "group",
+    "state",
+    "outcome",
+    "kind",
+    "cause",
+    "flags",
+    "attempt",
+    "update",
+    "timesteps",
+    "total_timesteps",
+    "steps_per_s",
+    "eta_s",
+    "seed",
+    "pids",
+    "findings",
+    "run_dir",
+)
+FINDING_FACTS = (
+    "id",
+    "rule",
+    "severity",
+    "first_update",
+    "last_update",
+    "state",
+    "sentence",
+    "cause",
+    "advice",
+    "advice_set",
+    "evidence",
+)
+HOST_FACTS = ("name", "cores", "cpu_percent", "load_1m", "ram_used", "ram_total", "disk_free", "gpu_note")
+GPU_FACTS = ("uuid", "name", "util", "memory_used", "memory_total", "power_w", "temperature_c")
+
+
+def _picked(value: msgspec.Struct, names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: msgspec.to_builtins(getattr(value, name)) for name in names}
+
+
+def finding_facts(finding: Finding) -> dict[str, Any]:
+    """One finding as scripts see it."""
+    return _picked(finding, FINDING_FACTS)
+
+
+def run_facts(view: RunView) -> dict[str, Any]:
+    """One run as `status`, `launch` and `wait` print it."""
+    return _picked(view, RUN_FACTS) | {"findings": [finding_facts(finding) for finding in view.findings]}
+
+
+def status_facts(snapshot: FleetSnapshot, runs: tuple[RunView, ...]) -> dict[str, Any]:
+    """The document of `status`: the machine, and of the snapshot's fleet the given runs."""
+    return {
+        "runs_root": snapshot.runs_root,
+        "supervisor": {"pid": snapshot.supervisor.pid, "version": snapshot.supervisor.version},
+        "host": _picked(snapshot.host, HOST_FACTS),
+        "gpus": [_picked(gpu, GPU_FACTS) for gpu in snapshot.gpus],
+        "runs": [run_facts(view) for view in runs],
+    }
+
+
+def write_document(facts: dict[str, Any]) -> None:
+    """Print one document on stdout, as one line."""
+    click.echo(msgspec.json.encode({"schema": SCHEMA, **facts}))

@@ -1,0 +1,92 @@
+"""`mission-tui evaluate`: play episodes with a run's policy, from the run's own snapshot, and say how well it does."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from mission_tui.cli.options import json_option, run_argument
+from mission_tui.cli.session import Session, pass_session
+
+EVALUATION_FACTS = (
+    "run",
+    "checkpoint",
+    "episodes",
+    "mean",
+    "std",
+    "ci95",
+    "outcomes",
+    "won",
+    "lengths",
+    "deterministic",
+    "seed",
+    "policy",
+    "seconds",
+)
+
+
+@click.command("evaluate")
+@run_argument()
+@click.option("--checkpoint", metavar="NAME", help="Evaluate this checkpoint (default: the newest verified).")
+@click.option("--episodes", type=click.IntRange(1, 100_000), default=100, show_default=True, help="How many to play.")
+@click.option(
+    "--seed", type=click.IntRange(0, 2**31 - 1), default=10_000, show_default=True, help="Seed of the episodes."
+)
+@click.option("--stochastic", is_flag=True, help="Sample actions instead of taking the most probable.")
+@click.option("--random", "random", is_flag=True, help="A random policy instead, for comparison.")
+@json_option
+@pass_session
+def command(
+    session: Session,
+    run: str,
+    checkpoint: str | None,
+    episodes: int,
+    seed: int,
+    stochastic: bool,
+    random: bool,
+    as_json: bool,
+) -> None:
+    """Play episodes with a run's policy."""
+    from mission_tui.cli.documents import write_document
+    from mission_tui.cli.progress import TaskBar
+    from mission_tui.ipc.messages import Evaluate, Progress
+
+    def request(id_: int) -> Evaluate:
+        return Evaluate(
+            id=id_,
+            run=run,
+            checkpoint=checkpoint,
+            episodes=episodes,
+            deterministic=not stochastic,
+            seed=seed,
+            policy="random" if random else "trained",
+        )
+
+    with session.connect() as connection, TaskBar("episodes", sys.stderr) as bar:
+        for reply in connection.stream(request):
+            if isinstance(reply, Progress):
+                bar.advance(reply.done, reply.total)
+            else:
+                result = reply.result
+    if as_json:
+        write_document({name: result[name] for name in EVALUATION_FACTS if name in result})
+    else:
+        _print(result)
+
+
+def _print(result: dict[str, Any]) -> None:
+    """The result as a person reads it: how good, how sure, and how the episodes ended."""
+    from mission_tui.cli.words import measure, percent
+
+    low, high = result["ci95"]
+    who = "a random policy" if result.get("policy") == "random" else f"checkpoint {result['checkpoint']}"
+    click.echo(f"{who} of {result['run']}: {result['episodes']} episodes")
+    click.echo(f"return {measure(result['mean'])} ± {measure(result['std'])}")
+    click.echo(f"95 % interval of the mean {measure(low)} to {measure(high)}")
+    if result["outcomes"]:
+        counts = "  ".join(f"{name} {number}" for name, number in sorted(result["outcomes"].items()))
+        click.echo(f"outcomes {counts}")
+    if result["won"] is not None:
+        click.echo(f"won {percent(result['won'])}")

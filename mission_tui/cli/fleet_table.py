@@ -1,0 +1,82 @@
+"""The fleet as text: a line about the machine and a row per run, as `status` and `wait` print them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mission_tui.cli.table import Table
+from mission_tui.cli.words import UNKNOWN, count, duration, gibibytes, measure, percent
+
+if TYPE_CHECKING:
+    from mission_tui.fleet.snapshot import FleetSnapshot, RunView
+
+__all__ = ["fleet_table", "machine_line", "share_done", "state_word"]
+
+RETURN = "rollout/ep_rew_mean"
+
+
+def machine_line(snapshot: FleetSnapshot) -> str:
+    """Runs root, supervisor, and what the host and its GPUs do."""
+    host = snapshot.host
+    cpu = UNKNOWN if host.cpu_percent is None else f"{host.cpu_percent:.0f}%"
+    words = [
+        f"{host.name}:{snapshot.runs_root}",
+        f"supervisor {snapshot.supervisor.pid}",
+        f"CPU {cpu} of {host.cores}",
+        f"RAM {gibibytes(host.ram_used)}/{gibibytes(host.ram_total)}",
+        f"disk {gibibytes(host.disk_free)} free",
+    ]
+    for place, gpu in enumerate(snapshot.gpus):
+        busy = UNKNOWN if gpu.util.mean is None else f"{gpu.util.mean:.0f}%"
+        words.append(f"GPU{place} {busy} {gibibytes(gpu.memory_used)}/{gibibytes(gpu.memory_total)}")
+    if not snapshot.gpus and host.gpu_note:
+        words.append(host.gpu_note)
+    return "  ".join(words)
+
+
+def state_word(view: RunView) -> str:
+    """How a run stands in one word: its phase while it lives, its outcome once it ended."""
+    if view.state == "ended":
+        return view.outcome or view.state
+    return view.phase if view.state == "running" and view.phase else view.state
+
+
+def share_done(view: RunView, now: float) -> float | None:
+    """How much of its budget (timesteps, or seconds for a timed run) a run has used: 0..1, None while unknown."""
+    if view.total_timesteps:
+        return None if view.timesteps is None else min(1.0, view.timesteps / view.total_timesteps)
+    if view.duration_s and view.started_t:
+        return min(1.0, max(0.0, (view.ended_t or now) - view.started_t) / view.duration_s)
+    return None
+
+
+def fleet_table(views: tuple[RunView, ...], now: float | None = None) -> Table:
+    """A row per run; the last column is what went wrong, or the newest open finding."""
+    import time
+
+    moment = time.time() if now is None else now
+    table = Table(
+        ("run", "name", "state", "done", "steps", "return", "st/s", "ETA", "remark"),
+        numbers=frozenset({"done", "steps", "return", "st/s", "ETA"}),
+    )
+    for view in views:
+        table.add(
+            view.id,
+            view.name,
+            state_word(view),
+            percent(share_done(view, moment)),
+            count(view.timesteps),
+            measure(view.metrics.get(RETURN)),
+            count(view.steps_per_s) if view.state != "ended" else UNKNOWN,
+            duration(view.eta_s) if view.state != "ended" else UNKNOWN,
+            _remark(view),
+        )
+    return table
+
+
+def _remark(view: RunView) -> str:
+    open_findings = [finding.sentence for finding in view.findings if finding.state == "open"]
+    flags = ", ".join(view.flags)
+    if view.state == "ended" and view.outcome in ("failed", "lost"):
+        return view.cause or ""
+    return "; ".join(word for word in (flags, *open_findings[-1:]) if word)

@@ -1,0 +1,37 @@
+"""`mission-tui paths`: where this call looks for runs, sockets, logs and presets; nothing is created by asking."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from mission_tui.cli.options import json_option
+from mission_tui.cli.session import Session, pass_session
+from mission_tui.paths import socket_dir
+
+
+@click.command("paths")
+@json_option
+@pass_session
+def command(session: Session, as_json: bool) -> None:
+    """Show the folders in use."""
+    from mission_tui.cli.documents import write_document
+    from mission_tui.cli.table import Table
+    from mission_tui.records.layout import supervisor_dir
+
+    sockets = socket_dir(session.root)
+    log = supervisor_dir(session.root) / "supervisor.log"
+    if as_json:
+        presets = [str(folder) for folder in session.preset_dirs]
+        write_document(
+            {"runs_root": str(session.root), "sockets": str(sockets), "supervisor_log": str(log), "presets": presets}
+        )
+        return
+    table = Table(("what", "where"))
+    table.add("runs", str(session.root))
+    table.add("sockets", str(sockets))
+    table.add("supervisor log", str(log))
+    for folder in session.preset_dirs:
+        table.add("presets", str(folder) if folder.is_dir() else f"{folder} (absent)")
+    table.write(sys.stdout)

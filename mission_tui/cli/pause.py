@@ -1,0 +1,19 @@
+"""`mission-tui pause`: hold runs at their next update boundary; `resume` lets them go on."""
+
+from __future__ import annotations
+
+import click
+
+from mission_tui.cli.acting import act
+from mission_tui.cli.options import all_option, json_option, runs_argument
+from mission_tui.cli.session import Session, pass_session
+
+
+@click.command("pause")
+@runs_argument()
+@all_option
+@json_option
+@pass_session
+def command(session: Session, runs: tuple[str, ...], every: bool, as_json: bool) -> None:
+    """Hold runs at their next update boundary."""
+    act(session, "pause", runs, every, as_json)

@@ -1,0 +1,72 @@
+"""What one `launch` makes: every combination of presets, `--set` values, seeds and copies, named and grouped.
+
+Preset files are read and nothing is started: every word of a command is understood before any of it happens.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mission_tui.errors import UsageError
+
+if TYPE_CHECKING:
+    from mission_tui.ipc.messages import LaunchItem
+
+__all__ = ["Wish", "launch_items"]
+
+RUNS_AT_ONCE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """The words of one `launch`."""
+
+    presets: tuple[str, ...]
+    copies: int = 1
+    name: str | None = None
+    assignments: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = ()
+
+
+def launch_items(wish: Wish, preset_dirs: Sequence[Path]) -> tuple[LaunchItem, ...]:
+    """The runs `wish` stands for, in the order of its words; several of them share a group.
+
+    Raises `UsageError` for unknown presets, names and counts, `PresetError` for presets and settings.
+    """
+    from mission_tui.fleet.preset import expand, resolve
+    from mission_tui.ipc.messages import LaunchItem
+    from mission_tui.records.preset_files import launched_by
+    from mission_tui.records.preset_files import load_preset as load
+
+    if not wish.presets:
+        raise UsageError("name a preset to launch (mission-tui presets lists them), or give --preset FILE")
+    words = (*wish.assignments, f"run.seed={','.join(map(str, wish.seeds))}") if wish.seeds else wish.assignments
+    loaded = [load(word, preset_dirs) for word in wish.presets]
+    members = [member for preset in loaded for member in launched_by(preset, preset_dirs)]
+    specs = [
+        resolve(preset, lambda base: load(base, preset_dirs), assignments)
+        for preset in members
+        for assignments in expand(words)
+        for _ in range(wish.copies)
+    ]
+    if len(specs) > RUNS_AT_ONCE:
+        raise UsageError(f"this would launch {len(specs)} runs at once, and {RUNS_AT_ONCE} is the most: give fewer")
+    group = None
+    if len(specs) > 1:
+        stem = wish.name or next((preset.name for preset in loaded if preset.launch), specs[0].preset)
+        group = f"{stem}-{secrets.token_hex(2)}"
+    names = _names(wish.name, len(specs))
+    return tuple(LaunchItem(spec=spec, name=name, group=group) for spec, name in zip(specs, names, strict=True))
+
+
+def _names(name: str | None, runs: int) -> list[str | None]:
+    """`name` for a single run, `name-1` ... for several; None leaves the naming to the supervisor."""
+    from mission_tui.records.layout import check_name
+
+    if name is None:
+        return [None] * runs
+    return [check_name(name)] if runs == 1 else [check_name(f"{name}-{number}") for number in range(1, runs + 1)]

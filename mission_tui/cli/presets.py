@@ -1,0 +1,90 @@
+"""`mission-tui presets`: which presets there are and where from, and what one of them says."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mission_tui.cli.errors import say
+from mission_tui.cli.options import json_option, set_option
+from mission_tui.cli.session import Session, pass_session
+from mission_tui.errors import UsageError
+
+if TYPE_CHECKING:
+    from mission_tui.fleet.preset import PresetFile
+
+
+@click.group("presets", invoke_without_command=True)
+@json_option
+@click.pass_context
+def command(ctx: click.Context, as_json: bool) -> None:
+    """List the presets, or show one."""
+    if ctx.invoked_subcommand is None:
+        _list(ctx.ensure_object(Session), as_json)
+
+
+def _list(session: Session, as_json: bool) -> None:
+    from mission_tui.cli.documents import write_document
+    from mission_tui.cli.table import Table
+    from mission_tui.records.preset_files import find_presets, preset_on_key
+
+    presets, broken = find_presets(session.preset_dirs)
+    for error in broken.values():
+        say(str(error))
+    if as_json:
+        write_document({"presets": [_facts(preset) for preset in presets.values()]})
+        return
+    table = Table(("key", "preset", "launches", "what it is"))
+    for preset in presets.values():
+        key = preset.key if preset.key and preset_on_key(preset.key, presets) is preset else ""
+        table.add(key, preset.name, " ".join(preset.launch) or "1 run", preset.description)
+    table.write(sys.stdout)
+
+
+def _facts(preset: PresetFile) -> dict[str, Any]:
+    return {
+        "name": preset.name,
+        "description": preset.description,
+        "key": preset.key,
+        "launch": list(preset.launch),
+        "path": str(preset.path),
+    }
+
+
+@command.command("show")
+@click.argument("name", metavar="NAME")
+@click.option("--resolved", is_flag=True, help="The spec a run would get: base, defaults and --set filled in.")
+@set_option
+@json_option
+@pass_session
+def show(session: Session, name: str, resolved: bool, assignments: tuple[str, ...], as_json: bool) -> None:
+    """Print the TOML of a preset, as written or resolved."""
+    from mission_tui.cli.documents import write_document
+    from mission_tui.records.preset_files import load_preset
+
+    preset = load_preset(name, session.preset_dirs)
+    if assignments and not resolved:
+        raise UsageError("--set changes the resolved spec: add --resolved")
+    if as_json:
+        tables = (
+            _resolved(session, preset, assignments) if resolved else {key: dict(it) for key, it in preset.table.items()}
+        )
+        write_document(_facts(preset) | {"resolved": resolved, "tables": tables})
+    elif resolved:
+        import tomli_w
+
+        click.echo(tomli_w.dumps(_resolved(session, preset, assignments)), nl=False)
+    else:
+        click.echo(preset.path.read_text(encoding="utf-8"), nl=False)
+
+
+def _resolved(session: Session, preset: PresetFile, assignments: tuple[str, ...]) -> dict[str, Any]:
+    from mission_tui.fleet.preset import as_tables, expand, resolve
+    from mission_tui.records.preset_files import load_preset
+
+    runs = expand(assignments)
+    if len(runs) > 1:
+        raise UsageError("--set names several values here, and one preset is shown: give one value per key")
+    return as_tables(resolve(preset, lambda base: load_preset(base, session.preset_dirs), runs[0]))

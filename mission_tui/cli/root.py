@@ -1,0 +1,95 @@
+"""The root command: global options, the table of verbs, and the screen when no verb is given.
+
+A verb's module is imported when that verb is asked for, so that `status` does not pay for `doctor`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+
+import click
+
+from mission_tui import __version__
+from mission_tui.cli.errors import exit_code_of
+from mission_tui.cli.session import Session
+from mission_tui.errors import nearest
+
+__all__ = ["VERBS", "cli", "main"]
+
+VERBS = (
+    "launch",
+    "status",
+    "logs",
+    "metrics",
+    "pause",
+    "resume",
+    "stop",
+    "kill",
+    "checkpoint",
+    "wait",
+    "findings",
+    "evaluate",
+    "export",
+    "clean",
+    "presets",
+    "paths",
+    "doctor",
+    "supervisor",
+)
+
+
+class Verbs(click.Group):
+    """A group whose commands live one to a module: verb `x` is `mission_tui.cli.x.command`."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in VERBS:
+            return None
+        command = importlib.import_module(f"mission_tui.cli.{cmd_name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        word = args[0]
+        if not word.startswith("-") and word not in VERBS:
+            raise click.UsageError(f"there is no verb {word!r}{nearest(word, VERBS)}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=Verbs, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--runs-dir",
+    metavar="DIR",
+    help="Runs root; else MISSION_TUI_RUNS, ./runs beside presets/, or the user's state folder.",
+)
+@click.option("--readonly", is_flag=True, help="A screen that shows everything and changes nothing.")
+@click.version_option(__version__, prog_name="mission-tui", message="%(prog)s %(version)s")
+@click.pass_context
+def cli(ctx: click.Context, runs_dir: str | None, readonly: bool) -> int | None:
+    """Start, watch, judge and resume PPO trainings. Without a verb: the screen."""
+    ctx.obj = Session.begin(runs_dir)
+    if ctx.invoked_subcommand is None:
+        from mission_tui.cli.screen import open_screen
+
+        return open_screen(ctx.obj, readonly)
+    if readonly:
+        raise click.UsageError("--readonly is for the screen: leave out the verb", ctx)
+    return None
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run the command line on `words` (default: those of this process) and return the exit code."""
+
+    def run() -> int | None:
+        # Prints its own help and completes for the shell; everything else comes back as a value or an exception.
+        given = sys.argv[1:] if words is None else words
+        code: int | None = cli.main(args=list(given), prog_name="mission-tui", standalone_mode=False)
+        return code
+
+    return exit_code_of(run)

@@ -1,0 +1,69 @@
+"""`mission-tui` without a verb: the screen. It reads no preset files and keeps no state; both come from here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mission_tui.cli.checkup.terminal import can_draw
+from mission_tui.cli.session import Session
+from mission_tui.errors import UsageError
+
+if TYPE_CHECKING:
+    from mission_tui.fleet.spec import Spec
+    from mission_tui.tui.entry import PresetChoice
+
+__all__ = ["open_screen"]
+
+
+def open_screen(session: Session, readonly: bool) -> int:
+    """Show the screen until it is left, and remember when that was. Raises `UsageError` without a terminal."""
+    if not can_draw(session.environ):
+        raise UsageError(
+            "the screen needs a terminal: without one see the runs with `mission-tui status`, "
+            "and start one with `mission-tui launch PRESET --wait`"
+        )
+    session.require_writable_root()
+    from mission_tui.records.layout import supervisor_dir
+    from mission_tui.tui.entry import run
+
+    seen = supervisor_dir(session.root) / "last-seen"
+    farewell = run(
+        session.root,
+        lambda: _choices(session),
+        lambda name, assignments: _specs(session, name, assignments),
+        readonly=readonly,
+        last_seen_t=_last_seen(seen),
+    )
+    if farewell.last_seen_t is not None:
+        from mission_tui.records.atomic import write_atomic
+
+        write_atomic(seen, f"{farewell.last_seen_t:.3f}\n".encode())
+    return farewell.exit_code
+
+
+def _last_seen(path: Path) -> float | None:
+    """When the screen was last left (unix s); None for the first time, or when the file says nothing sensible."""
+    try:
+        return float(path.read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return None
+
+
+def _choices(session: Session) -> tuple[PresetChoice, ...]:
+    """Every preset, those on keys first; of two on one key the nearer folder's. Broken ones say what is wrong."""
+    from mission_tui.records.preset_files import find_presets
+    from mission_tui.tui.entry import PresetChoice
+
+    presets, broken = find_presets(session.preset_dirs)
+    keyed = sorted(presets.values(), key=lambda it: (it.key is None, it.key or ""))
+    usable = [PresetChoice(it.name, it.description, it.key, it.launch) for it in keyed]
+    return (*usable, *(PresetChoice(name, error=str(error)) for name, error in broken.items()))
+
+
+def _specs(session: Session, name: str, assignments: Sequence[str]) -> list[Spec]:
+    """One spec per run that preset `name` with the `--set` words stands for."""
+    from mission_tui.cli.plan import Wish, launch_items
+
+    return [item.spec for item in launch_items(Wish((name,), assignments=tuple(assignments)), session.preset_dirs)]

@@ -1,0 +1,65 @@
+"""What every verb is given: the runs root it speaks about, where it was called from, and the road to the supervisor."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mission_tui.errors import UsageError
+from mission_tui.paths import preset_dirs, runs_root
+
+if TYPE_CHECKING:
+    from mission_tui.ipc.client import Connection
+
+__all__ = ["Session", "pass_session"]
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One call of the command line."""
+
+    root: Path
+    cwd: Path
+    environ: Mapping[str, str]
+
+    @classmethod
+    def begin(cls, runs_dir: str | None) -> Session:
+        """The session of this process: `--runs-dir` if given, else what `paths.runs_root` says."""
+        cwd = Path.cwd()
+        return cls(runs_root(runs_dir, cwd, os.environ), cwd, os.environ)
+
+    @property
+    def preset_dirs(self) -> tuple[Path, ...]:
+        """Folders searched for presets, each once: in a checkout `./presets` and the shipped ones are the same."""
+        return tuple(dict.fromkeys(preset_dirs(self.cwd, self.environ)))
+
+    def connect(self, *, start: bool = True) -> Connection:
+        """A connection to the supervisor of this runs root, started if there is none and `start`.
+
+        Raises `UsageError` before anything is started when the runs root cannot be written, `NoSupervisorError` when
+        nobody answers.
+        """
+        from mission_tui.ipc.client import Connection
+
+        if start:
+            self.require_writable_root()
+        return Connection.connect(self.root, start=start)
+
+    def require_writable_root(self) -> None:
+        """Raise `UsageError` unless the runs root, or the nearest folder above it that exists, can be written."""
+        ground = self.root
+        while not ground.exists() and ground != ground.parent:
+            ground = ground.parent
+        if not (ground.is_dir() and os.access(ground, os.W_OK | os.X_OK)):
+            raise UsageError(
+                f"runs root {self.root} cannot be written ({ground} is not a writable folder): "
+                "give another with --runs-dir or MISSION_TUI_RUNS"
+            )
+
+
+pass_session = click.make_pass_decorator(Session)

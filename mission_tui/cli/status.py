@@ -1,0 +1,67 @@
+"""`mission-tui status`: the fleet, or some runs of it, once or as it changes."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from mission_tui.cli.options import json_option, runs_argument
+from mission_tui.cli.session import Session, pass_session
+
+if TYPE_CHECKING:
+    from mission_tui.fleet.snapshot import FleetSnapshot, RunView
+
+REDRAW_S = 1.0
+
+
+@click.command("status")
+@runs_argument()
+@click.option("--watch", is_flag=True, help="Go on until Ctrl-C; with --json one object a line.")
+@json_option
+@pass_session
+def command(session: Session, runs: tuple[str, ...], watch: bool, as_json: bool) -> None:
+    """Show the machine and the runs."""
+    from mission_tui.ipc.messages import GetSnapshot
+
+    with session.connect() as connection:
+        reply = connection.ask(lambda id_: GetSnapshot(id=id_))
+    _show(session, reply.snapshot, runs, as_json)
+    if watch:
+        _follow(session, runs, as_json)
+
+
+def _follow(session: Session, runs: tuple[str, ...], as_json: bool) -> None:
+    """Show each newer snapshot, at most one a second, across restarts of the supervisor."""
+    from mission_tui.cli.watching import snapshots
+
+    shown = time.monotonic()
+    for snapshot in snapshots(session):
+        if time.monotonic() - shown >= REDRAW_S:
+            _show(session, snapshot, runs, as_json)
+            shown = time.monotonic()
+
+
+def _show(session: Session, snapshot: FleetSnapshot, runs: tuple[str, ...], as_json: bool) -> None:
+    from mission_tui.cli.documents import status_facts, write_document
+
+    views = _views(session, snapshot, runs)
+    if as_json:
+        write_document(status_facts(snapshot, views))
+        return
+    from mission_tui.cli.fleet_table import fleet_table, machine_line
+
+    click.echo(machine_line(snapshot))
+    fleet_table(views).write(sys.stdout)
+
+
+def _views(session: Session, snapshot: FleetSnapshot, runs: tuple[str, ...]) -> tuple[RunView, ...]:
+    """The snapshot's runs, or those named: the supervisor resolves names, and knows runs older than the snapshot's."""
+    if not runs:
+        return snapshot.runs
+    from mission_tui.cli.watching import view_of
+
+    with session.connect() as connection:
+        return tuple({view.id: view for view in (view_of(connection, run) for run in runs)}.values())

@@ -1,0 +1,94 @@
+"""`mission-tui supervisor`: whether one is there, and how to end it; runs go on without it unless told otherwise."""
+
+from __future__ import annotations
+
+import os
+import select
+from typing import TYPE_CHECKING
+
+import click
+
+from mission_tui.cli.errors import say
+from mission_tui.cli.options import json_option
+from mission_tui.cli.session import Session, pass_session
+from mission_tui.errors import EX_UNAVAILABLE, MissionError, NoSupervisorError
+
+if TYPE_CHECKING:
+    from mission_tui.ipc.messages import Accepted, Welcome
+
+GONE_WITHIN_S = 10.0
+
+
+@click.group("supervisor")
+def command() -> None:
+    """The background process that knows every run."""
+
+
+@command.command("status")
+@json_option
+@pass_session
+def status(session: Session, as_json: bool) -> int:
+    """Say whether one is running.
+
+    Exit code 69 when none is.
+    """
+    from mission_tui.cli.documents import write_document
+
+    welcome = _welcome(session)
+    if as_json:
+        write_document(
+            {
+                "running": welcome is not None,
+                "pid": welcome.pid if welcome else None,
+                "version": welcome.version if welcome else None,
+                "runs_root": str(session.root),
+            }
+        )
+    elif welcome:
+        click.echo(f"supervisor {welcome.pid}, version {welcome.version}, for {session.root}")
+    if welcome is None:
+        say(f"no supervisor is running for {session.root}")
+        return EX_UNAVAILABLE
+    return 0
+
+
+@command.command("stop")
+@click.option("--with-runs", is_flag=True, help="Stop every live run first, each with a checkpoint.")
+@json_option
+@pass_session
+def stop(session: Session, with_runs: bool, as_json: bool) -> None:
+    """End the supervisor, not its runs."""
+    from mission_tui.cli.documents import write_document
+
+    ended = _shut_down(session, with_runs)
+    if as_json:
+        stopped = [{"id": run} for run in ended.runs] if ended else []
+        write_document({"running": False, "was_running": ended is not None, "runs": stopped})
+    elif ended is None:
+        say(f"no supervisor was running for {session.root}")
+
+
+def _welcome(session: Session) -> Welcome | None:
+    try:
+        with session.connect(start=False) as connection:
+            return connection.welcome
+    except NoSupervisorError:
+        return None
+
+
+def _shut_down(session: Session, with_runs: bool) -> Accepted | None:
+    """Ask for the end and wait until the process is gone; None when there was nobody to ask."""
+    from mission_tui.ipc.messages import Shutdown
+
+    try:
+        with session.connect(start=False) as connection:
+            pid = connection.welcome.pid
+            process = os.pidfd_open(pid)
+            reply = connection.ask(lambda id_: Shutdown(id=id_, with_runs=with_runs))
+    except NoSupervisorError:
+        return None
+    gone, _, _ = select.select([process], [], [], GONE_WITHIN_S)
+    os.close(process)
+    if not gone:
+        raise MissionError(f"supervisor {pid} said it would end and has not: look into its log (mission-tui paths)")
+    return reply

@@ -1,0 +1,75 @@
+"""Following the fleet from a verb: snapshots across restarts of the supervisor, and runs until they have ended.
+
+A wait must outlive the supervisor it began with, as the runs do; only a supervisor that cannot be started ends it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from mission_tui.errors import EX_FAILED, EX_RESUMABLE
+
+if TYPE_CHECKING:
+    from mission_tui.cli.session import Session
+    from mission_tui.fleet.snapshot import FleetSnapshot, RunView
+    from mission_tui.ipc.client import Connection
+    from mission_tui.ipc.messages import DetailsReply
+
+__all__ = ["details_of", "exit_code", "snapshots", "until_ended", "view_of"]
+
+Seen = Callable[[tuple["RunView", ...], float], None]
+
+
+def details_of(connection: Connection, run: str) -> DetailsReply:
+    """All that is known of `run`. Raises `UsageError` for an unknown or ambiguous one."""
+    from mission_tui.ipc.messages import GetDetails
+
+    return connection.ask(lambda id_: GetDetails(id=id_, run=run))
+
+
+def view_of(connection: Connection, run: str) -> RunView:
+    """The run behind a reference, ended ones of any age included."""
+    return details_of(connection, run).view
+
+
+def snapshots(session: Session) -> Iterator[FleetSnapshot]:
+    """Snapshots as they change, for ever; a lost supervisor is replaced (`NoSupervisorError` when that fails)."""
+    from mission_tui.ipc.framing import ConnectionLostError
+    from mission_tui.ipc.messages import SnapshotReply, Watch
+
+    while True:
+        with session.connect() as connection:
+            try:
+                for reply in connection.stream(lambda id_: Watch(id=id_)):
+                    if isinstance(reply, SnapshotReply):
+                        yield reply.snapshot
+            except ConnectionLostError:
+                continue
+
+
+def until_ended(session: Session, runs: Sequence[str], seen: Seen) -> tuple[RunView, ...]:
+    """Wait until each of `runs` (ids) has ended; `seen(views, t)` hears of every change in between."""
+    from mission_tui.ipc.framing import ConnectionLostError
+
+    for snapshot in snapshots(session):
+        known = {view.id: view for view in snapshot.runs}
+        missing = [run for run in runs if run not in known]
+        try:
+            if missing:
+                with session.connect() as connection:
+                    known |= {run: view_of(connection, run) for run in missing}
+            views = tuple(known[run] for run in runs)
+            seen(views, snapshot.t)
+        except ConnectionLostError:
+            continue
+        if all(view.state == "ended" for view in views):
+            return views
+    raise AssertionError("snapshots end only with an error")
+
+
+def exit_code(views: Sequence[RunView]) -> int:
+    """0 when every run finished, 1 when any failed, else 75: each can be resumed."""
+    if any(view.outcome == "failed" for view in views):
+        return EX_FAILED
+    return 0 if all(view.outcome == "finished" for view in views) else EX_RESUMABLE

@@ -1,0 +1,88 @@
+"""`stop`, `kill`, `pause`, `resume`, `checkpoint` and `wait` on live runs."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from tests.shell import Shell
+from tests.waiting import until
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
+
+
+def test_pause_holds_a_run_and_resume_lets_it_go_on(quick: Shell) -> None:
+    """A paused run stays at its update until it is resumed, in the same process."""
+    (run,) = quick.launch("tiny")
+    quick.advancing(run)
+    assert quick("pause", run).stdout == f"{run}\n"
+    until(lambda: quick.view(run)["state"] == "paused", 20)
+    held = quick.view(run)
+    assert quick("resume", run).stdout == f"{run}\n"
+    until(lambda: quick.view(run)["update"] > held["update"], 20, "the run goes on")
+    assert quick.view(run)["pids"]["trainer"] == held["pids"]["trainer"]
+
+
+def test_checkpoint_saves_while_the_run_goes_on(quick: Shell) -> None:
+    """A checkpoint on request appears on disk, and the run trains on."""
+    (run,) = quick.launch("tiny")
+    quick.advancing(run)
+    assert quick("checkpoint", "@last").returncode == 0
+    until((quick.root / run / "checkpoints" / "latest").exists, 20)
+    assert quick.view(run)["state"] == "running"
+
+
+def test_stop_and_kill_all_end_every_live_run_with_its_outcome(quick: Shell) -> None:
+    """`stop --all` saves and ends, `kill --all` ends; waiting for either exits 75, because both can be resumed."""
+    runs = quick.launch("tiny", "-n", "2")
+    for run in runs:
+        quick.advancing(run)
+    assert quick("stop", "--all").stdout.split() == runs
+    assert quick("wait", *runs).returncode == 75
+    assert {quick.view(run)["outcome"] for run in runs} == {"stopped"}
+    (third,) = quick.launch("tiny")
+    quick.advancing(third)
+    assert quick("kill", "--all").stdout.split() == [third]
+    assert quick("wait", third).returncode == 75
+    assert quick.view(third)["outcome"] == "killed"
+    assert quick("wait", "--all").returncode == 0
+
+
+def test_a_run_that_is_not_there_is_a_usage_error(quick: Shell) -> None:
+    """Every verb that takes a run answers an unknown one with one line and exit code 2."""
+    for words in (("stop", "x"), ("status", "x"), ("wait", "x"), ("logs", "x"), ("metrics", "x"), ("resume", "x")):
+        done = quick(*words)
+        assert done.returncode == 2, words
+        (line,) = done.stderr.splitlines()
+        assert "'x'" in line
+
+
+def test_a_wait_outlives_the_supervisor(quick: Shell) -> None:
+    """SIGKILL of the supervisor does not end a wait: it goes on with the next one and sees the run end."""
+    (run,) = quick.launch("tiny")
+    quick.advancing(run)
+    waiting = quick.start("wait", run)
+    os.kill(quick.json("supervisor", "status")["pid"], signal.SIGKILL)
+    quick.advancing(run)
+    assert waiting.poll() is None
+    quick("stop", run)
+    out, err = waiting.communicate(timeout=30)
+    assert waiting.returncode == 75, err
+    assert "stopped" in out
+
+
+def test_a_resume_with_a_warning_says_it_and_starts_nothing(quick: Shell) -> None:
+    """A graver change is explained on stderr, exits 2, and `--accept` resumes with it."""
+    (run,) = quick.launch("tiny")
+    quick.advancing(run)
+    quick("stop", run)
+    quick("wait", run)
+    done = quick("resume", run, "--set", "env.n_envs=32")
+    assert done.returncode == 2
+    assert "env.n_envs" in done.stderr
+    assert "--accept" in done.stderr.splitlines()[-1]
+    assert quick.view(run)["attempt"] == 1
+    assert quick("resume", run, "--set", "env.n_envs=32", "--accept").returncode == 0
+    until(lambda: quick.view(run)["attempt"] == 2, 10)

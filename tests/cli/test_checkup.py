@@ -1,0 +1,65 @@
+"""What `doctor` concludes from what it reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mission_tui.cli.checkup import gpu, login, machine, places, terminal
+from mission_tui.cli.session import Session
+
+
+def test_a_driver_older_than_torchs_cuda_is_named_with_the_release_it_needs() -> None:
+    """A driver below the minimum of the CUDA that torch was built for is bad, and says which release would do."""
+    found = gpu.judge("535.183.01", "13.0")
+    assert found.level == "bad"
+    assert "535.183.01" in found.detail
+    assert "580" in found.advice
+
+
+@pytest.mark.parametrize(
+    ("driver", "cuda", "level"),
+    [("580.82.07", "13.0", "ok"), ("535.183.01", "12.8", "ok"), (None, "12.8", "note"), ("580.82.07", None, "warn")],
+)
+def test_drivers_and_builds_that_fit_or_are_absent(driver: str | None, cuda: str | None, level: str) -> None:
+    """A fitting pair is fine, no driver is a fact, a driver with a CPU build of torch is a waste."""
+    assert gpu.judge(driver, cuda).level == level
+
+
+@pytest.mark.parametrize(
+    ("lines", "kills"),
+    [
+        ([], False),
+        (["#KillUserProcesses=yes"], False),
+        (["KillUserProcesses=yes"], True),
+        (["KillUserProcesses=yes", "KillUserProcesses = no"], False),
+    ],
+)
+def test_logind_settings_override_each_other_in_order(lines: list[str], kills: bool) -> None:
+    """The last setting wins and comments do not count."""
+    assert login.kills_user_processes(lines) is kills
+
+
+def test_every_resource_of_this_machine_is_reported(tmp_path: Path) -> None:
+    """Cores, memory, disk and shared memory are each named, for a runs root that does not exist yet too."""
+    found = machine.checks(tmp_path / "not" / "yet")
+    assert [check.name for check in found] == ["cores", "memory", "disk", "shared memory"]
+    assert all(check.detail for check in found)
+
+
+def test_a_runs_root_below_a_file_is_bad(tmp_path: Path) -> None:
+    """A runs root that can never exist is found before a launch finds it."""
+    (tmp_path / "file").write_text("")
+    session = Session(tmp_path / "file" / "runs", tmp_path, {})
+    by_name = {check.name: check for check in places.checks(session)}
+    assert by_name["runs root"].level == "bad"
+    assert by_name["supervisor"].level == "note"
+
+
+@pytest.mark.parametrize("term", ["", "dumb"])
+def test_a_dumb_terminal_cannot_hold_the_screen(term: str) -> None:
+    """Without a capable terminal the advice names the verbs that need none."""
+    (found,) = terminal.checks({"TERM": term})
+    assert found.level == "note"
+    assert "mission-tui status" in found.advice

@@ -1,0 +1,51 @@
+"""Completion in the shell, without starting anything."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.shell import Shell
+
+
+def completed(shell: Shell, words: str) -> set[str]:
+    """What the shell offers for the last of `words`."""
+    shell.environ.update(COMP_WORDS=words, COMP_CWORD=str(len(words.split(" ")) - 1))
+    shell.environ["_MISSION_TUI_COMPLETE"] = "bash_complete"
+    try:
+        done = shell()
+    finally:
+        for name in ("COMP_WORDS", "COMP_CWORD", "_MISSION_TUI_COMPLETE"):
+            del shell.environ[name]
+    return {line.partition(",")[2] for line in done.stdout.splitlines()}
+
+
+def test_verbs_and_options_complete(shell: Shell) -> None:
+    """The first word completes to verbs, a dash to that verb's options."""
+    assert completed(shell, "mission-tui st") == {"status", "stop"}
+    assert {"--seed", "--seeds", "--set"} <= completed(shell, "mission-tui launch --se")
+
+
+def test_launch_completes_presets_of_every_folder(shell: Shell) -> None:
+    """Own and shipped presets are offered."""
+    assert completed(shell, "mission-tui launch ti") == {"tiny"}
+    assert "heavy" in completed(shell, "mission-tui launch he")
+
+
+def test_runs_complete_from_the_disk(shell: Shell) -> None:
+    """Run ids are read from the runs root; no supervisor is started for it."""
+    for run in ("20260101-000000-tiny-0001", "20260102-000000-tiny-0002"):
+        (shell.root / run).mkdir(parents=True)
+    (shell.root / "notes").mkdir()
+    assert completed(shell, "mission-tui stop 2026") == {"20260101-000000-tiny-0001", "20260102-000000-tiny-0002"}
+    assert completed(shell, "mission-tui stop 20260102") == {"20260102-000000-tiny-0002"}
+    assert shell.processes() == []
+    assert not (shell.root / ".supervisor").exists()
+
+
+@pytest.mark.parametrize("kind", ["bash", "zsh", "fish"])
+def test_every_shell_of_the_reference_has_a_script(shell: Shell, kind: str) -> None:
+    """The line that docs/cli.md gives prints a script for that shell."""
+    shell.environ["_MISSION_TUI_COMPLETE"] = f"{kind}_source"
+    done = shell()
+    del shell.environ["_MISSION_TUI_COMPLETE"]
+    assert "_MISSION_TUI_COMPLETE" in done.stdout

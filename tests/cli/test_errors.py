@@ -1,0 +1,75 @@
+"""How the command line ends when something is wrong with it or around it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from mission_tui.cli.errors import exit_code_of
+from mission_tui.errors import CheckpointError, NoSupervisorError, PresetError
+from tests.shell import Shell
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(PresetError("a\nb"), 78), (NoSupervisorError("a b"), 69), (CheckpointError("a  b"), 1)]
+)
+def test_an_error_is_one_line_and_its_own_exit_code(
+    error: Exception, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever an error says is printed on one line of stderr."""
+
+    def fail() -> int:
+        raise error
+
+    assert exit_code_of(fail) == code
+    assert capsys.readouterr() == ("", "mission-tui: a b\n")
+
+
+def test_a_defect_stays_a_traceback() -> None:
+    """An exception that nobody foresaw is not dressed up as a user's mistake."""
+
+    def fail() -> int:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        exit_code_of(fail)
+
+
+def test_a_reader_that_leaves_is_no_error(shell: Shell) -> None:
+    """`mission-tui ... | head` ends quietly."""
+    read, write = os.pipe()
+    os.close(read)
+    process = shell.start("presets", "show", "tiny", stdout=write)
+    os.close(write)
+    _, err = process.communicate(timeout=20)
+    assert err == ""
+
+
+def test_a_group_without_a_verb_shows_its_help(shell: Shell) -> None:
+    """`mission-tui supervisor` lists what it can do, as a usage error."""
+    done = shell("supervisor")
+    assert done.returncode == 2
+    assert "with-runs" in done.stderr or "stop" in done.stderr
+    assert done.stdout == ""
+
+
+def test_usage_errors_point_to_the_help_of_their_verb(shell: Shell) -> None:
+    """An unknown option names the command whose help lists the known ones."""
+    assert "see mission-tui status --help" in shell("status", "--nosuch").stderr
+
+
+def test_the_version_is_that_of_the_package(shell: Shell) -> None:
+    """`--version` prints name and version."""
+    from mission_tui import __version__
+
+    assert shell("--version").stdout == f"mission-tui {__version__}\n"
+
+
+def test_the_installed_command_and_the_module_are_the_same() -> None:
+    """`main` of `__main__`, which the installed script calls, ends the process with the exit code."""
+    code = "import sys; from mission_tui.__main__ import main; sys.argv = ['mission-tui', 'nosuch']; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")

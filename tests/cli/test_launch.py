@@ -1,0 +1,66 @@
+"""`launch`: what it prints, what it waits for, and what Ctrl-C does not do."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+
+import pytest
+
+from tests.shell import Shell
+from tests.waiting import until
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
+
+
+def test_a_set_becomes_one_group_of_runs(quick: Shell) -> None:
+    """`launch pair` makes both of the set's presets, in one group, and prints a line for each."""
+    done = quick("launch", "pair", "--name", "both")
+    assert done.returncode == 0, done.stderr
+    assert [line.split()[1] for line in done.stdout.splitlines()] == ["both-1", "both-2"]
+    views = quick.json("status")["runs"]
+    assert {view["preset"] for view in views} == {"tiny", "small"}
+    assert len({view["group"] for view in views}) == 1
+    assert views[0]["group"] is not None
+
+
+@pytest.mark.timeout(120)
+def test_waiting_shows_settings_and_progress_and_ends_with_the_run(shell: Shell) -> None:
+    """With `--wait --json`, settings and progress go to stderr, the ended run to stdout, and finished is 0."""
+    done = shell("launch", "tiny", "--set", "run.total_timesteps=1024", "--wait", "--json", timeout_s=60)
+    assert done.returncode == 0, done.stderr
+    (run,) = json.loads(done.stdout)["runs"]
+    assert (run["state"], run["outcome"], run["timesteps"]) == ("ended", "finished", 1024)
+    settings = {line.split()[0]: line.split()[1] for line in done.stderr.splitlines() if line.startswith("ppo.")}
+    assert (settings["ppo.n_steps"], settings["ppo.batch_size"], settings["ppo.n_epochs"]) == ("64", "64", "2")
+    assert "100%  1,024/1,024 steps" in done.stderr
+
+
+def test_waiting_for_a_run_that_fails_exits_1(quick: Shell) -> None:
+    """A training that crashes is a failure of the waiting command, with its cause in the table."""
+    process = quick.start("launch", "tiny", "--wait")
+    until(lambda: quick.root.exists() and list(quick.root.glob("*-tiny-*")), 20)
+    (folder,) = quick.root.glob("*-tiny-*")
+    quick.advancing(folder.name)
+    trainer = quick.view(folder.name)["pids"]["trainer"]
+    os.kill(trainer, signal.SIGSEGV)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 1, err
+    assert "failed" in out
+    assert "SIGSEGV" in out
+
+
+def test_ctrl_c_ends_the_waiting_and_not_the_run(quick: Shell) -> None:
+    """SIGINT detaches: exit 130, one line that says the run goes on, and the run does."""
+    process = quick.start("launch", "tiny", "--wait", start_new_session=True)
+    until(lambda: quick.root.exists() and list(quick.root.glob("*-tiny-*")), 20)
+    (folder,) = quick.root.glob("*-tiny-*")
+    quick.advancing(folder.name)
+    before = quick.view(folder.name)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=10)
+    assert process.returncode == 130
+    assert "the run goes on" in err.splitlines()[-1]
+    until(lambda: quick.view(folder.name)["update"] > before["update"], 10, "the run trains on")
+    assert quick.view(folder.name)["pids"]["trainer"] == before["pids"]["trainer"]

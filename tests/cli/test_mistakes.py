@@ -1,0 +1,113 @@
+"""Mistakes cost one clear line: nothing is started by them and nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.shell import Shell
+
+MISTAKES = [
+    (("launch", "nosuch"), 2, "nosuch"),
+    (("launch", "tny"), 2, "did you mean 'tiny'?"),
+    (("launch",), 2, "mission-tui presets"),
+    (("launch", "tiny", "--set", "ppo.n_stpes=1"), 78, "did you mean 'n_steps'?"),
+    (("launch", "tiny", "--set", "ppo.batch_size=0"), 78, "batch_size"),
+    (("launch", "tiny", "--set", "ppo.n_steps"), 2, "KEY=VALUE"),
+    (("launch", "tiny", "--set", "env.n_envs=many"), 78, "env.n_envs"),
+    (("launch", "tiny", "--name", "x" * 300), 2, "run name"),
+    (("launch", "tiny", "--name", "../x"), 2, "'../x'"),
+    (("launch", "../x"), 78, "../x"),
+    (("launch", "broken"), 78, "broken.toml"),
+    (("launch", "--preset", "nowhere.toml"), 78, "nowhere.toml"),
+    (("launch", "tiny", "-n", "0"), 2, "-n"),
+    (("launch", "tiny", "--seed", "minus"), 2, "--seed"),
+    (("launch", "tiny", "--seed", "1", "--seed", "2", "--seeds", "3"), 2, "--seeds"),
+    (("lauhcn", "tiny"), 2, "did you mean 'launch'?"),
+    (("stop",), 2, "--all"),
+    (("stop", "x", "--all"), 2, "not both"),
+    (("metrics", "x", "--json", "--csv"), 2, "not both"),
+    (("logs", "x", "--grep", "("), 2, "regular expression"),
+    (("export", "x", "policy.pt"), 2, ".zip"),
+    (("export", "x", "no/such/folder/policy.zip"), 2, "no folder"),
+    (("presets", "show", "nosuch"), 2, "nosuch"),
+    (("presets", "show", "tiny", "--set", "ppo.gamma=1"), 2, "--resolved"),
+    (("--nosuch",), 2, "--nosuch"),
+]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"), MISTAKES, ids=lambda value: " ".join(value)[:40] if isinstance(value, tuple) else None
+)
+def test_a_mistake_is_one_line_and_starts_nothing(shell: Shell, words: tuple[str, ...], code: int, said: str) -> None:
+    """The line names what is wrong, the exit code its kind; no supervisor and no runs root come of it."""
+    (shell.cwd / "presets" / "broken.toml").write_text("[env\nid = 3")
+    done = shell(*words)
+    assert done.returncode == code, done.stderr
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("mission-tui: ")
+    assert said in line
+    assert len(line) < 500
+    assert done.stdout == ""
+    assert not shell.root.exists()
+    assert shell.processes() == []
+
+
+@pytest.mark.parametrize(
+    ("assignment", "said"),
+    [
+        ("env.id=LunarLander-v3", "mission-tui[envs]"),
+        ("env.id=CartPole-v9", "CartPole-v"),
+        ("env.id=nowhere:Nothing-v0", "nowhere"),
+        ("run.device=cuda:99", "cuda"),
+    ],
+)
+def test_what_this_machine_cannot_carry_leaves_no_run(shell: Shell, assignment: str, said: str) -> None:
+    """A missing extra, an unknown environment or a missing GPU is one line and 78; no run directory comes of it."""
+    done = shell("launch", "tiny", "--set", assignment)
+    assert done.returncode == 78, done.stderr
+    (line,) = done.stderr.splitlines()
+    assert said in line
+    assert [path for path in shell.root.iterdir() if not path.name.startswith(".")] == []
+
+
+def test_a_runs_root_that_cannot_be_is_refused_before_anything_starts(shell: Shell) -> None:
+    """A runs root below a file is a usage error that names the option to give another."""
+    (shell.cwd / "file").write_text("")
+    for words in (("launch", "tiny"), ("status",)):
+        done = shell("--runs-dir", "file/runs", *words)
+        assert done.returncode == 2
+        (line,) = done.stderr.splitlines()
+        assert "cannot be written" in line
+        assert "--runs-dir" in line
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_read_only_runs_root_is_refused(shell: Shell) -> None:
+    """A folder without write permission is named, and stays as it was."""
+    folder = shell.cwd / "locked"
+    folder.mkdir(mode=0o555)
+    done = shell("--runs-dir", str(folder / "runs"), "launch", "tiny")
+    assert done.returncode == 2
+    assert "cannot be written" in done.stderr
+    assert list(folder.iterdir()) == []
+
+
+def test_unreadable_presets_do_not_hide_the_others(shell: Shell) -> None:
+    """A broken file is reported on stderr, and the list still holds the rest."""
+    (shell.cwd / "presets" / "broken.toml").write_bytes(b"\xff\xfe\x00")
+    done = shell("presets")
+    assert done.returncode == 0
+    assert "tiny" in done.stdout
+    assert "broken.toml" in done.stderr
+
+
+def test_the_environment_names_the_runs_root(shell: Shell, tmp_path: Path) -> None:
+    """`--runs-dir` wins over `MISSION_TUI_RUNS`, which wins over the working folder."""
+    shell.environ["MISSION_TUI_RUNS"] = str(tmp_path / "named")
+    assert shell.json("paths")["runs_root"] == str(tmp_path / "named")
+    assert shell.json("--runs-dir", "given", "paths")["runs_root"] == str(tmp_path / "given")
+    del shell.environ["MISSION_TUI_RUNS"]
+    assert shell.json("paths")["runs_root"] == str(shell.root)

@@ -1,0 +1,101 @@
+"""What one `launch` makes of its words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mission_tui.cli.plan import Wish, launch_items
+from mission_tui.errors import PresetError, UsageError
+
+TINY = """
+description = "tiny"
+[env]
+id = "CartPole-v1"
+n_envs = 4
+[ppo]
+n_steps = 64
+batch_size = 64
+[run]
+total_timesteps = 1024
+"""
+
+
+@pytest.fixture
+def presets(tmp_path: Path) -> tuple[Path, ...]:
+    """A folder with two presets and the set of both."""
+    (tmp_path / "tiny.toml").write_text(TINY)
+    (tmp_path / "small.toml").write_text(TINY)
+    (tmp_path / "both.toml").write_text('launch = ["tiny", "small"]\n')
+    return (tmp_path,)
+
+
+def test_one_word_is_one_run_without_group_or_name(presets: tuple[Path, ...]) -> None:
+    """A single run belongs to no group, and its name is left to the supervisor."""
+    (item,) = launch_items(Wish(("tiny",)), presets)
+    assert (item.spec.preset, item.name, item.group) == ("tiny", None, None)
+
+
+def test_every_combination_becomes_a_run(presets: tuple[Path, ...]) -> None:
+    """Presets, comma-separated values, seeds and copies multiply, in the order of the words."""
+    wish = Wish(("tiny", "small"), copies=2, assignments=("ppo.gamma=0.9,0.99",), seeds=(1, 2, 3))
+    items = launch_items(wish, presets)
+    assert len(items) == 2 * 2 * 2 * 3
+    assert {(it.spec.preset, it.spec.ppo.gamma, it.spec.run.seed) for it in items} == {
+        (preset, gamma, seed) for preset in ("tiny", "small") for gamma in (0.9, 0.99) for seed in (1, 2, 3)
+    }
+    assert [it.spec.preset for it in items] == ["tiny"] * 12 + ["small"] * 12
+
+
+def test_several_runs_of_one_launch_share_one_group(presets: tuple[Path, ...]) -> None:
+    """A set's runs have one group, named for the set and never that of another launch."""
+    first, second = (launch_items(Wish(("both",)), presets) for _ in range(2))
+    assert [it.spec.preset for it in first] == ["tiny", "small"]
+    assert len({it.group for it in first}) == 1
+    assert (first[0].group or "").startswith("both-")
+    assert first[0].group != second[0].group
+
+
+def test_names_of_several_runs_are_numbered(presets: tuple[Path, ...]) -> None:
+    """`--name` with several runs appends -1 to -N."""
+    assert [it.name for it in launch_items(Wish(("tiny",), copies=3, name="base"), presets)] == [
+        "base-1",
+        "base-2",
+        "base-3",
+    ]
+    assert [it.name for it in launch_items(Wish(("tiny",), name="base"), presets)] == ["base"]
+
+
+@pytest.mark.parametrize("name", ["../x", "", ".hidden", "-x", "a/b", "x" * 300, "a\nb", "nul\0", "é"])
+def test_names_that_are_no_names_are_refused(presets: tuple[Path, ...], name: str) -> None:
+    """A name that could leave its folder or confuse a shell is a usage error."""
+    with pytest.raises(UsageError, match="run name"):
+        launch_items(Wish(("tiny",), name=name), presets)
+
+
+def test_a_name_too_long_once_numbered_is_refused(presets: tuple[Path, ...]) -> None:
+    """The numbered name is what must fit, not the word before it."""
+    with pytest.raises(UsageError, match="run name"):
+        launch_items(Wish(("tiny",), copies=2, name="x" * 64), presets)
+
+
+def test_more_runs_than_anyone_means_are_refused(presets: tuple[Path, ...]) -> None:
+    """A slip that multiplies into a hundred runs starts none."""
+    with pytest.raises(UsageError, match="72 runs at once"):
+        launch_items(Wish(("tiny",), copies=8, seeds=tuple(range(9))), presets)
+
+
+def test_no_preset_is_a_usage_error(presets: tuple[Path, ...]) -> None:
+    """`launch` without a word says where presets are listed."""
+    with pytest.raises(UsageError, match="mission-tui presets"):
+        launch_items(Wish(()), presets)
+
+
+def test_a_path_is_a_preset_and_takes_assignments(presets: tuple[Path, ...]) -> None:
+    """A file outside the presets folders works like a name; an unknown key names the nearest."""
+    path = str(presets[0] / "tiny.toml")
+    (item,) = launch_items(Wish((path,), assignments=("ppo.n_steps=128",)), ())
+    assert item.spec.ppo.n_steps == 128
+    with pytest.raises(PresetError, match="n_steps"):
+        launch_items(Wish((path,), assignments=("ppo.n_stpes=1",)), ())

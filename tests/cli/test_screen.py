@@ -1,0 +1,66 @@
+"""`mission-tui` without a verb: the screen, and what is said where there is no terminal for it."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.e2e.terminal import Terminal
+from tests.shell import Shell
+
+
+def test_without_a_terminal_it_says_what_to_do_instead(shell: Shell) -> None:
+    """In a pipe: one line that names the verbs that need no screen, exit 2, nothing started."""
+    done = shell()
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert "mission-tui status" in line
+    assert "launch PRESET --wait" in line
+    assert done.stdout == ""
+    assert not shell.root.exists()
+
+
+@pytest.mark.parametrize("term", ["dumb", "", None])
+def test_a_dumb_terminal_gets_no_escape_sequences(shell: Shell, term: str | None) -> None:
+    """With TERM dumb or unset nothing is drawn, though stdin and stdout are a terminal."""
+    shell.environ.pop("TERM", None)
+    if term is not None:
+        shell.environ["TERM"] = term
+    master, slave = pty.openpty()
+    process = shell.start(stdin=slave, stdout=slave, stderr=subprocess.PIPE)
+    os.close(slave)
+    _, err = process.communicate(timeout=20)
+    os.close(master)
+    assert process.returncode == 2
+    assert "needs a terminal" in err
+    assert "\x1b" not in err
+
+
+def test_a_screen_that_changes_nothing_has_no_verbs(shell: Shell) -> None:
+    """`--readonly` belongs to the screen; with a verb it is a mistake."""
+    done = shell("--readonly", "stop", "--all")
+    assert done.returncode == 2
+    assert "--readonly" in done.stderr
+
+
+@pytest.mark.tmux
+@pytest.mark.timeout(60)
+def test_leaving_the_screen_is_remembered(shell: Shell) -> None:
+    """After `q` the moment is in the runs root, for the next screen to say what happened since."""
+    seen = shell.root / ".supervisor" / "last-seen"
+    for already in (None, "not a moment\n"):
+        if already is not None:
+            seen.write_text(already)
+        terminal = Terminal([sys.executable, "-m", "mission_tui"], cwd=shell.cwd, environ=shell.environ)
+        try:
+            terminal.shows("No runs yet")
+            terminal.press("q")
+            assert terminal.process.wait(timeout=10) == 0
+        finally:
+            terminal.end()
+        assert abs(time.time() - float(seen.read_text())) < 60

@@ -1,0 +1,40 @@
+"""`supervisor status` and `supervisor stop`."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.shell import Shell
+from tests.waiting import until
+
+
+def test_nobody_is_started_by_asking(quick: Shell) -> None:
+    """`supervisor status` and `stop` without a supervisor say so and start none: 69, and 0 for what is so already."""
+    asked = quick("supervisor", "status")
+    assert asked.returncode == 69
+    assert "no supervisor" in asked.stderr
+    assert quick("supervisor", "stop").returncode == 0
+    assert not quick.root.exists()
+
+
+def test_the_first_client_starts_one_and_stop_ends_it(quick: Shell) -> None:
+    """`status` starts a supervisor; after `supervisor stop` it is gone."""
+    quick.json("status")
+    pid = quick.json("supervisor", "status")["pid"]
+    assert [process.pid for process in quick.processes() if "mission_tui.supervisor" in process.cmdline()] == [pid]
+    assert quick("supervisor", "stop").returncode == 0
+    assert quick("supervisor", "status").returncode == 69
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(60)
+def test_runs_outlive_the_supervisor_unless_told_otherwise(quick: Shell) -> None:
+    """`supervisor stop` leaves a run training; `--with-runs` stops it first, with a checkpoint."""
+    (run,) = quick.launch("tiny")
+    quick.advancing(run)
+    trainer = quick.view(run)["pids"]["trainer"]
+    assert quick("supervisor", "stop").returncode == 0
+    assert until(lambda: quick.view(run)["pids"]["trainer"], 5, "the next supervisor found the trainer") == trainer
+    ended = quick.json("supervisor", "stop", "--with-runs", timeout_s=90)
+    assert [it["id"] for it in ended["runs"]] == [run]
+    assert quick.view(run)["outcome"] == "stopped"

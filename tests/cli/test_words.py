@@ -1,0 +1,50 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+import pytest
+
+from mission_tui.cli.words import count, duration, gibibytes, measure, percent
+
+
+@pytest.mark.parametrize(
+    ("seconds", "word"),
+    [
+        (None, "-"),
+        (0, "0s"),
+        (59.4, "59s"),
+        (59.6, "1m00"),
+        (200, "3m20"),
+        (20_400, "5h40"),
+        (183_600, "2d03"),
+        (-3, "0s"),
+    ],
+)
+def test_durations_have_two_units(seconds: float | None, word: str) -> None:
+    """A duration shows its two leading units, and unknown is a dash."""
+    assert duration(seconds) == word
+
+
+def test_almost_done_is_not_done() -> None:
+    """Percent is cut, not rounded: 99.9 % of a budget is not 100 %."""
+    assert (percent(0.999), percent(1.0), percent(0.0), percent(None)) == ("99%", "100%", "0%", "-")
+
+
+def test_unknown_is_a_dash_and_zero_is_zero() -> None:
+    """Unknown and zero never look alike."""
+    assert (count(None), count(0), gibibytes(None), gibibytes(0)) == ("-", "0", "-", "0.0G")
+
+
+def test_measures_keep_four_digits_and_name_what_is_not_finite() -> None:
+    """Returns are short, and a NaN says so."""
+    assert (measure(1234.567), measure(-0.000123456), measure("nan"), measure(None)) == (
+        "1235",
+        "-0.0001235",
+        "nan",
+        "-",
+    )
+
+
+def test_counts_separate_thousands() -> None:
+    """Timesteps can be read at a glance."""
+    assert count(12_345_678) == "12,345,678"

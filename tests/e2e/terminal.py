@@ -1,0 +1,92 @@
+"""A real terminal for the real program: a pty drawn by a terminal emulator, so tests read what a person sees."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pty
+import select
+import signal
+import struct
+import subprocess
+import termios
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pyte
+
+from tests.waiting import until
+
+KEYS = {"enter": "\r", "escape": "\x1b", "tab": "\t", "up": "\x1b[A", "down": "\x1b[B", "space": " "}
+
+
+class Terminal:
+    """`argv` running in its own session on a `columns` x `rows` pty. Closing it is what a lost SSH line does."""
+
+    def __init__(
+        self, argv: Sequence[str], *, cwd: Path, environ: Mapping[str, str], columns: int = 80, rows: int = 24
+    ) -> None:
+        self.screen = pyte.Screen(columns, rows)
+        self._stream = pyte.ByteStream(self.screen)
+        self._lock = threading.Lock()
+        self._master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self.process = subprocess.Popen(
+            argv,
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            cwd=cwd,
+            env={**environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"},
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 - no thread has started yet
+        )
+        os.close(slave)
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        # The descriptor is closed by `hang_up` under our feet: that is the event under test.
+        with contextlib.suppress(OSError, ValueError):
+            while True:
+                ready, _, _ = select.select([self._master], [], [], 0.2)
+                if ready:
+                    data = os.read(self._master, 65536)
+                    if not data:
+                        return
+                    with self._lock:
+                        self._stream.feed(data)
+
+    def text(self) -> str:
+        """What the screen shows now, one line per row."""
+        with self._lock:
+            return "\n".join(line.rstrip() for line in self.screen.display)
+
+    def press(self, *keys: str) -> None:
+        """Type keys by name or character."""
+        for key in keys:
+            os.write(self._master, KEYS.get(key, key).encode())
+
+    def shows(self, words: str, timeout_s: float = 15.0) -> str:
+        """Wait until the screen contains `words`; returns the screen."""
+        try:
+            until(lambda: words in self.text() or self.process.poll() is not None, timeout_s)
+        except AssertionError:
+            raise AssertionError(f"{words!r} never shown; the screen was:\n{self.text()}") from None
+        assert words in self.text(), f"{words!r} not shown when the program ended:\n{self.text()}"
+        return self.text()
+
+    def hang_up(self) -> None:
+        """The terminal goes away: the master closes and the kernel sends SIGHUP."""
+        os.close(self._master)
+        self._reader.join(timeout=5)
+
+    def end(self) -> None:
+        """Whatever a failed test left: kill the program and release the pty."""
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait(timeout=10)
+        with contextlib.suppress(OSError):
+            os.close(self._master)

@@ -1,0 +1,152 @@
+"""The whole road through the command line with the real trainer: launch, stop, resume, kill, adopt, clean, export."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.shell import Shell
+from tests.waiting import until
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+
+
+def view(fleet: Shell, run: str) -> dict[str, Any]:
+    """The run as `status --json` says it."""
+    (found,) = fleet.json("status", run)["runs"]
+    assert isinstance(found, dict)
+    return found
+
+
+def launch(fleet: Shell, *words: str) -> list[str]:
+    """Ids of the launched runs."""
+    return [run["id"] for run in fleet.json("launch", *words)["runs"]]
+
+
+def advancing(fleet: Shell, run: str, beyond: int = 0) -> int:
+    """Wait until `run` has done more than `beyond` timesteps; returns how many."""
+    return until(lambda: (steps := view(fleet, run)["timesteps"] or 0) > beyond and steps, 40, f"{run} advances")
+
+
+def kill_supervisor(fleet: Shell) -> None:
+    """SIGKILL the supervisor and wait until it is gone."""
+    process = psutil.Process(fleet.json("supervisor", "status")["pid"])
+    process.kill()
+    process.wait(timeout=5)
+
+
+def test_stop_and_resume_finish_with_exact_totals_and_one_unbroken_record(fleet: Shell) -> None:
+    """Stopped and resumed, a run ends at its exact total, with attempts 1 and 2 recorded and no row rewritten."""
+    (run,) = launch(fleet, "tiny", "--set", "run.total_timesteps=40960")
+    advancing(fleet, run)
+    assert fleet("stop", run).returncode == 0
+    assert fleet("wait", run).returncode == 75
+    before = (fleet.root / run / "metrics.jsonl").read_bytes()
+    assert fleet("resume", run).returncode == 0
+    assert fleet("wait", run).returncode == 0
+    after = (fleet.root / run / "metrics.jsonl").read_bytes()
+    assert after.startswith(before)
+    rows = fleet.rows(run)
+    updates = [row for row in rows if row["kind"] == "update"]
+    assert [row["seq"] for row in rows] == list(range(1, len(rows) + 1))
+    assert [row["update"] for row in updates] == list(range(1, 161))
+    assert updates[-1]["timesteps"] == 40960
+    assert {row["attempt"] for row in updates} == {1, 2}
+    assert view(fleet, run)["outcome"] == "finished"
+
+
+def test_runs_survive_the_supervisor_and_the_next_one_tells_the_files_truth(fleet: Shell) -> None:
+    """SIGKILL of the supervisor during four runs stops none; the next re-adopts all and agrees with their files."""
+    runs = launch(fleet, "tiny", "-n", "4")
+    done = {run: advancing(fleet, run) for run in runs}
+    pids = {run: view(fleet, run)["pids"]["trainer"] for run in runs}
+    kill_supervisor(fleet)
+    for run in runs:
+        assert advancing(fleet, run, done[run]) > done[run]
+        assert view(fleet, run)["pids"]["trainer"] == pids[run]
+    assert fleet("stop", "--all").returncode == 0
+    fleet("wait", *runs)
+    for run in runs:
+        last = [row for row in fleet.rows(run) if row["kind"] == "update"][-1]
+        shown = view(fleet, run)
+        assert (shown["outcome"], shown["update"], shown["timesteps"]) == ("stopped", last["update"], last["timesteps"])
+
+
+def test_a_killed_trainer_is_noticed_with_its_cause(fleet: Shell) -> None:
+    """SIGKILL of a trainer ends its run as a crash that names the signal."""
+    (run,) = launch(fleet, "tiny")
+    advancing(fleet, run)
+    os.kill(view(fleet, run)["pids"]["trainer"], signal.SIGKILL)
+    until(lambda: view(fleet, run)["state"] == "ended", 5, "the crash is noticed")
+    shown = view(fleet, run)
+    assert (shown["outcome"], shown["kind"]) == ("failed", "crash")
+    assert "SIGKILL" in shown["cause"]
+
+
+def test_an_unsafe_resume_says_what_it_does_and_waits_for_a_word(fleet: Shell) -> None:
+    """From 4 to 32 envs: the words name Adam and the gradient steps, exit 2; with --accept it trains with 32."""
+    (run,) = launch(fleet, "tiny")
+    advancing(fleet, run)
+    fleet("stop", run)
+    fleet("wait", run)
+    refused = fleet("resume", run, "--set", "env.n_envs=32")
+    words = refused.stdout + refused.stderr
+    assert refused.returncode == 2
+    assert "Adam" in words
+    assert "gradient steps" in words
+    assert view(fleet, run)["state"] == "ended"
+    already = view(fleet, run)["timesteps"]
+    assert fleet("resume", run, "--set", "env.n_envs=32", "--accept").returncode == 0
+    advancing(fleet, run, already)
+    assert fleet.rows(run)[-1]["timesteps"] - already == 32 * 64 or view(fleet, run)["attempt"] == 2
+    assert "n_envs = 32" in (fleet.root / run / "attempts" / "2" / "effective.toml").read_text()
+
+
+@pytest.fixture
+def bystander(fleet: Shell) -> Iterator[psutil.Popen]:
+    """A process of the same user that only looks related: it works in the fleet's folder."""
+    process = psutil.Popen(["sleep", "600"], cwd=fleet.cwd)
+    yield process
+    process.kill()
+    process.wait()
+
+
+def test_clean_names_and_removes_exactly_the_workers_of_a_dead_run(fleet: Shell, bystander: psutil.Popen) -> None:
+    """After SIGKILL of keeper and trainer, `clean` lists their env workers and nothing else, and leaves none."""
+    (run,) = launch(fleet, "tiny", "--set", "env.vec=workers", "--set", "env.n_workers=2")
+    advancing(fleet, run)
+    pids = view(fleet, run)["pids"]
+    family = psutil.Process(pids["trainer"]).children(recursive=True)
+    assert family
+    for process in family:
+        process.suspend()  # a worker that is stuck in step() does not notice that its trainer is gone
+    os.kill(pids["keeper"], signal.SIGKILL)
+    os.kill(pids["trainer"], signal.SIGKILL)
+    until(lambda: view(fleet, run)["state"] == "ended", 10)
+    listed = fleet.json("clean")["stale"]
+    assert {entry["pid"] for entry in listed} == {process.pid for process in family}
+    assert {entry["run"] for entry in listed} == {run}
+    fleet.json("clean", "--yes")
+    until(lambda: not [p for p in family if p.is_running() and p.status() != "zombie"], 10)
+    assert fleet.json("clean")["stale"] == []
+    assert bystander.is_running()
+
+
+def test_an_exported_zip_is_stock_and_plays_the_same(fleet: Shell) -> None:
+    """`export` writes a zip that stock `PPO.load` opens, with the parameters of the last checkpoint."""
+    (run,) = launch(fleet, "tiny", "--set", "run.total_timesteps=1024", "--seed", "7")
+    assert fleet("wait", run).returncode == 0
+    out = fleet.cwd / "policy.zip"
+    assert fleet("export", run, str(out)).returncode == 0
+    from stable_baselines3 import PPO
+
+    model = PPO.load(out, device="cpu")
+    assert model.num_timesteps == 1024
+    result = fleet.json("evaluate", run, "--episodes", "10", timeout_s=120)
+    assert result["episodes"] == 10
+    assert result["ci95"][0] <= result["mean"] <= result["ci95"][1]

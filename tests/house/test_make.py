@@ -1,0 +1,78 @@
+"""The Makefile is the interface of the checkout."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+
+
+def test_make_run_without_a_terminal_says_what_to_do_instead(tmp_path: Path) -> None:
+    """In a pipe `make run` exits 2 and names the verbs that need no screen."""
+    command = tmp_path / "mission-tui"
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m mission_tui "$@"\n')
+    command.chmod(0o755)
+    # -o: the environment this test runs in is complete, so the one of the checkout is not made here.
+    done = subprocess.run(
+        ["make", "-o", ".venv/.installed", "run", f"BIN={tmp_path}"],
+        cwd=ROOT,
+        env={**os.environ, "MISSION_TUI_RUNS": str(tmp_path / "runs")},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    assert "mission-tui status" in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_an_old_python_is_refused_with_a_remedy(tmp_path: Path) -> None:
+    """Before anything is installed, an interpreter below 3.11 is named together with the way out."""
+    old = tmp_path / "python3"
+    old.write_text("#!/bin/sh\nexit 1\n")
+    old.chmod(0o755)
+    done = subprocess.run(
+        ["make", "fast", f"VENV={tmp_path / 'env'}", f"PYTHON={old}"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert "needs Python 3.11 or newer" in done.stderr
+    assert not (tmp_path / "env").exists()
+
+
+def test_every_install_line_is_constrained() -> None:
+    """No install in the house takes versions that were never tried together."""
+    lines = [
+        line
+        for name in ("Makefile", ".ci/run", "README.md")
+        for line in (ROOT / name).read_text(encoding="utf-8").splitlines()
+        if "pip install" in line or '/pip" install' in line
+    ]
+    assert len(lines) >= 2
+    assert [line for line in lines if "-c constraints.txt" not in line] == []
+
+
+def test_constraints_pin_what_this_environment_has() -> None:
+    """Every package that an install brings is pinned, and the tests run with these very versions."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    pins = dict(
+        line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines() if line and line[0] != "#"
+    )
+    other = {}
+    for name, pin in pins.items():
+        try:
+            found = version(name).partition("+")[0]
+        except PackageNotFoundError:
+            continue
+        if found != pin:
+            other[name] = found
+    assert other == {}
+    assert {"torch", "textual", "stable-baselines3", "pytest"} <= set(pins)

@@ -1,0 +1,133 @@
+"""The real command line on an isolated runs root; whatever a test starts is ended with it.
+
+Shared by the tests of the command line and by those of the whole road.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from mission_tui.paths import socket_dir
+from tests.waiting import until
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+STUB = REPOSITORY / "tests" / "supervisor" / "stub_trainer.py"
+TINY = """
+description = "a training small enough for a test"
+key = "1"
+[env]
+id = "CartPole-v1"
+n_envs = 4
+vec = "inline"
+[ppo]
+n_steps = 64
+batch_size = 64
+n_epochs = 2
+[run]
+total_timesteps = 5_000_000
+"""
+
+
+@dataclass(frozen=True)
+class Shell:
+    """A working folder with presets of its own, and the command line called from it."""
+
+    cwd: Path
+    environ: dict[str, str]
+
+    @property
+    def root(self) -> Path:
+        return self.cwd / "runs"
+
+    def start(self, *words: str, **more: Any) -> subprocess.Popen[str]:
+        """The command as a process of its own, with pipes."""
+        command = [sys.executable, "-m", "mission_tui", *words]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL} | more
+        return subprocess.Popen(command, cwd=self.cwd, env=self.environ, text=True, **pipes)
+
+    def __call__(self, *words: str, timeout_s: float = 30.0) -> subprocess.CompletedProcess[str]:
+        """Run the command to its end."""
+        with self.start(*words) as process:
+            try:
+                out, err = process.communicate(timeout=timeout_s)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
+        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+    def json(self, *words: str, timeout_s: float = 30.0, code: int = 0) -> Any:
+        """The one document that the command prints with `--json`."""
+        done = self(*words, "--json", timeout_s=timeout_s)
+        assert done.returncode == code, done.stderr
+        return json.loads(done.stdout)
+
+    def launch(self, *words: str) -> list[str]:
+        """Ids of the launched runs."""
+        return [run["id"] for run in self.json("launch", *words)["runs"]]
+
+    def view(self, run: str) -> dict[str, Any]:
+        """The run as `status` says it."""
+        (view,) = self.json("status", run)["runs"]
+        assert isinstance(view, dict)
+        return view
+
+    def advancing(self, run: str) -> None:
+        """Wait until the run has done an update."""
+        until(lambda: self.view(run)["update"], 40, f"{run} advances")
+
+    def rows(self, run: str) -> list[dict[str, Any]]:
+        """All records of the run's metrics file, in file order."""
+        path = self.root / run / "metrics.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def processes(self) -> list[psutil.Process]:
+        """Every process whose words or environment name this runs root."""
+        found = []
+        for process in psutil.process_iter():
+            try:
+                mine = str(self.root) in process.cmdline() or process.environ().get("MISSION_TUI_RUN_DIR", "")
+                if mine is True or (mine and mine.startswith(str(self.root))):
+                    found.append(process)
+            except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
+                continue
+        return found
+
+
+def environment(home: Path) -> dict[str, str]:
+    """This process's environment without what would lead the command to another runs root or preset."""
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(("MISSION_TUI", "XDG_"))}
+    environ |= {"HOME": str(home), "OMP_NUM_THREADS": "1", "LC_ALL": "C.UTF-8"}
+    environ.pop("NO_COLOR", None)
+    return environ
+
+
+@contextmanager
+def opened(folder: Path) -> Iterator[Shell]:
+    """A shell in the empty `folder` with the preset `tiny` and the set `pair`; ends with every process gone."""
+    (folder / "presets").mkdir()
+    (folder / "presets" / "tiny.toml").write_text(TINY)
+    (folder / "presets" / "small.toml").write_text(TINY.replace('key = "1"\n', ""))
+    (folder / "presets" / "pair.toml").write_text('description = "two at once"\nlaunch = ["tiny", "small"]\n')
+    made = Shell(folder, environment(folder))
+    try:
+        yield made
+    finally:
+        if made.root.exists():
+            made("supervisor", "stop", "--with-runs", timeout_s=120)
+        try:
+            until(lambda: not made.processes(), 20, "every process of the test is gone")
+        finally:
+            for process in made.processes():
+                process.kill()
+            shutil.rmtree(socket_dir(made.root), ignore_errors=True)
