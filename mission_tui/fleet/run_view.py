@@ -60,7 +60,7 @@ def view_of(run: RunHistory) -> RunView:
         env_id=clean(spec.env.id) if spec else "",
         n_envs=spec.env.n_envs if spec else 0,
         n_steps=spec.ppo.n_steps if spec else 0,
-        last_checkpoint=trained.checkpoint,
+        last_checkpoint=trained.checkpoint or (outcome.checkpoint if outcome else None),
         metrics=_metrics(row),
         outcomes=_outcomes(trained),
         series={name: tuple(_brief(value) for value in trained.columns.tail(name, POINTS)) for name in SERIES},

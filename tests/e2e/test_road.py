@@ -10,8 +10,29 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.shell import Shell
+from tests.shell import REPOSITORY, Shell
 from tests.waiting import until
+
+STUCK = """
+import os, pathlib, time
+import gymnasium
+from gymnasium.envs.classic_control import CartPoleEnv
+
+HERE = pathlib.Path(__file__).parent
+
+class Stuck(CartPoleEnv):
+    steps = 0
+
+    def step(self, action):
+        self.steps += 1
+        if self.steps == 100:
+            (HERE / f"{os.getpid()}.stuck").touch()
+            time.sleep(3600)
+        return super().step(action)
+
+gymnasium.register("Stuck-v0", Stuck, max_episode_steps=500)
+"""
+"""An environment that hangs in its hundredth step, after the first update of `tiny`."""
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
@@ -117,22 +138,28 @@ def bystander(fleet: Shell) -> Iterator[psutil.Popen]:
 
 
 def test_clean_names_and_removes_exactly_the_workers_of_a_dead_run(fleet: Shell, bystander: psutil.Popen) -> None:
-    """After SIGKILL of keeper and trainer, `clean` lists their env workers and nothing else, and leaves none."""
-    (run,) = launch(fleet, "tiny", "--set", "env.vec=workers", "--set", "env.n_workers=2")
+    """After SIGKILL of keeper and trainer with env workers stuck in `step()`: exactly they are listed, then gone."""
+    (fleet.cwd / "stuck.py").write_text(STUCK)
+    fleet.environ["PYTHONPATH"] = f"{fleet.cwd}:{REPOSITORY}"
+    (run,) = launch(fleet, "tiny", "--set", "env.vec=workers", "--set", "env.id=stuck:Stuck-v0")
     advancing(fleet, run)
+    until(lambda: len(list(fleet.cwd.glob("*.stuck"))) == 4, 20, "all four environments hang")
     pids = view(fleet, run)["pids"]
     family = psutil.Process(pids["trainer"]).children(recursive=True)
-    assert family
-    for process in family:
-        process.suspend()  # a worker that is stuck in step() does not notice that its trainer is gone
     os.kill(pids["keeper"], signal.SIGKILL)
     os.kill(pids["trainer"], signal.SIGKILL)
     until(lambda: view(fleet, run)["state"] == "ended", 10)
-    listed = fleet.json("clean")["stale"]
-    assert {entry["pid"] for entry in listed} == {process.pid for process in family}
-    assert {entry["run"] for entry in listed} == {run}
+
+    def left() -> set[int]:
+        return {process.pid for process in family if process.is_running() and process.status() != "zombie"}
+
+    def listed() -> set[int]:
+        return {entry["pid"] for entry in fleet.json("clean")["stale"]}
+
+    until(lambda: listed() == left(), 10, "exactly those that are left are listed")
+    assert {int(path.stem) for path in fleet.cwd.glob("*.stuck")} <= left()
     fleet.json("clean", "--yes")
-    until(lambda: not [p for p in family if p.is_running() and p.status() != "zombie"], 10)
+    until(lambda: not left(), 10, "none of them is left")
     assert fleet.json("clean")["stale"] == []
     assert bystander.is_running()
 

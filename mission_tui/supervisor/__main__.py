@@ -1,0 +1,138 @@
+"""`python -m mission_tui.supervisor --runs-dir ROOT`: take the lock, rebuild from disk, serve, leave runs alone.
+
+A second one for the same runs root exits 0 at once: the first is the one that was wanted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from mission_tui.errors import MissionError
+from mission_tui.fleet.store import SNAPSHOT_ENDED
+from mission_tui.ipc.server import Listener, serve_operator, serve_telemetry
+from mission_tui.ipc.sockets import OPERATOR_SOCKET, TELEMETRY_SOCKET
+from mission_tui.paths import socket_dir
+from mission_tui.records.layout import supervisor_dir
+from mission_tui.records.storage import storing
+from mission_tui.supervisor.adoption import LAST_BYTES, RunOnDisk, adopt_live, load_ended, read_fleet
+from mission_tui.supervisor.clock import Clock
+from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.dead_sockets import name_root, sweep_vanished_roots, unname_root
+from mission_tui.supervisor.desk import Desk
+from mission_tui.supervisor.launchers.local import LocalLauncher, forget_marks
+from mission_tui.supervisor.run_directory import sweep_up
+from mission_tui.supervisor.singleton import still_ours, take_lock
+from mission_tui.supervisor.telemetry import Ears
+
+IDLE_S = 300.0
+GITIGNORE = "*\n!.gitignore\n"
+log = logging.getLogger("mission_tui.supervisor")
+
+
+def main() -> int:
+    """Be the supervisor of a runs root until asked to leave or idle; 0 also when there is one already."""
+    parser = argparse.ArgumentParser(prog="mission_tui.supervisor", description="Watch the runs of one runs root.")
+    parser.add_argument("--runs-dir", type=Path, required=True)
+    root = parser.parse_args().runs_dir.absolute()
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with storing(root, "use"):
+            supervisor_dir(root).mkdir(parents=True, exist_ok=True)
+            lock = take_lock(_lock_path(root))
+            if lock is None:
+                return 0
+            if not (root / ".gitignore").exists():
+                (root / ".gitignore").write_text(GITIGNORE, encoding="ascii")
+        forget_marks(os.environ)
+        asyncio.run(_supervise(root, lock))
+    except MissionError as error:
+        log.error("%s", error)  # noqa: TRY400 - the sentence is for the person whose client reads the log's last line
+        return error.exit_code
+    return 0
+
+
+def _lock_path(root: Path) -> Path:
+    return supervisor_dir(root) / "lock"
+
+
+async def _supervise(root: Path, lock: int) -> None:
+    core = Core(root, LocalLauncher())
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, core.leave, f"{number.name}")
+    core.fleet.started()
+    sweep_up(root)
+    for vanished in sweep_vanished_roots():
+        log.info("the sockets of %s, which is gone, were removed", vanished)
+    live, ended = read_fleet(root)
+    for found in live:
+        adopt_live(core, found)
+    for found in ended[:SNAPSHOT_ENDED]:
+        load_ended(core, found)
+    desk = Desk(core)
+    listeners = await _listen(core, desk)
+    log.info("supervisor %d watches %s: %d live, %d ended runs", os.getpid(), root, len(live), len(ended))
+    clock = Clock(core, desk, listeners, partial(still_ours, _lock_path(root), lock), _idle_s())
+    duties = [
+        asyncio.create_task(desk.push(), name="push"),
+        asyncio.create_task(clock.run(), name="clock"),
+        asyncio.create_task(_load_rest(core, ended[SNAPSHOT_ENDED:]), name="load"),
+    ]
+    for duty in duties:
+        duty.add_done_callback(partial(_report, core))
+    why = await core.leaving
+    log.info("supervisor %d leaves: %s", os.getpid(), why)
+    for duty in duties:
+        duty.cancel()
+    for listener in listeners:
+        await listener.close()
+    unname_root(root)
+    core.gpu.close()
+    for run in core.live.values():
+        run.release()
+    core.fleet.left(why)
+
+
+async def _listen(core: Core, desk: Desk) -> tuple[Listener, ...]:
+    """Open both planes. Telemetry first, so that no trainer is turned away by a supervisor that clients can see."""
+    ears, folder = Ears(core), socket_dir(core.root)
+    telemetry = await serve_telemetry(folder / TELEMETRY_SOCKET, ears.admit, ears.hear, ears.lose)
+    name_root(core.root)
+    operator = await serve_operator(folder / OPERATOR_SOCKET, core.root, desk.answer, desk.gone)
+    return telemetry, operator
+
+
+async def _load_rest(core: Core, ended: Sequence[RunOnDisk]) -> None:
+    """Know the older ended runs too, one at a time between everything else."""
+    for found in ended:
+        load_ended(core, found, LAST_BYTES)
+        await asyncio.sleep(0)
+    if ended:
+        log.info("all %d older runs are known", len(ended))
+
+
+def _report(core: Core, duty: asyncio.Task[None]) -> None:
+    """A duty that ends by an error ends the supervisor: the next client starts a fresh one, and runs go on."""
+    if not duty.cancelled() and (error := duty.exception()) is not None:
+        log.error("%s failed", duty.get_name(), exc_info=error)
+        core.leave(f"{duty.get_name()} failed")
+
+
+def _idle_s() -> float:
+    try:
+        return float(os.environ.get("MISSION_TUI_IDLE_S", IDLE_S))
+    except ValueError:
+        return IDLE_S
+
+
+if __name__ == "__main__":
+    sys.exit(main())

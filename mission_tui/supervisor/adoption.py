@@ -1,0 +1,180 @@
+"""Rebuilding the fleet from disk: every run directory is read again, and whoever still lives is watched again.
+
+Nothing found there is fatal. What is damaged is shown as damaged, once in the journal of its run, and whatever can be
+concluded from the other files is.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from msgspec import structs
+
+from mission_tui.errors import DamagedError, MissionError
+from mission_tui.fleet.events import Asked, AttemptEnded, AttemptStarting, FileDamaged, FleetEvent, RunCreated
+from mission_tui.fleet.metrics import MetricRecord, UpdateDone
+from mission_tui.fleet.observations import FlagSeen
+from mission_tui.fleet.outcome import Failed
+from mission_tui.fleet.snapshot import SERIES
+from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.text import clean
+from mission_tui.records.attempt import read_exit, read_launch
+from mission_tui.records.layout import RunDir, run_dirs
+from mission_tui.records.spec_file import read_spec
+from mission_tui.records.tail import read_all, read_newest
+from mission_tui.supervisor.attempts import begin, hold_live, settle
+from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.ending import abandon, still_hang
+from mission_tui.supervisor.journal import Make, RunJournal, damaged
+
+__all__ = ["LAST_BYTES", "RunOnDisk", "adopt_live", "load_ended", "read_fleet"]
+
+SPARKLINE_BYTES = 64 << 10
+"""Of an ended run's metrics: enough for the points that a snapshot shows."""
+
+LAST_BYTES = 8 << 10
+"""Of an ended run that no snapshot shows: enough for its last row."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunOnDisk:
+    """A run directory and what its `events.jsonl` says."""
+
+    dir: RunDir
+    events: list[FleetEvent]
+    damage: dict[str, str]
+
+    @property
+    def ended_t(self) -> float | None:
+        """When its last attempt was over; None while it is not."""
+        ended_t = None
+        for event in self.events:
+            if isinstance(event, AttemptStarting | AttemptEnded):
+                ended_t = event.t if isinstance(event, AttemptEnded) else None
+        return ended_t
+
+
+def read_fleet(root: Path) -> tuple[list[RunOnDisk], list[RunOnDisk]]:
+    """Live runs, oldest first, and ended ones, the last to end first."""
+    live: list[RunOnDisk] = []
+    ended: list[RunOnDisk] = []
+    for run_dir in run_dirs(root):
+        try:
+            events, damage = read_all(run_dir.events, FleetEvent)
+        except OSError as error:
+            events, damage = [], [str(error)]
+        found = RunOnDisk(run_dir, events, {run_dir.events.name: "; ".join(damage)} if damage else {})
+        (live if found.ended_t is None else ended).append(found)
+    return live, sorted(ended, key=lambda found: found.ended_t or 0.0, reverse=True)
+
+
+def load_ended(core: Core, found: RunOnDisk, newest_bytes: int = SPARKLINE_BYTES) -> None:
+    """Know an ended run by its events and the last `newest_bytes` of its metrics."""
+    run_id = found.dir.id
+    _know(core, found)
+    try:
+        records = read_newest(found.dir.metrics, MetricRecord, newest_bytes)
+    except OSError as error:
+        records, found.damage[found.dir.metrics.name] = [], str(error)
+    for make in _mending(found):
+        _append(core, found, make)
+    for record in _shown(records):
+        core.store.apply(run_id, record)
+    with suppress(DamagedError, OSError):
+        ended = read_exit(found.dir.attempt(core.store.run(run_id).told.attempt).exit)
+        if ended is not None and still_hang(ended):
+            core.store.apply(run_id, FlagSeen("unkillable", raised=True))
+
+
+def adopt_live(core: Core, found: RunOnDisk) -> None:
+    """Know a run that has not ended, and watch whoever of it lives; a run that was made but not begun begins now."""
+    spec = _know(core, found)
+    for make in _mending(found):
+        _append(core, found, make)
+    run = hold_live(core, found.dir, spec)
+    attempt = max(1, run.attempt)
+    try:
+        order = read_launch(found.dir.attempt(attempt).launch)
+    except (DamagedError, OSError):
+        order = None
+    if run.attempt == 0:
+        if order is None:
+            abandon(core, run, Failed(kind="start", cause="its launch order was lost before it was started"))
+        else:
+            begin(core, run, order)
+        return
+    run.nonce = order.nonce if order is not None else ""
+    run.wants_pause = _wants_pause(found.events)
+    settle(core, run)
+
+
+def _shown(records: list[MetricRecord]) -> Iterator[MetricRecord]:
+    """What a snapshot shows of an ended run: its newest row, and of the rows before only the series of a sparkline.
+
+    The first line of the file is left out, so that nobody takes this for the whole history.
+    """
+    updates = [record for record in records if isinstance(record, UpdateDone)]
+    for record in records:
+        if isinstance(record, UpdateDone) and record is not updates[-1]:
+            metrics = {name: record.metrics[name] for name in SERIES if name in record.metrics}
+            yield structs.replace(record, metrics=metrics)
+        elif record.seq > 1:
+            yield record
+
+
+def _know(core: Core, found: RunOnDisk) -> Spec | None:
+    """Apply the run's events; its spec is that of its newest attempt, None when that cannot be read."""
+    attempt = max((event.attempt for event in found.events if isinstance(event, AttemptStarting)), default=1)
+    own = found.dir.attempt(attempt).spec
+    spec = None
+    try:
+        spec = read_spec(own if own.is_file() else found.dir.spec)
+    except MissionError as error:
+        found.damage["spec.toml"] = str(error)
+    core.add(found.dir, spec)
+    for event in found.events:
+        core.store.apply(found.dir.id, event)
+    return spec
+
+
+def _mending(found: RunOnDisk) -> Iterator[Make]:
+    """The events that are missing: what is damaged and was not said yet, and what a lost journal once said."""
+    said = {(event.file, event.detail) for event in found.events if isinstance(event, FileDamaged)}
+    for file, detail in found.damage.items():
+        if (file, clean(detail)) not in said:
+            yield damaged(file, detail)
+    if not any(isinstance(event, RunCreated) for event in found.events):
+        yield partial(_created, found.dir)
+        attempts = found.dir.attempts()
+        if attempts and not any(isinstance(event, AttemptStarting) for event in found.events):
+            yield lambda seq, t: AttemptStarting(seq, t, attempts[-1])
+
+
+def _created(run_dir: RunDir, seq: int, _t: float) -> RunCreated:
+    """What the lost first line said, as far as the directory's name tells."""
+    try:
+        made_t = time.mktime(time.strptime(run_dir.id[:15], "%Y%m%d-%H%M%S"))
+    except ValueError:
+        made_t = 0.0
+    return RunCreated(seq, made_t, name=run_dir.id[16:], preset="")
+
+
+def _append(core: Core, found: RunOnDisk, make: Make) -> None:
+    journal = RunJournal(found.dir.events, core.store.run(found.dir.id).told.seq)
+    core.store.apply(found.dir.id, journal.append_or_hold(make))
+    journal.close()
+
+
+def _wants_pause(events: list[FleetEvent]) -> bool:
+    wants = False
+    for event in events:
+        if isinstance(event, AttemptStarting):
+            wants = False
+        elif isinstance(event, Asked) and event.verb in ("pause", "resume"):
+            wants = event.verb == "pause"
+    return wants

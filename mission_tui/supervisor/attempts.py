@@ -1,0 +1,164 @@
+"""The life of an attempt as seen from here: handed to a keeper, watched by pidfd, and ended with a cause.
+
+`settle` may be called at any time: it looks at the disk and at who lives, and goes on from there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from functools import partial
+
+from msgspec import structs
+
+from mission_tui.errors import DamagedError, MissionError
+from mission_tui.fleet.events import AttemptStarting, FindingChanged, KeeperLost
+from mission_tui.fleet.findings import Finding
+from mission_tui.fleet.metrics import MetricRecord
+from mission_tui.fleet.observations import PidsSeen
+from mission_tui.fleet.outcome import Failed
+from mission_tui.fleet.snapshot import Pids
+from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.verdict import Change
+from mission_tui.records.attempt import ExitRecord, LaunchOrder, read_exit
+from mission_tui.records.layout import RunDir
+from mission_tui.records.tail import Tail
+from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.ending import abandon, finish
+from mission_tui.supervisor.family import descendants
+from mission_tui.supervisor.feed import begin_judging, read_everything
+from mission_tui.supervisor.identity import Process
+from mission_tui.supervisor.journal import damaged
+from mission_tui.supervisor.launchers import Found
+from mission_tui.supervisor.run import LiveRun
+
+__all__ = ["begin", "hold_live", "settle", "show_pids"]
+
+PATIENCE_S = 5.0
+"""How long a keeper may take to say who it is before nobody is taken to be there."""
+
+
+def hold_live(core: Core, run_dir: RunDir, spec: Spec | None) -> LiveRun:
+    """Make the run live here: its journal, its metrics and its judge, as its files have them now."""
+    told = core.store.run(run_dir.id).told
+    run = LiveRun(
+        dir=run_dir,
+        spec=spec,
+        journal=core.take_journal(run_dir, told.seq),
+        tail=Tail(run_dir.metrics, MetricRecord),
+        attempt=told.attempt,
+        patient_until=time.monotonic() + PATIENCE_S,
+    )
+    core.live[run.id] = run
+    torn = run.journal.open()
+    if torn is not None:
+        core.witness(run, damaged(run_dir.events.name, torn))
+    read_everything(core, run)
+    return run
+
+
+def begin(
+    core: Core, run: LiveRun, order: LaunchOrder, *, checkpoint: str | None = None, changes: tuple[Change, ...] = ()
+) -> None:
+    """Hand the written `order` to a keeper. An attempt that cannot be started ends at once, with the reason."""
+    total = run.spec.run.total_timesteps if run.spec is not None else None
+    run.attempt, run.nonce, run.workers = order.attempt, order.nonce, ()
+    begin_judging(run)
+    try:
+        core.ask(run, lambda seq, t: AttemptStarting(seq, t, order.attempt, checkpoint, changes, total))
+        _close_findings(core, run)
+        run.keeper = core.launcher.submit(run.dir, order)
+    except MissionError as error:
+        abandon(core, run, Failed(kind="start", cause=str(error), checkpoint=checkpoint))
+        return
+    run.patient_until = time.monotonic() + PATIENCE_S
+    _watch(core, run, run.keeper)
+    core.note(run.id, PidsSeen(Pids(keeper=run.keeper.pid)))
+
+
+def _close_findings(core: Core, run: LiveRun) -> None:
+    """An attempt is a declared break: what was open before it is over."""
+    for finding in list(core.store.run(run.id).told.findings.values()):
+        if finding.state == "open":
+            core.witness(run, partial(_cleared, finding))
+
+
+def _cleared(finding: Finding, seq: int, t: float) -> FindingChanged:
+    return FindingChanged(seq, t, structs.replace(finding, state="cleared"))
+
+
+def settle(core: Core, run: LiveRun) -> None:
+    """Find out who of the attempt lives, watch it, and end the run when nobody does."""
+    found = core.launcher.find(run.dir, run.attempt)
+    _hold(run, found)
+    if run.keeper is not None:
+        _watch(core, run, run.keeper)
+        show_pids(core, run)
+        return
+    # Only now: a keeper writes its exit record before it exits, so without a keeper it is there or never will be.
+    ended = _exit_record(core, run)
+    if ended is not None:
+        finish(core, run, ended, found.identity)
+    elif run.trainer is not None:
+        if found.keeper_verdict == "stranger":
+            _keeperless(core, run)
+        _watch(core, run, run.trainer)
+    elif "unverifiable" in (found.keeper_verdict, found.trainer_verdict):
+        return
+    elif found.identity is not None or _nobody_came(core, run):
+        finish(core, run, None, found.identity)
+
+
+def show_pids(core: Core, run: LiveRun) -> None:
+    """Note the processes of the attempt as they are now."""
+    if run.trainer is None and run.keeper is not None:
+        _hold(run, core.launcher.find(run.dir, run.attempt))
+    trainer = run.trainer.pid if run.trainer is not None and run.trainer.alive() else None
+    workers = run.workers or descendants(trainer) if trainer is not None else ()
+    core.note(run.id, PidsSeen(Pids(run.keeper.pid if run.keeper else None, trainer, workers)))
+
+
+def _hold(run: LiveRun, found: Found) -> None:
+    if run.keeper is None:
+        run.keeper = found.keeper
+    elif found.keeper is not None:
+        found.keeper.close()
+    if run.trainer is None:
+        run.trainer = found.trainer
+    elif found.trainer is not None:
+        found.trainer.close()
+
+
+def _watch(core: Core, run: LiveRun, process: Process) -> None:
+    loop = asyncio.get_running_loop()
+
+    def gone() -> None:
+        loop.remove_reader(process.fd)
+        if core.live.get(run.id) is not run:
+            return
+        if run.keeper is process:
+            run.keeper, run.patient_until = None, 0.0
+        if run.trainer is process:
+            run.trainer = None
+        process.close()
+        settle(core, run)
+
+    loop.add_reader(process.fd, gone)
+
+
+def _keeperless(core: Core, run: LiveRun) -> None:
+    if "keeperless" not in core.store.run(run.id).told.flags:
+        core.witness(run, lambda seq, t: KeeperLost(seq, t, run.attempt))
+    show_pids(core, run)
+
+
+def _nobody_came(core: Core, run: LiveRun) -> bool:
+    return time.monotonic() > run.patient_until and core.launcher.is_free(run.dir)
+
+
+def _exit_record(core: Core, run: LiveRun) -> ExitRecord | None:
+    try:
+        return read_exit(run.dir.attempt(run.attempt).exit)
+    except (DamagedError, OSError) as error:
+        core.witness(run, damaged("exit.json", str(error)))
+        return None

@@ -1,0 +1,66 @@
+"""Child processes of the supervisor, reaped when their pidfd says so.
+
+No asyncio child watcher is involved: it may signal a number that has been given away (CPython #127049). Until `poll`
+has reaped a child its number cannot be reused, so signals through `Popen` reach this child and nobody else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+__all__ = ["Child", "start_child"]
+
+
+class Child:
+    """A started process; `on_exit` is called once with its return code (negative: the signal that ended it)."""
+
+    def __init__(self, process: subprocess.Popen[bytes], on_exit: Callable[[int], None]) -> None:
+        self.process = process
+        self._on_exit = on_exit
+        self._loop = asyncio.get_running_loop()
+        self._pidfd = os.pidfd_open(process.pid)
+        self._loop.add_reader(self._pidfd, self._reap)
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def kill(self) -> None:
+        """SIGKILL; the exit is reported through `on_exit` as always."""
+        self.process.kill()
+
+    def _reap(self) -> None:
+        code = self.process.poll()
+        if code is None:
+            return
+        self._loop.remove_reader(self._pidfd)
+        os.close(self._pidfd)
+        self._on_exit(code)
+
+
+def start_child(
+    argv: Sequence[str],
+    on_exit: Callable[[int], None],
+    *,
+    cwd: Path | str | None = None,
+    env: Mapping[str, str] | None = None,
+    stdin: int = subprocess.DEVNULL,
+    stdout: int = subprocess.DEVNULL,
+    stderr: int = subprocess.DEVNULL,
+    detached: bool = False,
+) -> Child:
+    """Start `argv` with closed descriptors; `detached` gives it a session of its own. Raises `OSError`."""
+    process = subprocess.Popen(
+        list(argv),
+        cwd=cwd,
+        env=None if env is None else dict(env),
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        start_new_session=detached,
+    )
+    return Child(process, on_exit)

@@ -1,0 +1,90 @@
+"""What is done as time passes: once a second look at the live runs, the machine and the sockets; leave when idle."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+
+from mission_tui.ipc.server import Listener
+from mission_tui.records.storage import StorageError
+from mission_tui.supervisor.attempts import settle, show_pids
+from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.dead_sockets import name_root
+from mission_tui.supervisor.desk import Desk
+from mission_tui.supervisor.feed import read_news
+from mission_tui.supervisor.run import LiveRun
+
+__all__ = ["Clock"]
+
+TICK_S = 1.0
+PIDS_TICKS = 3
+log = logging.getLogger(__name__)
+
+
+class Clock:
+    """One beat a second."""
+
+    def __init__(
+        self, core: Core, desk: Desk, listeners: tuple[Listener, ...], owns_root: Callable[[], bool], idle_s: float
+    ) -> None:
+        self._core = core
+        self._desk = desk
+        self._listeners = listeners
+        self._owns_root = owns_root
+        self._idle_s = idle_s
+        self._busy_at = time.monotonic()
+        self._beats = 0
+
+    async def run(self) -> None:
+        """Beat for ever."""
+        while True:
+            try:
+                await self._beat()
+            except OSError:
+                log.exception("a beat failed")
+            await asyncio.sleep(TICK_S)
+
+    async def _beat(self) -> None:
+        self._beats += 1
+        if not self._owns_root():
+            self._core.leave("its runs root was removed or replaced")
+            return
+        for run in list(self._core.live.values()):
+            self._look_at(run)
+        self._retry_journals()
+        self._sample()
+        for listener in self._listeners:
+            if await listener.restore():
+                log.warning("%s was gone and was made again", listener.path)
+                name_root(self._core.root)
+        if self._core.live or self._desk.attached:
+            self._busy_at = time.monotonic()
+        elif time.monotonic() - self._busy_at > self._idle_s:
+            self._core.leave(f"no run and no client for {self._idle_s:g} s")
+
+    def _look_at(self, run: LiveRun) -> None:
+        read_news(self._core, run)
+        if run.keeper is None and run.trainer is None:
+            settle(self._core, run)
+        elif self._beats % PIDS_TICKS == 0:
+            show_pids(self._core, run)
+
+    def _retry_journals(self) -> None:
+        for run_id, journal in list(self._core.unwritten.items()):
+            try:
+                journal.retry()
+            except StorageError:
+                continue
+            journal.close()
+            del self._core.unwritten[run_id]
+
+    def _sample(self) -> None:
+        """Nobody watching and nothing running: nothing is sampled."""
+        core = self._core
+        wanted = bool(core.live) or self._desk.attended
+        core.gpu.tick(wanted)
+        if wanted:
+            core.sample()
+            core.changed.set()

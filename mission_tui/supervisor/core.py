@@ -1,0 +1,123 @@
+"""The fleet as the supervisor holds it: the store, the live runs, the journals, and one sign that something changed.
+
+It keeps state and gives it to the modules that act; it decides nothing itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from mission_tui import __version__
+from mission_tui.fleet.events import Asked, FleetEvent, Verb
+from mission_tui.fleet.run_history import Fact
+from mission_tui.fleet.snapshot import SupervisorInfo
+from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.store import Store
+from mission_tui.records.layout import RunDir, supervisor_dir
+from mission_tui.supervisor.gpu import GpuWatch
+from mission_tui.supervisor.host import HostSampler
+from mission_tui.supervisor.journal import FleetJournal, Make, RunJournal
+from mission_tui.supervisor.launchers import Launcher
+from mission_tui.supervisor.run import LiveRun
+
+__all__ = ["Core"]
+
+STALE_S = 2.0
+FIRST_GPU_S = 1.0
+
+
+class Core:
+    """One per process. `live` holds every run that has not ended; `launched` when (monotonic) a run was made here."""
+
+    def __init__(self, root: Path, launcher: Launcher) -> None:
+        self.root = root
+        self.launcher = launcher
+        self.host = HostSampler(root)
+        self.gpu = GpuWatch()
+        self.fleet = FleetJournal(supervisor_dir(root) / "events.jsonl")
+        self.store = Store(
+            str(root),
+            SupervisorInfo(pid=os.getpid(), version=__version__, started_t=time.time()),
+            self.host.sample(""),
+        )
+        self.live: dict[str, LiveRun] = {}
+        self.launched: dict[str, float] = {}
+        self.unwritten: dict[str, RunJournal] = {}
+        self._sampled_at = 0.0
+        self.changed = asyncio.Event()
+        self.leaving: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    def run_dir(self, run_id: str) -> RunDir:
+        return RunDir(self.root / run_id)
+
+    def add(self, run: RunDir, spec: Spec | None) -> None:
+        """Know a run directory; its facts follow."""
+        self.store.add_run(run.id, str(run.path), spec)
+        self.changed.set()
+
+    def forget(self, run_id: str) -> None:
+        """Know nothing more of a run whose directory was removed."""
+        self.store.remove_run(run_id)
+        self.launched.pop(run_id, None)
+        self.changed.set()
+
+    def leave(self, why: str) -> None:
+        """Have this process end in order."""
+        if not self.leaving.done():
+            self.leaving.set_result(why)
+
+    def see(self, run_id: str, fact: Fact) -> bool:
+        """Take in a fact that everyone should hear of soon; false when it was known."""
+        news = self.store.apply(run_id, fact)
+        if news:
+            self.changed.set()
+        return news
+
+    def note(self, run_id: str, fact: Fact) -> None:
+        """Take in a fact that may wait for the next change, such as a heartbeat."""
+        self.store.apply(run_id, fact)
+
+    def take_journal(self, run: RunDir, last_seq: int) -> RunJournal:
+        """The run's journal; the very one that still holds events that a full disk did not take."""
+        held = self.unwritten.pop(run.id, None)
+        return held if held is not None else RunJournal(run.events, last_seq)
+
+    def ask(self, run: LiveRun, make: Make) -> FleetEvent:
+        """Journal what a person asked for, before it is acknowledged. Raises `StorageError`."""
+        event = run.journal.append(make)
+        self.see(run.id, event)
+        return event
+
+    def ask_for(self, run: LiveRun, verb: Verb) -> None:
+        """Journal that a person asked for `verb`. Raises `StorageError`."""
+        self.ask(run, lambda seq, t: Asked(seq, t, verb, run.attempt))
+
+    def witness(self, run: LiveRun, make: Make) -> FleetEvent:
+        """Journal what the supervisor saw; a full disk delays the writing, not the seeing."""
+        event = run.journal.append_or_hold(make)
+        self.see(run.id, event)
+        return event
+
+    def sample(self) -> None:
+        """Take in the machine's meters of this moment."""
+        self._sampled_at = time.monotonic()
+        self.store.observe_gpus(self.gpu.gpus)
+        self.store.observe_host(self.host.sample(self.gpu.note))
+
+    async def measure(self) -> None:
+        """Have meters that are fresh, also right after nobody looked; a GPU's first sample is waited for a moment."""
+        self.gpu.tick(wanted=True)
+        if self.gpu.present() and not self.gpu.gpus:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.gpu.heard.wait(), FIRST_GPU_S)
+        if time.monotonic() - self._sampled_at > STALE_S:
+            self.sample()
+
+    def is_live(self, run_id: str, attempt: int) -> bool:
+        """Whether `attempt` is the running one of a live run."""
+        run = self.live.get(run_id)
+        return run is not None and run.attempt == attempt

@@ -1,0 +1,149 @@
+"""Where requests meet verbs: one exhaustive match, and the clients that watch."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import aclosing
+from typing import assert_never
+
+from mission_tui.errors import ProtocolError
+from mission_tui.ipc.messages import (
+    Act,
+    Clean,
+    EndedReply,
+    Evaluate,
+    Export,
+    GetDetails,
+    GetEnded,
+    GetHistory,
+    GetLog,
+    GetSnapshot,
+    Hello,
+    Launch,
+    OperatorReply,
+    OperatorRequest,
+    Resume,
+    Shutdown,
+    SnapshotReply,
+    Undo,
+    Watch,
+)
+from mission_tui.ipc.server import Session
+from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.tasks import tasks_at_work
+from mission_tui.supervisor.verbs.checkpoint import checkpoint
+from mission_tui.supervisor.verbs.clean import clean
+from mission_tui.supervisor.verbs.details import details
+from mission_tui.supervisor.verbs.evaluate import evaluate
+from mission_tui.supervisor.verbs.export import export
+from mission_tui.supervisor.verbs.history import history
+from mission_tui.supervisor.verbs.kill import kill
+from mission_tui.supervisor.verbs.launch import launch
+from mission_tui.supervisor.verbs.log import log
+from mission_tui.supervisor.verbs.pause import pause
+from mission_tui.supervisor.verbs.resume import resume
+from mission_tui.supervisor.verbs.shutdown import shutdown
+from mission_tui.supervisor.verbs.stop import stop
+from mission_tui.supervisor.verbs.undo import undo
+
+__all__ = ["Desk"]
+
+PUSH_S = 0.25
+ATTENDED_S = 10.0
+_ACTS = {"stop": stop, "kill": kill, "pause": pause, "checkpoint": checkpoint}
+
+
+class Desk:
+    """The operator plane's side of the supervisor."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._sessions: set[Session] = set()
+        self._watching: dict[Session, dict[int, int]] = {}
+        self._asked_at = float("-inf")
+
+    @property
+    def attached(self) -> bool:
+        """Whether any client is connected, or a short process works for one that left."""
+        return bool(self._sessions) or tasks_at_work()
+
+    @property
+    def attended(self) -> bool:
+        """Whether somebody looks: a client watches, or one asked something a moment ago."""
+        return bool(self._watching) or time.monotonic() - self._asked_at < ATTENDED_S
+
+    async def answer(self, request: OperatorRequest, session: Session) -> None:
+        """Say the answers to one request. Raises `MissionError`, which the server says as a refusal."""
+        self._sessions.add(session)
+        self._asked_at = time.monotonic()
+        match request:
+            case Watch():
+                self._watching.setdefault(session, {})[request.id] = 0
+                self._show(session)
+            case Evaluate():
+                async with aclosing(evaluate(self._core, request)) as replies:
+                    async for reply in replies:
+                        session.send(reply)
+            case _:
+                session.send(await self._reply(request))
+
+    def gone(self, session: Session) -> None:
+        """The client hung up."""
+        self._sessions.discard(session)
+        self._watching.pop(session, None)
+
+    async def push(self) -> None:
+        """Send snapshots to whoever watches, as things change and at most four times a second, for ever."""
+        while True:
+            await self._core.changed.wait()
+            self._core.changed.clear()
+            for session in self._watching:
+                self._show(session)
+            await asyncio.sleep(PUSH_S)
+
+    def _show(self, session: Session) -> None:
+        """Send the newest snapshot to the session's watches that do not have it yet."""
+        watches = self._watching[session]
+        for re, shown in watches.items():
+            reply = self._snapshot(re)
+            if reply.snapshot.revision > shown:
+                watches[re] = reply.snapshot.revision
+                session.send(reply)
+
+    def _snapshot(self, re: int) -> SnapshotReply:
+        return SnapshotReply(re=re, snapshot=self._core.store.snapshot(time.time()))
+
+    async def _reply(self, request: OperatorRequest) -> OperatorReply:
+        core = self._core
+        match request:
+            case GetSnapshot():
+                await core.measure()
+                return self._snapshot(request.id)
+            case GetEnded():
+                runs, total = core.store.ended(request.offset, request.limit)
+                return EndedReply(re=request.id, runs=runs, total=total)
+            case Act():
+                return await _ACTS[request.verb](core, request)
+            case Launch():
+                return await launch(core, request)
+            case Undo():
+                return await undo(core, request)
+            case Resume():
+                return await resume(core, request)
+            case GetDetails():
+                return await details(core, request)
+            case GetHistory():
+                return await history(core, request)
+            case GetLog():
+                return await log(core, request)
+            case Clean():
+                return await clean(core, request)
+            case Export():
+                return await export(core, request)
+            case Shutdown():
+                return await shutdown(core, request)
+            case Hello() | Watch() | Evaluate():
+                raise ProtocolError(f"{type(request).__name__} has no single answer")
+            case _:
+                assert_never(request)

@@ -1,0 +1,84 @@
+"""How an attempt ends here: its last lines are read, the cause is named and journaled, what is held is let go."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+
+from mission_tui.fleet.classify import ExitFacts, classify
+from mission_tui.fleet.events import AttemptEnded
+from mission_tui.fleet.observations import FlagSeen
+from mission_tui.fleet.outcome import Failed, Outcome
+from mission_tui.records.attempt import ExitRecord, Identity
+from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.feed import read_news
+from mission_tui.supervisor.identity import boot_id
+from mission_tui.supervisor.leftovers import find_leftovers, remove_leftover
+from mission_tui.supervisor.run import LiveRun
+
+__all__ = ["abandon", "finish", "still_hang"]
+
+log = logging.getLogger(__name__)
+
+
+def finish(core: Core, run: LiveRun, ended: ExitRecord | None, identity: Identity | None) -> None:
+    """Nobody of the attempt lives: take in its last lines, name the cause, close the run."""
+    read_news(core, run, last=True)
+    known = core.store.run(run.id)
+    asked = set(known.told.asked)
+    checkpoint = known.trained.checkpoint
+    outcome: Outcome
+    if ended is None and identity is None and run.end is None and not asked & {"stop", "kill"}:
+        outcome = Failed(kind="start", cause="its keeper was never started, or died at once", checkpoint=checkpoint)
+    else:
+        rebooted = identity is not None and identity.boot_id != boot_id()
+        outcome = classify(run.end, _facts(ended), asked, checkpoint, rebooted=rebooted)
+    if ended is not None and still_hang(ended):
+        core.see(run.id, FlagSeen("unkillable", raised=True))
+    attempt = run.attempt
+    abandon(core, run, outcome)
+    if ended is None and asked & {"stop", "kill"}:
+        _sweep(core, run, attempt)
+
+
+def still_hang(ended: ExitRecord) -> bool:
+    """Whether a process that could not be killed is still there."""
+    return any(Path(f"/proc/{left.pid}").exists() for left in ended.left)
+
+
+def _facts(ended: ExitRecord | None) -> ExitFacts | None:
+    if ended is None:
+        return None
+    return ExitFacts(
+        code=ended.code,
+        signal=ended.signal,
+        asked=ended.asked,
+        escalated=ended.escalated,
+        oom_killed=ended.oom_killed,
+        start_error=ended.start_error,
+        last_output=ended.last_output,
+    )
+
+
+def abandon(core: Core, run: LiveRun, outcome: Outcome) -> None:
+    """End the run here with `outcome`: journal it and let everything go that is held for it."""
+    log.info("%s: attempt %d ended: %s", run.id, run.attempt, outcome.cause)
+    core.witness(run, lambda seq, t: AttemptEnded(seq, t, run.attempt, outcome))
+    loop = asyncio.get_running_loop()
+    for process in (run.keeper, run.trainer):
+        if process is not None:
+            loop.remove_reader(process.fd)
+    del core.live[run.id]
+    if run.journal.holding:
+        core.unwritten[run.id] = run.journal
+    run.release()
+    run.gone.set()
+
+
+def _sweep(core: Core, run: LiveRun, attempt: int) -> None:
+    """What a keeper would have done: end what the trainer of a stopped or killed keeperless run left behind."""
+    for leftover in find_leftovers(core.root, core.is_live):
+        ours = (leftover.run, leftover.attempt, leftover.verdict) == (run.id, attempt, "ours")
+        if ours and remove_leftover(leftover):
+            core.fleet.leftover_removed(run.id, f"process {leftover.pid}: {leftover.command}")

@@ -1,0 +1,92 @@
+"""From a live run's `metrics.jsonl` to the store and the health judge. The file is the truth; telemetry only says when.
+
+Judging is done in slices, so that catching up on a long history after a restart never blocks the loop for long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from mission_tui.fleet.events import FindingChanged
+from mission_tui.fleet.findings import Finding
+from mission_tui.fleet.health import Judge, is_news
+from mission_tui.fleet.metrics import MetricRecord, TrainingEnded, UpdateDone
+from mission_tui.fleet.sizes import plan_batch
+from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.journal import damaged
+from mission_tui.supervisor.run import LiveRun
+
+__all__ = ["begin_judging", "read_everything", "read_news"]
+
+SLICE_S = 0.03
+PAUSE_S = 0.05
+
+
+def begin_judging(run: LiveRun) -> None:
+    """Judge the attempt anew, by its own spec. Earlier attempts were judged in their time."""
+    run.judge = Judge(run.spec, plan_batch(run.spec)) if run.spec is not None else None
+    run.unjudged.clear()
+    run.end = None
+
+
+def read_everything(core: Core, run: LiveRun) -> None:
+    """Take in the whole file of a run that just became live here."""
+    begin_judging(run)
+    records = _read(core, run)
+    core.store.load_history(run.id, records)
+    for record in records:
+        _keep(run, record)
+    _judge(core, run)
+
+
+def read_news(core: Core, run: LiveRun, *, last: bool = False) -> None:
+    """Take in the lines completed since the last look; the last look judges all of them at once."""
+    for record in _read(core, run):
+        if core.see(run.id, record):
+            _keep(run, record)
+    if last or run.catching_up is None:
+        _judge(core, run, SLICE_S if not last else float("inf"))
+
+
+def _keep(run: LiveRun, record: MetricRecord) -> None:
+    if record.attempt != run.attempt:
+        return
+    if isinstance(record, TrainingEnded):
+        run.end = record
+    if isinstance(record, UpdateDone | TrainingEnded):
+        run.unjudged.append(record)
+
+
+def _read(core: Core, run: LiveRun) -> list[MetricRecord]:
+    """The new lines. Damage is journaled; a file that cannot be read at all is said to be so once."""
+    records: list[MetricRecord] = []
+    try:
+        records = run.tail.read()
+    except OSError as error:
+        if "damaged" not in core.store.run(run.id).told.flags:
+            run.tail.damage.append(str(error))
+    for detail in run.tail.damage:
+        core.witness(run, damaged(run.tail.path.name, detail))
+    run.tail.damage.clear()
+    return records
+
+
+def _judge(core: Core, run: LiveRun, slice_s: float = SLICE_S) -> None:
+    run.catching_up = None
+    if run.judge is None:
+        return
+    until = time.monotonic() + slice_s
+    while run.unjudged:
+        record = run.unjudged.popleft()
+        changed = run.judge.update(record) if isinstance(record, UpdateDone) else run.judge.ended(record)
+        for finding in changed:
+            _journal(core, run, finding)
+        if time.monotonic() > until:
+            run.catching_up = asyncio.get_running_loop().call_later(PAUSE_S, _judge, core, run)
+            return
+
+
+def _journal(core: Core, run: LiveRun, finding: Finding) -> None:
+    if is_news(finding, core.store.run(run.id).told.findings.get(finding.id)):
+        core.witness(run, lambda seq, t: FindingChanged(seq, t, finding))

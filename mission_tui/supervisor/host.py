@@ -1,0 +1,63 @@
+"""The machine's meters, sampled once a second by one sampler for everybody."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections import deque
+from pathlib import Path
+
+import psutil
+
+from mission_tui.fleet.machine import Machine
+from mission_tui.fleet.snapshot import HostMeters
+
+__all__ = ["HostSampler"]
+
+_HISTORY = 60
+
+
+class HostSampler:
+    """Reads CPU, RAM, load and the free space of the runs root's disk."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._name = socket.gethostname()
+        self._cores = len(os.sched_getaffinity(0))
+        self._cpu: deque[float] = deque(maxlen=_HISTORY)
+        psutil.cpu_percent(None)
+
+    def sample(self, gpu_note: str) -> HostMeters:
+        """The meters of this second; what cannot be read is None."""
+        memory = psutil.virtual_memory()
+        self._cpu.append(psutil.cpu_percent(None))
+        return HostMeters(
+            name=self._name,
+            cores=self._cores,
+            cpu_percent=self._cpu[-1],
+            ram_used=memory.total - memory.available,
+            ram_total=memory.total,
+            disk_free=self._disk_free(),
+            load_1m=os.getloadavg()[0],
+            gpu_note=gpu_note,
+            cpu_history=tuple(self._cpu),
+        )
+
+    def machine(self, gpu: bool, gpu_count: int | None) -> Machine:
+        """The same facts, for deciding whether a run can be carried."""
+        memory = psutil.virtual_memory()
+        return Machine(
+            cores=self._cores,
+            ram_total=memory.total,
+            ram_free=memory.available,
+            disk_free=self._disk_free(),
+            gpu=gpu,
+            gpu_count=gpu_count,
+        )
+
+    def _disk_free(self) -> int | None:
+        try:
+            stats = os.statvfs(self._root)
+        except OSError:
+            return None
+        return stats.f_bavail * stats.f_frsize

@@ -1,0 +1,160 @@
+"""The supervisor's own records: `events.jsonl` of each live run, and the journal of the fleet.
+
+What a person asked for is on disk before it is acknowledged. What the supervisor merely saw is never lost to a full
+disk: it is held, in order, and written when the disk takes it again.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from msgspec import Struct
+
+from mission_tui import __version__
+from mission_tui.fleet.events import FileDamaged, FleetEvent
+from mission_tui.fleet.text import clean
+from mission_tui.records.append import AppendLog
+from mission_tui.records.storage import StorageError
+
+__all__ = [
+    "FleetJournal",
+    "LeftoverRemoved",
+    "RunJournal",
+    "RunRemoved",
+    "SupervisorLeft",
+    "SupervisorStarted",
+    "damaged",
+]
+
+log = logging.getLogger(__name__)
+
+Make = Callable[[int, float], FleetEvent]
+
+
+def damaged(file: str, detail: str) -> Make:
+    """Makes the event that `file` of the run does not hold what was written there."""
+    sentence = clean(detail)
+    return lambda seq, t: FileDamaged(seq, t, file, sentence)
+
+
+class RunJournal:
+    """The one writer of a run's `events.jsonl`. `last_seq` is that of the newest event read from it."""
+
+    def __init__(self, path: Path, last_seq: int = 0) -> None:
+        self._path = path
+        self._log: AppendLog | None = None
+        self._last_seq = last_seq
+        self._held: list[tuple[Make, float]] = []
+
+    def open(self) -> str | None:
+        """Open the file; a sentence when the last writer was cut off and its half line was set aside."""
+        if self._log is not None:
+            return None
+        try:
+            self._log = AppendLog(self._path)
+        except StorageError as error:
+            log.warning("%s", error)
+            return None
+        torn = self._log.torn
+        return None if torn is None else f"its last {len(torn)} bytes were half a line and were set aside"
+
+    def append(self, make: Make) -> FleetEvent:
+        """Write the event that `make(seq, t)` builds. Raises `StorageError` when it is not on disk."""
+        self.retry()
+        return self._append(make, time.time())
+
+    def append_or_hold(self, make: Make) -> FleetEvent:
+        """Write the event, or hold it until the disk takes it."""
+        try:
+            return self.append(make)
+        except StorageError as error:
+            log.warning("%s", error)
+        self._held.append((make, time.time()))
+        return make(self._last_seq + len(self._held), self._held[-1][1])
+
+    def retry(self) -> None:
+        """Write what is held. Raises `StorageError` with the rest still held."""
+        while self._held:
+            self._append(*self._held[0])
+            del self._held[0]
+
+    @property
+    def holding(self) -> bool:
+        return bool(self._held)
+
+    def close(self) -> None:
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+
+    def _append(self, make: Make, t: float) -> FleetEvent:
+        if self._log is None:
+            self._log = AppendLog(self._path)
+        event = self._log.append(lambda seq: make(seq, t))
+        self._last_seq = event.seq
+        return event
+
+
+class SupervisorStarted(Struct, frozen=True, tag="supervisor_started", tag_field="kind"):
+    """A supervisor took the lock of the runs root."""
+
+    seq: int
+    t: float
+    pid: int
+    version: str
+
+
+class SupervisorLeft(Struct, frozen=True, tag="supervisor_left", tag_field="kind"):
+    """A supervisor let go in order; runs went on."""
+
+    seq: int
+    t: float
+    pid: int
+    why: str
+
+
+class RunRemoved(Struct, frozen=True, tag="run_removed", tag_field="kind"):
+    """A run directory was removed on request."""
+
+    seq: int
+    t: float
+    run: str
+
+
+class LeftoverRemoved(Struct, frozen=True, tag="leftover_removed", tag_field="kind"):
+    """Something that a dead run had left behind was removed; `what` names it, for a process with pid and command."""
+
+    seq: int
+    t: float
+    run: str | None
+    what: str
+
+
+class FleetJournal:
+    """`.supervisor/events.jsonl`: what happened to the runs root as a whole."""
+
+    def __init__(self, path: Path) -> None:
+        self._log = AppendLog(path)
+
+    def started(self) -> None:
+        self._write(lambda seq, t: SupervisorStarted(seq, t, os.getpid(), __version__))
+
+    def left(self, why: str) -> None:
+        self._write(lambda seq, t: SupervisorLeft(seq, t, os.getpid(), why))
+        self._log.close()
+
+    def run_removed(self, run: str) -> None:
+        self._write(lambda seq, t: RunRemoved(seq, t, run))
+
+    def leftover_removed(self, run: str | None, what: str) -> None:
+        self._write(lambda seq, t: LeftoverRemoved(seq, t, run, what))
+
+    def _write(self, make: Callable[[int, float], Struct]) -> None:
+        try:
+            self._log.append(lambda seq: make(seq, time.time()))
+        except StorageError as error:
+            log.warning("%s", error)

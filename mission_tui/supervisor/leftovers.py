@@ -1,0 +1,162 @@
+"""What dead runs left behind: processes that carry a run's marker, judged by the rules of identity.
+
+A process without a living keeper is `ours` only when all of these hold: same user, the right nonce, started no earlier
+than the run on this boot, and in the run's session or below a process that is. Anything else that carries the marker is
+shown as `unverifiable` and never signalled.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from mission_tui.errors import DamagedError
+from mission_tui.records.attempt import Identity, read_identity, read_launch
+from mission_tui.records.layout import RunDir
+from mission_tui.supervisor.identity import Process, Stat, boot_id, read_stat, see
+
+__all__ = ["Leftover", "find_leftovers", "remove_leftover"]
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_COMMAND_CHARACTERS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """A marked process of an attempt of a run; `start_time` in clock ticks tells it from a later one of its number."""
+
+    pid: int
+    start_time: int
+    run: str
+    attempt: int
+    verdict: Literal["ours", "unverifiable"]
+    command: str
+    age_s: float
+    memory_bytes: int | None
+
+
+def find_leftovers(root: Path, is_live: Callable[[str, int], bool]) -> list[Leftover]:
+    """Marked processes of runs below `root` for whose run and attempt `is_live` is false, by pid."""
+    stats = dict(_processes())
+    found = []
+    for pid, stat in sorted(stats.items()):
+        marker = _marker(pid)
+        if marker is None or pid == os.getpid():
+            continue
+        run = RunDir(root / marker["MISSION_TUI_RUN"])
+        attempt = int(marker["MISSION_TUI_ATTEMPT"]) if marker["MISSION_TUI_ATTEMPT"].isdigit() else 0
+        if marker["MISSION_TUI_RUN_DIR"] != str(run.path) or is_live(run.id, attempt):
+            continue
+        if _nonce(run, attempt) != marker["MISSION_TUI_NONCE"]:
+            continue
+        found.append(_leftover(run, attempt, stat, stats))
+    return found
+
+
+def remove_leftover(leftover: Leftover) -> bool:
+    """SIGKILL the process, once more checked through its own pidfd; False when it is gone or is another one now."""
+    process = see(leftover.pid)
+    if process is None:
+        return False
+    try:
+        return _is(process, leftover) and process.send(signal.SIGKILL)
+    finally:
+        process.close()
+
+
+def _is(process: Process, leftover: Leftover) -> bool:
+    stat = read_stat(process.pid)
+    marker = _marker(process.pid)
+    same = stat is not None and stat.start_time == leftover.start_time
+    marked = marker is not None and marker["MISSION_TUI_RUN"] == leftover.run
+    return same and marked and process.alive()
+
+
+def _processes() -> Iterator[tuple[int, Stat]]:
+    """Every process of this user that is not a zombie."""
+    uid = os.getuid()
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            stat = read_stat(int(entry.name)) if entry.stat().st_uid == uid else None
+        except OSError:
+            continue
+        if stat is not None and stat.state != "Z":
+            yield stat.pid, stat
+
+
+_MARKS = ("MISSION_TUI_RUN", "MISSION_TUI_RUN_DIR", "MISSION_TUI_ATTEMPT", "MISSION_TUI_NONCE")
+
+
+def _marker(pid: int) -> dict[str, str] | None:
+    """The run's variables in the environment that the process was started with; None unless all are there."""
+    try:
+        environ = Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return None
+    if b"MISSION_TUI_NONCE=" not in environ:
+        return None
+    pairs = (item.partition(b"=") for item in environ.split(b"\0"))
+    marks = {os.fsdecode(key): os.fsdecode(value) for key, _, value in pairs if key.startswith(b"MISSION_TUI_")}
+    return marks if all(mark in marks for mark in _MARKS) else None
+
+
+def _nonce(run: RunDir, attempt: int) -> str | None:
+    try:
+        order = read_launch(run.attempt(attempt).launch)
+    except (DamagedError, OSError):
+        return None
+    return None if order is None else order.nonce
+
+
+def _leftover(run: RunDir, attempt: int, stat: Stat, stats: dict[int, Stat]) -> Leftover:
+    try:
+        identity = read_identity(run.attempt(attempt).identity)
+    except (DamagedError, OSError):
+        identity = None
+    ours = identity is not None and identity.boot_id == boot_id() and _belongs(stat, stats, identity)
+    uptime_s = float(Path("/proc/uptime").read_text(encoding="ascii").split()[0])
+    return Leftover(
+        pid=stat.pid,
+        start_time=stat.start_time,
+        run=run.id,
+        attempt=attempt,
+        verdict="ours" if ours else "unverifiable",
+        command=_command(stat.pid),
+        age_s=max(0.0, uptime_s - stat.start_time / _TICKS),
+        memory_bytes=_resident_bytes(stat.pid),
+    )
+
+
+def _belongs(stat: Stat, stats: dict[int, Stat], identity: Identity) -> bool:
+    """Whether the process, or a living ancestor, is in the run's session and none of them is older than the run.
+
+    A session's number is not given away while one of its members lives.
+    """
+    seen: Stat | None = stat
+    while seen is not None and seen.start_time >= identity.keeper.start_time:
+        if seen.session == identity.session:
+            return True
+        seen = stats.get(seen.parent)
+    return False
+
+
+def _command(pid: int) -> str:
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return ""
+    return os.fsdecode(words.replace(b"\0", b" ").strip())[:_COMMAND_CHARACTERS]
+
+
+def _resident_bytes(pid: int) -> int | None:
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) * _PAGE
+    except (OSError, ValueError, IndexError):
+        return None

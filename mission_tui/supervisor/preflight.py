@@ -1,0 +1,54 @@
+"""Whether a spec can be trained at all, asked of a short process with the caller's interpreter before anything is made.
+
+The environments that everyone has are known by heart and skip it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from mission_tui.errors import PresetError
+from mission_tui.fleet.spec import Spec
+from mission_tui.supervisor.launchers.local import Caller
+from mission_tui.supervisor.tasks import Task, run_task
+
+__all__ = ["Spaces", "known_by_heart", "preflight"]
+
+LIMIT_S = 120.0
+_CLASSIC = frozenset({"CartPole-v1", "Acrobot-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1"})
+_MISSION_GYM = "MissionGym-v0"
+_SHIPPED_MISSIONS = (None, "standard", "demo")
+
+
+@dataclass(frozen=True, slots=True)
+class Spaces:
+    """Observation and action space in the short form that preflight prints."""
+
+    obs: str
+    act: str
+
+
+def known_by_heart(spec: Spec) -> bool:
+    """Whether nothing about the spec's environment and policy needs to be tried."""
+    env, ppo = spec.env, spec.ppo
+    if env.kwargs or env.wrappers or env.imports or ppo.policy_kwargs or ppo.use_sde or ppo.policy != "MlpPolicy":
+        return False
+    if env.id == _MISSION_GYM:
+        return env.config in _SHIPPED_MISSIONS
+    return env.id in _CLASSIC and env.config is None and env.vec != "native"
+
+
+async def preflight(spec: Spec, caller: Caller) -> Spaces:
+    """The spaces of the spec's environment. Raises `TaskError` (exit code 78 for a bad preset) with what is wrong."""
+    task = Task(
+        argv=(caller.python, "-m", "mission_tui.trainer.preflight"),
+        cwd=caller.cwd,
+        environ=caller.environ,
+        stdin=msgspec.json.encode(spec),
+    )
+    async for said in run_task(task, LIMIT_S):
+        if said.get("ok"):
+            return Spaces(str(said.get("obs")), str(said.get("act")))
+    raise PresetError(f"preflight of env.id '{spec.env.id}' gave no answer")

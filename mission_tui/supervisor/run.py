@@ -1,0 +1,64 @@
+"""What the supervisor holds of a live run beyond the store: open files, held processes, the trainer's link.
+
+Everything here can be made again from the run directory and from /proc.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass, field
+
+from mission_tui.fleet.health import Judge
+from mission_tui.fleet.metrics import TrainingEnded, UpdateDone
+from mission_tui.fleet.spec import Spec
+from mission_tui.ipc.server import TrainerLink
+from mission_tui.records.layout import RunDir
+from mission_tui.records.tail import Tail
+from mission_tui.supervisor.identity import Process
+from mission_tui.supervisor.journal import RunJournal
+
+__all__ = ["LiveRun"]
+
+
+@dataclass(slots=True, eq=False)
+class LiveRun:
+    """A run that has not ended, in its attempt `attempt`. `spec` is None when it cannot be read.
+
+    `keeper` and `trainer` are None while unknown or gone; `patient_until` (monotonic) is how long an attempt may take
+    to say who it is; `workers` are the processes that its trainer named. `gone` is set when the run has ended.
+    """
+
+    dir: RunDir
+    spec: Spec | None
+    journal: RunJournal
+    tail: Tail
+    attempt: int = 0
+    nonce: str = ""
+    keeper: Process | None = None
+    trainer: Process | None = None
+    link: TrainerLink | None = None
+    workers: tuple[int, ...] = ()
+    judge: Judge | None = None
+    unjudged: deque[UpdateDone | TrainingEnded] = field(default_factory=deque)
+    catching_up: asyncio.TimerHandle | None = None
+    end: TrainingEnded | None = None
+    wants_pause: bool = False
+    patient_until: float = 0.0
+    escalation: asyncio.TimerHandle | None = None
+    gone: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def id(self) -> str:
+        return self.dir.id
+
+    def release(self) -> None:
+        """Close everything that is held open for the run."""
+        self.journal.close()
+        for process in (self.keeper, self.trainer):
+            if process is not None:
+                process.close()
+        self.keeper = self.trainer = None
+        for timer in (self.escalation, self.catching_up):
+            if timer is not None:
+                timer.cancel()

@@ -1,0 +1,96 @@
+"""Run directories come and go in one step: built under a temporary name and renamed, renamed away and then removed.
+
+So a crash leaves a whole run or none; what it interrupted is swept up at the next start.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import mission_tui
+from mission_tui.errors import PresetError
+from mission_tui.fleet.events import FleetEvent, RunCreated
+from mission_tui.fleet.spec import EnvSpec, Spec
+from mission_tui.records.append import AppendLog
+from mission_tui.records.atomic import sync_folder, write_atomic
+from mission_tui.records.attempt import LaunchOrder, write_launch
+from mission_tui.records.layout import RunDir, supervisor_dir
+from mission_tui.records.spec_file import write_spec
+from mission_tui.records.storage import storing
+
+__all__ = ["create_run", "remove_run", "rule_files", "sweep_up", "write_snapshot"]
+
+MISSION_GYM = "MissionGym-v0"
+_MISSIONS = Path(mission_tui.__file__).parent / "envs" / "missions"
+_RULE_FILES = ("world.toml", "units.toml", "rules.toml", "rewards.toml")
+_MAKING = "making-"
+_REMOVING = "removing-"
+
+
+def create_run(
+    root: Path, run: RunDir, spec: Spec, order: LaunchOrder, rules: Sequence[Path], name: str, group: str | None
+) -> FleetEvent:
+    """Make `run` with everything its first attempt needs; its first event. Raises `StorageError` with nothing made."""
+    making = RunDir(supervisor_dir(root) / f"{_MAKING}{run.id}")
+    try:
+        with storing(run.path, "make"):
+            making.path.mkdir(mode=0o755)
+            making.attempt(order.attempt).path.mkdir(parents=True)
+        write_spec(making.spec, spec)
+        write_launch(making.attempt(order.attempt).launch, order)
+        write_snapshot(making, rules)
+        events = AppendLog(making.events)
+        created = events.append(lambda seq: RunCreated(seq, time.time(), name, spec.preset, group))
+        events.close()
+        with storing(run.path, "make"):
+            making.path.rename(run.path)
+            sync_folder(root)
+    finally:
+        shutil.rmtree(making.path, ignore_errors=True)
+    return created
+
+
+def remove_run(root: Path, run: RunDir) -> None:
+    """Remove the directory of a run of which nothing lives. Raises `StorageError`."""
+    removing = supervisor_dir(root) / f"{_REMOVING}{run.id}"
+    with storing(run.path, "remove"):
+        run.path.rename(removing)
+        sync_folder(root)
+        shutil.rmtree(removing)
+
+
+def sweep_up(root: Path) -> None:
+    """Remove what a supervisor that was killed was making or removing."""
+    for folder in supervisor_dir(root).iterdir():
+        if folder.name.startswith((_MAKING, _REMOVING)):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def rule_files(env: EnvSpec, cwd: str) -> list[Path]:
+    """The rules of a MissionGym as files: of a shipped mission, or of a folder seen from `cwd`; none for other envs.
+
+    Raises `PresetError` naming the file that is missing.
+    """
+    if env.id != MISSION_GYM:
+        return []
+    config = env.config or "standard"
+    folder = _MISSIONS / config if (_MISSIONS / config).is_dir() else Path(cwd) / Path(config).expanduser()
+    files = [folder / name for name in _RULE_FILES]
+    for file in files:
+        if not file.is_file():
+            raise PresetError(f"env.config = '{config}': {file} is missing; a mission needs {', '.join(_RULE_FILES)}")
+    return files
+
+
+def write_snapshot(run: RunDir, rules: Sequence[Path]) -> None:
+    """Keep the rule files as they are now: training and every later evaluation read only these."""
+    if not rules:
+        return
+    with storing(run.snapshot, "write"):
+        run.snapshot.mkdir(exist_ok=True)
+        contents = {file.name: file.read_bytes() for file in rules}
+    for name, content in contents.items():
+        write_atomic(run.snapshot / name, content)

@@ -1,0 +1,61 @@
+"""What an evaluation or export is about: a run, one of its checkpoints, and who launched it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from mission_tui.errors import DamagedError, UsageError, nearest
+from mission_tui.records.attempt import read_launch
+from mission_tui.records.checkpoint import list_checkpoints, newest_verified
+from mission_tui.records.layout import RunDir
+from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.launchers.local import Caller
+from mission_tui.supervisor.targets import the_run
+
+__all__ = ["Subject", "caller_of", "named_checkpoint", "subject_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A checkpoint of a run, and who launched it."""
+
+    run: RunDir
+    checkpoint: str
+    caller: Caller
+
+
+async def subject_of(core: Core, ref: str, checkpoint: str | None) -> Subject:
+    """The named checkpoint of the run, or its newest verified one. Raises `UsageError` when there is none."""
+    run_id = the_run(core, ref)
+    run = core.run_dir(run_id)
+    if checkpoint is not None:
+        name = named_checkpoint(run, checkpoint)
+    else:
+        newest = await asyncio.to_thread(newest_verified, run.checkpoints)
+        if newest is None:
+            name = core.store.view(run_id).name
+            raise UsageError(f"{name} has no checkpoint yet; `mission-tui checkpoint` asks for one")
+        name = newest.name
+    return Subject(run, name, caller_of(run, core.store.run(run_id).told.attempt))
+
+
+def named_checkpoint(run: RunDir, name: str) -> str:
+    """The checkpoint `name`, also given without its leading zeros. Raises `UsageError` with the nearest."""
+    names = [manifest.name for manifest in list_checkpoints(run.checkpoints)]
+    for known in names:
+        if name in (known, known.lstrip("0")):
+            return known
+    raise UsageError(f"{run.id} has no checkpoint '{name}'{nearest(name, names)}; it has {', '.join(names) or 'none'}")
+
+
+def caller_of(run: RunDir, attempt: int) -> Caller:
+    """Who launched `attempt`. Raises `UsageError` when that cannot be read any more."""
+    try:
+        order = read_launch(run.attempt(attempt).launch)
+    except (DamagedError, OSError):
+        order = None
+    if order is None:
+        path = run.attempt(attempt).launch
+        raise UsageError(f"{path} is gone or damaged, so the run's interpreter and environment are unknown")
+    return Caller.of(order)

@@ -1,0 +1,42 @@
+"""Which live runs a request means: the words resolved, each run once, and all of them fit for the verb or none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from mission_tui.errors import UsageError
+from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.run import LiveRun
+
+__all__ = ["live_targets", "the_run"]
+
+Objection = Callable[[LiveRun], str | None]
+
+
+def the_run(core: Core, ref: str) -> str:
+    """The one run that `ref` means. Raises `UsageError` for none or several."""
+    found = core.store.resolve(ref)
+    if len(found) != 1:
+        raise UsageError(f"'{ref}' means {len(found)} runs here; name one")
+    return found[0]
+
+
+def live_targets(core: Core, refs: Sequence[str], verb: str, objection: Objection) -> tuple[list[LiveRun], list[str]]:
+    """The live runs that `refs` mean, and notes about those of `@live` that were passed over.
+
+    Raises `UsageError` when a run that was named cannot take the verb; then nothing is to be done to any.
+    """
+    chosen: dict[str, LiveRun] = {}
+    notes: list[str] = []
+    for ref in refs:
+        for run_id in core.store.resolve(ref):
+            run = core.live.get(run_id)
+            name = core.store.view(run_id).name
+            against = "it has ended" if run is None else objection(run)
+            if run is not None and against is None:
+                chosen[run_id] = run
+            elif ref == "@live":
+                notes.append(f"{name} was passed over: {against}")
+            else:
+                raise UsageError(f"cannot {verb} {name}: {against}")
+    return list(chosen.values()), notes

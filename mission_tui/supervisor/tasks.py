@@ -1,0 +1,148 @@
+"""Short supervised processes (preflight, evaluate, export): one JSON object a line, an error as the last one."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import tempfile
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import IO, Any
+
+import msgspec
+
+from mission_tui.errors import EX_FAILED, MissionError
+from mission_tui.fleet.text import clean
+from mission_tui.supervisor.children import Child, start_child
+
+__all__ = ["Task", "TaskError", "run_task", "tasks_at_work"]
+
+NICENESS = 10
+LINE_BYTES = 1 << 20
+_STDERR_BYTES = 4096
+_CAUSE_CHARACTERS = 500
+
+
+class TaskError(MissionError):
+    """A short process said why it cannot do its work, or died; `exit_code` is what it asked for."""
+
+    def __init__(self, sentence: str, exit_code: int = EX_FAILED) -> None:
+        super().__init__(sentence)
+        self.exit_code = exit_code
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What to start: `python -m MODULE ARGUMENTS` with the caller's interpreter, folder and environment."""
+
+    argv: Sequence[str]
+    cwd: str
+    environ: Mapping[str, str]
+    stdin: bytes = b""
+
+
+_Said = dict[str, Any]
+_working: set[asyncio.Task[None]] = set()
+"""Tasks that go on although nobody listens; the event loop itself holds tasks only weakly."""
+
+
+async def run_task(task: Task, limit_s: float | None = None) -> AsyncGenerator[_Said]:
+    """The objects the process prints, as they come. Raises `TaskError` when it fails or passes `limit_s`.
+
+    Whoever stops listening leaves the process to finish its work.
+    """
+    heard: asyncio.Queue[_Said | TaskError | None] = asyncio.Queue()
+    work = asyncio.create_task(_carry_out(task, limit_s, heard))
+    _working.add(work)
+    work.add_done_callback(_working.discard)
+    while (said := await heard.get()) is not None:
+        if isinstance(said, TaskError):
+            raise said
+        yield said
+
+
+def tasks_at_work() -> bool:
+    """Whether any short process has not ended."""
+    return bool(_working)
+
+
+async def _carry_out(task: Task, limit_s: float | None, heard: asyncio.Queue[_Said | TaskError | None]) -> None:
+    """Run the process to its end, whoever listens."""
+    code: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as complaints:
+        given.write(task.stdin)
+        given.seek(0)
+        try:
+            child = _start(task, given, complaints, code)
+        except TaskError as error:
+            heard.put_nowait(error)
+            return
+        try:
+            async with asyncio.timeout(limit_s):
+                async for said in _objects(child):
+                    heard.put_nowait(_error(said) or said)
+                await asyncio.shield(code)
+        except TimeoutError:
+            child.kill()
+            heard.put_nowait(TaskError(f"{_name(task)} did not answer within {limit_s:g} s and was ended"))
+            await code
+            return
+        heard.put_nowait(None if code.result() == 0 else TaskError(_death(task, code.result(), complaints)))
+
+
+def _start(task: Task, given: IO[bytes], complaints: IO[bytes], code: asyncio.Future[int]) -> Child:
+    def ended(result: int) -> None:
+        if not code.done():
+            code.set_result(result)
+
+    try:
+        child = start_child(
+            task.argv,
+            ended,
+            cwd=task.cwd,
+            env=task.environ,
+            stdin=given.fileno(),
+            stdout=subprocess.PIPE,
+            stderr=complaints.fileno(),
+            detached=True,
+        )
+    except OSError as error:
+        raise TaskError(f"{task.argv[0]} could not be started in {task.cwd}: {error.strerror}") from error
+    os.setpriority(os.PRIO_PROCESS, child.pid, NICENESS)
+    return child
+
+
+async def _objects(child: Child) -> AsyncIterator[_Said]:
+    reader = asyncio.StreamReader(limit=LINE_BYTES)
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), child.process.stdout
+    )
+    try:
+        while line := await reader.readline():
+            try:
+                yield msgspec.json.decode(line, type=_Said)
+            except msgspec.DecodeError:
+                continue  # environments print what they like
+    finally:
+        transport.close()
+
+
+def _error(said: _Said) -> TaskError | None:
+    if "error" not in said:
+        return None
+    code = said.get("exit_code")
+    return TaskError(clean(str(said["error"]), _CAUSE_CHARACTERS), code if isinstance(code, int) else EX_FAILED)
+
+
+def _name(task: Task) -> str:
+    return task.argv[2]
+
+
+def _death(task: Task, code: int, complaints: IO[bytes]) -> str:
+    size = complaints.seek(0, os.SEEK_END)
+    complaints.seek(max(0, size - _STDERR_BYTES))
+    lines = complaints.read().decode("utf-8", "replace").strip().splitlines()
+    last = clean(lines[-1], _CAUSE_CHARACTERS) if lines else "it said nothing"
+    how = f"signal {-code}" if code < 0 else f"exit code {code}"
+    return f"{_name(task)} ended with {how}: {last}"

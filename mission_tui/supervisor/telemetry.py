@@ -1,0 +1,77 @@
+"""What trainers say: who they are, that they live, in which phase they are, and that there are new lines to read.
+
+A trainer is believed only about the run and attempt whose nonce it knows. Losing its link changes nothing but what is
+fresh on the screen.
+"""
+
+from __future__ import annotations
+
+import hmac
+
+from mission_tui.fleet.events import RunPaused, RunResumed
+from mission_tui.fleet.observations import HeartbeatSeen, LinkSeen, PhaseSeen
+from mission_tui.ipc.messages import HeartbeatSaid, Order, PhaseSaid, TelemetryMessage, TrainerHello, WroteSaid
+from mission_tui.ipc.server import TrainerLink
+from mission_tui.supervisor.attempts import show_pids
+from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.feed import read_news
+from mission_tui.supervisor.ladder import end_gracefully
+from mission_tui.supervisor.run import LiveRun
+
+__all__ = ["Ears"]
+
+
+class Ears:
+    """The three callbacks of the telemetry plane."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    def admit(self, link: TrainerLink) -> bool:
+        """Whether the trainer is the one that was launched. What it was asked before it came is said again."""
+        hello = link.hello
+        run = self._core.live.get(hello.run)
+        if run is None or not run.nonce or run.attempt != hello.attempt:
+            return False
+        if not hmac.compare_digest(run.nonce.encode(), hello.nonce.encode()):
+            return False
+        run.link = link
+        self._core.see(run.id, LinkSeen(connected=True))
+        show_pids(self._core, run)
+        asked = self._core.store.run(run.id).told.asked
+        if "stop" in asked:
+            end_gracefully(self._core, run)
+        elif run.wants_pause:
+            link.send(Order("pause"))
+        return True
+
+    def hear(self, link: TrainerLink, message: TelemetryMessage) -> None:
+        """Take in what an admitted trainer says. A run that has ended here has nothing more to say."""
+        run = self._core.live.get(link.hello.run)
+        if run is None or run.link is not link:
+            return
+        match message:
+            case PhaseSaid():
+                self._phase(run, message)
+            case HeartbeatSaid(t=t, workers=workers):
+                run.workers = workers
+                self._core.note(run.id, HeartbeatSeen(t))
+            case WroteSaid():
+                read_news(self._core, run)
+            case TrainerHello():
+                raise AssertionError("the server lets only one hello through")
+
+    def lose(self, link: TrainerLink) -> None:
+        """The connection ended."""
+        run = self._core.live.get(link.hello.run)
+        if run is not None and run.link is link:
+            run.link = None
+            self._core.see(run.id, LinkSeen(connected=False))
+
+    def _phase(self, run: LiveRun, said: PhaseSaid) -> None:
+        self._core.see(run.id, PhaseSeen(said.phase, said.t))
+        was_paused = self._core.store.run(run.id).told.paused
+        if said.phase == "paused" and not was_paused:
+            self._core.witness(run, lambda seq, t: RunPaused(seq, t, run.attempt))
+        elif said.phase != "paused" and was_paused:
+            self._core.witness(run, lambda seq, t: RunResumed(seq, t, run.attempt))

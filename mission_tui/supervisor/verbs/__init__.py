@@ -1,0 +1,1 @@
+"""What can be asked of the supervisor: one file per verb, named as in every room. Verbs never import each other."""

@@ -1,0 +1,84 @@
+"""Clean: what dead runs left behind, listed with a verdict; only what is surely ours is ever removed."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+from mission_tui.ipc.messages import Clean, CleanReply, Stale
+from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.dead_sockets import DeadSocket, find_dead_sockets, remove_dead_socket
+from mission_tui.supervisor.identity import see
+from mission_tui.supervisor.leftovers import Leftover, find_leftovers, remove_leftover
+
+__all__ = ["clean"]
+
+DEATH_S = 3.0
+
+
+async def clean(core: Core, request: Clean) -> CleanReply:
+    """List everything, and remove those whose keys were named and that still pass the verdict."""
+    leftovers = await asyncio.to_thread(find_leftovers, core.root, core.is_live)
+    sockets = await asyncio.to_thread(find_dead_sockets, core.root)
+    wanted = set(request.remove)
+    killed = [item for item in leftovers if item.verdict == "ours" and _key(item) in wanted and _remove(core, item)]
+    await asyncio.gather(*map(_gone, killed))
+    gone = {item.pid for item in killed}
+    stale = [_process(item, item.pid in gone) for item in leftovers]
+    for dead in sockets:
+        removed = f"socket:{dead.path}" in wanted and remove_dead_socket(dead)
+        if removed:
+            core.fleet.leftover_removed(None, f"socket {dead.path}")
+        stale.append(_socket(dead, removed))
+    return CleanReply(re=request.id, stale=tuple(stale))
+
+
+def _remove(core: Core, leftover: Leftover) -> bool:
+    if not remove_leftover(leftover):
+        return False
+    core.fleet.leftover_removed(leftover.run, f"process {leftover.pid}: {leftover.command}")
+    return True
+
+
+async def _gone(killed: Leftover) -> None:
+    """Wait a little until the killed is gone, so that the answer is true when it arrives."""
+    process = see(killed.pid)
+    if process is None:
+        return
+    loop, dead = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(process.fd, dead.set)
+    try:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(dead.wait(), DEATH_S)
+    finally:
+        loop.remove_reader(process.fd)
+        process.close()
+
+
+def _key(leftover: Leftover) -> str:
+    return f"process:{leftover.pid}:{leftover.start_time}"
+
+
+def _process(leftover: Leftover, removed: bool) -> Stale:
+    return Stale(
+        key=_key(leftover),
+        kind="process",
+        verdict=leftover.verdict,
+        run=leftover.run,
+        pid=leftover.pid,
+        age_s=leftover.age_s,
+        memory_bytes=leftover.memory_bytes,
+        command=leftover.command,
+        removed=removed,
+    )
+
+
+def _socket(dead: DeadSocket, removed: bool) -> Stale:
+    return Stale(
+        key=f"socket:{dead.path}",
+        kind="socket",
+        verdict="ours",
+        name=str(dead.path),
+        age_s=dead.age_s,
+        removed=removed,
+    )

@@ -1,0 +1,119 @@
+"""Details: all that is known of one run beyond its view, read from its directory on demand."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from mission_tui.errors import DamagedError
+from mission_tui.fleet.events import AttemptEnded, AttemptStarting, FleetEvent
+from mission_tui.fleet.outcome import outcome_word
+from mission_tui.fleet.text import clean
+from mission_tui.ipc.messages import AttemptView, CheckpointView, DetailsReply, GetDetails
+from mission_tui.records.checkpoint import Manifest, list_checkpoints
+from mission_tui.records.layout import RunDir
+from mission_tui.records.spec_file import read_spec
+from mission_tui.records.tail import read_all
+from mission_tui.records.toml_file import read_toml
+from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.targets import the_run
+
+__all__ = ["details"]
+
+SHOWN_EVALUATIONS = 50
+EVALUATION_BYTES = 1 << 18
+
+
+async def details(core: Core, request: GetDetails) -> DetailsReply:
+    """The run's spec, effective values, attempts, checkpoints (unverified) and newest evaluations."""
+    run_id = the_run(core, request.run)
+    known, run = core.store.run(run_id), core.run_dir(run_id)
+    spec = known.spec or read_spec(run.spec)
+    read = await asyncio.to_thread(_read, run, known.told.attempt)
+    return DetailsReply(re=request.id, view=core.store.view(run_id), spec=spec, **read)
+
+
+def _read(run: RunDir, attempt: int) -> dict[str, Any]:
+    manifests = list_checkpoints(run.checkpoints)
+    return {
+        "effective": _effective(run, attempt),
+        "attempts": _attempts(run, {manifest.name: manifest.timesteps for manifest in manifests}),
+        "checkpoints": tuple(_checkpoint(manifest) for manifest in manifests),
+        "evaluations": _evaluations(run.evaluations),
+    }
+
+
+def _effective(run: RunDir, attempt: int) -> dict[str, Any]:
+    """What the model really uses; empty until the trainer has written it."""
+    path = run.attempt(attempt).effective
+    try:
+        table: dict[str, Any] = _cleaned(read_toml(path, DamagedError)) if path.is_file() else {}
+    except DamagedError as error:
+        return {"damaged": {"effective.toml": clean(str(error))}}
+    return table
+
+
+def _attempts(run: RunDir, timesteps: dict[str, int]) -> tuple[AttemptView, ...]:
+    views: list[AttemptView] = []
+    for event in read_all(run.events, FleetEvent)[0]:
+        match event:
+            case AttemptStarting():
+                first = event.checkpoint is None
+                views.append(
+                    AttemptView(
+                        attempt=event.attempt,
+                        started_t=event.t,
+                        ended_t=None,
+                        outcome=None,
+                        cause=None,
+                        from_checkpoint=event.checkpoint,
+                        from_timesteps=0 if first else timesteps.get(event.checkpoint or ""),
+                        changes=event.changes,
+                    )
+                )
+            case AttemptEnded() if views:
+                word, cause = outcome_word(event.outcome), clean(event.outcome.cause, 400)
+                views[-1] = msgspec.structs.replace(views[-1], ended_t=event.t, outcome=word, cause=cause)
+    return tuple(views)
+
+
+def _checkpoint(manifest: Manifest) -> CheckpointView:
+    return CheckpointView(
+        name=manifest.name,
+        update=manifest.update,
+        timesteps=manifest.timesteps,
+        t=manifest.t,
+        size_bytes=manifest.size_bytes,
+        reason=clean(manifest.reason),
+    )
+
+
+def _evaluations(folder: Path) -> tuple[dict[str, Any], ...]:
+    """The newest evaluations, oldest first; files that hold something else are passed over."""
+    results = []
+    for path in sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime)[-SHOWN_EVALUATIONS:]:
+        if path.stat().st_size > EVALUATION_BYTES:
+            continue
+        try:
+            results.append(_cleaned(msgspec.json.decode(path.read_bytes(), type=dict[str, Any])))
+        except msgspec.DecodeError:
+            continue
+    return tuple(results)
+
+
+def _cleaned(value: Any) -> Any:
+    """`value` with every text in it made harmless: these files were written by foreign code's neighbours."""
+    match value:
+        case str():
+            return clean(value, 400)
+        case dict():
+            return {clean(str(key)): _cleaned(item) for key, item in value.items()}
+        case list():
+            return [_cleaned(item) for item in value]
+        case bool() | int() | float() | None:
+            return value
+        case _:
+            return clean(str(value))

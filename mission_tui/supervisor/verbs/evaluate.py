@@ -1,0 +1,34 @@
+"""Evaluate: a short process plays episodes with a checkpoint and writes the result beside the run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator
+
+from mission_tui.errors import MissionError
+from mission_tui.ipc.messages import Evaluate, Evaluated, Progress
+from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.subject import subject_of
+from mission_tui.supervisor.tasks import Task, run_task
+
+__all__ = ["evaluate"]
+
+
+async def evaluate(core: Core, request: Evaluate) -> AsyncGenerator[Progress | Evaluated]:
+    """Progress, then the result. A client that leaves does not end the evaluation: its file is written all the same."""
+    subject = await subject_of(core, request.run, request.checkpoint)
+    out = subject.run.evaluations / f"{subject.checkpoint}-{time.strftime('%Y%m%d-%H%M%S')}.json"
+    words = ["--checkpoint", subject.checkpoint, "--episodes", str(request.episodes), "--seed", str(request.seed)]
+    if not request.deterministic:
+        words.append("--stochastic")
+    argv = (subject.caller.python, "-m", "mission_tui.trainer.evaluate", str(subject.run.path), *words)
+    task = Task((*argv, "--policy", request.policy, "--out", str(out)), subject.caller.cwd, subject.caller.environ)
+    result = None
+    async for said in run_task(task):
+        if "result" in said:
+            result = said["result"]
+        elif isinstance(done := said.get("done"), int) and isinstance(total := said.get("total"), int):
+            yield Progress(re=request.id, done=done, total=total, note="episodes")
+    if not isinstance(result, dict):
+        raise MissionError(f"the evaluation of {subject.run.id} gave no result; {out} may hold one")
+    yield Evaluated(re=request.id, result=result)

@@ -1,0 +1,31 @@
+"""History: columns over updates of one run; of an ended run read from its file when first asked for."""
+
+from __future__ import annotations
+
+import asyncio
+
+from mission_tui.fleet.metrics import MetricRecord
+from mission_tui.ipc.messages import GetHistory, HistoryReply
+from mission_tui.records.tail import read_all
+from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.targets import the_run
+
+__all__ = ["history"]
+
+
+async def history(core: Core, request: GetHistory) -> HistoryReply:
+    """The asked series, thinned to buckets."""
+    run_id = the_run(core, request.run)
+    if not core.store.has_history(run_id) and run_id not in core.live:
+        records, _ = await asyncio.to_thread(read_all, core.run_dir(run_id).metrics, MetricRecord)
+        core.store.load_history(run_id, records)
+    thinned = core.store.history(run_id, request.series, request.from_update, request.to_update, request.points)
+    return HistoryReply(
+        re=request.id,
+        run=run_id,
+        updates=thinned.updates,
+        timesteps=thinned.timesteps,
+        t=thinned.t,
+        low=thinned.low,
+        high=thinned.high,
+    )

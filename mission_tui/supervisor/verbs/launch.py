@@ -1,0 +1,124 @@
+"""Launch: all of the asked runs get a directory and a keeper, or none does and the reason is said."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from msgspec import structs
+
+from mission_tui.errors import MissionError, PresetError, UsageError
+from mission_tui.fleet.consistency import cautions
+from mission_tui.fleet.events import FleetEvent
+from mission_tui.fleet.machine import assess
+from mission_tui.fleet.spec import Spec
+from mission_tui.ipc.messages import Launch, Launched
+from mission_tui.records.attempt import LaunchOrder
+from mission_tui.records.layout import RunDir, check_name, new_run_id
+from mission_tui.supervisor.attempts import begin, hold_live
+from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.launchers.local import Caller, attempt_order
+from mission_tui.supervisor.preflight import known_by_heart, preflight
+from mission_tui.supervisor.run_directory import create_run, remove_run, rule_files
+
+__all__ = ["launch"]
+
+_SEED_SPAN = 2**31
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A run directory on disk whose run has not begun."""
+
+    run: RunDir
+    spec: Spec
+    order: LaunchOrder
+    created: FleetEvent
+
+
+async def launch(core: Core, request: Launch) -> Launched:
+    """Make and start the runs; `Launched` means that they are on disk. Raises `MissionError` with nothing made."""
+    if not request.items:
+        raise UsageError("nothing to launch: name at least one preset")
+    caller = Caller(request.python, request.cwd, request.environ)
+    specs = [item.spec for item in request.items]
+    warnings = _assessed(core, specs)
+    await _tried(specs, caller)
+    _check_names(core, [item.name for item in request.items if item.name is not None])
+    made = _make_all(core, request, caller)
+    for each in made:
+        run = hold_live(core, each.run, each.spec)
+        core.launched[run.id] = time.monotonic()
+        begin(core, run, each.order)
+    return Launched(re=request.id, runs=tuple(core.store.view(each.run.id) for each in made), warnings=warnings)
+
+
+def _assessed(core: Core, specs: Sequence[Spec]) -> tuple[str, ...]:
+    """Warnings about what the machine lacks; memory of one run is not there for the next. Raises `PresetError`."""
+    gpus = core.gpu.gpus
+    machine = core.host.machine(core.gpu.present(), len(gpus) if gpus else None)
+    warnings: dict[str, None] = {}
+    ram_free = machine.ram_free
+    for spec in specs:
+        carried = assess(spec, replace(machine, ram_free=ram_free))
+        if carried.hard:
+            raise PresetError(f"{spec.preset}: {'; '.join(carried.hard)}")
+        warnings |= dict.fromkeys(f"{spec.preset}: {warning}" for warning in (*carried.warnings, *cautions(spec)))
+        ram_free = None if ram_free is None else ram_free - carried.ram_bytes
+    return tuple(warnings)
+
+
+async def _tried(specs: Sequence[Spec], caller: Caller) -> None:
+    """Preflight every environment that is not known by heart, each once. Raises `MissionError`."""
+    tried: list[Spec] = []
+    for spec in specs:
+        if not known_by_heart(spec) and not any((spec.env, spec.ppo) == (other.env, other.ppo) for other in tried):
+            await preflight(spec, caller)
+            tried.append(spec)
+
+
+def _check_names(core: Core, names: Sequence[str]) -> None:
+    """A name means one live run. Raises `UsageError`."""
+    taken = {core.store.view(run_id).name for run_id in core.live}
+    for name in names:
+        check_name(name)
+        if name in taken:
+            raise UsageError(f"the name '{name}' is taken by a live run; choose another, or stop that one first")
+        taken.add(name)
+
+
+def _make_all(core: Core, request: Launch, caller: Caller) -> list[_Made]:
+    """A directory for every item, or for none. Raises `MissionError`."""
+    made: list[_Made] = []
+    try:
+        for item in request.items:
+            spec = _seeded(item.spec)
+            run = _new_run(core, item.name or spec.preset)
+            order = attempt_order(core.root, run, 1, spec, caller, None)
+            rules = rule_files(spec.env, caller.cwd)
+            created = create_run(core.root, run, spec, order, rules, item.name or run.id[16:], item.group)
+            made.append(_Made(run, spec, order, created))
+    except MissionError:
+        for each in made:
+            remove_run(core.root, each.run)
+        raise
+    for each in made:
+        core.add(each.run, each.spec)
+        core.see(each.run.id, each.created)
+    return made
+
+
+def _new_run(core: Core, stem: str) -> RunDir:
+    while True:
+        run = core.run_dir(new_run_id(stem))
+        if not run.path.exists():
+            return run
+
+
+def _seeded(spec: Spec) -> Spec:
+    """The spec with a seed, drawn here if none was given, so that it is on record."""
+    if spec.run.seed is not None:
+        return spec
+    return structs.replace(spec, run=structs.replace(spec.run, seed=secrets.randbelow(_SEED_SPAN)))

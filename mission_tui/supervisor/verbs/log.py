@@ -1,0 +1,63 @@
+"""Log: a stretch of an attempt's output, line by line made harmless."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+from mission_tui.errors import UsageError
+from mission_tui.fleet.text import clean
+from mission_tui.ipc.messages import GetLog, LogReply
+from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.targets import the_run
+
+__all__ = ["log"]
+
+MOST_BYTES = 1 << 18
+LINE_CHARACTERS = 2000
+
+
+async def log(core: Core, request: GetLog) -> LogReply:
+    """Up to `limit` bytes from `offset`; the last ones without it, or when the file was cut and ends before it."""
+    run_id = the_run(core, request.run)
+    attempt = request.attempt if request.attempt is not None else core.store.run(run_id).told.attempt
+    folder = core.run_dir(run_id).attempt(attempt)
+    if not folder.path.is_dir():
+        view = core.store.view(run_id)
+        raise UsageError(f"{view.name} has no attempt {attempt}; its newest is {view.attempt}")
+    limit = max(0, min(request.limit, MOST_BYTES))
+    raw, start, size = await asyncio.to_thread(_read, folder.output, request.offset, limit)
+    return LogReply(
+        re=request.id, run=run_id, attempt=attempt, text=_harmless(raw), start=start, end=start + len(raw), size=size
+    )
+
+
+def _read(path: Path, offset: int | None, limit: int) -> tuple[bytes, int, int]:
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            start = max(0, size - limit) if offset is None or offset > size or offset < 0 else offset
+            file.seek(start)
+            return _whole_characters(file.read(limit), start + limit < size), start, size
+    except FileNotFoundError:
+        return b"", 0, 0
+
+
+def _whole_characters(raw: bytes, more_follows: bool) -> bytes:
+    """`raw` without a UTF-8 character cut at its end: the next stretch begins with it."""
+    for back in range(1, 4 if more_follows else 0):
+        if len(raw) > back and raw[-back] >= 0xC0:
+            length = 2 if raw[-back] < 0xE0 else 3 if raw[-back] < 0xF0 else 4
+            return raw[:-back] if length > back else raw
+    return raw
+
+
+def _harmless(raw: bytes) -> str:
+    """The text with its line breaks and indentation; everything else that could move a cursor is taken out."""
+    return "\n".join(_line(line) for line in raw.decode("utf-8", "replace").split("\n"))
+
+
+def _line(line: str) -> str:
+    indent = len(line) - len(line.lstrip(" "))
+    return " " * min(indent, LINE_CHARACTERS) + clean(line, LINE_CHARACTERS)

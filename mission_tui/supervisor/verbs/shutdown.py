@@ -1,0 +1,25 @@
+"""Shutdown: the supervisor leaves; runs go on, unless they are to be stopped first."""
+
+from __future__ import annotations
+
+import asyncio
+
+from mission_tui.ipc.messages import Accepted, Shutdown
+from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.ladder import end_gracefully
+
+__all__ = ["shutdown"]
+
+
+async def shutdown(core: Core, request: Shutdown) -> Accepted:
+    """Leave once the answer is said. With `with_runs`, the answer comes when every run has saved and ended."""
+    runs = list(core.live.values())
+    if request.with_runs:
+        for run in runs:
+            if "stop" not in core.store.run(run.id).told.asked:
+                core.ask_for(run, "stop")
+                end_gracefully(core, run)
+        await asyncio.gather(*(run.gone.wait() for run in runs))
+    core.leave("asked to")
+    notes = () if request.with_runs or not runs else (f"{len(runs)} runs go on",)
+    return Accepted(re=request.id, runs=tuple(run.id for run in runs) if request.with_runs else (), notes=notes)

@@ -1,0 +1,22 @@
+"""Stop: the trainer saves and ends; its keeper is asked when the trainer does not obey in time."""
+
+from __future__ import annotations
+
+from mission_tui.ipc.messages import Accepted, Act
+from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.ladder import end_gracefully
+from mission_tui.supervisor.targets import live_targets
+
+__all__ = ["stop"]
+
+
+async def stop(core: Core, request: Act) -> Accepted:
+    """Ask the runs to save and stop; a run that is stopping already goes on doing so."""
+    runs, notes = live_targets(core, request.runs, "stop", lambda _run: None)
+    for run in runs:
+        if "stop" in core.store.run(run.id).told.asked:
+            notes.append(f"{core.store.view(run.id).name} is stopping already")
+            continue
+        core.ask_for(run, "stop")
+        end_gracefully(core, run)
+    return Accepted(re=request.id, runs=tuple(run.id for run in runs), notes=tuple(notes))

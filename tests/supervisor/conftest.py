@@ -1,0 +1,195 @@
+"""A runs root with a real supervisor, real keepers and the stub trainer; nothing of it is left when a test ends."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+
+from mission_tui.fleet.snapshot import FleetSnapshot, RunView
+from mission_tui.fleet.spec import EnvSpec, PpoSpec, RunSpec, Spec
+from mission_tui.ipc.client import Connection
+from mission_tui.ipc.messages import (
+    Accepted,
+    Act,
+    GetSnapshot,
+    Launch,
+    Launched,
+    LaunchItem,
+    OperatorReply,
+    Request,
+    SnapshotReply,
+)
+from mission_tui.paths import socket_dir
+from mission_tui.records.layout import RunDir
+from tests.waiting import until
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+STUB = Path(__file__).with_name("stub_trainer.py")
+FOREVER = 10**12
+
+
+def stub_spec(total_timesteps: int = FOREVER) -> Spec:
+    """A spec that needs no preflight: 64 transitions an update."""
+    return Spec(
+        preset="stub",
+        env=EnvSpec(id="CartPole-v1", n_envs=4, vec="inline"),
+        ppo=PpoSpec(n_steps=16, batch_size=64, n_epochs=2),
+        run=RunSpec(total_timesteps=total_timesteps),
+    )
+
+
+class Lab:
+    """One runs root, and ways to act on it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.environ = {name: value for name, value in os.environ.items() if not name.startswith("MISSION_TUI")}
+        self.environ |= {
+            "PYTHONPATH": str(REPOSITORY),
+            "MISSION_TUI_TRAINER": str(STUB),
+            "MISSION_TUI_RUNS": str(root),
+        }
+        self.supervisor: subprocess.Popen[bytes] | None = None
+
+    def start(self, **environ: str) -> subprocess.Popen[bytes]:
+        """Start a supervisor and wait until it answers."""
+        self.supervisor = self.spawn(**environ)
+        until(self.answers, 10, "the supervisor answers")
+        return self.supervisor
+
+    def spawn(self, **environ: str) -> subprocess.Popen[bytes]:
+        """Start a supervisor process."""
+        state = self.root / ".supervisor"
+        state.mkdir(parents=True, exist_ok=True)
+        with (state / "supervisor.log").open("ab") as log:
+            return subprocess.Popen(
+                [sys.executable, "-m", "mission_tui.supervisor", "--runs-dir", str(self.root)],
+                cwd="/",
+                env=self.environ | environ,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def kill_supervisor(self) -> None:
+        """SIGKILL it."""
+        assert self.supervisor is not None
+        self.supervisor.kill()
+        self.supervisor.wait(5)
+
+    def answers(self) -> bool:
+        """Whether a supervisor says welcome."""
+        with suppress(Exception), Connection.connect(self.root, start=False):
+            return True
+        return False
+
+    def ask(self, make: Callable[[int], Request]) -> OperatorReply:
+        """The answer to one request over a connection of its own."""
+        with Connection.connect(self.root, start=False) as connection:
+            reply: OperatorReply = connection.ask(make)  # type: ignore[arg-type]
+        return reply
+
+    def launch(self, count: int = 1, *, spec: Spec | None = None, name: str | None = None, **stub: str) -> list[str]:
+        """Launch runs of the stub; their ids."""
+        item = LaunchItem(spec=spec or stub_spec(), name=name)
+        environ = {"PATH": self.environ["PATH"], "PYTHONPATH": str(REPOSITORY)} | stub
+        reply = self.ask(
+            lambda id_: Launch(
+                id=id_, items=(item,) * count, cwd=str(self.root), python=sys.executable, environ=environ
+            )
+        )
+        assert isinstance(reply, Launched)
+        return [view.id for view in reply.runs]
+
+    def act(self, verb: str, *runs: str) -> Accepted:
+        """stop, kill, pause or checkpoint."""
+        reply = self.ask(lambda id_: Act(id=id_, verb=verb, runs=runs))  # type: ignore[arg-type]
+        assert isinstance(reply, Accepted)
+        return reply
+
+    def snapshot(self) -> FleetSnapshot:
+        reply = self.ask(lambda id_: GetSnapshot(id=id_))
+        assert isinstance(reply, SnapshotReply)
+        return reply.snapshot
+
+    def view(self, run: str) -> RunView:
+        """The run as the snapshot shows it."""
+        return next(view for view in self.snapshot().runs if view.id == run)
+
+    def wait(self, run: str, condition: Callable[[RunView], object], timeout_s: float = 10.0) -> RunView:
+        """The first view of the run that meets the condition."""
+        return until(lambda: next((v for v in (self.view(run),) if condition(v)), None), timeout_s, run)  # type: ignore[return-value]
+
+    def running(self, run: str, update: int = 1) -> RunView:
+        """Wait until the run is connected and has done `update` updates."""
+        return self.wait(run, lambda v: v.state == "running" and v.connected and (v.update or 0) >= update)
+
+    def ended(self, run: str, timeout_s: float = 10.0) -> RunView:
+        return self.wait(run, lambda view: view.state == "ended", timeout_s)
+
+    def dir(self, run: str) -> RunDir:
+        return RunDir(self.root / run)
+
+    def processes(self) -> list[psutil.Process]:
+        """Every living process whose words or environment name this runs root."""
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError, psutil.Error):
+                words = (folder / "cmdline").read_bytes() + (folder / "environ").read_bytes()
+                if os.fsencode(self.root) in words:
+                    found.append(psutil.Process(int(folder.name)))
+        return living(found)
+
+    def family(self, run: str) -> list[psutil.Process]:
+        """Keeper, trainer and workers of the run's live attempt."""
+        keeper = self.view(run).pids.keeper
+        assert keeper is not None
+        process = psutil.Process(keeper)
+        return [process, *process.children(recursive=True)]
+
+
+def living(processes: Sequence[psutil.Process]) -> list[psutil.Process]:
+    """Those that are neither gone nor zombies."""
+    return [p for p in processes if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
+
+
+def end(processes: Sequence[psutil.Process]) -> None:
+    """SIGKILL them all and wait until none lives."""
+    for process in processes:
+        with suppress(psutil.Error):
+            process.kill()
+    until(lambda: not living(processes), 5)
+
+
+@pytest.fixture
+def idle_lab(tmp_path: Path) -> Iterator[Lab]:
+    """A runs root without a supervisor yet."""
+    lab = Lab(tmp_path / "runs")
+    lab.root.mkdir()
+    try:
+        yield lab
+    finally:
+        while processes := lab.processes():
+            end(processes)
+        if lab.supervisor is not None:
+            lab.supervisor.wait(5)
+        sockets = socket_dir(lab.root)
+        for path in sockets.glob("*"):
+            path.unlink(missing_ok=True)
+        if sockets.is_dir():
+            sockets.rmdir()
+
+
+@pytest.fixture
+def lab(idle_lab: Lab) -> Lab:
+    """A runs root with a supervisor."""
+    idle_lab.start()
+    return idle_lab

@@ -1,0 +1,166 @@
+"""A scripted trainer without torch: speaks the trainer protocol, starts fake env workers, writes fake checkpoints.
+
+`STUB_*` variables script it: `STUB_UPDATE_S` (seconds an update takes), `STUB_WORKERS` (how many fake env workers),
+`STUB_FORKS` (how many children a forking helper gets), `STUB_DEAF` (obeys no stop), `STUB_MUTE` (no telemetry),
+`STUB_KL` (approx_kl of every update).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Literal
+
+from mission_tui.fleet.metrics import CheckpointSaved, Metric, MetricRecord, TrainingEnded, TrainingStarted, UpdateDone
+from mission_tui.fleet.outcome import Phase
+from mission_tui.fleet.spec import Spec, rollout_size
+from mission_tui.ipc.messages import PROTOCOL, Order, PhaseSaid, TrainerHello, WroteSaid
+from mission_tui.ipc.telemetry import Telemetry
+from mission_tui.records.append import AppendLog
+from mission_tui.records.checkpoint import CheckpointFacts, save_checkpoint, verify_checkpoint
+from mission_tui.records.layout import RunDir
+from mission_tui.records.spec_file import read_spec
+
+WORKER = "import time\nwhile True: time.sleep(60)"
+FORKER = "import os, sys, time\nfor _ in range({}): os.fork() or time.sleep(600)\ntime.sleep(600)"
+
+
+class StubTrainer:
+    """One attempt that learns nothing."""
+
+    def __init__(self, run: RunDir, attempt: int, checkpoint: str | None, environ: Mapping[str, str]) -> None:
+        self.run, self.attempt, self.environ = run, attempt, environ
+        own = run.attempt(attempt).spec
+        self.spec: Spec = read_spec(own if own.is_file() else run.spec)
+        self.update_s = float(environ.get("STUB_UPDATE_S", "0.05"))
+        self.stopping = self.paused = False
+        self.update = self.timesteps = 0
+        self.checkpoint = checkpoint
+        if checkpoint is not None:
+            manifest = verify_checkpoint(run.checkpoints / checkpoint)
+            self.update, self.timesteps = manifest.update, manifest.timesteps
+        self.log = AppendLog(run.metrics, sync_every_s=1.0)
+        self.telemetry = self._connect()
+        self.workers = [self._worker(WORKER) for _ in range(int(environ.get("STUB_WORKERS", "0")))]
+        if "STUB_FORKS" in environ:
+            self.workers.append(self._worker(FORKER.format(environ["STUB_FORKS"])))
+
+    def train(self) -> int:
+        """Updates until the budget is used up or a stop is asked."""
+        begun = (self.update, self.timesteps, self.checkpoint)
+        self._write(lambda seq: TrainingStarted(seq, self.attempt, time.time(), *begun))
+        total = self.spec.run.total_timesteps or sys.maxsize
+        while self.timesteps < total and not self.stopping:
+            self._say("rollout")
+            time.sleep(self.update_s)
+            self._say("update")
+            self._update()
+            self._obey()
+            while self.paused and not self.stopping:
+                self._say("paused")
+                time.sleep(0.02)
+                self._obey()
+        self._save("stop" if self.stopping else "end")
+        how: Literal["stopped", "finished"] = "stopped" if self.stopping else "finished"
+        self._write(
+            lambda seq: TrainingEnded(
+                seq, self.attempt, self.update, self.timesteps, time.time(), how, checkpoint=self.checkpoint
+            )
+        )
+        self.log.close()
+        for worker in self.workers:
+            worker.kill()
+            worker.wait()
+        if self.telemetry is not None:
+            self.telemetry.close()
+        return 0
+
+    def ask_stop(self) -> None:
+        """SIGTERM."""
+        self.stopping = "STUB_DEAF" not in self.environ
+
+    def _connect(self) -> Telemetry | None:
+        if "STUB_MUTE" in self.environ:
+            return None
+        nonce = self.environ["MISSION_TUI_NONCE"]
+        hello = TrainerHello(PROTOCOL, self.run.id, self.attempt, nonce, os.getpid())
+        return Telemetry(Path(self.environ["MISSION_TUI_TELEMETRY"]), hello)
+
+    def _worker(self, program: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen([sys.executable, "-S", "-c", program, str(self.run.path)])
+
+    def _update(self) -> None:
+        self.update += 1
+        self.timesteps += rollout_size(self.spec)
+        kl = float(self.environ.get("STUB_KL", "0.01"))
+        metrics: dict[str, Metric] = {"rollout/ep_rew_mean": self.update / 10, "train/approx_kl": kl}
+        self._write(
+            lambda seq: UpdateDone(
+                seq, self.attempt, self.update, self.timesteps, time.time(), 0.04, 0.01, 1000.0, metrics
+            )
+        )
+
+    def _obey(self) -> None:
+        for order in self.telemetry.orders() if self.telemetry is not None else ():
+            self._obey_one(order)
+
+    def _obey_one(self, order: Order) -> None:
+        match order.what:
+            case "stop":
+                self.ask_stop()
+            case "pause":
+                self.paused = True
+            case "unpause":
+                self.paused = False
+            case "checkpoint":
+                self._save("asked")
+
+    def _save(self, reason: Literal["asked", "stop", "end"]) -> None:
+        name = f"{self.timesteps:09d}"
+        facts = CheckpointFacts(
+            run=self.run.id,
+            attempt=self.attempt,
+            update=self.update,
+            timesteps=self.timesteps,
+            t=time.time(),
+            reason=reason,
+            spec_sha256="",
+        )
+        save_checkpoint(self.run.checkpoints, name, fill, facts)
+        self.checkpoint = name
+        self._write(
+            lambda seq: CheckpointSaved(seq, self.attempt, self.update, self.timesteps, time.time(), name, reason)
+        )
+
+    def _write(self, make: Callable[[int], MetricRecord]) -> None:
+        record = self.log.append(make)
+        if self.telemetry is not None:
+            self.telemetry.say(WroteSaid(record.seq))
+
+    def _say(self, phase: Phase) -> None:
+        if self.telemetry is not None:
+            self.telemetry.say(PhaseSaid(phase, self.update, self.timesteps, time.time()))
+
+
+def fill(folder: Path) -> None:
+    """The one member of a fake checkpoint."""
+    (folder / "weights").write_text(folder.name)
+
+
+def main(words: list[str], environ: Mapping[str, str]) -> int:
+    """Train the attempt that the words name."""
+    os.set_inheritable(int(environ["MISSION_TUI_LEASE_FD"]), False)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    checkpoint = words[words.index("--checkpoint") + 1] if "--checkpoint" in words else None
+    trainer = StubTrainer(RunDir(Path(words[0])), int(words[1]), checkpoint, environ)
+    signal.signal(signal.SIGTERM, lambda *_: trainer.ask_stop())
+    return trainer.train()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:], os.environ))

@@ -1,0 +1,223 @@
+"""Killing supervisors and keepers at will: runs go on, the next supervisor tells what the files say."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+
+from mission_tui.errors import MissionError
+from mission_tui.fleet.events import AttemptEnded, AttemptStarting, FileDamaged, FleetEvent, KeeperLost
+from mission_tui.fleet.metrics import MetricRecord, UpdateDone
+from mission_tui.fleet.outcome import Killed
+from mission_tui.records.tail import read_all
+from tests.supervisor.conftest import STUB, Lab, living, stub_spec
+from tests.waiting import until
+
+
+def updates(lab: Lab, run: str) -> list[UpdateDone]:
+    """The update rows of the run's file, which must be whole."""
+    records, damage = read_all(lab.dir(run).metrics, MetricRecord)
+    assert not damage
+    assert [record.seq for record in records] == list(range(1, len(records) + 1))
+    return [record for record in records if isinstance(record, UpdateDone)]
+
+
+def kill(pid: int | None) -> None:
+    """SIGKILL a process that must exist."""
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+
+
+def test_four_runs_survive_a_killed_supervisor_and_are_adopted(lab: Lab) -> None:
+    """The next supervisor has the same four trainers within three seconds, and agrees with their files."""
+    runs = lab.launch(4)
+    before = {run: lab.running(run).pids for run in runs}
+    lab.kill_supervisor()
+    done = {run: len(updates(lab, run)) for run in runs}
+    until(lambda: all(len(updates(lab, run)) > done[run] for run in runs), 5, "runs go on without a supervisor")
+    lab.start()
+    for run in runs:
+        view = lab.wait(run, lambda view: view.state == "running" and view.connected, 3)
+        assert (view.pids.keeper, view.pids.trainer) == (before[run].keeper, before[run].trainer)
+        assert view.attempt == 1
+    lab.act("stop", *runs)
+    for run in runs:
+        shown, rows = lab.ended(run), updates(lab, run)
+        assert (shown.outcome, shown.update, shown.timesteps) == ("stopped", rows[-1].update, rows[-1].timesteps)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+def test_supervisors_killed_at_random_moments_lose_and_double_nothing(lab: Lab) -> None:
+    """Twenty supervisors killed while runs are launched, stopped and resumed: what was acknowledged holds."""
+    dice = random.Random(7)
+    known: list[str] = []
+    stopped: set[str] = set()
+    for _ in range(20):
+        assert lab.supervisor is not None
+        threading.Timer(dice.uniform(0.05, 0.6), lab.supervisor.kill).start()
+        with suppress(MissionError, OSError):
+            while True:
+                known += lab.launch(STUB_UPDATE_S="0.02") if len(known) < 12 else []
+                chosen = dice.choice(known)
+                if lab.view(chosen).state == "running" and chosen not in stopped:
+                    lab.act("stop", chosen)
+                    stopped.add(chosen)
+        lab.supervisor.wait(5)
+        lab.start()
+    views = {view.id: view for view in lab.snapshot().runs}
+    assert set(known) <= set(views)
+    for run in known:
+        trainers = [
+            process for process in lab.processes() if str(STUB) in process.cmdline() and process_of(process) == run
+        ]
+        assert len(trainers) <= 1
+        if run in stopped:
+            assert lab.ended(run).outcome == "stopped"
+        else:
+            assert lab.wait(run, lambda view: view.state in ("running", "ended")).attempt == 1
+        updates(lab, run)
+        events, damage = read_all(lab.dir(run).events, FleetEvent)
+        assert not damage
+        assert [event.seq for event in events] == list(range(1, len(events) + 1))
+        assert len([event for event in events if isinstance(event, AttemptStarting)]) == 1
+
+
+def process_of(process: psutil.Process) -> str:
+    """The run that a stub trainer works for."""
+    return Path(process.cmdline()[-2]).name
+
+
+def test_a_rebuilt_snapshot_equals_the_one_before(lab: Lab) -> None:
+    """Ended runs look the same to a fresh supervisor as to the one that saw them end."""
+    runs = [*lab.launch(spec=stub_spec(64 * 3)), *lab.launch(STUB_WORKERS="1")]
+    lab.ended(runs[0])
+    lab.running(runs[1])
+    lab.act("kill", runs[1])
+    lab.ended(runs[1])
+    before = lab.snapshot().runs
+    lab.kill_supervisor()
+    lab.start()
+    assert lab.snapshot().runs == before
+
+
+def test_a_run_that_ended_unseen_is_classified_from_its_records(lab: Lab) -> None:
+    """Trainer killed while no supervisor was there: the next one reads the cause from the keeper's exit record."""
+    (run,) = lab.launch()
+    view = lab.running(run)
+    keeper = psutil.Process(view.pids.keeper)
+    lab.kill_supervisor()
+    kill(view.pids.trainer)
+    until(lambda: not living([keeper]), 5)
+    lab.start()
+    ended = lab.ended(run, 3)
+    assert (ended.outcome, ended.kind) == ("failed", "crash")
+
+
+def test_without_its_keeper_a_run_goes_on_keeperless_and_still_stops(lab: Lab) -> None:
+    """SIGKILL of the keeper: the trainer trains on, the flag is shown and journaled, a stop saves."""
+    (run,) = lab.launch(STUB_WORKERS="1")
+    view = lab.running(run)
+    kill(view.pids.keeper)
+    flagged = lab.wait(run, lambda view: "keeperless" in view.flags, 3)
+    assert flagged.state == "running"
+    assert flagged.pids.trainer == view.pids.trainer
+    lab.running(run, (flagged.update or 0) + 3)
+    lab.act("stop", run)
+    assert lab.ended(run).outcome == "stopped"
+    assert any(isinstance(event, KeeperLost) for event in read_all(lab.dir(run).events, FleetEvent)[0])
+
+
+def test_a_keeperless_run_is_killed_by_the_supervisor_itself(lab: Lab) -> None:
+    """Kill without a keeper: the trainer's group and its marked workers are gone, and it is on record as killed."""
+    (run,) = lab.launch(STUB_WORKERS="2")
+    view = lab.running(run)
+    family = lab.family(run)
+    kill(view.pids.keeper)
+    lab.wait(run, lambda view: "keeperless" in view.flags, 3)
+    lab.act("kill", run)
+    assert lab.ended(run).outcome == "killed"
+    until(lambda: not living(family), 5)
+    (ended,) = [event for event in read_all(lab.dir(run).events, FleetEvent)[0] if isinstance(event, AttemptEnded)]
+    assert isinstance(ended.outcome, Killed)
+
+
+def test_keeper_and_supervisor_both_killed(lab: Lab) -> None:
+    """A fresh supervisor finds the trainer without its keeper: keeperless; then the trainer's death has a cause."""
+    (run,) = lab.launch()
+    view = lab.running(run)
+    lab.kill_supervisor()
+    kill(view.pids.keeper)
+    lab.start()
+    lab.wait(run, lambda view: "keeperless" in view.flags and view.connected, 3)
+    kill(view.pids.trainer)
+    ended = lab.ended(run, 3)
+    assert ended.outcome == "lost"
+    assert ended.cause
+
+
+def test_another_boot_means_lost(lab: Lab) -> None:
+    """A run whose processes belong to an earlier boot is lost by the restart, and no pid of it is trusted."""
+    (run,) = lab.launch()
+    view = lab.running(run)
+    family = lab.family(run)
+    lab.kill_supervisor()
+    kill(view.pids.keeper)
+    identity = lab.dir(run).attempt(1).identity
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    identity.write_text(identity.read_text().replace(boot, "00000000-0000-0000-0000-000000000000"))
+    lab.start()
+    ended = lab.ended(run, 3)
+    assert ended.outcome == "lost"
+    assert "restarted" in (ended.cause or "")
+    assert living(family), "a process of a boot that was not verified must not be signalled"
+
+
+def test_damaged_directories_are_shown_and_hurt_nobody(lab: Lab) -> None:
+    """Broken spec, journal, metrics or exit record, or nothing at all: shown as damaged, and once on record."""
+    healthy, no_spec, no_journal, odd_metrics, odd_exit = (lab.launch(spec=stub_spec(64))[0] for _ in range(5))
+    for run in (healthy, no_spec, no_journal, odd_metrics, odd_exit):
+        lab.ended(run)
+    lab.kill_supervisor()
+    lab.dir(no_spec).spec.write_text("[env\n")
+    lab.dir(no_journal).events.write_bytes(b"\x00\x01 not a journal\n")
+    lab.dir(odd_metrics).metrics.unlink()
+    lab.dir(odd_metrics).metrics.mkdir()
+    lab.dir(odd_exit).events.write_bytes(lab.dir(odd_exit).events.read_bytes().rsplit(b"\n", 2)[0] + b"\n")
+    lab.dir(odd_exit).attempt(1).exit.write_text("{")
+    empty, impossible = "20200101-000000-empty-0000", "99999999-999999-odd-0000"
+    (lab.root / empty).mkdir()
+    (lab.root / impossible / "events.jsonl").mkdir(parents=True)
+    (lab.root / "not-a-run").mkdir()
+    for _ in range(2):
+        lab.start()
+        views = {view.id: view for view in lab.snapshot().runs}
+        assert set(views) == {healthy, no_spec, no_journal, odd_metrics, odd_exit, empty, impossible}
+        assert {view.state for view in views.values()} == {"ended"}
+        assert {run for run in views if not views[run].flags} == {healthy}
+        assert {views[run].outcome for run in (no_spec, no_journal, odd_metrics, odd_exit)} == {"finished"}
+        lab.kill_supervisor()
+    for run in (no_spec, odd_metrics, odd_exit):
+        events = read_all(lab.dir(run).events, FleetEvent)[0]
+        assert len([event for event in events if isinstance(event, FileDamaged)]) == 1
+
+
+def test_a_queued_run_of_a_killed_supervisor_begins(lab: Lab) -> None:
+    """A directory that was made but not begun when the supervisor died is started by the next one, once."""
+    (run,) = lab.launch(spec=stub_spec(64 * 2))
+    lab.ended(run)
+    lab.kill_supervisor()
+    folder = lab.dir(run)
+    first = folder.events.read_bytes().splitlines(keepends=True)[0]
+    folder.events.write_bytes(first)
+    folder.attempt(1).identity.unlink()
+    folder.attempt(1).exit.unlink()
+    lab.start()
+    assert lab.ended(run).attempt == 1

@@ -1,0 +1,104 @@
+"""The GPU probe and its watcher, with a stand-in for NVML that is put first on the probe's module path."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from mission_tui.supervisor import gpu
+from mission_tui.supervisor.gpu import GpuWatch
+from tests.supervisor.conftest import REPOSITORY
+
+NVML = """
+import time
+class NVMLError(Exception): pass
+class NVMLError_NotSupported(NVMLError): pass
+class NVMLError_FunctionNotFound(NVMLError): pass
+class NVMLError_NoPermission(NVMLError): pass
+NVML_TEMPERATURE_GPU = 0
+class Memory: used, total = 5, 8
+class Rates: gpu = 37
+def nvmlInit(): {init}
+def nvmlDeviceGetCount(): return 2
+def nvmlDeviceGetHandleByIndex(i): return i
+def nvmlDeviceGetUUID(i): return f"GPU-{{i}}"
+def nvmlDeviceGetName(i): return "Stand-in"
+def nvmlDeviceGetMemoryInfo(i): return Memory
+def nvmlDeviceGetUtilizationRates(i): return Rates
+def nvmlDeviceGetPowerUsage(i): raise NVMLError_NotSupported
+def nvmlDeviceGetTemperature(i, kind): return 61
+"""
+
+
+@pytest.fixture
+def nvml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Puts a stand-in NVML in place whose `nvmlInit` runs the given statement."""
+
+    def install(init: str) -> None:
+        (tmp_path / "pynvml.py").write_text(NVML.format(init=init))
+        monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{REPOSITORY}")
+
+    return install
+
+
+@pytest.fixture
+async def watch() -> AsyncIterator[GpuWatch]:
+    """A watcher whose probe is ended afterwards."""
+    made = GpuWatch()
+    yield made
+    made.close()
+    await asyncio.sleep(0.2)
+
+
+async def meets(watch: GpuWatch, condition: Callable[[], object], timeout_s: float = 5.0) -> None:
+    """Beat until the condition holds."""
+    async with asyncio.timeout(timeout_s):
+        while not condition():
+            watch.tick(wanted=True)
+            await asyncio.sleep(0.05)
+
+
+async def test_gpus_are_shown_by_uuid_with_what_is_unknown_as_none(
+    nvml: Callable[[str], None], watch: GpuWatch
+) -> None:
+    """Busy percent, memory and temperature arrive; unsupported power is None; history grows."""
+    nvml("pass")
+    await meets(watch, lambda: len(watch.gpus) == 2 and len(watch.gpus[0].history) >= 2)
+    first = watch.gpus[0]
+    assert (first.uuid, first.util.now, first.util.max, first.memory_used) == ("GPU-0", 37.0, 37.0, 5)
+    assert (first.power_w, first.temperature_c) == (None, 61)
+    assert watch.note == ""
+
+
+async def test_without_a_driver_the_reason_is_said_once(nvml: Callable[[str], None], watch: GpuWatch) -> None:
+    """NVML is absent: a note, no GPUs, and the probe is not started again at once."""
+    nvml("raise NVMLError('Driver Not Loaded')")
+    await meets(watch, lambda: watch.note)
+    assert watch.note == "no GPU: Driver Not Loaded"
+    assert not watch.present()
+    await meets(watch, lambda: watch._probe is None)
+    watch.tick(wanted=True)
+    assert watch._probe is None
+
+
+async def test_a_probe_that_hangs_in_the_driver_is_given_up(
+    nvml: Callable[[str], None], watch: GpuWatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call that never returns: the probe is killed, the note says stale, another is tried later."""
+    monkeypatch.setattr(gpu, "SILENT_S", 0.5)
+    nvml("time.sleep(600)")
+    await meets(watch, lambda: "stale" in watch.note)
+    assert watch.gpus == ()
+    await meets(watch, lambda: not watch._abandoned)
+
+
+async def test_unwanted_means_no_process(nvml: Callable[[str], None], watch: GpuWatch) -> None:
+    """When nobody watches and nothing runs, the probe is ended."""
+    nvml("pass")
+    await meets(watch, lambda: watch.gpus)
+    watch.tick(wanted=False)
+    assert watch._probe is None
+    assert watch.gpus == ()

@@ -1,0 +1,94 @@
+"""One supervisor per runs root, how it leaves, and what it does about its sockets."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import signal
+import subprocess
+
+from mission_tui.paths import socket_dir
+from tests.supervisor.conftest import Lab
+from tests.waiting import until
+
+
+def test_of_twenty_at_once_one_stays(idle_lab: Lab) -> None:
+    """Nineteen exit 0 without a word; the one that stays answers."""
+    started = [idle_lab.spawn() for _ in range(20)]
+    until(idle_lab.answers, 15)
+    until(lambda: sum(process.poll() is None for process in started) == 1, 15)
+    assert {process.returncode for process in started} == {0, None}
+    (idle_lab.supervisor,) = [process for process in started if process.returncode is None]
+
+
+def test_the_lock_dies_with_its_holder(lab: Lab) -> None:
+    """Right after SIGKILL, with runs alive, the lock is free: no child inherited it."""
+    for run in lab.launch(2):
+        lab.running(run)
+    lab.kill_supervisor()
+    with (lab.root / ".supervisor" / "lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_a_deleted_socket_folder_is_made_again(lab: Lab) -> None:
+    """Somebody cleans /tmp: within seconds clients connect again and the trainers are back too."""
+    (run,) = lab.launch()
+    lab.running(run)
+    shutil.rmtree(socket_dir(lab.root))
+    until(lab.answers, 5)
+    lab.running(run, (lab.view(run).update or 0) + 2)
+
+
+def test_an_idle_supervisor_leaves(idle_lab: Lab) -> None:
+    """No run, no client: gone after the idle time, sockets removed, exit code 0."""
+    process = idle_lab.start(MISSION_TUI_IDLE_S="0.5")
+    assert process.wait(10) == 0
+    assert not list(socket_dir(idle_lab.root).glob("*.sock"))
+
+
+def test_a_live_run_keeps_the_supervisor(idle_lab: Lab) -> None:
+    """With a run alive it stays beyond the idle time, and leaves after the run has ended."""
+    process = idle_lab.start(MISSION_TUI_IDLE_S="1")
+    (run,) = idle_lab.launch()
+    beyond = idle_lab.running(run, 50)
+    assert process.poll() is None
+    assert beyond.state == "running"
+    idle_lab.act("kill", run)
+    assert process.wait(15) == 0
+
+
+def test_sigterm_leaves_runs_alone_and_sighup_is_ignored(lab: Lab) -> None:
+    """HUP changes nothing; TERM ends the supervisor with 0 and the trainer goes on."""
+    (run,) = lab.launch()
+    view = lab.running(run)
+    assert lab.supervisor is not None
+    os.kill(lab.supervisor.pid, signal.SIGHUP)
+    assert lab.answers()
+    lab.supervisor.terminate()
+    assert lab.supervisor.wait(5) == 0
+    size = lab.dir(run).metrics.stat().st_size
+    until(lambda: lab.dir(run).metrics.stat().st_size > size, 5)
+    lab.start()
+    assert lab.wait(run, lambda view: view.connected).pids.trainer == view.pids.trainer
+
+
+def test_the_runs_root_is_kept_out_of_git(lab: Lab) -> None:
+    """The root's .gitignore hides everything but itself."""
+    assert (lab.root / ".gitignore").read_text() == "*\n!.gitignore\n"
+    subprocess.run(["git", "init", "-q", lab.root], check=True)
+    done = subprocess.run(
+        ["git", "status", "--porcelain", "-uall"], cwd=lab.root, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["??", ".gitignore"]
+
+
+def test_a_supervisor_whose_root_was_replaced_leaves(lab: Lab) -> None:
+    """The runs root is removed and made again: the old supervisor goes, a new one serves, there are never two."""
+    first = lab.supervisor
+    assert first is not None
+    shutil.rmtree(lab.root)
+    assert first.wait(5) == 0
+    lab.root.mkdir()
+    lab.start()
+    assert lab.snapshot().runs == ()

@@ -1,0 +1,260 @@
+"""The other verbs over a real socket: launch and its refusals, undo, details, history, log, shutdown, watching."""
+
+from __future__ import annotations
+
+import resource
+import shutil
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from mission_tui.errors import MissionError, PresetError, UsageError
+from mission_tui.fleet.spec import Spec
+from mission_tui.ipc.client import Connection
+from mission_tui.ipc.messages import (
+    DetailsReply,
+    EndedReply,
+    Evaluate,
+    GetDetails,
+    GetEnded,
+    GetHistory,
+    GetLog,
+    HistoryReply,
+    Launch,
+    Launched,
+    LaunchItem,
+    LogReply,
+    Shutdown,
+    SnapshotReply,
+    Undo,
+    Watch,
+)
+from tests.supervisor.conftest import REPOSITORY, Lab, living, stub_spec
+from tests.waiting import until
+
+
+def run_folders(lab: Lab) -> list[str]:
+    """Names of everything in the runs root that is not the supervisor's."""
+    return sorted(path.name for path in lab.root.iterdir() if not path.name.startswith("."))
+
+
+def env_spec(**changes: object) -> Spec:
+    """The stub's spec with changes to its environment."""
+    spec = stub_spec(64)
+    return structs.replace(spec, env=structs.replace(spec.env, **changes))
+
+
+def test_an_unknown_environment_is_refused_before_anything_is_made(lab: Lab) -> None:
+    """Preflight names the nearest environment; exit code 78; no directory."""
+    with pytest.raises(PresetError, match="CartPole"):
+        lab.launch(spec=env_spec(id="CartPoole-v1"))
+    assert run_folders(lab) == []
+
+
+def test_a_machine_that_is_too_small_refuses_with_numbers(lab: Lab) -> None:
+    """A rollout buffer beyond the memory: exit code 78 and how much is needed."""
+    with pytest.raises(PresetError, match="MiB"):
+        lab.launch(spec=env_spec(n_envs=200_000_000))
+    assert run_folders(lab) == []
+
+
+def test_a_name_means_one_live_run(lab: Lab) -> None:
+    """A live run's name is taken; twice in one request is refused with nothing made; free again after the end."""
+    (run,) = lab.launch(name="alpha")
+    with pytest.raises(UsageError, match="taken"):
+        lab.launch(name="alpha")
+    with pytest.raises(UsageError, match="taken"):
+        lab.launch(2, name="beta")
+    with pytest.raises(UsageError, match="cannot be used"):
+        lab.launch(name="../beta")
+    assert run_folders(lab) == [run]
+    lab.act("kill", "alpha")
+    lab.ended(run)
+    (again,) = lab.launch(name="alpha")
+    assert lab.view(again).name == "alpha"
+
+
+def test_a_launch_that_cannot_be_written_leaves_nothing(lab: Lab) -> None:
+    """The disk refuses the second of two directories: neither is there, and the reason is a sentence."""
+    assert lab.supervisor is not None
+    resource.prlimit(lab.supervisor.pid, resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))
+    large = structs.replace(stub_spec(), description="x" * (1 << 17))
+    items = (LaunchItem(spec=stub_spec()), LaunchItem(spec=large))
+    with pytest.raises(MissionError, match="cannot write"):
+        lab.ask(lambda id_: Launch(id=id_, items=items, cwd="/", python=sys.executable, environ={}))
+    assert run_folders(lab) == []
+    assert not list((lab.root / ".supervisor").glob("making-*"))
+    assert lab.snapshot().runs == ()
+
+
+def test_the_rules_of_a_mission_are_kept_with_the_run(lab: Lab) -> None:
+    """MissionGym's four rule files are copied into the run's snapshot as they were at launch."""
+    (run,) = lab.launch(spec=env_spec(id="MissionGym-v0", config="demo"))
+    kept = sorted(path.name for path in lab.dir(run).snapshot.iterdir())
+    assert kept == ["rewards.toml", "rules.toml", "units.toml", "world.toml"]
+    source = REPOSITORY / "mission_tui" / "envs" / "missions" / "demo" / "world.toml"
+    assert (lab.dir(run).snapshot / "world.toml").read_bytes() == source.read_bytes()
+
+
+def test_an_interpreter_that_does_not_exist_ends_the_run_with_a_cause(lab: Lab) -> None:
+    """The keeper cannot start the trainer: failed(start), and the sentence names the program."""
+    items = (LaunchItem(spec=stub_spec()),)
+    reply = lab.ask(lambda id_: Launch(id=id_, items=items, cwd="/", python="/nowhere/python", environ={}))
+    assert isinstance(reply, Launched)
+    (view,) = reply.runs
+    ended = lab.ended(view.id)
+    assert (ended.outcome, ended.kind) == ("failed", "start")
+    assert "/nowhere/python" in (ended.cause or "")
+
+
+def test_undo_leaves_nothing(lab: Lab) -> None:
+    """A run just launched is killed and its directory removed; its processes are gone; the other run is untouched."""
+    other, run = lab.launch(STUB_WORKERS="1")[0], lab.launch(STUB_WORKERS="2")[0]
+    lab.running(run)
+    family = lab.family(run)
+    lab.ask(lambda id_: Undo(id=id_, runs=(run,)))
+    assert run_folders(lab) == [other]
+    assert [view.id for view in lab.snapshot().runs] == [other]
+    assert not living(family)
+    assert not list((lab.root / ".supervisor").glob("*ing-*"))
+
+
+def test_undo_in_the_same_moment_leaves_nothing_either(lab: Lab) -> None:
+    """Undone before its keeper can have started anything: no directory, no process, within seconds."""
+    for _ in range(5):
+        lab.launch(STUB_WORKERS="1")
+        lab.ask(lambda id_: Undo(id=id_, runs=("@last",)))
+        assert run_folders(lab) == []
+    until(lambda: len(lab.processes()) == 1, 5, "only the supervisor is left")
+
+
+def test_undo_is_for_fresh_launches_only(lab: Lab) -> None:
+    """A run that this supervisor did not launch just now is not undone."""
+    (run,) = lab.launch()
+    lab.running(run)
+    lab.kill_supervisor()
+    lab.start()
+    with pytest.raises(UsageError, match="cannot undo"):
+        lab.ask(lambda id_: Undo(id=id_, runs=(run,)))
+    assert lab.view(run).state == "running"
+
+
+def test_details_tell_attempts_and_checkpoints(lab: Lab) -> None:
+    """Spec, attempts with outcome and start, checkpoints by name."""
+    (run,) = lab.launch(spec=stub_spec(64 * 3))
+    lab.ended(run)
+    reply = lab.ask(lambda id_: GetDetails(id=id_, run=run))
+    assert isinstance(reply, DetailsReply)
+    assert reply.spec.preset == "stub"
+    assert [(a.attempt, a.outcome, a.from_timesteps) for a in reply.attempts] == [(1, "finished", 0)]
+    assert [(c.name, c.timesteps) for c in reply.checkpoints] == [("000000192", 192)]
+
+
+def test_history_of_an_ended_run_is_read_from_its_file(lab: Lab) -> None:
+    """A fresh supervisor serves all updates of a run that ended long ago."""
+    (run,) = lab.launch(spec=stub_spec(64 * 100), STUB_UPDATE_S="0.001")
+    lab.ended(run)
+    lab.kill_supervisor()
+    lab.start()
+    series = ("rollout/ep_rew_mean", "unheard/of")
+    reply = lab.ask(lambda id_: GetHistory(id=id_, run=run, series=series, points=2000))
+    assert isinstance(reply, HistoryReply)
+    assert reply.updates == tuple(range(1, 101))
+    assert reply.low["rollout/ep_rew_mean"][9] == pytest.approx(1.0)
+    assert set(reply.low["unheard/of"]) == {None}
+
+
+def test_log_serves_stretches_and_disarms_them(lab: Lab) -> None:
+    """The end without an offset, a stretch with one; escapes are gone, lines and indentation stay."""
+    (run,) = lab.launch(spec=stub_spec(64))
+    lab.ended(run)
+    lab.dir(run).attempt(1).output.write_bytes("first\n    \x1b[31mred\x1b[0m é\nlast".encode())
+    reply = lab.ask(lambda id_: GetLog(id=id_, run=run))
+    assert isinstance(reply, LogReply)
+    assert (reply.text, reply.start, reply.end, reply.size) == ("first\n    red é\nlast", 0, 30, 30)
+    tail = lab.ask(lambda id_: GetLog(id=id_, run=run, limit=4))
+    assert isinstance(tail, LogReply)
+    assert (tail.text, tail.start) == ("last", 26)
+    cut = lab.ask(lambda id_: GetLog(id=id_, run=run, offset=20, limit=4))
+    assert isinstance(cut, LogReply)
+    rest = lab.ask(lambda id_: GetLog(id=id_, run=run, offset=cut.end, limit=99))
+    assert isinstance(rest, LogReply)
+    assert "�" not in cut.text + rest.text
+    with pytest.raises(UsageError, match="no attempt 5"):
+        lab.ask(lambda id_: GetLog(id=id_, run=run, attempt=5))
+
+
+def test_more_ended_runs_than_a_snapshot_holds_come_by_page(lab: Lab) -> None:
+    """`ended` pages through ended runs, newest first."""
+    runs = [lab.launch(spec=stub_spec(64))[0] for _ in range(3)]
+    for run in runs:
+        lab.ended(run)
+    page = lab.ask(lambda id_: GetEnded(id=id_, offset=1, limit=1))
+    assert isinstance(page, EndedReply)
+    assert page.total == 3
+    assert len(page.runs) == 1
+
+
+def test_evaluating_without_a_checkpoint_is_refused(lab: Lab) -> None:
+    """There is nothing to play with yet, and the sentence says what helps."""
+    (run,) = lab.launch()
+    lab.running(run)
+    with pytest.raises(UsageError, match="checkpoint"):
+        lab.ask(lambda id_: Evaluate(id=id_, run=run))
+
+
+def test_a_health_finding_is_shown_and_journaled_once(lab: Lab) -> None:
+    """Persistent KL far outside the trust region opens one finding, also across a restart of the supervisor."""
+    (run,) = lab.launch(STUB_KL="0.5", STUB_UPDATE_S="0.01")
+    view = lab.wait(run, lambda view: any(finding.rule == "kl-persistent" for finding in view.findings))
+    lab.kill_supervisor()
+    lab.start()
+    lab.running(run, (view.update or 0) + 5)
+    journal = lab.dir(run).events.read_text()
+    opened = [f.id for f in lab.view(run).findings if f.rule == "kl-persistent"]
+    assert len(opened) == 1
+    assert journal.count(f'"{opened[0]}"') <= 2, "opened, and perhaps raised to critical"
+
+
+def test_shutdown_with_runs_stops_them_first(lab: Lab) -> None:
+    """Every run has saved and ended when the supervisor leaves."""
+    runs = lab.launch(2)
+    for run in runs:
+        lab.running(run)
+    lab.ask(lambda id_: Shutdown(id=id_, with_runs=True))
+    assert lab.supervisor is not None
+    assert lab.supervisor.wait(5) == 0
+    lab.start()
+    assert {lab.view(run).outcome for run in runs} == {"stopped"}
+
+
+def test_watching_sends_at_most_four_snapshots_a_second(lab: Lab) -> None:
+    """While four fast runs change all the time, a watcher gets each newer revision, and no more than four a second."""
+    runs = lab.launch(4, STUB_UPDATE_S="0.005")
+    for run in runs:
+        lab.running(run)
+    with Connection.connect(lab.root, start=False) as connection:
+        arrivals: list[tuple[float, int]] = []
+        for reply in connection.stream(lambda id_: Watch(id=id_)):
+            assert isinstance(reply, SnapshotReply)
+            arrivals.append((time.monotonic(), reply.snapshot.revision))
+            if arrivals[-1][0] - arrivals[0][0] > 3.0:
+                break
+    revisions = [revision for _, revision in arrivals]
+    assert revisions == sorted(set(revisions))
+    assert 6 <= len(arrivals) <= 3.2 * 4 + 2
+
+
+def test_a_removed_run_directory_is_noticed_and_hurts_nobody(lab: Lab) -> None:
+    """Somebody deletes a live run's directory: it is flagged damaged, the other run goes on, the supervisor answers."""
+    doomed, other = lab.launch(2)
+    lab.running(doomed)
+    shutil.rmtree(lab.dir(doomed).path)
+    lab.wait(doomed, lambda view: "damaged" in view.flags, 5)
+    lab.running(other, (lab.view(other).update or 0) + 2)
+    lab.act("kill", doomed)
+    until(lambda: lab.view(doomed).state == "ended", 10)
+    assert not Path(lab.dir(doomed).path, "spec.toml").exists()
