@@ -7,7 +7,7 @@ INSTALLED := $(VENV)/.installed
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 .DEFAULT_GOAL := run
-.PHONY: run test check fmt lint types fast slow
+.PHONY: run test check fmt lint types fast slow bench
 
 run: $(INSTALLED)  ## open the screen
 	@$(BIN)/mission-tui
@@ -34,6 +34,9 @@ fast: $(INSTALLED)  ## tests without trainings, supervisors at work and terminal
 
 slow: $(INSTALLED)  ## the others
 	$(PYTEST) -m "slow or tmux"
+
+bench: $(INSTALLED)  ## start-up times beside their floors; nothing is asserted
+	$(BIN)/python benchmarks/startup.py
 
 $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
