@@ -1,0 +1,148 @@
+"""The one table of what a key does. Bindings, footer, help, palette and the `x` menu are all read from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from textual.binding import Binding
+
+from mission_tui.tui.preset_choice import LAUNCH_KEYS
+
+__all__ = ["ACTIONS", "Action", "Place", "bindings", "key_label", "offered"]
+
+Place = Literal["fleet", "run"]
+Needs = Literal["none", "run", "marked"]
+Group = Literal["start", "act", "look", "move", "screen"]
+
+_BOTH: tuple[Place, ...] = ("fleet", "run")
+_FLEET: tuple[Place, ...] = ("fleet",)
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """`call` is the Textual action; `needs` says which runs it applies to; `changes` hides it from a read-only screen.
+
+    `menu` puts it into the `x` menu and the palette; `hint` into the footer, where a smaller number stays longer.
+    """
+
+    group: Group
+    name: str
+    keys: tuple[str, ...]
+    label: str
+    help: str
+    call: str
+    places: tuple[Place, ...] = _BOTH
+    needs: Needs = "none"
+    changes: bool = False
+    destructive: bool = False
+    menu: bool = True
+    hint: int | None = None
+
+
+def _verb(key: str, name: str, help: str, *, needs: Needs = "marked", hint: int | None = None) -> Action:  # noqa: A002
+    call = f"app.do('{name}')"
+    destructive = name in ("kill", "clean")
+    return Action("act", name, (key,), name, help, call, needs=needs, changes=True, destructive=destructive, hint=hint)
+
+
+def _move(name: str, keys: tuple[str, ...], help: str, call: str, places: tuple[Place, ...] = _BOTH) -> Action:  # noqa: A002
+    return Action("move", name, keys, name, help, call, places, menu=False)
+
+
+# fmt: off
+ACTIONS: tuple[Action, ...] = (
+    Action("start", "launch", LAUNCH_KEYS, "start", "start the preset that carries this key, at once", "",
+           changes=True, menu=False),
+    Action("start", "new", ("n",), "new", "a new run with changes, checked while you type", "app.do('new')",
+           changes=True, hint=2),
+    Action("start", "undo", ("u",), "undo", "for ten seconds: remove what the last key started", "app.do('undo')",
+           changes=True),
+    _verb("p", "pause", "hold at the next update; the process stays", hint=3),
+    _verb("r", "resume", "go on: a paused run, or an ended one from its checkpoint", hint=6),
+    _verb("s", "stop", "save a checkpoint, then end", hint=4),
+    _verb("K", "kill", "end at once, unsaved; asks first", hint=5),
+    _verb("C", "checkpoint", "save a checkpoint at the next update"),
+    _verb("e", "evaluate", "play 100 episodes with the newest checkpoint", needs="run", hint=8),
+    _verb("X", "clean", "see what dead runs left behind, and remove it", needs="none"),
+    Action("act", "actions", ("x",), "more", "everything that can be done with these runs", "app.do('actions')",
+           needs="marked", menu=False, hint=1),
+    Action("look", "open", ("enter",), "open", "open the chosen run", "screen.open('learn')", _FLEET,
+           needs="run", hint=7),
+    Action("look", "log", ("l",), "log", "what the run printed", "screen.open('log')", needs="run", hint=9),
+    Action("look", "details", ("d",), "details", "the settings that really run", "screen.open('config')", needs="run"),
+    Action("look", "filter", ("/",), "filter", "only what a regular expression finds", "screen.filter", hint=10),
+    Action("look", "mark", ("space",), "mark", "mark several; actions apply to all marked", "screen.look('mark')",
+           _FLEET, needs="run"),
+    Action("look", "sort left", ("<",), "sort left", "sort by the column to the left", "screen.look('sort left')",
+           _FLEET),
+    Action("look", "sort right", (">",), "sort right", "sort by the column to the right", "screen.look('sort right')",
+           _FLEET),
+    Action("look", "views", ("v",), "panes", "live runs as panes or as a table", "screen.look('views')", _FLEET,
+           hint=11),
+    Action("look", "maximise", ("z",), "zoom", "the focused part alone, or everything", "screen.look('maximise')"),
+    Action("look", "copy", ("y",), "copy id", "the run's id to the clipboard", "app.do('copy')", needs="marked"),
+    _move("up", ("up", "k"), "one up", "screen.move('up')"),
+    _move("down", ("down", "j"), "one down", "screen.move('down')"),
+    _move("first", ("home",), "to the first", "screen.move('first')"),
+    _move("last", ("end",), "to the last; a log is then followed", "screen.move('last')"),
+    _move("page up", ("pageup",), "a page up", "screen.move('page_up')"),
+    _move("page down", ("pagedown",), "a page down", "screen.move('page_down')"),
+    _move("left", ("left",), "pane or tab to the left", "screen.move('left')"),
+    _move("right", ("right",), "pane or tab to the right", "screen.move('right')"),
+    _move("previous tab", ("[",), "tab to the left", "screen.look('previous tab')"),
+    _move("next tab", ("]",), "tab to the right", "screen.look('next tab')"),
+    _move("next pane", ("tab",), "between the list and the detail", "screen.look('next pane')", _FLEET),
+    _move("back", ("escape",), "one layer back; never leaves", "screen.back"),
+    Action("screen", "help", ("?", "f1"), "help", "this list", "app.do('help')", hint=12),
+    Action("screen", "palette", (":", "ctrl+p"), "commands", "find an action, preset or run by typing",
+           "app.do('palette')", menu=False),
+    Action("screen", "faster", ("+",), "faster", "redraw more often, up to four times a second", "app.pace(1)"),
+    Action("screen", "slower", ("-",), "slower", "redraw less often", "app.pace(-1)"),
+    Action("screen", "refresh", ("f5",), "refresh", "read presets and the newest state again", "app.do('refresh')"),
+    Action("screen", "redraw", ("ctrl+l",), "redraw", "paint the whole screen again", "app.redraw"),
+    Action("screen", "suspend", ("ctrl+z",), "suspend", "back to the shell; fg returns", "app.do('suspend')"),
+    Action("screen", "leave", ("q",), "leave", "leave the screen; all runs go on", "app.leave"),
+)
+# fmt: on
+
+_LABELS = {
+    "up": "↑",
+    "down": "↓",
+    "left": "←",
+    "right": "→",
+    "escape": "Esc",
+    "enter": "Enter",
+    "space": "Space",
+    "tab": "Tab",
+    "home": "Home",
+    "end": "End",
+    "pageup": "PgUp",
+    "pagedown": "PgDn",
+}
+
+
+def key_label(key: str) -> str:
+    """A key as people write it: `Ctrl-P`, `Esc`, `K`."""
+    if key.startswith("ctrl+"):
+        return f"Ctrl-{key.removeprefix('ctrl+').upper()}"
+    if len(key) in (2, 3) and key[0] == "f" and key[1:].isdigit():
+        return key.upper()
+    return _LABELS.get(key, key)
+
+
+def offered(place: Place, *, readonly: bool) -> Iterator[Action]:
+    """The actions of a place, in the table's order."""
+    return (action for action in ACTIONS if place in action.places and not (readonly and action.changes))
+
+
+def bindings(place: Place) -> list[Binding]:
+    """The key bindings of a place. Launch keys carry their key to the action."""
+    bound: list[Binding] = []
+    for action in ACTIONS:
+        if place in action.places:
+            for key in action.keys:
+                call = f"app.launch('{key}')" if action.name == "launch" else action.call
+                bound.append(Binding(key, call, action.label, show=False))
+    return bound

@@ -1,0 +1,196 @@
+"""Wires the screen together: the feed of snapshots to screens, and keys to verbs. It decides nothing itself."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar
+
+from textual.app import App
+from textual.binding import Binding, BindingType
+from textual.filter import LineFilter, NoColor
+from textual.timer import Timer
+
+from mission_tui.fleet.outcome import ALIVE
+from mission_tui.fleet.snapshot import FleetSnapshot, RunView
+from mission_tui.tui.actions import ACTIONS
+from mission_tui.tui.away import while_away
+from mission_tui.tui.bursts import WINDOW_S, LaunchGate
+from mission_tui.tui.client import FleetClient
+from mission_tui.tui.desk import UNDO_S, Desk
+from mission_tui.tui.feed import follow
+from mission_tui.tui.filters import GlyphFilter
+from mission_tui.tui.glyphs import speaks_utf8
+from mission_tui.tui.origin import Origin
+from mission_tui.tui.pacing import Pace
+from mission_tui.tui.preset_choice import LoadPresets, Resolve
+from mission_tui.tui.screens.fleet import FleetScreen
+from mission_tui.tui.screens.shown import Shown
+from mission_tui.tui.theme import THEME
+
+__all__ = ["MissionApp"]
+
+_ACTIONS = {action.name: action for action in ACTIONS}
+
+
+class MissionApp(App[int], inherit_bindings=False):
+    """The application; its result is the process's exit code."""
+
+    CSS_PATH: ClassVar = ["app.tcss", "screens/fleet.tcss"]
+    ENABLE_COMMAND_PALETTE = False
+    ALLOW_SELECT = False
+    TITLE = "mission-tui"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+c", "remind", "leave", show=False, priority=True)]
+
+    def __init__(
+        self,
+        client: FleetClient,
+        load_presets: LoadPresets,
+        resolve: Resolve,
+        origin: Origin,
+        *,
+        readonly: bool = False,
+        last_seen_t: float | None = None,
+        environ: Mapping[str, str] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__()
+        environ = os.environ if environ is None else environ
+        self.desk = Desk(self, client, load_presets, resolve, origin, readonly=readonly, clock=clock)
+        self._client = client
+        self._last_seen_t = last_seen_t
+        self._home = environ.get("HOME", "")
+        self._glyphs = GlyphFilter(ascii_only=not speaks_utf8(environ))
+        self._pace = Pace()
+        self._gate = LaunchGate()
+        self._newest: FleetSnapshot | None = None
+        self._timer: Timer | None = None
+        self.register_theme(THEME)
+        self.theme = THEME.name
+
+    def get_default_screen(self) -> FleetScreen:
+        """The first screen."""
+        return FleetScreen(self.desk, self._home)
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Safe glyphs always; colours unless `NO_COLOR` asks for none at all."""
+        colours = [NoColor()] if self.no_color else super().get_line_filters()
+        return [self._glyphs, *colours]
+
+    def on_mount(self) -> None:
+        """Begin to follow the supervisor; presets are read beside that."""
+        from mission_tui.tui.verbs.refresh import read_presets
+
+        self.app_resume_signal.subscribe(self, lambda _: self.action_redraw())
+        self.desk.start(follow(self._client, self.arrived, self._lost))
+        self.desk.start(read_presets(self.desk))
+
+    def arrived(self, snapshot: FleetSnapshot) -> None:
+        """A snapshot came: draw it now, or with the newest by then when the last picture is too fresh."""
+        if self._newest is None and (sentence := while_away(snapshot, self._last_seen_t)):
+            self.desk.tell(sentence, "warning")
+        self._newest = snapshot
+        if self._timer is None:
+            due = self._pace.due(self.desk.clock())
+            if due > 0:
+                self._timer = self.set_timer(due, self._draw)
+            else:
+                self._draw()
+
+    def _draw(self) -> None:
+        self._timer = None
+        self._pace.drawn(self.desk.clock())
+        self.desk.snapshot = self._newest
+        if self.desk.banner is not None:
+            self.desk.banner = None
+            self.redraw_screens()
+        for screen in self.screen_stack:
+            if isinstance(screen, Shown):
+                screen.snapshot = self._newest
+
+    def _lost(self, why: str) -> None:
+        state = (
+            "no supervisor yet, trying again" if self._newest is None else "supervisor gone, reconnecting; runs go on"
+        )
+        self.desk.banner = f"{state} ({why})"
+        self.redraw_screens()
+
+    def redraw_screens(self) -> None:
+        """Draw again what does not come with a snapshot: presets, the banner, the hint for undo."""
+        for screen in self.screen_stack:
+            if isinstance(screen, Shown):
+                screen.redraw()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """A read-only screen does nothing that changes something, whichever way it is asked."""
+        if not self.desk.readonly:
+            return True
+        name = "launch" if action == "launch" else str(parameters[0]) if action == "do" and parameters else ""
+        return not (name in _ACTIONS and _ACTIONS[name].changes)
+
+    def open_run(self, view: RunView, tab: str) -> None:
+        """Open a run over the present screen; from one run to another there is no way back through the first."""
+        from mission_tui.tui.screens.run import RunScreen
+
+        opened = RunScreen(self.desk, view, tab, self._home)
+        if isinstance(self.screen, RunScreen):
+            self.switch_screen(opened)
+        else:
+            self.push_screen(opened)
+
+    def action_do(self, name: str) -> None:
+        """Carry out the verb `name` on the runs that are chosen at this moment."""
+        from mission_tui.tui.verbs import VERBS
+
+        screen, needs = self.screen, _ACTIONS[name].needs
+        runs: tuple[RunView, ...] = ()
+        if isinstance(screen, Shown) and needs != "none":
+            one = screen.chosen()
+            runs = screen.targets() if needs == "marked" else (one,) if one else ()
+        if needs != "none" and not runs:
+            self.desk.tell("no run is chosen")
+        else:
+            self.desk.start(VERBS[name](self.desk, runs))
+
+    def action_launch(self, key: str) -> None:
+        """Hold a launch key until it is sure that it was a person's."""
+        self._gate.press(key, self.desk.clock())
+        self.set_timer(1.1 * WINDOW_S, self._release)
+
+    def _release(self) -> None:
+        from mission_tui.tui.verbs.launch import launch_keys
+
+        keys, ignored = self._gate.release(self.desk.clock())
+        if ignored:
+            self.desk.tell(f"{ignored} keys at once were ignored: a start is one key", "warning")
+        elif keys:
+            self.desk.start(launch_keys(self.desk, keys))
+            self.set_timer(UNDO_S + 1, self.redraw_screens)
+
+    def action_pace(self, by: int) -> None:
+        """Redraw more or less often."""
+        self.desk.tell(f"redraws at most {self._pace.turn(by):g} times a second", seconds=2.0)
+
+    def action_redraw(self) -> None:
+        """Paint everything again, after something else has written on the terminal."""
+        self.refresh(repaint=True, layout=True)
+
+    def action_leave(self) -> None:
+        """Leave; runs go on."""
+        self.exit(0)
+
+    def action_remind(self) -> None:
+        """Ctrl-C is pressed by habit and must neither end the screen nor reach a run."""
+        self.desk.tell("q leaves; all runs go on. s stops the chosen run, K kills it")
+
+    @property
+    def last_seen_t(self) -> float | None:
+        """The time of the newest snapshot that was seen, unix seconds."""
+        return self._newest.t if self._newest else self._last_seen_t
+
+    @property
+    def live(self) -> int:
+        """How many runs were alive or waiting at the last look."""
+        runs = self._newest.runs if self._newest else ()
+        return sum(view.state in ALIVE or view.state == "queued" for view in runs)

@@ -1,0 +1,33 @@
+"""What the screen needs of a supervisor, as a protocol, and the real one behind it.
+
+The screen never sees a socket: it iterates over snapshots until the link is lost, and asks; each call connects anew if
+need be, so losing the supervisor is an exception to show and never a state to repair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import Protocol, TypeVar
+
+from mission_tui.fleet.snapshot import FleetSnapshot
+from mission_tui.ipc.messages import Asking, Progress
+
+__all__ = ["FleetClient"]
+
+Answer = TypeVar("Answer")
+
+
+class FleetClient(Protocol):
+    """A supervisor as the screen uses it. All methods raise `MissionError`s: for refusals, and when nobody answers."""
+
+    def watch(self) -> AsyncIterator[FleetSnapshot]:
+        """Snapshots as they change, at most four a second, until the link is lost."""
+
+    async def ask(self, make: Callable[[int], Asking[Answer]]) -> Answer:
+        """The answer to the request that `make` builds from an id."""
+
+    def stream(self, make: Callable[[int], Asking[Answer]]) -> AsyncIterator[Answer | Progress]:
+        """Progress of a long request, and at the end its answer."""
+
+    async def close(self) -> None:
+        """Let go of the supervisor."""

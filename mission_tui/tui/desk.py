@@ -1,0 +1,145 @@
+"""The road back: what a verb may use to carry out a key: the supervisor, and ways to tell and ask the person.
+
+Nothing here waits in the screen's own loop: every verb and every question to the supervisor is a worker of its own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from mission_tui.errors import MissionError
+from mission_tui.fleet.snapshot import FleetSnapshot, RunView
+from mission_tui.ipc.messages import Asking, Progress
+from mission_tui.tui.actions import Place
+from mission_tui.tui.client import FleetClient
+from mission_tui.tui.literal import literal
+from mission_tui.tui.origin import Origin
+from mission_tui.tui.preset_choice import LoadPresets, PresetChoice, Resolve
+from mission_tui.tui.screens.shown import Shown
+
+if TYPE_CHECKING:
+    from textual.screen import Screen
+
+    from mission_tui.tui.app import MissionApp
+
+__all__ = ["UNDO_S", "Desk"]
+
+Answer = TypeVar("Answer")
+Severity = Literal["information", "warning", "error"]
+
+UNDO_S = 10.0
+
+
+class Desk:
+    """One per screen session. `clock` is monotonic seconds; `snapshot` is the newest one that arrived."""
+
+    def __init__(
+        self,
+        app: MissionApp,
+        client: FleetClient,
+        load_presets: LoadPresets,
+        resolve: Resolve,
+        origin: Origin,
+        *,
+        readonly: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._app = app
+        self._client = client
+        self.load_presets = load_presets
+        self.resolve = resolve
+        self.origin = origin
+        self.readonly = readonly
+        self.clock = clock
+        self.presets: tuple[PresetChoice, ...] = ()
+        self.snapshot: FleetSnapshot | None = None
+        self.banner: str | None = None
+        self._launches: list[tuple[tuple[str, ...], float]] = []
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Carry out `work` beside the screen. A `MissionError` becomes a toast, anything else a modal."""
+        self._app.run_worker(self._guarded(work), exit_on_error=False)
+
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except MissionError as error:
+            self.tell(str(error), "error")
+        except Exception as error:  # noqa: BLE001 - the edge of a task: shown with its trace, and the screen lives on
+            from mission_tui.tui.screens.mishap import MishapScreen
+
+            self._app.push_screen(MishapScreen(error))
+
+    async def ask(self, make: Callable[[int], Asking[Answer]]) -> Answer:
+        """The supervisor's answer. Raises the `MissionError` that a refusal or a lost link stands for."""
+        return await self._client.ask(make)
+
+    def stream(self, make: Callable[[int], Asking[Answer]]) -> AsyncIterator[Answer | Progress]:
+        """Progress of a long request, then its answer; raises like `ask`."""
+        return self._client.stream(make)
+
+    def tell(self, sentence: str, severity: Severity = "information", seconds: float | None = None) -> None:
+        """A toast. Foreign text in `sentence` is shown as it is."""
+        timeout = seconds or {"information": 4.0, "warning": 8.0, "error": 10.0}[severity]
+        self._app.notify(literal(sentence), severity=severity, timeout=timeout, markup=False)
+
+    def clear(self) -> None:
+        """Take away all toasts: what they say is no longer so."""
+        self._app.clear_notifications()
+
+    async def consult(self, screen: Screen[Answer]) -> Answer | None:
+        """Put a question over the screen and wait for the person's answer; None when they turned away."""
+        return await self._app.push_screen_wait(screen)
+
+    def open(self, screen: Screen[Any]) -> None:
+        """Put `screen` over the present one."""
+        self._app.push_screen(screen)
+
+    def open_run(self, view: RunView, tab: str) -> None:
+        """Open a run at one of its tabs."""
+        self._app.open_run(view, tab)
+
+    def copy(self, text: str) -> None:
+        """Put `text` on the terminal's clipboard."""
+        self._app.copy_to_clipboard(text)
+
+    def suspend(self) -> None:
+        """Give the terminal back to the shell and stop."""
+        self._app.action_suspend_process()
+
+    async def press(self, call: str) -> None:
+        """Carry out a Textual action as if its key had been pressed on the present screen."""
+        await self._app.run_action(call)
+
+    @property
+    def place(self) -> Place:
+        """Which kind of screen is shown."""
+        return next(screen.PLACE for screen in reversed(self._app.screen_stack) if isinstance(screen, Shown))
+
+    def arrived(self, snapshot: FleetSnapshot) -> None:
+        """A snapshot came as the answer to a question."""
+        self._app.arrived(snapshot)
+
+    def redraw(self) -> None:
+        """Show the newest snapshot again, because what surrounds it changed."""
+        self._app.redraw_screens()
+
+    def launched(self, runs: tuple[str, ...]) -> None:
+        """Remember `runs` of one launch for `u`."""
+        self._launches.append((runs, self.clock()))
+
+    def undoable(self) -> tuple[str, ...]:
+        """The runs of the newest launch that `u` may still take back."""
+        self._launches = [(runs, t) for runs, t in self._launches if self.clock() - t < UNDO_S]
+        return self._launches[-1][0] if self._launches else ()
+
+    def forget_launch(self) -> None:
+        """The newest launch was taken back; `u` now means the one before."""
+        self._launches.pop()
+
+    def view(self, run: str) -> RunView | None:
+        """A run of the newest snapshot."""
+        runs = self.snapshot.runs if self.snapshot else ()
+        return next((view for view in runs if view.id == run), None)

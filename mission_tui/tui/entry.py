@@ -1,0 +1,73 @@
+"""The door of this room: looks at the terminal, prepares the environment for Textual, and runs the screen.
+
+Nothing here imports Textual at the top, because Textual reads its settings once, when it is imported.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from mission_tui.errors import UsageError
+from mission_tui.tui.preset_choice import LoadPresets, PresetChoice, Resolve
+
+__all__ = ["Farewell", "PresetChoice", "run"]
+
+_FPS_OVER_SSH = "30"
+
+
+@dataclass(frozen=True, slots=True)
+class Farewell:
+    """How the screen was left. `last_seen_t` (unix s) is what to give to the next `run`."""
+
+    exit_code: int
+    last_seen_t: float | None
+    live: int
+
+
+def run(
+    root: Path,
+    presets: LoadPresets,
+    resolve: Resolve,
+    readonly: bool = False,
+    last_seen_t: float | None = None,
+) -> Farewell:
+    """Show the screen of the runs root until the person leaves; then say how many runs go on.
+
+    Raises `UsageError` when there is no terminal that could show it.
+    """
+    _require_terminal(os.environ)
+    from mission_tui.ipc.start import captured_environ
+    from mission_tui.tui.origin import Origin
+
+    origin = Origin(str(Path.cwd()), sys.executable, captured_environ(os.environ))
+    _prepare(os.environ)
+    from mission_tui.tui.session import show
+
+    farewell = show(root, presets, resolve, origin, readonly=readonly, last_seen_t=last_seen_t)
+    if farewell.live and sys.stdout.isatty():
+        sys.stdout.write(_goodbye(farewell.live) + "\n")
+    return farewell
+
+
+def _goodbye(live: int) -> str:
+    if live == 1:
+        return "1 run goes on; mission-tui shows it again"
+    return f"{live} runs go on; mission-tui shows them again"
+
+
+def _require_terminal(environ: Mapping[str, str]) -> None:
+    if environ.get("TERM", "") in ("", "dumb"):
+        raise UsageError("this terminal cannot show a full screen (TERM is unset or dumb): use `mission-tui status`")
+    if not (sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()):
+        raise UsageError("the screen needs a terminal at both ends: use `mission-tui status` or `status --json`")
+
+
+def _prepare(environ: os._Environ[str]) -> None:
+    """Fewer frames and no animations over SSH; what the person set stays."""
+    if "SSH_CONNECTION" in environ:
+        environ.setdefault("TEXTUAL_FPS", _FPS_OVER_SSH)
+        environ.setdefault("TEXTUAL_ANIMATIONS", "none")

@@ -1,0 +1,142 @@
+"""What is known of one run beyond its view, and the asking for it.
+
+Only what is on the screen is asked for, never twice at once, and again only when it may have changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+from mission_tui.errors import MissionError
+from mission_tui.fleet.outcome import ALIVE
+from mission_tui.fleet.snapshot import RunView
+from mission_tui.ipc.messages import Asking, DetailsReply, GetDetails, GetHistory, HistoryReply
+from mission_tui.tui.log_tail import LogTail
+
+__all__ = ["Dossier", "Inquiry"]
+
+_PACE_S = 1.0
+_DETAILS_PACE_S = 5.0
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(slots=True)
+class Dossier:
+    """Answers about one run so far; `trouble` is why the newest question was not answered."""
+
+    run: str
+    log: LogTail
+    details: DetailsReply | None = None
+    history: dict[str, HistoryReply] = field(default_factory=dict)
+    trouble: str | None = None
+
+
+Keep = Callable[[Dossier, Answer], bool]
+"""Puts an answer into the dossier; True when that changed it."""
+
+
+class Asker(Protocol):
+    """What an inquiry needs of the desk."""
+
+    @property
+    def clock(self) -> Callable[[], float]: ...
+
+    async def ask(self, make: Callable[[int], Asking[Answer]]) -> Answer: ...
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None: ...
+
+
+class Inquiry:
+    """Asks about the run a screen shows. `changed` is called when the dossier has something new."""
+
+    def __init__(self, desk: Asker, changed: Callable[[], None]) -> None:
+        self._desk = desk
+        self._changed = changed
+        self._asked: dict[str, tuple[object, float]] = {}
+        self._open: set[str] = set()
+        self.dossier: Dossier | None = None
+
+    def about(self, view: RunView) -> Dossier:
+        """The dossier of `view`'s run; a new, empty one when another run was shown before."""
+        if self.dossier is None or self.dossier.run != view.id:
+            self.dossier = Dossier(view.id, LogTail(view.id))
+            self._asked.clear()
+            self._open.clear()
+        return self.dossier
+
+    def want(self, view: RunView, tab: str, metric: str | None = None, points: int = 500) -> None:
+        """Ask for what `tab` shows of `view`, if it may have changed and the last asking is long enough ago."""
+        dossier = self.about(view)
+        run = dossier.run
+        if tab in ("config", "checkpoints"):
+            stamp = (view.state, view.attempt, view.last_checkpoint)
+            again_s = _DETAILS_PACE_S if tab == "checkpoints" else None
+            if self._due("details", stamp, again_s):
+                self._ask("details", lambda id_: GetDetails(id=id_, run=run), _keep_details)
+        elif tab == "log":
+            if self._due("log", (view.attempt, view.state), _PACE_S if view.state in ALIVE else None):
+                self._ask("log", dossier.log.later(), lambda kept, page: kept.log.take(page))
+        elif metric is not None and self._due(metric, (view.update, view.attempt, points), None):
+            self._ask(
+                metric,
+                lambda id_: GetHistory(id=id_, run=run, series=(metric,), points=points),
+                lambda kept, reply: _keep_history(kept, metric, reply),
+            )
+
+    def want_earlier_log(self) -> None:
+        """Ask for the page of the log before the one shown."""
+        make = self.dossier.log.earlier() if self.dossier else None
+        if make is not None and "log" not in self._open:
+            self._ask("log", make, lambda kept, page: kept.log.take(page))
+
+    def _due(self, kind: str, stamp: object, again_s: float | None) -> bool:
+        """At first, when `stamp` changed, and after `again_s` whatever happened; not while an answer is open."""
+        if kind in self._open:
+            return False
+        now = self._desk.clock()
+        if kind in self._asked:
+            asked_stamp, asked_t = self._asked[kind]
+            changed = asked_stamp != stamp and now - asked_t >= _PACE_S
+            if not changed and (again_s is None or now - asked_t < again_s):
+                return False
+        self._asked[kind] = (stamp, now)
+        return True
+
+    def _ask(self, kind: str, make: Callable[[int], Asking[Answer]], keep: Keep[Answer]) -> None:
+        assert self.dossier is not None
+        self._open.add(kind)
+        self._desk.start(self._answer(self.dossier, kind, make, keep))
+
+    async def _answer(
+        self, dossier: Dossier, kind: str, make: Callable[[int], Asking[Answer]], keep: Keep[Answer]
+    ) -> None:
+        changed = True
+        try:
+            answer = await self._desk.ask(make)
+        except MissionError as error:
+            trouble: str | None = str(error)
+        else:
+            trouble = None
+            changed = keep(dossier, answer) or dossier.trouble is not None
+        if dossier is not self.dossier:
+            return
+        self._open.discard(kind)
+        dossier.trouble = trouble
+        if trouble is not None:
+            self._asked[kind] = (object(), self._desk.clock())
+        if changed:
+            self._changed()
+
+
+def _keep_details(dossier: Dossier, reply: DetailsReply) -> bool:
+    changed = dossier.details != reply
+    dossier.details = reply
+    return changed
+
+
+def _keep_history(dossier: Dossier, metric: str, reply: HistoryReply) -> bool:
+    dossier.history[metric] = reply
+    return True

@@ -1,0 +1,110 @@
+"""How numbers are written on the screen: short, comparable at a glance, and a dash for what is not known (never 0)."""
+
+from __future__ import annotations
+
+import math
+
+from mission_tui.fleet.metrics import Metric, number
+
+__all__ = ["DASH", "ago", "compact", "count", "duration", "percent", "rate", "reading", "size", "split_second"]
+
+DASH = "-"
+
+
+def count(value: int | None) -> str:
+    """A whole number with thousands separated: `1,204`."""
+    return DASH if value is None else f"{value:,}"
+
+
+def compact(value: float | None) -> str:
+    """A number of steps in at most five characters: `960`, `11.5M`, `50M`."""
+    if value is None or not math.isfinite(value):
+        return DASH
+    for factor, suffix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= factor * 0.9995:
+            scaled = value / factor
+            return f"{scaled:.1f}".removesuffix(".0") + suffix if scaled < 99.95 else f"{scaled:.0f}{suffix}"
+    return f"{value:.0f}"
+
+
+def rate(per_second: float | None) -> str:
+    """Steps per second in at most six characters: `1,412`, `154k`."""
+    if per_second is None or not math.isfinite(per_second):
+        return DASH
+    return f"{per_second:,.0f}" if per_second < 99_999.5 else compact(per_second)
+
+
+def percent(share: float | None) -> str:
+    """A share of 0..1 as a whole percentage; only all reads 100%, and only nothing reads 0%."""
+    if share is None or not math.isfinite(share):
+        return DASH
+    if 0 < share < 0.01:
+        return "<1%"
+    return f"{100 if share >= 1 else min(99, math.floor(share * 100))}%"
+
+
+def size(size_bytes: int | None) -> str:
+    """Bytes in powers of 1024: `512K`, `5.1G`, `41G`."""
+    if size_bytes is None:
+        return DASH
+    value = float(size_bytes)
+    for suffix in "BKMG":
+        if value < 999.5:
+            return f"{value:.1f}{suffix}" if value < 9.95 and suffix != "B" else f"{value:.0f}{suffix}"
+        value /= 1024
+    return f"{value:.1f}T"
+
+
+def duration(seconds: float | None) -> str:
+    """Seconds in the two units that matter: `42s`, `3m20`, `5h40`, `9d04`."""
+    if seconds is None or not math.isfinite(seconds) or seconds < 0:
+        return DASH
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m{whole % 60:02d}"
+    if whole < 86400:
+        return f"{whole // 3600}h{whole % 3600 // 60:02d}"
+    return f"{whole // 86400}d{whole % 86400 // 3600:02d}"
+
+
+def split_second(seconds: float | None) -> str:
+    """The length of a phase: two digits below ten seconds, else as `duration`."""
+    if seconds is None or not math.isfinite(seconds):
+        return DASH
+    return f"{seconds:.2g}s" if seconds < 9.95 else duration(seconds)
+
+
+def ago(t: float | None, now: float) -> str:
+    """How long before `now` the moment `t` was, in one unit: `12m ago`."""
+    if t is None:
+        return DASH
+    seconds = max(0.0, now - t)
+    for length, unit in ((86400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= length:
+            return f"{int(seconds // length)}{unit} ago"
+    return f"{int(seconds)}s ago"
+
+
+def reading(metric: Metric | None) -> str:
+    """A metric in about three significant digits: `12.4`, `0.031`, `3e-4`, `nan`."""
+    value = number(metric)
+    if value is None:
+        return DASH
+    if not math.isfinite(value):
+        return str(value)
+    magnitude = abs(value)
+    if magnitude >= 1e6:
+        return f"{value:.2e}"
+    if magnitude >= 999.5:
+        return f"{value:,.0f}"
+    if magnitude >= 99.95 or (magnitude >= 9.95 and value == int(value)):
+        return f"{value:.0f}"
+    if magnitude >= 9.95:
+        return f"{value:.1f}"
+    if magnitude >= 0.995:
+        return f"{value:.2f}"
+    if magnitude >= 0.00995:
+        return f"{value:.3f}"
+    return "0" if value == 0 else f"{value:.1e}".replace("e-0", "e-").replace(".0e", "e")

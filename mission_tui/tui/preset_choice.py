@@ -1,0 +1,43 @@
+"""A preset as the screen offers it. The command line fills these in, because this room reads no preset files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from mission_tui.fleet.spec import Spec
+
+__all__ = ["LAUNCH_KEYS", "LoadPresets", "PresetChoice", "Resolve", "by_key", "members"]
+
+LAUNCH_KEYS = (*"1234567890", "P")
+"""The keys a preset may carry."""
+
+
+@dataclass(frozen=True, slots=True)
+class PresetChoice:
+    """`launch` names the presets of a set; `error` is why the file cannot be used, and then it is not started."""
+
+    name: str
+    description: str = ""
+    key: str | None = None
+    launch: tuple[str, ...] = ()
+    error: str | None = None
+
+
+LoadPresets = Callable[[], tuple[PresetChoice, ...]]
+Resolve = Callable[[str, Sequence[str]], list[Spec]]
+"""Preset name and `--set` assignments to one spec per run; raises a `MissionError` that names the key at fault."""
+
+
+def by_key(presets: Iterable[PresetChoice]) -> dict[str, PresetChoice]:
+    """The presets that a key launches; the first wins."""
+    carried: dict[str, PresetChoice] = {}
+    for preset in presets:
+        if preset.key in LAUNCH_KEYS and preset.key is not None:
+            carried.setdefault(preset.key, preset)
+    return carried
+
+
+def members(preset: PresetChoice) -> tuple[str, ...]:
+    """The names to resolve: those of a set, else the preset itself."""
+    return preset.launch or (preset.name,)

@@ -1,0 +1,1 @@
+"""Screens: each owns a layout and one reactive, the snapshot. Questions to the person are modal sheets."""

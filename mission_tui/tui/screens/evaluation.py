@@ -1,0 +1,102 @@
+"""Playing episodes with a run's newest checkpoint: progress, then the result with its interval."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from textual.strip import Strip
+
+from mission_tui.errors import MissionError
+from mission_tui.fleet.snapshot import RunView
+from mission_tui.ipc.messages import Evaluate, Evaluated, Progress
+from mission_tui.tui import colours, numbers
+from mission_tui.tui.desk import Desk
+from mission_tui.tui.screens.sheet import Sheet
+from mission_tui.tui.sparkline import bar
+from mission_tui.tui.strips import Part, line
+
+__all__ = ["EvaluationScreen", "result_rows"]
+
+_EPISODES = 100
+
+
+class EvaluationScreen(Sheet[None]):
+    """Closing it does not end the evaluation; the result is then told in a toast."""
+
+    def __init__(self, desk: Desk, view: RunView) -> None:
+        super().__init__(f"Evaluate {view.name} from {view.last_checkpoint}", "Esc goes back; the evaluation goes on")
+        self._desk = desk
+        self._view = view
+        self._progress = Progress(re=0, done=0, total=_EPISODES)
+        self._began_t = desk.clock()
+        self._result: dict[str, Any] | None = None
+        self._trouble: str | None = None
+
+    def on_mount(self) -> None:
+        """Begin."""
+        self._desk.start(self._play())
+
+    async def _play(self) -> None:
+        run, shown = self._view.id, self._view.name
+        try:
+            async for reply in self._desk.stream(lambda id_: Evaluate(id=id_, run=run, episodes=_EPISODES)):
+                if isinstance(reply, Progress):
+                    self._progress = reply
+                elif isinstance(reply, Evaluated):
+                    self._result = reply.result
+                if self.is_attached:
+                    self.refill()
+        except MissionError as error:
+            self._trouble = str(error)
+        if not self.is_attached:
+            self._desk.tell(
+                f"{shown}: {self._trouble or _sentence(self._result)}", "error" if self._trouble else "information"
+            )
+            return
+        self.hint("Esc back")
+        self.refill()
+
+    def lines(self, width: int) -> list[Strip]:
+        """A bar with time left, or the result, or why there is none."""
+        if self._trouble is not None:
+            return [line([(self._trouble, colours.ALARM)], width)]
+        if self._result is not None:
+            return [line(parts, width) for parts in result_rows(self._result)]
+        done, total = self._progress.done, max(1, self._progress.total)
+        elapsed_s = self._desk.clock() - self._began_t
+        left = numbers.duration(elapsed_s * (total - done) / done) if done else numbers.DASH
+        tail = f" {done}/{total} episodes  {left} left"
+        filled, rest = bar(done / total, width - len(tail))
+        return [line([(filled, colours.LIVE), (rest, colours.TRACK), (tail, colours.INK)], width)]
+
+
+def result_rows(result: dict[str, Any]) -> list[list[Part]]:
+    """The result as label and value: mean with spread and interval, length, share won, outcomes."""
+    interval = result.get("ci95") or (None, None)
+    rows: list[tuple[str, str]] = [
+        ("return", f"{_reading(result.get('mean'))} ± {_reading(result.get('std'))}"),
+        ("95 % of mean", f"{_reading(interval[0])} to {_reading(interval[1])}"),
+        (
+            "episodes",
+            f"{result.get('episodes', numbers.DASH)}, length {_reading((result.get('lengths') or {}).get('mean'))}",
+        ),
+    ]
+    if isinstance(result.get("won"), float | int):
+        rows.append(("won", numbers.percent(result["won"])))
+    outcomes = result.get("outcomes") or {}
+    if outcomes:
+        rows.append(
+            ("outcomes", "  ".join(f"{name} {n}" for name, n in sorted(outcomes.items(), key=lambda pair: -pair[1])))
+        )
+    return [[(f"{label:<14}", colours.QUIET), (value, colours.INK)] for label, value in rows]
+
+
+def _sentence(result: dict[str, Any] | None) -> str:
+    if result is None:
+        return "the evaluation ended without a result"
+    spread = f"{_reading(result.get('mean'))} ± {_reading(result.get('std'))}"
+    return f"evaluated: {spread} over {result.get('episodes')} episodes"
+
+
+def _reading(value: object) -> str:
+    return numbers.reading(value) if isinstance(value, float | int) else str(value or numbers.DASH)

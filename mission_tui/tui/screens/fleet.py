@@ -1,0 +1,216 @@
+"""The fleet: meters on top, live runs as panes or lines, the others below, and the chosen one in detail."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Container
+from textual.strip import Strip
+
+from mission_tui.fleet.snapshot import RunView
+from mission_tui.tui import colours
+from mission_tui.tui.actions import Place, bindings
+from mission_tui.tui.desk import Desk
+from mission_tui.tui.inquiry import Inquiry
+from mission_tui.tui.moves import Move
+from mission_tui.tui.outlook import Outlook
+from mission_tui.tui.roster import SORTS
+from mission_tui.tui.screens.arrangement import LEAST_HEIGHT, LEAST_WIDTH, Arrangement, arrange
+from mission_tui.tui.screens.shown import Shown
+from mission_tui.tui.strips import Part, line
+from mission_tui.tui.teaching import teaching
+from mission_tui.tui.widgets.detail import Detail
+from mission_tui.tui.widgets.filter_bar import FilterBar
+from mission_tui.tui.widgets.footer import Footer, hints
+from mission_tui.tui.widgets.header import Header
+from mission_tui.tui.widgets.meters import Meters
+from mission_tui.tui.widgets.pane_grid import PaneGrid, columns_for
+from mission_tui.tui.widgets.run_table import RunTable
+from mission_tui.tui.widgets.scroll_lines import ScrollLines
+
+__all__ = ["FleetScreen"]
+
+
+class FleetScreen(Shown, inherit_bindings=False):
+    """Owns the layout; what the person chose to look at is the `Outlook`, what there is to see the snapshot."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("fleet")]
+    PLACE: ClassVar[Place] = "fleet"
+
+    def __init__(self, desk: Desk, home: str) -> None:
+        super().__init__()
+        self._desk = desk
+        self._home = home
+        self._inquiry = Inquiry(desk, self.redraw)
+        self.outlook = Outlook()
+        self._arrangement = Arrangement(0, 0, listed=True)
+
+    def compose(self) -> ComposeResult:
+        """From top to bottom; heights are given in `redraw`."""
+        yield Header("q leave  ? help", self._home)
+        yield Meters()
+        yield PaneGrid()
+        with Container(id="below"):
+            yield RunTable()
+            yield Detail()
+        yield FilterBar()
+        yield Footer()
+        yield ScrollLines(_too_small, id="small")
+
+    def on_mount(self) -> None:
+        """Draw what is known already."""
+        self.set_reactive(FleetScreen.snapshot, self._desk.snapshot)
+        self.redraw()
+
+    def chosen(self) -> RunView | None:
+        """The run under the cursor."""
+        return self.outlook.view
+
+    def targets(self) -> tuple[RunView, ...]:
+        """What actions apply to: the marked runs, else the chosen one."""
+        return self.outlook.targets()
+
+    def redraw(self) -> None:
+        """Settle the outlook on the snapshot, share out the rows, draw."""
+        width, height = self.size
+        if not self.is_mounted or width == 0:
+            return
+        small = width < LEAST_WIDTH or height < LEAST_HEIGHT
+        self.set_class(small, "-small")
+        if small:
+            return
+        if self.snapshot is not None:
+            self.outlook.settle(self.snapshot)
+        note = f"{len(self.outlook.marked)} marked" if self.outlook.marked else ""
+        pattern = f"/{self.outlook.pattern.pattern}" if self.outlook.pattern else ""
+        self.query_one(Header).update(self.snapshot, pattern, note)
+        self.query_one(Meters).update(self.snapshot, self._desk.banner)
+        self._share_rows()
+        self._draw_runs()
+        self._draw_detail()
+        undoable = bool(self._desk.undoable())
+        self.query_one(Footer).update(
+            hints("fleet", self._desk.presets, readonly=self._desk.readonly, undoable=undoable)
+        )
+
+    def _share_rows(self) -> None:
+        outlook, roster = self.outlook, self.outlook.roster
+        meters = self.query_one(Meters)
+        taken = 2 + meters.rows + (1 if self.query_one(FilterBar).display else 0)
+        maximised = ("detail" if outlook.in_detail else "list") if outlook.maximised else None
+        shared = arrange(
+            self.size.width,
+            self.size.height - taken,
+            len(roster.live),
+            len(roster.rest),
+            panes=outlook.panes,
+            maximised=maximised if roster.runs else None,
+        )
+        if not roster.runs:
+            shared = Arrangement(0, 0, listed=True)
+        if shared != self._arrangement:
+            self._arrangement = shared
+            grid, table, detail = self.query_one(PaneGrid), self.query_one(RunTable), self.query_one(Detail)
+            grid.display, grid.styles.height = shared.panes > 0, shared.panes
+            detail.display, detail.styles.height = shared.detail > 0, shared.detail
+            table.display = shared.listed
+            self.query_one("#below").set_class(shared.beside, "-beside")
+
+    def _draw_runs(self) -> None:
+        outlook, roster = self.outlook, self.outlook.roster
+        at = roster.index(outlook.chosen)
+        marked = frozenset(outlook.marked)
+        paned = len(roster.live) if self._arrangement.panes else 0
+        if paned:
+            chosen = at if at is not None and at < paned else None
+            self.query_one(PaneGrid).update(roster.live, now=self.now, chosen=chosen, marked=marked)
+        self.query_one(RunTable).update(
+            roster.runs[paned:],
+            now=self.now,
+            chosen=at - paned if at is not None and at >= paned else None,
+            marked=marked,
+            sort=outlook.sort,
+            first=paned,
+            teaching=self._empty(paned),
+        )
+
+    def _empty(self, paned: int) -> list[list[Part]]:
+        """What a list without a run says."""
+        if self.snapshot is None:
+            return []
+        if paned:
+            return [[("   nothing waits and nothing has ended yet", colours.QUIET)]]
+        filtered = self.outlook.pattern is not None and bool(self.snapshot.runs)
+        return teaching(self._desk.presets, filtered=filtered, readonly=self._desk.readonly)
+
+    def _draw_detail(self) -> None:
+        view, outlook = self.outlook.view, self.outlook
+        if view is not None and self._arrangement.detail:
+            self._inquiry.want(view, outlook.tab)
+            dossier = self._inquiry.about(view)
+            self.query_one(Detail).update(view, dossier, outlook.tab, self.now, focused=outlook.in_detail)
+
+    def action_move(self, how: Move) -> None:
+        """Through the list, over the panes as they lie, or within the detail."""
+        outlook = self.outlook
+        panes = columns_for(self.size.width) if self._arrangement.panes else 0
+        if outlook.in_detail and how not in ("left", "right"):
+            self.query_one(Detail).move(how)
+            return
+        outlook.go(how, columns=panes, page=max(1, self.query_one(RunTable).size.height - 1))
+        self.redraw()
+
+    def action_tab(self, tab: str) -> None:
+        """A tab was clicked."""
+        self.outlook.tab = tab
+        self.redraw()
+
+    def action_look(self, what: str) -> None:
+        """Look otherwise: another tab, pane, order, or size of things."""
+        self.outlook.look(what, panes_shown=self._arrangement.panes > 0)
+        self.redraw()
+
+    def action_open(self, tab: str) -> None:
+        """Open the chosen run at `tab`."""
+        if (view := self.outlook.view) is not None:
+            self._desk.open_run(view, tab)
+
+    def action_filter(self) -> None:
+        """Type a filter."""
+        self.query_one(FilterBar).open()
+        self.redraw()
+
+    def action_back(self) -> None:
+        """One layer: the filter, then the zoom, then the marks, then the detail; never out of the program."""
+        bar = self.query_one(FilterBar)
+        if bar.display or self.outlook.pattern is not None:
+            bar.close(clear=True)
+        else:
+            self.outlook.step_back()
+        self.redraw()
+
+    @on(FilterBar.Changed)
+    @on(FilterBar.Closed)
+    def _filtered(self) -> None:
+        self.outlook.pattern = self.query_one(FilterBar).pattern
+        self.redraw()
+
+    def on_run_table_picked(self, message: RunTable.Picked) -> None:
+        """A click chooses; a double click opens."""
+        self.outlook.choose(message.index)
+        self.redraw()
+        if message.twice:
+            self.action_open("learn")
+
+    def on_run_table_sort_picked(self, message: RunTable.SortPicked) -> None:
+        """A click on a title sorts; a second one goes back to the order of age."""
+        if message.title in SORTS:
+            self.outlook.sort = "age" if self.outlook.sort == message.title else message.title
+        self.redraw()
+
+
+def _too_small(width: int) -> list[Strip]:
+    return [line([(f"too small: {LEAST_WIDTH}x{LEAST_HEIGHT} at least", colours.WARN)], width)]

@@ -1,0 +1,56 @@
+"""What dead runs left behind: processes, sockets and shared memory, and which of it is surely ours to remove."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rich.table import Table
+from rich.text import Text
+from textual.binding import Binding, BindingType
+from textual.strip import Strip
+
+from mission_tui.ipc.messages import Stale
+from mission_tui.tui import colours, numbers
+from mission_tui.tui.literal import literal
+from mission_tui.tui.screens.sheet import Sheet
+from mission_tui.tui.strips import line, rendered
+
+__all__ = ["LeftoversScreen"]
+
+
+class LeftoversScreen(Sheet[bool]):
+    """Dismissed with True when those that are ours shall be removed."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("y", "accept", "remove"), Binding("n", "turn_away", "no")]
+
+    def __init__(self, stale: tuple[Stale, ...]) -> None:
+        self._ours = sum(found.verdict == "ours" for found in stale)
+        hint = f"y remove the {self._ours} that are ours   n or Esc leave them" if self._ours else "Esc back"
+        super().__init__(f"{len(stale)} left behind by dead runs", hint)
+        self._stale = stale
+
+    def lines(self, width: int) -> list[Strip]:
+        """A table, and a sentence about what is never touched."""
+        table = Table.grid(padding=(0, 2, 0, 0))
+        for _ in range(6):
+            table.add_column(no_wrap=True, overflow="ellipsis")
+        for found in self._stale:
+            ours = found.verdict == "ours"
+            what = f"pid {found.pid}" if found.pid is not None else literal(found.name or "")
+            table.add_row(
+                Text("ours" if ours else "unsure", style=colours.GOOD if ours else colours.WARN),
+                Text(found.kind, style=colours.INK),
+                Text(what, style=colours.INK),
+                Text(literal(found.run or "no run"), style=colours.QUIET),
+                Text(f"{numbers.duration(found.age_s)} {numbers.size(found.memory_bytes)}", style=colours.QUIET),
+                Text(literal(found.command), style=colours.QUIET),
+            )
+        strips = rendered(table, width)
+        if self._ours < len(self._stale):
+            strips.append(line([("what is unsure is shown and never touched", colours.QUIET)], width))
+        return strips
+
+    def action_accept(self) -> None:
+        """Yes, if there is something to remove."""
+        if self._ours:
+            self.dismiss(True)

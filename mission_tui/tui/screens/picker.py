@@ -1,0 +1,158 @@
+"""Choosing one of many by typing a part of it, or by its key: the palette and the menu of actions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.message import Message
+from textual.strip import Strip
+from textual.widgets import Input
+
+from mission_tui.tui import colours
+from mission_tui.tui.moves import Move
+from mission_tui.tui.screens.sheet import Sheet
+from mission_tui.tui.strips import fit, line
+from mission_tui.tui.widgets.lines import Lines
+
+__all__ = ["Choice", "Choices", "Picker"]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """`value` is what choosing it gives; `key` chooses it at once where nothing is typed."""
+
+    value: str
+    label: str
+    detail: str = ""
+    key: str = ""
+
+
+class Choices(Lines):
+    """A list with a cursor that never leaves it."""
+
+    class Taken(Message):
+        """The person took this value."""
+
+        def __init__(self, value: str) -> None:
+            super().__init__()
+            self.value = value
+
+    def __init__(self, choices: Sequence[Choice], *, id: str = "sheet-choices") -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id)
+        self.choices = list(choices)
+        self.at = 0
+
+    @property
+    def lit(self) -> bool:
+        """Whether the cursor's line is highlighted."""
+        return True
+
+    @property
+    def current(self) -> Choice | None:
+        """The choice under the cursor."""
+        return self.choices[self.at] if self.choices else None
+
+    def offer(self, choices: Sequence[Choice]) -> None:
+        """List other choices; the cursor goes to the first."""
+        self.choices, self.at = list(choices), 0
+        self.redraw()
+
+    def step(self, by: int) -> None:
+        """Move the cursor."""
+        self.at = max(0, min(self.at + by, len(self.choices) - 1))
+        self.redraw()
+
+    def redraw(self) -> None:
+        """The window of choices around the cursor."""
+        width, height = self.size
+        if height <= 0:
+            return
+        top = max(0, min(self.at - height // 2, len(self.choices) - height))
+        shown = list(enumerate(self.choices))[top : top + height]
+        self.show([self._row(choice, width, chosen=at == self.at) for at, choice in shown])
+
+    def _row(self, choice: Choice, width: int, *, chosen: bool) -> Strip:
+        label = min(30, max((len(other.label) for other in self.choices), default=0) + 1)
+        parts = [
+            (">" if chosen else " ", colours.KEY),
+            (f"{choice.key:<7}" if any(other.key for other in self.choices) else "", colours.KEY),
+            (fit(choice.label, label), colours.INK),
+            (" ", colours.INK),
+            (fit(choice.detail, max(0, width - label - 9)), colours.QUIET),
+        ]
+        return line(parts, width, colours.CHOSEN if chosen and self.lit else None)
+
+    def on_click(self, event: events.Click) -> None:
+        """A click takes a choice."""
+        top = max(0, min(self.at - self.size.height // 2, len(self.choices) - self.size.height))
+        if top + event.y < len(self.choices):
+            self.post_message(self.Taken(self.choices[top + event.y].value))
+
+
+class Picker(Sheet[str]):
+    """With `typed`, letters filter (the palette); without, they are the choices' own keys (the menu)."""
+
+    CHROME: ClassVar[int] = 8
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "step(-1)", "up", priority=True),
+        Binding("down", "step(1)", "down", priority=True),
+        Binding("enter", "take", "take", priority=True),
+        Binding("escape", "turn_away", "back", priority=True),
+    ]
+
+    def __init__(self, title: str, choices: Sequence[Choice], *, typed: bool) -> None:
+        super().__init__(title, "Enter takes it   ↑ ↓ move   Esc back" + ("" if typed else "   or press its key"))
+        self._choices = list(choices)
+        self._typed = typed
+
+    def content(self) -> ComposeResult:
+        """The line to type into, if there is one, above the list."""
+        if self._typed:
+            yield Input(placeholder="type a part of it", compact=True)
+        yield Choices(self._choices)
+
+    def on_mount(self) -> None:
+        """Size the list and get ready for typing."""
+        self.query_one(Choices).styles.height = max(1, len(self._choices))
+        if self._typed:
+            self.query_one(Input).focus()
+
+    @on(Input.Changed)
+    def _filter(self, event: Input.Changed) -> None:
+        words = event.value.lower().split()
+        found = [one for one in self._choices if all(word in f"{one.label} {one.detail}".lower() for word in words)]
+        first = [one for one in found if words and one.label.lower().startswith(words[0])]
+        self.query_one(Choices).offer(first + [one for one in found if one not in first])
+
+    def on_key(self, event: events.Key) -> None:
+        """A choice's own key takes it."""
+        if not self._typed:
+            for choice in self._choices:
+                if choice.key and event.character == choice.key:
+                    event.stop()
+                    self.dismiss(choice.value)
+
+    def on_choices_taken(self, message: Choices.Taken) -> None:
+        """A click took it."""
+        self.dismiss(message.value)
+
+    def action_step(self, by: int) -> None:
+        """Move the cursor."""
+        self.query_one(Choices).step(by)
+
+    def action_scroll_to(self, how: Move) -> None:
+        """The other keys that move, by a line, a page, or to an end."""
+        many = len(self._choices)
+        steps = {"up": -1, "down": 1, "page_up": -10, "page_down": 10, "first": -many, "last": many}
+        self.action_step(steps[how])
+
+    def action_take(self) -> None:
+        """Take what the cursor is on."""
+        current = self.query_one(Choices).current
+        if current is not None:
+            self.dismiss(current.value)

@@ -1,0 +1,171 @@
+"""One run: a big chart of any metric, findings, configuration, checkpoints and the log, kept fresh."""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+
+from mission_tui.fleet.snapshot import RunView
+from mission_tui.tui.actions import Place, bindings
+from mission_tui.tui.desk import Desk
+from mission_tui.tui.inquiry import Inquiry
+from mission_tui.tui.moves import Move
+from mission_tui.tui.outlook import TABS
+from mission_tui.tui.screens.arrangement import LEAST_HEIGHT, LEAST_WIDTH
+from mission_tui.tui.screens.shown import Shown
+from mission_tui.tui.widgets.curves import Curves
+from mission_tui.tui.widgets.detail import section
+from mission_tui.tui.widgets.filter_bar import FilterBar
+from mission_tui.tui.widgets.footer import Footer, hints
+from mission_tui.tui.widgets.header import Header
+from mission_tui.tui.widgets.log_lines import LogLines
+from mission_tui.tui.widgets.run_head import RunHead
+from mission_tui.tui.widgets.scroll_lines import ScrollLines
+from mission_tui.tui.widgets.tab_line import tab_line
+
+__all__ = ["RunScreen"]
+
+
+class RunScreen(Shown, inherit_bindings=False):
+    """Shows the run whose view it was opened with; an update of the fleet brings its newest view."""
+
+    CSS_PATH = "run.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("run")]
+    PLACE: ClassVar[Place] = "run"
+
+    def __init__(self, desk: Desk, view: RunView, tab: str, home: str) -> None:
+        super().__init__()
+        self._desk = desk
+        self._view = view
+        self._tab = tab
+        self._home = home
+        self._inquiry = Inquiry(desk, self._answered)
+        self._pattern: re.Pattern[str] | None = None
+
+    def compose(self) -> ComposeResult:
+        """Headline, tabs, and one body per kind of tab, of which one is displayed."""
+        yield Header("Esc back  ? help", self._home)
+        yield RunHead()
+        yield ScrollLines(id="tabs")
+        yield Curves()
+        yield ScrollLines(id="section")
+        yield LogLines()
+        yield FilterBar()
+        yield Footer()
+
+    def on_mount(self) -> None:
+        """Draw what is known; the rest is asked for."""
+        self.set_reactive(RunScreen.snapshot, self._desk.snapshot)
+        self.action_open(self._tab)
+
+    def chosen(self) -> RunView:
+        """The run of this screen."""
+        return self._view
+
+    def redraw(self) -> None:
+        """Draw everything that is displayed and ask for what it lacks."""
+        width, height = self.size
+        if not self.is_mounted or width == 0:
+            return
+        self._view = self._desk.view(self._view.id) or self._view
+        self.set_class(width < LEAST_WIDTH or height < LEAST_HEIGHT, "-small")
+        self.query_one(Header).update(self.snapshot)
+        self.query_one(RunHead).update(self._view, self.now)
+        undoable = bool(self._desk.undoable())
+        self.query_one(Footer).update(hints("run", (), readonly=self._desk.readonly, undoable=undoable))
+        metric = self.query_one(Curves).tag if self._tab == "learn" else None
+        self._inquiry.want(self._view, self._tab, metric, points=min(2000, max(40, 2 * width)))
+        self._draw_body()
+
+    def _answered(self) -> None:
+        if self.is_attached:
+            self._draw_body()
+
+    def _draw_body(self) -> None:
+        view, dossier, tab = self._view, self._inquiry.about(self._view), self._tab
+        note = ""
+        if tab == "learn":
+            self.query_one(Curves).update(view, dossier)
+        elif tab == "log":
+            log = self.query_one(LogLines)
+            known = dossier.log.attempt is not None
+            log.update(dossier.log.lines if known else [dossier.trouble or "asking…"], self._pattern)
+            note = log.place
+        else:
+            body, now = self.query_one("#section", ScrollLines), self.now
+            body.set(lambda width: section(tab, view, dossier, width, body.size.height, now))
+            note = body.place
+        self.query_one("#tabs", ScrollLines).set(
+            lambda width: [tab_line(view, tab, width, focused=False, note=note, named=False)]
+        )
+
+    def action_open(self, tab: str) -> None:
+        """Display the body of `tab`."""
+        self._tab = tab
+        self.query_one(Curves).display = tab == "learn"
+        self.query_one(LogLines).display = tab == "log"
+        body = self.query_one("#section", ScrollLines)
+        body.display = tab not in ("learn", "log")
+        body.move("first")
+        self.call_after_refresh(self.redraw)
+
+    def action_tab(self, tab: str) -> None:
+        """A tab was clicked."""
+        self.action_open(tab)
+
+    def action_move(self, how: Move) -> None:
+        """Left and right turn tabs; everything else moves within the tab."""
+        if how in ("left", "right"):
+            self._turn(1 if how == "right" else -1)
+        elif self._tab == "learn":
+            self.query_one(Curves).move(how)
+        elif self._tab == "log":
+            self.query_one(LogLines).move(how)
+            self._draw_body()
+        else:
+            self.query_one("#section", ScrollLines).move(how)
+            self._draw_body()
+
+    def action_look(self, what: str) -> None:
+        """The tab beside this one, or only the body of it, or everything again."""
+        if what == "maximise":
+            self.toggle_class("-maximised")
+            self.call_after_refresh(self.redraw)
+        else:
+            self._turn(1 if what == "next tab" else -1)
+
+    def _turn(self, by: int) -> None:
+        self.action_open(TABS[(TABS.index(self._tab) + by) % len(TABS)])
+
+    def action_filter(self) -> None:
+        """Search in the log."""
+        self.action_open("log")
+        self.query_one(FilterBar).open()
+
+    def action_back(self) -> None:
+        """One layer: the search, then the zoom, then this screen."""
+        bar = self.query_one(FilterBar)
+        if bar.display or self._pattern is not None:
+            bar.close(clear=True)
+        elif self.has_class("-maximised"):
+            self.action_look("maximise")
+        else:
+            self.dismiss(None)
+
+    @on(FilterBar.Changed)
+    @on(FilterBar.Closed)
+    def _searched(self) -> None:
+        self._pattern = self.query_one(FilterBar).pattern
+        self.redraw()
+
+    @on(Curves.Wanted)
+    def _another_metric(self) -> None:
+        self.redraw()
+
+    @on(LogLines.TopReached)
+    def _older_output(self) -> None:
+        self._inquiry.want_earlier_log()

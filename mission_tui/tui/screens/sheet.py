@@ -1,0 +1,87 @@
+"""The base of every question and answer over the screen: a frame with a title, lines that scroll, and a hint."""
+
+from __future__ import annotations
+
+from typing import ClassVar, TypeVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.strip import Strip
+
+from mission_tui.tui import colours
+from mission_tui.tui.literal import literal
+from mission_tui.tui.moves import Move
+from mission_tui.tui.strips import line
+from mission_tui.tui.widgets.scroll_lines import ScrollLines
+
+__all__ = ["Sheet"]
+
+Answer = TypeVar("Answer")
+
+
+class Sheet(ModalScreen[Answer], inherit_bindings=False):
+    """Subclasses give `lines`; Escape turns away with None, and so does `q`, which never leaves from here."""
+
+    CSS_PATH: ClassVar = ["sheet.tcss"]
+    CHROME: ClassVar[int] = 6
+    AUTO_FOCUS = ""
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q", "turn_away", "back"),
+        *(
+            Binding(keys, f"scroll_to('{how}')", how)
+            for keys, how in (
+                ("up,k", "up"),
+                ("down,j", "down"),
+                ("pageup", "page_up"),
+                ("pagedown", "page_down"),
+                ("home", "first"),
+                ("end", "last"),
+            )
+        ),
+    ]
+
+    def __init__(self, title: str, hint: str) -> None:
+        super().__init__()
+        self._title = literal(title)
+        self._hint = hint
+
+    def compose(self) -> ComposeResult:
+        """The frame around lines and hint."""
+        with Vertical(id="sheet"):
+            yield ScrollLines(lambda width: [line([(self._title, colours.BOLD)], width)], id="sheet-title")
+            yield from self.content()
+            yield ScrollLines(lambda width: [line([(self._hint, colours.QUIET)], width)], id="sheet-hint")
+
+    def on_resize(self) -> None:
+        """Long content scrolls within what the frame, the title and the hint leave of the screen."""
+        for widget in self.query("#sheet-lines, #sheet-choices"):
+            widget.styles.max_height = max(1, self.size.height - self.CHROME)
+
+    def content(self) -> ComposeResult:
+        """What lies between title and hint."""
+        yield ScrollLines(self.lines, id="sheet-lines")
+
+    def lines(self, width: int) -> list[Strip]:
+        """The lines for `width` cells."""
+        return []
+
+    def hint(self, text: str) -> None:
+        """Say something else at the bottom."""
+        self._hint = text
+        self.query_one("#sheet-hint", ScrollLines).redraw()
+
+    def refill(self) -> None:
+        """The lines have changed, and perhaps their number."""
+        lines = self.query_one("#sheet-lines", ScrollLines)
+        lines.redraw()
+        lines.refresh(layout=True)
+
+    def action_scroll_to(self, how: Move) -> None:
+        """Scroll long content."""
+        self.query_one("#sheet-lines", ScrollLines).move(how)
+
+    def action_turn_away(self) -> None:
+        """Back one layer, without an answer."""
+        self.dismiss(None)

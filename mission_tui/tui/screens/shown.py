@@ -1,0 +1,47 @@
+"""What the two screens that show runs have in common: the snapshot they show, and the runs that actions apply to."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.reactive import reactive
+from textual.screen import Screen
+
+from mission_tui.fleet.snapshot import FleetSnapshot, RunView
+from mission_tui.tui.actions import Place
+
+__all__ = ["Shown"]
+
+
+class Shown(Screen[None], inherit_bindings=False):
+    """A new snapshot draws the screen; `redraw` draws it again when something beside the snapshot changed."""
+
+    AUTO_FOCUS = ""
+    PLACE: ClassVar[Place]
+
+    snapshot: reactive[FleetSnapshot | None] = reactive(None, init=False, repaint=False)
+
+    def watch_snapshot(self) -> None:
+        """Everything is drawn from the newest snapshot; widgets repaint what changed."""
+        self.redraw()
+
+    def on_resize(self) -> None:
+        """Another size is another picture."""
+        self.call_after_refresh(self.redraw)
+
+    @property
+    def now(self) -> float:
+        """The time of the picture in unix seconds: the snapshot's, so that one picture has one time."""
+        return self.snapshot.t if self.snapshot else 0.0
+
+    def redraw(self) -> None:
+        """Draw what is shown."""
+
+    def chosen(self) -> RunView | None:
+        """The run that actions on one run apply to."""
+        return None
+
+    def targets(self) -> tuple[RunView, ...]:
+        """The runs that actions on several runs apply to."""
+        one = self.chosen()
+        return (one,) if one else ()

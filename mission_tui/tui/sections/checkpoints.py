@@ -1,0 +1,89 @@
+"""What a run can go on from and how it was judged: attempts, checkpoints and evaluations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.style import Style
+from rich.table import Table
+from rich.text import Text
+from textual.strip import Strip
+
+from mission_tui.ipc.messages import AttemptView, CheckpointView, DetailsReply
+from mission_tui.tui import colours, numbers
+from mission_tui.tui.literal import literal
+from mission_tui.tui.strips import line, rendered
+
+__all__ = ["checkpoints"]
+
+
+def checkpoints(details: DetailsReply, width: int, now: float) -> list[Strip]:
+    """Three tables, the newest first in each; an empty one is a sentence."""
+    strips = _titled("checkpoints", width, [_checkpoint(row, now) for row in _newest_first(details.checkpoints)])
+    strips += _titled("attempts", width, [_attempt(row, now) for row in reversed(details.attempts)])
+    strips += _titled("evaluations", width, [_evaluation(row, now) for row in reversed(details.evaluations)])
+    return strips
+
+
+def _newest_first(rows: tuple[CheckpointView, ...]) -> list[CheckpointView]:
+    return sorted(rows, key=lambda row: row.t, reverse=True)
+
+
+def _titled(title: str, width: int, rows: list[list[tuple[str, Style]]]) -> list[Strip]:
+    if not rows:
+        return [line([(f" no {title} yet", colours.QUIET)], width)]
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for _ in rows[0]:
+        table.add_column(no_wrap=True, overflow="ellipsis")
+    for row in rows:
+        table.add_row(*(Text(literal(text), style=style) for text, style in row))
+    return [line([(f" {title}", colours.QUIET)], width), *rendered(table, width)]
+
+
+def _checkpoint(row: CheckpointView, now: float) -> list[tuple[str, Style]]:
+    verified = {
+        True: ("✓ verified", colours.GOOD),
+        False: ("✗ damaged", colours.ALARM),
+        None: ("unread", colours.QUIET),
+    }
+    return [
+        (f"  {row.name}", colours.INK),
+        (f"{numbers.compact(row.timesteps)} steps", colours.INK),
+        (f"update {numbers.count(row.update)}", colours.QUIET),
+        (numbers.ago(row.t, now), colours.QUIET),
+        (numbers.size(row.size_bytes), colours.QUIET),
+        (row.reason, colours.QUIET),
+        verified[row.verified],
+    ]
+
+
+def _attempt(row: AttemptView, now: float) -> list[tuple[str, Style]]:
+    lasted = None if row.started_t is None else (row.ended_t or now) - row.started_t
+    origin = f"from {row.from_checkpoint}" if row.from_checkpoint else "from scratch"
+    changes = "; ".join(f"{change.name} {change.was} → {change.now}" for change in row.changes)
+    return [
+        (f"  {row.attempt}", colours.INK),
+        (origin, colours.INK),
+        (f"{numbers.ago(row.started_t, now)}, lasted {numbers.duration(lasted)}", colours.QUIET),
+        (row.outcome or "going on", colours.outcome_style(row.outcome) if row.outcome else colours.LIVE),
+        (" ".join(part for part in (row.cause or "", changes) if part), colours.QUIET),
+    ]
+
+
+def _evaluation(row: dict[str, Any], now: float) -> list[tuple[str, Style]]:
+    interval = row.get("ci95") or (None, None)
+    span = f"[{_number(interval[0])}, {_number(interval[1])}]"
+    won = row.get("won")
+    return [
+        (f"  {row.get('checkpoint', numbers.DASH)}", colours.INK),
+        (f"{_number(row.get('mean'))} ± {_number(row.get('std'))}", colours.INK),
+        (f"95% {span}", colours.QUIET),
+        (f"{row.get('episodes', numbers.DASH)} episodes", colours.QUIET),
+        (f"won {numbers.percent(won)}" if isinstance(won, float | int) else "", colours.GOOD),
+        (numbers.ago(row["t"], now) if isinstance(row.get("t"), float | int) else "", colours.QUIET),
+    ]
+
+
+def _number(value: object) -> str:
+    """The file was written by another process, so anything may stand there."""
+    return numbers.reading(value) if isinstance(value, float | int) else literal(str(value or numbers.DASH))

@@ -1,0 +1,41 @@
+"""One session of the screen: the app with a real supervisor behind it, and the terminal's end foreseen."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+from mission_tui.ipc.async_client import AsyncConnection
+from mission_tui.tui.app import MissionApp
+from mission_tui.tui.client import FleetClient
+from mission_tui.tui.entry import Farewell
+from mission_tui.tui.hangup import watch_signals, watch_terminal
+from mission_tui.tui.origin import Origin
+from mission_tui.tui.preset_choice import LoadPresets, Resolve
+
+__all__ = ["play", "show"]
+
+
+def show(
+    root: Path, presets: LoadPresets, resolve: Resolve, origin: Origin, *, readonly: bool, last_seen_t: float | None
+) -> Farewell:
+    """The screen of a runs root, until it is left or the terminal ends."""
+
+    async def session() -> Farewell:
+        client = AsyncConnection(root)
+        app = MissionApp(client, presets, resolve, origin, readonly=readonly, last_seen_t=last_seen_t)
+        return await play(app, client)
+
+    return asyncio.run(session())
+
+
+async def play(app: MissionApp, client: FleetClient) -> Farewell:
+    """Run `app` to its end."""
+    watch_signals(app.exit)
+    watch_terminal(sys.__stdin__.fileno() if sys.__stdin__ else 0, app.exit)
+    try:
+        code = await app.run_async()
+    finally:
+        await client.close()
+    return Farewell(code or 0, app.last_seen_t, app.live)

@@ -1,0 +1,125 @@
+"""How a run stands, in the words and colours that lists, panes and headlines share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rich.style import Style
+
+from mission_tui.fleet.findings import Finding
+from mission_tui.fleet.outcome import ALIVE
+from mission_tui.fleet.snapshot import RunView
+from mission_tui.tui import colours, numbers
+from mission_tui.tui.glyphs import OUTCOME_SHAPES, STATE_SHAPES
+
+__all__ = [
+    "badge",
+    "headline",
+    "open_findings",
+    "remaining",
+    "shape",
+    "share_done",
+    "state_style",
+    "state_word",
+    "update_share",
+]
+
+_SHORT_RULES: Mapping[str, str] = {
+    "kl-persistent": "KL",
+    "kl-spike": "KL spike",
+    "kl-creep": "KL creep",
+    "policy-frozen": "frozen",
+    "clip-fraction": "clip",
+    "entropy-collapse": "entropy",
+    "policy-std": "std",
+    "actions-at-bound": "bounds",
+    "explained-variance": "EV",
+    "value-loss": "value",
+    "grad-norm": "gradient",
+    "reward-oscillation": "swings",
+    "throughput": "slow",
+    "nan": "NaN",
+}
+_RANK = {"critical": 0, "warning": 1, "info": 2}
+_PHASES_SHOWN = ("rollout", "update", "saving")
+
+
+def shape(view: RunView) -> str:
+    """The run's one-cell shape; it tells states apart without colour."""
+    return OUTCOME_SHAPES.get(view.outcome or "", STATE_SHAPES[view.state])
+
+
+def state_word(view: RunView) -> str:
+    """One word: the outcome of an ended run, the phase of a running one, else the state."""
+    if view.state == "ended":
+        return view.outcome or "ended"
+    if view.state == "running" and view.phase in _PHASES_SHOWN:
+        return view.phase
+    return view.state
+
+
+def state_style(view: RunView) -> Style:
+    """The colour that goes with `state_word`."""
+    if view.state == "ended":
+        return colours.outcome_style(view.outcome or "")
+    if view.state == "running" and view.phase in ("update", "saving"):
+        return colours.UPDATE
+    return colours.state_style(view.state)
+
+
+def share_done(view: RunView, now: float) -> float | None:
+    """The share of the budget that is used, by steps or by time; None while neither is known."""
+    if view.total_timesteps and view.timesteps is not None:
+        return min(1.0, view.timesteps / view.total_timesteps)
+    if view.duration_s and view.started_t is not None:
+        return min(1.0, max(0.0, (view.ended_t or now) - view.started_t) / view.duration_s)
+    return None
+
+
+def update_share(view: RunView) -> float | None:
+    """The share of the newest update's time that went into training rather than collecting."""
+    if view.rollout_s is None or view.update_s is None or view.rollout_s + view.update_s <= 0:
+        return None
+    return view.update_s / (view.rollout_s + view.update_s)
+
+
+def open_findings(view: RunView) -> tuple[Finding, ...]:
+    """Findings that ask for attention, worst first, newest first among equals."""
+    asking = (finding for finding in view.findings if finding.state == "open")
+    return tuple(sorted(asking, key=lambda finding: (_RANK[finding.severity], -finding.last_update)))
+
+
+def badge(view: RunView) -> tuple[str, Style]:
+    """The health of a run in a few letters: a flag, what is wrong, why it waits, or `ok`; a dash when unknown."""
+    if view.flags:
+        return f"▲ {view.flags[0]}", colours.ALARM
+    if view.outcome == "failed":
+        return f"▲ {view.kind or 'unknown'}", colours.ALARM
+    findings = open_findings(view)
+    if findings:
+        worst = findings[0]
+        mark = "△" if worst.severity == "info" else "▲" if len(findings) == 1 else f"▲{len(findings)}"
+        return f"{mark} {_SHORT_RULES.get(worst.rule, worst.rule)}", colours.severity_style(worst.severity)
+    if view.state == "queued":
+        return view.cause or numbers.DASH, colours.QUIET
+    if view.update and (view.state in ALIVE or view.outcome == "finished"):
+        return "ok", colours.GOOD if view.state in ALIVE else colours.QUIET
+    return numbers.DASH, colours.QUIET
+
+
+def remaining(view: RunView, now: float) -> str:
+    """Time left of a live run; how long ago an ended one ended."""
+    return numbers.ago(view.ended_t, now) if view.state == "ended" else numbers.duration(view.eta_s)
+
+
+def headline(view: RunView, now: float) -> str:
+    """How an ended run ended and what can be done; what the run is about while it lives."""
+    if view.state != "ended":
+        return view.cause or view.description or f"{view.preset} on {view.env_id}"
+    kind = f" ({view.kind})" if view.kind else ""
+    kept = f"  last checkpoint {view.last_checkpoint}" if view.last_checkpoint else "  no checkpoint"
+    lasted = ""
+    if view.started_t is not None and view.ended_t is not None:
+        lasted = f" after {numbers.duration(view.ended_t - view.started_t)}"
+    cause = f": {view.cause}" if view.cause else ""
+    return f"{view.outcome or 'ended'}{kind}{cause}; {numbers.ago(view.ended_t, now)}{lasted};{kept}"

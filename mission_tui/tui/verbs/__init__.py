@@ -1,0 +1,47 @@
+"""What keys do that act on runs, one file per verb: each is a coroutine that gets the desk and the chosen runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
+
+from mission_tui.fleet.snapshot import RunView
+from mission_tui.tui.desk import Desk
+from mission_tui.tui.verbs.actions import actions
+from mission_tui.tui.verbs.checkpoint import checkpoint
+from mission_tui.tui.verbs.clean import clean
+from mission_tui.tui.verbs.copy import copy
+from mission_tui.tui.verbs.evaluate import evaluate
+from mission_tui.tui.verbs.help import help_
+from mission_tui.tui.verbs.kill import kill
+from mission_tui.tui.verbs.new import new
+from mission_tui.tui.verbs.palette import palette
+from mission_tui.tui.verbs.pause import pause
+from mission_tui.tui.verbs.refresh import refresh
+from mission_tui.tui.verbs.resume import resume
+from mission_tui.tui.verbs.stop import stop
+from mission_tui.tui.verbs.suspend import suspend
+from mission_tui.tui.verbs.undo import undo
+
+__all__ = ["VERBS", "Verb"]
+
+Verb = Callable[[Desk, tuple[RunView, ...]], Coroutine[Any, Any, None]]
+
+VERBS: Mapping[str, Verb] = {
+    "actions": actions,
+    "checkpoint": checkpoint,
+    "clean": clean,
+    "copy": copy,
+    "evaluate": evaluate,
+    "help": help_,
+    "kill": kill,
+    "new": new,
+    "palette": palette,
+    "pause": pause,
+    "refresh": refresh,
+    "resume": resume,
+    "stop": stop,
+    "suspend": suspend,
+    "undo": undo,
+}
+"""By action name; what `app.do(name)` carries out."""

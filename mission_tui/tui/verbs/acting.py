@@ -1,0 +1,43 @@
+"""What stop, kill, pause and checkpoint share: one request about the runs it can apply to, and what was accepted."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Literal
+
+from mission_tui.fleet.outcome import RunState
+from mission_tui.fleet.snapshot import RunView
+from mission_tui.ipc.messages import Act
+from mission_tui.tui.desk import Desk
+from mission_tui.tui.standing import state_word
+
+__all__ = ["act", "fitting", "names"]
+
+
+def fitting(desk: Desk, verb: str, runs: Sequence[RunView], states: Collection[RunState]) -> tuple[RunView, ...]:
+    """The runs in one of `states`; says so when there is none."""
+    fit = tuple(view for view in runs if view.state in states)
+    if not fit and runs:
+        one = runs[0]
+        desk.tell(
+            f"nothing to {verb}: {one.name} is {state_word(one)}"
+            if len(runs) == 1
+            else f"nothing to {verb} among these"
+        )
+    return fit
+
+
+async def act(desk: Desk, verb: Literal["stop", "kill", "pause", "checkpoint"], runs: Sequence[RunView]) -> None:
+    """Ask for `verb`. What comes of it shows in the snapshots, so only acceptance and notes are told."""
+    ids = tuple(view.id for view in runs)
+    reply = await desk.ask(lambda id_: Act(id=id_, verb=verb, runs=ids))
+    desk.tell(f"{verb} accepted for {names(runs)}")
+    for note in reply.notes:
+        desk.tell(note, "warning")
+
+
+def names(runs: Sequence[RunView]) -> str:
+    """`heavy-3f9a`, `heavy-3f9a and wide-11c0`, `heavy-3f9a and 4 more`."""
+    if len(runs) <= 2:
+        return " and ".join(view.name for view in runs)
+    return f"{runs[0].name} and {len(runs) - 1} more"

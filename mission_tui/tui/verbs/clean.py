@@ -1,0 +1,24 @@
+"""`X`: show what dead runs left behind, and remove exactly that, once the person has seen it."""
+
+from __future__ import annotations
+
+from mission_tui.fleet.snapshot import RunView
+from mission_tui.ipc.messages import Clean
+from mission_tui.tui.desk import Desk
+from mission_tui.tui.screens.leftovers import LeftoversScreen
+
+__all__ = ["clean"]
+
+
+async def clean(desk: Desk, _runs: tuple[RunView, ...]) -> None:
+    """Ask for leftovers; remove those that are ours if the person says yes."""
+    found = await desk.ask(lambda id_: Clean(id=id_))
+    if not found.stale:
+        desk.tell("nothing was left behind by dead runs")
+        return
+    if not await desk.consult(LeftoversScreen(found.stale)):
+        return
+    keys = tuple(stale.key for stale in found.stale if stale.verdict == "ours")
+    reply = await desk.ask(lambda id_: Clean(id=id_, remove=keys))
+    removed = sum(stale.removed for stale in reply.stale)
+    desk.tell(f"removed {removed} of {len(keys)}", "information" if removed == len(keys) else "warning")

@@ -1,0 +1,18 @@
+"""`e`: play episodes with the newest checkpoint of a run, with progress, and show the result with its interval."""
+
+from __future__ import annotations
+
+from mission_tui.fleet.snapshot import RunView
+from mission_tui.tui.desk import Desk
+from mission_tui.tui.screens.evaluation import EvaluationScreen
+
+__all__ = ["evaluate"]
+
+
+async def evaluate(desk: Desk, runs: tuple[RunView, ...]) -> None:
+    """Evaluate the first of `runs`; leaving the screen lets it go on, and its result then comes as a toast."""
+    view = runs[0]
+    if view.last_checkpoint is None:
+        desk.tell(f"{view.name} has no checkpoint to evaluate yet; C saves one")
+        return
+    desk.open(EvaluationScreen(desk, view))

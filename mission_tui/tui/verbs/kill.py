@@ -1,0 +1,29 @@
+"""`K`: end at once, without saving, after naming what would be lost."""
+
+from __future__ import annotations
+
+from mission_tui.fleet.outcome import ALIVE
+from mission_tui.fleet.snapshot import RunView
+from mission_tui.tui.desk import Desk
+from mission_tui.tui.screens.confirm import ConfirmScreen
+from mission_tui.tui.verbs.acting import act, fitting, names
+
+__all__ = ["kill"]
+
+
+async def kill(desk: Desk, runs: tuple[RunView, ...]) -> None:
+    """Kill the live and queued ones of `runs`, if the person says yes."""
+    live = fitting(desk, "kill", runs, ALIVE | {"queued"})
+    if not live:
+        return
+    facts = [f"{view.name}: {_loss(view)}" for view in live]
+    if await desk.consult(ConfirmScreen(f"Kill {names(live)}?", facts, "kill now", "s stops and saves instead.")):
+        await act(desk, "kill", live)
+
+
+def _loss(view: RunView) -> str:
+    if view.update is None:
+        return "has learned nothing yet"
+    if view.last_checkpoint is None:
+        return "has no checkpoint; everything learned so far is lost"
+    return f"everything after checkpoint {view.last_checkpoint} is lost"

@@ -1,0 +1,60 @@
+"""Starting runs: what a digit, `P` and the form have in common."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from mission_tui.errors import MissionError
+from mission_tui.ipc.messages import Launch, LaunchItem
+from mission_tui.tui.desk import UNDO_S, Desk
+from mission_tui.tui.preset_choice import PresetChoice, by_key, members
+
+__all__ = ["launch", "launch_keys", "plan"]
+
+
+async def launch_keys(desk: Desk, keys: Sequence[str]) -> None:
+    """Start the presets that carry `keys`, together, so that one `u` takes them back."""
+    carried = by_key(desk.presets)
+    items: list[LaunchItem] = []
+    for key in keys:
+        preset = carried.get(key)
+        if preset is None:
+            desk.tell(f'no preset carries the key {key}; a preset takes it with key = "{key}"')
+        elif preset.error:
+            desk.tell(preset.error, "error")
+        else:
+            items += await plan(desk, preset, (), None, 1)
+    if items:
+        await launch(desk, tuple(items))
+
+
+async def plan(
+    desk: Desk, preset: PresetChoice, assignments: Sequence[str], name: str | None, copies: int
+) -> tuple[LaunchItem, ...]:
+    """One item per run of `preset` with `assignments`, `copies` times; several runs of one name are numbered."""
+    specs = [
+        spec
+        for member in members(preset)
+        for spec in await asyncio.to_thread(desk.resolve, member, assignments)
+        for _ in range(copies)
+    ]
+    if not specs:
+        raise MissionError(f"preset '{preset.name}' makes no run: its launch list is empty")
+    many = name is not None and len(specs) > 1
+    return tuple(LaunchItem(spec=spec, name=f"{name}-{at}" if many else name) for at, spec in enumerate(specs, start=1))
+
+
+async def launch(desk: Desk, items: tuple[LaunchItem, ...]) -> None:
+    """Ask for the runs; say their names, and for how long `u` takes them back."""
+    origin = desk.origin
+    reply = await desk.ask(
+        lambda id_: Launch(id=id_, items=items, cwd=origin.cwd, python=origin.python, environ=origin.environ)
+    )
+    desk.launched(tuple(view.id for view in reply.runs))
+    started = ", ".join(view.name for view in reply.runs[:4])
+    more = f" and {len(reply.runs) - 4} more" if len(reply.runs) > 4 else ""
+    desk.tell(f"started {started}{more}: u undoes for {UNDO_S:.0f} s", seconds=UNDO_S)
+    for warning in reply.warnings:
+        desk.tell(warning, "warning")
+    desk.redraw()

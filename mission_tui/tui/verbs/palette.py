@@ -1,0 +1,41 @@
+"""`:` and Ctrl-P: find an action, a preset or a run by typing a part of its name."""
+
+from __future__ import annotations
+
+from mission_tui.fleet.snapshot import RunView
+from mission_tui.tui.actions import key_label, offered
+from mission_tui.tui.desk import Desk
+from mission_tui.tui.screens.picker import Choice, Picker
+from mission_tui.tui.standing import state_word
+from mission_tui.tui.verbs.launch import launch, plan
+
+__all__ = ["palette"]
+
+
+async def palette(desk: Desk, _runs: tuple[RunView, ...]) -> None:
+    """Carry out, start or open what is taken."""
+    choices = [
+        Choice(f"do {action.call}", action.label, action.help, key_label(action.keys[0]))
+        for action in offered(desk.place, readonly=desk.readonly)
+        if action.menu
+    ]
+    if not desk.readonly:
+        choices += [
+            Choice(f"start {preset.name}", f"start {preset.name}", preset.description, preset.key or "")
+            for preset in desk.presets
+            if preset.error is None
+        ]
+    runs = desk.snapshot.runs if desk.snapshot else ()
+    choices += [Choice(f"open {view.id}", f"open {view.name}", f"{state_word(view)}  {view.id}") for view in runs]
+    taken = await desk.consult(Picker("Commands", choices, typed=True))
+    if taken is None:
+        return
+    kind, _, value = taken.partition(" ")
+    if kind == "do":
+        await desk.press(value)
+    elif kind == "open" and (view := desk.view(value)):
+        desk.open_run(view, "learn")
+    else:
+        for preset in desk.presets:
+            if kind == "start" and preset.name == value:
+                await launch(desk, await plan(desk, preset, (), None, 1))

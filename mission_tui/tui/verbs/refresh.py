@@ -1,0 +1,25 @@
+"""`F5`: read the presets again and ask for the newest state instead of waiting for it."""
+
+from __future__ import annotations
+
+import asyncio
+
+from mission_tui.fleet.snapshot import RunView
+from mission_tui.ipc.messages import GetSnapshot
+from mission_tui.tui.desk import Desk
+
+__all__ = ["read_presets", "refresh"]
+
+
+async def refresh(desk: Desk, _runs: tuple[RunView, ...]) -> None:
+    """Read both again."""
+    await read_presets(desk)
+    reply = await desk.ask(lambda id_: GetSnapshot(id=id_))
+    desk.arrived(reply.snapshot)
+    desk.tell("refreshed", seconds=2.0)
+
+
+async def read_presets(desk: Desk) -> None:
+    """Load the presets in a thread, because a folder on a network disk may take its time."""
+    desk.presets = await asyncio.to_thread(desk.load_presets)
+    desk.redraw()

@@ -1,0 +1,23 @@
+"""Ctrl-Z: back to the shell that started the screen; `fg` returns."""
+
+from __future__ import annotations
+
+import os
+
+from mission_tui.fleet.snapshot import RunView
+from mission_tui.tui.desk import Desk
+
+__all__ = ["suspend"]
+
+
+async def suspend(desk: Desk, _runs: tuple[RunView, ...]) -> None:
+    """Stop this process, if there is a shell with job control that can let it go on again."""
+    parent = os.getppid()
+    try:
+        shell = os.getsid(parent) == os.getsid(0) and os.getpgid(parent) != os.getpgrp()
+    except ProcessLookupError:
+        shell = False
+    if shell:
+        desk.suspend()
+    else:
+        desk.tell("no shell started this screen that could bring it back: q leaves, and all runs go on")

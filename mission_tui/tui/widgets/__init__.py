@@ -1,0 +1,1 @@
+"""Widgets: each owns drawing and nothing else; all but the text inputs use the line API."""

@@ -1,0 +1,80 @@
+"""The chosen run below the list: a line of tabs and the short form of the shown one."""
+
+from __future__ import annotations
+
+from textual.strip import Strip
+
+from mission_tui.fleet.snapshot import RunView
+from mission_tui.tui import colours
+from mission_tui.tui.inquiry import Dossier
+from mission_tui.tui.moves import Move
+from mission_tui.tui.sections.checkpoints import checkpoints
+from mission_tui.tui.sections.config import config
+from mission_tui.tui.sections.health import health
+from mission_tui.tui.sections.learn import learn
+from mission_tui.tui.strips import line
+from mission_tui.tui.widgets.lines import Lines
+from mission_tui.tui.widgets.tab_line import tab_line
+from mission_tui.tui.wrapping import fold
+
+__all__ = ["Detail", "section"]
+
+
+def section(tab: str, view: RunView, dossier: Dossier | None, width: int, height: int, now: float) -> list[Strip]:
+    """The content of a tab; one that needs an answer says that it was asked for, or why it did not come."""
+    if tab == "learn":
+        return learn(view, width, height, now)
+    if tab == "health":
+        return health(view, width)
+    if dossier is None:
+        return []
+    if tab == "log" and dossier.log.attempt is not None:
+        lines = dossier.log.lines or ["(nothing was printed)"]
+        return [line([(" " + text, colours.INK)], width) for raw in lines for text in fold(raw, width - 2, 20)]
+    if dossier.details is not None and tab in ("config", "checkpoints"):
+        details = dossier.details
+        return config(details, width) if tab == "config" else checkpoints(details, width, now)
+    return [line([(f" {dossier.trouble or 'asking…'}", colours.QUIET)], width)]
+
+
+class Detail(Lines):
+    """A window into a section; a log shows its end, everything else its beginning."""
+
+    def __init__(self) -> None:
+        super().__init__(id="detail")
+        self._view: RunView | None = None
+        self._dossier: Dossier | None = None
+        self._tab = "learn"
+        self._now = 0.0
+        self._focused = False
+        self._offset = 0
+
+    def update(self, view: RunView | None, dossier: Dossier | None, tab: str, now: float, *, focused: bool) -> None:
+        """Show `tab` of `view`; another run or tab begins unscrolled."""
+        if self._view is None or view is None or view.id != self._view.id or tab != self._tab:
+            self._offset = 0
+        self._view, self._dossier, self._tab, self._now, self._focused = view, dossier, tab, now, focused
+        self.redraw()
+
+    def redraw(self) -> None:
+        """The tab line and the part of the section that fits."""
+        width, height = self.size
+        if self._view is None or height < 1:
+            self.show([])
+            return
+        rows = height - 1
+        strips = section(self._tab, self._view, self._dossier, width, rows, self._now)
+        hidden = max(0, len(strips) - rows)
+        self._offset = max(0, min(self._offset, hidden))
+        top = hidden - self._offset if self._tab == "log" else self._offset
+        note = f"{top + 1}-{top + rows}/{len(strips)}" if hidden else ""
+        head = tab_line(self._view, self._tab, width, focused=self._focused, note=note)
+        self.show([head, *strips[top : top + rows]])
+
+    def move(self, how: Move) -> None:
+        """Scroll as a key asks; in a log the offset counts from the end."""
+        page = max(1, self.size.height - 2)
+        steps = {"up": -1, "down": 1, "page_up": -page, "page_down": page, "first": -(1 << 20), "last": 1 << 20}
+        step = steps.get(how, 0)
+        self._offset = max(0, self._offset + (-step if self._tab == "log" else step))
+        self.redraw()

@@ -1,0 +1,87 @@
+"""The bottom line: live hints, the most important ones first to stay when the line is short. A hint can be clicked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from rich.cells import cell_len
+from rich.style import Style
+
+from mission_tui.tui import colours
+from mission_tui.tui.actions import Place, key_label, offered
+from mission_tui.tui.literal import literal
+from mission_tui.tui.preset_choice import PresetChoice, by_key
+from mission_tui.tui.strips import Part, line
+from mission_tui.tui.widgets.lines import Lines
+
+__all__ = ["Footer", "Hint", "fitting", "hints"]
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """A smaller `rank` stays longer; hints of one group stand closer together."""
+
+    key: str
+    label: str
+    call: str
+    rank: int
+    group: str
+
+    @property
+    def cells(self) -> int:
+        """Width with the blank between key and label and the one after."""
+        return cell_len(self.key) + cell_len(self.label) + 2
+
+
+def hints(place: Place, presets: Sequence[PresetChoice], *, readonly: bool, undoable: bool) -> list[Hint]:
+    """The hints of a place: undo while it works, then starting, then acting, then looking."""
+    shown: list[Hint] = []
+    if undoable and not readonly:
+        shown.append(Hint("u", "undo", "app.do('undo')", -1, "undo"))
+    if place == "fleet" and not readonly:
+        for key, preset in by_key(presets).items():
+            shown.append(Hint(key, literal(preset.name), f"app.launch('{key}')", 0, "presets"))
+    return shown + [
+        Hint(key_label(action.keys[0]), action.label, action.call, action.hint, action.group)
+        for action in offered(place, readonly=readonly)
+        if action.hint is not None
+    ]
+
+
+def fitting(shown: Sequence[Hint], width: int) -> list[Hint]:
+    """The hints that fit `width` cells, in their own order; the highest ranks go first."""
+    kept = list(shown)
+    while kept and sum(hint.cells for hint in kept) + _gaps(kept) > width - 1:
+        kept.remove(max(kept, key=lambda hint: hint.rank))
+    return kept
+
+
+def _gaps(shown: Sequence[Hint]) -> int:
+    return sum(one.group != other.group for one, other in pairwise(shown))
+
+
+class Footer(Lines):
+    """One line of hints."""
+
+    def __init__(self) -> None:
+        super().__init__(id="footer")
+        self._hints: Sequence[Hint] = ()
+
+    def update(self, shown: Sequence[Hint]) -> None:
+        """Show those of `shown` that fit."""
+        self._hints = shown
+        self.redraw()
+
+    def redraw(self) -> None:
+        """Write keys bright and labels quiet."""
+        parts: list[Part] = [(" ", colours.QUIET)]
+        group = ""
+        for hint in fitting(self._hints, self.size.width):
+            if group and hint.group != group:
+                parts.append((" ", colours.QUIET))
+            group = hint.group
+            click = Style(meta={"@click": hint.call})
+            parts += [(hint.key, colours.KEY + click), (f" {hint.label}", colours.INK + click), (" ", colours.QUIET)]
+        self.show([line(parts, self.size.width)])

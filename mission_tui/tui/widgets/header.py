@@ -1,0 +1,78 @@
+"""The top line: whose screen this is, how many runs live, wait and have ended, and how many ask for attention."""
+
+from __future__ import annotations
+
+from rich.cells import cell_len
+
+from mission_tui.fleet.outcome import ALIVE
+from mission_tui.fleet.snapshot import FleetSnapshot
+from mission_tui.tui import colours
+from mission_tui.tui.literal import literal
+from mission_tui.tui.standing import open_findings
+from mission_tui.tui.strips import Part, line
+from mission_tui.tui.widgets.lines import Lines
+
+__all__ = ["Header"]
+
+_LEAST_WHERE = 8
+_WAY_OUT_FROM = 60
+
+
+class Header(Lines):
+    """One line; `way_out` names the key that leaves this screen."""
+
+    def __init__(self, way_out: str, home: str) -> None:
+        super().__init__(id="header")
+        self._way_out = way_out
+        self._home = home
+        self._snapshot: FleetSnapshot | None = None
+        self._filter_text = ""
+
+    def update(self, snapshot: FleetSnapshot | None, filter_text: str = "", note: str = "") -> None:
+        """Show the counts of `snapshot`, the active filter, and a note such as "2 marked"."""
+        self._snapshot = snapshot
+        self._filter_text = "  ".join(part for part in (note, filter_text) if part)
+        self.redraw()
+
+    def redraw(self) -> None:
+        """Place name left, counts in the middle and the way out right; the runs root gives way first."""
+        width = self.size.width
+        way_out = self._way_out if width >= _WAY_OUT_FROM else "?"
+        right: list[Part] = [(way_out, colours.QUIET), (" ", colours.QUIET)]
+        counts = _counts(self._snapshot)
+        if self._filter_text:
+            counts = [(f"{self._filter_text}  ", colours.KEY), *counts]
+        fixed = sum(cell_len(literal(text)) for text, _ in counts + right) + len(" mission-tui ") + 2
+        where = _where(self._snapshot, self._home, width - fixed - 2)
+        gap = max(2, width - fixed - cell_len(where) + 2)
+        left: list[Part] = [(" mission-tui ", colours.BOLD), (where, colours.INK), (" " * gap, colours.INK)]
+        self.show([line([*left, *counts, *right], width)])
+
+
+def _where(snapshot: FleetSnapshot | None, home: str, width: int) -> str:
+    """Host and runs root, or as much of the root's end as fits: the end of a path says most."""
+    if snapshot is None or width < _LEAST_WHERE:
+        return ""
+    root = snapshot.runs_root
+    if home and (root == home or root.startswith(home + "/")):
+        root = "~" + root.removeprefix(home)
+    root, host = literal(root), literal(snapshot.host.name)
+    for text in (f"{host}:{root}", root):
+        if cell_len(text) <= width:
+            return text
+    return "…" + root[-(width - 1) :]
+
+
+def _counts(snapshot: FleetSnapshot | None) -> list[Part]:
+    if snapshot is None:
+        return []
+    live = sum(view.state in ALIVE for view in snapshot.runs)
+    queued = sum(view.state == "queued" for view in snapshot.runs)
+    asking = sum(len(open_findings(view)) for view in snapshot.runs if view.state in ALIVE)
+    parts: list[Part] = [(f"{live} live ", colours.LIVE if live else colours.QUIET)]
+    if queued:
+        parts.append((f"{queued} queued ", colours.INK))
+    parts.append((f"{snapshot.ended_total} ended  ", colours.QUIET))
+    if asking:
+        parts.append((f"▲{asking}  ", colours.WARN))
+    return parts

@@ -1,0 +1,141 @@
+"""The machine: a line of GPU, CPU, memory and disk, on a tall screen one per GPU; or that the supervisor is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+from rich.style import Style
+from textual.strip import Strip
+
+from mission_tui.fleet.snapshot import FleetSnapshot, GpuMeters, HostMeters
+from mission_tui.tui import colours, numbers
+from mission_tui.tui.literal import literal
+from mission_tui.tui.sparkline import spark
+from mission_tui.tui.strips import line
+from mission_tui.tui.widgets.lines import Lines
+
+__all__ = ["Meters"]
+
+_TALL = 30
+_SPARK_FROM = 70
+_LEAST_SPARK = 8
+_MOST_SPARK = 60
+_SCARCE_BYTES = 2 << 30
+
+
+class Meters(Lines):
+    """Meters of the newest snapshot, or the banner of a lost connection in their place."""
+
+    def __init__(self) -> None:
+        super().__init__(id="meters")
+        self._snapshot: FleetSnapshot | None = None
+        self._banner: str | None = None
+        self.rows = 1
+
+    def update(self, snapshot: FleetSnapshot | None, banner: str | None = None) -> None:
+        """Show the meters of `snapshot`, or `banner` while nobody measures."""
+        self._snapshot = snapshot
+        self._banner = banner
+        gpus = len(snapshot.gpus) if snapshot else 0
+        self.rows = gpus if gpus > 1 and self.app.size.height >= _TALL else 1
+        self.styles.height = self.rows
+        self.redraw()
+
+    def redraw(self) -> None:
+        """Compose the lines for the present width."""
+        width = self.size.width
+        if self._banner is not None:
+            self.show([line([(f" ▲ {self._banner}", colours.WARN)], width)])
+        elif self._snapshot is None:
+            self.show([line([(" connecting to the supervisor…", colours.QUIET)], width)])
+        else:
+            self.show(_lines(self._snapshot, width, self.size.height))
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A reading; of those that do not fit together, the highest rank goes first."""
+
+    text: str
+    style: Style
+    rank: int = 0
+
+
+def _lines(snapshot: FleetSnapshot, width: int, height: int) -> list[Strip]:
+    gpus, host = snapshot.gpus, snapshot.host
+    if not gpus:
+        reason = literal(host.gpu_note).partition(":")[0] or "no GPU"
+        note = _Piece(f"{reason}  ", colours.QUIET, 1)
+        cores = [_Piece("CPU ", colours.INK)]
+        return [_fitted([note, *cores], host.cpu_history, _host(host), width)]
+    if len(gpus) > 1 and height < len(gpus):
+        busy = "  ".join(f"GPU{index} {_busy(gpu.util.now)}" for index, gpu in enumerate(gpus))
+        return [_fitted([_Piece(f"{busy}  CPU ", colours.INK)], (), _host(host), width)]
+    first, *others = (_gpu(gpu) for gpu in gpus)
+    strips = [_fitted([_Piece("GPU0 ", colours.INK), first[0]], gpus[0].history, [*first[1:], *_cpu(host)], width)]
+    for index, pieces in enumerate(others, start=1):
+        lead = [_Piece(f"GPU{index} ", colours.INK), pieces[0]]
+        strips.append(_fitted(lead, gpus[index].history, pieces[1:], width))
+    return strips
+
+
+def _fitted(lead: list[_Piece], history: Sequence[float], tail: list[_Piece], width: int) -> Strip:
+    """Drop what does not fit; the sparkline between lead and tail takes what is left, newest values only."""
+    least = min(_LEAST_SPARK, len(history)) if width >= _SPARK_FROM else 0
+    while (spare := width - 2 - least - sum(cell_len(piece.text) for piece in lead + tail)) < 0:
+        worst = max(lead + tail, key=lambda piece: piece.rank)
+        if worst.rank == 0:
+            break
+        (lead if worst in lead else tail).remove(worst)
+    cells = min(_MOST_SPARK, least + max(0, spare), len(history))
+    cells = cells if cells >= _LEAST_SPARK else 0
+    shown = [(piece.text, piece.style) for piece in lead]
+    shown.append((spark(history[-cells:] if cells else (), cells, 0, 100) + (" " if cells else ""), colours.LIVE))
+    return line([(" ", colours.INK), *shown, *((piece.text, piece.style) for piece in tail)], width)
+
+
+def _gpu(gpu: GpuMeters) -> list[_Piece]:
+    memory = _fill_style(gpu.memory_used, gpu.memory_total)
+    pieces = [
+        _Piece(f"{literal(gpu.name)} ", colours.QUIET, 8),
+        _Piece(f"busy {_busy(gpu.util.mean)} ", colours.INK),
+        _Piece(f"peak {_busy(gpu.util.max)} ", colours.INK, 2),
+        _Piece(f"{_of(gpu.memory_used, gpu.memory_total)}  ", memory),
+    ]
+    if gpu.power_w is not None and gpu.temperature_c is not None:
+        pieces.append(_Piece(f"{gpu.power_w:.0f}W {gpu.temperature_c:.0f}C  ", colours.QUIET, 7))
+    return pieces
+
+
+def _cpu(host: HostMeters) -> list[_Piece]:
+    return [_Piece("CPU ", colours.INK), *_host(host)]
+
+
+def _host(host: HostMeters) -> list[_Piece]:
+    scarce = host.disk_free is not None and host.disk_free < _SCARCE_BYTES
+    load = "" if host.load_1m is None else f"load {host.load_1m:.1f}  "
+    return [
+        _Piece(f"{_busy(host.cpu_percent)} ", colours.INK),
+        _Piece(f"of {host.cores} cores  ", colours.QUIET, 5),
+        _Piece(load, colours.QUIET, 6),
+        _Piece("RAM ", colours.INK),
+        _Piece(f"{_of(host.ram_used, host.ram_total)} ", _fill_style(host.ram_used, host.ram_total)),
+        _Piece(" ", colours.INK, 4),
+        _Piece(f"disk {numbers.size(host.disk_free)}", colours.WARN if scarce else colours.INK, 1),
+        _Piece(" free", colours.INK, 3),
+    ]
+
+
+def _busy(percent: float | None) -> str:
+    return numbers.DASH if percent is None else f"{percent:.0f}%"
+
+
+def _of(used: int | None, total: int | None) -> str:
+    return f"{numbers.size(used).removesuffix('G')}/{numbers.size(total)}"
+
+
+def _fill_style(used: int | None, total: int | None) -> Style:
+    nearly_full = used is not None and total is not None and used > 0.92 * total
+    return colours.WARN if nearly_full else colours.INK

@@ -1,0 +1,124 @@
+"""One live run as a framed pane: progress, speed and phases, return and length, vitals, the worst finding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.cells import cell_len
+from rich.style import Style
+from rich.table import Table
+from rich.text import Text
+from textual.strip import Strip
+
+from mission_tui.fleet.metrics import Metric
+from mission_tui.fleet.snapshot import RunView
+from mission_tui.tui import colours, numbers, standing
+from mission_tui.tui.literal import literal
+from mission_tui.tui.sparkline import bar, spark
+from mission_tui.tui.strips import Part, fit, join, line, rendered
+from mission_tui.tui.vitals import vitals
+
+__all__ = ["PANE_HEIGHT", "pane"]
+
+PANE_HEIGHT = 7
+_PHASE_CELLS = 8
+
+
+def pane(view: RunView, width: int, now: float, *, chosen: bool, marked: bool) -> list[Strip]:
+    """`PANE_HEIGHT` strips of `width` cells."""
+    frame = colours.KEY if chosen else colours.LINE
+    inside = width - 4
+    body = [
+        line(_progress(view, inside, now), inside),
+        *rendered(_facts(view, inside), inside),
+        line(vitals(view, inside), inside),
+        line(_concern(view, now, inside), inside),
+    ][: PANE_HEIGHT - 2]
+    left, right = line([("│ ", frame)], 2), line([(" │", frame)], 2)
+    return [
+        _top(view, width, frame, chosen=chosen, marked=marked),
+        *(join((left, strip, right)) for strip in body),
+        line([("└" + "─" * (width - 2) + "┘", frame)], width),
+    ]
+
+
+def _top(view: RunView, width: int, frame: Style, *, chosen: bool, marked: bool) -> Strip:
+    word, health = standing.state_word(view), standing.badge(view)
+    badge = literal(health[0])
+    state = f" {standing.shape(view)} {word} "
+    room = width - 6 - len(state) - cell_len(badge) - 3
+    name = fit(view.name, min(room, cell_len(literal(view.name)))) if room > 0 else ""
+    mark = "✓" if marked else " "
+    lead = ">" if chosen else "─"
+    rule = "─" * max(0, width - 7 - cell_len(name) - len(state) - cell_len(badge))
+    parts: list[Part] = [
+        (f"┌{lead}{mark}", frame),
+        (name, colours.BOLD),
+        (state, standing.state_style(view)),
+        (rule, frame),
+        (f" {badge} ", health[1]),
+        ("─┐", frame),
+    ]
+    return line(parts, width)
+
+
+def _progress(view: RunView, width: int, now: float) -> list[Part]:
+    share = standing.share_done(view, now)
+    if view.total_timesteps:
+        amount = f"{numbers.compact(view.timesteps)}/{numbers.compact(view.total_timesteps)}"
+    else:
+        amount = numbers.compact(view.timesteps)
+    tail = f" {numbers.percent(share):>4}  {amount}  {numbers.duration(view.eta_s)}"
+    done, rest = bar(share, width - len(tail))
+    return [(done, colours.LIVE), (rest, colours.TRACK), (tail, colours.INK)]
+
+
+def _facts(view: RunView, width: int) -> Table:
+    """Two pairs of number and sparkline: speed beside phases, return beside episode length."""
+    table = Table.grid(padding=(0, 1, 0, 0), pad_edge=False)
+    half = (width - 2) // 2
+    table.add_column(width=half, no_wrap=True)
+    table.add_column(width=width - half - 1, no_wrap=True)
+    table.add_row(
+        _curve("st/s", numbers.rate(view.steps_per_s), view.series.get("steps_per_s", ()), half),
+        _phases(view),
+    )
+    table.add_row(
+        _curve("return", _newest(view, "rollout/ep_rew_mean"), view.series.get("rollout/ep_rew_mean", ()), half),
+        _curve("length", _newest(view, "rollout/ep_len_mean"), view.series.get("rollout/ep_len_mean", ()), half),
+    )
+    return table
+
+
+def _newest(view: RunView, tag: str) -> str:
+    return numbers.reading(view.metrics.get(tag))
+
+
+def _curve(label: str, value: str, series: Sequence[Metric | None], width: int) -> Text:
+    cells = max(0, width - 16)
+    return Text.assemble(
+        (f"{label:<6} ", colours.QUIET), (f"{value:>7} ", colours.INK), (spark(series, cells), colours.LIVE)
+    )
+
+
+def _phases(view: RunView) -> Text:
+    """Rollout and update as shares of the newest update's time."""
+    share = standing.update_share(view)
+    if share is None:
+        return Text("update -", style=colours.QUIET)
+    update_cells = round(share * _PHASE_CELLS)
+    return Text.assemble(
+        ("▓" * (_PHASE_CELLS - update_cells), colours.LIVE),
+        ("░" * update_cells, colours.UPDATE),
+        (" update ", colours.QUIET),
+        (numbers.percent(share), colours.INK),
+    )
+
+
+def _concern(view: RunView, now: float, width: int) -> list[Part]:
+    findings = standing.open_findings(view)
+    if not findings:
+        return [(fit(standing.headline(view, now), width), colours.QUIET)]
+    worst = findings[0]
+    style = colours.severity_style(worst.severity)
+    return [(fit(f"▲ {worst.sentence}", width), style)]

@@ -1,0 +1,75 @@
+"""Two lines about one run: where it stands, and what it is."""
+
+from __future__ import annotations
+
+from rich.cells import cell_len
+
+from mission_tui.fleet.snapshot import RunView
+from mission_tui.tui import colours, numbers, standing
+from mission_tui.tui.literal import literal
+from mission_tui.tui.sparkline import bar
+from mission_tui.tui.strips import Part, fit, line
+from mission_tui.tui.widgets.lines import Lines
+
+__all__ = ["RunHead"]
+
+
+class RunHead(Lines):
+    """The headline of the run screen."""
+
+    def __init__(self) -> None:
+        super().__init__(id="run-head")
+        self._view: RunView | None = None
+        self._now = 0.0
+
+    def update(self, view: RunView, now: float) -> None:
+        """Show how `view` stands at `now` (unix s)."""
+        self._view, self._now = view, now
+        self.redraw()
+
+    def redraw(self) -> None:
+        """State and progress above, facts or the cause below."""
+        if self._view is None:
+            return
+        width = self.size.width
+        view = self._view
+        facts = standing.headline(view, self._now) if view.state == "ended" else _facts(view, self._now, width - 2)
+        style = standing.state_style(view) if view.state == "ended" else colours.QUIET
+        self.show([line(_standing(view, self._now, width), width), line([(" " + fit(facts, width - 2), style)], width)])
+
+
+def _standing(view: RunView, now: float, width: int) -> list[Part]:
+    health, health_style = standing.badge(view)
+    share = standing.share_done(view, now)
+    amount = f"{numbers.compact(view.timesteps)}/{numbers.compact(view.total_timesteps)}"
+    pace = (
+        f"  {numbers.rate(view.steps_per_s)} st/s  {numbers.duration(view.eta_s)} left" if view.state != "ended" else ""
+    )
+    tail = f" {numbers.percent(share)}  {amount}{pace}  "
+    state = f" {standing.shape(view)} {standing.state_word(view)} "
+    name = fit(view.name, min(30, cell_len(literal(view.name))))
+    room = width - cell_len(name) - len(state) - len(tail) - cell_len(literal(health)) - 3
+    done, rest = bar(share, min(40, room))
+    return [
+        (f" {name}", colours.BOLD),
+        (state, standing.state_style(view)),
+        (done, colours.LIVE),
+        (rest, colours.TRACK),
+        (tail, colours.INK),
+        (health, health_style),
+    ]
+
+
+def _facts(view: RunView, now: float, width: int) -> str:
+    up = None if view.started_t is None else now - view.started_t
+    facts = [view.preset, view.env_id, f"{view.n_envs} x {view.n_steps}"]
+    if view.seed is not None:
+        facts.append(f"seed {view.seed}")
+    if view.attempt > 1:
+        facts.append(f"attempt {view.attempt}")
+    if up is not None:
+        facts.append(f"up {numbers.duration(up)}")
+    for fact in (f"checkpoint {view.last_checkpoint}" if view.last_checkpoint else "", view.id):
+        if fact and sum(cell_len(literal(known)) + 2 for known in (*facts, fact)) <= width + 2:
+            facts.append(fact)
+    return "  ".join(facts)

@@ -1,0 +1,212 @@
+"""One line per run, as many as fit, the chosen one always in sight. A line is built again only when its run changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from textual import events
+from textual.message import Message
+from textual.strip import Strip
+
+from mission_tui.fleet.outcome import ALIVE
+from mission_tui.fleet.snapshot import RunView
+from mission_tui.tui import colours, numbers, standing
+from mission_tui.tui.sparkline import spark
+from mission_tui.tui.strips import Part, fit, line
+from mission_tui.tui.widgets.lines import Lines
+
+__all__ = ["COLUMNS", "RunTable"]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: `least` is the table width from which it is shown, `grow` its share of spare cells, up to `most`."""
+
+    title: str
+    width: int
+    cell: Callable[[RunView, float, int], Part]
+    align: Literal["left", "right"] = "right"
+    least: int = 0
+    grow: int = 0
+    most: int = 0
+
+
+def _name(view: RunView, _now: float, _width: int) -> Part:
+    return view.name, colours.INK if view.state in ALIVE else colours.QUIET
+
+
+def _state(view: RunView, _now: float, _width: int) -> Part:
+    return standing.state_word(view), standing.state_style(view)
+
+
+def _done(view: RunView, now: float, _width: int) -> Part:
+    return numbers.percent(standing.share_done(view, now)), colours.INK
+
+
+def _return(view: RunView, _now: float, _width: int) -> Part:
+    return numbers.reading(view.metrics.get("rollout/ep_rew_mean")), colours.INK
+
+
+def _spark(view: RunView, _now: float, width: int) -> Part:
+    style = colours.LIVE if view.state in ALIVE else colours.LINE
+    return spark(view.series.get("rollout/ep_rew_mean", ()), width), style
+
+
+def _speed(view: RunView, _now: float, _width: int) -> Part:
+    return numbers.rate(view.steps_per_s if view.state in ALIVE else None), colours.INK
+
+
+def _health(view: RunView, _now: float, _width: int) -> Part:
+    text, style = standing.badge(view)
+    return f" {text}", style
+
+
+def _left(view: RunView, now: float, _width: int) -> Part:
+    return standing.remaining(view, now), colours.INK if view.state in ALIVE else colours.QUIET
+
+
+COLUMNS = (
+    Column("run", 14, _name, "left", grow=2, most=34),
+    Column("state", 8, _state, "left"),
+    Column("done", 4, _done),
+    Column("return", 7, _return, least=48),
+    Column("", 8, _spark, "left", least=78, grow=2, most=60),
+    Column("st/s", 7, _speed, least=70),
+    Column(" health", 10, _health, "left", grow=1, most=40),
+    Column("ETA", 7, _left, least=56),
+)
+_LEAD = 3
+
+
+class RunTable(Lines):
+    """The list of runs under a line of column titles."""
+
+    class Picked(Message):
+        """The person clicked on the run at `index` of the roster; `twice` opens it."""
+
+        def __init__(self, index: int, *, twice: bool) -> None:
+            super().__init__()
+            self.index = index
+            self.twice = twice
+
+    class SortPicked(Message):
+        """The person clicked on a column title."""
+
+        def __init__(self, title: str) -> None:
+            super().__init__()
+            self.title = title
+
+    def __init__(self) -> None:
+        super().__init__(id="runs")
+        self._runs: Sequence[RunView] = ()
+        self._first = 0
+        self._chosen: int | None = None
+        self._marked: frozenset[str] = frozenset()
+        self._sort = "age"
+        self._now = 0.0
+        self._top = 0
+        self._teaching: Sequence[Sequence[Part]] = ()
+        self._cache: dict[str, tuple[tuple[object, ...], Strip]] = {}
+
+    def update(
+        self,
+        runs: Sequence[RunView],
+        *,
+        now: float,
+        chosen: int | None = None,
+        marked: frozenset[str] = frozenset(),
+        sort: str = "age",
+        first: int = 0,
+        teaching: Sequence[Sequence[Part]] = (),
+    ) -> None:
+        """List `runs`; `chosen` is an index into them, `first` the roster index of their first.
+
+        `teaching` is what an empty list says.
+        """
+        self._runs, self._now, self._chosen, self._marked = runs, now, chosen, marked
+        self._sort, self._first, self._teaching = sort, first, teaching
+        self.redraw()
+
+    def redraw(self) -> None:
+        """Title line, then the window of runs that holds the chosen one."""
+        width, height = self.size
+        rows = max(0, height - 1)
+        if not self._runs:
+            self._cache.clear()
+            self.show([line(parts, width) for parts in self._teaching[:height]])
+            return
+        if self._chosen is not None:
+            self._top = min(max(self._top, self._chosen - rows + 1), self._chosen)
+        self._top = max(0, min(self._top, len(self._runs) - rows))
+        shown = self._runs[self._top : self._top + rows]
+        widths = _layout(width)
+        fresh: dict[str, tuple[tuple[object, ...], Strip]] = {}
+        strips = [self._titles(widths, len(shown))]
+        for at, view in enumerate(shown, self._top):
+            chosen = at == self._chosen
+            key = (view, width, chosen, view.id in self._marked, standing.remaining(view, self._now))
+            kept = self._cache.get(view.id)
+            fresh[view.id] = kept if kept and kept[0] == key else (key, self._row(view, widths, chosen=chosen))
+            strips.append(fresh[view.id][1])
+        self._cache = fresh
+        self.show(strips)
+
+    def _titles(self, widths: Sequence[tuple[Column, int]], rows: int) -> Strip:
+        parts: list[Part] = [(" " * _LEAD, colours.QUIET)]
+        for column, width in widths:
+            sorted_by = column.title.strip() == self._sort
+            title = f"{column.title}▾" if sorted_by else column.title
+            if column.title == "run" and rows < len(self._runs):
+                title += f" {self._top + 1}-{self._top + rows}/{len(self._runs)}"
+            style = colours.KEY if sorted_by else colours.QUIET
+            parts.append((fit(title, width, column.align) + " ", style))
+        return line(parts, self.size.width)
+
+    def _row(self, view: RunView, widths: Sequence[tuple[Column, int]], *, chosen: bool) -> Strip:
+        parts: list[Part] = [
+            (">" if chosen else " ", colours.KEY),
+            (standing.shape(view), standing.state_style(view)),
+            ("✓" if view.id in self._marked else " ", colours.KEY),
+        ]
+        for column, width in widths:
+            text, style = column.cell(view, self._now, width)
+            parts.append((fit(text, width, column.align) + " ", style))
+        return line(parts, self.size.width, colours.CHOSEN if chosen else None)
+
+    def on_click(self, event: events.Click) -> None:
+        """A click chooses a run or sorts by a column."""
+        if event.y > 0:
+            if self._top + event.y <= len(self._runs):
+                self.post_message(self.Picked(self._first + self._top + event.y - 1, twice=event.chain == 2))
+            return
+        at = _LEAD
+        for column, width in _layout(self.size.width):
+            if at <= event.x <= at + width and column.title:
+                self.post_message(self.SortPicked(column.title.strip()))
+            at += width + 1
+
+    def on_mouse_scroll_down(self, _event: events.MouseScrollDown) -> None:
+        """The wheel moves the choice."""
+        self._wheel(3)
+
+    def on_mouse_scroll_up(self, _event: events.MouseScrollUp) -> None:
+        """The wheel moves the choice."""
+        self._wheel(-3)
+
+    def _wheel(self, by: int) -> None:
+        at = max(0, min((self._chosen or 0) + by, len(self._runs) - 1))
+        self.post_message(self.Picked(self._first + at, twice=False))
+
+
+def _layout(width: int) -> list[tuple[Column, int]]:
+    """The columns that fit `width` and their cells: spare cells go by weight, most of all to name and sparkline."""
+    columns = [column for column in COLUMNS if width >= column.least]
+    spare = width - _LEAD - sum(column.width + 1 for column in columns) + 1
+    weights = sum(column.grow for column in columns)
+    sized: list[tuple[Column, int]] = []
+    for column in columns:
+        extra = spare * column.grow // weights if spare > 0 and weights else min(spare, 0) if column.grow == 2 else 0
+        sized.append((column, max(1, min(column.width + extra, column.most or column.width))))
+    return sized

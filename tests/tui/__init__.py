@@ -1,0 +1,1 @@
+"""Tests of the screen: a fake supervisor, a frozen clock, and keys."""

@@ -1,0 +1,198 @@
+"""A supervisor for tests of the screen: realistic snapshots, and a record of every request it was asked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any, TypeVar, cast
+
+from msgspec import structs
+
+from mission_tui.errors import MissionError, NoSupervisorError
+from mission_tui.fleet.snapshot import FleetSnapshot, RunView
+from mission_tui.fleet.spec import EnvSpec, PpoSpec, RunSpec, Spec
+from mission_tui.ipc import messages
+from mission_tui.ipc.messages import Asking, OperatorReply, Progress, Request
+from tests.tui.fleets import NOW
+
+Answer = TypeVar("Answer")
+Respond = Callable[[Any], OperatorReply]
+
+
+class FakeClient:
+    """Satisfies `FleetClient`. `asked` holds every request in order; `answers` replaces the built-in answer by type."""
+
+    def __init__(self, snapshot: FleetSnapshot) -> None:
+        self.snapshot = snapshot
+        self.asked: list[Request] = []
+        self.answers: dict[type[Request], Respond] = {}
+        self.progress: list[Progress] = []
+        self.gone = False
+        self._changed = asyncio.Event()
+
+    def show(self, snapshot: FleetSnapshot) -> None:
+        """Send another snapshot to whoever watches."""
+        self.snapshot = snapshot
+        self._changed.set()
+
+    def vanish(self) -> None:
+        """The supervisor dies: watches end and questions fail."""
+        self.gone = True
+        self._changed.set()
+
+    def come_back(self) -> None:
+        """A new supervisor answers."""
+        self.gone = False
+
+    def asked_for(self, kind: type[Request]) -> list[Any]:
+        """The requests of one kind."""
+        return [request for request in self.asked if isinstance(request, kind)]
+
+    async def watch(self) -> AsyncIterator[FleetSnapshot]:
+        while not self.gone:
+            self._changed.clear()
+            yield self.snapshot
+            await self._changed.wait()
+        raise NoSupervisorError("the supervisor went away")
+
+    async def ask(self, make: Callable[[int], Asking[Answer]]) -> Answer:
+        replies = [reply async for reply in self.stream(make)]
+        return cast("Answer", replies[-1])
+
+    async def stream(self, make: Callable[[int], Asking[Answer]]) -> AsyncIterator[Answer | Progress]:
+        request = cast("Request", make(len(self.asked) + 1))
+        self.asked.append(request)
+        if self.gone:
+            raise NoSupervisorError("no supervisor answers")
+        if isinstance(request, messages.Evaluate):
+            for progress in self.progress:
+                yield progress
+        answer = self.answers.get(type(request), self._answer)(request)
+        if isinstance(answer, messages.Refused):
+            raise MissionError(answer.message)
+        yield cast("Answer", answer)
+
+    async def close(self) -> None:
+        """Nothing to let go of."""
+
+    def _answer(self, request: Request) -> OperatorReply:
+        re = request.id
+        match request:
+            case messages.GetSnapshot():
+                return messages.SnapshotReply(re=re, snapshot=self.snapshot)
+            case messages.Launch(items=items):
+                views = tuple(self._made(item, at) for at, item in enumerate(items))
+                self.show(structs.replace(self.snapshot, runs=(*views, *self.snapshot.runs)))
+                return messages.Launched(re=re, runs=views)
+            case messages.Act(runs=runs) | messages.Undo(runs=runs):
+                return messages.Accepted(re=re, runs=runs)
+            case messages.Resume(run=run):
+                return messages.Accepted(re=re, runs=(run,))
+            case messages.Clean():
+                return messages.CleanReply(re=re, stale=())
+            case messages.GetDetails(run=run):
+                return details(re, self._view(run))
+            case messages.GetHistory(run=run, series=series, points=points):
+                return history(re, run, series[0], min(points, self._view(run).update or 0))
+            case messages.GetLog():
+                return log(re, request, self._view(request.run))
+            case messages.Evaluate(run=run):
+                return messages.Evaluated(re=re, result=evaluation(run))
+            case _:
+                return messages.Refused(re=re, message=f"the fake knows no {type(request).__name__}")
+
+    def _view(self, run: str) -> RunView:
+        return next(view for view in self.snapshot.runs if view.id == run)
+
+    def _made(self, item: messages.LaunchItem, at: int) -> RunView:
+        name = item.name or f"{item.spec.preset}-new{at}"
+        run = f"20261121-120000-{name}"
+        return RunView(
+            id=run,
+            name=name,
+            preset=item.spec.preset,
+            run_dir=f"/runs/{run}",
+            state="queued",
+            created_t=self.snapshot.t,
+        )
+
+
+def a_spec(preset: str = "heavy", **ppo: Any) -> Spec:
+    """A spec as `resolve` would make it."""
+    return Spec(
+        preset=preset,
+        env=EnvSpec(id="MissionGym-v0", n_envs=32, config="standard"),
+        ppo=PpoSpec(**({"n_steps": 256, "batch_size": 1024, "n_epochs": 4, "learning_rate": 3e-4} | ppo)),
+        run=RunSpec(total_timesteps=50_000_000, seed=7),
+    )
+
+
+def details(re: int, view: RunView) -> messages.DetailsReply:
+    """Details with two attempts, three checkpoints and one evaluation."""
+    checkpoints = tuple(
+        messages.CheckpointView(
+            name=f"{steps:09d}", update=steps // 8192, timesteps=steps, t=NOW - age, size_bytes=1_400_000,
+            reason=reason, verified=verified,
+        )
+        for steps, age, reason, verified in (
+            (8_192_000, 3700.0, "time", True), (9_830_400, 1900.0, "asked", True), (11_468_800, 300.0, "time", None)
+        )
+    )  # fmt: skip
+    return messages.DetailsReply(
+        re=re,
+        view=view,
+        spec=a_spec(view.preset),
+        effective={
+            "env": {"n_envs": 32, "vec": "native"},
+            "ppo": {"n_steps": 256, "batch_size": 1024, "learning_rate": 2.5e-4},
+            "run": {"device": "cpu", "threads": 1},
+            "host": {"torch": "2.13.0"},
+            "reasons": {"env.vec": "one step takes 9 us: cheaper in the trainer than in a worker"},
+        },
+        attempts=(
+            messages.AttemptView(
+                attempt=1, started_t=NOW - 9000, ended_t=NOW - 7000, outcome="stopped", cause="stopped on request",
+                from_checkpoint=None, from_timesteps=None,
+            ),
+            messages.AttemptView(
+                attempt=2, started_t=NOW - 6900, ended_t=None, outcome=None, cause=None,
+                from_checkpoint="008192000", from_timesteps=8_192_000,
+            ),
+        ),
+        checkpoints=checkpoints,
+        evaluations=(evaluation(view.id),),
+    )  # fmt: skip
+
+
+def evaluation(run: str) -> dict[str, Any]:
+    """A result as `evaluations/` holds it."""
+    return {
+        "run": run, "checkpoint": "011468800", "episodes": 100, "mean": 11.82, "std": 2.41, "ci95": [11.34, 12.3],
+        "lengths": {"mean": 402.5}, "outcomes": {"captured": 88, "timeout": 9, "stalled": 3}, "won": 0.88,
+        "t": NOW - 120,
+    }  # fmt: skip
+
+
+def history(re: int, run: str, tag: str, points: int) -> messages.HistoryReply:
+    """A curve that rises and wavers."""
+    updates = tuple(range(1, points + 1))
+    values = tuple(12 * (1 - 0.97 ** (60 * n / max(1, points))) + 0.6 * ((n * 7) % 5 - 2) / 5 for n in updates)
+    return messages.HistoryReply(
+        re=re,
+        run=run,
+        updates=updates,
+        timesteps=tuple(8192 * n for n in updates),
+        t=tuple(NOW - points + n for n in updates),
+        low={tag: tuple(value - 0.4 for value in values)},
+        high={tag: tuple(value + 0.4 for value in values)},
+    )
+
+
+def log(re: int, request: messages.GetLog, view: RunView) -> messages.LogReply:
+    """The output of an attempt; it does not grow."""
+    text = "".join(f"[{n:04d}] rollout done, return {n / 10:.1f}\n" for n in range(120)) + "warning: slow step 91 ms\n"
+    end = len(text)
+    start = end if request.offset == end else max(0, (request.offset or 0))
+    return messages.LogReply(
+        re=re, run=view.id, attempt=max(1, view.attempt), text=text[start:], start=start, end=end, size=end
+    )

@@ -1,0 +1,199 @@
+"""Snapshots that look like a working day: live runs with curves and findings, queued and ended ones."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from mission_tui.fleet.findings import Finding
+from mission_tui.fleet.metrics import Metric
+from mission_tui.fleet.snapshot import (
+    SERIES,
+    FleetSnapshot,
+    GpuMeters,
+    HostMeters,
+    RunView,
+    SupervisorInfo,
+    Utilisation,
+)
+
+NOW = 1_795_000_000.0
+GIB = 1 << 30
+
+KL_FINDING = Finding(
+    id="kl-persistent-1204",
+    rule="kl-persistent",
+    severity="warning",
+    first_update=1204,
+    last_update=1403,
+    sentence="KL outside the trust region: u > 2 in 5 of 8 updates",
+    cause="100 gradient steps an update at a learning rate of 3e-4",
+    advice="fewer epochs: --set ppo.n_epochs=10",
+    advice_set=("ppo.n_epochs=10",),
+    evidence=({"update": 1403.0, "u": 2.4, "approx_kl": 0.048},),
+)
+
+
+def curve(points: int = 60, height: float = 12.0, waver: float = 0.5) -> tuple[Metric | None, ...]:
+    """A return that rises and wavers."""
+    return tuple(height * (1 - math.exp(-n / 20)) + waver * math.sin(n * 1.7) for n in range(points))
+
+
+def a_run(name: str, **changed: Any) -> RunView:
+    """A live run in its rollout, unless changed."""
+    rewards = curve()
+    facts: dict[str, Any] = {
+        "id": f"20261121-104207-{name}",
+        "name": name,
+        "preset": name.rsplit("-", 1)[0],
+        "run_dir": f"/home/ada/lab/runs/20261121-104207-{name}",
+        "state": "running",
+        "created_t": NOW - 4000,
+        "attempt": 1,
+        "phase": "rollout",
+        "phase_t": NOW - 1,
+        "connected": True,
+        "heartbeat_t": NOW,
+        "started_t": NOW - 3900,
+        "update": 1403,
+        "timesteps": 11_493_376,
+        "total_timesteps": 27_000_000,
+        "steps_per_s": 1412.0,
+        "eta_s": 20_400.0,
+        "rollout_s": 0.41,
+        "update_s": 0.12,
+        "seed": 7,
+        "env_id": "MissionGym-v0",
+        "n_envs": 32,
+        "n_steps": 256,
+        "last_checkpoint": "011468800",
+        "metrics": {
+            "rollout/ep_rew_mean": 12.4,
+            "rollout/ep_len_mean": 412.0,
+            "train/approx_kl": 0.012,
+            "train/clip_fraction": 0.11,
+            "policy/entropy_ratio": 0.63,
+            "train/explained_variance": 0.71,
+            "train/learning_rate": 3e-4,
+            "train/value_loss": 0.218,
+            "train/grad_norm": 0.83,
+        },
+        "outcomes": {"captured": 61, "timeout": 30, "stalled": 9},
+        "series": {
+            "rollout/ep_rew_mean": rewards,
+            "rollout/ep_len_mean": tuple(900 - 40 * float(value or 0) for value in rewards),
+            "steps_per_s": tuple(1400 + 60 * math.sin(n) for n in range(60)),
+            "train/approx_kl": tuple(0.012 + 0.004 * math.sin(n * 2.1) for n in range(60)),
+        },
+    }
+    return RunView(**(facts | changed))
+
+
+def ended(name: str, minutes_ago: float, outcome: str = "finished", **changed: Any) -> RunView:
+    """A run that is over."""
+    facts: dict[str, Any] = {
+        "state": "ended",
+        "phase": None,
+        "outcome": outcome,
+        "cause": "reached its budget",
+        "ended_t": NOW - 60 * minutes_ago,
+        "started_t": NOW - 60 * minutes_ago - 700,
+        "timesteps": 27_000_000,
+        "eta_s": None,
+    }
+    return a_run(name, **(facts | changed))
+
+
+def queued(name: str) -> RunView:
+    """A run that waits for room."""
+    return a_run(
+        name, state="queued", phase=None, attempt=0, update=None, timesteps=None, steps_per_s=None, eta_s=None,
+        rollout_s=None, update_s=None, metrics={}, series=dict.fromkeys(SERIES, ()), outcomes={}, started_t=None,
+        last_checkpoint=None, cause="needs 3.1G", connected=False,
+    )  # fmt: skip
+
+
+LIVE = (
+    a_run("heavy-3f9a"),
+    a_run(
+        "wide-11c0",
+        phase="update",
+        timesteps=11_493_376,
+        total_timesteps=50_000_000,
+        steps_per_s=1388.0,
+        eta_s=33_000.0,
+        findings=(KL_FINDING,),
+        metrics={
+            "rollout/ep_rew_mean": 3.1,
+            "rollout/ep_len_mean": 412.0,
+            "train/approx_kl": 0.048,
+            "train/clip_fraction": 0.31,
+            "policy/entropy_ratio": 0.63,
+            "train/explained_variance": 0.71,
+            "train/learning_rate": 3e-4,
+        },
+    ),
+    a_run("deep-77aa", state="paused", phase="paused", steps_per_s=None, eta_s=None),
+)
+ENDED = (
+    ended("cart-9a10", 12, metrics={"rollout/ep_rew_mean": 500.0}),
+    ended(
+        "heavy-0b1e",
+        95,
+        "failed",
+        kind="nan",
+        timesteps=2_547_712,
+        cause="policy loss became nan at update 311",
+        last_checkpoint="002457600",
+    ),
+    ended("demo-51d2", 240, "stopped", timesteps=400_000, cause="stopped on request"),
+    ended("beast-c0de", 1500, "killed", timesteps=900_000, cause="killed on request"),
+    ended("demo-0001", 4000, "lost", timesteps=100_000, cause="the machine was restarted"),
+)
+
+
+def host(**changed: Any) -> HostMeters:
+    """A workstation that is busy but not full."""
+    facts: dict[str, Any] = {
+        "name": "gpu-box",
+        "cores": 16,
+        "cpu_percent": 74.0,
+        "ram_used": 9 * GIB,
+        "ram_total": 23 * GIB,
+        "disk_free": 41 * GIB,
+        "load_1m": 11.9,
+        "gpu_note": "no GPU",
+        "cpu_history": tuple(50 + 30 * math.sin(n / 3) for n in range(60)),
+    }
+    return HostMeters(**(facts | changed))
+
+
+GPU = GpuMeters(
+    uuid="GPU-1",
+    name="NVIDIA RTX 4090",
+    util=Utilisation(now=41.0, mean=38.0, max=98.0),
+    memory_used=int(5.1 * GIB),
+    memory_total=8 * GIB,
+    power_w=212.0,
+    temperature_c=61.0,
+    history=tuple(95.0 if n % 9 < 3 else 12.0 for n in range(60)),
+)
+
+
+def a_fleet(
+    runs: tuple[RunView, ...] = (*LIVE, queued("beast-0c1d"), *ENDED),
+    *,
+    gpus: tuple[GpuMeters, ...] = (GPU,),
+    revision: int = 1,
+) -> FleetSnapshot:
+    """A snapshot at `NOW`."""
+    return FleetSnapshot(
+        revision=revision,
+        t=NOW + revision - 1,
+        runs_root="/home/ada/lab/runs",
+        supervisor=SupervisorInfo(pid=4242, version="0.1.0", started_t=NOW - 90_000),
+        host=host(),
+        gpus=gpus,
+        runs=runs,
+        ended_total=sum(view.state == "ended" for view in runs),
+    )

@@ -1,0 +1,56 @@
+"""The screen with the fake supervisor, in a terminal: `python -m tests.tui.play [empty|nogpu|many|flood|hostile]`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+
+from mission_tui.fleet.snapshot import FleetSnapshot
+from tests.tui.fake_client import FakeClient
+from tests.tui.fleets import a_fleet, a_run, ended
+
+
+def fleet_of(kind: str) -> FleetSnapshot:
+    """The fleet that an argument names."""
+    if kind == "empty":
+        return a_fleet(())
+    if kind == "nogpu":
+        return a_fleet(gpus=())
+    if kind == "hostile":
+        return a_fleet((a_run("\x1b]0;title\x07"), a_run("[/]"), a_run("\x1b]52;c;aGk=\x07\u202e")))
+    if kind in ("many", "flood"):
+        live = tuple(a_run(f"run-{n:04d}") for n in range(16))
+        return a_fleet(live + tuple(ended(f"old-{n:04d}", 10 + n) for n in range(200)))
+    return a_fleet()
+
+
+async def change(client: FakeClient) -> None:
+    """Every run advances ten times a second."""
+    for revision in range(2, 10_000):
+        live = tuple(a_run(f"run-{n:04d}", update=revision, timesteps=revision * 8192) for n in range(16))
+        client.show(a_fleet(live, revision=revision))
+        await asyncio.sleep(0.1)
+
+
+async def main() -> int:
+    """Play until it is left."""
+    from mission_tui.tui.app import MissionApp
+    from mission_tui.tui.origin import Origin
+    from mission_tui.tui.session import play
+    from tests.tui.stage import PRESETS, resolve
+
+    kind = sys.argv[1] if len(sys.argv) > 1 else ""
+    client = FakeClient(fleet_of(kind))
+    if kind == "flood":
+        flood = asyncio.create_task(change(client))
+    origin = Origin("/home/ada/lab", sys.executable)
+    app = MissionApp(client, lambda: PRESETS, resolve, origin, environ=dict(os.environ), last_seen_t=1_794_990_000.0)
+    farewell = await play(app, client)
+    if kind == "flood":
+        flood.cancel()
+    return farewell.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main()))

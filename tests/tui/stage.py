@@ -1,0 +1,132 @@
+"""Puts the screen on a stage: a fake supervisor, a clock that only tests move, fixed presets, and readable screens."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from textual.pilot import Pilot
+from textual.screen import Screen
+
+from mission_tui.errors import PresetError
+from mission_tui.fleet.snapshot import FleetSnapshot
+from mission_tui.fleet.spec import Spec
+from mission_tui.tui.app import MissionApp
+from mission_tui.tui.origin import Origin
+from mission_tui.tui.preset_choice import PresetChoice
+from tests.tui.fake_client import FakeClient, a_spec
+from tests.tui.fleets import a_fleet
+
+PRESETS = (
+    PresetChoice("demo", "MissionGym, about two minutes", "1"),
+    PresetChoice("fast", "CartPole until solved", "2"),
+    PresetChoice("heavy", "32 fields, 27M steps", "3"),
+    PresetChoice("beast", "64 fields, wide nets", "4"),
+    PresetChoice("trio", "large batch, wide and deep at once", "P", ("large-batch", "wide", "deep")),
+)
+UTF8 = {"LANG": "C.UTF-8", "HOME": "/home/ada"}
+
+
+class Clock:
+    """Monotonic seconds that stand still until a test moves them."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass."""
+        self.now += seconds
+
+
+def resolve(name: str, words: Sequence[str]) -> list[Spec]:
+    """One spec, or one per comma of `run.seed`; `ppo.n_steps` is the only other word that is known."""
+    ppo: dict[str, Any] = {}
+    specs = 1
+    for word in words:
+        key, _, value = word.partition("=")
+        if key == "run.seed":
+            specs = len(value.split(","))
+        elif key == "ppo.n_steps" and value.isdigit():
+            ppo["n_steps"] = int(value)
+        else:
+            raise PresetError(f"preset '{name}', --set {word}: unknown key '{key}'; did you mean 'ppo.n_steps'?")
+    return [a_spec(name, **ppo)] * specs
+
+
+class Stage:
+    """A running screen with what a test needs to play on it."""
+
+    def __init__(self, app: MissionApp, client: FakeClient, clock: Clock, pilot: Pilot[int]) -> None:
+        self.app = app
+        self.client = client
+        self.clock = clock
+        self.pilot = pilot
+
+    async def press(self, *keys: str) -> None:
+        """Press keys and let what they start be done."""
+        await self.pilot.press(*keys)
+        await self.pilot.pause()
+
+    async def until(self, true: Callable[[], object], what: str = "") -> None:
+        """Let the screen work until `true`; fail after five seconds."""
+        deadline = time.monotonic() + 5
+        while not true():
+            assert time.monotonic() < deadline, f"not within 5 s: {what or true}\n{self.text()}"
+            await asyncio.sleep(0.01)
+            await self.pilot.pause()
+
+    async def shows(self, text: str) -> None:
+        """Wait until `text` is on the screen."""
+        await self.until(lambda: text in self.text(), f"{text!r} on the screen")
+
+    def lines(self) -> list[str]:
+        """The screen as it is painted, one string a line."""
+        return ["".join(segment.text for segment in strip) for strip in self.app.screen._compositor.render_strips()]
+
+    def text(self) -> str:
+        """The whole screen, and the toasts on it."""
+        return "\n".join(self.lines())
+
+    def toasts(self) -> list[str]:
+        """The messages of all toasts that are up."""
+        return [notification.message for notification in self.app._notifications]
+
+    @property
+    def screen(self) -> Screen[Any]:
+        """The screen on top."""
+        return self.app.screen
+
+    async def arrive(self, snapshot: FleetSnapshot) -> None:
+        """Let the supervisor send `snapshot` and wait until it is drawn."""
+        self.clock.advance(10)
+        self.client.show(snapshot)
+        await self.until(lambda: self.app.desk.snapshot == snapshot, "the snapshot is drawn")
+        await self.pilot.pause()
+
+
+def make_app(client: FakeClient, clock: Clock, **options: Any) -> MissionApp:
+    """The application with everything around it faked."""
+    options = {"environ": UTF8} | options
+    origin = Origin("/home/ada/lab", "/usr/bin/python3", {"PATH": "/bin"})
+    presets = options.pop("presets", PRESETS)
+    return MissionApp(client, lambda: presets, resolve, origin, clock=clock, **options)
+
+
+@asynccontextmanager
+async def staged(
+    snapshot: FleetSnapshot | None = None, size: tuple[int, int] = (80, 24), **options: Any
+) -> AsyncIterator[Stage]:
+    """The screen, drawn, with presets read."""
+    client, clock = FakeClient(snapshot if snapshot is not None else a_fleet()), Clock()
+    app = make_app(client, clock, **options)
+    async with app.run_test(size=size, notifications=True) as pilot:
+        stage = Stage(app, client, clock, pilot)
+        await stage.until(lambda: app.desk.snapshot is not None and app.desk.presets, "first picture")
+        await pilot.pause()
+        yield stage

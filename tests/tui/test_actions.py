@@ -1,0 +1,101 @@
+"""The table of actions: everything that shows keys agrees with it, and no key is dead."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+from typing import get_args
+
+import pytest
+
+from mission_tui.tui.actions import ACTIONS, Place, bindings, key_label, offered
+from mission_tui.tui.outlook import Outlook
+from mission_tui.tui.screens.fleet import FleetScreen
+from mission_tui.tui.screens.run import RunScreen
+from mission_tui.tui.verbs import VERBS
+from mission_tui.tui.widgets.footer import fitting, hints
+from tests.tui.stage import PRESETS, staged
+
+
+@pytest.mark.parametrize("place", get_args(Place))
+def test_no_key_means_two_things_in_one_place(place: Place) -> None:
+    """Each key is bound once."""
+    keys = Counter(binding.key for binding in bindings(place))
+    assert [key for key, times in keys.items() if times > 1] == []
+
+
+def test_every_verb_of_the_table_exists_and_none_is_unused() -> None:
+    """`app.do(name)` always finds its verb, and every verb has a key."""
+    done = {action.name for action in ACTIONS if action.call == f"app.do('{action.name}')"}
+    assert done == set(VERBS)
+
+
+@pytest.mark.parametrize(("screen", "place"), [(FleetScreen, "fleet"), (RunScreen, "run")])
+def test_every_screen_action_is_answered_by_its_screen(screen: type, place: Place) -> None:
+    """`screen.x` names a method of each screen the action is offered on."""
+    for action in offered(place, readonly=False):
+        target, _, rest = action.call.partition(".")
+        if target == "screen":
+            assert hasattr(screen, f"action_{rest.partition('(')[0]}"), action.name
+
+
+def test_every_way_of_looking_is_known_to_the_outlook() -> None:
+    """`screen.look('...')` on the fleet screen never meets an unknown word."""
+    for action in offered("fleet", readonly=False):
+        if action.call.startswith("screen.look("):
+            Outlook().look(action.call.split("'")[1], panes_shown=False)
+
+
+def test_keys_of_the_fingers_are_there() -> None:
+    """The keys people bring from other tools do what they expect."""
+    keys = {key: action.name for action in ACTIONS for key in action.keys}
+    expected = {
+        "q": "leave", "?": "help", "f1": "help", "escape": "back", "k": "up", "j": "down", "enter": "open",
+        "space": "mark", "p": "pause", "r": "resume", "s": "stop", "K": "kill", "x": "actions", "l": "log",
+        "d": "details", "e": "evaluate", "/": "filter", "<": "sort left", ">": "sort right", "z": "maximise",
+        "v": "views", ":": "palette", "ctrl+p": "palette", "y": "copy", "u": "undo", "n": "new", "C": "checkpoint",
+        "X": "clean", "ctrl+l": "redraw", "ctrl+z": "suspend", "f5": "refresh", "+": "faster", "-": "slower",
+        "tab": "next pane", "[": "previous tab", "]": "next tab", "P": "launch", "1": "launch",
+    }  # fmt: skip
+    assert {key: keys.get(key) for key in expected} == expected
+
+
+def test_destructive_actions_are_marked() -> None:
+    """What cannot be taken back is declared so."""
+    assert {action.name for action in ACTIONS if action.destructive} == {"kill", "clean"}
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 60)])
+async def test_help_contains_every_action(size: tuple[int, int]) -> None:
+    """Scrolled from top to bottom, the help shows each action's keys and words."""
+    async with staged(size=size) as stage:
+        await stage.press("question_mark")
+        seen = ""
+        for _ in range(40):
+            seen += stage.text() + "\n"
+            await stage.press("down", "down")
+        for action in offered("fleet", readonly=False):
+            if action.name == "launch":
+                assert "start demo at once" in seen
+                continue
+            assert action.help.split(" ")[0] in seen
+            assert f"  {' '.join(key_label(key) for key in action.keys)} " in seen, action.name
+
+
+async def test_f1_opens_help_and_closes_it() -> None:
+    """The same key leads back."""
+    async with staged() as stage:
+        await stage.press("f1")
+        await stage.shows("Shift-drag selects text")
+        await stage.press("f1")
+        assert len(stage.app.screen_stack) == 1
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 80, 120, 200])
+def test_the_footer_fits_any_width(width: int) -> None:
+    """Hints go by rank, never half; presets stay longest."""
+    shown = fitting(hints("fleet", PRESETS, readonly=False, undoable=True), width)
+    gaps = sum(one.group != other.group for one, other in pairwise(shown))
+    assert sum(hint.cells for hint in shown) + gaps <= width - 1
+    if width >= 80:
+        assert [hint.key for hint in shown][:6] == ["u", "1", "2", "3", "4", "P"]

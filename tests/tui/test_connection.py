@@ -1,0 +1,108 @@
+"""The link to the supervisor: lost, found again, slow, and the moment of coming back."""
+
+from __future__ import annotations
+
+from mission_tui.ipc.messages import Act
+from mission_tui.tui.away import while_away
+from mission_tui.tui.pacing import Pace
+from tests.tui.fake_client import FakeClient
+from tests.tui.fleets import ENDED, LIVE, NOW, a_fleet, a_run
+from tests.tui.stage import Clock, Stage, make_app, staged
+
+
+async def test_a_lost_supervisor_is_a_banner_and_the_screen_stays() -> None:
+    """The runs stay on the screen; the meters' line says that it reconnects; moving still works."""
+    async with staged() as stage:
+        stage.client.vanish()
+        await stage.shows("supervisor gone, reconnecting; runs go on")
+        assert "heavy-3f9a" in stage.text()
+        await stage.press("down")
+        await stage.shows("─ wide-11c0 ─")
+
+
+async def test_a_new_supervisor_takes_the_banner_away() -> None:
+    """The next snapshot shows meters again, on the same screen with the same choice."""
+    async with staged() as stage:
+        await stage.press("down")
+        stage.client.vanish()
+        await stage.shows("reconnecting")
+        stage.client.come_back()
+        stage.client.snapshot = a_fleet(revision=7)
+        await stage.until(lambda: "reconnecting" not in stage.text())
+        assert "─ wide-11c0 ─" in stage.text()
+        assert "GPU0" in stage.lines()[1]
+
+
+async def test_a_supervisor_that_never_answered_is_not_called_gone() -> None:
+    """On the first visit the banner says why there is none yet, and the screen tries on."""
+    client, clock = FakeClient(a_fleet()), Clock()
+    client.vanish()
+    app = make_app(client, clock)
+    async with app.run_test(size=(100, 24)) as pilot:
+        stage = Stage(app, client, clock, pilot)
+        await stage.shows("no supervisor yet, trying again (the supervisor went away)")
+        client.come_back()
+        await stage.shows("heavy-3f9a")
+
+
+async def test_a_key_without_a_supervisor_says_so() -> None:
+    """The request fails as a toast; nothing hangs."""
+    async with staged() as stage:
+        stage.client.vanish()
+        await stage.shows("reconnecting")
+        await stage.press("p")
+        await stage.until(lambda: "no supervisor answers" in stage.toasts())
+        assert len(stage.client.asked_for(Act)) == 1
+
+
+async def test_snapshots_are_drawn_at_most_four_times_a_second() -> None:
+    """Of a flood within one moment only the newest is drawn, and only when its time has come."""
+    async with staged() as stage:
+        for revision in range(2, 40):
+            stage.client.show(a_fleet((a_run(f"flood-{revision:04d}"),), revision=revision))
+            await stage.pilot.pause()
+        assert stage.app.desk.snapshot is not None
+        assert stage.app.desk.snapshot.revision < 39
+        stage.clock.advance(1)
+        await stage.shows("flood-0039")
+
+
+def test_pace_goes_from_a_quarter_to_four_a_second() -> None:
+    """`-` and `+` change how long the next picture waits, within bounds."""
+    pace = Pace()
+    assert pace.due(0.0) == 0.0
+    pace.drawn(10.0)
+    assert pace.due(10.0) == 0.25
+    assert pace.due(10.3) == 0.0
+    assert [pace.turn(-1) for _ in range(6)] == [2.0, 1.0, 0.5, 0.25, 0.25, 0.25]
+    assert pace.due(10.0) == 4.0
+    assert pace.turn(1) == 0.5
+
+
+async def test_plus_and_minus_change_the_rate() -> None:
+    """The keys say the new rate."""
+    async with staged() as stage:
+        await stage.press("-")
+        await stage.until(lambda: "redraws at most 2 times a second" in stage.toasts())
+        await stage.press("+")
+        await stage.until(lambda: "redraws at most 4 times a second" in stage.toasts())
+
+
+async def test_coming_back_tells_what_happened_meanwhile() -> None:
+    """Two runs ended in the last hour and a half, one of them badly, and a finding opened."""
+    async with staged(last_seen_t=NOW - 6000) as stage:
+        await stage.until(lambda: "While you were away: 2 ended (1 failed), 1 finding" in stage.toasts())
+
+
+def test_nothing_is_said_when_nothing_happened() -> None:
+    """Neither on the first visit nor after a quiet night."""
+    assert while_away(a_fleet(), None) is None
+    assert while_away(a_fleet((LIVE[0], *ENDED)), NOW - 60) is None
+
+
+async def test_leaving_tells_when_it_was_seen_and_how_many_go_on() -> None:
+    """`q` ends the screen with the time of the last snapshot and the number of live and waiting runs."""
+    async with staged() as stage:
+        await stage.press("q")
+        assert stage.app.return_value == 0
+        assert (stage.app.last_seen_t, stage.app.live) == (NOW, 4)

@@ -1,0 +1,209 @@
+"""The fleet screen: what is listed, what is chosen, what keys that only look do."""
+
+from __future__ import annotations
+
+from mission_tui.tui.screens.fleet import FleetScreen
+from tests.tui.fleets import ENDED, LIVE, a_fleet, a_run, ended
+from tests.tui.stage import Stage, staged
+
+
+def fleet(stage: Stage) -> FleetScreen:
+    screen = stage.app.screen_stack[0]
+    assert isinstance(screen, FleetScreen)
+    return screen
+
+
+async def test_every_run_has_a_line_with_shape_word_and_health() -> None:
+    """At 80 columns each run is one line: shape, name, state word, share done, health."""
+    async with staged() as stage:
+        lines = stage.lines()
+        (heavy,) = [line for line in lines if line.startswith(">● heavy-3f9a")]
+        assert "rollout" in heavy
+        assert "42%" in heavy
+        assert heavy.rstrip().endswith("5h40")
+        assert any(line.startswith(" ● wide-11c0") and "▲ KL" in line for line in lines)
+        assert any("✗ heavy-0b1e" in line and "failed" in line and "▲ nan" in line for line in lines)
+
+
+async def test_header_counts_and_footer_fit_in_80x24() -> None:
+    """The first line counts runs and findings, the last one names presets and keys; no line is too long."""
+    async with staged() as stage:
+        lines = stage.lines()
+        assert len(lines) == 24
+        assert "3 live 1 queued 5 ended  ▲1" in lines[0]
+        assert lines[-1].startswith(" 1 demo 2 fast 3 heavy 4 beast P trio  n new  p pause s stop K kill x more")
+        assert all(len(line) <= 80 for line in lines)
+
+
+async def test_moving_shows_the_chosen_run_below() -> None:
+    """Down chooses the next run, and the detail speaks of it."""
+    async with staged() as stage:
+        await stage.press("down")
+        assert fleet(stage).outlook.chosen == LIVE[1].id
+        await stage.shows("─ wide-11c0 ─")
+        await stage.press("k")
+        await stage.shows("─ heavy-3f9a ─")
+        await stage.press("end")
+        assert fleet(stage).outlook.chosen == ENDED[-1].id
+        await stage.press("home")
+        assert fleet(stage).outlook.chosen == LIVE[0].id
+
+
+async def test_the_choice_survives_snapshots() -> None:
+    """A new snapshot keeps the chosen run chosen, wherever it now stands."""
+    async with staged() as stage:
+        await stage.press("down")
+        await stage.arrive(a_fleet((a_run("new-0000"), *LIVE, *ENDED), revision=2))
+        assert fleet(stage).outlook.chosen == LIVE[1].id
+
+
+async def test_the_choice_moves_to_the_neighbour_when_its_run_is_gone() -> None:
+    """When the chosen run is removed, the one that took its place is chosen."""
+    async with staged() as stage:
+        await stage.press("down")
+        await stage.arrive(a_fleet((LIVE[0], LIVE[2], *ENDED), revision=2))
+        assert fleet(stage).outlook.chosen == LIVE[2].id
+
+
+async def test_tabs_turn_with_brackets_and_sideways() -> None:
+    """`]` and right show the next tab of the detail, `[` and left the one before."""
+    async with staged() as stage:
+        await stage.press("j", "]")
+        await stage.shows("100 gradient steps an update")
+        await stage.press("right")
+        assert fleet(stage).outlook.tab == "config"
+        await stage.press("left", "[")
+        assert fleet(stage).outlook.tab == "learn"
+
+
+async def test_filter_works_while_typing_and_escape_removes_it() -> None:
+    """Typing after `/` lists only what the expression finds; Escape lists all again and never leaves."""
+    async with staged() as stage:
+        await stage.press("slash", *"wide|deep")
+        await stage.until(lambda: len(fleet(stage).outlook.roster.runs) == 2)
+        assert "/wide|deep" in stage.text()
+        await stage.press("enter", "down")
+        assert fleet(stage).outlook.chosen == LIVE[2].id
+        await stage.press("escape")
+        await stage.until(lambda: len(fleet(stage).outlook.roster.runs) == 9)
+
+
+async def test_an_unfinished_expression_filters_nothing_new() -> None:
+    """`(` alone is no expression: the list stays as it was and the line says so."""
+    async with staged() as stage:
+        await stage.press("slash", "left_parenthesis")
+        await stage.shows(" ! (")
+        assert len(fleet(stage).outlook.roster.runs) == 9
+
+
+async def test_a_filter_without_matches_says_how_to_get_back() -> None:
+    """No match is a sentence, not an empty screen."""
+    async with staged() as stage:
+        await stage.press("slash", *"zzz")
+        await stage.shows("No run matches. Esc shows all again.")
+
+
+async def test_sorting_turns_through_columns() -> None:
+    """`>` sorts by the next column and marks its title; `<` goes back to the order of age."""
+    async with staged() as stage:
+        await stage.press("greater_than_sign")
+        await stage.shows("run▾")
+        assert [view.name for view in fleet(stage).outlook.roster.live] == ["deep-77aa", "heavy-3f9a", "wide-11c0"]
+        await stage.press("less_than_sign")
+        assert [view.name for view in fleet(stage).outlook.roster.live] == [view.name for view in LIVE]
+
+
+async def test_space_marks_several() -> None:
+    """Space marks and goes on; the header counts; Escape unmarks."""
+    async with staged() as stage:
+        await stage.press("space", "space")
+        assert fleet(stage).targets() == LIVE[:2]
+        await stage.shows("2 marked")
+        await stage.press("escape")
+        assert fleet(stage).targets() == (LIVE[2],)
+
+
+async def test_v_switches_between_table_and_panes() -> None:
+    """`v` makes panes of live runs where the width alone would not, and a table again."""
+    async with staged(size=(100, 40)) as stage:
+        await stage.press("v")
+        await stage.shows("┌> heavy-3f9a ● rollout")
+        await stage.press("v")
+        await stage.until(lambda: "┌" not in stage.text())
+
+
+async def test_wide_screens_show_panes_above_a_table_of_the_others() -> None:
+    """From 120 columns live runs are panes; queued and ended ones are listed below."""
+    async with staged(size=(120, 40)) as stage:
+        text = stage.text()
+        assert "┌> heavy-3f9a ● rollout" in text
+        assert "▲ KL outside the trust region" in text
+        assert any(line.startswith(" ◌ beast-0c1d") for line in stage.lines())
+
+
+async def test_arrows_move_over_panes_as_they_lie_and_on_into_the_list() -> None:
+    """Right goes to the pane beside, down to the one below, and from the last row into the list."""
+    async with staged(size=(120, 40)) as stage:
+        await stage.press("right")
+        assert fleet(stage).outlook.chosen == LIVE[1].id
+        await stage.press("left", "down")
+        assert fleet(stage).outlook.chosen == LIVE[2].id
+        await stage.press("down")
+        assert fleet(stage).outlook.chosen == "20261121-104207-beast-0c1d"
+        await stage.press("up")
+        assert fleet(stage).outlook.chosen == LIVE[2].id
+
+
+async def test_tab_moves_between_list_and_detail() -> None:
+    """With the detail focused, down scrolls it and does not choose another run."""
+    async with staged() as stage:
+        await stage.press("l", "escape", "tab", "]", "]")
+        await stage.shows("ppo.batch_size")
+        await stage.press("down")
+        assert fleet(stage).outlook.chosen == LIVE[0].id
+        await stage.shows("2-")
+
+
+async def test_z_gives_the_list_the_whole_screen() -> None:
+    """`z` hides the detail, and shows it again."""
+    async with staged() as stage:
+        await stage.press("z")
+        await stage.until(lambda: "learn" not in stage.text())
+        await stage.press("z")
+        await stage.shows("learn │ health")
+
+
+async def test_long_lists_scroll_with_the_choice_in_sight() -> None:
+    """With 200 ended runs the last one can be reached, and the title says where the window is."""
+    runs = tuple(ended(f"old-{n:04d}", n) for n in range(200))
+    async with staged(a_fleet(runs)) as stage:
+        await stage.press("end")
+        await stage.shows(">■ old-0199")
+        await stage.shows("-200/200")
+
+
+async def test_clicks_choose_and_open() -> None:
+    """A click on a line chooses its run; a click on a title sorts by it."""
+    async with staged() as stage:
+        await stage.pilot.click("#runs", offset=(10, 3))
+        assert fleet(stage).outlook.chosen == LIVE[2].id
+        await stage.pilot.click("#runs", offset=(4, 0))
+        await stage.pilot.pause()
+        assert fleet(stage).outlook.sort == "run"
+        await stage.pilot.click("#detail", offset=(24, 0))
+        await stage.until(lambda: fleet(stage).outlook.tab == "health")
+
+
+async def test_an_empty_fleet_teaches_the_keys() -> None:
+    """Without runs the screen names the presets' keys and says that runs go on."""
+    async with staged(a_fleet(())) as stage:
+        await stage.shows("No runs yet.")
+        await stage.shows("1 starts demo: MissionGym, about two minutes")
+        await stage.shows("q leaves")
+
+
+async def test_no_gpu_is_said_calmly() -> None:
+    """Without a GPU the meters say so and show the processor's last minute instead."""
+    async with staged(a_fleet(gpus=())) as stage:
+        assert stage.lines()[1].startswith(" no GPU  CPU ")
+        assert "RAM 9.0/23G" in stage.lines()[1]

@@ -1,0 +1,132 @@
+"""The end of the terminal, in a real one: the screen goes within two seconds and leaves no spinning orphan."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pyte
+import pytest
+
+from tests.waiting import until
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Terminal:
+    """The screen in a pseudo terminal of 80x24, in a session of its own."""
+
+    def __init__(self, master: int, process: subprocess.Popen[bytes]) -> None:
+        self.master = master
+        self.process = process
+        self.output = b""
+        self._looks: list[int] = []
+
+    def read_until(self, text: bytes, timeout_s: float = 15.0) -> None:
+        """Read what it paints until `text` is there."""
+        deadline = time.monotonic() + timeout_s
+        while text not in self.output:
+            assert time.monotonic() < deadline, self.output[-500:]
+            if select.select([self.master], [], [], 0.1)[0]:
+                self.output += os.read(self.master, 1 << 16)
+
+    def drain(self) -> None:
+        """Read to the end of the process's output."""
+        while True:
+            try:
+                data = os.read(self.master, 1 << 16)
+            except OSError:
+                return
+            if not data:
+                return
+            self.output += data
+
+    def stalled(self) -> bool:
+        """Whether nothing was added to what waits to be read over the last looks, although it has more to say."""
+        waiting = struct.unpack("i", fcntl.ioctl(self.master, termios.FIONREAD, b"\0" * 4))[0]
+        self._looks = [*self._looks[-15:], waiting]
+        return len(self._looks) == 16 and waiting > 1000 and len(set(self._looks)) == 1
+
+    def ended_within(self, timeout_s: float) -> int:
+        """The exit code, if it ends in time."""
+        return self.process.wait(timeout_s)
+
+
+@contextmanager
+def terminal(kind: str = "", *, ignoring_hangup: bool = False) -> Iterator[Terminal]:
+    """The screen with the fleet of `kind`, its terminal the controlling one."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    trap = "trap '' HUP; " if ignoring_hangup else ""
+    shell = f'{trap}exec "$0" -m tests.tui.play {kind}'
+    process = subprocess.Popen(
+        ["setsid", "--ctty", "sh", "-c", shell, sys.executable],
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        cwd=ROOT,
+        env={**os.environ, "TERM": "xterm-256color", "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"},
+    )
+    os.close(slave)
+    try:
+        yield Terminal(master, process)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+        with suppress(OSError):  # the test itself may have hung up
+            os.close(master)
+
+
+@pytest.mark.parametrize("ignoring", [False, True], ids=["signal", "nohup"])
+def test_a_hang_up_ends_the_screen_within_two_seconds(ignoring: bool) -> None:
+    """With SIGHUP and, where that is ignored, by the hang-up alone."""
+    with terminal(ignoring_hangup=ignoring) as played:
+        played.read_until(b"heavy-3f9a")
+        os.close(played.master)
+        assert played.ended_within(2.0) == 129
+
+
+def test_a_hang_up_of_a_stalled_terminal_ends_the_screen_too() -> None:
+    """Nobody has read for so long that the output is blocked when the terminal goes."""
+    with terminal("flood", ignoring_hangup=True) as played:
+        played.read_until(b"run-00")
+        until(played.stalled, what="its output is blocked")
+        os.close(played.master)
+        assert played.ended_within(2.0) == 129
+
+
+def test_termination_leaves_a_clean_terminal() -> None:
+    """SIGTERM ends in order: the alternate screen is left and the cursor comes back."""
+    with terminal() as played:
+        played.read_until(b"heavy-3f9a")
+        played.process.terminate()
+        played.drain()
+        assert played.ended_within(5.0) == 143
+        assert played.output.index(b"\x1b[?1049l") < played.output.rindex(b"\x1b[?25h")
+
+
+def test_a_real_terminal_shows_hostile_text_as_text() -> None:
+    """No title, no clipboard, no cursor: an emulator's cells hold pictures of what was sent."""
+    with terminal("hostile") as played:
+        played.read_until("␛]0;title".encode())
+        os.write(played.master, b"q")
+        played.drain()
+    before_leaving = played.output.split(b"\x1b[?1049l")[0]
+    assert b"\x1b]0;" not in before_leaving
+    assert b"\x1b]52;" not in before_leaving
+    screen = pyte.Screen(80, 24)
+    pyte.ByteStream(screen).feed(before_leaving)
+    assert "title" not in screen.title
+    assert any("␛]0;title" in line for line in screen.display)
+    assert screen.display[-1].startswith(" 1 demo 2 fast")

@@ -1,0 +1,64 @@
+"""The line API base: only what changed on a line is painted again."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.segment import Segment
+from rich.style import Style
+from textual.geometry import Region
+from textual.strip import Strip
+from textual.widget import Widget
+
+from mission_tui.tui.widgets.lines import difference
+from tests.tui.fleets import ENDED, LIVE, a_fleet, a_run
+from tests.tui.stage import Stage, staged
+
+STYLES = [Style(color="red"), Style(color="blue")]
+
+
+def strip_of(words: list[tuple[str, int]]) -> Strip:
+    return Strip([Segment(word, STYLES[style]) for word, style in words]).adjust_cell_length(40)
+
+
+@given(*[st.lists(st.tuples(st.text("abc ", min_size=1, max_size=4), st.integers(0, 1)), max_size=8)] * 2)
+def test_cells_outside_the_span_are_equal(one: list[tuple[str, int]], other: list[tuple[str, int]]) -> None:
+    """Whatever differs lies within the span that is painted again."""
+    before, after = strip_of(one), strip_of(other)
+    start, end = difference(before, after)
+    assert before.crop(0, start).simplify() == after.crop(0, start).simplify()
+    assert before.crop(end, 40).simplify() == after.crop(end, 40).simplify()
+    assert (start == end) == (before == after)
+
+
+def spied(stage: Stage) -> list[tuple[str | None, tuple[Region, ...]]]:
+    """Every refresh of a widget from now on, with its regions."""
+    painted: list[tuple[str | None, tuple[Region, ...]]] = []
+    for widget in stage.app.screen.query("*"):
+
+        def refresh(*regions: Region, _widget: Widget = widget, **options: bool) -> Widget:
+            painted.append((_widget.id, regions))
+            return type(_widget).refresh(_widget, *regions, **options)
+
+        setattr(widget, "refresh", refresh)  # noqa: B010 - a spy on one instance
+    return painted
+
+
+async def test_a_changed_number_repaints_a_part_of_one_line() -> None:
+    """A snapshot in which one run's speed changed paints neither other lines nor the line's beginning."""
+    async with staged() as stage:
+        painted = spied(stage)
+        changed = a_run("deep-77aa", state="paused", phase="paused", steps_per_s=7.0, eta_s=None)
+        await stage.arrive(a_fleet((*LIVE[:2], changed, *stage.client.snapshot.runs[3:]), revision=2))
+        ((widget, (region,)),) = painted
+        assert widget == "runs"
+        assert (region.y, region.height) == (3, 1)
+        assert region.x > 20
+
+
+async def test_an_equal_snapshot_paints_nothing() -> None:
+    """A supervisor that repeats itself costs no bytes on the line."""
+    async with staged(a_fleet(ENDED)) as stage:
+        painted = spied(stage)
+        await stage.arrive(a_fleet(ENDED, revision=2))
+        assert painted == []

@@ -1,0 +1,83 @@
+"""The end of an attempt's output, as pages arrive."""
+
+from __future__ import annotations
+
+from mission_tui.ipc.messages import GetLog, LogReply
+from mission_tui.tui.log_tail import LogTail
+
+
+def page(text: str, start: int, *, attempt: int = 1, size: int | None = None) -> LogReply:
+    end = start + len(text)
+    return LogReply(re=1, run="r", attempt=attempt, text=text, start=start, end=end, size=size or end)
+
+
+def asked(make: object) -> GetLog:
+    assert callable(make)
+    request = make(1)
+    assert isinstance(request, GetLog)
+    return request
+
+
+def test_the_first_request_is_for_the_end_and_the_next_for_what_follows() -> None:
+    """An unknown log is asked for without an offset."""
+    tail = LogTail("r")
+    assert asked(tail.later()).offset is None
+    assert tail.take(page("one\ntwo\n", 100))
+    assert asked(tail.later()).offset == 108
+    assert tail.take(page("three\n", 108))
+    assert tail.lines == ["one", "two", "three"]
+
+
+def test_an_empty_page_changes_nothing() -> None:
+    """The screen is not drawn again for nothing."""
+    tail = LogTail("r")
+    tail.take(page("one\n", 0))
+    assert not tail.take(page("", 4))
+
+
+def test_a_line_is_joined_over_pages() -> None:
+    """A page may end in the middle of a line."""
+    tail = LogTail("r")
+    tail.take(page("hal", 0))
+    tail.take(page("f\n", 3))
+    assert tail.lines == ["half"]
+
+
+def test_earlier_pages_come_before() -> None:
+    """Until the beginning of the file."""
+    tail = LogTail("r")
+    assert tail.earlier() is None
+    tail.take(page("two\n", 70_000))
+    request = asked(tail.earlier())
+    assert (request.offset, request.limit, request.attempt) == (70_000 - 65_536, 65_536, 1)
+    tail.take(LogReply(re=1, run="r", attempt=1, text="one\n", start=0, end=70_000, size=80_000))
+    assert tail.lines == ["one", "two"]
+    assert tail.earlier() is None
+
+
+def test_a_new_attempt_or_a_cut_file_starts_anew() -> None:
+    """Bytes of another file never join these."""
+    tail = LogTail("r")
+    tail.take(page("old\n", 0))
+    tail.take(page("new\n", 0, attempt=2))
+    assert tail.lines == ["new"]
+    tail.take(page("cut\n", 0, attempt=2, size=3))
+    assert tail.lines == ["cut"]
+
+
+def test_progress_bars_leave_their_last_state() -> None:
+    """Carriage returns overwrite, as in a terminal."""
+    tail = LogTail("r")
+    tail.take(page("10%\r50%\r100%\r\ndone\n", 0))
+    assert tail.lines == ["100%", "done"]
+
+
+def test_memory_is_bounded() -> None:
+    """A flood keeps only its end, in whole lines, and knows that there was more."""
+    tail = LogTail("r")
+    tail.take(page("x" * 99 + "\n", 0))
+    for n in range(1, 400):
+        tail.take(page(("y" * 8191 + "\n"), 100 + (n - 1) * 8192))
+    assert sum(map(len, tail.lines)) <= 1 << 20
+    assert set(tail.lines) == {"y" * 8191}
+    assert tail.start > 0

@@ -1,0 +1,61 @@
+"""How the screen looks: pictures at two sizes, compared cell by cell. `--snapshot-update` records them anew."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+import pytest
+from textual.pilot import Pilot
+
+from mission_tui.tui.app import MissionApp
+from tests.tui.fake_client import FakeClient
+from tests.tui.fleets import a_fleet
+from tests.tui.stage import Clock, Stage, make_app
+
+SMALL = (80, 24)
+WIDE = (120, 36)
+
+
+class SnapCompare(Protocol):
+    def __call__(
+        self,
+        app: MissionApp,
+        *,
+        terminal_size: tuple[int, int],
+        run_before: Callable[[Pilot[int]], Awaitable[None]],
+    ) -> bool: ...
+
+
+LOOKS: dict[str, tuple[tuple[int, int], dict[str, Any], tuple[str, ...], str]] = {
+    "fleet": (SMALL, {}, ("down",), "advice fewer epochs"),
+    "fleet_panes": (WIDE, {}, (), "▲ KL outside the trust region"),
+    "fleet_ascii": (SMALL, {"environ": {"LC_ALL": "C", "HOME": "/home/ada"}}, (), ">* heavy-3f9a"),
+    "empty": (SMALL, {"fleet": a_fleet(())}, (), "1 starts demo"),
+    "readonly": (SMALL, {"readonly": True, "fleet": a_fleet(gpus=())}, (), "no GPU"),
+    "run_learn": (SMALL, {}, ("enter",), "200k"),
+    "run_learn_wide": (WIDE, {}, ("enter",), "500k"),
+    "run_config": (SMALL, {}, ("d",), "one step takes 9 us"),
+    "help": (SMALL, {}, ("question_mark",), "start demo at once"),
+    "kill": (SMALL, {}, ("K",), "y kill now"),
+    "form": (SMALL, {}, ("n",), "gradient steps 32"),
+}
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_it_looks_as_recorded(look: str, snap_compare: SnapCompare) -> None:
+    """Every cell of the picture is where it was, in its colour."""
+    size, options, keys, ready = LOOKS[look]
+    options = dict(options)
+    client, clock = FakeClient(options.pop("fleet", a_fleet())), Clock()
+    app = make_app(client, clock, **options)
+
+    async def play(pilot: Pilot[int]) -> None:
+        stage = Stage(app, client, clock, pilot)
+        await stage.until(lambda: app.desk.snapshot is not None and app.desk.presets)
+        await pilot.pause()
+        await stage.press(*keys)
+        await stage.shows(ready)
+        await pilot.pause()
+
+    assert snap_compare(app, terminal_size=size, run_before=play)

@@ -1,0 +1,48 @@
+"""A read-only screen: every key that changes something is hidden and does nothing."""
+
+from __future__ import annotations
+
+from mission_tui.ipc.messages import Act, Clean, Evaluate, Launch, Resume, Undo
+from mission_tui.tui.actions import ACTIONS, offered
+from tests.tui.fleets import a_fleet
+from tests.tui.stage import staged
+
+CHANGING = (Act, Clean, Evaluate, Launch, Resume, Undo)
+
+
+async def test_no_key_changes_anything() -> None:
+    """All keys that change something are pressed; no request that changes is made and no sheet opens."""
+    async with staged(readonly=True) as stage:
+        for action in ACTIONS:
+            if action.changes:
+                await stage.press(*action.keys)
+        stage.clock.advance(1)
+        await stage.pilot.pause(0.3)
+        assert not [request for request in stage.client.asked if isinstance(request, CHANGING)]
+        assert len(stage.app.screen_stack) == 1
+
+
+async def test_they_are_not_shown_either() -> None:
+    """Footer, help and menu offer only what looks."""
+    async with staged(readonly=True) as stage:
+        assert "stop" not in stage.lines()[-1]
+        assert "demo" not in stage.lines()[-1]
+        await stage.press("question_mark")
+        await stage.shows("what the run printed")
+        assert "save a checkpoint" not in stage.text()
+        await stage.press("escape", "x")
+        await stage.shows("what the run printed")
+        assert "save a checkpoint" not in stage.text()
+
+
+async def test_an_empty_readonly_screen_does_not_teach_starting() -> None:
+    """It says that runs are started elsewhere."""
+    async with staged(a_fleet(()), readonly=True) as stage:
+        await stage.shows("This screen is read-only")
+
+
+def test_looking_is_offered() -> None:
+    """Everything that changes nothing stays."""
+    names = {action.name for action in offered("fleet", readonly=True)}
+    assert {"open", "log", "details", "filter", "copy", "help", "leave"} <= names
+    assert not names & {"launch", "stop", "kill", "clean", "new"}

@@ -1,0 +1,75 @@
+"""Which runs are listed, and in which order."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from mission_tui.tui.outlook import Outlook
+from mission_tui.tui.roster import SORTS, muster
+from tests.tui.fleets import ENDED, LIVE, a_fleet, a_run, queued
+
+
+def test_live_runs_come_before_those_that_wait_or_ended() -> None:
+    """Whatever the order within."""
+    for sort in SORTS:
+        roster = muster(a_fleet(), sort=sort)
+        assert {view.name for view in roster.live} == {view.name for view in LIVE}
+        assert len(roster.rest) == 6
+
+
+def test_the_pattern_finds_names_states_and_kinds() -> None:
+    """What one sees of a run, one can filter by."""
+    names = [view.name for view in muster(a_fleet(), re.compile("nan|paused")).runs]
+    assert names == ["deep-77aa", "heavy-0b1e"]
+
+
+@pytest.mark.parametrize(
+    ("sort", "first"),
+    [("run", "a"), ("done", "b"), ("return", "b"), ("st/s", "a"), ("ETA", "b"), ("health", "b"), ("state", "b")],
+)
+def test_sorting_puts_the_most_advanced_fastest_worst_first(sort: str, first: str) -> None:
+    """Names and states rise, numbers fall, time left rises, trouble comes first."""
+    one = a_run("a", steps_per_s=900.0, timesteps=1, eta_s=50.0, metrics={"rollout/ep_rew_mean": 1.0}, phase="update")
+    other = a_run(
+        "b", steps_per_s=100.0, timesteps=9, eta_s=5.0, metrics={"rollout/ep_rew_mean": 2.0}, flags=("keeperless",)
+    )
+    assert muster(a_fleet((one, other)), sort=sort).live[0].name == first
+
+
+@pytest.mark.parametrize("sort", SORTS)
+def test_unknown_values_come_last(sort: str) -> None:
+    """A run of which nothing is known is at the end, and nothing crashes."""
+    empty = a_run("z", steps_per_s=None, timesteps=None, eta_s=None, metrics={"rollout/ep_rew_mean": "nan"})
+    roster = muster(a_fleet((empty, *LIVE, queued("q"), *ENDED)), sort=sort)
+    assert len(roster.runs) == 10
+    if sort in ("done", "return"):
+        assert roster.live[-1].name == "z"
+
+
+def test_marks_of_runs_that_are_gone_are_forgotten() -> None:
+    """So that no action ever applies to something unseen."""
+    outlook = Outlook()
+    outlook.settle(a_fleet())
+    outlook.mark()
+    outlook.mark()
+    outlook.settle(a_fleet((LIVE[1], *ENDED)))
+    assert outlook.targets() == (LIVE[1],)
+
+
+def test_a_filtered_run_keeps_its_mark_but_is_no_target() -> None:
+    """Actions apply to what is listed."""
+    outlook = Outlook()
+    outlook.settle(a_fleet())
+    outlook.mark()
+    outlook.pattern = re.compile("wide")
+    outlook.settle(a_fleet())
+    assert outlook.targets() == (LIVE[1],)
+    assert outlook.marked == {LIVE[0].id}
+
+
+def test_an_unknown_way_of_looking_is_an_error() -> None:
+    """The table of actions and the outlook cannot drift apart unnoticed."""
+    with pytest.raises(ValueError, match="sideways"):
+        Outlook().look("sideways", panes_shown=False)

@@ -1,0 +1,168 @@
+"""The screen of one run: chart, findings, configuration, checkpoints, log."""
+
+from __future__ import annotations
+
+from mission_tui.ipc.messages import GetDetails, GetHistory, GetLog, LogReply
+from mission_tui.tui.screens.run import RunScreen
+from tests.tui.fleets import ENDED, LIVE, a_fleet, a_run
+from tests.tui.stage import staged
+
+
+async def test_enter_opens_the_chosen_run_with_its_return_over_timesteps() -> None:
+    """The chart asks for the history of the return, thinned to what the width can show."""
+    async with staged() as stage:
+        await stage.press("enter")
+        await stage.shows("return over timesteps")
+        (request,) = stage.client.asked_for(GetHistory)
+        assert (request.run, request.series) == (LIVE[0].id, ("rollout/ep_rew_mean",))
+        assert request.points <= 2000
+        assert "heavy-3f9a ● rollout" in stage.text()
+
+
+async def test_another_metric_is_chosen_with_the_arrows() -> None:
+    """Down chooses the next metric and asks for its history."""
+    async with staged() as stage:
+        await stage.press("enter")
+        await stage.until(lambda: stage.client.asked_for(GetHistory))
+        await stage.press("down")
+        await stage.shows("episode length over timesteps")
+        assert stage.client.asked_for(GetHistory)[-1].series == ("rollout/ep_len_mean",)
+
+
+async def test_the_history_is_asked_again_when_the_run_has_advanced() -> None:
+    """A snapshot with another update refreshes the chart; one without does not."""
+    async with staged() as stage:
+        await stage.press("enter")
+        await stage.until(lambda: len(stage.client.asked_for(GetHistory)) == 1)
+        await stage.arrive(a_fleet(revision=2))
+        assert len(stage.client.asked_for(GetHistory)) == 1
+        await stage.arrive(a_fleet((a_run("heavy-3f9a", update=1404), *LIVE[1:], *ENDED), revision=3))
+        await stage.until(lambda: len(stage.client.asked_for(GetHistory)) == 2)
+
+
+async def test_config_shows_effective_values_and_why() -> None:
+    """`d` shows what was asked beside what runs, and the reason below."""
+    async with staged() as stage:
+        await stage.press("d")
+        await stage.shows("one step takes 9 us")
+        (line,) = [line for line in stage.lines() if "ppo.learning_rate" in line]
+        assert line.split() == ["ppo.learning_rate", "0.0003", "0.00025"]
+        assert len(stage.client.asked_for(GetDetails)) == 1
+
+
+async def test_findings_show_cause_and_advice() -> None:
+    """The health tab of a run says what is wrong, why, and what would help."""
+    async with staged() as stage:
+        await stage.press("down", "enter", "]")
+        await stage.shows("health 1")
+        await stage.shows("cause  100 gradient steps an update")
+        await stage.shows("advice fewer epochs: --set ppo.n_epochs=10")
+
+
+async def test_checkpoints_show_attempts_and_evaluations() -> None:
+    """The newest checkpoint comes first; a verified one is told from one that nobody has read."""
+    async with staged() as stage:
+        await stage.press("enter", "left", "left")
+        await stage.shows("✓ verified")
+        text = stage.text()
+        assert text.index("011468800") < text.index("009830400")
+        assert "11.8 ± 2.41" in text
+        assert "from 008192000" in text
+
+
+async def test_the_log_follows_its_end_until_one_scrolls_up() -> None:
+    """`l` shows the end; Up stops following; End follows again."""
+    async with staged() as stage:
+        await stage.press("l")
+        await stage.shows("warning: slow step 91 ms")
+        await stage.shows("121 lines, following")
+        await stage.press("pageup")
+        await stage.shows("End follows")
+        await stage.press("end")
+        await stage.shows("following")
+
+
+async def test_new_output_appears_while_following() -> None:
+    """The next page is asked from where the last one ended."""
+    async with staged() as stage:
+        await stage.press("l")
+        await stage.shows("warning: slow step")
+        end = stage.client.asked_for(GetLog)[0]
+        assert end.offset is None
+        stage.client.answers[GetLog] = lambda request: LogReply(
+            re=request.id, run=request.run, attempt=1, text="a new line\n", start=request.offset,
+            end=request.offset + 11, size=request.offset + 11,
+        )  # fmt: skip
+        await stage.arrive(a_fleet(revision=2))
+        await stage.shows("a new line")
+        assert stage.client.asked_for(GetLog)[1].offset > 0
+
+
+async def test_search_shows_only_matching_lines() -> None:
+    """`/` searches the log while typing; Escape shows everything again."""
+    async with staged() as stage:
+        await stage.press("l")
+        await stage.shows("following")
+        await stage.press("slash", *"slow|0007")
+        await stage.shows("2 lines found")
+        assert "[0007] rollout done" in stage.text()
+        assert "[0008]" not in stage.text()
+        await stage.press("enter", "escape")
+        await stage.shows("121 lines, following")
+
+
+async def test_escape_goes_back_one_layer() -> None:
+    """From the run to the fleet, and from there nowhere."""
+    async with staged() as stage:
+        await stage.press("enter")
+        assert isinstance(stage.screen, RunScreen)
+        await stage.press("escape")
+        assert len(stage.app.screen_stack) == 1
+        await stage.press("escape", "escape")
+        assert stage.app.is_running
+
+
+async def test_an_ended_run_says_how_it_ended() -> None:
+    """Outcome, kind, cause, when, after how long, and from where it can go on."""
+    async with staged(a_fleet((ENDED[1],))) as stage:
+        await stage.press("enter")
+        await stage.shows("failed (nan): policy loss became nan at update 311; 1h ago after 11m40;")
+
+
+async def test_a_run_that_left_the_list_keeps_its_last_picture() -> None:
+    """Undoing it elsewhere does not take the screen away."""
+    async with staged() as stage:
+        await stage.press("enter")
+        await stage.arrive(a_fleet(ENDED, revision=2))
+        assert "heavy-3f9a" in stage.text()
+
+
+async def test_verbs_apply_to_the_shown_run() -> None:
+    """`p` on a run's screen pauses that run."""
+    from mission_tui.ipc.messages import Act
+
+    async with staged() as stage:
+        await stage.press("down", "enter", "p")
+        await stage.until(lambda: stage.client.asked_for(Act))
+        assert stage.client.asked_for(Act)[0].runs == (LIVE[1].id,)
+
+
+async def test_z_shows_the_chart_alone() -> None:
+    """The metric list and the headline give way, and come back."""
+    async with staged() as stage:
+        await stage.press("enter")
+        await stage.shows("explained variance")
+        await stage.press("z")
+        await stage.until(lambda: "explained variance" not in stage.text())
+        await stage.press("escape")
+        await stage.shows("explained variance")
+
+
+async def test_an_unanswered_question_says_why() -> None:
+    """When the supervisor refuses details, its sentence stands where they would."""
+    from mission_tui.ipc.messages import Refused
+
+    async with staged() as stage:
+        stage.client.answers[GetDetails] = lambda request: Refused(re=request.id, message="the run directory is gone")
+        await stage.press("d")
+        await stage.shows("the run directory is gone")

@@ -1,0 +1,108 @@
+"""The tabs of a run as lines."""
+
+from __future__ import annotations
+
+from msgspec import structs
+from textual.strip import Strip
+
+from mission_tui.tui.screens.evaluation import result_rows
+from mission_tui.tui.sections.checkpoints import checkpoints
+from mission_tui.tui.sections.config import config, settings
+from mission_tui.tui.sections.health import health
+from mission_tui.tui.sections.learn import learn
+from mission_tui.tui.vitals import metric_title
+from mission_tui.tui.widgets.metric_list import metric_tags
+from tests.tui.fake_client import a_spec, details
+from tests.tui.fleets import ENDED, KL_FINDING, LIVE, NOW, a_run, queued
+
+
+def text(strips: list[Strip]) -> str:
+    return "\n".join(strip.text.rstrip() for strip in strips)
+
+
+def test_learn_draws_a_chart_where_there_is_room() -> None:
+    """Short: a line with two sparklines. Tall: an area with the span of its axis. Never more than the height."""
+    for height in range(1, 30):
+        strips = learn(LIVE[0], 80, height, NOW)
+        assert len(strips) <= height
+        assert all(strip.cell_length == 80 for strip in strips)
+    assert "length" in text(learn(LIVE[0], 80, 6, NOW))
+    assert "over the last 60 updates" in text(learn(LIVE[0], 80, 12, NOW))
+
+
+def test_learn_puts_trouble_before_outcomes() -> None:
+    """A finding with cause and advice takes the place of the episodes' shares."""
+    assert "episodes: captured 61%   timeout 30%   stalled 9%" in text(learn(LIVE[0], 80, 8, NOW))
+    shown = text(learn(LIVE[1], 80, 8, NOW))
+    assert "(since update 1,204)" in shown
+    assert "advice fewer epochs" in shown
+    assert "episodes" not in shown
+
+
+def test_learn_of_a_waiting_run_says_what_it_waits_for() -> None:
+    """There is nothing to draw yet."""
+    assert text(learn(queued("a"), 80, 6, NOW)).strip() == "needs 3.1G"
+
+
+def test_learn_of_an_ended_run_begins_with_its_end() -> None:
+    """The cause comes first."""
+    assert text(learn(ENDED[1], 80, 6, NOW)).startswith(" failed (nan): policy loss became nan at update 311")
+
+
+def test_health_shows_past_findings_in_one_line() -> None:
+    """What is over stays to be read, below what is open."""
+    cleared = structs.replace(KL_FINDING, id="x", state="cleared", sentence="entropy fell")
+    shown = text(health(a_run("a", findings=(cleared, KL_FINDING)), 80))
+    assert shown.index("KL outside") < shown.index("cleared entropy fell (updates 1,204-1,403)")
+
+
+def test_health_is_calm_when_there_is_nothing() -> None:
+    """And says when there is nothing to judge yet."""
+    assert "ok: no rule has anything to say" in text(health(LIVE[0], 80))
+    assert "nothing to judge before the first update" in text(health(queued("a"), 80))
+
+
+def test_advice_is_not_said_twice() -> None:
+    """Assignments that the sentence names are not repeated; others are."""
+    assert text(health(a_run("a", findings=(KL_FINDING,)), 80)).count("ppo.n_epochs=10") == 1
+    unsaid = structs.replace(KL_FINDING, advice="fewer epochs")
+    assert "--set ppo.n_epochs=10" in text(health(a_run("a", findings=(unsaid,)), 80))
+
+
+def test_settings_join_asked_and_effective_values() -> None:
+    """Also those that only one side knows; the tables come in the order of a preset."""
+    rows = {name: (asked, ran, why) for name, asked, ran, why in settings(a_spec(), details(1, LIVE[0]).effective)}
+    assert rows["ppo.learning_rate"] == ("0.0003", "0.00025", "")
+    assert rows["env.vec"] == ("auto", "native", "one step takes 9 us: cheaper in the trainer than in a worker")
+    assert rows["host.torch"] == (None, "2.13.0", "")
+    assert "ppo.target_kl" not in rows
+    assert list(rows).index("env.id") < list(rows).index("ppo.gamma") < list(rows).index("host.torch")
+
+
+def test_config_fits_any_width() -> None:
+    """Columns shrink, nothing sticks out."""
+    for width in (40, 80, 200):
+        assert all(strip.cell_length == width for strip in config(details(1, LIVE[0]), width))
+
+
+def test_empty_tables_are_sentences() -> None:
+    """A young run has neither checkpoints nor evaluations."""
+    bare = structs.replace(details(1, LIVE[0]), attempts=(), checkpoints=(), evaluations=())
+    shown = text(checkpoints(bare, 80, NOW))
+    assert shown.split("\n") == [" no checkpoints yet", " no attempts yet", " no evaluations yet"]
+
+
+def test_an_odd_evaluation_file_is_shown_as_it_is() -> None:
+    """Another program may have written it; nothing crashes on a word where a number should be."""
+    odd = structs.replace(details(1, LIVE[0]), evaluations=({"mean": "many", "ci95": None, "won": "yes"},))
+    assert "many ± -" in text(checkpoints(odd, 80, NOW))
+    assert result_rows({"mean": "many"})
+
+
+def test_metrics_come_in_the_order_of_interest() -> None:
+    """Return first, then what one looks at next, then the rest by name; an unknown one is its own title."""
+    view = a_run("a", metrics={"zeta": 1.0, "train/approx_kl": 0.1, "alpha": 1.0, "rollout/ep_rew_mean": 1.0})
+    assert metric_tags(view) == [
+        "rollout/ep_rew_mean", "rollout/ep_len_mean", "train/approx_kl", "steps_per_s", "alpha", "zeta",
+    ]  # fmt: skip
+    assert metric_title("zeta") == "zeta"

@@ -1,0 +1,100 @@
+"""Terminals of every size, every locale and without colour."""
+
+from __future__ import annotations
+
+import pytest
+
+from mission_tui.tui.screens.arrangement import Arrangement, arrange
+from tests.tui.fleets import a_fleet
+from tests.tui.stage import staged
+
+
+@pytest.mark.parametrize("size", [(1, 1), (2, 3), (39, 24), (80, 9), (40, 10), (300, 5), (10_000, 12), (120, 400)])
+async def test_no_size_crashes(size: tuple[int, int]) -> None:
+    """From one cell to ten thousand columns, with keys pressed and a run opened."""
+    async with staged(size=size) as stage:
+        await stage.press("down", "]", "v", "z", "enter")
+        await stage.press("]", "escape", "question_mark", "escape")
+        assert stage.app.is_running
+
+
+async def test_a_storm_of_sizes_ends_in_the_right_picture() -> None:
+    """Many changes in a row leave the last one's layout."""
+    async with staged() as stage:
+        for width in range(10, 200, 7):
+            await stage.pilot.resize_terminal(width, 5 + width // 5)
+        await stage.pilot.resize_terminal(80, 24)
+        await stage.shows(" 1 demo 2 fast 3 heavy 4 beast P trio  n new  p pause s stop K kill x more")
+        assert all(len(line) == 80 for line in stage.lines())
+
+
+async def test_too_small_says_so_and_recovers() -> None:
+    """Below 40x10 there is a notice instead of a broken picture."""
+    async with staged(size=(30, 8)) as stage:
+        await stage.shows("too small: 40x10 at least")
+        await stage.pilot.resize_terminal(80, 24)
+        await stage.shows("heavy-3f9a")
+
+
+async def test_forty_columns_show_what_matters() -> None:
+    """Name, state, share and health survive."""
+    async with staged(size=(40, 12)) as stage:
+        (line,) = [line for line in stage.lines() if "wide-11c0" in line]
+        assert "update" in line
+        assert "22%" in line
+        assert "▲ KL" in line
+
+
+@pytest.mark.parametrize("environ", [{"LC_ALL": "C"}, {"LANG": "de_DE.ISO-8859-1"}, {}], ids=["C", "latin", "unset"])
+async def test_without_utf8_everything_is_ascii(environ: dict[str, str]) -> None:
+    """Shapes, sparklines, frames and the chart have stand-ins of the same width."""
+    async with staged(size=(120, 40), environ=environ) as stage:
+        for keys in ([], ["enter"], ["escape", "question_mark"]):
+            await stage.press(*keys)
+            assert stage.text().isascii()
+        await stage.press("escape")
+        assert "+> heavy-3f9a * rollout" in stage.text()
+
+
+async def test_no_color_leaves_words_shapes_and_a_marker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With NO_COLOR no cell has a colour; what the colour said is still there."""
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with staged() as stage:
+        for strip in stage.screen._compositor.render_strips():
+            for segment in strip:
+                assert segment.style is None or segment.style.color is None or segment.style.color.is_default
+                assert segment.style is None or segment.style.bgcolor is None or segment.style.bgcolor.is_default
+        assert any(line.startswith(">● heavy-3f9a") for line in stage.lines())
+
+
+def test_rows_are_shared_between_panes_list_and_detail() -> None:
+    """The list always keeps room; panes come with width or on demand; a wide screen puts the detail beside."""
+    assert arrange(80, 21, 3, 6, panes=None, maximised=None) == Arrangement(0, 11, listed=True)
+    assert arrange(120, 37, 3, 6, panes=None, maximised=None).panes == 14
+    assert arrange(80, 37, 3, 6, panes=True, maximised=None).panes == 21
+    assert arrange(120, 37, 3, 6, panes=False, maximised=None).panes == 0
+    assert arrange(160, 47, 3, 6, panes=None, maximised=None) == Arrangement(7, 40, listed=True, beside=True)
+    assert arrange(80, 21, 3, 6, panes=None, maximised="detail") == Arrangement(0, 21, listed=False)
+    assert arrange(80, 21, 3, 6, panes=None, maximised="list") == Arrangement(0, 0, listed=True)
+
+
+@pytest.mark.parametrize("rows", range(1, 60))
+def test_no_part_gets_more_than_there_is(rows: int) -> None:
+    """For any height and number of runs something is left for the list."""
+    for live in (0, 1, 5, 40):
+        for rest in (0, 3, 200):
+            for width in (80, 120, 200):
+                shared = arrange(width, rows, live, rest, panes=None, maximised=None)
+                used = shared.panes + (0 if shared.beside else shared.detail)
+                assert 0 <= used < rows or rows == 1
+                assert shared.detail <= rows - shared.panes
+
+
+async def test_sixteen_live_runs_scroll_as_panes() -> None:
+    """Panes that do not fit are announced, and the chosen one is always in sight."""
+    from tests.tui.fleets import a_run
+
+    async with staged(a_fleet(tuple(a_run(f"run-{n:04d}") for n in range(16))), size=(130, 40)) as stage:
+        await stage.shows("more live runs: move on to see them")
+        await stage.press("end")
+        await stage.shows("> run-0015")

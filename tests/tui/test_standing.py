@@ -1,0 +1,58 @@
+"""How a run stands, in a word, a shape and a badge."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from mission_tui.fleet.outcome import RunState
+from mission_tui.tui import standing
+from mission_tui.tui.glyphs import OUTCOME_SHAPES, STATE_SHAPES, to_ascii
+from tests.tui.fleets import ENDED, KL_FINDING, NOW, a_run, ended, queued
+
+
+def test_every_state_and_outcome_has_a_shape_of_its_own() -> None:
+    """Without colour they are still told apart, in Unicode and in ASCII."""
+    living = [STATE_SHAPES[state] for state in get_args(RunState) if state != "ended"]
+    shapes = [*living, *OUTCOME_SHAPES.values()]
+    assert len(set(shapes)) == len(shapes)
+    assert len({to_ascii(shape) for shape in shapes}) == len(shapes)
+
+
+def test_the_word_is_phase_state_or_outcome() -> None:
+    """What a person would say of the run."""
+    assert standing.state_word(a_run("a")) == "rollout"
+    assert standing.state_word(a_run("a", phase=None)) == "running"
+    assert standing.state_word(a_run("a", state="stopping", phase="saving")) == "stopping"
+    assert standing.state_word(ENDED[1]) == "failed"
+
+
+def test_the_badge_names_the_worst_first() -> None:
+    """Flags before failures before findings; a silenced finding asks for nothing."""
+    from msgspec import structs
+
+    critical = structs.replace(KL_FINDING, id="n", rule="nan", severity="critical")
+    silenced = structs.replace(KL_FINDING, state="silenced")
+    assert standing.badge(a_run("a", flags=("unkillable",), findings=(critical,)))[0] == "▲ unkillable"
+    assert standing.badge(ENDED[1])[0] == "▲ nan"
+    assert standing.badge(a_run("a", findings=(KL_FINDING, critical)))[0] == "▲2 NaN"
+    assert standing.badge(a_run("a", findings=(silenced,)))[0] == "ok"
+
+
+def test_nobody_knows_the_health_of_a_run_without_updates() -> None:
+    """A waiting run says what it waits for, a young one nothing."""
+    assert standing.badge(queued("a"))[0] == "needs 3.1G"
+    assert standing.badge(a_run("a", update=None))[0] == "-"
+
+
+def test_the_share_done_is_of_steps_or_of_time() -> None:
+    """A run with a duration advances with the clock; one with neither has no share."""
+    assert standing.share_done(a_run("a", timesteps=5, total_timesteps=20), NOW) == 0.25
+    timed = a_run("a", total_timesteps=None, duration_s=100.0, started_t=NOW - 40)
+    assert standing.share_done(timed, NOW) == 0.4
+    assert standing.share_done(a_run("a", total_timesteps=None), NOW) is None
+
+
+def test_an_ended_run_says_what_happened_and_what_is_left() -> None:
+    """One sentence with outcome, kind, cause, age, length and last checkpoint."""
+    said = standing.headline(ended("a", 5, "failed", kind="oom", cause="out of memory", last_checkpoint=None), NOW)
+    assert said == "failed (oom): out of memory; 5m ago after 11m40;  no checkpoint"

@@ -1,0 +1,318 @@
+"""Keys that act on runs: which request each sends, for which runs, and what is asked first."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from mission_tui.fleet.verdict import Change, ResumeVerdict
+from mission_tui.ipc.messages import (
+    Act,
+    Clean,
+    CleanReply,
+    Evaluate,
+    Evaluated,
+    GetSnapshot,
+    Progress,
+    Refused,
+    Resume,
+    Stale,
+    VerdictReply,
+)
+from mission_tui.tui.screens.confirm import ConfirmScreen
+from mission_tui.tui.screens.evaluation import EvaluationScreen
+from mission_tui.tui.screens.fleet import FleetScreen
+from mission_tui.tui.screens.leftovers import LeftoversScreen
+from mission_tui.tui.screens.mishap import MishapScreen
+from mission_tui.tui.screens.verdict import VerdictScreen
+from tests.tui.fake_client import evaluation
+from tests.tui.fleets import ENDED, LIVE, a_fleet
+from tests.tui.stage import Stage, staged
+
+
+def acts(stage: Stage) -> list[tuple[str, tuple[str, ...]]]:
+    return [(request.verb, request.runs) for request in stage.client.asked_for(Act)]
+
+
+@pytest.mark.parametrize(("key", "verb"), [("p", "pause"), ("s", "stop"), ("C", "checkpoint")])
+async def test_a_key_asks_for_its_verb_on_the_chosen_run(key: str, verb: str) -> None:
+    """`p`, `s` and `C` act at once on the chosen run, and what was accepted is said."""
+    async with staged() as stage:
+        await stage.press(key)
+        await stage.until(lambda: acts(stage))
+        assert acts(stage) == [(verb, (LIVE[0].id,))]
+        await stage.until(lambda: f"{verb} accepted for heavy-3f9a" in stage.toasts())
+
+
+async def test_marked_runs_are_acted_on_together() -> None:
+    """One request for all marked runs, whatever the cursor is on."""
+    async with staged() as stage:
+        await stage.press("space", "space", "end", "s")
+        await stage.until(lambda: acts(stage))
+        assert acts(stage) == [("stop", (LIVE[0].id, LIVE[1].id))]
+
+
+async def test_kill_asks_naming_the_run_and_what_is_lost() -> None:
+    """`K` asks; Escape leaves the run alone; Enter is not a yes; `y` kills."""
+    async with staged() as stage:
+        await stage.press("K")
+        await stage.until(lambda: isinstance(stage.screen, ConfirmScreen))
+        await stage.shows("Kill heavy-3f9a?")
+        await stage.shows("everything after checkpoint 011468800 is lost")
+        await stage.press("enter")
+        assert isinstance(stage.screen, ConfirmScreen)
+        await stage.press("escape")
+        assert acts(stage) == []
+        await stage.press("K", "y")
+        await stage.until(lambda: acts(stage))
+        assert acts(stage) == [("kill", (LIVE[0].id,))]
+
+
+async def test_k_moves_up_and_never_kills() -> None:
+    """The small letter is a movement."""
+    async with staged() as stage:
+        await stage.press("j", "k")
+        assert not isinstance(stage.screen, ConfirmScreen)
+        fleet = stage.screen
+        assert isinstance(fleet, FleetScreen)
+        assert fleet.targets() == (LIVE[0],)
+
+
+async def test_a_verb_that_does_not_apply_says_why() -> None:
+    """Stopping an ended run asks nobody and says how it stands."""
+    async with staged() as stage:
+        await stage.press("end", "s")
+        await stage.until(lambda: "nothing to stop: demo-0001 is lost" in stage.toasts())
+        assert acts(stage) == []
+
+
+async def test_a_refusal_is_told_in_its_own_words() -> None:
+    """The supervisor's sentence becomes a toast."""
+    async with staged() as stage:
+        stage.client.answers[Act] = lambda request: Refused(re=request.id, message="heavy-3f9a is about to end")
+        await stage.press("p")
+        await stage.until(lambda: "heavy-3f9a is about to end" in stage.toasts())
+
+
+async def test_resume_without_changes_goes_on() -> None:
+    """`r` asks once; nothing to accept means no question."""
+    async with staged() as stage:
+        await stage.press("end", "r")
+        await stage.until(lambda: stage.client.asked_for(Resume))
+        (request,) = stage.client.asked_for(Resume)
+        assert (request.run, request.accept, request.python) == (ENDED[-1].id, False, "/usr/bin/python3")
+
+
+WARNING = ResumeVerdict(
+    grade="warn",
+    changes=(
+        Change("run.seed", "7", "8", "note", "other start states"),
+        Change("env.n_envs", "32", "64", "warn", "twice the gradient steps an update", "ppo.n_epochs=2"),
+    ),
+)
+
+
+async def test_a_warning_is_shown_and_accepted_with_y() -> None:
+    """The verdict's changes are listed, the worst first; `y` sends the resume again, accepted."""
+    async with staged() as stage:
+        stage.client.answers[Resume] = lambda request: VerdictReply(
+            re=request.id, run=request.run, verdict=WARNING, accept_needed=True
+        )
+        await stage.press("end", "r")
+        await stage.until(lambda: isinstance(stage.screen, VerdictScreen))
+        await stage.shows("env.n_envs: 32 → 64")
+        text = stage.text()
+        assert text.index("env.n_envs") < text.index("run.seed")
+        assert "instead: ppo.n_epochs=2" in text
+        await stage.press("y")
+        await stage.until(lambda: len(stage.client.asked_for(Resume)) == 2)
+        assert stage.client.asked_for(Resume)[1].accept
+
+
+async def test_a_warning_can_be_left() -> None:
+    """Escape resumes nothing."""
+    async with staged() as stage:
+        stage.client.answers[Resume] = lambda request: VerdictReply(
+            re=request.id, run=request.run, verdict=WARNING, accept_needed=True
+        )
+        await stage.press("r")
+        await stage.until(lambda: isinstance(stage.screen, VerdictScreen))
+        await stage.press("escape")
+        assert len(stage.client.asked_for(Resume)) == 1
+
+
+async def test_a_refused_resume_shows_why_and_cannot_be_accepted() -> None:
+    """`y` does nothing when another environment would be another run."""
+    verdict = ResumeVerdict(grade="refuse", changes=(Change("env.id", "A-v0", "B-v0", "refuse", "another task"),))
+    async with staged() as stage:
+        stage.client.answers[Resume] = lambda request: VerdictReply(
+            re=request.id, run=request.run, verdict=verdict, accept_needed=False
+        )
+        await stage.press("r")
+        await stage.until(lambda: isinstance(stage.screen, VerdictScreen))
+        await stage.shows("another task")
+        await stage.press("y")
+        assert isinstance(stage.screen, VerdictScreen)
+        assert len(stage.client.asked_for(Resume)) == 1
+
+
+async def test_evaluate_shows_progress_and_the_result_with_its_interval() -> None:
+    """`e` plays 100 episodes with the newest checkpoint and shows mean, interval and the share won."""
+    async with staged() as stage:
+        stage.client.progress = [Progress(re=0, done=40, total=100)]
+        await stage.press("e")
+        await stage.until(lambda: isinstance(stage.screen, EvaluationScreen))
+        await stage.shows("11.8 ± 2.41")
+        await stage.shows("11.3 to 12.3")
+        await stage.shows("88%")
+        assert stage.client.asked_for(Evaluate)[0].run == LIVE[0].id
+
+
+async def test_an_evaluation_that_was_left_tells_its_result() -> None:
+    """Escape hides the progress; the result then comes as a toast."""
+    import asyncio
+
+    from mission_tui.tui.verbs.evaluate import evaluate
+
+    async with staged() as stage:
+        gate = asyncio.Event()
+        stream = stage.client.stream
+
+        async def slow(make):  # type: ignore[no-untyped-def]
+            yield Progress(re=1, done=1, total=100)
+            await gate.wait()
+            async for reply in stream(make):
+                yield reply
+
+        stage.client.stream = slow  # type: ignore[method-assign]
+        stage.client.answers[Evaluate] = lambda request: Evaluated(re=request.id, result=evaluation(request.run))
+        stage.app.desk.start(evaluate(stage.app.desk, (LIVE[0],)))
+        await stage.shows("1/100 episodes")
+        await stage.press("escape")
+        gate.set()
+        await stage.until(lambda: any("11.8 ± 2.41 over 100 episodes" in toast for toast in stage.toasts()))
+
+
+async def test_a_run_without_checkpoint_is_not_evaluated() -> None:
+    """The key says what to press first."""
+    from tests.tui.fleets import a_run
+
+    async with staged(a_fleet((a_run("young-0001", last_checkpoint=None),))) as stage:
+        await stage.press("e")
+        await stage.until(lambda: any("C saves one" in toast for toast in stage.toasts()))
+        assert not stage.client.asked_for(Evaluate)
+
+
+LEFT = (
+    Stale(key="p1", kind="process", verdict="ours", run="heavy-0b1e", pid=4711, age_s=300.0, memory_bytes=1 << 28),
+    Stale(key="p2", kind="process", verdict="unverifiable", pid=4712, command="python train.py"),
+    Stale(key="s1", kind="shm", verdict="ours", name="psm_1a2b"),
+)
+
+
+async def test_clean_lists_leftovers_and_removes_only_what_is_ours() -> None:
+    """`X` shows all, says what is never touched, and `y` names exactly the others."""
+    async with staged() as stage:
+        stage.client.answers[Clean] = lambda request: CleanReply(
+            re=request.id,
+            stale=tuple(Stale(key=s.key, kind=s.kind, verdict=s.verdict, removed=s.key in request.remove) for s in LEFT)
+            if request.remove
+            else LEFT,
+        )
+        await stage.press("X")
+        await stage.until(lambda: isinstance(stage.screen, LeftoversScreen))
+        await stage.shows("what is unsure is shown and never touched")
+        await stage.shows("pid 4711")
+        await stage.press("y")
+        await stage.until(lambda: len(stage.client.asked_for(Clean)) == 2)
+        assert stage.client.asked_for(Clean)[1].remove == ("p1", "s1")
+        await stage.until(lambda: "removed 2 of 2" in stage.toasts())
+
+
+async def test_clean_with_nothing_to_find_says_so() -> None:
+    """No sheet opens for an empty list."""
+    async with staged() as stage:
+        await stage.press("X")
+        await stage.until(lambda: "nothing was left behind by dead runs" in stage.toasts())
+
+
+async def test_y_copies_the_id() -> None:
+    """The whole id goes to the clipboard."""
+    async with staged() as stage:
+        await stage.press("y")
+        await stage.until(lambda: stage.app.clipboard == LIVE[0].id)
+
+
+async def test_the_menu_offers_actions_with_their_keys() -> None:
+    """`x` lists what can be done with the run; the action's own key carries it out."""
+    async with staged() as stage:
+        await stage.press("x")
+        await stage.shows("save a checkpoint, then end")
+        await stage.press("s")
+        await stage.until(lambda: acts(stage))
+        assert acts(stage) == [("stop", (LIVE[0].id,))]
+
+
+async def test_the_palette_finds_an_action_by_typing() -> None:
+    """`:` then a part of the name and Enter does it."""
+    async with staged() as stage:
+        await stage.press("colon")
+        await stage.shows("type a part of it")
+        await stage.press(*"pau", "enter")
+        await stage.until(lambda: acts(stage))
+        assert acts(stage) == [("pause", (LIVE[0].id,))]
+
+
+async def test_the_palette_opens_a_run_by_name() -> None:
+    """Runs are found too."""
+    async with staged() as stage:
+        await stage.press("ctrl+p", *"open wide", "enter")
+        await stage.shows("wide-11c0 ● update")
+        assert len(stage.app.screen_stack) == 2
+
+
+async def test_f5_reads_presets_and_state_again() -> None:
+    """A new snapshot is asked for instead of waited for."""
+    async with staged() as stage:
+        await stage.press("f5")
+        await stage.until(lambda: stage.client.asked_for(GetSnapshot))
+        await stage.until(lambda: "refreshed" in stage.toasts())
+
+
+async def test_ctrl_z_without_a_shell_says_so_instead_of_hanging(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A screen that nobody could bring back is not stopped."""
+    monkeypatch.setattr("os.getppid", os.getpid)
+    async with staged() as stage:
+        await stage.press("ctrl+z")
+        await stage.until(lambda: any("q leaves" in toast for toast in stage.toasts()))
+
+
+async def test_killing_a_waiting_run_loses_nothing() -> None:
+    """The question says so."""
+    async with staged() as stage:
+        await stage.press("down", "down", "down", "K")
+        await stage.shows("beast-0c1d: has learned nothing yet")
+
+
+async def test_ctrl_c_leaves_nothing_and_reminds() -> None:
+    """The habit of pressing it neither ends the screen nor reaches a run."""
+    async with staged() as stage:
+        await stage.press("ctrl+c")
+        await stage.until(lambda: any(toast.startswith("q leaves") for toast in stage.toasts()))
+        assert stage.app.is_running
+        assert not stage.client.asked
+
+
+async def test_an_error_of_the_screen_becomes_a_sheet_and_the_screen_lives() -> None:
+    """A bug in a verb shows its trace; Escape goes on."""
+
+    async def broken() -> None:
+        raise KeyError("[/bold] oops")
+
+    async with staged() as stage:
+        stage.app.desk.start(broken())
+        await stage.until(lambda: isinstance(stage.screen, MishapScreen))
+        await stage.shows("all runs go on")
+        await stage.press("escape")
+        assert stage.screen is stage.app.screen_stack[0]
