@@ -129,6 +129,12 @@ class MissionApp(App[int], inherit_bindings=False):
         name = "launch" if action == "launch" else str(parameters[0]) if action == "do" and parameters else ""
         return not (name in _ACTIONS and _ACTIONS[name].changes)
 
+    def await_run(self, run_id: str) -> None:
+        """Have the fleet choose a run as soon as it is listed."""
+        for screen in self.screen_stack:
+            if isinstance(screen, FleetScreen):
+                screen.outlook.awaited = run_id
+
     def open_run(self, view: RunView, tab: str) -> None:
         """Open a run over the present screen; from one run to another there is no way back through the first."""
         from mission_tui.tui.screens.run import RunScreen

@@ -127,8 +127,9 @@ class Desk:
         self._app.redraw_screens()
 
     def launched(self, runs: tuple[str, ...]) -> None:
-        """Remember `runs` of one launch for `u`."""
+        """Remember `runs` of one launch for `u`, and have the first of them chosen: it is what the next key means."""
         self._launches.append((runs, self.clock()))
+        self._app.await_run(runs[0])
 
     def undoable(self) -> tuple[str, ...]:
         """The runs of the newest launch that `u` may still take back."""

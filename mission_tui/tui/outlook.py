@@ -19,9 +19,10 @@ TABS = ("learn", "health", "config", "checkpoints", "log")
 
 @dataclass(slots=True)
 class Outlook:
-    """Mutable; changed by keys and settled against every snapshot."""
+    """Mutable; changed by keys and settled against every snapshot. An `awaited` run is chosen once it is listed."""
 
     chosen: str | None = None
+    awaited: str | None = None
     marked: set[str] = field(default_factory=set)
     pattern: re.Pattern[str] | None = None
     sort: str = "age"
@@ -38,6 +39,8 @@ class Outlook:
         runs = self.roster.runs
         known = {view.id for view in snapshot.runs}
         self.marked &= known
+        if self.roster.index(self.awaited) is not None:
+            self.chosen, self.awaited = self.awaited, None
         index = self.roster.index(self.chosen)
         self._index = min(self._index, max(0, len(runs) - 1)) if index is None else index
         self.chosen = runs[self._index].id if runs else None
@@ -57,6 +60,7 @@ class Outlook:
     def choose(self, index: int) -> None:
         """Choose the run at `index` of the list, clamped to its ends."""
         runs = self.roster.runs
+        self.awaited = None
         if runs:
             self._index = min(max(0, index), len(runs) - 1)
             self.chosen = runs[self._index].id

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mission_tui.ipc.messages import Launch, Launched, Undo
 from mission_tui.tui.preset_choice import PresetChoice
+from mission_tui.tui.screens.fleet import FleetScreen
 from tests.tui.fleets import a_fleet
 from tests.tui.stage import Stage, staged
 
@@ -32,6 +33,15 @@ async def test_p_starts_the_whole_set() -> None:
         await stage.until(lambda: stage.client.asked_for(Launch))
         (request,) = stage.client.asked_for(Launch)
         assert [item.spec.preset for item in request.items] == ["large-batch", "wide", "deep"]
+
+
+async def test_what_was_launched_is_chosen_so_that_the_next_key_means_it() -> None:
+    """After `3` the cursor stands on the new run, not on the one that was looked at before."""
+    async with staged() as stage:
+        screen = stage.app.screen
+        assert isinstance(screen, FleetScreen)
+        await launched(stage, "3")
+        await stage.until(lambda: screen.outlook.chosen == "20261121-120000-heavy-new0")
 
 
 async def test_u_undoes_within_ten_seconds() -> None:
