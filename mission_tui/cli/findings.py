@@ -35,7 +35,7 @@ def command(session: Session, run: str | None, as_json: bool) -> None:
     for view in views:
         for it in view.findings:
             span = f"{it.first_update}-{it.last_update}"
-            table.add(view.id, it.severity, it.state, span, it.sentence, it.cause, it.advice)
+            table.add(view.id, it.severity, it.state, span, it.sentence, it.cause, it.proposal)
     table.write(sys.stdout)
     if not table.rows:
         click.echo("no findings")

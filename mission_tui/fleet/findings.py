@@ -28,3 +28,8 @@ class Finding(Struct, frozen=True, omit_defaults=True):
     advice_set: tuple[str, ...] = ()
     state: FindingState = "open"
     evidence: tuple[dict[str, Metric], ...] = field(default_factory=tuple)
+
+    @property
+    def proposal(self) -> str:
+        """The advice with the exact assignments it proposes, as one would type them."""
+        return " ".join((self.advice, *(f"--set {assignment}" for assignment in self.advice_set)))

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import shutil
 import sys
 from pathlib import Path
+
+from rich.console import ConsoleDimensions
 
 from mission_tui.ipc.async_client import AsyncConnection
 from mission_tui.tui.app import MissionApp
@@ -32,8 +36,12 @@ def show(
 
 async def play(app: MissionApp, client: FleetClient) -> Farewell:
     """Run `app` to its end."""
+    terminal_fd = sys.__stdin__.fileno() if sys.__stdin__ else 0
+    if 0 in os.get_terminal_size(terminal_fd):
+        # Without a size Rich assumes 25 lines and Textual's driver 24, and the layout would swing between them for ever.
+        app.console.size = ConsoleDimensions(*shutil.get_terminal_size())
     watch_signals(app.exit)
-    watch_terminal(sys.__stdin__.fileno() if sys.__stdin__ else 0, app.exit)
+    watch_terminal(terminal_fd, app.exit)
     try:
         code = await app.run_async()
     finally:

@@ -28,7 +28,7 @@ KL_FINDING = Finding(
     last_update=1403,
     sentence="KL outside the trust region: u > 2 in 5 of 8 updates",
     cause="100 gradient steps an update at a learning rate of 3e-4",
-    advice="fewer epochs: --set ppo.n_epochs=10",
+    advice="fewer epochs",
     advice_set=("ppo.n_epochs=10",),
     evidence=({"update": 1403.0, "u": 2.4, "approx_kl": 0.048},),
 )

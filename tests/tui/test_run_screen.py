@@ -56,7 +56,7 @@ async def test_findings_show_cause_and_advice() -> None:
         await stage.press("down", "enter", "]")
         await stage.shows("health 1")
         await stage.shows("cause  100 gradient steps an update")
-        await stage.shows("advice fewer epochs: --set ppo.n_epochs=10")
+        await stage.shows("advice fewer epochs --set ppo.n_epochs=10")
 
 
 async def test_checkpoints_show_attempts_and_evaluations() -> None:

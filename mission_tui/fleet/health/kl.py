@@ -14,7 +14,14 @@ from collections import deque
 from mission_tui.fleet.findings import Severity
 from mission_tui.fleet.health.hysteresis import Hysteresis
 from mission_tui.fleet.health.improvement import Improvement
-from mission_tui.fleet.health.rule import Explanation, Row, halved_learning_rate, learning_rate_of, pressure_sentence
+from mission_tui.fleet.health.rule import (
+    Explanation,
+    Row,
+    halved_learning_rate,
+    learning_rate_of,
+    pressure_sentence,
+    rounded,
+)
 from mission_tui.fleet.metrics import spoken
 from mission_tui.fleet.sizes import BatchPlan
 from mission_tui.fleet.spec import Schedule, Spec
@@ -86,7 +93,7 @@ class KlPersistent:
         tail = ", and the return is not improving" if very else ""
         return (
             f"KL outside the trust region: u > {level:g} in {watched.count} of {watched.looks} updates, "
-            f"median {median:.2g}{tail}"
+            f"median {rounded(median)}{tail}"
         )
 
     def _advice(self, row: Row, pressure: float) -> tuple[str, str]:

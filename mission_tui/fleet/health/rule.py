@@ -14,7 +14,16 @@ from mission_tui.fleet.metrics import Metric, UpdateDone, spoken
 from mission_tui.fleet.sizes import REFERENCE_GRADIENT_STEPS, REFERENCE_LEARNING_RATE, BatchPlan
 from mission_tui.fleet.spec import Schedule, Spec
 
-__all__ = ["Explanation", "Row", "Rule", "halved_learning_rate", "learning_rate_of", "pressure_sentence", "row_of"]
+__all__ = [
+    "Explanation",
+    "Row",
+    "Rule",
+    "halved_learning_rate",
+    "learning_rate_of",
+    "pressure_sentence",
+    "rounded",
+    "row_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +86,17 @@ def learning_rate_of(row: Row | None, spec: Spec) -> float:
     return row.metrics.get("train/learning_rate", written) if row else written
 
 
+def rounded(value: float) -> str:
+    """Two digits for small numbers, whole ones from a hundred on: never an exponent for what a person compares."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.2g}"
+
+
 def pressure_sentence(plan: BatchPlan, learning_rate: float) -> tuple[float, str]:
     """Update pressure as a multiple of the reference's 16 gradient steps x 2.5e-4, and in words."""
     pressure = plan.gradient_steps * learning_rate / (REFERENCE_GRADIENT_STEPS * REFERENCE_LEARNING_RATE)
     return pressure, (
-        f"{plan.gradient_steps:,} gradient steps x {learning_rate:.3g} per update is {pressure:.2g} x the reference "
-        f"({REFERENCE_GRADIENT_STEPS} x {REFERENCE_LEARNING_RATE:g})"
+        f"{plan.gradient_steps:,} gradient steps x {learning_rate:.3g} per update is {rounded(pressure)} x "
+        f"the reference ({REFERENCE_GRADIENT_STEPS} x {REFERENCE_LEARNING_RATE:g})"
     )
 
 

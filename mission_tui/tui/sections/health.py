@@ -46,19 +46,12 @@ def _finding(finding: Finding, width: int) -> list[list[Part]]:
     ]
     for label, said in (
         ("cause", finding.cause),
-        ("advice", finding.advice),
-        ("", _settings(finding)),
+        ("advice", finding.proposal),
         ("seen", _evidence(finding)),
     ):
         for at, text in enumerate(wrap(said, width - 9)):
             rows.append([(f"  {label if at == 0 else '':<7}", colours.QUIET), (text, colours.INK)])
     return rows  # fmt: skip
-
-
-def _settings(finding: Finding) -> str:
-    """The proposed assignments, unless the sentence says them already."""
-    unsaid = [assignment for assignment in finding.advice_set if assignment not in finding.advice]
-    return "  ".join(f"--set {assignment}" for assignment in unsaid)
 
 
 def _evidence(finding: Finding) -> str:

@@ -83,7 +83,7 @@ def _concerns(view: RunView, width: int) -> list[list[Part]]:
         since = f" (since update {numbers.count(worst.first_update)})"
         rows: list[list[Part]] = [[(fit(f"▲ {worst.sentence}{since}", width), style)]]
         rows.append([("  cause  ", colours.QUIET), (fit(worst.cause, width - 9), colours.INK)])
-        rows.append([("  advice ", colours.QUIET), (fit(worst.advice, width - 9), colours.INK)])
+        rows.append([("  advice ", colours.QUIET), (fit(worst.proposal, width - 9), colours.INK)])
         return rows
     total = sum(view.outcomes.values())
     if not total:

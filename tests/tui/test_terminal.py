@@ -1,4 +1,4 @@
-"""The end of the terminal, in a real one: the screen goes within two seconds and leaves no spinning orphan."""
+"""The screen in a real terminal: sizes it may have, what is written to it, and that its end leaves no spinning orphan."""
 
 from __future__ import annotations
 
@@ -51,6 +51,24 @@ class Terminal:
                 return
             self.output += data
 
+    def resize(self, rows: int, columns: int) -> None:
+        """Give the terminal another size, as dragging a window does."""
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def settle(self) -> None:
+        """Read until nothing is written any more."""
+        looks: list[bool] = []
+
+        def quiet() -> bool:
+            waiting = False
+            while select.select([self.master], [], [], 0)[0]:
+                self.output += os.read(self.master, 1 << 16)
+                waiting = True
+            looks.append(waiting)
+            return len(looks) > 15 and not any(looks[-15:])
+
+        until(quiet, what="it stops writing")
+
     def stalled(self) -> bool:
         """Whether nothing was added to what waits to be read over the last looks, although it has more to say."""
         waiting = struct.unpack("i", fcntl.ioctl(self.master, termios.FIONREAD, b"\0" * 4))[0]
@@ -63,10 +81,10 @@ class Terminal:
 
 
 @contextmanager
-def terminal(kind: str = "", *, ignoring_hangup: bool = False) -> Iterator[Terminal]:
+def terminal(kind: str = "", *, ignoring_hangup: bool = False, rows: int = 24, columns: int = 80) -> Iterator[Terminal]:
     """The screen with the fleet of `kind`, its terminal the controlling one."""
     master, slave = pty.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
     trap = "trap '' HUP; " if ignoring_hangup else ""
     shell = f'{trap}exec "$0" -m tests.tui.play {kind}'
     process = subprocess.Popen(
@@ -130,3 +148,34 @@ def test_a_real_terminal_shows_hostile_text_as_text() -> None:
     assert "title" not in screen.title
     assert any("␛]0;title" in line for line in screen.display)
     assert screen.display[-1].startswith(" 1 demo 2 fast")
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(0, 0), (1, 1), (24, 10_000)])
+def test_an_odd_size_is_drawn_once_and_then_left_alone(rows: int, columns: int) -> None:
+    """A terminal that does not know its size, or a silly one, costs no processor time, and the keys still work."""
+    with terminal(rows=rows, columns=columns) as played:
+        played.read_until(b"\x1b[?2004h")
+        played.settle()
+        os.write(played.master, b"q")
+        played.drain()
+        assert played.ended_within(5.0) == 0
+
+
+def test_a_storm_of_sizes_ends_in_the_last_ones_picture() -> None:
+    """A thousand changes of size, as a tiling window manager makes them, and then an ordinary one."""
+    with terminal() as played:
+        played.read_until(b"heavy-3f9a")
+        for n in range(1000):
+            played.resize(1 + n * 7 % 90, 1 + n * 13 % 280)
+        played.resize(24, 80)
+        played.settle()
+        played.output = b""
+        played.resize(25, 80)
+        played.read_until(b"demo")
+        played.settle()
+        screen = pyte.Screen(80, 25)
+        pyte.ByteStream(screen).feed(played.output)
+        assert screen.display[-1].startswith(" 1 demo 2 fast 3 heavy")
+        os.write(played.master, b"q")
+        played.drain()
+        assert played.ended_within(5.0) == 0
