@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 TESTS = Path(__file__).parent
 PROCESS_ROOMS = {"supervisor", "keeper", "trainer", "e2e"}
+
+# Everywhere new examples are tried; CI repeats the same ones, so that it fails for a change and not for a draw of luck.
+settings.register_profile("explore", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "explore")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

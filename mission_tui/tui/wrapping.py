@@ -22,7 +22,8 @@ def wrap(text: str, width: int) -> list[str]:
             continue
         if current:
             lines.append(current)
-        *full, current = chop_cells(word, width) if width > 1 else [word]
+        # Of several spaces in a row, those that would begin a line are dropped with it: the word between them is empty.
+        *full, current = (chop_cells(word, width) if width > 1 else [word]) or [""]
         lines.extend(full)
     return [*lines, current] if current else lines
 
@@ -33,4 +34,7 @@ def fold(text: str, width: int, most: int) -> list[str]:
     if cell_len(text) <= width:
         return [text]
     folded = chop_cells(text, max(2, width))[:most]
-    return folded if len(text) <= width * most else [*folded[:-1], folded[-1][:-1] + "…"]
+    if len(text) <= width * most:
+        return folded
+    # By cells and not by characters: the last character may be a mark without a width of its own.
+    return [*folded[:-1], chop_cells(folded[-1], max(2, width) - 1)[0] + "…"]

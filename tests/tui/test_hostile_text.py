@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import structs
 
@@ -139,6 +139,8 @@ def test_fitting_gives_exactly_the_cells_asked_for(text: str, width: int) -> Non
 
 
 @given(st.text(max_size=120), st.integers(2, 40))
+@example("000000000000\u093a\u093a\u093a\u093a", 3)
+@example("000000000000 ", 2)
 def test_folded_lines_never_exceed_the_width(text: str, width: int) -> None:
     """Neither by words nor by cells."""
     from rich.cells import cell_len
