@@ -67,7 +67,12 @@ def _require_terminal(environ: Mapping[str, str]) -> None:
 
 
 def _prepare(environ: os._Environ[str]) -> None:
-    """Fewer frames and no animations over SSH; what the person set stays."""
+    """Fewer frames and no animations over SSH; what the person set stays.
+
+    Exported `COLUMNS` and `LINES` would freeze the size at what the terminal once had.
+    """
+    environ.pop("COLUMNS", None)
+    environ.pop("LINES", None)
     if "SSH_CONNECTION" in environ:
         environ.setdefault("TEXTUAL_FPS", _FPS_OVER_SSH)
         environ.setdefault("TEXTUAL_ANIMATIONS", "none")

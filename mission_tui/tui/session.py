@@ -38,7 +38,7 @@ async def play(app: MissionApp, client: FleetClient) -> Farewell:
     """Run `app` to its end."""
     terminal_fd = sys.__stdin__.fileno() if sys.__stdin__ else 0
     if 0 in os.get_terminal_size(terminal_fd):
-        # Without a size Rich assumes 25 lines and Textual's driver 24, and the layout would swing between them for ever.
+        # Rich then assumes 25 lines and Textual's driver 24, and the layout would swing between them for ever.
         app.console.size = ConsoleDimensions(*shutil.get_terminal_size())
     watch_signals(app.exit)
     watch_terminal(terminal_fd, app.exit)

@@ -8,12 +8,14 @@ from typing import get_args
 
 import pytest
 
+from mission_tui.fleet.snapshot import RunView
 from mission_tui.tui.actions import ACTIONS, Place, bindings, key_label, offered
 from mission_tui.tui.outlook import Outlook
 from mission_tui.tui.screens.fleet import FleetScreen
 from mission_tui.tui.screens.run import RunScreen
 from mission_tui.tui.verbs import VERBS
 from mission_tui.tui.widgets.footer import fitting, hints
+from tests.tui.fleets import ENDED, LIVE
 from tests.tui.stage import PRESETS, staged
 
 
@@ -94,8 +96,19 @@ async def test_f1_opens_help_and_closes_it() -> None:
 @pytest.mark.parametrize("width", [20, 40, 60, 80, 120, 200])
 def test_the_footer_fits_any_width(width: int) -> None:
     """Hints go by rank, never half; presets stay longest."""
-    shown = fitting(hints("fleet", PRESETS, readonly=False, undoable=True), width)
+    shown = fitting(hints("fleet", PRESETS, None, readonly=False, undoable=True), width)
     gaps = sum(one.group != other.group for one, other in pairwise(shown))
     assert sum(hint.cells for hint in shown) + gaps <= width - 1
     if width >= 80:
         assert [hint.key for hint in shown][:6] == ["u", "1", "2", "3", "4", "P"]
+
+
+def test_the_footer_offers_what_fits_the_chosen_run() -> None:
+    """An ended run can be resumed and not stopped; a running one the other way round; a paused one both."""
+
+    def offered_for(view: RunView) -> set[str]:
+        return {hint.label for hint in hints("fleet", (), view, readonly=False, undoable=False)}
+
+    assert {"resume", "stop"} & offered_for(ENDED[0]) == {"resume"}
+    assert {"resume", "stop"} & offered_for(LIVE[0]) == {"stop"}
+    assert {"resume", "stop"} & offered_for(LIVE[2]) == {"resume", "stop"}

@@ -37,11 +37,13 @@ def test_over_ssh_there_are_fewer_frames_and_no_animations(monkeypatch: pytest.M
         monkeypatch.delenv(name)
     entry._prepare(os.environ)
     assert "TEXTUAL_ANIMATIONS" not in os.environ
+    monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("SSH_CONNECTION", "10.0.0.1 1 10.0.0.2 22")
     monkeypatch.setenv("TEXTUAL_FPS", "60")
     entry._prepare(os.environ)
     assert os.environ["TEXTUAL_ANIMATIONS"] == "none"
     assert os.environ["TEXTUAL_FPS"] == "60"
+    assert "COLUMNS" not in os.environ
 
 
 def test_leaving_says_how_many_runs_go_on() -> None:

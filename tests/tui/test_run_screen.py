@@ -127,6 +127,7 @@ async def test_an_ended_run_says_how_it_ended() -> None:
     async with staged(a_fleet((ENDED[1],))) as stage:
         await stage.press("enter")
         await stage.shows("failed (nan): policy loss became nan at update 311; 1h ago after 11m40;")
+        await stage.shows("checkpoint 002457600")
 
 
 async def test_a_run_that_left_the_list_keeps_its_last_picture() -> None:

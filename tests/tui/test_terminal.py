@@ -1,4 +1,4 @@
-"""The screen in a real terminal: sizes it may have, what is written to it, and that its end leaves no spinning orphan."""
+"""The screen in a real terminal: its sizes, what is written to it, and an end that leaves no spinning orphan."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ class Terminal:
         looks: list[bool] = []
 
         def quiet() -> bool:
-            waiting = False
-            while select.select([self.master], [], [], 0)[0]:
+            reads = 0
+            while reads < 2000 and select.select([self.master], [], [], 0)[0]:
                 self.output += os.read(self.master, 1 << 16)
-                waiting = True
-            looks.append(waiting)
-            return len(looks) > 15 and not any(looks[-15:])
+                reads += 1
+            looks.append(reads > 0)
+            return len(looks) > 40 and not any(looks[-40:])
 
         until(quiet, what="it stops writing")
 
@@ -87,13 +87,14 @@ def terminal(kind: str = "", *, ignoring_hangup: bool = False, rows: int = 24, c
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
     trap = "trap '' HUP; " if ignoring_hangup else ""
     shell = f'{trap}exec "$0" -m tests.tui.play {kind}'
+    environ = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
     process = subprocess.Popen(
         ["setsid", "--ctty", "sh", "-c", shell, sys.executable],
         stdin=slave,
         stdout=slave,
         stderr=slave,
         cwd=ROOT,
-        env={**os.environ, "TERM": "xterm-256color", "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"},
+        env={**environ, "TERM": "xterm-256color", "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"},
     )
     os.close(slave)
     try:

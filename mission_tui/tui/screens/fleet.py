@@ -93,7 +93,7 @@ class FleetScreen(Shown, inherit_bindings=False):
         self._draw_detail()
         undoable = bool(self._desk.undoable())
         self.query_one(Footer).update(
-            hints("fleet", self._desk.presets, readonly=self._desk.readonly, undoable=undoable)
+            hints("fleet", self._desk.presets, self.outlook.view, readonly=self._desk.readonly, undoable=undoable)
         )
 
     def _share_rows(self) -> None:

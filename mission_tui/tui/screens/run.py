@@ -76,7 +76,7 @@ class RunScreen(Shown, inherit_bindings=False):
         self.query_one(Header).update(self.snapshot)
         self.query_one(RunHead).update(self._view, self.now)
         undoable = bool(self._desk.undoable())
-        self.query_one(Footer).update(hints("run", (), readonly=self._desk.readonly, undoable=undoable))
+        self.query_one(Footer).update(hints("run", (), self._view, readonly=self._desk.readonly, undoable=undoable))
         metric = self.query_one(Curves).tag if self._tab == "learn" else None
         self._inquiry.want(self._view, self._tab, metric, points=min(2000, max(40, 2 * width)))
         self._draw_body()

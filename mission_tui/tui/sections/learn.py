@@ -11,9 +11,11 @@ from mission_tui.tui import colours, numbers, standing
 from mission_tui.tui.sparkline import area, bar, spark
 from mission_tui.tui.strips import Part, fit, line
 from mission_tui.tui.vitals import vitals
+from mission_tui.tui.wrapping import wrap
 
 __all__ = ["learn"]
 
+_HEADLINE_MOST = 3
 _CHART_LEAST = 4
 _CHART_MOST = 14
 
@@ -23,12 +25,13 @@ def learn(view: RunView, width: int, height: int, now: float) -> list[Strip]:
     inside = width - 2
     rows: list[list[Part]] = []
     if view.state == "ended" or not view.update:
-        rows.append([(fit(standing.headline(view, now), inside), standing.state_style(view))])
+        said = wrap(standing.headline(view, now), inside)[:_HEADLINE_MOST]
+        rows += [[(text, standing.state_style(view))] for text in said]
     if view.update:
         rows.append(_progress(view, inside, now))
-        rows.append(vitals(view, inside))
-        rows.extend(_concerns(view, inside))
-        rows[1:1] = _chart(view, inside, height - len(rows)) or [_curves(view, inside)]
+        below = [vitals(view, inside), *_concerns(view, inside)]
+        rows += _chart(view, inside, height - len(rows) - len(below)) or [_curves(view, inside)]
+        rows += below
     return [line([(" ", colours.INK), *parts], width) for parts in rows[:height]]
 
 

@@ -19,6 +19,9 @@ from mission_tui.tui.wrapping import fold
 
 __all__ = ["Detail", "section"]
 
+_LOG_LINES = 300
+"""The short form of a log; the run's own screen has all of it."""
+
 
 def section(tab: str, view: RunView, dossier: Dossier | None, width: int, height: int, now: float) -> list[Strip]:
     """The content of a tab; one that needs an answer says that it was asked for, or why it did not come."""
@@ -29,7 +32,7 @@ def section(tab: str, view: RunView, dossier: Dossier | None, width: int, height
     if dossier is None:
         return []
     if tab == "log" and dossier.log.attempt is not None:
-        lines = dossier.log.lines or ["(nothing was printed)"]
+        lines = dossier.log.lines[-_LOG_LINES:] or ["(nothing was printed)"]
         return [line([(" " + text, colours.INK)], width) for raw in lines for text in fold(raw, width - 2, 20)]
     if dossier.details is not None and tab in ("config", "checkpoints"):
         details = dossier.details

@@ -9,6 +9,7 @@ from itertools import pairwise
 from rich.cells import cell_len
 from rich.style import Style
 
+from mission_tui.fleet.snapshot import RunView
 from mission_tui.tui import colours
 from mission_tui.tui.actions import Place, key_label, offered
 from mission_tui.tui.literal import literal
@@ -35,8 +36,11 @@ class Hint:
         return cell_len(self.key) + cell_len(self.label) + 2
 
 
-def hints(place: Place, presets: Sequence[PresetChoice], *, readonly: bool, undoable: bool) -> list[Hint]:
-    """The hints of a place: undo while it works, then starting, then acting, then looking."""
+def hints(
+    place: Place, presets: Sequence[PresetChoice], chosen: RunView | None, *, readonly: bool, undoable: bool
+) -> list[Hint]:
+    """The hints of a place: undo while it works, then starting, then what fits the chosen run, then looking."""
+    unfitting = _unfitting(chosen)
     shown: list[Hint] = []
     if undoable and not readonly:
         shown.append(Hint("u", "undo", "app.do('undo')", -1, "undo"))
@@ -46,8 +50,17 @@ def hints(place: Place, presets: Sequence[PresetChoice], *, readonly: bool, undo
     return shown + [
         Hint(key_label(action.keys[0]), action.label, action.call, action.hint, action.group)
         for action in offered(place, readonly=readonly)
-        if action.hint is not None
+        if action.hint is not None and action.name not in unfitting
     ]
+
+
+def _unfitting(chosen: RunView | None) -> frozenset[str]:
+    """Verbs that would only be told that they do not apply."""
+    if chosen is None:
+        return frozenset()
+    if chosen.state == "ended":
+        return frozenset({"pause", "stop", "kill"})
+    return frozenset() if chosen.state in ("paused", "parked") else frozenset({"resume"})
 
 
 def fitting(shown: Sequence[Hint], width: int) -> list[Hint]:

@@ -1,4 +1,4 @@
-"""Two lines about one run: where it stands, and what it is."""
+"""A few lines about one run: where it stands, and what it is or how it ended."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from mission_tui.tui.literal import literal
 from mission_tui.tui.sparkline import bar
 from mission_tui.tui.strips import Part, fit, line
 from mission_tui.tui.widgets.lines import Lines
+from mission_tui.tui.wrapping import wrap
 
 __all__ = ["RunHead"]
+
+_MOST = 4
 
 
 class RunHead(Lines):
@@ -31,11 +34,14 @@ class RunHead(Lines):
         """State and progress above, facts or the cause below."""
         if self._view is None:
             return
-        width = self.size.width
-        view = self._view
-        facts = standing.headline(view, self._now) if view.state == "ended" else _facts(view, self._now, width - 2)
-        style = standing.state_style(view) if view.state == "ended" else colours.QUIET
-        self.show([line(_standing(view, self._now, width), width), line([(" " + fit(facts, width - 2), style)], width)])
+        width, view = self.size.width, self._view
+        said, style = [fit(_facts(view, self._now, width - 2), width - 2)], colours.QUIET
+        if view.state == "ended":
+            said = wrap(standing.headline(view, self._now), max(10, width - 2))[:_MOST]
+            style = standing.state_style(view)
+        self.styles.height = 1 + len(said)
+        head = line(_standing(view, self._now, width), width)
+        self.show([head, *(line([(f" {text}", style)], width) for text in said)])
 
 
 def _standing(view: RunView, now: float, width: int) -> list[Part]:
