@@ -6,9 +6,12 @@ import asyncio
 import os
 import shutil
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from rich.console import ConsoleDimensions
+from textual.events import Resize
+from textual.geometry import Size
 
 from mission_tui.ipc.async_client import AsyncConnection
 from mission_tui.tui.app import MissionApp
@@ -19,6 +22,8 @@ from mission_tui.tui.origin import Origin
 from mission_tui.tui.preset_choice import LoadPresets, Resolve
 
 __all__ = ["play", "show"]
+
+SIZE_CHECK_S = 1.0
 
 
 def show(
@@ -42,8 +47,23 @@ async def play(app: MissionApp, client: FleetClient) -> Farewell:
         app.console.size = ConsoleDimensions(*shutil.get_terminal_size())
     watch_signals(app.exit)
     watch_terminal(terminal_fd, app.exit)
+    sizes = asyncio.create_task(_watch_size(app, terminal_fd))
     try:
         code = await app.run_async()
     finally:
+        sizes.cancel()
         await client.close()
     return Farewell(code or 0, app.last_seen_t, app.live)
+
+
+async def _watch_size(app: MissionApp, terminal_fd: int) -> None:
+    """Take the terminal's own word for its size, once a second.
+
+    In a storm of resizes the driver's signal handler can be overtaken by itself, and the older size comes last.
+    """
+    while True:
+        await asyncio.sleep(SIZE_CHECK_S)
+        with suppress(OSError):  # the terminal is gone; the watch on it ends the screen
+            size = Size(*os.get_terminal_size(terminal_fd))
+            if size and app.is_running and size != app.size:
+                app.post_message(Resize(size, size))
