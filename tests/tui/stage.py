@@ -81,6 +81,16 @@ class Stage:
             await asyncio.sleep(0.01)
             await self.pilot.pause()
 
+    async def still(self) -> None:
+        """Let the screen work until its picture no longer changes: a layout takes more than one turn of the loop."""
+        pictures: list[str] = []
+
+        def unchanged() -> bool:
+            pictures.append(self.text())
+            return len(pictures) > 4 and len(set(pictures[-4:])) == 1
+
+        await self.until(unchanged, "a still picture")
+
     async def shows(self, text: str) -> None:
         """Wait until `text` is on the screen."""
         await self.until(lambda: text in self.text(), f"{text!r} on the screen")
@@ -128,5 +138,5 @@ async def staged(
     async with app.run_test(size=size, notifications=True) as pilot:
         stage = Stage(app, client, clock, pilot)
         await stage.until(lambda: app.desk.snapshot is not None and app.desk.presets, "first picture")
-        await pilot.pause()
+        await stage.still()
         yield stage

@@ -135,9 +135,8 @@ async def test_v_switches_between_table_and_panes() -> None:
 async def test_wide_screens_show_panes_above_a_table_of_the_others() -> None:
     """From 120 columns live runs are panes; queued and ended ones are listed below."""
     async with staged(size=(120, 40)) as stage:
-        text = stage.text()
-        assert "┌> heavy-3f9a ● rollout" in text
-        assert "▲ KL outside the trust region" in text
+        await stage.shows("┌> heavy-3f9a ● rollout")
+        await stage.shows("▲ KL outside the trust region")
         assert any(line.startswith(" ◌ beast-0c1d") for line in stage.lines())
 
 
