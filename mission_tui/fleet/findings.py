@@ -15,7 +15,11 @@ FindingState = Literal["open", "acknowledged", "silenced", "cleared"]
 
 
 class Finding(Struct, frozen=True, omit_defaults=True):
-    """One incident of one rule. `advice` is a sentence; `advice_set` the exact `--set` assignments it proposes."""
+    """One incident of one rule. `advice` is a sentence; `advice_set` the exact `--set` assignments it proposes.
+
+    `first_t` and `last_t` are unix seconds, 0 where no time is known. `signal` is the tag whose curve shows the
+    incident, `threshold` the level on it that was passed, `window` the updates that were looked at: for drawing it.
+    """
 
     id: str
     rule: str
@@ -27,6 +31,11 @@ class Finding(Struct, frozen=True, omit_defaults=True):
     advice: str
     advice_set: tuple[str, ...] = ()
     state: FindingState = "open"
+    first_t: float = 0.0
+    last_t: float = 0.0
+    signal: str = ""
+    threshold: float | None = None
+    window: int = 1
     evidence: tuple[dict[str, Metric], ...] = field(default_factory=tuple)
 
     @property

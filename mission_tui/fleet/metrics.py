@@ -49,7 +49,10 @@ class Episodes(Struct, frozen=True, omit_defaults=True):
 
 
 class TrainingStarted(Struct, frozen=True, tag="start", tag_field="kind", omit_defaults=True):
-    """An attempt begins to learn. Readers drop rows of earlier attempts later than `from_update`."""
+    """An attempt begins to learn. Readers drop rows of earlier attempts later than `from_update`.
+
+    `reward_threshold` and `max_episode_steps` are what the environment's registration says; None where it says nothing.
+    """
 
     seq: int
     attempt: int
@@ -58,6 +61,8 @@ class TrainingStarted(Struct, frozen=True, tag="start", tag_field="kind", omit_d
     from_timesteps: int = 0
     checkpoint: str | None = None
     exact: bool = False
+    reward_threshold: float | None = None
+    max_episode_steps: int | None = None
 
 
 class UpdateDone(Struct, frozen=True, tag="update", tag_field="kind", omit_defaults=True):

@@ -17,7 +17,7 @@ __all__ = ["TABLES", "field_of", "fit", "fit_table", "merges", "unknown_key"]
 
 
 def _fields(struct: inspect.StructType) -> dict[str, inspect.Field]:
-    return {field.name: field for field in struct.fields}
+    return {field.encode_name: field for field in struct.fields}
 
 
 _SPEC = inspect.type_info(Spec)

@@ -10,6 +10,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
+from mission_tui.fleet.limits import HealthKeep
+
 __all__ = [
     "CheckpointKeep",
     "EnvSpec",
@@ -105,9 +107,10 @@ class CheckpointKeep(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class KeepSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is kept of a run."""
+    """What is kept of a run, and what is kept an eye on."""
 
     checkpoint: CheckpointKeep = CheckpointKeep()
+    health: HealthKeep = HealthKeep()
 
 
 class Spec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

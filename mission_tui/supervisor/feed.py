@@ -10,9 +10,8 @@ import time
 
 from mission_tui.fleet.events import FindingChanged
 from mission_tui.fleet.findings import Finding
-from mission_tui.fleet.health import Judge, is_news
+from mission_tui.fleet.health import is_news, judge_of
 from mission_tui.fleet.metrics import MetricRecord, TrainingEnded, UpdateDone
-from mission_tui.fleet.sizes import plan_batch
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.journal import damaged
 from mission_tui.supervisor.run import LiveRun
@@ -25,7 +24,7 @@ PAUSE_S = 0.05
 
 def begin_judging(run: LiveRun) -> None:
     """Judge the attempt anew, by its own spec. Earlier attempts were judged in their time."""
-    run.judge = Judge(run.spec, plan_batch(run.spec)) if run.spec is not None else None
+    run.judge = judge_of(run.spec) if run.spec is not None else None
     run.unjudged.clear()
     run.end = None
 

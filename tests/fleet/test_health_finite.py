@@ -6,15 +6,14 @@ import msgspec
 import pytest
 
 from mission_tui.fleet.findings import Finding
-from mission_tui.fleet.health import Judge
+from mission_tui.fleet.health import judge_of
 from mission_tui.fleet.metrics import Episodes, TrainingEnded, UpdateDone
-from mission_tui.fleet.sizes import plan_batch
 from tests.fleet.recorded import SPEC, update
 
 
 def judged(*rows: UpdateDone) -> list[Finding]:
     """Every change that judging `rows` in order brings."""
-    judge = Judge(SPEC, plan_batch(SPEC))
+    judge = judge_of(SPEC)
     return [finding for row in rows for finding in judge.update(row)]
 
 
@@ -67,7 +66,7 @@ def test_many_bad_numbers_are_not_all_named() -> None:
 
 def test_a_trainer_that_stopped_in_time_is_an_incident_too() -> None:
     """The trainer checks before it writes a row, so its last word may be all there is."""
-    judge = Judge(SPEC, plan_batch(SPEC))
+    judge = judge_of(SPEC)
     judge.update(update(1))
     end = TrainingEnded(
         seq=3, attempt=1, update=1, timesteps=1024, t=1.0, how="failed", failure="nan", cause="the policy loss is nan"
@@ -80,6 +79,6 @@ def test_a_trainer_that_stopped_in_time_is_an_incident_too() -> None:
 
 def test_an_ordinary_end_is_no_incident() -> None:
     """A run that finished, or failed of something else, has no such finding."""
-    judge = Judge(SPEC, plan_batch(SPEC))
+    judge = judge_of(SPEC)
     end = TrainingEnded(seq=3, attempt=1, update=1, timesteps=1024, t=1.0, how="failed", failure="oom")
     assert judge.ended(end) == []

@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mission_tui.fleet.findings import Finding
-from mission_tui.fleet.health import Judge, is_news
+from mission_tui.fleet.health import Judge, is_news, judge_of
 from mission_tui.fleet.metrics import Episodes, UpdateDone, spoken
-from mission_tui.fleet.sizes import plan_batch
 from mission_tui.fleet.spec import EnvSpec, Spec
 from tests.fleet.recorded import SPEC, update
 
@@ -24,7 +23,7 @@ TRACES = Path(__file__).resolve().parents[3] / "shared" / "data" / "traces"
 
 def judge() -> Judge:
     """A fresh judge of `SPEC`."""
-    return Judge(SPEC, plan_batch(SPEC))
+    return judge_of(SPEC)
 
 
 def stormy(seed: int) -> list[UpdateDone]:
@@ -117,7 +116,7 @@ tags = st.sampled_from(
 def test_nothing_a_trainer_says_makes_it_raise(said: list[tuple[int, int, dict[str, Any], list[Any]]]) -> None:
     """Missing, blank and absurd values of any type are judged or ignored, and what comes out can be written down."""
     spec = Spec(preset="p", env=EnvSpec(id="X"))
-    one = Judge(spec, plan_batch(spec))
+    one = judge_of(spec)
     for attempt, number, metrics, returns in said:
         row = UpdateDone(
             1, attempt, number, number, 0.0, 0.0, 0.0, 0.0, metrics, Episodes(len(returns), tuple(returns))
@@ -145,7 +144,7 @@ def test_healthy_runs_of_others_raise_nothing() -> None:
     for trace, label in labels.items():
         if label != "healthy":
             continue
-        one = Judge(spec, plan_batch(spec))
+        one = judge_of(spec)
         with (TRACES / f"{trace}.csv").open() as file:
             for number, cells in enumerate(csv.DictReader(file), start=1):
                 metrics = {

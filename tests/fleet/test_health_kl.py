@@ -6,10 +6,9 @@ import msgspec
 import pytest
 
 from mission_tui.fleet.findings import Finding
-from mission_tui.fleet.health import Judge
+from mission_tui.fleet.health import judge_of
 from mission_tui.fleet.metrics import Metric, UpdateDone
 from mission_tui.fleet.preset import change
-from mission_tui.fleet.sizes import plan_batch
 from mission_tui.fleet.spec import EnvSpec, PpoSpec, RunSpec, Schedule, Spec
 from tests.fleet.recorded import SPEC, update
 
@@ -19,7 +18,7 @@ HARD = Spec(preset="hard", env=EnvSpec(id="X"), ppo=PpoSpec(n_steps=2048, batch_
 
 def judged(rows: list[UpdateDone], spec: Spec = HARD) -> list[Finding]:
     """Every change that judging `rows` in order brings."""
-    judge = Judge(spec, plan_batch(spec))
+    judge = judge_of(spec)
     return [finding for row in rows for finding in judge.update(row)]
 
 

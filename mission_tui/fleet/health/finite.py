@@ -10,10 +10,9 @@ from collections import deque
 
 from mission_tui.fleet.findings import Severity
 from mission_tui.fleet.health.hysteresis import Hysteresis
-from mission_tui.fleet.health.rule import Explanation, Row, halved_learning_rate, learning_rate_of, pressure_sentence
+from mission_tui.fleet.health.rule import Explanation, Patient, Row, Rule
+from mission_tui.fleet.health.words import halved_learning_rate, learning_rate_of, pressure_sentence
 from mission_tui.fleet.metrics import TrainingEnded, spoken
-from mission_tui.fleet.sizes import BatchPlan
-from mission_tui.fleet.spec import Spec
 from mission_tui.fleet.text import clean
 
 __all__ = ["NotFinite"]
@@ -22,16 +21,16 @@ WINDOW = 8
 FAMILIES = ("train/", "policy/", "rollout/")
 MAY_BE_NAN = frozenset({"train/explained_variance"})
 NAMED = 3
+NORMALIZED = {True: ", with normalised inputs", False: ", without normalised inputs", None: ""}
 
 
-class NotFinite:
+class NotFinite(Rule):
     """One attempt's rule."""
 
     id = "nan"
 
-    def __init__(self, spec: Spec, plan: BatchPlan) -> None:
-        self._spec = spec
-        self._plan = plan
+    def __init__(self, patient: Patient) -> None:
+        super().__init__(patient)
         self._state = Hysteresis(1, WINDOW)
         self._bad: deque[tuple[Row, tuple[str, ...]]] = deque(maxlen=WINDOW)
         self._told: str | None = None
@@ -50,21 +49,24 @@ class NotFinite:
     def explain(self, severity: Severity) -> Explanation:
         """Names the numbers; the cause is the run's own update pressure, or the environment for a return."""
         row, names = self._bad[-1] if self._bad else (None, ())
+        settings = self.patient.settings
+        signal = next((name for name in names if name != "episode return"), "rollout/ep_rew_mean")
         if self._told is None and row is not None and names == ("episode return",):
             return Explanation(
                 sentence=_sentence(row, names),
-                cause=f"{clean(self._spec.env.id, 80)} gave a reward that is not finite",
+                cause=f"{clean(settings.env_id, 80) or 'the environment'} gave a reward that is not finite",
                 advice="stop, and look at how the environment computes its reward",
                 evidence=self._evidence(),
+                signal=signal,
             )
-        _, pressure = pressure_sentence(self._plan, learning_rate_of(None, self._spec))
-        normalize = "with" if self._spec.env.normalize else "without"
+        rate = learning_rate_of(row, settings)
         return Explanation(
             sentence=self._told or (_sentence(row, names) if row else ""),
-            cause=f"{pressure}, {normalize} normalised inputs",
+            cause=pressure_sentence(settings, rate) + NORMALIZED[settings.normalize_obs],
             advice="go back to the last good checkpoint with half the learning rate",
-            advice_set=(halved_learning_rate(self._spec),),
+            advice_set=halved_learning_rate(settings, row),
             evidence=self._evidence(),
+            signal=signal,
         )
 
     def _evidence(self) -> tuple[dict[str, float | str], ...]:

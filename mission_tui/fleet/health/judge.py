@@ -1,43 +1,67 @@
 """The judge of one run: every rule on every update, one incident per stretch of trouble.
 
-Judging is a function of the records alone: the same records give the same incidents with the same ids, whenever and
-however often they are judged. A new attempt is a declared break: windows start anew and what was open is over.
+Judging is a function of the records and declared breaks alone: the same ones give the same incidents with the same ids,
+whenever and however often they are judged. A new attempt is a break itself: windows start anew, what was open is over.
 """
 
 from __future__ import annotations
+
+from collections import deque
 
 from msgspec import structs
 
 from mission_tui.fleet.findings import Finding, Severity
 from mission_tui.fleet.health.finite import NotFinite
-from mission_tui.fleet.health.kl import KlPersistent
-from mission_tui.fleet.health.rule import Explanation, Row, Rule, row_of
-from mission_tui.fleet.metrics import TrainingEnded, UpdateDone
-from mission_tui.fleet.sizes import BatchPlan
+from mission_tui.fleet.health.hang import Hang
+from mission_tui.fleet.health.returns import Returns, trend_warm_up
+from mission_tui.fleet.health.rule import Break, Explanation, Patient, Rule, row_of
+from mission_tui.fleet.health.rules import RULES
+from mission_tui.fleet.health.settings import Settings, settings_of
+from mission_tui.fleet.limits import Limits
+from mission_tui.fleet.metrics import TrainingEnded, TrainingStarted, UpdateDone
 from mission_tui.fleet.spec import Spec
 
-__all__ = ["Judge", "is_news"]
+__all__ = ["Judge", "is_news", "judge_of"]
+
+KEPT = 256
+"""Incidents that are remembered; of more, the oldest that are over are forgotten (they are in the journal)."""
 
 
 class Judge:
     """Judges a run's updates in order. Never raises, whatever a trainer may have said."""
 
-    def __init__(self, spec: Spec, plan: BatchPlan) -> None:
-        self._spec = spec
-        self._plan = plan
+    def __init__(self, settings: Settings, limits: Limits) -> None:
+        self._settings = settings
+        self._limits = limits
         self._attempt = 0
         self._update = -1
+        self._t = 0.0
+        self._breaks: deque[tuple[float, Break]] = deque()
         self._incidents: dict[str, Finding] = {}
         self._open: dict[str, str] = {}
         self._begin()
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Every incident so far, oldest first; an open one lasts until the update judged last."""
+        """Every remembered incident, oldest first; an open one lasts until the update judged last."""
         return tuple(
-            structs.replace(finding, last_update=self._update) if finding.state == "open" else finding
+            structs.replace(finding, last_update=self._update, last_t=self._t) if finding.state == "open" else finding
             for finding in self._incidents.values()
         )
+
+    def started(self, record: TrainingStarted) -> list[Finding]:
+        """An attempt begins: what the trainer says of its environment counts from here on."""
+        self._settings = self._settings.with_env(record)
+        changed = self._enter(record.attempt)
+        if record.attempt == self._attempt and self._update < 0:
+            self._begin()
+            self._hang.began(record.t)
+        return changed
+
+    def broken(self, t: float, cause: Break) -> None:
+        """A declared break at unix time `t`; it counts for every row that ended later. Comes in order of time."""
+        self._breaks.append((t, cause))
+        self._hang.paused(t, cause)
 
     def update(self, record: UpdateDone) -> list[Finding]:
         """Judge one more update; the incidents that opened, changed severity or cleared with it.
@@ -48,20 +72,33 @@ class Judge:
         changed = self._enter(row.attempt)
         if row.attempt < self._attempt or row.update <= self._update:
             return changed
-        self._update = row.update
+        changed += self.silence(row.t)
+        self._apply_breaks(row.t)
+        self._update, self._t = row.update, row.t
+        self._returns.see(row.metrics.get("rollout/ep_rew_mean"), row.episodes)
         for rule in self._rules:
-            finding = self._follow(rule, row)
+            finding = self._follow(rule, rule.judge(row), row.update, row.t)
             if finding is not None:
                 changed.append(finding)
         return changed
 
+    def silence(self, now: float) -> list[Finding]:
+        """No row has come until unix time `now`, while the trainer lives; a hang may open."""
+        if self._hang.id in self._open or self._limits.hang.act == "off":
+            return []
+        severity = self._hang.silent(now)
+        if severity is None:
+            return []
+        return [self._opened(self._hang, severity, max(0, self._update), self._hang.since(now))]
+
     def ended(self, record: TrainingEnded) -> list[Finding]:
         """The attempt is over; if it died of a number that is not finite, that is an incident even without a row."""
         changed = self._enter(record.attempt)
+        self._hang.over()
+        self._t = record.t
         if record.failure == "nan" and self._not_finite.id not in self._open:
             self._not_finite.tell(record)
-            row = Row(record.attempt, record.update, record.timesteps, {})
-            changed.append(self._opened(self._not_finite, row, "critical"))
+            changed.append(self._opened(self._not_finite, "critical", record.update, record.t))
         return changed
 
     def _enter(self, attempt: int) -> list[Finding]:
@@ -74,41 +111,66 @@ class Judge:
         return changed
 
     def _begin(self) -> None:
-        self._not_finite = NotFinite(self._spec, self._plan)
-        self._rules: tuple[Rule, ...] = (self._not_finite, KlPersistent(self._spec, self._plan))
+        settings, limits = self._settings, self._limits
+        self._returns = Returns(trend_warm_up(settings.budget), settings.stats_window)
+        patient = Patient(settings, limits, self._returns)
+        self._not_finite, self._hang = NotFinite(patient), Hang(patient)
+        judging = (self._not_finite, self._hang, *(rule(patient) for rule in RULES))
+        self._rules: tuple[Rule, ...] = tuple(rule for rule in judging if acts(limits, rule.id) != "off")
 
-    def _follow(self, rule: Rule, row: Row) -> Finding | None:
-        severity = rule.judge(row)
+    def _apply_breaks(self, t: float) -> None:
+        while self._breaks and self._breaks[0][0] <= t:
+            _, cause = self._breaks.popleft()
+            for rule in self._rules:
+                rule.broken(cause)
+
+    def _follow(self, rule: Rule, severity: Severity | None, update: int, t: float) -> Finding | None:
         known = self._incidents.get(self._open.get(rule.id, ""))
         if severity is None:
             return self._clear(rule.id) if known else None
         if known is None:
-            return self._opened(rule, row, severity)
+            return self._opened(rule, severity, update, t)
         if severity == known.severity:
             return None
-        return self._keep(_worded(known, rule.explain(severity), severity, row.update))
+        return self._keep(_worded(known, rule.explain(severity), severity, update, t))
 
-    def _opened(self, rule: Rule, row: Row, severity: Severity) -> Finding:
+    def _opened(self, rule: Rule, severity: Severity, update: int, t: float) -> Finding:
         finding = Finding(
-            id=f"{rule.id}-{row.attempt}-{row.update}",
+            id=f"{rule.id}-{self._attempt}-{update}",
             rule=rule.id,
             severity=severity,
-            first_update=row.update,
-            last_update=row.update,
+            first_update=update,
+            last_update=update,
             sentence="",
             cause="",
             advice="",
+            first_t=t,
         )
         self._open[rule.id] = finding.id
-        return self._keep(_worded(finding, rule.explain(severity), severity, row.update))
+        return self._keep(_worded(finding, rule.explain(severity), severity, update, t))
 
     def _clear(self, rule_id: str) -> Finding:
         known = self._incidents[self._open.pop(rule_id)]
-        return self._keep(structs.replace(known, state="cleared", last_update=self._update))
+        return self._keep(structs.replace(known, state="cleared", last_update=self._update, last_t=self._t))
 
     def _keep(self, finding: Finding) -> Finding:
         self._incidents[finding.id] = finding
+        if len(self._incidents) > KEPT:
+            over = next((id_ for id_ in self._incidents if id_ not in self._open.values()), None)
+            if over is not None and over != finding.id:
+                del self._incidents[over]
         return finding
+
+
+def judge_of(spec: Spec, total_timesteps: int | None = None) -> Judge:
+    """A judge of runs that train as `spec` says, by the spec's own limits."""
+    return Judge(settings_of(spec, total_timesteps), spec.keep.health)
+
+
+def acts(limits: Limits, rule_id: str) -> str:
+    """How far rule `rule_id` may act."""
+    act: str = getattr(limits, rule_id.replace("-", "_")).act
+    return act
 
 
 def is_news(finding: Finding, known: Finding | None) -> bool:
@@ -118,14 +180,18 @@ def is_news(finding: Finding, known: Finding | None) -> bool:
     return (finding.last_update, finding.state == "cleared") > (known.last_update, known.state == "cleared")
 
 
-def _worded(finding: Finding, words: Explanation, severity: Severity, update: int) -> Finding:
+def _worded(finding: Finding, words: Explanation, severity: Severity, update: int, t: float) -> Finding:
     return structs.replace(
         finding,
         severity=severity,
         last_update=update,
+        last_t=t,
         sentence=words.sentence,
         cause=words.cause,
         advice=words.advice,
         advice_set=words.advice_set,
         evidence=words.evidence,
+        signal=words.signal,
+        threshold=words.threshold,
+        window=words.window,
     )

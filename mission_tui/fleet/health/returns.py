@@ -1,0 +1,148 @@
+"""The mean return of a run as every rule needs it: its noise, its range, its best, and whether it is getting anywhere.
+
+Everything is computed from what was seen since the last declared break, in bounded memory, and only when it is asked.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from bisect import insort
+from collections import deque
+from itertools import pairwise
+
+__all__ = ["NOISE_SCALE", "Quantiles", "Returns", "trend_warm_up"]
+
+NOISE_SCALE = 1.4826
+"""Makes the median of absolute values a standard deviation under normal noise (health guide, section 3)."""
+
+NOISE_WINDOW = 100
+TREND_WINDOW, TREND_FEWEST = 32, 16
+SMOOTHING = 0.2
+FLAT_SHARE = 0.05
+
+
+def trend_warm_up(budget: int | None) -> int:
+    """Updates before any rule about trends may speak: 5 % of the budget, at least 30, at most 200; 100 unknown."""
+    return 100 if budget is None else min(200, max(30, budget // 20))
+
+
+class Quantiles:
+    """The spread of a series of any length: a sample of every k-th value, k doubling, at most `SIZE` values."""
+
+    SIZE = 512
+
+    def __init__(self) -> None:
+        self._kept: list[float] = []
+        self._sorted: list[float] = []
+        self._stride = 1
+        self._seen = 0
+
+    def see(self, value: float) -> None:
+        """Take in a finite value."""
+        if self._seen % self._stride == 0:
+            self._kept.append(value)
+            insort(self._sorted, value)
+            if len(self._kept) >= self.SIZE:
+                self._kept = self._kept[::2]
+                self._sorted = sorted(self._kept)
+                self._stride *= 2
+        self._seen += 1
+
+    def at(self, share: float) -> float | None:
+        """The value that `share` of the values lie below; None before the first."""
+        return self._sorted[round(share * (len(self._sorted) - 1))] if self._sorted else None
+
+
+class Returns:
+    """Takes in the mean return after each update.
+
+    `updates` counts rows, `known` those that said a return. `warm` is whether trends may be judged: the warm-up is over
+    and, where episodes are counted, the window that the mean is over has been filled by this attempt.
+    """
+
+    def __init__(self, warm_up: int, stats_window: int) -> None:
+        self._warm_up = warm_up
+        self._stats_window = stats_window
+        self._recent: deque[float] = deque(maxlen=NOISE_WINDOW)
+        self._spread = Quantiles()
+        self._trend: tuple[float, float] | None = None
+        self._noise: float | None = None
+        self.updates = 0
+        self.known = 0
+        self.episodes = 0
+        self.latest: float | None = None
+        self.smooth: float | None = None
+        self.best: float | None = None
+
+    def see(self, mean: float | None, episodes: int) -> None:
+        """Take in one update: its mean return, if it said one, and how many episodes ended in it."""
+        self.updates += 1
+        self.episodes += max(0, episodes)
+        if mean is None or not math.isfinite(mean):
+            return
+        self.known += 1
+        self._recent.append(mean)
+        self._spread.see(mean)
+        self._trend = self._noise = None
+        self.latest = mean
+        self.smooth = mean if self.smooth is None else self.smooth + SMOOTHING * (mean - self.smooth)
+        self.best = self.smooth if self.best is None else max(self.best, self.smooth)
+
+    @property
+    def warm(self) -> bool:
+        """Whether rules about trends may speak."""
+        filled = self.episodes == 0 or self.episodes >= self._stats_window
+        return filled and self.updates >= self._warm_up
+
+    @property
+    def noise(self) -> float:
+        """1.4826 x the median of absolute successive differences of the last 100 returns: not their deviation."""
+        if self._noise is None:
+            steps = [abs(later - earlier) for earlier, later in pairwise(self._recent)]
+            self._noise = NOISE_SCALE * statistics.median(steps) if steps else 0.0
+        return self._noise
+
+    @property
+    def low(self) -> float:
+        """The 5 % quantile of all returns."""
+        return self._spread.at(0.05) or 0.0
+
+    @property
+    def high(self) -> float:
+        """The 95 % quantile of all returns."""
+        return self._spread.at(0.95) or 0.0
+
+    @property
+    def span(self) -> float:
+        """The range of the returns, 5 to 95 %, never less than the noise; 0 only where nothing ever changed."""
+        return max(self.high - self.low, self.noise)
+
+    @property
+    def share_of_best(self) -> float | None:
+        """Where the smoothed return stands between the run's low (0) and its best (1); None while both are one."""
+        if self.smooth is None or self.best is None or self.best - self.low <= 0.0:
+            return None
+        return (self.smooth - self.low) / (self.best - self.low)
+
+    @property
+    def improving(self) -> bool | None:
+        """Whether the newer half of the last 32 returns beats the older by more than noise; None when too few."""
+        trend = self._gain()
+        return None if trend is None else trend[0] > trend[1]
+
+    @property
+    def flat(self) -> bool | None:
+        """Whether the two halves differ by no more than noise or 5 % of the range; None when too few."""
+        trend = self._gain()
+        return None if trend is None else abs(trend[0]) <= max(trend[1], FLAT_SHARE * self.span)
+
+    def _gain(self) -> tuple[float, float] | None:
+        """Median of the newer half minus that of the older half, and the noise of the same values."""
+        if self._trend is None and len(self._recent) >= TREND_FEWEST:
+            returns = list(self._recent)[-TREND_WINDOW:]
+            half = len(returns) // 2
+            gain = statistics.median(returns[half:]) - statistics.median(returns[:half])
+            noise = NOISE_SCALE * statistics.median(abs(later - earlier) for earlier, later in pairwise(returns))
+            self._trend = gain, noise
+        return self._trend

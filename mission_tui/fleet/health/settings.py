@@ -1,0 +1,77 @@
+"""What rules know of a run's own settings, whoever trained it. None is not known, and is never guessed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from mission_tui.fleet.metrics import TrainingStarted
+from mission_tui.fleet.sizes import plan_batch
+from mission_tui.fleet.spec import Schedule, Spec, rollout_size
+
+__all__ = ["Settings", "settings_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """`rollout` is in transitions, `gradient_steps` per update; SB3's names mean what they mean there.
+
+    `reward_threshold` and `max_episode_steps` are what the environment's own registration says.
+    """
+
+    env_id: str = ""
+    total_timesteps: int | None = None
+    rollout: int | None = None
+    learning_rate: float | Schedule | None = None
+    batch_size: int | None = None
+    n_epochs: int | None = None
+    gradient_steps: int | None = None
+    clip_range: float = 0.2
+    target_kl: float | None = None
+    ent_coef: float | None = None
+    vf_coef: float | None = None
+    gamma: float | None = None
+    max_grad_norm: float = 0.5
+    normalize_reward: bool | None = None
+    normalize_obs: bool | None = None
+    use_sde: bool = False
+    stats_window: int = 100
+    reward_threshold: float | None = None
+    max_episode_steps: int | None = None
+
+    @property
+    def budget(self) -> int | None:
+        """Updates of the whole training."""
+        return None if not self.total_timesteps or not self.rollout else max(1, self.total_timesteps // self.rollout)
+
+    @property
+    def starting_rate(self) -> float | None:
+        """The learning rate of the first update; of a schedule, its start."""
+        return self.learning_rate.start if isinstance(self.learning_rate, Schedule) else self.learning_rate
+
+    def with_env(self, record: TrainingStarted) -> Settings:
+        """With what the trainer said of the environment when it began."""
+        return replace(self, reward_threshold=record.reward_threshold, max_episode_steps=record.max_episode_steps)
+
+
+def settings_of(spec: Spec, total_timesteps: int | None = None) -> Settings:
+    """The settings that `spec` trains with; `total_timesteps` is a resumed attempt's own budget."""
+    plan, ppo, normalize = plan_batch(spec), spec.ppo, spec.env.normalize
+    return Settings(
+        env_id=spec.env.id,
+        total_timesteps=total_timesteps or spec.run.total_timesteps,
+        rollout=rollout_size(spec),
+        learning_rate=ppo.learning_rate,
+        batch_size=plan.batch_size,
+        n_epochs=plan.n_epochs,
+        gradient_steps=plan.gradient_steps,
+        clip_range=ppo.clip_range.start if isinstance(ppo.clip_range, Schedule) else ppo.clip_range,
+        target_kl=ppo.target_kl,
+        ent_coef=ppo.ent_coef,
+        vf_coef=ppo.vf_coef,
+        gamma=ppo.gamma,
+        max_grad_norm=ppo.max_grad_norm,
+        normalize_reward=normalize if isinstance(normalize, bool) else normalize.reward,
+        normalize_obs=normalize if isinstance(normalize, bool) else normalize.obs,
+        use_sde=ppo.use_sde,
+        stats_window=ppo.stats_window_size,
+    )

@@ -1,0 +1,274 @@
+"""The thresholds of every health rule, with the shipped defaults: `keep.health` of a preset, and `health.toml`.
+
+The numbers are those of the health guide's table of signals unless a field says otherwise; what was tuned, on which
+runs, is in `docs/health.md`. Counts are updates, shares are 0..1, `u` is KL / (clip_range^2 / 2).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+__all__ = [
+    "Act",
+    "ActionsAtBoundLimits",
+    "ClipFractionLimits",
+    "DrawdownLimits",
+    "EntropyCollapseLimits",
+    "ExplainedVarianceLimits",
+    "GradNormLimits",
+    "HangLimits",
+    "HealthKeep",
+    "KlCreepLimits",
+    "KlPersistentLimits",
+    "KlSpikeLimits",
+    "Limits",
+    "NanLimits",
+    "OutcomesLimits",
+    "PlateauLimits",
+    "PolicyFrozenLimits",
+    "PolicyStdLimits",
+    "RatioLimits",
+    "RewardOscillationLimits",
+    "RuleLimits",
+    "StallLimits",
+    "ThroughputLimits",
+    "ValueLossLimits",
+]
+
+Act = Literal["off", "notify", "checkpoint", "pause", "stop"]
+"""What a rule may do once it is critical, each step including those before it; `off` does not judge at all."""
+
+Level = Annotated[float, Meta(ge=-1e9, le=1e9)]
+Above = Annotated[float, Meta(gt=0.0, le=1e9)]
+Share = Annotated[float, Meta(ge=0.0, le=1.0)]
+Count = Annotated[int, Meta(ge=1, le=1000)]
+
+
+class RuleLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What every rule has: how far it may act."""
+
+    act: Act = "notify"
+
+
+class KlPersistentLimits(RuleLimits, frozen=True, kw_only=True):
+    """u in `needed` of the last `window` updates."""
+
+    warning: Above = 2.0
+    warning_leave: Above = 1.5
+    critical: Above = 4.0
+    critical_leave: Above = 2.5
+    needed: Count = 5
+    window: Count = 8
+
+
+class KlSpikeLimits(RuleLimits, frozen=True, kw_only=True):
+    """A spike above `u` and `times_median` x the run's own median of 50, and the fall of the return that follows."""
+
+    u: Above = 5.0
+    times_median: Above = 8.0
+    fall_share: Share = 0.15
+    fall_sigmas: Above = 6.0
+    within: Count = 10
+
+
+class KlCreepLimits(RuleLimits, frozen=True, kw_only=True):
+    """One-sided CUSUM of log u against the run's own median after warm-up, in its own sigmas."""
+
+    slack_sigmas: Above = 0.5
+    limit_sigmas: Above = 8.0
+
+
+class PolicyFrozenLimits(RuleLimits, frozen=True, kw_only=True):
+    """u below `u` for `updates`; critical with KL below `critical_kl` and no clipping for `critical_updates`."""
+
+    u: Above = 0.02
+    updates: Count = 20
+    critical_kl: Above = 1e-5
+    critical_updates: Count = 10
+    best_share: Share = 0.9
+    least_rate_share: Share = 0.05
+
+
+class ClipFractionLimits(RuleLimits, frozen=True, kw_only=True):
+    """Share of clipped transitions in `needed` of the last `window` updates."""
+
+    warning: Share = 0.35
+    critical: Share = 0.5
+    needed: Count = 5
+    window: Count = 8
+
+
+class EntropyCollapseLimits(RuleLimits, frozen=True, kw_only=True):
+    """Discrete actions: H / Hmax, falling by `fall_share` within `within_share` of the budget, or below `critical`."""
+
+    fall_share: Share = 0.5
+    within_share: Share = 0.1
+    critical: Share = 0.02
+    critical_updates: Count = 5
+    best_share: Share = 0.9
+
+
+class PolicyStdLimits(RuleLimits, frozen=True, kw_only=True):
+    """Gaussian actions: worst component's standard deviation as a multiple of its start."""
+
+    warning_low: Share = 0.1
+    warning_high: Above = 2.0
+    critical_low: Share = 0.02
+    critical_high: Above = 5.0
+
+
+class ActionsAtBoundLimits(RuleLimits, frozen=True, kw_only=True):
+    """Share of action components at a bound."""
+
+    warning: Share = 0.5
+    updates: Count = 20
+
+
+class ExplainedVarianceLimits(RuleLimits, frozen=True, kw_only=True):
+    """Explained variance after a warm-up of `warm_up` updates or `warm_up_share` of the budget, the longer."""
+
+    warning: Level = 0.05
+    needed: Count = 24
+    window: Count = 30
+    critical: Level = -0.5
+    critical_updates: Count = 20
+    warm_up: Count = 100
+    warm_up_share: Share = 0.1
+
+
+class ValueLossLimits(RuleLimits, frozen=True, kw_only=True):
+    """Value loss as a multiple of the run's own median."""
+
+    times_median: Above = 10.0
+    updates: Count = 5
+
+
+class GradNormLimits(RuleLimits, frozen=True, kw_only=True):
+    """Gradient norm before clipping as a multiple of `max_grad_norm`."""
+
+    warning: Above = 10.0
+    updates: Count = 20
+    critical: Above = 100.0
+
+
+class RatioLimits(RuleLimits, frozen=True, kw_only=True):
+    """Largest |r - 1| of the first minibatch, in which nothing has changed yet: fp32, and reduced precision."""
+
+    first: Above = 1e-4
+    first_reduced: Above = 2e-2
+    largest: Above = 3.0
+
+
+class DrawdownLimits(RuleLimits, frozen=True, kw_only=True):
+    """Share of the gain (peak - base of the smoothed return) that is lost again."""
+
+    ewma: Share = 0.2
+    warning: Share = 0.5
+    warning_updates: Count = 10
+    critical: Share = 0.8
+    critical_updates: Count = 20
+    leave: Share = 0.15
+    least_gain_sigmas: Above = 8.0
+    least_gain_share: Share = 0.1
+
+
+class RewardOscillationLimits(RuleLimits, frozen=True, kw_only=True):
+    """Swings of the return within `window` updates."""
+
+    swings: Count = 4
+    window: Count = 100
+    share: Share = 0.3
+    errors: Above = 4.0
+
+
+class StallLimits(RuleLimits, frozen=True, kw_only=True):
+    """Length up while the return is flat, looked at every `every` updates over `window`; or life at the step cap."""
+
+    window: Count = 50
+    every: Count = 5
+    length_rise: Share = 0.2
+    z: Above = 2.33
+    return_share: Share = 0.05
+    looks: Count = 3
+    critical_windows: Count = 3
+    cap_share: Share = 0.95
+    success_share: Share = 0.05
+    after_share: Share = 0.3
+
+
+class OutcomesLimits(RuleLimits, frozen=True, kw_only=True):
+    """Shares of episode outcomes."""
+
+    bad_share: Share = 0.6
+    after_share: Share = 0.3
+
+
+class ThroughputLimits(RuleLimits, frozen=True, kw_only=True):
+    """Steps per second as a share of the run's own median."""
+
+    warning: Share = 0.6
+    updates: Count = 5
+
+
+class HangLimits(RuleLimits, frozen=True, kw_only=True):
+    """Silence of a living trainer: the longer of `times_median` median updates and `least_s` seconds."""
+
+    times_median: Above = 10.0
+    least_s: Above = 120.0
+
+
+class NanLimits(RuleLimits, frozen=True, kw_only=True):
+    """A number that is not finite. The trainer ends by itself before it saves; `stop` says so."""
+
+    act: Act = "stop"
+
+
+class PlateauLimits(RuleLimits, frozen=True, kw_only=True):
+    """No better return within `updates` updates; information only."""
+
+    updates: Count = 200
+    share: Share = 0.02
+
+
+def _written(name: str) -> str:
+    """Rules are written by their ids, settings as SB3 and presets write theirs."""
+    return name if name in ("on_event", "profile", "apprise") else name.replace("_", "-")
+
+
+class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, rename=_written):
+    """Every rule's limits by rule id."""
+
+    kl_persistent: KlPersistentLimits = KlPersistentLimits()
+    kl_spike: KlSpikeLimits = KlSpikeLimits()
+    kl_creep: KlCreepLimits = KlCreepLimits()
+    policy_frozen: PolicyFrozenLimits = PolicyFrozenLimits()
+    clip_fraction: ClipFractionLimits = ClipFractionLimits()
+    entropy_collapse: EntropyCollapseLimits = EntropyCollapseLimits()
+    policy_std: PolicyStdLimits = PolicyStdLimits()
+    actions_at_bound: ActionsAtBoundLimits = ActionsAtBoundLimits()
+    explained_variance: ExplainedVarianceLimits = ExplainedVarianceLimits()
+    value_loss: ValueLossLimits = ValueLossLimits()
+    grad_norm: GradNormLimits = GradNormLimits()
+    ratio: RatioLimits = RatioLimits()
+    drawdown: DrawdownLimits = DrawdownLimits()
+    reward_oscillation: RewardOscillationLimits = RewardOscillationLimits()
+    stall: StallLimits = StallLimits()
+    outcomes: OutcomesLimits = OutcomesLimits()
+    throughput: ThroughputLimits = ThroughputLimits()
+    hang: HangLimits = HangLimits()
+    nan: NanLimits = NanLimits()
+    plateau: PlateauLimits = PlateauLimits()
+
+
+class HealthKeep(Limits, frozen=True, kw_only=True, rename=_written):
+    """`keep.health`: the limits, the profile that was laid under them, and who is told.
+
+    `on_event` is a shell command that gets the finding as JSON on its standard input; `apprise` sends to whatever the
+    user's own apprise configuration names.
+    """
+
+    profile: Literal["auto", "none", "clip", "large-batch"] = "auto"
+    on_event: str | None = None
+    apprise: bool = False
