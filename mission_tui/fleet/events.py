@@ -18,16 +18,21 @@ __all__ = [
     "Asked",
     "AttemptEnded",
     "AttemptStarting",
+    "CompanyChanged",
     "FileDamaged",
     "FindingChanged",
+    "FindingMarked",
     "FleetEvent",
+    "HealthActed",
     "KeeperLost",
+    "Mark",
     "RunCreated",
     "RunPaused",
     "RunResumed",
     "Verb",
 ]
 
+Mark = Literal["acknowledged", "silenced", "open"]
 Verb = Literal["launch", "stop", "kill", "pause", "resume", "checkpoint"]
 
 
@@ -102,6 +107,34 @@ class FindingChanged(Struct, frozen=True, tag="finding", tag_field="kind"):
     finding: Finding
 
 
+class FindingMarked(Struct, frozen=True, tag="marked", tag_field="kind", omit_defaults=True):
+    """A person marked finding `finding`, or every finding of rule `rule`; `open` takes a mark away."""
+
+    seq: int
+    t: float
+    mark: Mark
+    finding: str = ""
+    rule: str = ""
+
+
+class HealthActed(Struct, frozen=True, tag="acted", tag_field="kind", omit_defaults=True):
+    """Something was done because of finding `finding`, never more than its rule may; `detail` says what came of it."""
+
+    seq: int
+    t: float
+    finding: str
+    act: Literal["notified", "checkpoint", "pause", "stop", "applied"]
+    detail: str = ""
+
+
+class CompanyChanged(Struct, frozen=True, tag="company", tag_field="kind"):
+    """From `t` on this many other runs train beside this one: speeds before and after are not comparable."""
+
+    seq: int
+    t: float
+    others: int
+
+
 class FileDamaged(Struct, frozen=True, tag="damaged", tag_field="kind"):
     """A file of the run did not hold what was written there; `detail` says what was set aside."""
 
@@ -120,5 +153,8 @@ FleetEvent = (
     | KeeperLost
     | AttemptEnded
     | FindingChanged
+    | FindingMarked
+    | HealthActed
+    | CompanyChanged
     | FileDamaged
 )

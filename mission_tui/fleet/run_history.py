@@ -14,16 +14,19 @@ from mission_tui.fleet.events import (
     Asked,
     AttemptEnded,
     AttemptStarting,
+    CompanyChanged,
     FileDamaged,
     FindingChanged,
+    FindingMarked,
     FleetEvent,
+    HealthActed,
     KeeperLost,
     RunCreated,
     RunPaused,
     RunResumed,
     Verb,
 )
-from mission_tui.fleet.findings import Finding
+from mission_tui.fleet.findings import Finding, Severity
 from mission_tui.fleet.metrics import (
     CheckpointSaved,
     EvaluationDone,
@@ -64,7 +67,18 @@ class Told:
     asked: set[Verb] = field(default_factory=set)
     flags: set[RunFlag] = field(default_factory=set)
     findings: dict[str, Finding] = field(default_factory=dict)
+    acknowledged: dict[str, Severity] = field(default_factory=dict)
+    silenced: set[str] = field(default_factory=set)
     total_timesteps: int | None = None
+
+    def mark(self, event: FindingMarked) -> None:
+        """Take in what a person thinks of a finding or a rule."""
+        if event.rule:
+            (self.silenced.add if event.mark == "silenced" else self.silenced.discard)(event.rule)
+        elif event.mark == "acknowledged" and event.finding in self.findings:
+            self.acknowledged[event.finding] = self.findings[event.finding].severity
+        elif event.mark == "open":
+            self.acknowledged.pop(event.finding, None)
 
 
 @dataclass(slots=True)
@@ -178,6 +192,10 @@ class RunHistory:
                 self.seen = Seen(flags=self.seen.flags)
             case FindingChanged():
                 told.findings[event.finding.id] = event.finding
+            case FindingMarked():
+                told.mark(event)
+            case HealthActed() | CompanyChanged():
+                pass
             case FileDamaged():
                 told.flags.add("damaged")
 

@@ -7,10 +7,10 @@ from typing import Literal, cast
 
 from msgspec import structs
 
-from mission_tui.fleet.findings import Finding
+from mission_tui.fleet.findings import Finding, FindingState
 from mission_tui.fleet.metrics import Metric, UpdateDone, spoken
 from mission_tui.fleet.outcome import Failed, outcome_word
-from mission_tui.fleet.run_history import POINTS, RunHistory, Trained
+from mission_tui.fleet.run_history import POINTS, RunHistory, Told, Trained
 from mission_tui.fleet.snapshot import SERIES, RunView
 from mission_tui.fleet.text import clean
 
@@ -22,6 +22,7 @@ PACE_ROWS = 20
 SHOWN_FINDINGS = 16
 SHOWN_METRICS = 128
 SEVERITIES = {"critical": 0, "warning": 1, "info": 2}
+STANDINGS = {"open": 0, "acknowledged": 1, "silenced": 2, "cleared": 3}
 
 
 def view_of(run: RunHistory) -> RunView:
@@ -65,6 +66,7 @@ def view_of(run: RunHistory) -> RunView:
         outcomes=_outcomes(trained),
         series={name: tuple(_brief(value) for value in trained.columns.tail(name, POINTS)) for name in SERIES},
         findings=_findings(run),
+        silenced=tuple(sorted(told.silenced)),
         pids=seen.pids,
     )
 
@@ -100,14 +102,28 @@ def _outcomes(trained: Trained) -> dict[str, int]:
 
 
 def _findings(run: RunHistory) -> tuple[Finding, ...]:
-    """Open findings first, worst first, then those that are over, newest first. An open one lasts until now."""
-    row = run.trained.row
-    shown: list[Finding] = []
-    for finding in run.told.findings.values():
-        lasts = finding.state == "open" and row is not None and row.update > finding.last_update
-        shown.append(structs.replace(finding, last_update=row.update) if lasts and row else finding)
-    shown.sort(key=lambda finding: (finding.state == "cleared", SEVERITIES[finding.severity], -finding.first_update))
+    """Open findings first, worst first, then marked ones, then those that are over, newest first.
+
+    An open one lasts until now. One that was acknowledged and has become worse since is open again.
+    """
+    shown = [_as_of_now(finding, run) for finding in run.told.findings.values()]
+    shown.sort(key=lambda it: (STANDINGS[it.state], SEVERITIES[it.severity], -it.first_update))
     return tuple(shown[:SHOWN_FINDINGS])
+
+
+def _as_of_now(finding: Finding, run: RunHistory) -> Finding:
+    if finding.state != "open":
+        return finding
+    row = run.trained.row
+    last = max(finding.last_update, row.update) if row is not None else finding.last_update
+    return structs.replace(finding, last_update=last, state=_marked(finding, run.told))
+
+
+def _marked(finding: Finding, told: Told) -> FindingState:
+    if finding.rule in told.silenced:
+        return "silenced"
+    known = told.acknowledged.get(finding.id)
+    return "acknowledged" if known is not None and SEVERITIES[known] <= SEVERITIES[finding.severity] else "open"
 
 
 def _brief(value: float | None) -> Metric | None:

@@ -121,6 +121,7 @@ class RunView(Struct, frozen=True, kw_only=True):
     outcomes: dict[str, int] = field(default_factory=dict)
     series: dict[str, tuple[Metric | None, ...]] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
+    silenced: tuple[str, ...] = ()
     pids: Pids = Pids()
 
 

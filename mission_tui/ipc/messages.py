@@ -11,6 +11,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 from msgspec import Struct, field
 
+from mission_tui.fleet.events import Mark as FindingMark
 from mission_tui.fleet.metrics import Metric
 from mission_tui.fleet.outcome import Phase
 from mission_tui.fleet.snapshot import FleetSnapshot, RunView
@@ -94,6 +95,27 @@ class Resume(Request, Asking["Accepted | VerdictReply"], frozen=True, kw_only=Tr
     environ: dict[str, str] | None = None
 
 
+class Mark(Request, Asking["Accepted"], frozen=True, kw_only=True, tag="mark"):
+    """Acknowledge one finding by its id, or silence one rule for the run; `open` takes either back."""
+
+    run: str
+    mark: FindingMark
+    finding: str = ""
+    rule: str = ""
+
+
+class Apply(Request, Asking["Accepted | VerdictReply"], frozen=True, kw_only=True, tag="apply"):
+    """Follow a finding's advice: resume from the last good checkpoint with that change; a live run is stopped first."""
+
+    run: str
+    finding: str
+    accept: bool = False
+    check_only: bool = False
+    cwd: str | None = None
+    python: str | None = None
+    environ: dict[str, str] | None = None
+
+
 class GetDetails(Request, Asking["DetailsReply"], frozen=True, kw_only=True, tag="details"):
     """Spec, effective values, attempts, checkpoints and evaluations of one run."""
 
@@ -165,6 +187,8 @@ OperatorRequest = (
     | Undo
     | Act
     | Resume
+    | Mark
+    | Apply
     | GetDetails
     | GetHistory
     | GetLog
