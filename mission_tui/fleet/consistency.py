@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from mission_tui.errors import nearest
 from mission_tui.fleet.divisors import nearby_divisors
+from mission_tui.fleet.limit_order import contradictions
 from mission_tui.fleet.place import plain_key
 from mission_tui.fleet.quantity import shown
 from mission_tui.fleet.sizes import plan_batch
@@ -37,6 +38,8 @@ def violations(spec: Spec) -> Iterator[Violation]:
     yield from _workers(spec)
     yield from _schedules(spec)
     yield from _policy(spec)
+    for sentence in contradictions(spec.keep.health, "keep.health."):
+        yield Violation(("keep.health",), sentence)
     if not _DEVICE.fullmatch(spec.run.device):
         hint = nearest(spec.run.device[:20], ("auto", "cpu", "cuda", "cuda:0", "mps"))
         yield Violation(

@@ -8,10 +8,12 @@ from msgspec import Struct, field
 
 from mission_tui.fleet.metrics import Metric
 
-__all__ = ["Finding", "FindingState", "Severity"]
+__all__ = ["GRAVITY", "Finding", "FindingState", "Severity"]
 
 Severity = Literal["info", "warning", "critical"]
 FindingState = Literal["open", "acknowledged", "silenced", "cleared"]
+
+GRAVITY: dict[Severity, int] = {"info": 0, "warning": 1, "critical": 2}
 
 
 class Finding(Struct, frozen=True, omit_defaults=True):
@@ -37,6 +39,12 @@ class Finding(Struct, frozen=True, omit_defaults=True):
     threshold: float | None = None
     window: int = 1
     evidence: tuple[dict[str, Metric], ...] = field(default_factory=tuple)
+
+    @property
+    def attempt(self) -> int:
+        """The attempt that it belongs to, as its id says; 0 for an id of another form."""
+        number = self.id.rsplit("-", 2)[-2:][0]
+        return int(number) if number.isdecimal() else 0
 
     @property
     def proposal(self) -> str:

@@ -42,6 +42,14 @@ class Layers:
                 self._tables[table][name] = _merged(below, value) if adds else deepcopy(value)
                 self._wrote(table, name, place)
 
+    def lay_under(self, place: Place, tables: Mapping[str, Mapping[str, object]]) -> None:
+        """Put fitted `tables` at the bottom: they fill in what no layer so far has written."""
+        for table, fields in tables.items():
+            for name, value in fields.items():
+                above = self._tables[table].get(name)
+                self._tables[table][name] = deepcopy(value) if above is None else _merged(value, above)
+                self._writers.setdefault(f"{table}.{name}", place.source)
+
     def assign(self, assignments: Sequence[Assignment]) -> None:
         """Put the words of one command line on top, as one layer. Raises `PresetError`."""
         keys = {assignment.key for assignment in assignments if assignment.value is not None}
@@ -49,12 +57,16 @@ class Layers:
         for assignment in assignments:
             self._assign(assignment)
 
-    def finish(self, name: str, description: str) -> Spec:
-        """The spec of preset `name`. Raises `PresetError` for a missing environment or a contradiction."""
+    def draft(self, name: str, description: str) -> Spec:
+        """The spec of preset `name` so far, contradictions and all. Raises `PresetError` without an environment."""
         if "id" not in self._tables["env"]:
             place = Place(self._last_writer(("env.id",)))
             raise place.refuse("env.id is missing; give a Gymnasium id, such as 'CartPole-v1'")
-        spec = msgspec.convert({"preset": name, "description": description, **self._tables}, Spec)
+        return msgspec.convert({"preset": name, "description": description, **self._tables}, Spec)
+
+    def finish(self, name: str, description: str) -> Spec:
+        """The spec of preset `name`. Raises `PresetError` for a missing environment or a contradiction."""
+        spec = self.draft(name, description)
         for violation in violations(spec):
             raise Place(self._last_writer(violation.keys)).refuse(violation.sentence)
         return spec

@@ -64,26 +64,42 @@ class KlPersistentLimits(RuleLimits, frozen=True, kw_only=True):
 
 
 class KlSpikeLimits(RuleLimits, frozen=True, kw_only=True):
-    """A spike above `u` and `times_median` x the run's own median of 50, and the fall of the return that follows."""
+    """A spike above `u` and `times_median` x the run's own median of `window`, and the fall within `within` after it.
+
+    The fall counts from `fall_share` of the return's range or `fall_sigmas`, the larger; from `watch_share` of that on
+    it is information.
+    """
 
     u: Above = 5.0
     times_median: Above = 8.0
+    window: Count = 50
     fall_share: Share = 0.15
     fall_sigmas: Above = 6.0
+    watch_share: Share = 0.5
     within: Count = 10
 
 
 class KlCreepLimits(RuleLimits, frozen=True, kw_only=True):
-    """One-sided CUSUM of log u against the run's own median after warm-up, in its own sigmas."""
+    """One-sided CUSUM of log u against the run's own median of `reference` updates after warm-up, in its own sigmas.
+
+    It counts once the median of the last `window` has reached `least_u`.
+    """
 
     slack_sigmas: Above = 0.5
     limit_sigmas: Above = 8.0
+    reference: Count = 30
+    window: Count = 20
+    least_u: Above = 1.0
 
 
 class PolicyFrozenLimits(RuleLimits, frozen=True, kw_only=True):
-    """u below `u` for `updates`; critical with KL below `critical_kl` and no clipping for `critical_updates`."""
+    """u below `u` for `updates`, or below `idle_u` with nothing clipped: then it is information only.
+
+    Critical with KL below `critical_kl` and nothing clipped for `critical_updates`.
+    """
 
     u: Above = 0.02
+    idle_u: Above = 0.1
     updates: Count = 20
     critical_kl: Above = 1e-5
     critical_updates: Count = 10
@@ -95,13 +111,18 @@ class ClipFractionLimits(RuleLimits, frozen=True, kw_only=True):
     """Share of clipped transitions in `needed` of the last `window` updates."""
 
     warning: Share = 0.35
+    warning_leave: Share = 0.3
     critical: Share = 0.5
+    critical_leave: Share = 0.4
     needed: Count = 5
     window: Count = 8
 
 
 class EntropyCollapseLimits(RuleLimits, frozen=True, kw_only=True):
-    """Discrete actions: H / Hmax, falling by `fall_share` within `within_share` of the budget, or below `critical`."""
+    """Discrete actions: H / Hmax, falling by `fall_share` within `within_share` of the budget, or below `critical`.
+
+    Only while the return is below `best_share` of the way from its start to its best.
+    """
 
     fall_share: Share = 0.5
     within_share: Share = 0.1
@@ -111,54 +132,79 @@ class EntropyCollapseLimits(RuleLimits, frozen=True, kw_only=True):
 
 
 class PolicyStdLimits(RuleLimits, frozen=True, kw_only=True):
-    """Gaussian actions: worst component's standard deviation as a multiple of its start."""
+    """Gaussian actions: worst component's standard deviation as a multiple of its start, for `updates`.
+
+    Levels are left once they are passed back by a factor of `leave`.
+    """
 
     warning_low: Share = 0.1
     warning_high: Above = 2.0
     critical_low: Share = 0.02
     critical_high: Above = 5.0
+    updates: Count = 5
+    leave: Above = 1.25
 
 
 class ActionsAtBoundLimits(RuleLimits, frozen=True, kw_only=True):
-    """Share of action components at a bound."""
+    """Share of action components at a bound, while the return is below `best_share` of the way to its best."""
 
     warning: Share = 0.5
+    leave: Share = 0.4
     updates: Count = 20
+    best_share: Share = 0.9
 
 
 class ExplainedVarianceLimits(RuleLimits, frozen=True, kw_only=True):
-    """Explained variance after a warm-up of `warm_up` updates or `warm_up_share` of the budget, the longer."""
+    """Explained variance after a warm-up of `warm_up` updates or `warm_up_share` of the budget, the longer.
+
+    `warm_up` is never more than a third of the budget.
+    """
 
     warning: Level = 0.05
+    leave: Level = 0.1
     needed: Count = 24
     window: Count = 30
     critical: Level = -0.5
     critical_updates: Count = 20
     warm_up: Count = 100
     warm_up_share: Share = 0.1
+    best_share: Share = 0.9
 
 
 class ValueLossLimits(RuleLimits, frozen=True, kw_only=True):
-    """Value loss as a multiple of the run's own median."""
+    """Value loss as a multiple of the run's own median; `fall_share` of its range makes a fall of the return."""
 
     times_median: Above = 10.0
+    leave: Above = 5.0
     updates: Count = 5
+    fall_share: Share = 0.25
 
 
 class GradNormLimits(RuleLimits, frozen=True, kw_only=True):
-    """Gradient norm before clipping as a multiple of `max_grad_norm`."""
+    """Gradient norm before clipping, median of `updates`, as a multiple of `max_grad_norm`, while the return is poor.
+
+    Rises are multiples of the run's own median: a warning below `critical` needs one too, and so does critical.
+    """
 
     warning: Above = 10.0
     updates: Count = 20
     critical: Above = 100.0
+    warning_rise: Above = 3.0
+    critical_rise: Above = 10.0
+    best_share: Share = 0.9
 
 
 class RatioLimits(RuleLimits, frozen=True, kw_only=True):
-    """Largest |r - 1| of the first minibatch, in which nothing has changed yet: fp32, and reduced precision."""
+    """Largest |r - 1| of the first minibatch, in which nothing has changed yet: fp32, and reduced precision.
+
+    Of all minibatches, a ratio above `largest` in `needed` of the last `window` updates.
+    """
 
     first: Above = 1e-4
     first_reduced: Above = 2e-2
     largest: Above = 3.0
+    needed: Count = 5
+    window: Count = 8
 
 
 class DrawdownLimits(RuleLimits, frozen=True, kw_only=True):
@@ -175,9 +221,13 @@ class DrawdownLimits(RuleLimits, frozen=True, kw_only=True):
 
 
 class RewardOscillationLimits(RuleLimits, frozen=True, kw_only=True):
-    """Swings of the return within `window` updates."""
+    """Swings of the return within `window` updates, each over `share` of its range and `errors` standard errors.
+
+    It is over at `leave` swings and fewer.
+    """
 
     swings: Count = 4
+    leave: Count = 2
     window: Count = 100
     share: Share = 0.3
     errors: Above = 4.0
@@ -189,6 +239,7 @@ class StallLimits(RuleLimits, frozen=True, kw_only=True):
     window: Count = 50
     every: Count = 5
     length_rise: Share = 0.2
+    length_leave: Share = 0.1
     z: Above = 2.33
     return_share: Share = 0.05
     looks: Count = 3
@@ -199,24 +250,45 @@ class StallLimits(RuleLimits, frozen=True, kw_only=True):
 
 
 class OutcomesLimits(RuleLimits, frozen=True, kw_only=True):
-    """Shares of episode outcomes."""
+    """Idle endings over `bad_share`, `rise` more than `updates` ago by `z` sigmas; no win after `after_share`.
+
+    It counts as misled when the return rose by `return_share` of its range meanwhile; below `leave` it is over.
+    """
 
     bad_share: Share = 0.6
+    leave: Share = 0.45
+    rise: Share = 0.1
+    z: Above = 2.33
+    updates: Count = 50
+    return_share: Share = 0.05
     after_share: Share = 0.3
 
 
 class ThroughputLimits(RuleLimits, frozen=True, kw_only=True):
-    """Steps per second as a share of the run's own median."""
+    """Steps per second as a share of the run's own median over `window` updates, of which `fewest` must be known.
+
+    Slow are `updates` in a row that together took `least_s` seconds, or `machine_s` where both phases are slow alike,
+    as on a machine that is busy with something else; it is over once `leave` is reached again.
+    """
 
     warning: Share = 0.6
+    leave: Share = 0.75
     updates: Count = 5
+    least_s: Above = 1.0
+    machine_s: Above = 30.0
+    window: Count = 200
+    fewest: Count = 10
 
 
 class HangLimits(RuleLimits, frozen=True, kw_only=True):
-    """Silence of a living trainer: the longer of `times_median` median updates and `least_s` seconds."""
+    """Silence of a living trainer: the longer of `times_median` median updates and `least_s` seconds.
+
+    Until three updates have shown what is normal, `first_s`: large first rollouts on a busy machine.
+    """
 
     times_median: Above = 10.0
     least_s: Above = 120.0
+    first_s: Above = 900.0
 
 
 class NanLimits(RuleLimits, frozen=True, kw_only=True):
@@ -269,6 +341,6 @@ class HealthKeep(Limits, frozen=True, kw_only=True, rename=_written):
     user's own apprise configuration names.
     """
 
-    profile: Literal["auto", "none", "clip", "large-batch"] = "auto"
+    profile: Literal["auto", "default", "narrow-clip", "wide-clip", "large-batch"] = "auto"
     on_event: str | None = None
     apprise: bool = False

@@ -10,11 +10,12 @@ from contextlib import suppress
 from typing import Any
 
 import msgspec
-from msgspec import inspect
+from msgspec import inspect, structs
 
 from mission_tui.errors import UsageError
 from mission_tui.fleet.assignment import Assignment, expand
 from mission_tui.fleet.consistency import cautions
+from mission_tui.fleet.health_file import HealthFile, below, profile_of
 from mission_tui.fleet.layers import Layers
 from mission_tui.fleet.place import Place
 from mission_tui.fleet.preset_file import PresetFile, read_preset
@@ -34,10 +35,17 @@ __all__ = [
 ]
 
 
-def resolve(preset: PresetFile, bases: Callable[[str], PresetFile], assignments: Sequence[Assignment] = ()) -> Spec:
+def resolve(
+    preset: PresetFile,
+    bases: Callable[[str], PresetFile],
+    assignments: Sequence[Assignment] = (),
+    health: Sequence[HealthFile] = (),
+) -> Spec:
     """The spec of one run of `preset`; `bases` finds the preset it extends.
 
-    Raises `PresetError` naming the file or `--set` word, the key, and the nearest valid name or value.
+    The limits of `health`, nearest file first, lie under what preset and words say, and the spec names the profile that
+    was chosen with them. Raises `PresetError` naming the file or `--set` word, the key, and the nearest valid name or
+    value.
     """
     if preset.launch:
         raise preset.place.refuse(f"'{preset.name}' is a set; launch its presets: {', '.join(preset.launch)}")
@@ -47,7 +55,15 @@ def resolve(preset: PresetFile, bases: Callable[[str], PresetFile], assignments:
         layers.lay(base.place, base.table)
     layers.lay(preset.place, preset.table)
     layers.assign(assignments)
-    return layers.finish(preset.name, preset.description)
+    if not health:
+        return layers.finish(preset.name, preset.description)
+    profile = profile_of(layers.draft(preset.name, preset.description))
+    for table in below(health, profile):
+        # A contradiction is the nearest file's: those that come with the program fit each other.
+        layers.lay_under(health[0].place, {"keep": {"health": table}})
+    spec = layers.finish(preset.name, preset.description)
+    watched = structs.replace(spec.keep.health, profile=profile)
+    return structs.replace(spec, keep=structs.replace(spec.keep, health=watched))
 
 
 def change(spec: Spec, assignments: Sequence[str]) -> Spec:
@@ -58,6 +74,11 @@ def change(spec: Spec, assignments: Sequence[str]) -> Spec:
     runs = expand(assignments)
     if len(runs) != 1:
         raise UsageError("a resume takes one value per --set key; put a list in brackets, such as [64,64]")
+    if any(assignment.key == "keep.health.profile" for assignment in runs[0]):
+        raise UsageError(
+            "keep.health.profile is chosen at launch; on a resume set the limits themselves, "
+            "such as keep.health.kl-persistent.warning=3"
+        )
     place = Place("the run's spec.toml")
     layers = Layers(place)
     layers.lay(place, {name: table for name, table in as_tables(spec).items() if name in TABLES})

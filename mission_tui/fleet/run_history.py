@@ -26,7 +26,9 @@ from mission_tui.fleet.events import (
     RunResumed,
     Verb,
 )
-from mission_tui.fleet.findings import Finding, Severity
+from mission_tui.fleet.findings import GRAVITY, Finding, FindingState, Severity
+from mission_tui.fleet.health.breaks import break_of
+from mission_tui.fleet.health.rule import Break
 from mission_tui.fleet.metrics import (
     CheckpointSaved,
     EvaluationDone,
@@ -52,7 +54,11 @@ Fact = FleetEvent | MetricRecord | Observation
 
 @dataclass(slots=True)
 class Told:
-    """What `events.jsonl` says."""
+    """What `events.jsonl` says.
+
+    `due` are the findings of the attempt that may still be acted on: they opened, or became worse, while nobody had
+    marked them. `acted` is what was done about which finding at which severity, so that it is never done twice.
+    """
 
     name: str
     preset: str
@@ -69,16 +75,55 @@ class Told:
     findings: dict[str, Finding] = field(default_factory=dict)
     acknowledged: dict[str, Severity] = field(default_factory=dict)
     silenced: set[str] = field(default_factory=set)
+    due: set[str] = field(default_factory=set)
+    acted: set[tuple[str, Severity, str]] = field(default_factory=set)
     total_timesteps: int | None = None
+    others: int = 0
+    breaks: list[tuple[float, Break]] = field(default_factory=list)
+
+    def standing(self, finding: Finding) -> FindingState:
+        """What `finding` is with its marks. An acknowledged one that has become worse since is open again."""
+        if finding.state != "open":
+            return finding.state
+        if finding.rule in self.silenced:
+            return "silenced"
+        known = self.acknowledged.get(finding.id)
+        return "acknowledged" if known is not None and GRAVITY[known] >= GRAVITY[finding.severity] else "open"
+
+    def find(self, finding: Finding) -> None:
+        """Take in how an incident stands now."""
+        known = self.findings.get(finding.id)
+        self.findings[finding.id] = finding
+        if self.standing(finding) != "open":
+            self.due.discard(finding.id)
+        elif known is None or GRAVITY[finding.severity] > GRAVITY[known.severity]:
+            self.due.add(finding.id)
+
+    def declare(self, event: FleetEvent) -> None:
+        """Keep a break while the attempt lives: its judge is told, after a restart once more."""
+        cause = break_of(event)
+        if cause is not None and self.outcome is None:
+            self.breaks.append((event.t, cause))
 
     def mark(self, event: FindingMarked) -> None:
-        """Take in what a person thinks of a finding or a rule."""
+        """Take in what a person thinks of a finding or a rule. Taking a mark back makes nothing due again."""
         if event.rule:
             (self.silenced.add if event.mark == "silenced" else self.silenced.discard)(event.rule)
         elif event.mark == "acknowledged" and event.finding in self.findings:
             self.acknowledged[event.finding] = self.findings[event.finding].severity
         elif event.mark == "open":
             self.acknowledged.pop(event.finding, None)
+        self.due = {id_ for id_ in self.due if self.standing(self.findings[id_]) == "open"}
+
+    @property
+    def stopped_by(self) -> Finding | None:
+        """The finding that stopped the attempt, None when a person did or nobody."""
+        return next((self.findings[id_] for id_, _, act in self.acted if act == "stop"), None)
+
+    def act(self, event: HealthActed) -> None:
+        """Take in what was done about a finding at the severity that it has now."""
+        if event.finding in self.findings:
+            self.acted.add((event.finding, self.findings[event.finding].severity, event.act))
 
 
 @dataclass(slots=True)
@@ -175,6 +220,9 @@ class RunHistory:
                 told.attempt, told.started_t = event.attempt, event.t
                 told.ended_t, told.outcome, told.paused = None, None, False
                 told.asked.clear()
+                told.due.clear()
+                told.acted.clear()
+                told.others, told.breaks = 0, []
                 told.flags.discard("keeperless")
                 told.total_timesteps = event.total_timesteps or told.total_timesteps
                 self.seen = Seen()
@@ -184,18 +232,23 @@ class RunHistory:
             case RunPaused() | RunResumed():
                 if event.attempt == told.attempt:
                     told.paused = isinstance(event, RunPaused)
+                    told.declare(event)
             case KeeperLost():
                 told.flags.add("keeperless")
             case AttemptEnded():
                 told.ended_t, told.outcome, told.paused = event.t, event.outcome, False
+                told.breaks = []
                 told.flags.discard("keeperless")
                 self.seen = Seen(flags=self.seen.flags)
             case FindingChanged():
-                told.findings[event.finding.id] = event.finding
+                told.find(event.finding)
             case FindingMarked():
                 told.mark(event)
-            case HealthActed() | CompanyChanged():
-                pass
+            case HealthActed():
+                told.act(event)
+            case CompanyChanged():
+                told.others = event.others
+                told.declare(event)
             case FileDamaged():
                 told.flags.add("damaged")
 

@@ -7,10 +7,10 @@ from typing import Literal, cast
 
 from msgspec import structs
 
-from mission_tui.fleet.findings import Finding, FindingState
+from mission_tui.fleet.findings import GRAVITY, Finding
 from mission_tui.fleet.metrics import Metric, UpdateDone, spoken
 from mission_tui.fleet.outcome import Failed, outcome_word
-from mission_tui.fleet.run_history import POINTS, RunHistory, Told, Trained
+from mission_tui.fleet.run_history import POINTS, RunHistory, Trained
 from mission_tui.fleet.snapshot import SERIES, RunView
 from mission_tui.fleet.text import clean
 
@@ -21,7 +21,6 @@ Word = Literal["finished", "stopped", "killed", "failed", "lost"]
 PACE_ROWS = 20
 SHOWN_FINDINGS = 16
 SHOWN_METRICS = 128
-SEVERITIES = {"critical": 0, "warning": 1, "info": 2}
 STANDINGS = {"open": 0, "acknowledged": 1, "silenced": 2, "cleared": 3}
 
 
@@ -107,7 +106,7 @@ def _findings(run: RunHistory) -> tuple[Finding, ...]:
     An open one lasts until now. One that was acknowledged and has become worse since is open again.
     """
     shown = [_as_of_now(finding, run) for finding in run.told.findings.values()]
-    shown.sort(key=lambda it: (STANDINGS[it.state], SEVERITIES[it.severity], -it.first_update))
+    shown.sort(key=lambda it: (STANDINGS[it.state], -GRAVITY[it.severity], -it.first_update))
     return tuple(shown[:SHOWN_FINDINGS])
 
 
@@ -116,14 +115,7 @@ def _as_of_now(finding: Finding, run: RunHistory) -> Finding:
         return finding
     row = run.trained.row
     last = max(finding.last_update, row.update) if row is not None else finding.last_update
-    return structs.replace(finding, last_update=last, state=_marked(finding, run.told))
-
-
-def _marked(finding: Finding, told: Told) -> FindingState:
-    if finding.rule in told.silenced:
-        return "silenced"
-    known = told.acknowledged.get(finding.id)
-    return "acknowledged" if known is not None and SEVERITIES[known] <= SEVERITIES[finding.severity] else "open"
+    return structs.replace(finding, last_update=last, state=run.told.standing(finding))
 
 
 def _brief(value: float | None) -> Metric | None:

@@ -44,6 +44,15 @@ def test_constant_returns_are_not_a_nan() -> None:
     assert judged(update(1, explained_variance="nan")) == []
 
 
+def test_the_mean_of_no_episode_is_not_a_nan() -> None:
+    """Loggers write NaN until the first episode has ended; after that, and for an infinity, it is what it says."""
+    early = [update(number, tags={"rollout/ep_rew_mean": "nan", "rollout/ep_len_mean": "nan"}) for number in (1, 2)]
+    assert judged(*early) == []
+    [late] = judged(*early, update(3, ret=1.0), update(4, ret="nan"))
+    assert late.sentence == "rollout/ep_rew_mean is nan at update 4"
+    assert [finding.first_update for finding in judged(*early, update(3, ret="-inf"))] == [3]
+
+
 def test_blank_is_not_nan() -> None:
     """A metric that is absent says nothing."""
     assert judged(update(1), update(2)) == []

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import csv
 import random
+import re
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mission_tui.fleet import health
 from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.health import Judge, is_news, judge_of
-from mission_tui.fleet.metrics import Episodes, UpdateDone, spoken
-from mission_tui.fleet.spec import EnvSpec, Spec
+from mission_tui.fleet.metrics import Episodes, EvaluationDone, TrainingEnded, TrainingStarted, UpdateDone, spoken
+from mission_tui.fleet.spec import EnvSpec, RunSpec, Spec
 from tests.fleet.recorded import SPEC, update
 
 TRACES = Path(__file__).resolve().parents[3] / "shared" / "data" / "traces"
@@ -100,47 +102,106 @@ absurd: st.SearchStrategy[Any] = (
     | st.sampled_from(["nan", "inf", "-inf", "1e999", "x", ""])
     | st.lists(st.floats(), max_size=2)
 )
-tags = st.sampled_from(
-    ["train/approx_kl", "train/clip_range", "train/learning_rate", "train/n_epochs_done", "rollout/ep_rew_mean"]
-) | st.text(max_size=20)
-
-
-@given(
-    st.lists(
-        st.tuples(
-            st.integers(-2, 3), st.integers(), st.dictionaries(tags, absurd, max_size=5), st.lists(absurd, max_size=3)
-        ),
-        max_size=40,
-    )
+ROOM = Path(health.__file__).parent
+READ = sorted(
+    {tag for file in ROOM.glob("*.py") for tag in re.findall(r'"((?:train|policy|rollout)/\w+)"', file.read_text())}
 )
-def test_nothing_a_trainer_says_makes_it_raise(said: list[tuple[int, int, dict[str, Any], list[Any]]]) -> None:
-    """Missing, blank and absurd values of any type are judged or ignored, and what comes out can be written down."""
-    spec = Spec(preset="p", env=EnvSpec(id="X"))
-    one = judge_of(spec)
-    for attempt, number, metrics, returns in said:
-        row = UpdateDone(
-            1, attempt, number, number, 0.0, 0.0, 0.0, 0.0, metrics, Episodes(len(returns), tuple(returns))
-        )
-        for finding in one.update(row):
-            assert msgspec.json.decode(msgspec.json.encode(finding), type=Finding) == finding
+"""Every tag that any rule reads."""
+tags = st.sampled_from(READ) | st.text(max_size=20)
+numbers = st.floats() | st.sampled_from([0.0, 1.0, -1.0, 1e300, -1e300, 1e-300])
+counts = st.integers(-(2**63), 2**63 - 1) | st.integers(-2, 30)
+rows = st.builds(
+    UpdateDone,
+    seq=counts,
+    attempt=st.integers(-2, 3),
+    update=counts,
+    timesteps=counts,
+    t=numbers,
+    rollout_s=numbers,
+    update_s=numbers,
+    steps_per_s=numbers,
+    metrics=st.dictionaries(tags, absurd, max_size=8),
+    episodes=st.builds(
+        Episodes,
+        n=counts,
+        r=st.lists(absurd, max_size=4).map(tuple),
+        l=st.lists(counts, max_size=4).map(tuple),
+        outcomes=st.dictionaries(st.sampled_from(["captured", "timeout", "stalled", ""]), counts, max_size=3),
+    ),
+)
+others = (
+    st.builds(TrainingStarted, counts, st.integers(-2, 3), numbers, counts, counts, max_episode_steps=counts)
+    | st.builds(
+        TrainingEnded, counts, st.integers(-2, 3), counts, counts, numbers, st.just("failed"), st.sampled_from(["nan"])
+    )
+    | st.builds(EvaluationDone, counts, st.integers(-2, 3), counts, counts, numbers, numbers, numbers, counts)
+    | st.tuples(numbers, st.sampled_from(["pause", "unpause", "company", "evaluation"]))
+    | numbers
+)
 
 
-@given(st.lists(st.floats(), min_size=8, max_size=60), st.floats())
-def test_absurd_values_where_rules_look(kls: list[float], clip: float) -> None:
-    """Any KL, clip range and return of float type is survived, overflow included."""
-    one = judge()
-    for number, kl in enumerate(kls, start=1):
-        for finding in one.update(update(number, approx_kl=spoken(kl), clip_range=spoken(clip), ret=spoken(kl))):
-            assert msgspec.json.decode(msgspec.json.encode(finding), type=Finding) == finding
+def sayable(finding: Finding) -> bool:
+    """Whether a finding can be written down and is read back as it was."""
+    return msgspec.json.decode(msgspec.json.encode(finding), type=Finding) == finding
 
 
+def said_to(one: Judge, fact: Any) -> list[Finding]:
+    """Let the judge hear a record, a break (a pair) or the clock (a number)."""
+    if isinstance(fact, tuple):
+        one.broken(*fact)
+        return []
+    return one.silence(fact) if isinstance(fact, float) else one.hear(fact)
+
+
+def test_the_tags_that_rules_read_are_found() -> None:
+    """The source of the rules names what they read, so that every one of them is tried."""
+    assert {"train/approx_kl", "train/clip_range", "rollout/ep_rew_mean"} <= set(READ)
+
+
+@pytest.mark.timeout(120)
+@settings(max_examples=100, deadline=None)
+@given(st.lists(rows | others, max_size=40))
+def test_nothing_a_trainer_says_makes_it_raise(facts: list[Any]) -> None:
+    """Missing, blank, absurd, repeated and reordered: all is judged or ignored, and what comes out can be written."""
+    one = judge_of(Spec(preset="p", env=EnvSpec(id="X")))
+    for fact in facts:
+        assert all(sayable(finding) for finding in said_to(one, fact))
+    assert all(sayable(finding) for finding in one.findings)
+
+
+@pytest.mark.timeout(120)
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.dictionaries(st.sampled_from(READ), numbers, min_size=1, max_size=6), min_size=1, max_size=4),
+    st.lists(numbers, min_size=1, max_size=5),
+)
+def test_absurd_values_that_stay_for_long(columns: list[dict[str, float]], moments: list[float]) -> None:
+    """Any float in any signal, held for hundreds of updates in turn: windows fill, rules speak, none raises."""
+    one = judge_of(Spec(preset="p", env=EnvSpec(id="X"), run=RunSpec(total_timesteps=2_000_000)))
+    for number in range(1, 400):
+        said = columns[(number // 40) % len(columns)]
+        metrics = {tag: spoken(value) for tag, value in said.items()}
+        second = moments[number % len(moments)]
+        values = tuple(metrics.values())
+        episodes = Episodes(number % 300, values, (number,) * len(values), {"captured": number % 7, "timeout": 3})
+        row = UpdateDone(number, 1, number, number * 2048, second, second, second, second, metrics, episodes)
+        assert all(sayable(finding) for finding in one.update(row))
+
+
+@pytest.mark.timeout(120)
 @pytest.mark.skipif(not TRACES.is_dir(), reason="the healthy traces are not on this machine")
-def test_healthy_runs_of_others_raise_nothing() -> None:
-    """None of the healthy traces from outside this project opens an incident."""
+def test_healthy_runs_of_others_raise_almost_nothing() -> None:
+    """On the healthy traces from outside this project: at most 0.05 critical and 0.5 warnings per 1,000 updates.
+
+    What lies in an event that the labels name (a blow-up that the run recovered from) is no false alarm.
+    """
     spec = Spec(preset="p", env=EnvSpec(id="X"))
     with (TRACES.parent / "labels.csv").open() as file:
         labels = {row["trace"]: row["run_label"] for row in csv.DictReader(file)}
+    with (TRACES.parent / "events.csv").open() as file:
+        events = [(it["trace"], int(it["onset_iteration"]), int(it["end_iteration"])) for it in csv.DictReader(file)]
     judged = 0
+    alarms: list[tuple[str, str, str]] = []
     for trace, label in labels.items():
         if label != "healthy":
             continue
@@ -152,5 +213,13 @@ def test_healthy_runs_of_others_raise_nothing() -> None:
                 }
                 one.update(UpdateDone(number, 1, number, number, 0.0, 0.0, 0.0, 0.0, metrics))
                 judged += 1
-        assert one.findings == (), trace
+        known = [(onset, end) for of, onset, end in events if of == trace]
+        alarms += [
+            (it.severity, trace, it.id)
+            for it in one.findings
+            if not any(onset <= it.first_update <= end for onset, end in known)
+        ]
     assert judged > 20_000
+    for severity, most in (("critical", 0.05), ("warning", 0.5)):
+        of_it = [alarm for alarm in alarms if alarm[0] == severity]
+        assert 1000.0 * len(of_it) / judged <= most, of_it

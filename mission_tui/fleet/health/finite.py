@@ -1,6 +1,7 @@
 """`nan`: a number of training that is not finite. Critical at once, because nothing learned after it is worth saving.
 
-An explained variance of NaN is none of these: it means that the returns do not vary.
+An explained variance of NaN is none of these: it means that the returns do not vary. Nor is the mean of nothing, which
+loggers write as NaN until the first episode has ended.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ __all__ = ["NotFinite"]
 WINDOW = 8
 FAMILIES = ("train/", "policy/", "rollout/")
 MAY_BE_NAN = frozenset({"train/explained_variance"})
+MEANS = ("rollout/ep_rew_mean", "rollout/ep_len_mean", "rollout/success_rate")
 NAMED = 3
 NORMALIZED = {True: ", with normalised inputs", False: ", without normalised inputs", None: ""}
 
@@ -33,11 +35,12 @@ class NotFinite(Rule):
         super().__init__(patient)
         self._state = Hysteresis(1, WINDOW)
         self._bad: deque[tuple[Row, tuple[str, ...]]] = deque(maxlen=WINDOW)
+        self._known: set[str] = set()
         self._told: str | None = None
 
     def judge(self, row: Row) -> Severity | None:
         """Critical from the first number that is not finite until a whole window has been finite."""
-        names = _not_finite(row)
+        names = self._not_finite(row)
         if names:
             self._bad.append((row, names))
         return "critical" if self._state.look(over=bool(names), calm=not names) else None
@@ -69,19 +72,22 @@ class NotFinite(Rule):
             signal=signal,
         )
 
+    def _not_finite(self, row: Row) -> tuple[str, ...]:
+        names = [
+            tag
+            for tag, value in row.metrics.items()
+            if not math.isfinite(value) and tag.startswith(FAMILIES) and not self._means_nothing(tag, value)
+        ]
+        self._known.update(tag for tag in MEANS if math.isfinite(row.metrics.get(tag, math.nan)))
+        if not all(math.isfinite(value) for value in row.returns):
+            names.append("episode return")
+        return tuple(names)
+
+    def _means_nothing(self, tag: str, value: float) -> bool:
+        return tag in MAY_BE_NAN or (tag in MEANS and tag not in self._known and math.isnan(value))
+
     def _evidence(self) -> tuple[dict[str, float | str], ...]:
         return tuple(row.evidence(*names) for row, names in self._bad)
-
-
-def _not_finite(row: Row) -> tuple[str, ...]:
-    names = [
-        tag
-        for tag, value in row.metrics.items()
-        if not math.isfinite(value) and tag.startswith(FAMILIES) and tag not in MAY_BE_NAN
-    ]
-    if not all(math.isfinite(value) for value in row.returns):
-        names.append("episode return")
-    return tuple(names)
 
 
 def _sentence(row: Row, names: tuple[str, ...]) -> str:

@@ -1,25 +1,26 @@
 """`hang`: a trainer that lives and says nothing. Judged by the clock, since silence has no rows.
 
-What is normal is learned from the run's own updates; time that a person paused does not count. The same gap between two
-rows is found again when the files are judged later.
+What is normal is learned from the run's own updates; time that a person paused does not count. When a silence was too
+long is computed from rows and pauses alone, so the same silence is found again when the files are judged later.
 """
 
 from __future__ import annotations
 
 import statistics
+from bisect import insort
 from collections import deque
 
 from mission_tui.fleet.findings import Severity
 from mission_tui.fleet.health.rule import Break, Explanation, Patient, Row, Rule
 from mission_tui.fleet.health.words import rounded
 from mission_tui.fleet.metrics import Metric
+from mission_tui.fleet.text import clean
 
 __all__ = ["Hang"]
 
 UPDATES = 50
 FEWEST = 3
-FIRST_S = 900.0
-"""Silence that is allowed before three updates have shown what is normal: large first rollouts on a busy machine."""
+MOST = 0.5
 
 
 class Hang(Rule):
@@ -29,66 +30,97 @@ class Hang(Rule):
 
     def __init__(self, patient: Patient) -> None:
         super().__init__(patient)
-        self._seconds: deque[float] = deque(maxlen=UPDATES)
+        self._limits = patient.limits.hang
+        self._phases: deque[tuple[float, float]] = deque(maxlen=UPDATES)
+        self._pauses: list[tuple[float, Break]] = []
         self._last_t: float | None = None
-        self._pause_t: float | None = None
-        self._paused_s = 0.0
         self._last: Row | None = None
-        self._silent_s = 0.0
 
     def began(self, t: float) -> None:
         """The attempt began to learn at unix time `t`."""
-        if t > 0.0:
-            self._last_t = t
+        self._hear(t)
 
     def paused(self, t: float, cause: Break) -> None:
-        """A person paused or went on at unix time `t`."""
-        if cause == "pause" and self._pause_t is None:
-            self._pause_t = t
-        elif cause == "unpause" and self._pause_t is not None:
-            if self._last_t is not None:
-                self._paused_s += max(0.0, t - max(self._pause_t, self._last_t))
-            self._pause_t = None
+        """A person paused or went on at unix time `t`; told in any order, and also ahead of rows not judged yet."""
+        if cause in ("pause", "unpause"):
+            insort(self._pauses, (t, cause))
 
     def over(self) -> None:
         """The attempt has ended: silence is its right."""
         self._last_t = None
 
     def judge(self, row: Row) -> Severity | None:
-        """A row ends any silence."""
+        """A row ends any silence, and any pause: nobody updates while paused."""
         if row.t > 0.0:
-            self._seconds.append(max(0.0, row.rollout_s + row.update_s))
-            self._last_t, self._paused_s, self._last = row.t, 0.0, row
+            gap_s = row.t - self._last_t if self._last_t is not None else 0.0
+            measured = row.rollout_s + row.update_s > 0.0
+            self._phases.append((row.rollout_s, row.update_s) if measured else (max(0.0, gap_s), 0.0))
+            self._hear(row.t)
+            self._last = row
         return None
 
     def silent(self, now: float) -> Severity | None:
         """Critical when nothing has come until unix time `now` for longer than this run's limit."""
-        if self._last_t is None or self._pause_t is not None:
-            return None
-        self._silent_s = now - self._last_t - self._paused_s
-        return "critical" if self._silent_s > self.limit_s else None
+        since = self.since
+        return "critical" if since is not None and now > since else None
 
-    def since(self, now: float) -> float:
-        """Unix time at which the limit was passed."""
-        return now if self._last_t is None else self._last_t + self._paused_s + self.limit_s
+    @property
+    def since(self) -> float | None:
+        """Unix time at which the present silence is too long, past or to come; None while paused or not learning."""
+        if self._last_t is None:
+            return None
+        left_s, going_t, paused = self.limit_s, self._last_t, False
+        for t, cause in self._pauses:
+            if cause == "pause" and not paused:
+                if t - going_t > left_s:
+                    break
+                left_s, paused = left_s - max(0.0, t - going_t), True
+            elif cause == "unpause" and paused:
+                going_t, paused = t, False
+        return None if paused else going_t + left_s
 
     @property
     def limit_s(self) -> float:
         """Seconds of silence that are allowed: the longer of ten median updates and two minutes."""
-        if len(self._seconds) < FEWEST:
-            return FIRST_S
-        limits = self.patient.limits.hang
-        return max(limits.times_median * statistics.median(self._seconds), limits.least_s)
+        usual_s = self._usual_s
+        return (
+            self._limits.first_s if usual_s is None else max(self._limits.times_median * usual_s, self._limits.least_s)
+        )
 
     def explain(self, severity: Severity) -> Explanation:
         """Compares the silence with the run's own updates."""
-        usual = statistics.median(self._seconds) if len(self._seconds) >= FEWEST else None
-        known = f"its updates take {rounded(usual)} s" if usual is not None else "it has not finished three updates"
         evidence: dict[str, Metric] = self._last.evidence() if self._last else {}
         return Explanation(
-            sentence=f"no update for {rounded(self.limit_s)} s while the trainer lives; {known}",
-            cause="an environment that blocks, a dead env worker, or a machine that swaps or has no core left for it",
-            advice="look at the log and the machine; stop, and resume from the last checkpoint",
+            sentence=self._sentence(),
+            cause=self._cause(),
+            advice="look at the log and the machine; if nothing moves, stop, and resume from the last checkpoint",
             evidence=({**evidence, "limit_s": round(self.limit_s, 1)},),
             signal="steps_per_s",
         )
+
+    @property
+    def _usual_s(self) -> float | None:
+        if len(self._phases) < FEWEST:
+            return None
+        return statistics.median(rollout_s + update_s for rollout_s, update_s in self._phases)
+
+    def _sentence(self) -> str:
+        usual_s = self._usual_s
+        after = f"after update {self._last.update:,}" if self._last else "since training began"
+        known = "fewer than three updates are known" if usual_s is None else f"an update takes {rounded(usual_s)} s"
+        return f"the trainer lives but said nothing for {rounded(self.limit_s)} s {after}; {known}"
+
+    def _cause(self) -> str:
+        env = clean(self.patient.settings.env_id, 80) or "the environment"
+        rollout_s = statistics.median([rollout_s for rollout_s, _ in self._phases]) if self._phases else 0.0
+        share = rollout_s / self._usual_s if self._usual_s else None
+        if share is None:
+            return f"{env} may block, or the machine swaps or has no core left"
+        if share < MOST:
+            return f"{1.0 - share:.0%} of an update is learning: suspect the GPU or its driver, or a machine that swaps"
+        return f"{share:.0%} of an update is the rollout of {env}: suspect a step that blocks, or a dead env worker"
+
+    def _hear(self, t: float) -> None:
+        if t > 0.0:
+            self._last_t = t
+            self._pauses = [pause for pause in self._pauses if pause[0] >= t] if self._pauses else self._pauses

@@ -1,12 +1,14 @@
 """The judge of one run: every rule on every update, one incident per stretch of trouble.
 
 Judging is a function of the records and declared breaks alone: the same ones give the same incidents with the same ids,
-whenever and however often they are judged. A new attempt is a break itself: windows start anew, what was open is over.
+whenever and however often they are judged. Breaks count by their time, whenever before a later row they are told. A new
+attempt is a break itself: windows start anew, what was open is over.
 """
 
 from __future__ import annotations
 
-from collections import deque
+import math
+from bisect import insort
 
 from msgspec import structs
 
@@ -18,10 +20,10 @@ from mission_tui.fleet.health.rule import Break, Explanation, Patient, Rule, row
 from mission_tui.fleet.health.rules import RULES
 from mission_tui.fleet.health.settings import Settings, settings_of
 from mission_tui.fleet.limits import Limits
-from mission_tui.fleet.metrics import TrainingEnded, TrainingStarted, UpdateDone
+from mission_tui.fleet.metrics import EvaluationDone, MetricRecord, TrainingEnded, TrainingStarted, UpdateDone
 from mission_tui.fleet.spec import Spec
 
-__all__ = ["Judge", "is_news", "judge_of"]
+__all__ = ["Judge", "acts", "cleared", "is_news", "judge_of"]
 
 KEPT = 256
 """Incidents that are remembered; of more, the oldest that are over are forgotten (they are in the journal)."""
@@ -34,9 +36,10 @@ class Judge:
         self._settings = settings
         self._limits = limits
         self._attempt = 0
+        self._from = 0
         self._update = -1
         self._t = 0.0
-        self._breaks: deque[tuple[float, Break]] = deque()
+        self._breaks: list[tuple[float, Break]] = []
         self._incidents: dict[str, Finding] = {}
         self._open: dict[str, str] = {}
         self._begin()
@@ -45,23 +48,37 @@ class Judge:
     def findings(self) -> tuple[Finding, ...]:
         """Every remembered incident, oldest first; an open one lasts until the update judged last."""
         return tuple(
-            structs.replace(finding, last_update=self._update, last_t=self._t) if finding.state == "open" else finding
+            _lasting(finding, self._update, self._t) if finding.state == "open" else finding
             for finding in self._incidents.values()
         )
 
+    def hear(self, record: MetricRecord) -> list[Finding]:
+        """Take in the next line of `metrics.jsonl`; the incidents that opened, changed severity or cleared with it."""
+        match record:
+            case UpdateDone():
+                return self.update(record)
+            case TrainingStarted():
+                return self.started(record)
+            case TrainingEnded():
+                return self.ended(record)
+            case EvaluationDone():
+                self.broken(record.t, "evaluation")
+        return []
+
     def started(self, record: TrainingStarted) -> list[Finding]:
         """An attempt begins: what the trainer says of its environment counts from here on."""
-        self._settings = self._settings.with_env(record)
         changed = self._enter(record.attempt)
         if record.attempt == self._attempt and self._update < 0:
+            self._settings, self._from = self._settings.with_env(record), record.from_update
             self._begin()
-            self._hang.began(record.t)
+            self._hang.began(_moment(record.t))
         return changed
 
     def broken(self, t: float, cause: Break) -> None:
-        """A declared break at unix time `t`; it counts for every row that ended later. Comes in order of time."""
-        self._breaks.append((t, cause))
-        self._hang.paused(t, cause)
+        """A declared break at unix time `t`; it counts for every row that ended later, and is told before it."""
+        if math.isfinite(t):
+            insort(self._breaks, (t, cause))
+            self._hang.paused(t, cause)
 
     def update(self, record: UpdateDone) -> list[Finding]:
         """Judge one more update; the incidents that opened, changed severity or cleared with it.
@@ -86,27 +103,33 @@ class Judge:
         """No row has come until unix time `now`, while the trainer lives; a hang may open."""
         if self._hang.id in self._open or self._limits.hang.act == "off":
             return []
-        severity = self._hang.silent(now)
-        if severity is None:
+        severity, since = self._hang.silent(now), self._hang.since
+        if severity is None or since is None:
             return []
-        return [self._opened(self._hang, severity, max(0, self._update), self._hang.since(now))]
+        return [self._opened(self._hang, severity, max(self._from, self._update), since)]
 
     def ended(self, record: TrainingEnded) -> list[Finding]:
         """The attempt is over; if it died of a number that is not finite, that is an incident even without a row."""
         changed = self._enter(record.attempt)
+        if record.attempt < self._attempt:
+            return changed
+        changed += self.silence(record.t)
         self._hang.over()
-        self._t = record.t
-        if record.failure == "nan" and self._not_finite.id not in self._open:
+        if record.failure == "nan" and acts(self._limits, "nan") != "off" and self._not_finite.id not in self._open:
             self._not_finite.tell(record)
-            changed.append(self._opened(self._not_finite, "critical", record.update, record.t))
+            changed.append(self._opened(self._not_finite, "critical", record.update, max(self._t, _moment(record.t))))
         return changed
+
+    def close(self) -> list[Finding]:
+        """Another attempt begins: what is open is over, as of the update judged last."""
+        return [self._clear(rule) for rule in list(self._open)]
 
     def _enter(self, attempt: int) -> list[Finding]:
         """A later attempt than before: what is open is over, windows start anew."""
         if attempt <= self._attempt:
             return []
-        changed = [self._clear(rule) for rule in list(self._open)]
-        self._attempt, self._update = attempt, -1
+        changed = self.close()
+        self._attempt, self._from, self._update, self._t = attempt, 0, -1, 0.0
         self._begin()
         return changed
 
@@ -115,12 +138,14 @@ class Judge:
         self._returns = Returns(trend_warm_up(settings.budget), settings.stats_window)
         patient = Patient(settings, limits, self._returns)
         self._not_finite, self._hang = NotFinite(patient), Hang(patient)
+        for t, cause in self._breaks:
+            self._hang.paused(t, cause)
         judging = (self._not_finite, self._hang, *(rule(patient) for rule in RULES))
         self._rules: tuple[Rule, ...] = tuple(rule for rule in judging if acts(limits, rule.id) != "off")
 
     def _apply_breaks(self, t: float) -> None:
-        while self._breaks and self._breaks[0][0] <= t:
-            _, cause = self._breaks.popleft()
+        while self._breaks and self._breaks[0][0] < t:
+            _, cause = self._breaks.pop(0)
             for rule in self._rules:
                 rule.broken(cause)
 
@@ -151,7 +176,7 @@ class Judge:
 
     def _clear(self, rule_id: str) -> Finding:
         known = self._incidents[self._open.pop(rule_id)]
-        return self._keep(structs.replace(known, state="cleared", last_update=self._update, last_t=self._t))
+        return self._keep(cleared(known, self._update, self._t))
 
     def _keep(self, finding: Finding) -> Finding:
         self._incidents[finding.id] = finding
@@ -180,6 +205,15 @@ def is_news(finding: Finding, known: Finding | None) -> bool:
     return (finding.last_update, finding.state == "cleared") > (known.last_update, known.state == "cleared")
 
 
+def cleared(finding: Finding, update: int, t: float) -> Finding:
+    """`finding` as one that is over, as of `update`, which ended at unix time `t`."""
+    return structs.replace(_lasting(finding, update, t), state="cleared")
+
+
+def _lasting(finding: Finding, update: int, t: float) -> Finding:
+    return structs.replace(finding, last_update=max(finding.last_update, update), last_t=max(finding.last_t, t))
+
+
 def _worded(finding: Finding, words: Explanation, severity: Severity, update: int, t: float) -> Finding:
     return structs.replace(
         finding,
@@ -195,3 +229,7 @@ def _worded(finding: Finding, words: Explanation, severity: Severity, update: in
         threshold=words.threshold,
         window=words.window,
     )
+
+
+def _moment(t: float) -> float:
+    return t if math.isfinite(t) else 0.0

@@ -2,7 +2,7 @@
 
 Reads u = KL / (clip_range^2 / 2) with the current clip range. Healthy runs have a median u of 0.2 to 1.2 (health guide,
 section 2). Persistent KL is a true statement about updates and no proof of failure, so it is critical only while the
-return does not improve.
+return does not improve. Where `target_kl` ends updates early the KL is cut short, and ending early is what counts.
 """
 
 from __future__ import annotations
@@ -11,23 +11,16 @@ import statistics
 from collections import deque
 
 from mission_tui.fleet.findings import Severity
+from mission_tui.fleet.health.gentler import HIGH_PRESSURE, gentler
 from mission_tui.fleet.health.hysteresis import Hysteresis
 from mission_tui.fleet.health.rule import Explanation, Patient, Row, Rule
 from mission_tui.fleet.health.trust_region import radius_of, u_of
-from mission_tui.fleet.health.words import (
-    halved_learning_rate,
-    learning_rate_of,
-    pressure_of,
-    pressure_sentence,
-    rounded,
-)
+from mission_tui.fleet.health.words import learning_rate_of, pressure_of, pressure_sentence, rounded
 from mission_tui.fleet.metrics import spoken
 
 __all__ = ["KlPersistent"]
 
 EARLY_SHARE = 0.25
-HIGH_PRESSURE = 2.0
-MANY_EPOCHS = 8
 TAGS = ("train/approx_kl", "train/clip_range", "train/learning_rate", "train/n_epochs_done", "rollout/ep_rew_mean")
 
 
@@ -71,7 +64,7 @@ class KlPersistent(Rule):
         pressure, cause = pressure_of(settings, rate), pressure_sentence(settings, rate)
         if pressure is not None and pressure < HIGH_PRESSURE:
             cause += "; that is not much, so look at a small batch, low entropy or a jump in the reward's scale"
-        advice, assignments = self._advice(row, pressure)
+        advice, assignments = gentler(settings, row)
         level = self._limits.critical if severity == "critical" else self._limits.warning
         return Explanation(
             sentence=self._sentence(severity, level),
@@ -87,22 +80,18 @@ class KlPersistent(Rule):
     def _sentence(self, severity: Severity, level: float) -> str:
         very = severity == "critical"
         watched = self._very_high if very else self._high
+        cut_short = sum(self._cut_short(row) for row, _ in self._rows)
+        if not very and cut_short >= self._limits.needed:
+            return (
+                f"target_kl ended {cut_short} of {len(self._rows)} updates within a quarter of their epochs: "
+                "each of the first steps already goes too far"
+            )
         median = statistics.median(u for _, u in self._rows)
         tail = ", and the return is not improving" if very else ""
         return (
             f"KL outside the trust region: u > {level:g} in {watched.count} of {watched.looks} updates, "
             f"median {rounded(median)}{tail}"
         )
-
-    def _advice(self, row: Row, pressure: float | None) -> tuple[str, tuple[str, ...]]:
-        settings = self.patient.settings
-        epochs = settings.n_epochs
-        if pressure is not None and pressure >= HIGH_PRESSURE and epochs is not None and epochs >= MANY_EPOCHS:
-            return "go through each rollout half as often", (f"ppo.n_epochs={epochs // 2}",)
-        if settings.target_kl is None:
-            target = 1.5 * radius_of(row, settings)
-            return "end an update once it has moved far enough", (f"ppo.target_kl={target:.2g}",)
-        return "halve the learning rate", halved_learning_rate(settings, row)
 
     def _cut_short(self, row: Row) -> bool:
         settings, done = self.patient.settings, row.metrics.get("train/n_epochs_done")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from bisect import insort
+from bisect import bisect_left, insort
 from collections import deque
 from itertools import pairwise
 
@@ -64,10 +64,11 @@ class Returns:
     def __init__(self, warm_up: int, stats_window: int) -> None:
         self._warm_up = warm_up
         self._stats_window = stats_window
-        self._recent: deque[float] = deque(maxlen=NOISE_WINDOW)
+        self._recent: deque[float] = deque(maxlen=TREND_WINDOW)
+        self._steps: deque[float] = deque()
+        self._sorted_steps: list[float] = []
         self._spread = Quantiles()
         self._trend: tuple[float, float] | None = None
-        self._noise: float | None = None
         self.updates = 0
         self.known = 0
         self.episodes = 0
@@ -82,9 +83,11 @@ class Returns:
         if mean is None or not math.isfinite(mean):
             return
         self.known += 1
+        if self.latest is not None:
+            self._step(abs(mean - self.latest))
         self._recent.append(mean)
         self._spread.see(mean)
-        self._trend = self._noise = None
+        self._trend = None
         self.latest = mean
         self.smooth = mean if self.smooth is None else self.smooth + SMOOTHING * (mean - self.smooth)
         self.best = self.smooth if self.best is None else max(self.best, self.smooth)
@@ -98,10 +101,10 @@ class Returns:
     @property
     def noise(self) -> float:
         """1.4826 x the median of absolute successive differences of the last 100 returns: not their deviation."""
-        if self._noise is None:
-            steps = [abs(later - earlier) for earlier, later in pairwise(self._recent)]
-            self._noise = NOISE_SCALE * statistics.median(steps) if steps else 0.0
-        return self._noise
+        steps, middle = self._sorted_steps, len(self._sorted_steps) // 2
+        if not steps:
+            return 0.0
+        return NOISE_SCALE * (steps[middle] if len(steps) % 2 else (steps[middle - 1] + steps[middle]) / 2.0)
 
     @property
     def low(self) -> float:
@@ -137,10 +140,17 @@ class Returns:
         trend = self._gain()
         return None if trend is None else abs(trend[0]) <= max(trend[1], FLAT_SHARE * self.span)
 
+    def _step(self, size: float) -> None:
+        """Kept sorted, because every rule asks for the noise of every update."""
+        self._steps.append(size)
+        insort(self._sorted_steps, size)
+        if len(self._steps) >= NOISE_WINDOW:
+            del self._sorted_steps[bisect_left(self._sorted_steps, self._steps.popleft())]
+
     def _gain(self) -> tuple[float, float] | None:
         """Median of the newer half minus that of the older half, and the noise of the same values."""
         if self._trend is None and len(self._recent) >= TREND_FEWEST:
-            returns = list(self._recent)[-TREND_WINDOW:]
+            returns = list(self._recent)
             half = len(returns) // 2
             gain = statistics.median(returns[half:]) - statistics.median(returns[:half])
             noise = NOISE_SCALE * statistics.median(abs(later - earlier) for earlier, later in pairwise(returns))

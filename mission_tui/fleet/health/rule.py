@@ -5,9 +5,10 @@ A row holds only numbers that were said; blank is not NaN and never 0, and what 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, cast
 
 from mission_tui.fleet.findings import Severity
 from mission_tui.fleet.health.returns import Returns
@@ -16,6 +17,11 @@ from mission_tui.fleet.limits import Limits
 from mission_tui.fleet.metrics import Metric, UpdateDone, spoken
 
 __all__ = ["Break", "Explanation", "Patient", "Row", "Rule", "row_of"]
+
+FLOAT = frozenset({float})
+
+LARGEST_EXACT = 2**53
+"""The largest count that a float holds exactly."""
 
 Break = Literal["pause", "unpause", "company", "evaluation"]
 """Declared breaks within an attempt: the person paused or went on, another run came or went, an evaluation ran."""
@@ -44,7 +50,8 @@ class Row:
     def evidence(self, *tags: str) -> dict[str, Metric]:
         """The row as a line of evidence: where it is, and those of `tags` that are known."""
         shown = {tag: spoken(self.metrics[tag]) for tag in tags if tag in self.metrics}
-        return {"update": float(self.update), "timesteps": float(self.timesteps)} | shown
+        at = {"update": min(self.update, LARGEST_EXACT), "timesteps": min(self.timesteps, LARGEST_EXACT)}
+        return {name: float(max(number, -LARGEST_EXACT)) for name, number in at.items()} | shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,24 +102,37 @@ class Rule:
 
 
 def row_of(record: UpdateDone) -> Row:
-    """`record` as a row; values that are no numbers are left out."""
-    numbers = {tag: metric if type(metric) is float else _number(metric) for tag, metric in record.metrics.items()}
-    returns = [metric if type(metric) is float else _number(metric) for metric in record.episodes.r]
-    outcomes = {name: count for name, count in record.episodes.outcomes.items() if type(count) is int and count > 0}
+    """`record` as a row; values that are no numbers are left out, times that are not finite are not known."""
+    episodes, known = record.episodes, math.isfinite
+    outcomes = {name: count for name, count in episodes.outcomes.items() if type(count) is int and count > 0}
     return Row(
         attempt=record.attempt,
         update=record.update,
         timesteps=record.timesteps,
-        metrics={tag: value for tag, value in numbers.items() if value is not None},
-        returns=tuple(value for value in returns if value is not None),
-        lengths=record.episodes.l,
-        t=record.t,
-        rollout_s=record.rollout_s,
-        update_s=record.update_s,
-        steps_per_s=record.steps_per_s,
-        episodes=record.episodes.n,
+        metrics=_numbers(record.metrics),
+        returns=_floats(episodes.r),
+        lengths=episodes.l,
+        t=record.t if known(record.t) else 0.0,
+        rollout_s=record.rollout_s if known(record.rollout_s) else 0.0,
+        update_s=record.update_s if known(record.update_s) else 0.0,
+        steps_per_s=record.steps_per_s if known(record.steps_per_s) else 0.0,
+        episodes=episodes.n,
         outcomes=outcomes,
     )
+
+
+def _numbers(metrics: Mapping[str, object]) -> Mapping[str, float]:
+    """Records are frozen, so what holds floats alone, as nearly every record does, is shared and not copied."""
+    if set(map(type, metrics.values())) <= FLOAT:
+        return cast(Mapping[str, float], metrics)
+    numbers = {tag: _number(metric) for tag, metric in metrics.items()}
+    return {tag: value for tag, value in numbers.items() if value is not None}
+
+
+def _floats(values: tuple[object, ...]) -> tuple[float, ...]:
+    if set(map(type, values)) <= FLOAT:
+        return cast(tuple[float, ...], tuple(values))
+    return tuple(value for value in map(_number, values) if value is not None)
 
 
 def _number(metric: object) -> float | None:

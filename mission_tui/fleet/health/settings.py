@@ -10,15 +10,20 @@ from mission_tui.fleet.spec import Schedule, Spec, rollout_size
 
 __all__ = ["Settings", "settings_of"]
 
+SHIPPED_MISSIONS = (None, "standard", "demo")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """`rollout` is in transitions, `gradient_steps` per update; SB3's names mean what they mean there.
 
-    `reward_threshold` and `max_episode_steps` are what the environment's own registration says.
+    `reduced_precision` is whether products may be rounded to fewer than 24 bits (TF32, bf16);
+    `reward_threshold` and `max_episode_steps` are what the environment's own registration says, `shaping` what the
+    preset says of MissionGym's rewards.
     """
 
     env_id: str = ""
+    shaping: str | None = None
     total_timesteps: int | None = None
     rollout: int | None = None
     learning_rate: float | Schedule | None = None
@@ -34,6 +39,7 @@ class Settings:
     normalize_reward: bool | None = None
     normalize_obs: bool | None = None
     use_sde: bool = False
+    reduced_precision: bool = False
     stats_window: int = 100
     reward_threshold: float | None = None
     max_episode_steps: int | None = None
@@ -58,6 +64,7 @@ def settings_of(spec: Spec, total_timesteps: int | None = None) -> Settings:
     plan, ppo, normalize = plan_batch(spec), spec.ppo, spec.env.normalize
     return Settings(
         env_id=spec.env.id,
+        shaping=_shaping(spec),
         total_timesteps=total_timesteps or spec.run.total_timesteps,
         rollout=rollout_size(spec),
         learning_rate=ppo.learning_rate,
@@ -73,5 +80,19 @@ def settings_of(spec: Spec, total_timesteps: int | None = None) -> Settings:
         normalize_reward=normalize if isinstance(normalize, bool) else normalize.reward,
         normalize_obs=normalize if isinstance(normalize, bool) else normalize.obs,
         use_sde=ppo.use_sde,
+        # On CUDA the trainer multiplies in TF32, and "auto" may be CUDA.
+        reduced_precision=spec.run.device != "cpu",
         stats_window=ppo.stats_window_size,
     )
+
+
+def _shaping(spec: Spec) -> str | None:
+    """MissionGym's shaping: the argument, or the rewards that are overridden, or that of the shipped missions."""
+    said = spec.env.kwargs.get("shaping")
+    overrides = spec.env.kwargs.get("overrides")
+    rewards = overrides.get("rewards") if isinstance(overrides, dict) else None
+    if said is None and isinstance(rewards, dict):
+        said = rewards.get("shaping")
+    if said is None and spec.env.config in SHIPPED_MISSIONS:
+        said = "best_so_far"
+    return said if isinstance(said, str) else None

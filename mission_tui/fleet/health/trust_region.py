@@ -13,7 +13,8 @@ from mission_tui.fleet.health.settings import Settings
 
 __all__ = ["radius_of", "u_of"]
 
-SMALLEST_CLIP = 0.05
+SMALLEST_CLIP, LARGEST_CLIP = 0.05, 0.5
+"""A clip range annealed to nothing would make any KL infinite, and one that means "no clipping" every policy frozen."""
 
 
 def u_of(row: Row, settings: Settings) -> float | None:
@@ -25,7 +26,7 @@ def u_of(row: Row, settings: Settings) -> float | None:
 
 
 def radius_of(row: Row, settings: Settings) -> float:
-    """The KL at the edge of the clip range: clip_range^2 / 2, with a clip range of at least 0.05."""
+    """The KL at the edge of the clip range: clip_range^2 / 2, with a clip range of at least 0.05 and at most 0.5."""
     clip = row.metrics.get("train/clip_range", settings.clip_range)
-    clip = clip if clip > SMALLEST_CLIP else SMALLEST_CLIP  # NaN too, which no comparison lets through
+    clip = min(clip, LARGEST_CLIP) if clip > SMALLEST_CLIP else SMALLEST_CLIP  # NaN too, which passes no comparison
     return clip * clip / 2.0

@@ -16,8 +16,8 @@ def learning_rate_of(row: Row | None, settings: Settings) -> float | None:
 
 
 def rounded(value: float) -> str:
-    """Two digits for small numbers, whole ones from a hundred on: never an exponent for what a person compares."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.2g}"
+    """Two digits for small numbers, whole ones from a hundred to a billion: no exponent for what a person compares."""
+    return f"{value:,.0f}" if 99.5 <= abs(value) < 1e9 else f"{value:.2g}"
 
 
 def pressure_of(settings: Settings, learning_rate: float | None) -> float | None:

@@ -1,0 +1,88 @@
+"""`actions-at-bound`: more than half of all action components are cut off at a bound, and the run does not do well.
+
+Bang-bang control is the right answer to many tasks: healthy Pendulum runs end with 0.6 of their actions at a bound. So
+it is trouble only where the return is neither improving nor near its best.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from statistics import median
+
+from mission_tui.fleet.findings import Severity
+from mission_tui.fleet.health.hysteresis import Hysteresis
+from mission_tui.fleet.health.rule import Explanation, Patient, Row, Rule
+from mission_tui.fleet.health.success import Success
+from mission_tui.fleet.health.words import halved_learning_rate
+
+__all__ = ["ActionsAtBound"]
+
+SHARE, STD = "policy/actions_at_bound", "policy/std"
+TAGS = (SHARE, STD, "policy/std_max_ratio", "rollout/ep_rew_mean")
+EVIDENCE = 8
+
+
+class ActionsAtBound(Rule):
+    """One attempt's rule; discrete policies have no such share."""
+
+    id = "actions-at-bound"
+
+    def __init__(self, patient: Patient) -> None:
+        super().__init__(patient)
+        self._limits = limits = patient.limits.actions_at_bound
+        self._rows: deque[tuple[Row, float]] = deque(maxlen=limits.updates)
+        self._high = Hysteresis(limits.updates, limits.updates)
+        self._success = Success(patient, limits.best_share)
+        self._on = False
+
+    def judge(self, row: Row) -> Severity | None:
+        """Warning when more than half lay at a bound for 20 updates while the run does not do well."""
+        share = row.metrics.get(SHARE)
+        if share is None and not self._rows:
+            return None
+        self._success.see(row)
+        if share is not None and math.isfinite(share):
+            self._rows.append((row, share))
+            self._high.look(over=share > self._limits.warning, calm=share < self._limits.leave)
+        now = self._high.count == self._limits.updates and self.patient.returns.warm
+        self._on = self._high.on and self._success.poor and (self._on or now)
+        return "warning" if self._on else None
+
+    def explain(self, severity: Severity) -> Explanation:
+        """Tells wide actions from a mean that lies beyond the bound, by the standard deviation of the run."""
+        row, _ = self._rows[-1]
+        typical = median(share for _, share in self._rows)
+        ratio = row.metrics.get("policy/std_max_ratio")
+        wide = ratio is not None and ratio > 1.0
+        advice, assignments = self._advice(row, wide)
+        return Explanation(
+            sentence=f"{typical:.0%} of actions lie at a bound, for {len(self._rows)} updates, and "
+            f"{self._success.complaint}",
+            cause=self._cause(row, wide),
+            advice=advice,
+            advice_set=assignments,
+            evidence=tuple(row.evidence(*TAGS) for row, _ in list(self._rows)[-EVIDENCE:]),
+            signal=SHARE,
+            threshold=self._limits.warning,
+            window=self._limits.updates,
+        )
+
+    def _advice(self, row: Row, wide: bool) -> tuple[str, tuple[str, ...]]:
+        settings = self.patient.settings
+        if wide and settings.ent_coef:
+            return "pay less for entropy", (f"ppo.ent_coef={settings.ent_coef / 10.0:.2g}",)
+        if wide:
+            return "go back to an earlier checkpoint with half the learning rate", halved_learning_rate(settings, row)
+        return "have the environment scale actions to -1..1, and start narrower", (
+            "ppo.policy_kwargs.log_std_init=-1.0",
+        )
+
+    def _cause(self, row: Row, wide: bool) -> str:
+        std, ratio, coef = row.metrics.get(STD), row.metrics.get("policy/std_max_ratio"), self.patient.settings.ent_coef
+        if std is None or ratio is None:
+            return "the policy's mean or its spread lies beyond the action range"
+        how = f"the actions' standard deviation is {std:.2g}, {ratio:.2g} x its start"
+        if wide:
+            return how + (f", and ppo.ent_coef = {coef:g} pays for more" if coef else "")
+        return f"{how}, so it is the policy's mean that lies beyond the action range"

@@ -1,0 +1,66 @@
+"""`clip-fraction`: too many transitions lie outside the clip range, where they teach the policy nothing more.
+
+Reads SB3's mean over all epochs and minibatches, which is another sample than the KL's.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from mission_tui.fleet.findings import Severity
+from mission_tui.fleet.health.gentler import gentler
+from mission_tui.fleet.health.hysteresis import Hysteresis
+from mission_tui.fleet.health.rule import Explanation, Patient, Row, Rule
+from mission_tui.fleet.health.words import learning_rate_of, pressure_sentence
+
+__all__ = ["ClipFraction"]
+
+TAG = "train/clip_fraction"
+TAGS = (TAG, "train/approx_kl", "train/clip_range", "train/learning_rate", "train/n_epochs_done", "rollout/ep_rew_mean")
+NARROW = 0.1
+
+
+class ClipFraction(Rule):
+    """One attempt's rule; updates that say no clip fraction are passed over."""
+
+    id = "clip-fraction"
+
+    def __init__(self, patient: Patient) -> None:
+        super().__init__(patient)
+        self._limits = limits = patient.limits.clip_fraction
+        self._rows: deque[Row] = deque(maxlen=limits.window)
+        self._high = Hysteresis(limits.needed, limits.window)
+        self._very_high = Hysteresis(limits.needed, limits.window)
+
+    def judge(self, row: Row) -> Severity | None:
+        """Warning above 0.35 in 5 of 8 updates, critical above 0.5; left only after a whole window below the lower."""
+        share, limits = row.metrics.get(TAG), self._limits
+        if share is not None:
+            self._rows.append(row)
+            self._high.look(over=share > limits.warning, calm=share < limits.warning_leave)
+            self._very_high.look(over=share > limits.critical, calm=share < limits.critical_leave)
+        if self._very_high.on:
+            return "critical"
+        return "warning" if self._high.on else None
+
+    def explain(self, severity: Severity) -> Explanation:
+        """Cause and advice are those of the KL, since the same steps go too far."""
+        row, settings, limits = self._rows[-1], self.patient.settings, self._limits
+        very = severity == "critical"
+        level, watched = (limits.critical, self._very_high) if very else (limits.warning, self._high)
+        cause = pressure_sentence(settings, learning_rate_of(row, settings))
+        clip = row.metrics.get("train/clip_range", settings.clip_range)
+        if clip < NARROW:
+            cause += f"; a clip range of {clip:.2g} is narrow, so small steps are clipped too"
+        advice, assignments = gentler(settings, row)
+        return Explanation(
+            sentence=f"more than {level:.0%} of the transitions were clipped in {watched.count} of {watched.looks} "
+            f"updates, {row.metrics[TAG]:.0%} in the last",
+            cause=cause,
+            advice=advice,
+            advice_set=assignments,
+            evidence=tuple(line.evidence(*TAGS) for line in self._rows),
+            signal=TAG,
+            threshold=level,
+            window=limits.window,
+        )

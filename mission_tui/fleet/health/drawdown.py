@@ -1,0 +1,147 @@
+"""`drawdown`: a run that loses what it had gained.
+
+The return is smoothed, and the share of the gain (peak - base) that is lost again is what is judged; base is the lowest
+smoothed return before the peak. Gains that noise alone could make are passed over (health guide, section 3).
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import deque
+
+from mission_tui.fleet.findings import Severity
+from mission_tui.fleet.health.gentler import gentler
+from mission_tui.fleet.health.hysteresis import Hysteresis
+from mission_tui.fleet.health.rule import Explanation, Patient, Row, Rule
+from mission_tui.fleet.health.trust_region import u_of
+from mission_tui.fleet.health.words import halved_learning_rate, learning_rate_of, pressure_sentence, rounded
+from mission_tui.fleet.metrics import Metric, spoken
+
+__all__ = ["Drawdown", "Steps"]
+
+TAGS = ("rollout/ep_rew_mean", "rollout/ep_len_mean", "train/approx_kl", "train/learning_rate")
+EVIDENCE = 12
+STEPS_SEEN = 50
+
+
+class Drawdown(Rule):
+    """One attempt's rule; updates that said no return are passed over."""
+
+    id = "drawdown"
+
+    def __init__(self, patient: Patient) -> None:
+        super().__init__(patient)
+        self._limits = limits = patient.limits.drawdown
+        self._lost = Hysteresis(limits.warning_updates, limits.warning_updates)
+        self._nearly_all = Hysteresis(limits.critical_updates, limits.critical_updates)
+        self._smooth = self._peak = self._base = self._lowest = math.nan
+        self._peak_update = 0
+        self._steps = Steps(patient)
+        self._evidence: deque[dict[str, Metric]] = deque(maxlen=EVIDENCE - 1)
+        self._row: Row | None = None
+
+    def judge(self, row: Row) -> Severity | None:
+        """Warning for more than half of the gain lost for 10 updates, critical for more than 80 % for 20."""
+        self._steps.see(row)
+        value = row.metrics.get("rollout/ep_rew_mean")
+        if value is None or not math.isfinite(value):
+            return self.severity
+        self._follow(value, row)
+        if self.patient.returns.warm:
+            limits, lost = self._limits, self._share_lost()
+            if lost > limits.warning and not self._gain_is_real():
+                lost = 0.0
+            calm = lost < limits.leave
+            self._lost.look(over=lost > limits.warning, calm=calm)
+            self._nearly_all.look(over=lost > limits.critical, calm=calm)
+        return self.severity
+
+    @property
+    def severity(self) -> Severity | None:
+        """What the last return led to."""
+        if self._nearly_all.on:
+            return "critical"
+        return "warning" if self._lost.on else None
+
+    def explain(self, severity: Severity) -> Explanation:
+        """The peak, what is left of it, and how large the steps were that led away from it."""
+        limits, row = self._limits, self._row
+        critical = severity == "critical"
+        level = self._peak - (limits.critical if critical else limits.warning) * (self._peak - self._base)
+        cause, remedy, assignments = self._steps.blame()
+        latest = [row.evidence(*TAGS) | {"smoothed": spoken(_short(self._smooth))}] if row else []
+        return Explanation(
+            sentence=(
+                f"return fell from {_short(self._peak):g} at update {self._peak_update:,} to {_short(self._smooth):g}: "
+                f"{self._share_lost():.0%} of what was gained since {_short(self._base):g} is lost"
+            ),
+            cause=cause,
+            advice=f"go back to the checkpoint from before update {self._peak_update:,} and {remedy}",
+            advice_set=assignments,
+            evidence=(*self._evidence, *latest),
+            signal="rollout/ep_rew_mean",
+            threshold=level if math.isfinite(level) else None,
+            window=limits.critical_updates if critical else limits.warning_updates,
+        )
+
+    def _follow(self, value: float, row: Row) -> None:
+        self._row = row
+        if math.isnan(self._smooth):
+            self._smooth = self._peak = self._base = self._lowest = value
+            self._peak_update = row.update
+        self._smooth += self._limits.ewma * (value - self._smooth)
+        self._lowest = min(self._lowest, self._smooth)
+        if self._smooth >= self._peak:
+            self._peak, self._base, self._peak_update = self._smooth, self._lowest, row.update
+            self._evidence.clear()
+        elif (row.update - self._peak_update) % max(1, self._limits.warning_updates // 2) == 0:
+            self._evidence.append(row.evidence(*TAGS) | {"smoothed": spoken(_short(self._smooth))})
+
+    def _share_lost(self) -> float:
+        gain = self._peak - self._base
+        return (self._peak - self._smooth) / gain if gain > 0.0 else 0.0
+
+    def _gain_is_real(self) -> bool:
+        limits, returns = self._limits, self.patient.returns
+        least = max(limits.least_gain_sigmas * returns.noise, limits.least_gain_share * returns.span)
+        return self._peak - self._base >= least
+
+
+class Steps:
+    """How far recent updates moved the policy: the first suspect when a return falls or swings."""
+
+    def __init__(self, patient: Patient) -> None:
+        self._patient = patient
+        self._us: deque[float] = deque(maxlen=STEPS_SEEN)
+        self._row: Row | None = None
+
+    def see(self, row: Row) -> None:
+        """Take in one update."""
+        self._row = row
+        u = u_of(row, self._patient.settings)
+        if u is not None and math.isfinite(u):
+            self._us.append(u)
+
+    def blame(self) -> tuple[str, str, tuple[str, ...]]:
+        """The cause in this run's own numbers; the remedy; the assignments that carry it out."""
+        settings, row = self._patient.settings, self._row
+        limits = self._patient.limits.kl_persistent
+        pressure = pressure_sentence(settings, learning_rate_of(row, settings))
+        if not self._us or row is None:
+            return pressure, "halve the learning rate", halved_learning_rate(settings, row)
+        median, largest = statistics.median(self._us), max(self._us)
+        wide = median > limits.warning_leave or largest > self._patient.limits.kl_spike.u
+        kind = "" if wide else ", which is not much (did the environment or its rewards change?)"
+        cause = (
+            f"of the last {len(self._us)} updates the median moved the policy u {rounded(median)} and the largest "
+            f"u {rounded(largest)}{kind}; {pressure}"
+        )
+        if wide:
+            return cause, *gentler(settings, row)
+        return cause, "halve the learning rate", halved_learning_rate(settings, row)
+
+
+def _short(value: float) -> float:
+    """Four significant digits."""
+    return float(f"{value:.4g}")

@@ -1,0 +1,140 @@
+"""`explained-variance`: values that say nothing of the returns, long after they should.
+
+Healthy runs have an explained variance of 0 for their first 40 to 90 updates, hence the warm-up. Where a policy has
+converged there is little variance left to explain, so nothing is said of a run that does well.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import deque
+
+from mission_tui.fleet.findings import Severity
+from mission_tui.fleet.health.hysteresis import Hysteresis
+from mission_tui.fleet.health.reward_scale import is_large, normalized_rewards, reward_scale_sentence
+from mission_tui.fleet.health.rule import Explanation, Patient, Row, Rule
+from mission_tui.fleet.health.success import Success
+
+__all__ = ["ExplainedVariance"]
+
+TAG, RETURN = "train/explained_variance", "rollout/ep_rew_mean"
+TAGS = (TAG, "train/value_loss", RETURN)
+EVIDENCE = 12
+FLAT, LOOKS = 12, 16
+SHORT_BUDGET_SHARE = 1.0 / 3.0
+FAR_HORIZON = 500.0
+VALUE_COEF = 1.0
+
+
+class ExplainedVariance(Rule):
+    """One attempt's rule; updates without the signal change nothing."""
+
+    id = "explained-variance"
+
+    def __init__(self, patient: Patient) -> None:
+        super().__init__(patient)
+        self._limits = limits = patient.limits.explained_variance
+        self._warm_up = self._updates_to_wait()
+        self._rows: deque[Row] = deque(maxlen=EVIDENCE)
+        self._values: deque[float] = deque(maxlen=limits.critical_updates)
+        self._poor = Hysteresis(limits.needed, limits.window)
+        self._harmful = Hysteresis(1, limits.critical_updates)
+        self._stagnant = Hysteresis(FLAT, LOOKS)
+        self._on = False
+        self._nans = 0
+        self._return: float | None = None
+        self._success = Success(patient, limits.best_share)
+
+    def judge(self, row: Row) -> Severity | None:
+        """Warning below 0.05 in 24 of 30 updates with a flat return, critical for a median of 20 below -0.5.
+
+        Critical too for 20 NaN in a row while the mean return changed each time: NaN says that returns do not vary.
+        """
+        self._success.see(row)
+        self._take_in(row)
+        returns = self.patient.returns
+        if self._nans >= self._limits.critical_updates:
+            return "critical"
+        if not returns.warm or returns.updates < self._warm_up or self._success.solved:
+            return None
+        self._stagnant.look(over=returns.flat is True, calm=not returns.flat)
+        stuck = self._success.poor or self._stagnant.on
+        self._on = self._poor.on and (self._on or (stuck and self._poor.count >= self._limits.needed))
+        if self._harmful.on and self._success.poor:
+            return "critical"
+        return "warning" if self._on else None
+
+    def explain(self, severity: Severity) -> Explanation:
+        """Cause and advice from the scale of rewards, the horizon of gamma, and the weight of the value loss."""
+        row, limits = self._rows[-1], self._limits
+        critical = severity == "critical"
+        advice, assignments = self._advice(row)
+        return Explanation(
+            sentence=self._sentence(critical),
+            cause=self._cause(row),
+            advice=advice,
+            advice_set=assignments,
+            evidence=tuple(row.evidence(*TAGS) for row in self._rows),
+            signal=TAG,
+            threshold=limits.critical if critical else limits.warning,
+            window=limits.critical_updates if critical else limits.window,
+        )
+
+    def _take_in(self, row: Row) -> None:
+        value, limits = row.metrics.get(TAG), self._limits
+        if value is None:
+            return
+        self._rows.append(row)
+        mean = row.metrics.get(RETURN, self._return)
+        self._nans = self._nans + 1 if math.isnan(value) and mean != self._return else 0
+        self._return = mean
+        if math.isnan(value):
+            return
+        self._values.append(value)
+        self._poor.look(over=value < limits.warning, calm=value >= limits.leave)
+        if len(self._values) == limits.critical_updates:
+            typical = statistics.median(self._values)
+            self._harmful.look(over=typical < limits.critical, calm=typical >= limits.critical / 2.0)
+
+    def _updates_to_wait(self) -> int:
+        limits, budget = self._limits, self.patient.settings.budget
+        if budget is None:
+            return limits.warm_up
+        # Of a budget that is itself only 100 updates long nothing would be left to judge.
+        return round(max(limits.warm_up_share * budget, min(limits.warm_up, SHORT_BUDGET_SHARE * budget)))
+
+    def _sentence(self, critical: bool) -> str:
+        limits = self._limits
+        if self._nans:
+            return f"explained variance is nan for {self._nans} updates while the returns vary"
+        typical = f"{statistics.median(self._values):.2g}"
+        if critical:
+            return (
+                f"values are worse than none: explained variance {typical} (median of {limits.critical_updates} "
+                f"updates), and {self._success.complaint}"
+            )
+        return (
+            f"values do not explain returns: explained variance below {limits.warning:g} in {self._poor.count} of "
+            f"{self._poor.looks} updates, median {typical}, and the return does not rise"
+        )
+
+    def _cause(self, row: Row) -> str:
+        settings = self.patient.settings
+        parts = [reward_scale_sentence(row, settings)]
+        if settings.gamma is not None and settings.gamma < 1.0:
+            parts.append(f"gamma {settings.gamma:g} looks {1.0 / (1.0 - settings.gamma):,.0f} steps ahead")
+        if settings.vf_coef is not None:
+            parts.append(f"the value loss has weight {settings.vf_coef:g}")
+        return "; ".join(part for part in parts if part) or "this log says neither value loss nor settings"
+
+    def _advice(self, row: Row) -> tuple[str, tuple[str, ...]]:
+        settings = self.patient.settings
+        if is_large(row, settings):
+            return "normalise rewards", normalized_rewards(settings)
+        gamma, coef = settings.gamma, settings.vf_coef
+        if gamma is not None and 1.0 - gamma < 1.0 / FAR_HORIZON:
+            return "look less far ahead", ("ppo.gamma=0.99",)
+        if coef is not None and coef < VALUE_COEF:
+            return "weigh the value loss more", (f"ppo.vf_coef={VALUE_COEF:g}",)
+        return "give the value function a larger net of its own", ()

@@ -1,0 +1,101 @@
+"""`grad-norm`: gradients that the cap cuts to a small part of what they were, update after update.
+
+Adam forgives a constant scale, and healthy runs with raw rewards live far above the cap; what it costs is the policy's
+share of a gradient that the value loss dominates. So it is trouble only while the run does not do well, and up to 100 x
+the cap only when it has risen: without that, 2 of 30 healthy CartPole trainings at 12 x were warned of.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import deque
+
+from mission_tui.fleet.findings import Severity
+from mission_tui.fleet.health.hysteresis import Hysteresis
+from mission_tui.fleet.health.returns import Quantiles
+from mission_tui.fleet.health.reward_scale import is_large, normalized_rewards, reward_scale_sentence
+from mission_tui.fleet.health.rule import Explanation, Patient, Row, Rule
+from mission_tui.fleet.health.success import Success
+from mission_tui.fleet.health.words import halved_learning_rate, learning_rate_of, pressure_sentence, rounded
+
+__all__ = ["GradNorm"]
+
+TAG = "train/grad_norm"
+TAGS = (TAG, "train/grad_norm_max", "train/grad_clipped_share", "train/value_loss", "rollout/ep_rew_mean")
+EVIDENCE = 8
+TINY = 1e-300
+
+
+class GradNorm(Rule):
+    """One attempt's rule; outside logs have no gradient norm."""
+
+    id = "grad-norm"
+
+    def __init__(self, patient: Patient) -> None:
+        super().__init__(patient)
+        self._limits = limits = patient.limits.grad_norm
+        self._cap = patient.settings.max_grad_norm
+        self._norms: deque[float] = deque(maxlen=limits.updates)
+        self._usual = Quantiles()
+        self._rows: deque[Row] = deque(maxlen=EVIDENCE)
+        self._high = Hysteresis(1, limits.updates)
+        self._times = 0.0
+        self._exploded = False
+        self._severity: Severity | None = None
+        self._success = Success(patient, limits.best_share)
+
+    def judge(self, row: Row) -> Severity | None:
+        """Median of 20 updates above 10 x `max_grad_norm` and 3 x the run's own while the return is poor: warning.
+
+        Above 100 x it need not have risen; above 100 x and 10 x the run's own it is critical, and a warning whatever
+        the return does, since rewards that jump take the return with them.
+        """
+        norm, limits = row.metrics.get(TAG), self._limits
+        if norm is None and not self._rows:
+            return None
+        self._success.see(row)
+        if norm is not None and math.isfinite(norm) and self._cap > 0.0:
+            self._rows.append(row)
+            self._norms.append(norm)
+            self._usual.see(norm)
+            if len(self._norms) == limits.updates:
+                self._times = statistics.median(self._norms) / self._cap
+                self._high.look(over=self._times > limits.warning, calm=self._times < limits.warning / 2.0)
+        poor, risen = self._success.poor, self._times * self._cap / max(self._usual.at(0.5) or 0.0, TINY)
+        far = self._times > limits.critical
+        self._exploded = self._high.on and (self._exploded or (far and risen > limits.critical_rise))
+        if not self._high.on or not (poor or self._exploded):
+            self._severity = None
+        elif self._times > limits.warning and self.patient.returns.warm:
+            if self._exploded and poor:
+                self._severity = "critical"
+            elif self._exploded or far or risen > limits.warning_rise:
+                self._severity = self._severity or "warning"
+        return self._severity
+
+    def explain(self, severity: Severity) -> Explanation:
+        """Tells the scale of rewards from an update that is worked too hard."""
+        row, settings, limits = self._rows[-1], self.patient.settings, self._limits
+        large = is_large(row, settings)
+        level = limits.critical if severity == "critical" else limits.warning
+        scale = reward_scale_sentence(row, settings)
+        if large:
+            cause, advice, assignments = scale, "normalise rewards", normalized_rewards(settings)
+        else:
+            cause = pressure_sentence(settings, learning_rate_of(row, settings))
+            advice, assignments = "halve the learning rate", halved_learning_rate(settings, row)
+        return Explanation(
+            sentence=(
+                f"gradients are {rounded(self._times)} x what is let through (median of {limits.updates} "
+                f"updates against max_grad_norm = {self._cap:g}), and "
+                f"{self._success.complaint if self._success.poor else 'they were not before'}"
+            ),
+            cause=cause,
+            advice=advice,
+            advice_set=assignments,
+            evidence=tuple(row.evidence(*TAGS) for row in self._rows),
+            signal=TAG,
+            threshold=level * self._cap,
+            window=limits.updates,
+        )

@@ -1,0 +1,129 @@
+"""`kl-spike`: one update that moved the policy far beyond its trust region, and the fall of the return that follows.
+
+A spike alone is no finding: 5 healthy Pendulum runs have 32 of them, up to u = 540, and 30 changed nothing. So it is
+information once the return has lost half of what counts as a fall, and critical at the whole; only where no return is
+known does the spike itself speak, since nobody can say that it was harmless.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import deque
+
+from mission_tui.fleet.findings import Severity
+from mission_tui.fleet.health.gentler import changes_between, gentler
+from mission_tui.fleet.health.rule import Explanation, Patient, Row, Rule
+from mission_tui.fleet.health.trust_region import radius_of, u_of
+from mission_tui.fleet.health.words import learning_rate_of, pressure_sentence, rounded
+
+__all__ = ["KlSpike"]
+
+FEWEST = 10
+"""Updates before a median means anything."""
+
+LONGEST_WATCH = 200
+EVIDENCE = 8
+TAGS = ("train/approx_kl", "train/clip_fraction", "train/clip_range", "train/learning_rate", "rollout/ep_rew_mean")
+
+
+class KlSpike(Rule):
+    """One attempt's rule. The return before the spike is the reference; a second spike only prolongs the watch."""
+
+    id = "kl-spike"
+
+    def __init__(self, patient: Patient) -> None:
+        super().__init__(patient)
+        self._limits = limits = patient.limits.kl_spike
+        self._us: deque[float] = deque(maxlen=limits.window)
+        self._rows: deque[Row] = deque(maxlen=EVIDENCE)
+        self._before: float | None = None
+        self._calm: Row | None = None
+        self._spike: tuple[Row, float, float] | None = None
+        self._reference: float | None = None
+        self._watched = 0
+        self._severity: Severity | None = None
+
+    def judge(self, row: Row) -> Severity | None:
+        """Information at half a fall after a spike, critical at a whole one until half of it has been made up."""
+        self._rows.append(row)
+        u = u_of(row, self.patient.settings)
+        if u is not None:
+            if self._is_spike(u):
+                self._start(row, u)
+            elif self._watched == 0 and self._severity is None:
+                self._calm = row
+            self._us.append(u)
+        if self._watched > 0 or self._severity is not None:
+            self._severity = self._consequence()
+            self._watched = max(0, self._watched - 1)
+        self._before = self.patient.returns.latest
+        return self._severity
+
+    def explain(self, severity: Severity) -> Explanation:
+        """The spike against the run's own median, what the return lost, and what had changed before it."""
+        assert self._spike is not None
+        row, u, median = self._spike
+        settings, rate = self.patient.settings, learning_rate_of(row, self.patient.settings)
+        cause = pressure_sentence(settings, rate)
+        changed = changes_between(self._calm, row) if self._calm is not None else ""
+        gentle, assignments = gentler(settings, row)
+        radius = radius_of(row, settings)
+        shown = [row, *(later for later in self._rows if later.update > row.update)]
+        return Explanation(
+            sentence=f"update {row.update:,} moved the policy by u = {rounded(u)}, {rounded(u / max(median, 1e-9))} x "
+            f"its usual {rounded(median)}{self._fallen()}",
+            cause=f"{cause}; just before: {changed}" if changed else cause,
+            advice=f"roll back to the last good checkpoint from before update {row.update:,}, and {gentle}",
+            advice_set=assignments,
+            evidence=tuple(line.evidence(*TAGS) for line in shown),
+            signal="train/approx_kl",
+            threshold=max(self._limits.u, self._limits.times_median * median) * radius,
+            window=self._limits.window,
+        )
+
+    def _is_spike(self, u: float) -> bool:
+        limits = self._limits
+        return u > limits.u and len(self._us) >= FEWEST and u > limits.times_median * statistics.median(self._us)
+
+    def _start(self, row: Row, u: float) -> None:
+        known = [value for value in (self._before, self.patient.returns.latest) if value is not None]
+        if self._watched == 0 and self._severity is None:
+            self._spike = row, u, statistics.median(self._us)
+            self._reference = max(known, default=None)
+        elif self._reference is not None:
+            self._reference = max(self._reference, *known)
+        self._watched = 1 + self._within(row)
+
+    def _within(self, row: Row) -> int:
+        """Updates until the window of the mean return holds only episodes of the policy after the spike."""
+        returns, settings = self.patient.returns, self.patient.settings
+        length = row.metrics.get("rollout/ep_len_mean", 0.0)
+        updates = 0.0
+        if returns.episodes:
+            updates = settings.stats_window * returns.updates / returns.episodes
+        elif settings.rollout and 0.0 < length < 1e9:
+            updates = settings.stats_window * length / settings.rollout
+        return max(self._limits.within, min(LONGEST_WATCH, round(updates)))
+
+    def _consequence(self) -> Severity | None:
+        latest, limits = self.patient.returns.latest, self._limits
+        if latest is None or self._reference is None:
+            return "info" if self._watched > 0 else None
+        share = (self._reference - latest) / self._whole_fall()
+        if share >= 1.0 and (self._watched > 0 or self._severity == "critical"):
+            return "critical"
+        if self._severity == "critical":
+            return "critical" if share > limits.watch_share else None
+        seen = share >= limits.watch_share or self._severity == "info"
+        return "info" if self._watched > 0 and seen else None
+
+    def _whole_fall(self) -> float:
+        returns, limits = self.patient.returns, self._limits
+        return max(limits.fall_share * returns.span, limits.fall_sigmas * returns.noise, 1e-12)
+
+    def _fallen(self) -> str:
+        latest = self.patient.returns.latest
+        if latest is None or self._reference is None:
+            return "; no return is known, so what it did is not"
+        lost = (self._reference - latest) / max(self.patient.returns.span, 1e-12)
+        return f"; the return fell from {self._reference:.4g} to {latest:.4g}, {lost:.0%} of its range"

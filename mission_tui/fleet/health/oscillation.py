@@ -1,0 +1,151 @@
+"""`reward-oscillation`: a return that swings up and down instead of settling.
+
+A swing is a way from one turning point to the next that is longer than 30 % of the range of the returns and than 4
+standard errors of their difference. Where episodes are told, the means are over blocks of at least 10 new ones: the
+mean of the last 100 may remember more updates than a swing lasts.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import deque
+from dataclasses import dataclass
+
+from mission_tui.fleet.findings import Severity
+from mission_tui.fleet.health.drawdown import Drawdown, Steps
+from mission_tui.fleet.health.returns import Quantiles
+from mission_tui.fleet.health.rule import Explanation, Patient, Row, Rule
+from mission_tui.fleet.metrics import Metric, spoken
+
+__all__ = ["RewardOscillation"]
+
+BLOCK = 10
+VARIANCE_SMOOTHING = 0.05
+EVIDENCE = 12
+TAGS = ("rollout/ep_rew_mean", "rollout/ep_len_mean", "train/approx_kl", "train/learning_rate")
+FEWEST_POINTS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class _Point:
+    """A mean return and its standard error."""
+
+    mean: float
+    error: float
+
+
+class RewardOscillation(Rule):
+    """One attempt's rule."""
+
+    id = "reward-oscillation"
+
+    def __init__(self, patient: Patient) -> None:
+        super().__init__(patient)
+        self._limits = patient.limits.reward_oscillation
+        self._drawdown = Drawdown(patient)
+        self._steps = Steps(patient)
+        self._block: list[float] = []
+        self._spread = Quantiles()
+        self._points = 0
+        self._variance = 0.0
+        self._high = self._low = _Point(math.nan, 0.0)
+        self._direction = 0
+        self._turns: deque[tuple[int, float]] = deque(maxlen=EVIDENCE)
+        self._evidence: deque[dict[str, Metric]] = deque(maxlen=EVIDENCE)
+        self._on = False
+
+    def judge(self, row: Row) -> Severity | None:
+        """Warning for at least 4 swings within 100 updates, critical with a drawdown on top."""
+        limits, falling = self._limits, self._drawdown.judge(row)
+        self._steps.see(row)
+        point = self._point(row)
+        if point is not None:
+            self._spread.see(point.mean)
+            self._points += 1
+            if self.patient.returns.warm and self._points >= FEWEST_POINTS:
+                self._turn(point, row)
+        while self._turns and self._turns[0][0] <= row.update - limits.window:
+            self._turns.popleft()
+        if len(self._turns) >= limits.swings:
+            self._on = True
+        elif len(self._turns) <= limits.leave:
+            self._on = False
+        if not self._on:
+            return None
+        return "critical" if falling is not None else "warning"
+
+    def explain(self, severity: Severity) -> Explanation:
+        """How many swings, between which returns, and how large the steps were that made them."""
+        cause, remedy, assignments = self._steps.blame()
+        turns = sorted(mean for _, mean in self._turns)
+        half = len(turns) // 2
+        low, high = statistics.median_low(turns[:half] or turns), statistics.median_low(turns[half:])
+        lost = ", and most of what was gained is lost" if severity == "critical" else ""
+        return Explanation(
+            sentence=(
+                f"return swung {len(turns)} times in {self._limits.window} updates, "
+                f"between {low:.4g} and {high:.4g}{lost}"
+            ),
+            cause=cause,
+            advice=remedy,
+            advice_set=assignments,
+            evidence=tuple(self._evidence),
+            signal="rollout/ep_rew_mean",
+            window=self._limits.window,
+        )
+
+    def _point(self, row: Row) -> _Point | None:
+        """The next mean with its standard error, once there are enough new episodes for one."""
+        if row.returns:
+            self._block += [value for value in row.returns if math.isfinite(value)]
+            if len(self._block) < BLOCK:
+                return None
+            block, self._block = self._block, []
+            mean = sum(block) / len(block)
+            variance = sum([(value - mean) * (value - mean) for value in block]) / (len(block) - 1)
+            return self._sure(mean, variance / len(block))
+        latest = row.metrics.get("rollout/ep_rew_mean")
+        if self.patient.returns.episodes or latest is None or not math.isfinite(latest):
+            return None
+        noise = self.patient.returns.noise
+        return self._sure(latest, noise * noise / (2.0 * self._fresh_share(row)))
+
+    def _sure(self, mean: float, variance: float) -> _Point | None:
+        """A block of equal returns, or a quiet stretch, is no surer than those before it."""
+        if not math.isfinite(mean) or not math.isfinite(variance):
+            return None
+        self._variance += VARIANCE_SMOOTHING * (variance - self._variance) if self._points else variance
+        return _Point(mean, math.sqrt(max(variance, self._variance)))
+
+    def _fresh_share(self, row: Row) -> float:
+        """New episodes in the mean of the last 100: neighbours differ by the error of a mean x sqrt(2 x this share)."""
+        settings, length = self.patient.settings, row.metrics.get("rollout/ep_len_mean", math.nan)
+        if settings.rollout is None or not length > 0.0:
+            return 1.0
+        return min(1.0, max(1.0, settings.rollout / length) / settings.stats_window)
+
+    def _turn(self, point: _Point, row: Row) -> None:
+        """Follow the extremes; a way back from one that is long enough is a swing."""
+        if not (self._direction < 0 or point.mean <= self._high.mean):
+            self._high = point
+        if not (self._direction > 0 or point.mean >= self._low.mean):
+            self._low = point
+        if self._direction >= 0 and self._is_swing(self._high, point):
+            self._turned(row, self._high)
+            self._direction, self._low = -1, point
+        elif self._direction <= 0 and self._is_swing(self._low, point):
+            self._turned(row, self._low)
+            self._direction, self._high = 1, point
+
+    def _is_swing(self, extreme: _Point, point: _Point) -> bool:
+        error = math.sqrt(extreme.error * extreme.error + point.error * point.error)
+        limits = self._limits
+        return abs(extreme.mean - point.mean) > max(limits.share * self._range(), limits.errors * error)
+
+    def _turned(self, row: Row, point: _Point) -> None:
+        self._turns.append((row.update, point.mean))
+        self._evidence.append(row.evidence(*TAGS) | {"turned_at": spoken(float(f"{point.mean:.4g}"))})
+
+    def _range(self) -> float:
+        return (self._spread.at(0.95) or 0.0) - (self._spread.at(0.05) or 0.0)

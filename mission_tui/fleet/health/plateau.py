@@ -1,0 +1,80 @@
+"""`plateau`: no better return for a long time. Information only, since every run that has learned its task ends in one.
+
+It is silent where the task is known to be solved (see `success`), and where the return stands still exactly at its
+best, as it does where no more can be had.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+
+from mission_tui.fleet.findings import Severity
+from mission_tui.fleet.health.rule import Explanation, Patient, Row, Rule
+from mission_tui.fleet.health.success import Success
+from mission_tui.fleet.health.words import learning_rate_of
+from mission_tui.fleet.metrics import Metric
+
+__all__ = ["Plateau"]
+
+BEST_SHARE = 0.9
+TAGS = ("rollout/ep_rew_mean", "rollout/ep_len_mean", "rollout/success_rate", "train/approx_kl", "train/learning_rate")
+EVIDENCE = 12
+
+
+class Plateau(Rule):
+    """One attempt's rule; updates that said no return do not count."""
+
+    id = "plateau"
+
+    def __init__(self, patient: Patient) -> None:
+        super().__init__(patient)
+        self._limits = patient.limits.plateau
+        self._success = Success(patient, BEST_SHARE)
+        self._level = -math.inf
+        self._level_update = 0
+        self._known = 0
+        self._row: Row | None = None
+        self._evidence: deque[dict[str, Metric]] = deque(maxlen=EVIDENCE - 1)
+
+    def judge(self, row: Row) -> Severity | None:
+        """Information once the smoothed return has not beaten its best by 2 % of the range for 200 updates."""
+        returns, limits = self.patient.returns, self._limits
+        self._success.see(row)
+        if "rollout/ep_rew_mean" in row.metrics and returns.best is not None:
+            self._row = row
+            if self._known % max(1, limits.updates // EVIDENCE) == 0:
+                self._evidence.append(row.evidence(*TAGS))
+            self._known += 1
+            if returns.best > self._level and returns.best - self._level >= limits.share * returns.span:
+                self._level, self._level_update, self._known = returns.best, row.update, 0
+        if self._known < limits.updates or not returns.warm or self._done():
+            return None
+        return "info"
+
+    def explain(self, severity: Severity) -> Explanation:
+        """Since when, at which return, and what is left to turn up."""
+        settings, row = self.patient.settings, self._row
+        rate = learning_rate_of(row, settings)
+        at = f" at a learning rate of {rate:.3g}" if rate is not None else ""
+        share = settings.total_timesteps and row and row.timesteps / settings.total_timesteps
+        left = f", with {1.0 - share:.0%} of the budget left" if share and 0.0 <= share <= 1.0 else ""
+        bonus = settings.ent_coef
+        explore = f"; entropy is paid with {bonus:g}" if bonus is not None else ""
+        return Explanation(
+            sentence=f"no better return than {self._level:.4g} since update {self._level_update:,}",
+            cause=f"the policy has come to rest{at}{left}{explore}",
+            advice="stop if this is good enough; else explore more, or learn with smaller steps",
+            advice_set=("ppo.ent_coef=0.01",) if bonus == 0.0 else (),
+            evidence=(*self._evidence, *([row.evidence(*TAGS)] if row else [])),
+            signal="rollout/ep_rew_mean",
+            threshold=self._level,
+            window=self._limits.updates,
+        )
+
+    def _done(self) -> bool:
+        returns = self.patient.returns
+        if self._success.solved:
+            return True
+        at_best = returns.latest is not None and returns.latest >= returns.high > returns.low
+        return at_best and returns.noise == 0.0

@@ -1,0 +1,87 @@
+"""Judging a run again from what its files say. It gives the incidents that were journaled while the run lived.
+
+Each attempt is judged by its own spec, its breaks come from `events.jsonl`, and how the two files were read does not
+matter: records count by `seq`, breaks by their time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from mission_tui.fleet.events import AttemptStarting, FindingChanged, FleetEvent, RunPaused, RunResumed
+from mission_tui.fleet.findings import Finding
+from mission_tui.fleet.health.breaks import break_of
+from mission_tui.fleet.health.hang import Hang
+from mission_tui.fleet.health.judge import Judge, judge_of
+from mission_tui.fleet.health.rule import Break
+from mission_tui.fleet.metrics import MetricRecord
+from mission_tui.fleet.spec import Spec
+
+__all__ = ["replay"]
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """What the files say of one attempt; `lived_t` is until when (unix time) its trainer is known to have lived."""
+
+    records: list[MetricRecord] = field(default_factory=list)
+    breaks: list[tuple[float, Break]] = field(default_factory=list)
+    lived_t: float = 0.0
+
+
+def replay(
+    specs: Mapping[int, Spec],
+    records: Iterable[MetricRecord],
+    events: Iterable[FleetEvent],
+    died: Mapping[int, float] | None = None,
+) -> tuple[Finding, ...]:
+    """Every incident of a run, oldest first; those of the last attempt that are not over are open until its last row.
+
+    `specs` has the spec of each attempt (attempts without one are not judged, as they were not when they lived), `died`
+    the unix time of each attempt's exit record: until then a silent trainer lived. Where a machine went down and left
+    no such record, the journal's own word that a trainer hung says how long it lived.
+    """
+    attempts = _sorted(records, events)
+    for number, t in (died or {}).items():
+        if number in attempts:
+            attempts[number].lived_t = max(t, attempts[number].lived_t)
+    found: list[Finding] = []
+    last = max(attempts, default=0)
+    for number, told in sorted(attempts.items()):
+        if number in specs:
+            found += _judged(judge_of(specs[number]), told, over=number < last)
+    return tuple(found)
+
+
+def _judged(judge: Judge, told: _Attempt, *, over: bool) -> Iterable[Finding]:
+    """The newest word on every incident of one attempt, also of those that a judge forgets."""
+    known: dict[str, Finding] = {}
+    for t, cause in told.breaks:
+        judge.broken(t, cause)
+    for record in told.records:
+        known |= {finding.id: finding for finding in judge.hear(record)}
+    known |= {finding.id: finding for finding in judge.silence(told.lived_t)}
+    if over:
+        judge.close()
+    known |= {finding.id: finding for finding in judge.findings}
+    return known.values()
+
+
+def _sorted(records: Iterable[MetricRecord], events: Iterable[FleetEvent]) -> dict[int, _Attempt]:
+    attempts: dict[int, _Attempt] = {}
+    for record in {record.seq: record for record in sorted(records, key=lambda record: record.seq)}.values():
+        attempts.setdefault(record.attempt, _Attempt()).records.append(record)
+    now = _Attempt()
+    number = 0
+    for event in sorted(events, key=lambda event: event.seq):
+        if isinstance(event, AttemptStarting):
+            number = event.attempt
+            now = attempts.setdefault(number, _Attempt())
+        elif isinstance(event, FindingChanged):
+            if event.finding.rule == Hang.id and event.finding.state != "cleared":
+                now.lived_t = max(now.lived_t, event.t)
+        elif not isinstance(event, RunPaused | RunResumed) or event.attempt == number:
+            cause = break_of(event)
+            now.breaks += [] if cause is None else [(event.t, cause)]
+    return attempts

@@ -1,0 +1,167 @@
+"""`stall`: episodes that grow longer without earning more, or that live at their step limit and get nowhere.
+
+Three ways in. The trend of health guide section 3: length up by 20 % and significant while the return is not. The same
+in outcomes: idle endings over 60 % and risen, while the return has not (where it has, the rule is `outcomes`). And life
+at the cap: from 30 % of the budget on, 95 % of episodes at it with a known success under 5 %; unknown success is not 0.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import deque
+
+from mission_tui.fleet.findings import Severity
+from mission_tui.fleet.health.endings import Endings, shaping_remedy
+from mission_tui.fleet.health.hysteresis import Hysteresis
+from mission_tui.fleet.health.rule import Explanation, Patient, Row, Rule
+from mission_tui.fleet.health.step_cap import StepCap
+from mission_tui.fleet.health.trend import change_by_thirds, mann_kendall, theil_sen
+from mission_tui.fleet.metrics import Metric
+
+__all__ = ["Stall"]
+
+TAGS = ("rollout/ep_rew_mean", "rollout/ep_len_mean", "rollout/success_rate")
+EVIDENCE = 12
+NEEDED, CALM = 3, 10
+PAID = 2.0
+THIRDS = 1.5
+"""A straight line changes by 1.5 times what lies between the medians of its first and last third."""
+
+
+class Stall(Rule):
+    """One attempt's rule; updates that said no length and no return are passed over."""
+
+    id = "stall"
+
+    def __init__(self, patient: Patient) -> None:
+        super().__init__(patient)
+        self._limits = limits = patient.limits.stall
+        self._lengths: deque[float] = deque(maxlen=limits.window)
+        self._returns: deque[float] = deque(maxlen=limits.window)
+        self._seen = 0
+        self._growing = _Growing(limits.looks, calm=max(1, limits.window // limits.every))
+        self._endings = Endings(patient)
+        self._idling = Hysteresis(NEEDED, CALM)
+        self._idle_then = self._rise = self._level = self._gain = 0.0
+        self._cap = StepCap(patient, self._endings)
+        self._capped = Hysteresis(NEEDED, CALM)
+        self._evidence: deque[dict[str, Metric]] = deque(maxlen=EVIDENCE)
+
+    def judge(self, row: Row) -> Severity | None:
+        """Warning for the trends, critical for a trend over three windows and for life at the cap."""
+        returns, limits = self.patient.returns, self._limits
+        length, value = row.metrics.get("rollout/ep_len_mean"), row.metrics.get("rollout/ep_rew_mean")
+        if length is not None and value is not None and math.isfinite(length) and math.isfinite(value):
+            self._lengths.append(length)
+            self._returns.append(value)
+            if self._seen % max(1, limits.window // EVIDENCE) == 0:
+                self._evidence.append(row.evidence(*TAGS))
+            self._seen += 1
+            if returns.warm and self._seen % limits.every == 0 and len(self._lengths) == limits.window:
+                self._look_at_lengths()
+        if self._endings.see(row) and returns.warm:
+            self._look_at_endings()
+        self._cap.see(row)
+        if returns.warm:
+            self._capped.look(over=self._cap.over, calm=self._cap.calm)
+        return self._severity()
+
+    def explain(self, severity: Severity) -> Explanation:
+        """What of the three it is, what a step pays, and how far ahead the run's discount looks."""
+        advice, assignments = shaping_remedy(self.patient.settings)
+        sentence, threshold = self._sentence()
+        return Explanation(
+            sentence=sentence,
+            cause=self._cause(),
+            advice=advice,
+            advice_set=assignments,
+            evidence=tuple(self._evidence),
+            signal="rollout/ep_len_mean",
+            threshold=threshold,
+            window=self._limits.window,
+        )
+
+    def _severity(self) -> Severity | None:
+        limits = self._limits
+        long = self._growing.looks_on * limits.every >= (limits.critical_windows - 1) * limits.window
+        if self._capped.on or (self._growing.on and long):
+            return "critical"
+        return "warning" if self._growing.on or self._idling.on else None
+
+    def _look_at_lengths(self) -> None:
+        """Cheap looks come first: most runs are not growing, and of those that are most are paid for it."""
+        limits, lengths = self._limits, list(self._lengths)
+        level, steps = statistics.median(lengths), len(lengths) - 1
+        allowed = limits.return_share * self.patient.returns.span
+        rise = THIRDS * change_by_thirds(lengths)
+        gain = THIRDS * change_by_thirds(list(self._returns))
+        grows = False
+        if rise > limits.length_leave * level and gain < PAID * allowed:
+            slope = theil_sen(lengths)
+            rise, gain = slope * steps, theil_sen(list(self._returns)) * steps
+            grows = rise > limits.length_rise * level and gain < allowed and mann_kendall(lengths, slope) > limits.z
+            if grows:
+                self._rise, self._level, self._gain = rise, level, gain
+        self._growing.look(over=grows, calm=rise < limits.length_leave * level or gain > PAID * allowed)
+
+    def _look_at_endings(self) -> None:
+        idle, rise = self._endings.idle_share, self._endings.rise
+        if idle is None:
+            return
+        unpaid = rise is not None and not rise.is_paid
+        if unpaid and rise is not None and not self._idling.on:
+            self._idle_then = rise.idle_then
+        self._idling.look(over=unpaid, calm=idle < self.patient.limits.outcomes.leave)
+
+    def _sentence(self) -> tuple[str, float | None]:
+        """The words for what is worst, and the length that was passed."""
+        cap, endings, settings = self._cap, self._endings, self.patient.settings
+        if self._capped.on:
+            limit = settings.max_episode_steps
+            where = f"at the limit of {limit:,} steps" if limit is not None else "in nothing"
+            text = f"{cap.share or 0.0:.0%} of episodes end {where} and {cap.success or 0.0:.0%} succeed"
+            return text, None if limit is None else self._limits.cap_share * limit
+        if self._growing.on:
+            start, window = self._level - self._rise / 2, self._limits.window
+            level = (1.0 + self._limits.length_rise) * start
+            way = "rose by only" if self._gain > 0.0 else "fell by"
+            text = (
+                f"episodes grew from {start:,.0f} to {start + self._rise:,.0f} steps in {window} updates while "
+                f"the return {way} {abs(self._gain):.3g}"
+            )
+            return text, level if math.isfinite(level) else None
+        idle = f"{endings.idle_share or 0.0:.0%} of episodes end in nothing ({self._idle_then:.0%} before)"
+        return f"{idle} while the return does not rise", None
+
+    def _cause(self) -> str:
+        """What a step pays on average, how episodes end, and whether the discount reaches the end of an episode."""
+        said: list[str] = []
+        if self._lengths and self._lengths[-1] > 0.0:
+            length, value, gamma = self._lengths[-1], self._returns[-1], self.patient.settings.gamma
+            said.append(f"an episode of {length:,.0f} steps returns {value:.3g}, {value / length:.2g} a step")
+            if gamma is not None and 0.0 < gamma < 1.0 and length > 2.0 / (1.0 - gamma):
+                said.append(f"with gamma {gamma:g} the policy looks {1.0 / (1.0 - gamma):,.0f} steps ahead")
+        words = self._endings.words()
+        if words:
+            said.append(f"episodes end in {words}")
+        return "; ".join(said) or "this log says neither lengths nor outcomes"
+
+
+class _Growing:
+    """On after `needed` looks in a row, off after `calm` calm ones; `looks_on` counts looks since it went on."""
+
+    def __init__(self, needed: int, calm: int) -> None:
+        self._needed, self._calm_needed = needed, calm
+        self._over = self._calm = 0
+        self.looks_on = 0
+        self.on = False
+
+    def look(self, *, over: bool, calm: bool) -> None:
+        self._over = self._over + 1 if over else 0
+        self._calm = self._calm + 1 if calm else 0
+        if self._over >= self._needed:
+            self.on = True
+        elif self._calm >= self._calm_needed:
+            self.on = False
+        self.looks_on = self.looks_on + 1 if self.on else 0

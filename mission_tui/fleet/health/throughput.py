@@ -1,0 +1,150 @@
+"""`throughput`: a run that has become much slower than it was itself, and in which of its two phases.
+
+The measure is the median of the run's own updates, slow ones left out, so a run that stays slow stays reported. Another
+run that joins or leaves makes speeds incomparable: everything is learned anew. A pause or an evaluation does not change
+what is normal, it only ends a row of slow updates: a measure that began anew at each evaluation would never be full.
+
+Where rollout and update are slow alike, the machine is busy with something else. That is worth a word only when it
+lasts: of 84 traces recorded for tuning on a crowded machine, 9 have seconds of it that say nothing of the run.
+"""
+
+from __future__ import annotations
+
+import statistics
+from bisect import bisect_left, insort
+from collections import deque
+
+from mission_tui.fleet.findings import Severity
+from mission_tui.fleet.health.rule import Break, Explanation, Patient, Row, Rule
+from mission_tui.fleet.health.words import rounded
+from mission_tui.fleet.metrics import Metric
+from mission_tui.fleet.text import clean
+
+__all__ = ["Throughput"]
+
+MINOR = 1.15
+"""A phase that takes up to this much longer than usual is as usual: healthy runs stay within 15 % of their median."""
+
+
+class Throughput(Rule):
+    """One attempt's rule; rows without seconds are passed over."""
+
+    id = "throughput"
+
+    def __init__(self, patient: Patient) -> None:
+        super().__init__(patient)
+        self._limits = limits = patient.limits.throughput
+        self._usual: deque[tuple[float, float, float]] = deque(maxlen=limits.window)
+        self._speeds: list[float] = []
+        self._slow: deque[Row] = deque(maxlen=limits.updates)
+        self._slow_s = 0.0
+        self._fast = 0
+        self._on = False
+
+    def judge(self, row: Row) -> Severity | None:
+        """Warning from the fifth update in a row below 60 % of the run's median until five reach 75 % again."""
+        limits, speed, seconds = self._limits, row.steps_per_s, row.rollout_s + row.update_s
+        if speed > 0.0 and seconds > 0.0:
+            median = self._median
+            if median is not None and speed < limits.warning * median:
+                self._take_slow(row, seconds)
+            else:
+                self._take_usual(row, median is not None and speed >= limits.leave * median)
+        return "warning" if self._on else None
+
+    def explain(self, severity: Severity) -> Explanation:
+        """Compares both phases of the slow updates with what they usually take."""
+        median = self._median or 0.0
+        speed = statistics.median(row.steps_per_s for row in self._slow)
+        count = len(self._slow)
+        phases, cause, advice = self._diagnosis()
+        return Explanation(
+            sentence=f"{rounded(speed)} steps/s in the last {count} updates, {speed / median:.0%} of this run's own "
+            f"median of {rounded(median)}: {phases}",
+            cause=cause,
+            advice=advice,
+            evidence=tuple(row.evidence() | _seconds(row) for row in self._slow),
+            signal="steps_per_s",
+            threshold=self._limits.warning * median,
+            window=self._limits.updates,
+        )
+
+    def broken(self, cause: Break) -> None:
+        """Company makes speeds incomparable; a pause or an evaluation only ends a row of slow updates."""
+        if cause == "company":
+            self._usual.clear()
+            self._speeds.clear()
+            self._on = False
+        self._end_row()
+
+    @property
+    def _median(self) -> float | None:
+        speeds = self._speeds
+        return speeds[len(speeds) // 2] if len(speeds) >= self._limits.fewest else None
+
+    def _take_slow(self, row: Row, seconds: float) -> None:
+        self._slow.append(row)
+        self._slow_s += seconds
+        self._fast = 0
+        if not self._on and len(self._slow) == self._limits.updates and self._slow_s >= self._limits.least_s:
+            self._on = self._slow_s >= self._limits.machine_s or not self._alike()
+
+    def _take_usual(self, row: Row, recovered: bool) -> None:
+        self._fast = self._fast + 1 if recovered else 0
+        if self._on and self._fast < self._limits.updates:
+            return
+        self._on = False
+        self._end_row()
+        if len(self._usual) == self._usual.maxlen:
+            del self._speeds[bisect_left(self._speeds, self._usual[0][0])]
+        self._usual.append((row.steps_per_s, row.rollout_s, row.update_s))
+        insort(self._speeds, row.steps_per_s)
+
+    def _end_row(self) -> None:
+        self._slow.clear()
+        self._slow_s = 0.0
+        self._fast = 0
+
+    def _changes(self) -> tuple[tuple[float, float], tuple[float, float]]:
+        """Of rollout and update: the median seconds of usual updates and of the slow ones."""
+        rollout = _change([usual[1] for usual in self._usual], [row.rollout_s for row in self._slow])
+        return rollout, _change([usual[2] for usual in self._usual], [row.update_s for row in self._slow])
+
+    def _alike(self) -> bool:
+        """Whether the less slowed phase has at least the square root of the other's factor."""
+        less, more = sorted(now / was for was, now in self._changes())
+        return less > 1.0 and less * less >= more
+
+    def _diagnosis(self) -> tuple[str, str, str]:
+        """What takes longer, why that may be, and what to do."""
+        rollout, update = self._changes()
+        settings = self.patient.settings
+        if max(rollout[1] / rollout[0], update[1] / update[0]) <= MINOR:
+            return "both phases take as long as ever", "updates hold fewer steps than before", "look at the log"
+        what = f"rollout {_took(rollout)}, update {_took(update)}"
+        advice = "see which processes take the cores, and pause what need not run now"
+        if self._alike():
+            return what, "both phases are slow alike: the machine has too few free cores for this run", advice
+        if rollout[1] - rollout[0] >= update[1] - update[0]:
+            env = clean(settings.env_id, 80) or "the environment"
+            steps = f"{settings.rollout:,} steps of {env}" if settings.rollout else env
+            slow = f"stepping is slow: {steps} {_took(rollout)}"
+            return what, f"{slow}; too few free cores, or an env worker that is slow or dead", advice
+        steps = f"{settings.gradient_steps:,} gradient steps" if settings.gradient_steps else "the gradient steps"
+        return what, f"learning is slow: {steps} {_took(update)}; a shared GPU, or too few free cores", advice
+
+
+def _change(usual: list[float], slow: list[float]) -> tuple[float, float]:
+    """Median seconds of a phase in usual updates and in slow ones, the former never 0."""
+    return max(statistics.median(usual), 1e-9), statistics.median(slow)
+
+
+def _took(change: tuple[float, float]) -> str:
+    was, now = change
+    if now <= MINOR * was:
+        return f"{now:.2g} s as before"
+    return f"{now:.2g} s instead of {was:.2g} s"
+
+
+def _seconds(row: Row) -> dict[str, Metric]:
+    return {"steps_per_s": row.steps_per_s, "rollout_s": row.rollout_s, "update_s": row.update_s}

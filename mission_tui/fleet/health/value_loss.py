@@ -1,0 +1,88 @@
+"""`value-loss`: a value loss far above what this run is used to.
+
+A first win can multiply it, and it did in 10 of 40 healthy runs (health guide, section 2): so it is a warning only
+while the return falls, and else information, once an attempt. NaN belongs to the rule `nan`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+
+from mission_tui.fleet.findings import Severity
+from mission_tui.fleet.health.hysteresis import Hysteresis
+from mission_tui.fleet.health.returns import Quantiles
+from mission_tui.fleet.health.reward_scale import normalized_rewards, reward_scale_sentence
+from mission_tui.fleet.health.rule import Explanation, Patient, Row, Rule
+from mission_tui.fleet.health.words import halved_learning_rate, rounded
+
+__all__ = ["ValueLoss"]
+
+TAG = "train/value_loss"
+TAGS = (TAG, "train/explained_variance", "rollout/ep_rew_mean")
+EVIDENCE = 8
+
+
+class ValueLoss(Rule):
+    """One attempt's rule; updates without a value loss change nothing."""
+
+    id = "value-loss"
+
+    def __init__(self, patient: Patient) -> None:
+        super().__init__(patient)
+        self._limits = limits = patient.limits.value_loss
+        self._usual = Quantiles()
+        self._rows: deque[Row] = deque(maxlen=EVIDENCE)
+        self._high = Hysteresis(limits.updates, limits.updates)
+        self._median: float | None = None
+        self._informed = self._informing = self._falling = False
+
+    def judge(self, row: Row) -> Severity | None:
+        """Above 10 x the run's own median in 5 updates: a warning while the return falls, else information, once."""
+        loss, limits = row.metrics.get(TAG), self._limits
+        if loss is not None and 0.0 <= loss < math.inf:
+            self._rows.append(row)
+            usual = self._usual.at(0.5)
+            if usual is not None and self.patient.returns.warm:
+                high = loss > limits.times_median * usual
+                self._high.look(over=high, calm=loss < limits.leave * usual)
+            if not self._high.on:
+                self._usual.see(loss)
+                self._median = usual
+        if not self._high.on:
+            self._informed, self._falling = self._informed or self._informing, False
+            self._informing = False
+            return None
+        self._falling = self._falling or (self._high.count >= limits.updates and self._falls())
+        if self._falling:
+            return "warning"
+        self._informing = not self._informed
+        return "info" if self._informing else None
+
+    def _falls(self) -> bool:
+        """Whether the smoothed return has come down from its best by more than noise, and goes on falling."""
+        returns = self.patient.returns
+        if returns.smooth is None or returns.best is None:
+            return False
+        fallen = returns.best - returns.smooth
+        return returns.improving is False and fallen > max(self._limits.fall_share * returns.span, returns.noise)
+
+    def explain(self, severity: Severity) -> Explanation:
+        """How many times the usual; the cause is the scale of rewards when it is known."""
+        row, settings, limits = self._rows[-1], self.patient.settings, self._limits
+        usual = self._median or 0.0
+        times = row.metrics[TAG] / usual if usual > 0.0 else math.inf
+        worse = severity == "warning"
+        fix = normalized_rewards(settings) or halved_learning_rate(settings, row)
+        how = "normalise rewards" if normalized_rewards(settings) else "halve the learning rate"
+        return Explanation(
+            sentence=f"value loss is {rounded(times)} x its median of {rounded(usual)}, for {limits.updates} updates"
+            + (", and the return falls" if worse else "; the return does not fall, so it may be news to the values"),
+            cause=reward_scale_sentence(row, settings) or "returns are not what the values were learned from",
+            advice=how if worse else "look at the return; nothing needs to be done while it holds",
+            advice_set=fix if worse else (),
+            evidence=tuple(row.evidence(*TAGS) for row in self._rows),
+            signal=TAG,
+            threshold=limits.times_median * usual,
+            window=limits.updates,
+        )

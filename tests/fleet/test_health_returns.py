@@ -1,0 +1,106 @@
+"""The returns as all rules read them: noise, range, best, and where they are going."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mission_tui.fleet.health.returns import Quantiles, Returns, trend_warm_up
+
+
+def seen(values: list[float], warm_up: int = 0, episodes: int = 0) -> Returns:
+    """Returns after `values`."""
+    returns = Returns(warm_up, 100)
+    for value in values:
+        returns.see(value, episodes)
+    return returns
+
+
+@pytest.mark.parametrize(("budget", "updates"), [(None, 100), (100, 30), (1000, 50), (100_000, 200)])
+def test_the_warm_up_is_a_share_of_the_budget(budget: int | None, updates: int) -> None:
+    """5 % of it, at least 30 and at most 200 updates; 100 where nobody knows it."""
+    assert trend_warm_up(budget) == updates
+
+
+def test_trends_wait_for_the_window_to_fill() -> None:
+    """After a resume the mean is over few episodes: 49 updates of 2 are not enough; uncounted ones do not wait."""
+    assert not seen([1.0] * 49, 10, episodes=2).warm
+    assert seen([1.0] * 50, 10, episodes=2).warm
+    assert not seen([1.0] * 9, 10).warm
+    assert seen([1.0] * 10, 10).warm
+
+
+def test_noise_is_that_of_neighbours() -> None:
+    """Successive differences of noise of 2 have 2 x sqrt(2), and one outlier adds nothing."""
+    dice = random.Random(1)
+    values = [dice.gauss(0.0, 2.0) for _ in range(400)]
+    assert seen(values).noise == pytest.approx(2.8, rel=0.25)
+    assert seen([*values[:-5], 1e6, *values[-4:]]).noise == pytest.approx(2.8, rel=0.25)
+
+
+def test_noise_is_that_of_the_last_hundred() -> None:
+    """What was noisy before the last 100 returns is forgotten, in bounded memory."""
+    returns = seen([10.0, -10.0] * 200 + [0.0, 0.1] * 60)
+    assert returns.noise == pytest.approx(0.148, rel=0.01)
+    assert len(returns._steps) == len(returns._sorted_steps) < 100
+
+
+def test_the_range_leaves_out_the_extremes() -> None:
+    """5 to 95 % of all returns, and never less than the noise."""
+    returns = seen([float(number) for number in range(1001)])
+    assert returns.low == pytest.approx(50, abs=5)
+    assert returns.high == pytest.approx(950, abs=5)
+    assert returns.span == pytest.approx(900, abs=8)
+    flickering = seen([0.0, 1.0] * 10)
+    assert flickering.span == flickering.noise == pytest.approx(1.4826)
+
+
+def test_improving_and_flat_are_about_the_last_32() -> None:
+    """A rise beyond the noise improves; standing still is flat and does not; fewer than 16 returns say nothing."""
+    rising = seen([float(number) for number in range(50)])
+    assert (rising.improving, rising.flat) == (True, False)
+    resting = seen([*[float(number) for number in range(50)], *[50.0] * 32])
+    assert (resting.improving, resting.flat) == (False, True)
+    falling = seen([-float(number) for number in range(50)])
+    assert (falling.improving, falling.flat) == (False, False)
+    assert (seen([1.0] * 15).improving, seen([1.0] * 15).flat) == (None, None)
+
+
+def test_blank_and_absurd_returns_are_passed_over() -> None:
+    """They count as updates, not as returns."""
+    returns = Returns(0, 100)
+    for value in (None, float("nan"), float("inf"), 3.0):
+        returns.see(value, -5)
+    assert (returns.updates, returns.known, returns.episodes, returns.latest) == (4, 1, 0, 3.0)
+    assert returns.share_of_best is None
+
+
+def test_the_share_of_the_best() -> None:
+    """The smoothed return between the run's low and its best."""
+    returns = seen([*[float(number) for number in range(101)], *[50.0] * 60])
+    assert returns.share_of_best == pytest.approx(0.5, abs=0.06)
+
+
+def test_quantiles_are_bounded_and_close() -> None:
+    """Of 100,000 values at most 512 are kept, and the median is still within 2 % of the range."""
+    quantiles = Quantiles()
+    dice = random.Random(2)
+    for _ in range(100_000):
+        quantiles.see(dice.random())
+    assert quantiles.at(0.5) == pytest.approx(0.5, abs=0.08)
+    assert len(quantiles._kept) <= Quantiles.SIZE
+
+
+@given(st.lists(st.floats() | st.none(), max_size=80))
+def test_no_return_raises(values: list[float | None]) -> None:
+    """Overflow included: what comes out may be infinite or NaN."""
+    returns = Returns(0, 100)
+    for value in values:
+        returns.see(value, 1)
+        assert returns.improving in (True, False, None)
+        assert returns.flat in (True, False, None)
+        assert returns.span is not None
+        assert returns.share_of_best is None or isinstance(returns.share_of_best, float)

@@ -1,0 +1,146 @@
+"""`throughput`: a run is compared with itself, a phase is named, and company makes everything before incomparable."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from mission_tui.fleet.findings import Finding
+from mission_tui.fleet.health import Judge, judge_of
+from mission_tui.fleet.health.rule import Break
+from mission_tui.fleet.metrics import UpdateDone
+from tests.fleet.recorded import SPEC, STEPS
+
+Seconds = tuple[float, float]
+USUAL: Seconds = (0.75, 0.25)
+SLOW_ROLLOUT: Seconds = (2.0, 0.25)
+SLOW_UPDATE: Seconds = (0.75, 1.5)
+
+
+def rows(phases: Sequence[Seconds], start: int = 1) -> list[UpdateDone]:
+    """Updates whose rollout and update took these seconds; update n ends at 10 n."""
+    made: list[UpdateDone] = []
+    for number, (rollout_s, update_s) in enumerate(phases, start):
+        seconds = rollout_s + update_s
+        speed = STEPS / seconds if seconds else 0.0
+        made.append(UpdateDone(number + 1, 1, number, number * STEPS, 10.0 * number, rollout_s, update_s, speed))
+    return made
+
+
+def judged(phases: Sequence[Seconds]) -> list[Finding]:
+    """What judging updates of these seconds changes."""
+    judge = judge_of(SPEC)
+    return [finding for row in rows(phases) for finding in judge.update(row)]
+
+
+def throughout(judge: Judge, made: Sequence[UpdateDone]) -> list[Finding]:
+    return [finding for row in made for finding in judge.update(row)]
+
+
+def test_the_fifth_slow_update_opens_a_warning() -> None:
+    """Four updates below 60 % of the median are nothing, the fifth opens one incident that stays one."""
+    assert judged([USUAL] * 50 + [SLOW_ROLLOUT] * 4 + [USUAL] * 50) == []
+    (finding,) = judged([USUAL] * 50 + [SLOW_ROLLOUT] * 100)
+    assert (finding.rule, finding.severity, finding.first_update) == ("throughput", "warning", 55)
+    assert finding.threshold == pytest.approx(0.6 * STEPS)
+    assert [line["update"] for line in finding.evidence] == [51.0, 52.0, 53.0, 54.0, 55.0]
+
+
+@pytest.mark.parametrize(
+    ("slow", "phases", "cause"),
+    [
+        (
+            SLOW_ROLLOUT,
+            "rollout 2 s instead of 0.75 s, update 0.25 s as before",
+            "stepping is slow: 1,024 steps of CartPole-v1 2 s instead of 0.75 s",
+        ),
+        (
+            SLOW_UPDATE,
+            "rollout 0.75 s as before, update 1.5 s instead of 0.25 s",
+            "learning is slow: 16 gradient steps 1.5 s instead of 0.25 s",
+        ),
+    ],
+)
+def test_the_slow_phase_is_named_with_its_numbers(slow: Seconds, phases: str, cause: str) -> None:
+    """The phase that takes longer than usual is the cause, in this run's own settings."""
+    (finding,) = judged([USUAL] * 50 + [slow] * 5)
+    begin = "455 steps/s in the last 5 updates, 44% of this run's own median of 1,024: "
+    assert finding.sentence == begin + phases
+    assert finding.cause.startswith(cause)
+
+
+def test_it_is_over_after_five_updates_near_the_median_again() -> None:
+    """Between 60 % and 75 % it stays open; it clears with the fifth update above."""
+    between: Seconds = (1.2, 0.3)
+    changes = judged([USUAL] * 50 + [SLOW_ROLLOUT] * 10 + [between] * 30 + [USUAL] * 10)
+    assert [(finding.state, finding.last_update) for finding in changes] == [("open", 55), ("cleared", 95)]
+
+
+def test_a_run_that_stays_slow_stays_reported() -> None:
+    """Slow updates do not become the measure of what is normal, however many they are."""
+    judge = judge_of(SPEC)
+    throughout(judge, rows([USUAL] * 20 + [SLOW_ROLLOUT] * 2000))
+    (finding,) = judge.findings
+    assert (finding.state, finding.last_update) == ("open", 2020)
+
+
+def test_a_huge_first_update_is_no_measure() -> None:
+    """A first update that takes a minute (or none of the time) neither alarms nor defines what is normal."""
+    for first in ((60.0, 5.0), (0.001, 0.001)):
+        assert judged([first] + [USUAL] * 200) == []
+
+
+def test_ordinary_noise_and_single_stalls_are_nothing() -> None:
+    """Speeds that vary by a fifth, and an update that takes ten times as long every tenth time, are ordinary."""
+    noisy = [(0.75 * (0.8 + 0.4 * ((i * 7919) % 100) / 100), 0.25) for i in range(300)]
+    noisy[::10] = [(7.5, 0.25)] * 30
+    assert judged(noisy) == []
+
+
+def test_short_hiccups_of_fast_updates_are_nothing() -> None:
+    """Five updates of 0.05 s are no evidence: together they must have taken a second."""
+    quick: Seconds = (0.015, 0.005)
+    slow: Seconds = (0.045, 0.005)
+    assert judged([quick] * 100 + [slow] * 19 + [quick] * 100) == []
+    (finding,) = judged([quick] * 100 + [slow] * 40)
+    assert finding.first_update == 120
+
+
+def test_a_busy_machine_is_worth_a_word_only_when_it_lasts() -> None:
+    """Both phases slow alike are nothing for half a minute, then a warning that says so; one phase alone is at once."""
+    alike: Seconds = (1.9, 0.6)
+    assert judged([USUAL] * 50 + [alike] * 11 + [USUAL] * 50) == []
+    (finding,) = judged([USUAL] * 50 + [alike] * 20)
+    assert finding.first_update == 62
+    assert finding.cause == "both phases are slow alike: the machine has too few free cores for this run"
+    (finding,) = judged([USUAL] * 50 + [(3.0, 0.4)] * 20)
+    assert (finding.first_update, finding.cause[:16]) == (55, "stepping is slow")
+
+
+def test_rows_without_seconds_are_passed_over() -> None:
+    """Outside logs that know no seconds say nothing, and in between they neither count nor end a row."""
+    assert judged([(0.0, 0.0)] * 300) == []
+    (finding,) = judged([USUAL] * 50 + [SLOW_ROLLOUT, (0.0, 0.0)] * 5)
+    assert finding.first_update == 59
+
+
+@pytest.mark.parametrize(("cause", "silent"), [("company", True), ("pause", False), ("evaluation", False)])
+def test_company_begins_anew_and_other_breaks_only_end_the_row(cause: Break, silent: bool) -> None:
+    """After another run joined, slow is the new normal; after a pause or an evaluation five more slow ones count."""
+    judge = judge_of(SPEC)
+    throughout(judge, rows([USUAL] * 50))
+    throughout(judge, rows([SLOW_ROLLOUT] * 3, start=51))
+    judge.broken(535.0, cause)
+    assert throughout(judge, rows([SLOW_ROLLOUT] * 4, start=54)) == []
+    changed = throughout(judge, rows([SLOW_ROLLOUT] * 100, start=58))
+    assert [finding.first_update for finding in changed] == ([] if silent else [58])
+
+
+def test_company_that_comes_ends_an_open_incident() -> None:
+    """With another run beside it nobody can say that it is still slow."""
+    judge = judge_of(SPEC)
+    throughout(judge, rows([USUAL] * 50 + [SLOW_ROLLOUT] * 10))
+    judge.broken(605.0, "company")
+    (cleared,) = throughout(judge, rows([SLOW_ROLLOUT], start=61))
+    assert (cleared.state, cleared.last_update) == ("cleared", 61)
