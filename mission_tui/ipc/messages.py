@@ -1,8 +1,6 @@
-"""Every message of both planes, as msgspec tagged unions: one JSON object a line.
+"""Every message of the operator plane (`operator.sock`), as msgspec tagged unions: one JSON object a line.
 
-Operator plane (`operator.sock`): a client says `Hello`, then requests with rising `id`; every answer carries that id
-in `re`. Telemetry plane (`telemetry.sock`): a trainer says `TrainerHello` with its run's nonce, then facts; it receives
-`Order`s and nothing else, and it cannot ask for anything.
+A client says `Hello`, then requests with rising `id`; every answer carries that id in `re`.
 """
 
 from __future__ import annotations
@@ -13,7 +11,6 @@ from msgspec import Struct, field
 
 from mission_tui.fleet.events import Mark as FindingMark
 from mission_tui.fleet.metrics import Metric
-from mission_tui.fleet.outcome import Phase
 from mission_tui.fleet.snapshot import FleetSnapshot, RunView
 from mission_tui.fleet.spec import Spec
 from mission_tui.fleet.verdict import Change, ResumeVerdict
@@ -22,7 +19,6 @@ Answer = TypeVar("Answer", covariant=True)
 
 PROTOCOL = 1
 OPERATOR_LINE_BYTES = 1 << 20
-TELEMETRY_LINE_BYTES = 1 << 16
 
 
 class Asking(Generic[Answer]):
@@ -236,11 +232,12 @@ class Accepted(Reply, frozen=True, kw_only=True, tag="accepted"):
 
 
 class VerdictReply(Reply, frozen=True, kw_only=True, tag="verdict"):
-    """What a resume would change; nothing was started. `accept_needed` says that `accept` would start it."""
+    """What a resume from `checkpoint` would change; nothing was started. `accept_needed`: `accept` would start it."""
 
     run: str
     verdict: ResumeVerdict
     accept_needed: bool
+    checkpoint: str = ""
 
 
 class CheckpointView(Struct, frozen=True, kw_only=True):
@@ -373,45 +370,3 @@ OperatorReply = (
     | Exported
     | Refused
 )
-
-
-class TrainerHello(Struct, frozen=True, tag="hello", tag_field="say"):
-    """First line of a trainer: which run and attempt, and the nonce that only its launcher knew."""
-
-    protocol: int
-    run: str
-    attempt: int
-    nonce: str
-    pid: int
-
-
-class PhaseSaid(Struct, frozen=True, tag="phase", tag_field="say"):
-    """The trainer entered `phase` at unix time `t`, with `update` updates and `timesteps` done."""
-
-    phase: Phase
-    update: int
-    timesteps: int
-    t: float
-
-
-class HeartbeatSaid(Struct, frozen=True, tag="heartbeat", tag_field="say"):
-    """The trainer's heartbeat thread lives; `dropped` counts telemetry lines it had to drop so far."""
-
-    t: float
-    workers: tuple[int, ...] = ()
-    dropped: int = 0
-
-
-class WroteSaid(Struct, frozen=True, tag="wrote", tag_field="say"):
-    """`metrics.jsonl` now ends with record `seq`; the reader takes it from the file, which is the truth."""
-
-    seq: int
-
-
-TelemetryMessage = TrainerHello | PhaseSaid | HeartbeatSaid | WroteSaid
-
-
-class Order(Struct, frozen=True, tag="order", tag_field="say"):
-    """What the supervisor asks of a trainer."""
-
-    what: Literal["stop", "pause", "unpause", "checkpoint"]

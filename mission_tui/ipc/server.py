@@ -20,21 +20,11 @@ from mission_tui.errors import EX_UNAVAILABLE, MissionError, ProtocolError
 from mission_tui.fleet.text import clean
 from mission_tui.ipc.framing import MalformedError, WrongVersionError, decode, encode
 from mission_tui.ipc.listener import CONNECTION_LIMIT, HELLO_S, Listener, lines
-from mission_tui.ipc.messages import (
-    OPERATOR_LINE_BYTES,
-    PROTOCOL,
-    TELEMETRY_LINE_BYTES,
-    Hello,
-    OperatorRequest,
-    Order,
-    Refused,
-    TelemetryMessage,
-    TrainerHello,
-    Welcome,
-)
+from mission_tui.ipc.messages import OPERATOR_LINE_BYTES, PROTOCOL, Hello, OperatorRequest, Refused, Welcome
 from mission_tui.ipc.session import STALL_S, Session
 from mission_tui.ipc.snapshot_lines import SnapshotLines
 from mission_tui.ipc.sockets import peer
+from mission_tui.ipc.telemetry_messages import TELEMETRY_LINE_BYTES, Order, TelemetryMessage, TrainerHello
 
 __all__ = ["Listener", "Session", "TrainerLink", "serve_operator", "serve_telemetry"]
 

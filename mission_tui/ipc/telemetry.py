@@ -17,8 +17,14 @@ import msgspec
 
 from mission_tui.errors import ProtocolError
 from mission_tui.ipc.framing import LineReader, decode, encode
-from mission_tui.ipc.messages import TELEMETRY_LINE_BYTES, HeartbeatSaid, Order, TelemetryMessage, TrainerHello
 from mission_tui.ipc.sockets import connect
+from mission_tui.ipc.telemetry_messages import (
+    TELEMETRY_LINE_BYTES,
+    HeartbeatSaid,
+    Order,
+    TelemetryMessage,
+    TrainerHello,
+)
 
 __all__ = ["Telemetry"]
 

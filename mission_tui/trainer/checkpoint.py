@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -76,6 +76,10 @@ class Checkpoints:
         self.newest = loaded.manifest.name
         self._saved_at, self._saved_timesteps = (boundary.update, boundary.timesteps), boundary.timesteps
         self._protected = {loaded.manifest.name, *loaded.manifest.extra.get("lineage", ())}
+
+    def protect(self, names: Collection[str]) -> None:
+        """Keep the checkpoints `names` whatever retention says."""
+        self._protected.update(names)
 
     def due(self, boundary: Boundary) -> CheckpointReason | None:
         """Why a checkpoint is due at `boundary` by the run's own rules, if one is."""

@@ -60,6 +60,7 @@ class Training:
     def save(self, reason: CheckpointReason) -> str:
         """Save the last boundary; returns the checkpoint's name."""
         assert self.boundary is not None
+        self.checkpoints.protect(self.orders.kept)
         return self.checkpoints.save(self.boundary, reason, self._extra())
 
     def _take_boundary(self, watch: Stopwatch) -> Boundary:
@@ -101,8 +102,7 @@ class Training:
     def _save_if_due(self) -> bool:
         """Whether a checkpoint was due; a disk that refuses it does not end a training."""
         assert self.boundary is not None
-        asked = self.orders.take_checkpoint()
-        reason: CheckpointReason | None = "asked" if asked else self.checkpoints.due(self.boundary)
+        reason = self.orders.take_checkpoint() or self.checkpoints.due(self.boundary)
         if reason is None:
             return False
         try:

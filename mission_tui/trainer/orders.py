@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable, Sequence
 from types import FrameType
 
-from mission_tui.ipc.messages import Order
+from mission_tui.ipc.telemetry_messages import Order
+from mission_tui.trainer.record import CheckpointReason
 
 __all__ = ["Orders"]
 
@@ -24,7 +25,8 @@ class Orders:
         # Plain flags: a signal handler that took a lock could wait for the very code it interrupted.
         self._stop = False
         self.paused = False
-        self._checkpoint = False
+        self._checkpoint: CheckpointReason | None = None
+        self.kept: set[str] = set()
 
     def obey_signals(self) -> None:
         """SIGTERM stops gracefully; SIGINT is ignored, because Ctrl-C in some terminal must never reach a run."""
@@ -44,7 +46,9 @@ class Orders:
             self.obey(order)
 
     def obey(self, order: Order) -> None:
-        """Note what `order` asks; it is done at the next safe point."""
+        """Note what `order` asks; it is done at the next safe point. What it asks to keep is in `kept` for good."""
+        if order.keep:
+            self.kept.add(order.keep)
         match order.what:
             case "stop":
                 self._stop = True
@@ -53,12 +57,12 @@ class Orders:
             case "unpause":
                 self.paused = False
             case "checkpoint":
-                self._checkpoint = True
+                self._checkpoint = order.reason
 
-    def take_checkpoint(self) -> bool:
-        """Whether a checkpoint was asked for since the last call."""
-        asked, self._checkpoint = self._checkpoint, False
-        return asked
+    def take_checkpoint(self) -> CheckpointReason | None:
+        """Why a checkpoint was asked for since the last call, if one was."""
+        reason, self._checkpoint = self._checkpoint, None
+        return reason
 
     def wait(self) -> None:
         """Wait, while paused, until it is time to look again."""

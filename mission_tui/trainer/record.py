@@ -20,16 +20,17 @@ from mission_tui.fleet.metrics import (
     spoken,
 )
 from mission_tui.fleet.outcome import Phase
-from mission_tui.ipc.messages import PhaseSaid, TelemetryMessage, WroteSaid
+from mission_tui.ipc.telemetry_messages import PhaseSaid, TelemetryMessage, WroteSaid
 from mission_tui.records.append import AppendLog
 from mission_tui.records.checkpoint import Manifest
 from mission_tui.records.layout import RunDir
 from mission_tui.records.storage import StorageError
 from mission_tui.trainer.failures import Failure, complain
+from mission_tui.trainer.registration import Registration
 
 __all__ = ["CheckpointReason", "Record"]
 
-CheckpointReason = Literal["time", "steps", "asked", "stop", "end"]
+CheckpointReason = Literal["time", "steps", "asked", "stop", "end", "finding"]
 
 _SYNC_EVERY_S = 1.0
 
@@ -51,12 +52,27 @@ class Record:
         """Say what begins now. Phases are not kept: they matter only while they last."""
         self._say(PhaseSaid(phase, self.update, self.timesteps, time.time()))
 
-    def started(self, update: int, timesteps: int, checkpoint: str | None, exact: bool) -> None:
+    def started(
+        self,
+        update: int,
+        timesteps: int,
+        checkpoint: str | None,
+        exact: bool,
+        registration: Registration = Registration(),  # noqa: B008 - frozen
+    ) -> None:
         """The attempt begins to learn after `update` updates; rows of earlier attempts beyond that are void."""
         self.update, self.timesteps = update, timesteps
         self._write(
             lambda seq: TrainingStarted(
-                seq, self._attempt, time.time(), update, timesteps, checkpoint=checkpoint, exact=exact
+                seq,
+                self._attempt,
+                time.time(),
+                update,
+                timesteps,
+                checkpoint=checkpoint,
+                exact=exact,
+                reward_threshold=registration.reward_threshold,
+                max_episode_steps=registration.max_episode_steps,
             ),
             durable=True,
         )

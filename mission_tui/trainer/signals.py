@@ -119,6 +119,7 @@ class UpdateSignals:
             "train/value_loss": float(self._column("value").mean()),
             "train/loss": float(self._column("loss")[-1]),
             "train/ratio_first": float(self._column("ratio_error")[0]),
+            "train/ratio_max": 1.0 + float(self._column("ratio_error").max()),
             "train/n_epochs_done": len(self._norms) / self._minibatches_per_epoch,
             "train/n_updates": float(model._n_updates),
         }

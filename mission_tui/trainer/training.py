@@ -26,6 +26,7 @@ from mission_tui.trainer.model import build_ppo
 from mission_tui.trainer.orders import Orders
 from mission_tui.trainer.ppo import PPO
 from mission_tui.trainer.record import Record
+from mission_tui.trainer.registration import registration_of
 from mission_tui.trainer.resume import Facts, facts_of, put_back
 from mission_tui.trainer.spaces import refusal
 from mission_tui.trainer.tensorboard import EventFile
@@ -60,7 +61,9 @@ class Job:
         facts = facts_of(self.spec, seed, self.envs.kind, device, th.get_num_threads(), versions())
         self.training, exact = self._stand_at(start, model, facts)
         self._write_effective(self.training, {"run.device": why_device, "run.seed": why_seed})
-        self.record.started(self.training.progress.update, model.num_timesteps, self.attempt.checkpoint, exact)
+        registration = registration_of(self.spec.env, self.attempt.run_dir.snapshot)
+        update = self.training.progress.update
+        self.record.started(update, model.num_timesteps, self.attempt.checkpoint, exact, registration)
         return self.training.learn()
 
     @property

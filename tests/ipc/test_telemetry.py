@@ -14,20 +14,18 @@ from pathlib import Path
 import pytest
 
 from mission_tui.ipc.framing import encode
-from mission_tui.ipc.messages import (
-    PROTOCOL,
+from mission_tui.ipc.messages import PROTOCOL, Act, Refused
+from mission_tui.ipc.server import Listener, TrainerLink, serve_telemetry
+from mission_tui.ipc.telemetry import Telemetry
+from mission_tui.ipc.telemetry_messages import (
     TELEMETRY_LINE_BYTES,
-    Act,
     HeartbeatSaid,
     Order,
     PhaseSaid,
-    Refused,
     TelemetryMessage,
     TrainerHello,
     WroteSaid,
 )
-from mission_tui.ipc.server import Listener, TrainerLink, serve_telemetry
-from mission_tui.ipc.telemetry import Telemetry
 from tests.ipc.hostile import HOSTILE_LINES
 from tests.ipc.serving import Wire, until
 
@@ -267,7 +265,7 @@ async def test_silence_instead_of_a_hello_is_ended(path: Path) -> None:
 async def test_end_of_file_is_seen_at_once(path: Path) -> None:
     """A trainer killed without a word is known to be gone within a fraction of a second."""
     program = (
-        "import os, sys; from pathlib import Path; from mission_tui.ipc.messages import TrainerHello;"
+        "import os, sys; from pathlib import Path; from mission_tui.ipc.telemetry_messages import (TrainerHello);"
         "from mission_tui.ipc.telemetry import Telemetry;"
         "Telemetry(Path(sys.argv[1]), TrainerHello(1, 'run-1', 1, 'secret', os.getpid())); sys.stdin.read()"
     )

@@ -12,7 +12,7 @@ import torch as th
 
 from mission_tui.fleet.metrics import CheckpointSaved, MetricRecord, TrainingEnded, TrainingStarted, UpdateDone
 from mission_tui.fleet.spec import Spec
-from mission_tui.ipc.messages import Order, PhaseSaid, TelemetryMessage
+from mission_tui.ipc.telemetry_messages import Order, PhaseSaid, TelemetryMessage
 from mission_tui.records.layout import RunDir
 from mission_tui.records.spec_file import write_spec
 from mission_tui.records.tail import read_all

@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from mission_tui.fleet.metrics import MetricRecord, TrainingEnded, UpdateDone
-from mission_tui.ipc.messages import Order, PhaseSaid, TelemetryMessage, TrainerHello
+from mission_tui.ipc.telemetry_messages import Order, PhaseSaid, TelemetryMessage, TrainerHello
 from mission_tui.records.checkpoint import newest_verified
 from mission_tui.records.layout import RunDir
 from mission_tui.records.tail import read_all

@@ -101,6 +101,25 @@ def test_the_first_minibatch_has_a_ratio_of_one() -> None:
     assert metrics["train/ratio_first"] < 1e-4
 
 
+def test_a_policy_that_changed_after_its_rollout_shows_in_the_first_ratio() -> None:
+    """The rollout's log-probabilities are those of other parameters then."""
+    model = build(PPO, InlineVecEnv, CASES["discrete"])
+    model._setup_learn(LANES * 32)
+    model.collect()
+    with th.no_grad():
+        model.policy.action_net.bias[0] += 0.5
+    assert model.update().read(model)["train/ratio_first"] > 0.1
+
+
+def test_the_largest_ratio_is_that_of_all_minibatches() -> None:
+    """Small steps leave every ratio near 1; a learning rate of 0.1 makes some actions several times as likely."""
+    _, small = one_update({**CASES["discrete"], "learning_rate": 1e-6})
+    _, large = one_update({**CASES["discrete"], "learning_rate": 1e-1})
+    assert 1.0 < small["train/ratio_max"] < 1.01
+    assert large["train/ratio_max"] > 2.0
+    assert large["train/ratio_first"] < 1e-4
+
+
 def test_an_even_policy_has_an_entropy_ratio_near_one() -> None:
     """A fresh policy chooses almost evenly; heads without a choice are left out."""
     for name in ("discrete", "several heads", "switches"):

@@ -12,7 +12,7 @@ import pytest
 
 from mission_tui.errors import PresetError
 from mission_tui.fleet.spec import RunSpec
-from mission_tui.ipc.messages import Order
+from mission_tui.ipc.telemetry_messages import Order
 from mission_tui.trainer.arguments import ppo_arguments
 from mission_tui.trainer.budget import Budget, Stopwatch
 from mission_tui.trainer.device import choose_device, update_seconds
@@ -60,7 +60,7 @@ def test_a_stop_is_final_and_a_checkpoint_is_taken_once() -> None:
         orders.obey(Order(what))
     assert orders.stop_asked()
     assert not orders.paused
-    assert (orders.take_checkpoint(), orders.take_checkpoint()) == (True, False)
+    assert (orders.take_checkpoint(), orders.take_checkpoint()) == ("asked", None)
 
 
 def test_a_pause_is_not_counted() -> None:

@@ -1,0 +1,61 @@
+"""Every message of the telemetry plane (`telemetry.sock`), as msgspec tagged unions: one JSON object a line.
+
+A trainer says `TrainerHello` with its run's nonce, then facts; it receives `Order`s and nothing else, and it cannot ask
+for anything.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from mission_tui.fleet.outcome import Phase
+
+TELEMETRY_LINE_BYTES = 1 << 16
+
+
+class TrainerHello(Struct, frozen=True, tag="hello", tag_field="say"):
+    """First line of a trainer: which run and attempt, and the nonce that only its launcher knew."""
+
+    protocol: int
+    run: str
+    attempt: int
+    nonce: str
+    pid: int
+
+
+class PhaseSaid(Struct, frozen=True, tag="phase", tag_field="say"):
+    """The trainer entered `phase` at unix time `t`, with `update` updates and `timesteps` done."""
+
+    phase: Phase
+    update: int
+    timesteps: int
+    t: float
+
+
+class HeartbeatSaid(Struct, frozen=True, tag="heartbeat", tag_field="say"):
+    """The trainer's heartbeat thread lives; `dropped` counts telemetry lines it had to drop so far."""
+
+    t: float
+    workers: tuple[int, ...] = ()
+    dropped: int = 0
+
+
+class WroteSaid(Struct, frozen=True, tag="wrote", tag_field="say"):
+    """`metrics.jsonl` now ends with record `seq`; the reader takes it from the file, which is the truth."""
+
+    seq: int
+
+
+TelemetryMessage = TrainerHello | PhaseSaid | HeartbeatSaid | WroteSaid
+
+
+class Order(Struct, frozen=True, tag="order", tag_field="say", omit_defaults=True):
+    """What the supervisor asks of a trainer. `reason` is why a checkpoint is wanted; `keep` names an earlier one that
+    must not be removed, because the next attempt goes on from it.
+    """
+
+    what: Literal["stop", "pause", "unpause", "checkpoint"]
+    reason: Literal["asked", "finding"] = "asked"
+    keep: str = ""
