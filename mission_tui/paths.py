@@ -1,4 +1,4 @@
-"""Where things live: the runs root, the socket folder of a runs root, and the folders that hold presets.
+"""Where things live: the runs root, the socket folder of a runs root, the folders that hold presets, and health files.
 
 Standard library only. Nothing here creates a directory.
 """
@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["preset_dirs", "runs_root", "shipped_presets", "socket_dir"]
+__all__ = ["health_files", "preset_dirs", "runs_root", "shipped_presets", "socket_dir"]
 
 
 def runs_root(explicit: str | None, cwd: Path, environ: Mapping[str, str]) -> Path:
@@ -39,5 +39,14 @@ def shipped_presets() -> Path:
 
 def preset_dirs(cwd: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
     """Folders searched for presets, first wins: `./presets`, the user's XDG folder, the shipped ones."""
+    return (cwd / "presets", _config_dir(environ) / "presets", shipped_presets())
+
+
+def health_files(environ: Mapping[str, str]) -> tuple[Path, ...]:
+    """The files that hold the limits of health rules, nearest first: the user's own, and the shipped one."""
+    return (_config_dir(environ) / "health.toml", Path(__file__).resolve().parent / "health.toml")
+
+
+def _config_dir(environ: Mapping[str, str]) -> Path:
     config = environ.get("XDG_CONFIG_HOME") or str(Path(environ.get("HOME", "~")).expanduser() / ".config")
-    return (cwd / "presets", Path(config) / "mission-tui" / "presets", shipped_presets())
+    return Path(config) / "mission-tui"

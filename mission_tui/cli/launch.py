@@ -72,7 +72,7 @@ def _launch(session: Session, wish: Wish) -> Launched:
     from mission_tui.ipc.messages import Launch
     from mission_tui.ipc.start import captured_environ
 
-    items = launch_items(wish, session.preset_dirs)
+    items = launch_items(wish, session.preset_dirs, session.health())
     environ = captured_environ(session.environ)
     with session.connect() as connection:
         return connection.ask(

@@ -1,4 +1,4 @@
-"""`mission-tui paths`: where this call looks for runs, sockets, logs and presets; nothing is created by asking."""
+"""`mission-tui paths`: where this call looks for runs, sockets, logs, presets, limits; nothing is made by asking."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import click
 
 from mission_tui.cli.options import json_option
 from mission_tui.cli.session import Session, pass_session
-from mission_tui.paths import socket_dir
+from mission_tui.paths import health_files, socket_dir
 
 
 @click.command("paths")
@@ -24,9 +24,9 @@ def command(session: Session, as_json: bool) -> None:
     log = supervisor_dir(session.root) / "supervisor.log"
     if as_json:
         presets = [str(folder) for folder in session.preset_dirs]
-        write_document(
-            {"runs_root": str(session.root), "sockets": str(sockets), "supervisor_log": str(log), "presets": presets}
-        )
+        health = [str(file) for file in health_files(session.environ)]
+        places = {"runs_root": str(session.root), "sockets": str(sockets), "supervisor_log": str(log)}
+        write_document(places | {"presets": presets, "health": health})
         return
     table = Table(("what", "where"))
     table.add("runs", str(session.root))
@@ -34,4 +34,6 @@ def command(session: Session, as_json: bool) -> None:
     table.add("supervisor log", str(log))
     for folder in session.preset_dirs:
         table.add("presets", str(folder) if folder.is_dir() else f"{folder} (absent)")
+    for file in health_files(session.environ):
+        table.add("health limits", str(file) if file.is_file() else f"{file} (absent)")
     table.write(sys.stdout)

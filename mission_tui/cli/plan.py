@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from mission_tui.errors import UsageError
 
 if TYPE_CHECKING:
+    from mission_tui.fleet.health_file import HealthFile
     from mission_tui.ipc.messages import LaunchItem
 
 __all__ = ["Wish", "launch_items"]
@@ -32,9 +33,10 @@ class Wish:
     seeds: tuple[int, ...] = ()
 
 
-def launch_items(wish: Wish, preset_dirs: Sequence[Path]) -> tuple[LaunchItem, ...]:
+def launch_items(wish: Wish, preset_dirs: Sequence[Path], health: Sequence[HealthFile] = ()) -> tuple[LaunchItem, ...]:
     """The runs `wish` stands for, in the order of its words; several of them share a group.
 
+    The limits of `health` lie under every preset's own; without any, the defaults do.
     Raises `UsageError` for unknown presets, names and counts, `PresetError` for presets and settings.
     """
     from mission_tui.fleet.preset import expand, resolve
@@ -48,7 +50,7 @@ def launch_items(wish: Wish, preset_dirs: Sequence[Path]) -> tuple[LaunchItem, .
     loaded = [load(word, preset_dirs) for word in wish.presets]
     members = [member for preset in loaded for member in launched_by(preset, preset_dirs)]
     specs = [
-        resolve(preset, lambda base: load(base, preset_dirs), assignments)
+        resolve(preset, lambda base: load(base, preset_dirs), assignments, health)
         for preset in members
         for assignments in expand(words)
         for _ in range(wish.copies)

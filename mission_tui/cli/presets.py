@@ -87,4 +87,4 @@ def _resolved(session: Session, preset: PresetFile, assignments: tuple[str, ...]
     runs = expand(assignments)
     if len(runs) > 1:
         raise UsageError("--set names several values here, and one preset is shown: give one value per key")
-    return as_tables(resolve(preset, lambda base: load_preset(base, session.preset_dirs), runs[0]))
+    return as_tables(resolve(preset, lambda base: load_preset(base, session.preset_dirs), runs[0], session.health()))

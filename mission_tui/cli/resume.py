@@ -5,17 +5,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from mission_tui.cli.errors import say
+from mission_tui.cli.answers import answer_facts, print_answer
 from mission_tui.cli.options import json_option, runs_argument, set_option
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.errors import EX_USAGE, UsageError
 
 if TYPE_CHECKING:
-    from mission_tui.ipc.messages import Accepted, Resume, VerdictReply
+    from mission_tui.ipc.messages import Resume
 
 
 @click.command("resume")
@@ -52,39 +52,12 @@ def command(
     with session.connect() as connection:
         answers = [connection.ask(partial(_as_request, ask, run)) for run in runs]
     if as_json:
-        write_document({"runs": [_facts(answer) for answer in answers]})
+        write_document({"runs": [answer_facts(answer) for answer in answers]})
     else:
         for answer in answers:
-            _print(answer)
+            print_answer(answer)
     return EX_USAGE if any(isinstance(answer, VerdictReply) for answer in answers) else 0
 
 
 def _as_request(ask: Callable[..., Resume], run: str, id_: int) -> Resume:
     return ask(run=run, id=id_)
-
-
-def _facts(answer: Accepted | VerdictReply) -> dict[str, Any]:
-    import msgspec
-
-    from mission_tui.ipc.messages import Accepted
-
-    if isinstance(answer, Accepted):
-        return {"id": answer.runs[0], "accepted": True, "notes": list(answer.notes), "verdict": None}
-    return {"id": answer.run, "accepted": False, "notes": [], "verdict": msgspec.to_builtins(answer.verdict)}
-
-
-def _print(answer: Accepted | VerdictReply) -> None:
-    from mission_tui.cli.table import Table
-    from mission_tui.ipc.messages import Accepted
-
-    if isinstance(answer, Accepted):
-        click.echo(answer.runs[0])
-        for note in answer.notes:
-            say(note)
-        return
-    table = Table(("grade", "setting", "was", "now", "what it does", "remedy"))
-    for change in answer.verdict.changes:
-        table.add(change.grade, change.name, change.was, change.now, change.why, change.remedy)
-    table.write(sys.stderr)
-    todo = "add --accept to resume all the same" if answer.accept_needed else "these changes make it another run"
-    say(f"{answer.run} was not resumed: {todo}")

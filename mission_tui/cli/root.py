@@ -30,6 +30,7 @@ VERBS = (
     "checkpoint",
     "wait",
     "findings",
+    "judge",
     "evaluate",
     "export",
     "clean",

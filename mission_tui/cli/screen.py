@@ -66,4 +66,5 @@ def _specs(session: Session, name: str, assignments: Sequence[str]) -> list[Spec
     """One spec per run that preset `name` with the `--set` words stands for."""
     from mission_tui.cli.plan import Wish, launch_items
 
-    return [item.spec for item in launch_items(Wish((name,), assignments=tuple(assignments)), session.preset_dirs)]
+    wish = Wish((name,), assignments=tuple(assignments))
+    return [item.spec for item in launch_items(wish, session.preset_dirs, session.health())]

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 import click
 
 from mission_tui.errors import UsageError
-from mission_tui.paths import preset_dirs, runs_root
+from mission_tui.paths import health_files, preset_dirs, runs_root
 
 if TYPE_CHECKING:
+    from mission_tui.fleet.health_file import HealthFile
     from mission_tui.ipc.client import Connection
 
 __all__ = ["Session", "pass_session"]
@@ -37,6 +38,12 @@ class Session:
     def preset_dirs(self) -> tuple[Path, ...]:
         """Folders searched for presets, each once: in a checkout `./presets` and the shipped ones are the same."""
         return tuple(dict.fromkeys(preset_dirs(self.cwd, self.environ)))
+
+    def health(self) -> tuple[HealthFile, ...]:
+        """The limits of health rules that lie under every preset's own, nearest first. Raises `PresetError`."""
+        from mission_tui.records.health_files import load_health
+
+        return load_health(health_files(self.environ))
 
     def connect(self, *, start: bool = True) -> Connection:
         """A connection to the supervisor of this runs root, started if there is none and `start`.

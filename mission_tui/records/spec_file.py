@@ -10,9 +10,10 @@ from mission_tui.errors import DamagedError
 from mission_tui.fleet.preset import as_tables, from_tables
 from mission_tui.fleet.spec import Spec
 from mission_tui.records.atomic import write_atomic
+from mission_tui.records.layout import RunDir
 from mission_tui.records.toml_file import read_toml
 
-__all__ = ["read_spec", "write_spec"]
+__all__ = ["read_attempt_spec", "read_spec", "write_spec"]
 
 
 def write_spec(path: Path, spec: Spec) -> None:
@@ -23,3 +24,9 @@ def write_spec(path: Path, spec: Spec) -> None:
 def read_spec(path: Path) -> Spec:
     """The spec at `path`. Raises `DamagedError` when it is no TOML, `PresetError` when a field does not fit."""
     return from_tables(read_toml(path, DamagedError), str(path))
+
+
+def read_attempt_spec(run: RunDir, attempt: int) -> Spec:
+    """What `attempt` trains with: its own spec, or the run's where it has none. Raises as `read_spec` does."""
+    own = run.attempt(attempt).spec
+    return read_spec(own if own.is_file() else run.spec)

@@ -1,4 +1,4 @@
-"""The runs root, the sockets and the supervisor: whether they can be used, and by whom they are held."""
+"""The runs root, the sockets, the supervisor, the health file: whether they can be used, and by whom they are held."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mission_tui.cli.checkup.check import Check
-from mission_tui.errors import MissionError, NoSupervisorError, UsageError
+from mission_tui.errors import MissionError, NoSupervisorError, PresetError, UsageError
 from mission_tui.paths import socket_dir
 
 if TYPE_CHECKING:
@@ -19,8 +19,9 @@ SHARED = ("nfs", "nfs4", "cifs", "smb3", "lustre", "fuse", "9p", "beegfs", "gpfs
 
 
 def checks(session: Session) -> list[Check]:
-    """Runs root, its file system, the socket folder, the supervisor; none is created or started."""
-    return [_runs_root(session), _file_system(session.root), _sockets(session.root), _supervisor(session)]
+    """Runs root, its file system, the socket folder, the supervisor, health limits; none is created or started."""
+    root = session.root
+    return [_runs_root(session), _file_system(root), _sockets(root), _supervisor(session), _health(session)]
 
 
 def _runs_root(session: Session) -> Check:
@@ -70,3 +71,11 @@ def _supervisor(session: Session) -> Check:
     except MissionError as error:
         return Check("supervisor", "bad", str(error), "look into the supervisor log that `mission-tui paths` names")
     return Check("supervisor", "ok", f"pid {welcome.pid}, version {welcome.version}")
+
+
+def _health(session: Session) -> Check:
+    try:
+        own, *shipped = session.health()
+    except PresetError as error:
+        return Check("health limits", "bad", str(error), "every launch lays this file under its preset: correct it")
+    return Check("health limits", "ok", f"{own.path} over the defaults" if shipped else "the defaults")

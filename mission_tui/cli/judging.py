@@ -1,0 +1,129 @@
+"""By what `judge` judges a log: settings and limits of its own run, else those in the log and on the command line."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from msgspec import structs
+
+from mission_tui.cli.session import Session
+from mission_tui.errors import UsageError
+from mission_tui.fleet.findings import Finding
+from mission_tui.fleet.health import Judge, Settings, settings_of
+from mission_tui.fleet.health.replay import replay
+from mission_tui.fleet.health_file import HealthFile, over, profile_of, suited, under
+from mission_tui.fleet.limits import HealthKeep
+from mission_tui.fleet.spec import Schedule, Spec
+from mission_tui.records.logs import TrainingLog
+
+__all__ = ["Known", "judged"]
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the command line says of the logs. `said` has the names of `Settings`; `files` are the usual limits, nearest
+    first, and `health` lies over all of them.
+    """
+
+    spec: Spec | None = None
+    said: Mapping[str, Any] = field(default_factory=dict)
+    files: tuple[HealthFile, ...] = ()
+    health: HealthFile | None = None
+
+    @classmethod
+    def of(
+        cls, session: Session, preset: str | None, spec_file: Path | None, health: Path | None, said: Mapping[str, Any]
+    ) -> Known:
+        """What the options mean. Raises `UsageError` and `PresetError`."""
+        from mission_tui.records.health_files import load_health_file
+        from mission_tui.records.spec_file import read_spec
+
+        if preset is not None and spec_file is not None:
+            raise UsageError("give --preset or --spec, not both")
+        files = session.health()
+        spec = read_spec(spec_file) if spec_file is not None else None
+        if preset is not None:
+            spec = _preset(session, preset, files)
+        return cls(spec, said, files, load_health_file(health) if health is not None else None)
+
+
+def judged(log: TrainingLog, known: Known) -> tuple[str, tuple[Finding, ...]]:
+    """The settings that `log` was judged by, in words, and every finding, oldest first.
+
+    Raises `UsageError` when the command line says settings of a run that says its own, or of another shape.
+    """
+    if log.specs:
+        if known.spec is not None or known.said:
+            raise UsageError(f"{log.path}: is a run of ours and says its own settings; leave out what says them again")
+        specs = {attempt: _limited(spec, known) for attempt, spec in log.specs.items()}
+        newest = settings_of(specs[max(specs)])
+        return _words(newest), replay(specs, log.records, log.events, log.died)
+    settings = _settings(log, known)
+    found: dict[str, Finding] = {}
+    judge = Judge(settings, _limits(settings, known))
+    for record in log.records:
+        found |= {finding.id: finding for finding in judge.hear(record)}
+    found |= {finding.id: finding for finding in judge.findings}
+    return _words(settings), tuple(found.values())
+
+
+def _preset(session: Session, name: str, files: tuple[HealthFile, ...]) -> Spec:
+    from mission_tui.fleet.preset import resolve
+    from mission_tui.records.preset_files import load_preset
+
+    preset = load_preset(name, session.preset_dirs)
+    return resolve(preset, lambda base: load_preset(base, session.preset_dirs), (), files)
+
+
+def _limited(spec: Spec, known: Known) -> Spec:
+    """`spec` with the limits to judge it by: its own; for one that no launch resolved, the usual ones under them."""
+    profile, keep = profile_of(spec), spec.keep.health
+    if keep.profile == "auto":
+        keep = under(keep, known.files, profile)
+    if known.health is not None:
+        keep = over(keep, known.health, profile)
+    return structs.replace(spec, keep=structs.replace(spec.keep, health=keep))
+
+
+def _settings(log: TrainingLog, known: Known) -> Settings:
+    """The log's own words, under those of the preset, under those of the options."""
+    settings = log.settings
+    if known.spec is not None:
+        spec = settings_of(known.spec, settings.total_timesteps)
+        if settings.rollout is not None and settings.rollout != spec.rollout:
+            raise UsageError(
+                f"{log.path}: goes forward {settings.rollout:,} steps an update and '{known.spec.preset}' "
+                f"{spec.rollout:,}: it was not trained with that"
+            )
+        settings = spec
+    settings = replace(settings, **known.said)
+    if settings.rollout is None or settings.batch_size is None or settings.n_epochs is None:
+        return settings
+    return replace(settings, gradient_steps=math.ceil(settings.rollout / settings.batch_size) * settings.n_epochs)
+
+
+def _limits(settings: Settings, known: Known) -> HealthKeep:
+    if known.spec is not None:
+        return _limited(known.spec, known).keep.health
+    profile = suited(settings.rollout, settings.clip_range)
+    keep = under(HealthKeep(), known.files, profile)
+    return keep if known.health is None else over(keep, known.health, profile)
+
+
+def _words(settings: Settings) -> str:
+    rate = settings.learning_rate
+    told = (
+        ("steps", f"{settings.total_timesteps:,}" if settings.total_timesteps else None),
+        ("rollout", f"{settings.rollout:,}" if settings.rollout else None),
+        ("batch size", settings.batch_size),
+        ("epochs", settings.n_epochs),
+        ("learning rate", f"{rate.start:g} to {rate.end:g}" if isinstance(rate, Schedule) else rate),
+        ("clip range", settings.clip_range),
+    )
+    known = ", ".join(f"{name} {value}" for name, value in told if value is not None)
+    unknown = ", ".join(name for name, value in told if value is None)
+    return f"{known}{f'; not known: {unknown}' if unknown else ''}"

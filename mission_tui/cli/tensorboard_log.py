@@ -1,0 +1,175 @@
+"""TensorBoard event files as training logs: SB3's tags as they are, CleanRL's mapped to them.
+
+Reading them needs the `tensorboard` extra, which is imported only when there is such a file.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from mission_tui.fleet.metrics import Episodes
+from mission_tui.records.logs import LogError, TableRow, TrainingLog, log_of_rows
+
+__all__ = ["event_files", "read_events"]
+
+STEPS = "time/total_timesteps"
+FAMILIES = ("rollout/", "train/", "policy/", "eval/", "time/")
+CLEANRL = {
+    "losses/approx_kl": "train/approx_kl",
+    "losses/clipfrac": "train/clip_fraction",
+    "losses/explained_variance": "train/explained_variance",
+    "losses/value_loss": "train/value_loss",
+    "losses/policy_loss": "train/policy_gradient_loss",
+    "charts/learning_rate": "train/learning_rate",
+}
+ENTROPY, RETURN, LENGTH = "losses/entropy", "charts/episodic_return", "charts/episodic_length"
+EPISODES = 100
+"""Episodes that `rollout/ep_rew_mean` is over, as in SB3; CleanRL writes each episode by itself."""
+
+HYPERPARAMETERS = "hyperparameters/text_summary"
+
+
+@dataclass(slots=True)
+class Step:
+    """Everything that was written at one step; a tag that was written twice has two values."""
+
+    step: int
+    t: float
+    values: dict[str, list[float]] = field(default_factory=dict)
+
+
+def event_files(path: Path) -> list[Path]:
+    """The event files that `path` means: itself, or those in it when it is a folder; none when it is something else."""
+    found = path.iterdir() if path.is_dir() else (path,)
+    return sorted(it for it in found if "tfevents" in it.name and it.is_file())
+
+
+def read_events(path: Path, files: Iterable[Path]) -> TrainingLog:
+    """The log that `files` of folder or file `path` hold, in the order of their names.
+
+    Raises `LogError` without the extra, and for files without a tag of SB3 or CleanRL.
+    """
+    words: dict[str, str] = {}
+    steps = [step for file in files for step in _steps(file, words)]
+    tags = {tag for step in steps for tag in step.values}
+    cleanrl = not tags.isdisjoint(CLEANRL)
+    if not cleanrl and not any(tag.startswith(("rollout/", "train/")) for tag in tags):
+        raise LogError(f"{path}: has none of the tags of SB3 (train/approx_kl) or CleanRL (losses/approx_kl)")
+    log = log_of_rows(path, _cleanrl_rows(steps) if cleanrl else map(_row, steps), [])
+    return replace(log, settings=replace(log.settings, **_said(words))) if cleanrl else log
+
+
+def _steps(path: Path, words: dict[str, str]) -> Iterator[Step]:
+    try:
+        from tensorboard.backend.event_processing.event_file_loader import (  # type: ignore[import-untyped]
+            LegacyEventFileLoader,
+        )
+    except ImportError:
+        raise LogError(
+            f"{path}: is a TensorBoard event file, which needs the extra: pip install 'mission-tui[tensorboard]'"
+        ) from None
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+    step: Step | None = None
+    try:
+        for event in LegacyEventFileLoader(str(path)).Load():
+            for value in event.summary.value:
+                if value.tag == HYPERPARAMETERS:
+                    words |= _table(value.tensor)
+                elif (scalar := _scalar(value)) is not None:
+                    if step is None or step.step != event.step:
+                        if step is not None:
+                            yield step
+                        step = Step(event.step, event.wall_time)
+                    step.t = event.wall_time
+                    step.values.setdefault(value.tag, []).append(scalar)
+    except (OSError, DecodeError) as error:
+        raise LogError(f"{path}: cannot be read as an event file: {error}") from None
+    if step is not None:
+        yield step
+
+
+def _scalar(value: Any) -> float | None:
+    if value.WhichOneof("value") == "simple_value":
+        # Single precision: 0.0003 would come back as 0.0003000000142492354.
+        return float(f"{value.simple_value:.7g}")
+    if value.WhichOneof("value") != "tensor" or value.tensor.tensor_shape.dim or value.tensor.string_val:
+        return None
+    from tensorboard.util.tensor_util import make_ndarray  # type: ignore[import-untyped]
+
+    return float(make_ndarray(value.tensor))
+
+
+def _row(step: Step) -> TableRow:
+    cells = {tag: values[-1] for tag, values in step.values.items() if tag.startswith(FAMILIES)}
+    return TableRow(cells | {STEPS: float(step.step)}, step.t)
+
+
+def _cleanrl_rows(steps: Iterable[Step]) -> Iterator[TableRow]:
+    """One row per update: the steps with losses, with the episodes that ended since the one before."""
+    recent: deque[float] = deque(maxlen=EPISODES)
+    lasted: deque[float] = deque(maxlen=EPISODES)
+    returns: list[float] = []
+    lengths: list[float] = []
+    for step in steps:
+        returns += step.values.get(RETURN, ())
+        lengths += step.values.get(LENGTH, ())
+        cells = {ours: step.values[tag][-1] for tag, ours in CLEANRL.items() if tag in step.values}
+        if not any(tag.startswith("losses/") for tag in step.values):
+            continue
+        if ENTROPY in step.values:
+            cells["train/entropy_loss"] = -step.values[ENTROPY][-1]
+        recent.extend(returns)
+        lasted.extend(lengths)
+        if recent:
+            cells["rollout/ep_rew_mean"] = fmean(recent)
+        if lasted:
+            cells["rollout/ep_len_mean"] = fmean(lasted)
+        yield TableRow(cells | {STEPS: float(step.step)}, step.t, episodes=Episodes(n=len(returns)))
+        returns, lengths = [], []
+
+
+def _table(tensor: Any) -> dict[str, str]:
+    """CleanRL's own table of its arguments, `|name|value|` a line."""
+    text = tensor.string_val[0].decode("utf-8", errors="replace") if tensor.string_val else ""
+    lines = [line.strip().strip("|").split("|", 1) for line in text.splitlines()]
+    return {cells[0].strip(): cells[1].strip() for cells in lines if len(cells) == 2}
+
+
+def _said(words: dict[str, str]) -> dict[str, Any]:
+    """What the arguments say of the settings, by the names of `Settings`."""
+    numbers: dict[str, Any] = {
+        ours: value
+        for name, ours in (
+            ("clip_coef", "clip_range"),
+            ("target_kl", "target_kl"),
+            ("ent_coef", "ent_coef"),
+            ("vf_coef", "vf_coef"),
+            ("gamma", "gamma"),
+            ("max_grad_norm", "max_grad_norm"),
+        )
+        if (value := _number(words, name)) is not None
+    }
+    counts = {
+        ours: int(value)
+        for name, ours in (
+            ("total_timesteps", "total_timesteps"),
+            ("update_epochs", "n_epochs"),
+            ("batch_size", "rollout"),
+            ("minibatch_size", "batch_size"),
+        )
+        if (value := _number(words, name))
+    }
+    return numbers | counts | ({"env_id": words["env_id"]} if words.get("env_id") else {})
+
+
+def _number(words: dict[str, str], name: str) -> float | None:
+    try:
+        return float(words[name])
+    except (KeyError, ValueError):
+        return None

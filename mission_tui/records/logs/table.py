@@ -1,0 +1,108 @@
+"""From the rows of a table-like log (SB3's CSV and JSON, TensorBoard) to updates, and to the settings they betray.
+
+SB3 writes what an update did with the rollout that follows it, and an evaluation in between takes that with it: its row
+then belongs to the same update as the next. Numbers keep the update under which the log shows them.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from mission_tui.fleet.metrics import UpdateDone, spoken
+from mission_tui.records.logs.log import TableRow
+
+__all__ = ["LOGGED", "updates_of"]
+
+LOGGED = ("rollout/", "train/", "policy/", "eval/")
+"""Families of tags that are metrics; `time/` says where a row stands."""
+
+ITERATION, STEPS, ELAPSED = "time/iterations", "time/total_timesteps", "time/time_elapsed"
+_COARSEST = 0.05
+_MOST = 2**53
+
+
+def updates_of(rows: Iterable[TableRow]) -> tuple[UpdateDone, ...]:
+    """One record per update, in order; rows that say nothing of training are left out, repeated ones count once.
+
+    Where iterations begin anew (a log that was appended to), a new attempt begins and updates are counted on.
+    """
+    joined = _joined([row for row in rows if any(tag.startswith(LOGGED) for tag in row.cells)])
+    speeds = _speeds(joined)
+    records: list[UpdateDone] = []
+    attempt, before, last = 1, 0, 0
+    for row, speed in zip(joined, speeds, strict=True):
+        iteration = _whole(row.cells.get(ITERATION)) or last + 1
+        steps = _whole(row.cells.get(STEPS)) or 0
+        if iteration <= last and records[-1].timesteps == steps:
+            continue
+        if iteration <= last or (records and ITERATION not in row.cells and steps < records[-1].timesteps):
+            attempt, before, last = attempt + 1, before + last, 0
+            iteration = iteration if ITERATION in row.cells else 1
+        last = iteration
+        metrics = {tag: spoken(value) for tag, value in row.cells.items() if tag.startswith(LOGGED)}
+        records.append(
+            UpdateDone(
+                seq=len(records) + 1,
+                attempt=attempt,
+                update=before + iteration,
+                timesteps=steps,
+                t=row.t,
+                rollout_s=0.0,
+                update_s=0.0,
+                steps_per_s=speed,
+                metrics=metrics,
+                episodes=row.episodes,
+            )
+        )
+    return tuple(records)
+
+
+def _joined(rows: Sequence[TableRow]) -> list[TableRow]:
+    """Each evaluation's row and the next one as a single row; of a number in both, the later counts."""
+    counted = any(ITERATION in row.cells for row in rows)
+    rolled = any(_of_rollout(row) for row in rows)
+    whole: list[TableRow] = []
+    waiting: TableRow | None = None
+    for written in rows:
+        row = written if waiting is None else replace(written, cells={**waiting.cells, **written.cells})
+        evaluation = any(tag.startswith("eval/") for tag in row.cells)
+        partial = ITERATION not in row.cells if counted else evaluation and rolled and not _of_rollout(row)
+        waiting = row if partial else None
+        if not partial:
+            whole.append(row)
+    if waiting is not None and any(tag.startswith("train/") for tag in waiting.cells):
+        whole.append(waiting)
+    return whole
+
+
+def _of_rollout(row: TableRow) -> bool:
+    return any(tag.startswith("rollout/") for tag in row.cells)
+
+
+def _speeds(rows: Sequence[TableRow]) -> list[float]:
+    """Steps per second of each row since the one before; 0 where it is not known.
+
+    The clock of the rows counts, else `time/time_elapsed`, but only where its last digit is small beside an update:
+    whole seconds would make speeds of rounding. `time/fps` is an average since the start and says nothing of now.
+    """
+    clock = [row.t for row in rows]
+    if not all(clock):
+        clock = [row.cells.get(ELAPSED, math.nan) for row in rows]
+        gaps = [later - earlier for earlier, later in pairwise(clock) if later > earlier]
+        coarsest = max((row.elapsed_digit_s for row in rows if ELAPSED in row.cells), default=math.inf)
+        if not gaps or coarsest > _COARSEST * statistics.median(gaps):
+            return [0.0] * len(rows)
+    speeds = [0.0] if rows else []
+    for (earlier, later), (before, after) in zip(pairwise(rows), pairwise(clock), strict=True):
+        steps = later.cells.get(STEPS, math.nan) - earlier.cells.get(STEPS, math.nan)
+        seconds = after - before
+        speeds.append(steps / seconds if steps > 0.0 and seconds > 0.0 and math.isfinite(steps / seconds) else 0.0)
+    return speeds
+
+
+def _whole(value: float | None) -> int | None:
+    return int(value) if value is not None and math.isfinite(value) and 0.0 <= value <= _MOST else None

@@ -1,0 +1,261 @@
+"""`judge`: findings of logs from anywhere, by their own settings where they have them, and one clear line otherwise."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mission_tui.cli import tensorboard_log
+from mission_tui.cli.root import main
+from mission_tui.records.lines import encode_line
+from mission_tui.records.spec_file import write_spec
+from tests.cli.test_json_documents import check
+from tests.fleet.recorded import SPEC, update
+from tests.shell import Shell
+
+HEAD = "time/iterations,time/total_timesteps,train/approx_kl,train/n_updates\n"
+SICK = HEAD + "".join(f"{k},{k * 2048},0.09,{k * 10}\n" for k in range(1, 21))
+CALM = HEAD + "".join(f"{k},{k * 2048},0.01,{k * 10}\n" for k in range(1, 21))
+TRACES = Path(__file__).resolve().parents[3] / "shared" / "data" / "traces"
+
+needs_tensorboard = pytest.mark.skipif(
+    importlib.util.find_spec("tensorboard") is None, reason="the tensorboard extra is not installed"
+)
+
+
+@pytest.fixture(autouse=True)
+def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No presets and no health file but those a test makes."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    for name, text in (("sick.csv", SICK), ("calm.csv", CALM)):
+        (tmp_path / name).write_text(text)
+
+
+def judged(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
+    """The document that `judge` prints."""
+    assert main(["judge", *words, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def refused(capsys: pytest.CaptureFixture[str], *words: str, code: int = 2) -> str:
+    """The one line on stderr of a call that prints nothing."""
+    assert main(["judge", *words]) == code
+    said = capsys.readouterr()
+    assert said.out == ""
+    (line,) = said.err.splitlines()
+    return line
+
+
+def test_findings_are_no_failure(capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 0, a head line per file with what was known of it, and each finding with cause and advice."""
+    assert main(["judge", "sick.csv", "calm.csv", "--batch-size", "64"]) == 0
+    out = capsys.readouterr().out
+    assert "sick.csv: 20 updates, 1 finding\n  steps 40,960, rollout 2,048, batch size 64, epochs 10" in out
+    assert "warning kl-persistent, updates 5 to 20, open" in out
+    assert "cause: learning rate and gradient steps per update are not in this log" in out
+    assert "advice: end an update once it has moved far enough --set ppo.target_kl=0.03" in out
+    assert "calm.csv: 20 updates, no findings" in out
+
+
+def test_one_file_is_an_object_and_several_are_a_list(capsys: pytest.CaptureFixture[str]) -> None:
+    """The document of one file is the one in the reference; of several, each stands under `files` in order."""
+    one = judged(capsys, "sick.csv")
+    check("judge", one)
+    assert (one["file"], one["updates"], one["findings"][0]["rule"]) == ("sick.csv", 20, "kl-persistent")
+    several = judged(capsys, "calm.csv", "sick.csv")
+    assert [it["file"] for it in several["files"]] == ["calm.csv", "sick.csv"]
+    assert several["files"][1]["findings"] == one["findings"]
+
+
+def test_options_say_what_the_log_does_not(capsys: pytest.CaptureFixture[str]) -> None:
+    """With learning rate and batch size the cause is computed; a wider clip range makes the same KL a small one."""
+    (finding,) = judged(capsys, "sick.csv", "--learning-rate", "3e-4", "--batch-size", "64")["findings"]
+    assert finding["cause"].startswith("320 gradient steps x 0.0003 per update is 24 x the reference")
+    assert judged(capsys, "sick.csv", "--clip-range", "0.4")["findings"] == []
+
+
+def test_a_preset_says_the_settings(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """`--preset` and `--spec` bring settings and limits; one whose rollout is another is not this log's."""
+    (tmp_path / "mine.toml").write_text(
+        '[env]\nid = "CartPole-v1"\nn_envs = 8\n[ppo]\nn_steps = 256\nn_epochs = 4\n[run]\ntotal_timesteps = 100000\n'
+        "[keep.health.kl-persistent]\ncritical = 9.0\nwarning = 4.6\n"
+    )
+    assert judged(capsys, "sick.csv", "--preset", "./mine.toml")["findings"] == []
+    write_spec(tmp_path / "spec.toml", SPEC)
+    said = refused(capsys, "sick.csv", "--spec", "spec.toml")
+    assert "sick.csv: goes forward 2,048 steps an update and 'demo' 1,024" in said
+    assert "not both" in refused(capsys, "sick.csv", "--spec", "spec.toml", "--preset", "mine.toml")
+
+
+def test_limits_are_the_users_then_those_of_the_file_given(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """The user's health.toml counts, and `--health` lies over it; a rule that is off says nothing."""
+    own = tmp_path / "config" / "mission-tui" / "health.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text('[kl-persistent]\nact = "off"\n')
+    assert judged(capsys, "sick.csv")["findings"] == []
+    (tmp_path / "strict.toml").write_text('[kl-persistent]\nact = "notify"\nwarning = 1.8\n')
+    (finding,) = judged(capsys, "sick.csv", "--health", "strict.toml")["findings"]
+    assert "u > 1.8" in finding["sentence"]
+    own.write_text("[kl-persistant]\n")
+    assert "did you mean 'kl-persistent'" in refused(capsys, "sick.csv", code=78)
+
+
+def run_of_ours(folder: Path) -> Path:
+    """A run directory of two attempts, each with a persistent KL, of which the second stands until the last row."""
+    folder.mkdir()
+    write_spec(folder / "spec.toml", SPEC)
+    rows = [
+        update(number, number, attempt, approx_kl=0.09, clip_range=0.2)
+        for attempt in (1, 2)
+        for number in range(10 * attempt - 9, 10 * attempt + 1)
+    ]
+    (folder / "metrics.jsonl").write_bytes(b"".join(map(encode_line, rows)))
+    return folder
+
+
+def test_a_run_directory_is_judged_as_it_was_while_it_lived(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Attempt by attempt, by the spec's own settings; saying them again is refused, limits to judge by are not."""
+    run = run_of_ours(tmp_path / "run")
+    findings = judged(capsys, str(run))["findings"]
+    assert [(it["id"], it["state"]) for it in findings] == [
+        ("kl-persistent-1-5", "cleared"),
+        ("kl-persistent-2-15", "open"),
+    ]
+    assert findings[0]["cause"].startswith("16 gradient steps x 0.0003 per update")
+    assert "is a run of ours and says its own settings" in refused(capsys, str(run), "--clip-range", "0.1")
+    (tmp_path / "loose.toml").write_text("[kl-persistent]\nwarning = 4.6\ncritical = 5.0\n")
+    assert judged(capsys, str(run), "--health", "loose.toml")["findings"] == []
+
+
+def test_lines_that_could_not_be_used_are_said(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Damage goes to stderr, and what is whole is judged."""
+    run = run_of_ours(tmp_path / "run")
+    lines = (run / "metrics.jsonl").read_bytes().splitlines(keepends=True)
+    (run / "metrics.jsonl").write_bytes(b"".join([lines[0], b"\0" * 40 + b"\n", *lines[2:]]))
+    assert main(["judge", str(run)]) == 0
+    said = capsys.readouterr()
+    assert "it was skipped" in said.err
+    assert "19 updates" in said.out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("nowhere.csv",), "nowhere.csv: cannot be read: No such file"),
+        (
+            ("sick.csv", "monitor.csv"),
+            "monitor.csv: is no training log; known are run directories, metrics.jsonl, SB3's",
+        ),
+        (("config",), "config: holds no training log"),
+        (("sick.csv", "--batch-size", "0"), "--batch-size"),
+        ((), "FILE..."),
+    ],
+)
+def test_a_mistake_is_one_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, words: tuple[str, ...], said: str
+) -> None:
+    """A file that is no log is named with what would be one; nothing is printed of the others."""
+    (tmp_path / "monitor.csv").write_text("r,l,t\n1,2,3\n")
+    (tmp_path / "config").mkdir()
+    assert said in refused(capsys, *words)
+
+
+def test_it_starts_nothing(shell: Shell) -> None:
+    """From a process of its own too, a log is judged without supervisor, runs root or sockets."""
+    (shell.cwd / "progress.csv").write_text(SICK)
+    assert len(shell.json("judge", "progress.csv")["findings"]) == 1
+    assert not shell.root.exists()
+    assert shell.processes() == []
+
+
+def write_events(folder: Path, points: list[tuple[str, float, int]], text: str = "") -> None:
+    """An event file with scalars (tag, value, step), one second a step, and CleanRL's table of hyperparameters."""
+    from tensorboard.compat.proto.event_pb2 import Event  # type: ignore[import-untyped]
+    from tensorboard.compat.proto.summary_pb2 import Summary  # type: ignore[import-untyped]
+    from tensorboard.compat.proto.tensor_pb2 import TensorProto  # type: ignore[import-untyped]
+    from tensorboard.summary.writer.event_file_writer import EventFileWriter  # type: ignore[import-untyped]
+
+    writer = EventFileWriter(str(folder))
+    if text:
+        value = Summary.Value(tag="hyperparameters/text_summary", tensor=TensorProto(string_val=[text.encode()]))
+        writer.add_event(Event(wall_time=1e9, step=0, summary=Summary(value=[value])))
+    for tag, number, step in points:
+        scalar = Summary(value=[Summary.Value(tag=tag, simple_value=number)])
+        writer.add_event(Event(wall_time=1e9 + step / 100, step=step, summary=scalar))
+    writer.close()
+
+
+@needs_tensorboard
+def test_event_files_of_sb3(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """SB3's tags are taken as they are, a row per step, and the wall clock gives the speed."""
+    tags = (("train/approx_kl", 0.09), ("train/learning_rate", 3e-4), ("rollout/ep_rew_mean", 1.0))
+    write_events(tmp_path / "tb", [(tag, value, 512 * k) for k in range(1, 11) for tag, value in tags])
+    document = judged(capsys, str(tmp_path / "tb"))
+    assert (document["updates"], document["findings"][0]["rule"]) == (10, "kl-persistent")
+    log = tensorboard_log.read_events(tmp_path / "tb", tensorboard_log.event_files(tmp_path / "tb"))
+    assert (log.settings.rollout, log.settings.learning_rate) == (512, 3e-4)
+    assert [getattr(record, "steps_per_s", 0.0) for record in log.records[1:]] == pytest.approx([100.0] * 9)
+
+
+@needs_tensorboard
+def test_event_files_of_cleanrl(tmp_path: Path) -> None:
+    """Its losses are mapped, episodes become the mean over the last 100, its hyperparameters become the settings."""
+    points = []
+    for k in range(1, 4):
+        points += [("charts/episodic_return", float(k), 100 * k - 50), ("charts/episodic_length", 9.0, 100 * k - 50)]
+        points += [("losses/approx_kl", 0.02, 100 * k), ("losses/entropy", 0.5, 100 * k)]
+    arguments = {"env_id": "CartPole-v1", "clip_coef": 0.1, "batch_size": 100, "minibatch_size": 25}
+    lines = "\n".join(
+        f"|{name}|{value}|" for name, value in (arguments | {"update_epochs": 4, "target_kl": None}).items()
+    )
+    write_events(tmp_path, points, f"|param|value|\n|-|-|\n{lines}")
+    log = tensorboard_log.read_events(tmp_path, tensorboard_log.event_files(tmp_path))
+    settings = log.settings
+    assert (settings.env_id, settings.clip_range, settings.rollout) == ("CartPole-v1", 0.1, 100)
+    assert (settings.batch_size, settings.n_epochs, settings.target_kl) == (25, 4, None)
+    last = log.records[-1]
+    assert getattr(last, "metrics", {}) == {
+        "train/approx_kl": 0.02,
+        "train/entropy_loss": -0.5,
+        "rollout/ep_rew_mean": 2.0,
+        "rollout/ep_len_mean": 9.0,
+    }
+
+
+@needs_tensorboard
+def test_event_files_of_something_else_are_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A classifier's event file, and one that is no event file at all, are named."""
+    write_events(tmp_path / "other", [("accuracy", 0.5, 1)])
+    assert "has none of the tags of SB3 (train/approx_kl) or CleanRL" in refused(capsys, "other")
+    (tmp_path / "events.out.tfevents.1").write_bytes(b"hello, world, this is no record")
+    assert "has none of the tags" in refused(capsys, "events.out.tfevents.1")
+
+
+def test_without_the_extra_an_event_file_says_which(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sentence names the file and what to install."""
+    (tmp_path / "events.out.tfevents.1").write_bytes(b"\x18\0\0\0")
+    monkeypatch.setitem(sys.modules, "tensorboard.backend.event_processing.event_file_loader", None)
+    assert "pip install 'mission-tui[tensorboard]'" in refused(capsys, "events.out.tfevents.1")
+
+
+@pytest.mark.skipif(not TRACES.is_dir(), reason=f"the outside traces are not at {TRACES}")
+@pytest.mark.parametrize(
+    "which", ["[bgj]*.csv", pytest.param("pfb*.csv", marks=[pytest.mark.slow, pytest.mark.timeout(120)])]
+)
+def test_every_outside_trace_is_judged(capsys: pytest.CaptureFixture[str], which: str) -> None:
+    """Many logs in one call: a document each, in order, with nothing to complain of."""
+    paths = sorted(map(str, TRACES.glob(which)))
+    assert main(["judge", *paths, "--json"]) == 0
+    said = capsys.readouterr()
+    assert said.err == ""
+    documents = json.loads(said.out)["files"]
+    assert [it["file"] for it in documents] == paths
+    assert all(it["updates"] > 20 for it in documents)

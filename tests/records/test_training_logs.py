@@ -1,0 +1,235 @@
+"""Training logs that others wrote: their quirks, what they betray of the settings, and files that are no logs."""
+
+from __future__ import annotations
+
+import csv
+import json
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mission_tui.fleet.metrics import TrainingStarted, UpdateDone
+from mission_tui.fleet.preset import as_tables
+from mission_tui.fleet.spec import Schedule
+from mission_tui.records.lines import encode_line
+from mission_tui.records.logs import LogError, TrainingLog, read_log
+from mission_tui.records.spec_file import write_spec
+from tests.fleet.recorded import SPEC, stopped_and_resumed, update
+
+TRACES = Path(__file__).resolve().parents[3] / "shared" / "data" / "traces"
+HEAD = "time/iterations,time/total_timesteps,time/time_elapsed,rollout/ep_rew_mean,train/approx_kl,train/n_updates\n"
+
+outside = pytest.mark.skipif(not TRACES.is_dir(), reason=f"the outside traces are not at {TRACES}")
+
+
+def log_of(folder: Path, text: str, name: str = "progress.csv") -> TrainingLog:
+    """The log of a file with this text."""
+    (folder / name).write_text(text, encoding="utf-8")
+    return read_log(folder / name)
+
+
+def updates(log: TrainingLog) -> list[UpdateDone]:
+    """Its updates alone."""
+    return [record for record in log.records if isinstance(record, UpdateDone)]
+
+
+@outside
+@pytest.mark.parametrize("path", sorted(TRACES.glob("*.csv")), ids=lambda path: path.stem)
+def test_every_outside_trace_is_read_row_by_row(path: Path) -> None:
+    """Each log gives its iterations in order, its last steps as total, and every number that was written."""
+    log = read_log(path)
+    with path.open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    read = updates(log)
+    assert log.damage == ()
+    assert [row.update for row in read] == list(range(read[0].update, read[0].update + len(read)))
+    assert log.settings.total_timesteps == read[-1].timesteps == int(float(rows[-1]["time/total_timesteps"]))
+    assert log.settings.rollout == read[1].timesteps - read[0].timesteps
+    written = sum(bool(cell) for row in rows for tag, cell in row.items() if tag.startswith("train/"))
+    assert sum(tag.startswith("train/") for row in read for tag in row.metrics) == written
+
+
+@outside
+def test_an_evaluation_does_not_split_an_update() -> None:
+    """With EvalCallback `train/*` stands in the evaluation's row: it joins the rollout's row, and no number is lost."""
+    log = read_log(TRACES / "biosearch_ppo.csv")
+    read = updates(log)
+    assert len(read) == 48
+    fifth = next(row for row in read if row.update == 5)
+    assert fifth.timesteps == 10_240
+    assert fifth.metrics["rollout/ep_rew_mean"] == pytest.approx(6.025757944444446)
+    assert fifth.metrics["train/approx_kl"] == pytest.approx(0.0036103078)
+    assert fifth.metrics["eval/mean_reward"] == pytest.approx(-1.8383143)
+    assert (log.settings.n_epochs, log.settings.rollout) == (10, 2048)
+
+
+def test_blank_is_absent_and_nan_is_said(tmp_path: Path) -> None:
+    """An empty cell is no number at all; the word nan is one, and travels by its name."""
+    log = log_of(tmp_path, f"{HEAD}1,2048,1,5.0,,\n2,4096,2,nan,0.01,10\n")
+    first, second = updates(log)
+    assert first.metrics == {"rollout/ep_rew_mean": 5.0}
+    assert second.metrics["rollout/ep_rew_mean"] == "nan"
+
+
+def test_an_evaluation_after_the_last_rollout_is_an_update_only_with_train(tmp_path: Path) -> None:
+    """A log that ends with an evaluation keeps what it says of the last update; one without adds no row."""
+    head = "time/iterations,time/total_timesteps,train/approx_kl,eval/mean_reward\n"
+    assert len(updates(log_of(tmp_path, f"{head}1,10,0.1,\n,15,0.2,7\n"))) == 2
+    assert len(updates(log_of(tmp_path, f"{head}1,10,0.1,\n,15,,7\n"))) == 1
+
+
+def test_logs_without_iterations_are_counted_row_by_row(tmp_path: Path) -> None:
+    """Event files have no counter: rows are updates, and rows of evaluations alone join the next."""
+    head = "time/total_timesteps,rollout/ep_rew_mean,train/approx_kl,eval/mean_reward\n"
+    log = log_of(tmp_path, f"{head}100,1,,\n200,2,0.1,\n250,,0.2,9\n300,3,,\n")
+    assert [(row.update, row.timesteps) for row in updates(log)] == [(1, 100), (2, 200), (3, 300)]
+    assert updates(log)[2].metrics["train/approx_kl"] == 0.2
+
+
+def test_a_log_that_was_appended_to_is_a_new_attempt(tmp_path: Path) -> None:
+    """Iterations that begin anew, under their own header, count on as another attempt; repeated rows count once."""
+    again = "time/iterations,time/total_timesteps,train/approx_kl\n"
+    log = log_of(tmp_path, f"{HEAD}1,10,1,5,,\n2,20,2,5,0.1,4\n2,20,2,5,0.1,4\n{again}1,30,0.3\n2,40,0.4\n")
+    assert [(row.attempt, row.update, row.timesteps) for row in updates(log)] == [
+        (1, 1, 10),
+        (1, 2, 20),
+        (2, 3, 30),
+        (2, 4, 40),
+    ]
+    assert updates(log)[2].metrics == {"train/approx_kl": 0.3}
+
+
+def test_a_torn_last_line_gives_what_is_whole_of_it(tmp_path: Path) -> None:
+    """The last cell of a line that was cut short may be half a number, and does not count."""
+    log = log_of(tmp_path, f"{HEAD}1,2048,1,5.0,0.01,10\n2,4096,2,6.25,0.0")
+    assert updates(log)[-1].metrics == {"rollout/ep_rew_mean": 6.25}
+
+
+def test_speed_is_known_only_where_the_clock_is_fine_enough(tmp_path: Path) -> None:
+    """Whole seconds beside updates of two say nothing; hundredths do, and so does a wall clock."""
+    rows = [f"{k},{k * 1000},{{}},1.0,0.01,{k}" for k in range(1, 5)]
+    coarse = HEAD + "\n".join(row.format(2 * k) for k, row in enumerate(rows)) + "\n"
+    fine = HEAD + "\n".join(row.format(f"{2 * k}.00") for k, row in enumerate(rows)) + "\n"
+    assert [row.steps_per_s for row in updates(log_of(tmp_path, coarse))] == [0.0] * 4
+    assert [row.steps_per_s for row in updates(log_of(tmp_path, fine))] == [0.0, 500.0, 500.0, 500.0]
+    walled = "time/total_timesteps,train/approx_kl,wall_time\n1000,0.1,1733866516.0\n2000,0.1,1733866518.0\n"
+    log = log_of(tmp_path, walled)
+    assert [(row.t, row.steps_per_s) for row in updates(log)] == [(1733866516.0, 0.0), (1733866518.0, 500.0)]
+
+
+def test_settings_come_from_the_columns(tmp_path: Path) -> None:
+    """Clip range and learning rate as written (a line is a schedule), epochs from SB3's counter also between gaps."""
+    head = "time/iterations,time/total_timesteps,train/learning_rate,train/clip_range,train/n_updates\n"
+    rows = "".join(f"{k},{k * 512},{3e-4 * (1 - k / 100):.10g},0.1,{k * 4}\n" for k in (10, 20, 30, 50))
+    found = log_of(tmp_path, head + rows).settings
+    assert (found.clip_range, found.rollout, found.n_epochs, found.total_timesteps) == (0.1, 512, 4, 25_600)
+    assert found.learning_rate == Schedule(start=2.7e-4, end=1.5e-4)
+    adaptive = head + "1,512,3e-4,0.2,4\n2,1024,1e-4,0.2,8\n3,1536,9e-4,0.2,12\n"
+    assert log_of(tmp_path, adaptive).settings.learning_rate is None
+    stopped = head + "".join(f"{k},{k * 512},3e-4,0.2,{n}\n" for k, n in enumerate((1, 2, 3, 13, 14, 24), 1))
+    assert log_of(tmp_path, stopped).settings.n_epochs == 10
+    lost = "time/total_timesteps,train/n_updates\n" + "".join(f"{k},{k * 10}\n" for k in range(1, 20) if k != 7)
+    assert log_of(tmp_path, lost).settings.n_epochs == 10
+
+
+def test_progress_json_says_the_same_as_csv(tmp_path: Path) -> None:
+    """SB3's JSON writer (one object a line, NaN as a bare word) gives the same records; a broken line is reported."""
+    lines = [
+        {"time/iterations": 1, "time/total_timesteps": 2048, "rollout/ep_rew_mean": 5.0},
+        {
+            "time/iterations": 2,
+            "time/total_timesteps": 4096,
+            "rollout/ep_rew_mean": float("nan"),
+            "train/approx_kl": 0.1,
+        },
+    ]
+    text = "".join(f"{json.dumps(line)}\n" for line in lines)
+    from_json = log_of(tmp_path, f"{text}{{half\n", "progress.json")
+    from_csv = log_of(
+        tmp_path,
+        "time/iterations,time/total_timesteps,rollout/ep_rew_mean,train/approx_kl\n1,2048,5.0,\n2,4096,nan,0.1\n",
+    )
+    assert from_json.records == from_csv.records
+    assert from_json.damage == ("progress.json line 3: not a JSON object; it was skipped",)
+
+
+def test_a_run_directory_brings_specs_and_journal(tmp_path: Path) -> None:
+    """Each attempt has its own spec; metrics.jsonl within it means the run, and away from it only its rows."""
+    events, records = stopped_and_resumed()
+    write_spec(tmp_path / "spec.toml", SPEC)
+    (tmp_path / "metrics.jsonl").write_bytes(b"".join(map(encode_line, records)))
+    (tmp_path / "events.jsonl").write_bytes(b"".join(map(encode_line, events)))
+    run = read_log(tmp_path)
+    assert run.specs == {1: SPEC, 2: SPEC}
+    assert (list(run.records), list(run.events)) == (records, events)
+    assert read_log(tmp_path / "metrics.jsonl") == run
+    (tmp_path / "spec.toml").rename(tmp_path / "elsewhere.toml")
+    alone = read_log(tmp_path / "metrics.jsonl")
+    assert (alone.specs, alone.settings.rollout) == ({}, 1024)
+
+
+def test_a_compressed_trace_begins_with_its_spec(tmp_path: Path) -> None:
+    """Records without checksums after the specs by attempt; lines of other kinds are passed over."""
+    import gzip
+
+    import msgspec
+
+    lines = [
+        msgspec.json.encode({"kind": "spec", "attempt": 1, "spec": as_tables(SPEC)}),
+        b'{"kind":"busy","spans":[]}',
+        msgspec.json.encode(TrainingStarted(seq=1, attempt=1, t=1.0)),
+        msgspec.json.encode(update(1, approx_kl=0.1)),
+    ]
+    path = tmp_path / "it.jsonl.gz"
+    path.write_bytes(gzip.compress(b"\n".join(lines) + b"\n"))
+    log = read_log(path)
+    assert (log.specs, log.updates, len(log.records)) == ({1: SPEC}, 1, 2)
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(LogError, match="is no recorded trace"):
+        read_log(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "said"),
+    [
+        ("empty.csv", b"", "is empty"),
+        ("head.csv", HEAD.encode(), "tells of no update yet"),
+        ("monitor.csv", b"r,l,t\n1,2,3\n", "is no training log; known are run directories"),
+        ("notes.txt", b"dear diary\n", "is no training log"),
+        ("image.png", b"\x89PNG\r\n\x1a\n\0\0", "is no training log"),
+        ("metrics.jsonl", b'{"kind":"update"}\n', "tells of no update yet"),
+        ("run.jsonl.gz", b"\x1f\x8b\x08\x00", "is no recorded trace"),
+    ],
+)
+def test_what_is_no_log_is_refused_by_name(tmp_path: Path, name: str, data: bytes, said: str) -> None:
+    """One sentence that begins with the file and says what is wrong with it."""
+    path = tmp_path / name
+    path.write_bytes(data)
+    with pytest.raises(LogError) as caught:
+        read_log(path)
+    assert str(caught.value).startswith(f"{path}: {said}")
+    assert caught.value.exit_code == 2
+
+
+def test_absent_files_and_folders_without_a_log_are_refused(tmp_path: Path) -> None:
+    """A path that is not there and a folder with nothing known in it each say so; a folder with a log stands for it."""
+    with pytest.raises(LogError, match="No such file"):
+        read_log(tmp_path / "nowhere.csv")
+    with pytest.raises(LogError, match="holds no training log"):
+        read_log(tmp_path)
+    (tmp_path / "progress.csv").write_text(f"{HEAD}1,2048,1,5.0,,\n")
+    assert read_log(tmp_path).updates == 1
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=st.text(max_size=300), blob=st.binary(max_size=100))
+def test_no_bytes_make_it_raise_anything_else(tmp_path: Path, text: str, blob: bytes) -> None:
+    """Whatever a file holds, also after a good header, it is read or refused with a sentence."""
+    path = tmp_path / "progress.csv"
+    for data in (blob, HEAD.encode() + text.encode(errors="replace"), b'{"a": 1}\n' + blob):
+        path.write_bytes(data)
+        with suppress(LogError):
+            read_log(path)
