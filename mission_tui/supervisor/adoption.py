@@ -27,6 +27,7 @@ from mission_tui.records.attempt import read_exit, read_launch
 from mission_tui.records.layout import RunDir, run_dirs
 from mission_tui.records.spec_file import read_spec
 from mission_tui.records.tail import read_all, read_newest
+from mission_tui.supervisor.acting import react_to_due
 from mission_tui.supervisor.attempts import begin, hold_live, settle
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ending import abandon, still_hang
@@ -111,6 +112,7 @@ def adopt_live(core: Core, found: RunOnDisk) -> None:
     run.nonce = order.nonce if order is not None else ""
     run.wants_pause = _wants_pause(found.events)
     settle(core, run)
+    react_to_due(core, run)
 
 
 def _shown(records: list[MetricRecord]) -> Iterator[MetricRecord]:

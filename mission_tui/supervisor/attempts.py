@@ -9,11 +9,10 @@ import asyncio
 import time
 from functools import partial
 
-from msgspec import structs
-
 from mission_tui.errors import DamagedError, MissionError
 from mission_tui.fleet.events import AttemptStarting, FindingChanged, KeeperLost
 from mission_tui.fleet.findings import Finding
+from mission_tui.fleet.health import cleared
 from mission_tui.fleet.metrics import MetricRecord
 from mission_tui.fleet.observations import PidsSeen
 from mission_tui.fleet.outcome import Failed
@@ -77,14 +76,17 @@ def begin(
 
 
 def _close_findings(core: Core, run: LiveRun) -> None:
-    """An attempt is a declared break: what was open before it is over."""
-    for finding in list(core.store.run(run.id).told.findings.values()):
+    """An attempt is a declared break: what was open before it is over, as of its last row."""
+    known = core.store.run(run.id)
+    row = known.trained.row
+    for finding in list(known.told.findings.values()):
         if finding.state == "open":
-            core.witness(run, partial(_cleared, finding))
+            over = cleared(finding, *((row.update, row.t) if row is not None else (0, 0.0)))
+            core.witness(run, partial(_changed, over))
 
 
-def _cleared(finding: Finding, seq: int, t: float) -> FindingChanged:
-    return FindingChanged(seq, t, structs.replace(finding, state="cleared"))
+def _changed(finding: Finding, seq: int, t: float) -> FindingChanged:
+    return FindingChanged(seq, t, finding)
 
 
 def settle(core: Core, run: LiveRun) -> None:

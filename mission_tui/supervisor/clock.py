@@ -10,16 +10,19 @@ from collections.abc import Callable
 from mission_tui.ipc.server import Listener
 from mission_tui.records.storage import StorageError
 from mission_tui.supervisor.attempts import settle, show_pids
+from mission_tui.supervisor.company import Company
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.dead_sockets import name_root
 from mission_tui.supervisor.desk import Desk
-from mission_tui.supervisor.feed import read_news
+from mission_tui.supervisor.feed import LATE_S, judge_silence, read_news
 from mission_tui.supervisor.run import LiveRun
 
 __all__ = ["Clock"]
 
 TICK_S = 1.0
 PIDS_TICKS = 3
+LINK_TICKS = 10
+"""Until a new supervisor has heard a trainer, it does not know whether the silence is a pause."""
 log = logging.getLogger(__name__)
 
 
@@ -35,6 +38,7 @@ class Clock:
         self._owns_root = owns_root
         self._idle_s = idle_s
         self._busy_at = time.monotonic()
+        self._company = Company(core)
         self._beats = 0
 
     async def run(self) -> None:
@@ -53,6 +57,7 @@ class Clock:
             return
         for run in list(self._core.live.values()):
             self._look_at(run)
+        self._company.look()
         self._retry_journals()
         self._sample()
         for listener in self._listeners:
@@ -68,7 +73,10 @@ class Clock:
         read_news(self._core, run)
         if run.keeper is None and run.trainer is None:
             settle(self._core, run)
-        elif self._beats % PIDS_TICKS == 0:
+            return
+        if run.link is not None or self._beats > LINK_TICKS:
+            judge_silence(self._core, run, time.time() - LATE_S)
+        if self._beats % PIDS_TICKS == 0:
             show_pids(self._core, run)
 
     def _retry_journals(self) -> None:

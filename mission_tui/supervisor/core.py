@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from mission_tui import __version__
@@ -101,6 +102,30 @@ class Core:
         event = run.journal.append_or_hold(make)
         self.see(run.id, event)
         return event
+
+    def ask_of(self, run_id: str, make: Make) -> None:
+        """As `ask`, for a run that may have ended. Raises `StorageError`."""
+        with self._journal_of(run_id) as journal:
+            self.see(run_id, journal.append(make))
+
+    def witness_of(self, run_id: str, make: Make) -> None:
+        """As `witness`, for a run that may have ended."""
+        with self._journal_of(run_id) as journal:
+            self.see(run_id, journal.append_or_hold(make))
+
+    @contextmanager
+    def _journal_of(self, run_id: str) -> Iterator[RunJournal]:
+        live = self.live.get(run_id)
+        if live is not None:
+            yield live.journal
+            return
+        journal = self.take_journal(self.run_dir(run_id), self.store.run(run_id).told.seq)
+        try:
+            yield journal
+        finally:
+            journal.close()
+            if journal.holding:
+                self.unwritten[run_id] = journal
 
     def sample(self) -> None:
         """Take in the machine's meters of this moment."""

@@ -10,6 +10,7 @@ from typing import assert_never
 from mission_tui.errors import ProtocolError
 from mission_tui.ipc.messages import (
     Act,
+    Apply,
     Clean,
     EndedReply,
     Evaluate,
@@ -21,6 +22,7 @@ from mission_tui.ipc.messages import (
     GetSnapshot,
     Hello,
     Launch,
+    Mark,
     OperatorReply,
     OperatorRequest,
     Resume,
@@ -32,6 +34,7 @@ from mission_tui.ipc.messages import (
 from mission_tui.ipc.server import Session
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.tasks import tasks_at_work
+from mission_tui.supervisor.verbs.apply import apply
 from mission_tui.supervisor.verbs.checkpoint import checkpoint
 from mission_tui.supervisor.verbs.clean import clean
 from mission_tui.supervisor.verbs.details import details
@@ -41,6 +44,7 @@ from mission_tui.supervisor.verbs.history import history
 from mission_tui.supervisor.verbs.kill import kill
 from mission_tui.supervisor.verbs.launch import launch
 from mission_tui.supervisor.verbs.log import log
+from mission_tui.supervisor.verbs.mark import mark
 from mission_tui.supervisor.verbs.pause import pause
 from mission_tui.supervisor.verbs.resume import resume
 from mission_tui.supervisor.verbs.shutdown import shutdown
@@ -131,6 +135,10 @@ class Desk:
                 return await undo(core, request)
             case Resume():
                 return await resume(core, request)
+            case Mark():
+                return await mark(core, request)
+            case Apply():
+                return await apply(core, request)
             case GetDetails():
                 return await details(core, request)
             case GetHistory():

@@ -6,15 +6,18 @@ import asyncio
 import logging
 from pathlib import Path
 
+from msgspec import structs
+
 from mission_tui.fleet.classify import ExitFacts, classify
 from mission_tui.fleet.events import AttemptEnded
 from mission_tui.fleet.observations import FlagSeen
-from mission_tui.fleet.outcome import Failed, Outcome
+from mission_tui.fleet.outcome import Failed, Outcome, Stopped
 from mission_tui.records.attempt import ExitRecord, Identity
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.feed import read_news
+from mission_tui.supervisor.feed import judge_silence, read_news
 from mission_tui.supervisor.identity import boot_id
 from mission_tui.supervisor.leftovers import find_leftovers, remove_leftover
+from mission_tui.supervisor.notifying import tell_end
 from mission_tui.supervisor.run import LiveRun
 
 __all__ = ["abandon", "finish", "still_hang"]
@@ -25,6 +28,8 @@ log = logging.getLogger(__name__)
 def finish(core: Core, run: LiveRun, ended: ExitRecord | None, identity: Identity | None) -> None:
     """Nobody of the attempt lives: take in its last lines, name the cause, close the run."""
     read_news(core, run, last=True)
+    if ended is not None:
+        judge_silence(core, run, ended.ended_t)
     known = core.store.run(run.id)
     asked = set(known.told.asked)
     checkpoint = known.trained.checkpoint
@@ -34,6 +39,9 @@ def finish(core: Core, run: LiveRun, ended: ExitRecord | None, identity: Identit
     else:
         rebooted = identity is not None and identity.boot_id != boot_id()
         outcome = classify(run.end, _facts(ended), asked, checkpoint, rebooted=rebooted)
+    by = known.told.stopped_by
+    if isinstance(outcome, Stopped) and by is not None:
+        outcome = structs.replace(outcome, cause=f"stopped because of {by.id}: {by.sentence}")
     if ended is not None and still_hang(ended):
         core.see(run.id, FlagSeen("unkillable", raised=True))
     attempt = run.attempt
@@ -74,6 +82,7 @@ def abandon(core: Core, run: LiveRun, outcome: Outcome) -> None:
         core.unwritten[run.id] = run.journal
     run.release()
     run.gone.set()
+    tell_end(core, run)
 
 
 def _sweep(core: Core, run: LiveRun, attempt: int) -> None:

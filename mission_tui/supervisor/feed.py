@@ -1,6 +1,7 @@
 """From a live run's `metrics.jsonl` to the store and the health judge. The file is the truth; telemetry only says when.
 
-Judging is done in slices, so that catching up on a long history after a restart never blocks the loop for long.
+Judging is done in slices, so that catching up on a long history after a restart never blocks the loop for long. The
+judge hears breaks from the store, which has them from `events.jsonl`: live and after a restart by the same road.
 """
 
 from __future__ import annotations
@@ -10,28 +11,37 @@ import time
 
 from mission_tui.fleet.events import FindingChanged
 from mission_tui.fleet.findings import Finding
-from mission_tui.fleet.health import is_news, judge_of
-from mission_tui.fleet.metrics import MetricRecord, TrainingEnded, UpdateDone
+from mission_tui.fleet.health import Judge, is_news, judge_of
+from mission_tui.fleet.metrics import MetricRecord, TrainingEnded
+from mission_tui.supervisor.acting import react
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.journal import damaged
 from mission_tui.supervisor.run import LiveRun
 
-__all__ = ["begin_judging", "read_everything", "read_news"]
+__all__ = ["begin_judging", "judge_silence", "read_everything", "read_news"]
 
 SLICE_S = 0.03
 PAUSE_S = 0.05
+LATE_S = 2.0
+"""A row is in the file within this time of the moment that it names, so silence is known only up to then."""
 
 
 def begin_judging(run: LiveRun) -> None:
     """Judge the attempt anew, by its own spec. Earlier attempts were judged in their time."""
     run.judge = judge_of(run.spec) if run.spec is not None else None
+    run.breaks_told = 0
     run.unjudged.clear()
     run.end = None
 
 
 def read_everything(core: Core, run: LiveRun) -> None:
-    """Take in the whole file of a run that just became live here."""
+    """Take in the whole file of a run that just became live here.
+
+    Its attempt is judged if it lives: one that has ended was judged in its time, and by its own spec.
+    """
     begin_judging(run)
+    if core.store.run(run.id).told.outcome is not None:
+        run.judge = None
     records = _read(core, run)
     core.store.load_history(run.id, records)
     for record in records:
@@ -48,13 +58,21 @@ def read_news(core: Core, run: LiveRun, *, last: bool = False) -> None:
         _judge(core, run, SLICE_S if not last else float("inf"))
 
 
+def judge_silence(core: Core, run: LiveRun, now: float) -> None:
+    """Judge that nothing came of a living trainer until unix time `now`; nothing is concluded while rows wait."""
+    if run.judge is None or run.unjudged:
+        return
+    _tell_breaks(core, run, run.judge)
+    for finding in run.judge.silence(now):
+        _journal(core, run, finding)
+
+
 def _keep(run: LiveRun, record: MetricRecord) -> None:
     if record.attempt != run.attempt:
         return
     if isinstance(record, TrainingEnded):
         run.end = record
-    if isinstance(record, UpdateDone | TrainingEnded):
-        run.unjudged.append(record)
+    run.unjudged.append(record)
 
 
 def _read(core: Core, run: LiveRun) -> list[MetricRecord]:
@@ -74,18 +92,26 @@ def _read(core: Core, run: LiveRun) -> list[MetricRecord]:
 def _judge(core: Core, run: LiveRun, slice_s: float = SLICE_S) -> None:
     run.catching_up = None
     if run.judge is None:
+        run.unjudged.clear()
         return
+    _tell_breaks(core, run, run.judge)
     until = time.monotonic() + slice_s
     while run.unjudged:
-        record = run.unjudged.popleft()
-        changed = run.judge.update(record) if isinstance(record, UpdateDone) else run.judge.ended(record)
-        for finding in changed:
+        for finding in run.judge.hear(run.unjudged.popleft()):
             _journal(core, run, finding)
         if time.monotonic() > until:
             run.catching_up = asyncio.get_running_loop().call_later(PAUSE_S, _judge, core, run)
             return
 
 
+def _tell_breaks(core: Core, run: LiveRun, judge: Judge) -> None:
+    breaks = core.store.run(run.id).told.breaks
+    for t, cause in breaks[run.breaks_told :]:
+        judge.broken(t, cause)
+    run.breaks_told = len(breaks)
+
+
 def _journal(core: Core, run: LiveRun, finding: Finding) -> None:
     if is_news(finding, core.store.run(run.id).told.findings.get(finding.id)):
         core.witness(run, lambda seq, t: FindingChanged(seq, t, finding))
+        react(core, run, finding)

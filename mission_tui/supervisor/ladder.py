@@ -9,7 +9,7 @@ import asyncio
 import logging
 import signal
 
-from mission_tui.ipc.messages import Order
+from mission_tui.ipc.telemetry_messages import Order
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.identity import Process
 from mission_tui.supervisor.run import LiveRun
@@ -26,12 +26,15 @@ def patience_s(core: Core, run: LiveRun) -> float:
     return LEAST_PATIENCE_S if row is None else max(LEAST_PATIENCE_S, 2.0 * (row.rollout_s + row.update_s))
 
 
-def end_gracefully(core: Core, run: LiveRun) -> None:
-    """Ask the trainer to save and stop; when it is not connected, or does not obey in time, have it terminated."""
+def end_gracefully(core: Core, run: LiveRun, keep: str = "") -> None:
+    """Ask the trainer to save and stop; when it is not connected, or does not obey in time, have it terminated.
+
+    `keep` names a checkpoint that the trainer must not remove when it saves its last one.
+    """
     if run.link is None:
         _terminate(run)
         return
-    run.link.send(Order("stop"))
+    run.link.send(Order("stop", keep=keep))
     if run.escalation is not None:
         run.escalation.cancel()
     run.escalation = asyncio.get_running_loop().call_later(patience_s(core, run), _terminate, run)

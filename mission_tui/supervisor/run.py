@@ -10,7 +10,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from mission_tui.fleet.health import Judge
-from mission_tui.fleet.metrics import TrainingEnded, UpdateDone
+from mission_tui.fleet.metrics import MetricRecord, TrainingEnded
 from mission_tui.fleet.spec import Spec
 from mission_tui.ipc.server import TrainerLink
 from mission_tui.records.layout import RunDir
@@ -26,7 +26,9 @@ class LiveRun:
     """A run that has not ended, in its attempt `attempt`. `spec` is None when it cannot be read.
 
     `keeper` and `trainer` are None while unknown or gone; `patient_until` (monotonic) is how long an attempt may take
-    to say who it is; `workers` are the processes that its trainer named. `gone` is set when the run has ended.
+    to say who it is; `workers` are the processes that its trainer named; `breaks_told` counts the breaks that its judge
+    has heard; `messengers` counts the commands that tell people of it; `applying` is the finding whose advice it is
+    ending for. `gone` is set when the run has ended.
     """
 
     dir: RunDir
@@ -40,10 +42,13 @@ class LiveRun:
     link: TrainerLink | None = None
     workers: tuple[int, ...] = ()
     judge: Judge | None = None
-    unjudged: deque[UpdateDone | TrainingEnded] = field(default_factory=deque)
+    breaks_told: int = 0
+    unjudged: deque[MetricRecord] = field(default_factory=deque)
     catching_up: asyncio.TimerHandle | None = None
     end: TrainingEnded | None = None
     wants_pause: bool = False
+    messengers: int = 0
+    applying: str = ""
     patient_until: float = 0.0
     escalation: asyncio.TimerHandle | None = None
     gone: asyncio.Event = field(default_factory=asyncio.Event)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from mission_tui.errors import UsageError
+from mission_tui.errors import UsageError, nearest
+from mission_tui.fleet.findings import Finding
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.run import LiveRun
 
-__all__ = ["live_targets", "the_run"]
+__all__ = ["live_targets", "the_finding", "the_run"]
 
 Objection = Callable[[LiveRun], str | None]
 
@@ -40,3 +41,12 @@ def live_targets(core: Core, refs: Sequence[str], verb: str, objection: Objectio
             else:
                 raise UsageError(f"cannot {verb} {name}: {against}")
     return list(chosen.values()), notes
+
+
+def the_finding(core: Core, run_id: str, finding_id: str) -> Finding:
+    """The finding of the run, as it stands now. Raises `UsageError` with the nearest."""
+    findings = core.store.run(run_id).told.findings
+    if finding_id not in findings:
+        name = core.store.view(run_id).name
+        raise UsageError(f"{name} has no finding '{finding_id}'{nearest(finding_id, findings)}")
+    return findings[finding_id]

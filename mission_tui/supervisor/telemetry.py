@@ -10,8 +10,16 @@ import hmac
 
 from mission_tui.fleet.events import RunPaused, RunResumed
 from mission_tui.fleet.observations import HeartbeatSeen, LinkSeen, PhaseSeen
-from mission_tui.ipc.messages import HeartbeatSaid, Order, PhaseSaid, TelemetryMessage, TrainerHello, WroteSaid
 from mission_tui.ipc.server import TrainerLink
+from mission_tui.ipc.telemetry_messages import (
+    HeartbeatSaid,
+    Order,
+    PhaseSaid,
+    TelemetryMessage,
+    TrainerHello,
+    WroteSaid,
+)
+from mission_tui.supervisor.acting import react_to_due
 from mission_tui.supervisor.attempts import show_pids
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.feed import read_news
@@ -43,6 +51,7 @@ class Ears:
             end_gracefully(self._core, run)
         elif run.wants_pause:
             link.send(Order("pause"))
+        react_to_due(self._core, run)
         return True
 
     def hear(self, link: TrainerLink, message: TelemetryMessage) -> None:
@@ -72,6 +81,7 @@ class Ears:
         self._core.see(run.id, PhaseSeen(said.phase, said.t))
         was_paused = self._core.store.run(run.id).told.paused
         if said.phase == "paused" and not was_paused:
-            self._core.witness(run, lambda seq, t: RunPaused(seq, t, run.attempt))
+            # Said again after a lost link: the pause began when the trainer says it did, and was no silence since.
+            self._core.witness(run, lambda seq, t: RunPaused(seq, min(t, said.t), run.attempt))
         elif said.phase != "paused" and was_paused:
             self._core.witness(run, lambda seq, t: RunResumed(seq, t, run.attempt))

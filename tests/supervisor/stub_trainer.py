@@ -2,7 +2,8 @@
 
 `STUB_*` variables script it: `STUB_UPDATE_S` (seconds an update takes), `STUB_WORKERS` (how many fake env workers),
 `STUB_FORKS` (how many children a forking helper gets), `STUB_DEAF` (obeys no stop), `STUB_MUTE` (no telemetry),
-`STUB_KL` (approx_kl of every update).
+`STUB_KL` (approx_kl of every update), `STUB_NAN_FROM` (the first update whose approx_kl is not a number),
+`STUB_DIES_AT` (the update at which it ends by itself, as failed).
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from typing import Literal
 from mission_tui.fleet.metrics import CheckpointSaved, Metric, MetricRecord, TrainingEnded, TrainingStarted, UpdateDone
 from mission_tui.fleet.outcome import Phase
 from mission_tui.fleet.spec import Spec, rollout_size
-from mission_tui.ipc.messages import PROTOCOL, Order, PhaseSaid, TrainerHello, WroteSaid
+from mission_tui.ipc.messages import PROTOCOL
 from mission_tui.ipc.telemetry import Telemetry
+from mission_tui.ipc.telemetry_messages import Order, PhaseSaid, TrainerHello, WroteSaid
 from mission_tui.records.append import AppendLog
 from mission_tui.records.checkpoint import CheckpointFacts, save_checkpoint, verify_checkpoint
 from mission_tui.records.layout import RunDir
@@ -61,6 +63,8 @@ class StubTrainer:
             self._say("update")
             self._update()
             self._obey()
+            if self.update == int(self.environ.get("STUB_DIES_AT", "-1")):
+                return self._die()
             while self.paused and not self.stopping:
                 self._say("paused")
                 time.sleep(0.02)
@@ -80,6 +84,17 @@ class StubTrainer:
             self.telemetry.close()
         return 0
 
+    def _die(self) -> int:
+        self._write(
+            lambda seq: TrainingEnded(
+                seq, self.attempt, self.update, self.timesteps, time.time(), "failed", "nan", "loss is nan"
+            )
+        )
+        self.log.close()
+        if self.telemetry is not None:
+            self.telemetry.close()
+        return 1
+
     def ask_stop(self) -> None:
         """SIGTERM."""
         self.stopping = "STUB_DEAF" not in self.environ
@@ -97,7 +112,9 @@ class StubTrainer:
     def _update(self) -> None:
         self.update += 1
         self.timesteps += rollout_size(self.spec)
-        kl = float(self.environ.get("STUB_KL", "0.01"))
+        kl: Metric = float(self.environ.get("STUB_KL", "0.01"))
+        if self.update >= int(self.environ.get("STUB_NAN_FROM", sys.maxsize)):
+            kl = "nan"
         metrics: dict[str, Metric] = {"rollout/ep_rew_mean": self.update / 10, "train/approx_kl": kl}
         self._write(
             lambda seq: UpdateDone(
@@ -118,9 +135,9 @@ class StubTrainer:
             case "unpause":
                 self.paused = False
             case "checkpoint":
-                self._save("asked")
+                self._save(order.reason)
 
-    def _save(self, reason: Literal["asked", "stop", "end"]) -> None:
+    def _save(self, reason: Literal["asked", "finding", "stop", "end"]) -> None:
         name = f"{self.timesteps:09d}"
         facts = CheckpointFacts(
             run=self.run.id,

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from mission_tui.fleet.metrics import MetricRecord, UpdateDone
-from mission_tui.ipc.messages import Order
+from mission_tui.ipc.telemetry_messages import Order
 from mission_tui.records.layout import RunDir, supervisor_dir
 from mission_tui.records.tail import Tail
 from mission_tui.supervisor import ladder

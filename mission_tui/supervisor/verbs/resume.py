@@ -3,43 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 
 from mission_tui.errors import MissionError, UsageError
-from mission_tui.fleet.outcome import Finished
-from mission_tui.fleet.preset import change
-from mission_tui.fleet.resume import ResumeFacts, judge_resume
-from mission_tui.fleet.spec import Spec
-from mission_tui.fleet.verdict import ResumeVerdict
-from mission_tui.ipc.messages import Accepted, Order, Resume, VerdictReply
-from mission_tui.records.attempt import write_launch
+from mission_tui.ipc.messages import Accepted, Resume, VerdictReply
+from mission_tui.ipc.telemetry_messages import Order
 from mission_tui.records.checkpoint import Manifest, newest_verified, verify_checkpoint
 from mission_tui.records.layout import RunDir
-from mission_tui.records.spec_file import read_spec, write_spec
-from mission_tui.records.storage import storing
-from mission_tui.supervisor.attempts import begin, hold_live
+from mission_tui.supervisor.another_attempt import plan_attempt, start_attempt, verdict_first
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.launchers.local import Caller, attempt_order
-from mission_tui.supervisor.preflight import Spaces, preflight
 from mission_tui.supervisor.run import LiveRun
-from mission_tui.supervisor.run_directory import rule_files, write_snapshot
-from mission_tui.supervisor.subject import caller_of, named_checkpoint
+from mission_tui.supervisor.subject import named_checkpoint
 from mission_tui.supervisor.targets import the_run
 
 __all__ = ["resume"]
-
-_CLIPPED_ROWS = 20
-
-
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """What another attempt would be."""
-
-    was: Spec
-    now: Spec
-    checkpoint: Manifest
-    verdict: ResumeVerdict
-    caller: Caller
 
 
 async def resume(core: Core, request: Resume) -> Accepted | VerdictReply:
@@ -51,12 +27,16 @@ async def resume(core: Core, request: Resume) -> Accepted | VerdictReply:
     live = core.live.get(run_id)
     if live is not None:
         return _go_on(core, live, request)
-    plan = await _planned(core, run_id, request)
-    grade = plan.verdict.grade
-    if request.check_only or grade == "refuse" or (grade == "warn" and not request.accept):
-        return VerdictReply(re=request.id, run=run_id, verdict=plan.verdict, accept_needed=grade == "warn")
-    _start(core, run_id, plan)
-    return Accepted(re=request.id, runs=(run_id,), notes=_notes(plan))
+    checkpoint = await asyncio.to_thread(_checkpoint, core.run_dir(run_id), request.checkpoint)
+    if checkpoint is None:
+        name = core.store.view(run_id).name
+        raise MissionError(f"cannot resume {name}: it has no checkpoint to go on from; launch it again")
+    plan = await plan_attempt(core, run_id, request, checkpoint, request.assignments)
+    verdict = verdict_first(request, run_id, plan)
+    if verdict is not None:
+        return verdict
+    start_attempt(core, run_id, plan)
+    return Accepted(re=request.id, runs=(run_id,), notes=plan.notes)
 
 
 def _go_on(core: Core, run: LiveRun, request: Resume) -> Accepted:
@@ -75,84 +55,8 @@ def _go_on(core: Core, run: LiveRun, request: Resume) -> Accepted:
     return Accepted(re=request.id, runs=(run.id,))
 
 
-async def _planned(core: Core, run_id: str, request: Resume) -> _Plan:
-    run, known = core.run_dir(run_id), core.store.run(run_id)
-    was = known.spec if known.spec is not None else read_spec(run.spec)
-    now = change(was, request.assignments) if request.assignments else was
-    checkpoint = await asyncio.to_thread(_checkpoint, run, request.checkpoint)
-    if checkpoint is None:
-        raise MissionError(f"cannot resume {known.told.name}: it has no checkpoint to go on from; launch it again")
-    caller = _caller(run, known.told.attempt, request)
-    spaces_was, spaces_now = await _spaces(was, now, caller)
-    outcome = known.told.outcome
-    facts = ResumeFacts(
-        timesteps=checkpoint.timesteps,
-        finished=isinstance(outcome, Finished) and outcome.checkpoint == checkpoint.name,
-        obs_space_was=spaces_was.obs if spaces_was else None,
-        obs_space_now=spaces_now.obs if spaces_now else None,
-        act_space_was=spaces_was.act if spaces_was else None,
-        act_space_now=spaces_now.act if spaces_now else None,
-        grad_clipped_share=_clipped_share(core, run_id),
-    )
-    return _Plan(was, now, checkpoint, judge_resume(was, now, facts), caller)
-
-
 def _checkpoint(run: RunDir, name: str | None) -> Manifest | None:
     """The asked checkpoint, or the newest that verifies; every byte of it was read. Raises `MissionError`."""
     if name is None:
         return newest_verified(run.checkpoints)
     return verify_checkpoint(run.checkpoints / named_checkpoint(run, name))
-
-
-def _caller(run: RunDir, attempt: int, request: Resume) -> Caller:
-    """Whoever asks, where they say who they are; else whoever launched the attempt before."""
-    if request.python is not None and request.cwd is not None and request.environ is not None:
-        return Caller(request.python, request.cwd, request.environ)
-    return caller_of(run, attempt)
-
-
-async def _spaces(was: Spec, now: Spec, caller: Caller) -> tuple[Spaces | None, Spaces | None]:
-    """The spaces of both environments, asked only when something about the environment itself changes."""
-    task_was, task_now = (_task(spec) for spec in (was, now))
-    if task_was == task_now:
-        return None, None
-    return await preflight(was, caller), await preflight(now, caller)
-
-
-def _task(spec: Spec) -> tuple[object, ...]:
-    env = spec.env
-    return env.id, env.kwargs, env.config, env.wrappers, env.imports
-
-
-def _clipped_share(core: Core, run_id: str) -> float | None:
-    """Mean share (0..1) of clipped gradients over the last updates, where the trainer reports it."""
-    columns = core.store.run(run_id).trained.columns
-    shares = [share for share in columns.tail("train/grad_clipped_share", _CLIPPED_ROWS) if share is not None]
-    return sum(shares) / len(shares) if shares else None
-
-
-def _start(core: Core, run_id: str, plan: _Plan) -> None:
-    """Write the next attempt's files and hand it to a keeper. Raises `MissionError` with nothing started."""
-    run = core.run_dir(run_id)
-    if run_id in core.live or not core.launcher.is_free(run):
-        raise UsageError(f"cannot resume {run_id}: a process of it is still alive")
-    number = max([core.store.run(run_id).told.attempt, *run.attempts()]) + 1
-    rules = rule_files(plan.now.env, plan.caller.cwd) if plan.now.env.config != plan.was.env.config else []
-    order = attempt_order(core.root, run, number, plan.now, plan.caller, plan.checkpoint.name)
-    folder = run.attempt(number)
-    with storing(folder.path, "make"):
-        folder.path.mkdir(parents=True)
-    if plan.now != read_spec(run.spec):
-        write_spec(folder.spec, plan.now)
-    write_launch(folder.launch, order)
-    if rules:
-        with storing(run.snapshot, "keep"):
-            run.snapshot.rename(run.attempt(number - 1).path / run.snapshot.name)
-        write_snapshot(run, rules)
-    core.store.replace_spec(run_id, plan.now)
-    live = hold_live(core, run, plan.now)
-    begin(core, live, order, checkpoint=plan.checkpoint.name, changes=plan.verdict.changes)
-
-
-def _notes(plan: _Plan) -> tuple[str, ...]:
-    return tuple(f"{change.name}: {change.was} -> {change.now}: {change.why}" for change in plan.verdict.changes)

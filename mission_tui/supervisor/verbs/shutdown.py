@@ -16,6 +16,7 @@ async def shutdown(core: Core, request: Shutdown) -> Accepted:
     runs = list(core.live.values())
     if request.with_runs:
         for run in runs:
+            run.applying = ""
             if "stop" not in core.store.run(run.id).told.asked:
                 core.ask_for(run, "stop")
                 end_gracefully(core, run)

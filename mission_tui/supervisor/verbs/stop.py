@@ -11,9 +11,10 @@ __all__ = ["stop"]
 
 
 async def stop(core: Core, request: Act) -> Accepted:
-    """Ask the runs to save and stop; a run that is stopping already goes on doing so."""
+    """Ask the runs to save and stop; a run that is stopping already goes on doing so, and stays stopped."""
     runs, notes = live_targets(core, request.runs, "stop", lambda _run: None)
     for run in runs:
+        run.applying = ""
         if "stop" in core.store.run(run.id).told.asked:
             notes.append(f"{core.store.view(run.id).name} is stopping already")
             continue

@@ -1,0 +1,53 @@
+"""Which runs train beside which: a declared break for throughput, journaled into every live run that it concerns.
+
+A run is company from the moment it is handed to a keeper (starting costs cores too) until it has ended or is paused.
+That it begins to learn is told once more, because it then begins to need what it will need.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Literal
+
+from mission_tui.fleet.events import CompanyChanged
+from mission_tui.fleet.run_history import RunHistory
+from mission_tui.supervisor.core import Core
+
+__all__ = ["Company"]
+
+Stage = Literal["starting", "training"]
+
+
+class Company:
+    """Looks once a beat; what was told before a restart is in the journals."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._stages: dict[str, Stage] = {}
+        self._told: set[str] = set()
+
+    def look(self) -> None:
+        """Tell every live attempt of the others that came, began to learn or left since the last look."""
+        known = {run_id: self._core.store.run(run_id) for run_id in self._core.live}
+        stages = {run_id: stage for run_id, run in known.items() if (stage := _stage(run)) is not None}
+        changed = {run_id for run_id in stages.keys() | self._stages.keys() if not self._same(run_id, stages)}
+        for run_id, run in known.items():
+            others = len(stages) - (run_id in stages)
+            news = bool(changed - {run_id}) if run_id in self._told else others != run.told.others
+            if run.told.attempt and run.told.outcome is None and news:
+                self._core.witness(self._core.live[run_id], partial(_changed, others))
+        self._stages, self._told = stages, set(known)
+
+    def _same(self, run_id: str, stages: dict[str, Stage]) -> bool:
+        return self._stages.get(run_id) == stages.get(run_id)
+
+
+def _stage(run: RunHistory) -> Stage | None:
+    told = run.told
+    if told.attempt == 0 or told.outcome is not None or told.paused:
+        return None
+    return "training" if run.trained.attempt == told.attempt else "starting"
+
+
+def _changed(others: int, seq: int, t: float) -> CompanyChanged:
+    return CompanyChanged(seq, t, others)

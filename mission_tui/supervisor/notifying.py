@@ -1,0 +1,178 @@
+"""Telling people: the `on_event` command and apprise, when a finding opens or becomes worse and when an attempt ends.
+
+A messenger runs as the user, with the folder and environment that the run was launched with; it never blocks the loop,
+has 30 s, and a few at once per run. One that fails is journaled with its finding.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+import msgspec
+from msgspec import Struct, structs
+
+from mission_tui.errors import MissionError
+from mission_tui.fleet.events import FleetEvent, HealthActed
+from mission_tui.fleet.findings import Finding
+from mission_tui.fleet.limits import HealthKeep
+from mission_tui.fleet.snapshot import RunView
+from mission_tui.fleet.text import clean
+from mission_tui.supervisor.children import Child, start_child
+from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.launchers.local import Caller
+from mission_tui.supervisor.run import LiveRun
+from mission_tui.supervisor.subject import caller_of
+
+__all__ = ["Event", "RunFacts", "tell_end", "tell_finding"]
+
+LIMIT_S = 30.0
+AT_ONCE = 4
+BODY_CHARACTERS = 1000
+SCHEMA = 1
+NO_APPRISE = "apprise is not installed where the supervisor runs: pip install 'mission-tui[notify]'"
+# The package has a console script, but no module that can be run by name.
+_APPRISE = (sys.executable, "-P", "-c", "import sys; from apprise.cli import main; sys.exit(main())")
+_KINDS = {"critical": "failure", "warning": "warning", "finished": "success", "failed": "failure", "lost": "failure"}
+
+
+class RunFacts(Struct, frozen=True):
+    """The run as a messenger hears of it."""
+
+    id: str
+    name: str
+    preset: str
+    run_dir: str
+    state: str
+    outcome: str | None
+    kind: str | None
+    cause: str | None
+    attempt: int
+    update: int | None
+    timesteps: int | None
+    total_timesteps: int | None
+    last_checkpoint: str | None
+
+
+class Event(Struct, frozen=True):
+    """What `on_event` gets on its standard input, as `docs/run-directory.md` shows it: every field, known or not."""
+
+    schema: int
+    event: Literal["finding", "ended"]
+    t: float
+    run: RunFacts
+    finding: dict[str, object] | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Messenger:
+    name: Literal["on_event", "apprise"]
+    event: Literal["finding", "ended"]
+    argv: tuple[str, ...]
+    stdin: bytes = b""
+
+
+def tell_finding(core: Core, run: LiveRun, finding: Finding) -> None:
+    """Tell whom the run's spec names of a finding; journaled first, so that nobody is ever told twice."""
+    messengers = list(_messengers(core, run, finding))
+    if messengers:
+        names = " and ".join(messenger.name for messenger in messengers)
+        core.witness(run, partial(_notified, finding.id, names))
+        _send(core, run, finding.id, messengers)
+
+
+def tell_end(core: Core, run: LiveRun) -> None:
+    """Tell whom the run's spec names that its attempt has ended."""
+    _send(core, run, "", list(_messengers(core, run, None)))
+
+
+def _messengers(core: Core, run: LiveRun, finding: Finding | None) -> Iterator[_Messenger]:
+    keep = run.spec.keep.health if run.spec is not None else HealthKeep()
+    view = core.store.view(run.id)
+    what: Literal["finding", "ended"] = "ended" if finding is None else "finding"
+    if keep.on_event:
+        fields = None if finding is None else structs.asdict(finding)
+        event = Event(SCHEMA, what, time.time(), _facts(view), fields)
+        yield _Messenger("on_event", what, ("/bin/sh", "-c", keep.on_event), msgspec.json.encode(event))
+    if keep.apprise:
+        yield _Messenger("apprise", what, (*_APPRISE, *_letter(view, finding)))
+
+
+def _facts(view: RunView) -> RunFacts:
+    return RunFacts(**{name: getattr(view, name) for name in RunFacts.__struct_fields__})
+
+
+def _letter(view: RunView, finding: Finding | None) -> tuple[str, ...]:
+    """Title, text and kind, as apprise's command line takes them."""
+    what: str
+    parts: tuple[str, ...]
+    if finding is not None:
+        what = finding.severity
+        title, parts = f"{view.name}: {finding.rule} {what}", (finding.sentence, finding.cause, finding.proposal)
+    else:
+        what = view.outcome or "ended"
+        title, parts = f"{view.name}: {what}", (view.cause or "",)
+    body = "\n".join(clean(part, BODY_CHARACTERS) for part in parts if part)
+    kind = f"--notification-type={_KINDS.get(what, 'info')}"
+    return f"--title={title}", f"--body={body or title}", kind, "--input-format=text"
+
+
+def _send(core: Core, run: LiveRun, finding_id: str, messengers: list[_Messenger]) -> None:
+    for messenger in messengers:
+        failed = partial(_fail, core, run.id, finding_id)
+        try:
+            if messenger.name == "apprise" and importlib.util.find_spec("apprise") is None:
+                failed(NO_APPRISE)
+            elif run.messengers >= AT_ONCE:
+                failed(f"{messenger.name} was not run: {run.messengers} messengers of this run are still at work")
+            else:
+                _start(run, messenger, caller_of(run.dir, run.attempt), failed)
+        except (MissionError, OSError, ValueError) as error:  # ValueError: a NUL in the command
+            failed(f"{messenger.name} was not run: {error}")
+
+
+def _start(run: LiveRun, messenger: _Messenger, caller: Caller, failed: Callable[[str], None]) -> None:
+    """Start the messenger in a session of its own. Raises `OSError` or `ValueError`."""
+    loop = asyncio.get_running_loop()
+
+    def ended(code: int) -> None:
+        run.messengers -= 1
+        timer.cancel()
+        if code == -signal.SIGKILL and loop.time() >= timer.when():
+            failed(f"{messenger.name} was killed after {LIMIT_S:g} s")
+        elif code != 0:
+            failed(f"{messenger.name} ended with {f'signal {-code}' if code < 0 else f'exit code {code}'}")
+
+    environ = dict(caller.environ) | {"MISSION_TUI_RUN": run.id, "MISSION_TUI_EVENT": messenger.event}
+    with tempfile.TemporaryFile() as given:
+        given.write(messenger.stdin)
+        given.seek(0)
+        child = start_child(messenger.argv, ended, cwd=caller.cwd, env=environ, stdin=given.fileno(), detached=True)
+    run.messengers += 1
+    timer = loop.call_later(LIMIT_S, _kill, child)
+
+
+def _kill(child: Child) -> None:
+    """The messenger has not been reaped, so its number is still that of its own group."""
+    with suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
+
+
+def _notified(finding_id: str, detail: str, seq: int, t: float) -> FleetEvent:
+    return HealthActed(seq, t, finding_id, "notified", detail)
+
+
+def _fail(core: Core, run_id: str, finding_id: str, sentence: str) -> None:
+    """Journal a failure; a run that was removed meanwhile has no journal."""
+    if run_id in core.store.run_ids():
+        core.witness_of(run_id, partial(_notified, finding_id, sentence))

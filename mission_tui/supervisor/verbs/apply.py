@@ -1,0 +1,115 @@
+"""Apply: a finding's advice is followed, by another attempt from the last good checkpoint with the advised changes.
+
+A live run is stopped first and goes on once it has ended; whatever comes in between is journaled with the finding.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+from mission_tui.errors import MissionError, PresetError, UsageError
+from mission_tui.fleet.events import FleetEvent, HealthActed
+from mission_tui.fleet.findings import Finding
+from mission_tui.ipc.messages import Accepted, Apply, VerdictReply
+from mission_tui.records.checkpoint import verify_checkpoint
+from mission_tui.supervisor.another_attempt import Plan, plan_attempt, start_attempt, verdict_first
+from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.ladder import end_gracefully
+from mission_tui.supervisor.last_good import last_good
+from mission_tui.supervisor.run import LiveRun
+from mission_tui.supervisor.targets import the_finding, the_run
+
+__all__ = ["apply"]
+
+_waiting: set[asyncio.Task[None]] = set()
+"""Applications whose run has not ended yet; the event loop itself holds tasks only weakly."""
+
+
+async def apply(core: Core, request: Apply) -> Accepted | VerdictReply:
+    """Go back and on with the advice. A verdict comes back instead when it was asked for, refuses, or was not accepted.
+
+    Raises `MissionError` when the advice is nothing that a resume can do, or there is no checkpoint from before.
+    """
+    run_id = the_run(core, request.run)
+    finding = the_finding(core, run_id, request.finding)
+    _check(core, run_id, finding)
+    attempt = core.store.run(run_id).told.attempt
+    plan = await _planned(core, run_id, finding, request)
+    verdict = verdict_first(request, run_id, plan)
+    if verdict is not None:
+        return verdict
+    if core.store.run(run_id).told.attempt != attempt:
+        raise UsageError(f"{core.store.view(run_id).name} was resumed meanwhile; look at its findings again")
+    live = core.live.get(run_id)
+    if live is None:
+        start_attempt(core, run_id, plan)
+        core.witness_of(run_id, partial(_applied, finding, _words(finding, plan)))
+        return Accepted(re=request.id, runs=(run_id,), notes=plan.notes)
+    _check(core, run_id, finding)
+    _end_first(core, live, finding, plan)
+    stops = f"it stops first, then goes on from {plan.checkpoint.name}"
+    return Accepted(re=request.id, runs=(run_id,), notes=(stops, *plan.notes))
+
+
+def _check(core: Core, run_id: str, finding: Finding) -> None:
+    name, live = core.store.view(run_id).name, core.live.get(run_id)
+    if live is not None and live.applying:
+        raise UsageError(f"{name} is ending to follow the advice of {live.applying}; wait for that")
+    if not finding.advice_set and finding.severity == "info":
+        raise UsageError(f"{finding.id} is information, and its advice is nothing a resume can do: {finding.advice}")
+
+
+async def _planned(core: Core, run_id: str, finding: Finding, request: Apply) -> Plan:
+    name = core.store.view(run_id).name
+    checkpoint = await asyncio.to_thread(last_good, core.run_dir(run_id), finding)
+    if checkpoint is None:
+        raise MissionError(
+            f"{name} has no checkpoint from before update {finding.first_update}, where {finding.rule} began; "
+            "resume from one that you choose, or launch it again with the advice"
+        )
+    try:
+        return await plan_attempt(core, run_id, request, checkpoint, finding.advice_set)
+    except (UsageError, PresetError) as error:
+        raise UsageError(f"the advice of {finding.id} is nothing a resume can do: {error}") from error
+
+
+def _words(finding: Finding, plan: Plan) -> str:
+    words = (f"from {plan.checkpoint.name}", *(f"--set {assignment}" for assignment in finding.advice_set))
+    return " ".join(words)
+
+
+def _applied(finding: Finding, detail: str, seq: int, t: float) -> FleetEvent:
+    return HealthActed(seq, t, finding.id, "applied", detail)
+
+
+def _end_first(core: Core, live: LiveRun, finding: Finding, plan: Plan) -> None:
+    """Stop the run, which keeps the checkpoint that is gone back to, and go on with the plan when it has ended."""
+    core.ask(live, partial(_applied, finding, f"stops, then goes on {_words(finding, plan)}"))
+    live.applying = finding.id
+    if not core.store.run(live.id).told.asked & {"stop", "kill"}:
+        core.ask_for(live, "stop")
+    end_gracefully(core, live, keep=plan.checkpoint.name)
+    task = asyncio.create_task(_go_on(core, live, finding, plan))
+    _waiting.add(task)
+    task.add_done_callback(_waiting.discard)
+
+
+async def _go_on(core: Core, live: LiveRun, finding: Finding, plan: Plan) -> None:
+    await live.gone.wait()
+    try:
+        await _go_on_unless_changed(core, live, plan)
+    except MissionError as error:
+        core.witness_of(live.id, partial(_applied, finding, f"could not go on: {error}"))
+
+
+async def _go_on_unless_changed(core: Core, live: LiveRun, plan: Plan) -> None:
+    await asyncio.to_thread(verify_checkpoint, core.run_dir(live.id).checkpoints / plan.checkpoint.name)
+    told = core.store.run(live.id).told
+    if "kill" in told.asked:
+        raise UsageError("it was killed meanwhile")
+    if not live.applying or core.leaving.done():
+        raise UsageError("it was asked to stop for good meanwhile")
+    if told.attempt != live.attempt:
+        raise UsageError("it was resumed meanwhile")
+    start_attempt(core, live.id, plan)

@@ -1,0 +1,255 @@
+"""Applying a finding's advice: back to the last good checkpoint and on with the change, through the verdict."""
+
+from __future__ import annotations
+
+import shutil
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from mission_tui.errors import MissionError, UsageError
+from mission_tui.fleet.events import Asked, AttemptStarting, FindingChanged, FleetEvent, HealthActed
+from mission_tui.fleet.findings import Finding
+from mission_tui.fleet.limits import Act, HealthKeep, NanLimits
+from mission_tui.fleet.spec import KeepSpec
+from mission_tui.ipc.messages import Accepted, Apply, OperatorReply, VerdictReply
+from mission_tui.records.append import AppendLog
+from mission_tui.records.checkpoint import CheckpointFacts, save_checkpoint
+from mission_tui.records.layout import RunDir
+from mission_tui.records.spec_file import read_spec
+from mission_tui.records.tail import read_all
+from mission_tui.supervisor.last_good import last_good
+from tests.supervisor.conftest import Lab, stub_spec
+from tests.waiting import until
+
+
+def apply(lab: Lab, run: str, finding: str, **flags: Any) -> OperatorReply:
+    """Ask to follow the advice of a finding."""
+    return lab.ask(lambda id_: Apply(id=id_, run=run, finding=finding, **flags))
+
+
+def events(lab: Lab, run: str) -> list[FleetEvent]:
+    """The run's journal."""
+    return read_all(lab.dir(run).events, FleetEvent)[0]
+
+
+def details(lab: Lab, run: str) -> list[str]:
+    """What the journal says of applied advice."""
+    return [it.detail for it in events(lab, run) if isinstance(it, HealthActed) and it.act == "applied"]
+
+
+def sick(lab: Lab, act: Act = "notify", deaf: bool = False) -> tuple[str, str, str]:
+    """A run with an early checkpoint and a finding after it, whose rule may `act`: run, finding, checkpoint."""
+    spec = structs.replace(stub_spec(), keep=KeepSpec(health=HealthKeep(nan=NanLimits(act=act))))
+    stub = {"STUB_NAN_FROM": "40", "STUB_UPDATE_S": "0.03"} | ({"STUB_DEAF": "1"} if deaf else {})
+    (run,) = lab.launch(1, spec=spec, name=None, **stub)
+    lab.running(run)
+    lab.act("checkpoint", run)
+    good = lab.wait(run, lambda view: view.last_checkpoint).last_checkpoint
+    finding = lab.wait(run, lambda view: view.findings).findings[0].id
+    assert good is not None
+    return run, finding, good
+
+
+def ended_sick(lab: Lab) -> tuple[str, str, str]:
+    """The same, ended: the finding has stopped it."""
+    run, finding, good = sick(lab, "stop")
+    lab.ended(run)
+    return run, finding, good
+
+
+def add_finding(lab: Lab, run: str, **fields: Any) -> str:
+    """Put a finding into the journal of an ended run, as a supervisor would have; its id."""
+    facts: dict[str, Any] = {"first_update": 40, "last_update": 40, "severity": "warning", "advice": "do this"} | fields
+    finding = Finding(id="stall-1-40", rule="stall", sentence="a stall", cause="a cause", **facts)
+    lab.kill_supervisor()
+    journal = AppendLog(lab.dir(run).events)
+    journal.append(lambda seq: FindingChanged(seq, 1.0, finding))
+    journal.close()
+    lab.start()
+    return finding.id
+
+
+def test_an_ended_run_goes_back_and_on_with_the_change(lab: Lab) -> None:
+    """Attempt 2 starts from the checkpoint before the finding, not from the stop's, with half the learning rate."""
+    run, finding, good = ended_sick(lab)
+    assert lab.view(run).last_checkpoint != good
+    reply = apply(lab, run, finding)
+    assert isinstance(reply, Accepted)
+    assert any("ppo.learning_rate" in note for note in reply.notes)
+    lab.wait(run, lambda view: view.attempt == 2)
+    start = [event for event in events(lab, run) if isinstance(event, AttemptStarting)][1]
+    assert start.checkpoint == good
+    assert read_spec(lab.dir(run).attempt(2).spec).ppo.learning_rate == pytest.approx(1.5e-4)
+    assert details(lab, run) == [f"from {good} --set ppo.learning_rate=0.00015"]
+    assert lab.view(run).findings[-1].state == "cleared"
+
+
+def test_a_live_run_is_stopped_first(lab: Lab) -> None:
+    """The answer comes at once; the run saves, ends, and goes on from before the finding; the journal tells it all."""
+    run, finding, good = sick(lab)
+    reply = apply(lab, run, finding)
+    assert isinstance(reply, Accepted)
+    assert "it stops first" in reply.notes[0]
+    lab.wait(run, lambda view: view.attempt == 2 and view.state == "running")
+    start = [event for event in events(lab, run) if isinstance(event, AttemptStarting)][1]
+    assert start.checkpoint == good
+    words = [type(event).__name__ for event in events(lab, run)]
+    assert words.index("HealthActed") < words.index("Asked", words.index("HealthActed")) < words.index("AttemptEnded")
+    assert [event.verb for event in events(lab, run) if isinstance(event, Asked)] == ["checkpoint", "stop"]
+
+
+def test_the_verdict_alone_changes_nothing(lab: Lab) -> None:
+    """`check_only` on a live run: the verdict, and the run trains on."""
+    run, finding, _ = sick(lab)
+    reply = apply(lab, run, finding, check_only=True)
+    assert isinstance(reply, VerdictReply)
+    assert reply.verdict.changes
+    lab.running(run, (lab.view(run).update or 0) + 5)
+    assert details(lab, run) == []
+
+
+def test_advice_that_warns_needs_a_word(lab: Lab) -> None:
+    """As with any resume: nothing starts without `accept`."""
+    run, _, _ = ended_sick(lab)
+    finding = add_finding(lab, run, advice_set=("env.n_envs=32",))
+    reply = apply(lab, run, finding)
+    assert isinstance(reply, VerdictReply)
+    assert (reply.accept_needed, lab.view(run).attempt) == (True, 1)
+    assert isinstance(apply(lab, run, finding, accept=True), Accepted)
+    assert lab.wait(run, lambda view: view.attempt == 2).n_envs == 32
+
+
+def test_advice_without_a_change_goes_back(lab: Lab) -> None:
+    """The same spec again, from before."""
+    run, _, good = ended_sick(lab)
+    assert isinstance(apply(lab, run, add_finding(lab, run)), Accepted)
+    lab.wait(run, lambda view: view.attempt == 2)
+    assert details(lab, run) == [f"from {good}"]
+    assert not lab.dir(run).attempt(2).spec.exists()
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"advice_set": ("ppo.lerning_rate=1e-4",)}, "is nothing a resume can do.*learning_rate"),
+        ({"severity": "info"}, "is information, and its advice is nothing a resume can do: do this"),
+        ({"first_update": 1}, "has no checkpoint from before update 1"),
+    ],
+)
+def test_what_cannot_be_applied_is_refused_with_the_reason(lab: Lab, fields: dict[str, Any], sentence: str) -> None:
+    """Advice that is no setting, advice of mere information, and a finding older than every checkpoint."""
+    run, _, _ = ended_sick(lab)
+    finding = add_finding(lab, run, **fields)
+    with pytest.raises(MissionError, match=sentence):
+        apply(lab, run, finding)
+    assert lab.view(run).attempt == 1
+
+
+def test_an_unknown_finding_names_the_nearest(lab: Lab) -> None:
+    """A typing slip is answered with what was meant."""
+    run, finding, _ = ended_sick(lab)
+    with pytest.raises(UsageError, match=f"did you mean '{finding}'"):
+        apply(lab, run, f"{finding}0")
+
+
+def test_a_run_killed_on_its_way_is_not_resumed(lab: Lab) -> None:
+    """Whoever kills it means it: the journal says why it did not go on. Meanwhile a second application is refused."""
+    run, finding, _ = sick(lab, deaf=True)
+    assert isinstance(apply(lab, run, finding), Accepted)
+    with pytest.raises(UsageError, match="is ending to follow the advice"):
+        apply(lab, run, finding)
+    lab.act("kill", run)
+    lab.ended(run)
+    until(lambda: details(lab, run)[-1] == "could not go on: it was killed meanwhile")
+    assert lab.view(run).attempt == 1
+
+
+def test_a_stop_on_the_way_is_for_good(lab: Lab) -> None:
+    """Asked to stop while it ends to go on: it stays stopped."""
+    run, finding, _ = sick(lab, deaf=True)
+    apply(lab, run, finding)
+    lab.act("stop", run)
+    keeper = next(process for process in lab.family(run) if "keeper" in " ".join(process.cmdline()))
+    for child in keeper.children():
+        child.kill()
+    lab.ended(run)
+    until(lambda: details(lab, run)[-1] == "could not go on: it was asked to stop for good meanwhile")
+
+
+def test_a_checkpoint_that_is_gone_by_then_is_said(lab: Lab) -> None:
+    """The run has stopped, and the journal says why it did not go on."""
+    run, finding, _ = sick(lab, deaf=True)
+    apply(lab, run, finding)
+    for folder in lab.dir(run).checkpoints.iterdir():
+        if folder.is_dir():
+            shutil.rmtree(folder)
+    keeper = next(process for process in lab.family(run) if "keeper" in " ".join(process.cmdline()))
+    for child in keeper.children():
+        child.kill()
+    lab.ended(run)
+    until(lambda: details(lab, run)[-1].startswith("could not go on: "))
+    assert lab.view(run).attempt == 1
+
+
+def starting(attempt: int, checkpoint: str | None, seq: int) -> AttemptStarting:
+    """An attempt in the journal."""
+    return AttemptStarting(seq, float(attempt), attempt, checkpoint)
+
+
+def run_with(path: Path, starts: list[str | None], saves: list[tuple[int, int]]) -> RunDir:
+    """A run directory whose attempts began at `starts`, with checkpoints at (attempt, update)."""
+    run = RunDir(path)
+    run.path.mkdir()
+    journal = AppendLog(run.events)
+    for attempt, checkpoint in enumerate(starts, start=1):
+        journal.append(partial(starting, attempt, checkpoint))
+    journal.close()
+    for attempt, update in saves:
+        facts = CheckpointFacts(
+            run="run", attempt=attempt, update=update, timesteps=update, t=1.0, reason="time", spec_sha256=""
+        )
+        save_checkpoint(run.checkpoints, f"{update:09d}", lambda folder: None, facts)
+    return run
+
+
+def found(run: RunDir, attempt: int, update: int) -> str | None:
+    """The name of the last good checkpoint before a finding of `attempt` at `update`."""
+    finding = Finding(f"nan-{attempt}-{update}", "nan", "critical", update, update, "", "", "")
+    manifest = last_good(run, finding)
+    return None if manifest is None else manifest.name
+
+
+def test_the_last_good_checkpoint_is_strictly_before_the_finding(tmp_path: Path) -> None:
+    """Of the finding's attempt, the newest whose update is smaller; none before the first."""
+    run = run_with(tmp_path / "run", [None], [(1, 10), (1, 20), (1, 30)])
+    assert [found(run, 1, update) for update in (10, 11, 20, 21, 99)] == [
+        None,
+        "000000010",
+        "000000010",
+        "000000020",
+        "000000030",
+    ]
+
+
+def test_a_damaged_checkpoint_is_passed_over(tmp_path: Path) -> None:
+    """The one before it is taken."""
+    run = run_with(tmp_path / "run", [None], [(1, 10), (1, 20)])
+    (run.checkpoints / "000000020" / "stray").touch()
+    assert found(run, 1, 25) == "000000010"
+
+
+def test_an_abandoned_branch_is_not_the_past(tmp_path: Path) -> None:
+    """Attempt 2 went back to 10: what attempt 1 saved after that is not where this policy was."""
+    run = run_with(tmp_path / "run", [None, "000000010"], [(1, 10), (1, 20), (2, 40)])
+    assert [found(run, 2, update) for update in (30, 41, 10)] == ["000000010", "000000040", None]
+    assert found(run, 1, 30) == "000000020"
+
+
+def test_without_its_start_the_search_ends(tmp_path: Path) -> None:
+    """The checkpoint that an attempt went on from was removed by hand: nothing before it is guessed."""
+    run = run_with(tmp_path / "run", [None, "000000015"], [(1, 10)])
+    assert found(run, 2, 30) is None
