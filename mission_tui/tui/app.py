@@ -25,6 +25,7 @@ from mission_tui.tui.glyphs import speaks_utf8
 from mission_tui.tui.origin import Origin
 from mission_tui.tui.pacing import Pace
 from mission_tui.tui.preset_choice import LoadPresets, Resolve
+from mission_tui.tui.ringing import ring
 from mission_tui.tui.screens.fleet import FleetScreen
 from mission_tui.tui.screens.shown import Shown
 from mission_tui.tui.theme import THEME
@@ -91,6 +92,7 @@ class MissionApp(App[int], inherit_bindings=False):
         if self._newest is None and (sentence := while_away(snapshot, self._last_seen_t)):
             self.desk.tell(sentence, "warning")
         self._newest = snapshot
+        ring(self.desk, self, self.desk.alarm.hear(snapshot))
         if self._timer is None:
             due = self._pace.due(self.desk.clock())
             if due > 0:

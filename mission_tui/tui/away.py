@@ -27,6 +27,8 @@ def while_away(snapshot: FleetSnapshot, last_seen_t: float | None) -> str | None
 
 
 def _opened_t(finding: Finding, view: RunView, now: float) -> float:
-    """When a finding opened, reckoned back from the newest update: findings carry updates, not times."""
+    """When a finding opened; where it carries no time, reckoned back from the newest update."""
+    if finding.first_t > 0:
+        return finding.first_t
     update_length_s = (view.rollout_s or 0.0) + (view.update_s or 0.0)
     return (view.ended_t or now) - max(0, (view.update or 0) - finding.first_update) * update_length_s

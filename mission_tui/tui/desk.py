@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from mission_tui.errors import MissionError
 from mission_tui.fleet.snapshot import FleetSnapshot, RunView
 from mission_tui.ipc.messages import Asking, Progress
-from mission_tui.tui.actions import Place
+from mission_tui.tui.alarm import Alarm
 from mission_tui.tui.client import FleetClient
 from mission_tui.tui.literal import literal
 from mission_tui.tui.origin import Origin
@@ -56,6 +56,7 @@ class Desk:
         self.presets: tuple[PresetChoice, ...] = ()
         self.snapshot: FleetSnapshot | None = None
         self.banner: str | None = None
+        self.alarm = Alarm()
         self._launches: list[tuple[tuple[str, ...], float]] = []
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
@@ -114,9 +115,9 @@ class Desk:
         await self._app.run_action(call)
 
     @property
-    def place(self) -> Place:
-        """Which kind of screen is shown."""
-        return next(screen.PLACE for screen in reversed(self._app.screen_stack) if isinstance(screen, Shown))
+    def shown(self) -> Shown:
+        """The screen with runs on it that is seen, or lies under a question: its place, its chosen run and finding."""
+        return next(screen for screen in reversed(self._app.screen_stack) if isinstance(screen, Shown))
 
     def arrived(self, snapshot: FleetSnapshot) -> None:
         """A snapshot came as the answer to a question."""

@@ -10,10 +10,11 @@ from collections.abc import Mapping
 
 from rich.cells import get_character_cell_size
 
+from mission_tui.fleet.findings import Severity
 from mission_tui.fleet.outcome import RunState
 from mission_tui.tui.literal import literal
 
-__all__ = ["ASCII", "OUTCOME_SHAPES", "STATE_SHAPES", "speaks_utf8", "to_ascii"]
+__all__ = ["ASCII", "OUTCOME_SHAPES", "SEVERITY_SHAPES", "STATE_SHAPES", "speaks_utf8", "to_ascii"]
 
 STATE_SHAPES: Mapping[RunState, str] = {
     "queued": "◌",
@@ -26,11 +27,12 @@ STATE_SHAPES: Mapping[RunState, str] = {
     "ended": "■",
 }
 OUTCOME_SHAPES: Mapping[str, str] = {"finished": "■", "stopped": "□", "killed": "⊘", "failed": "✗", "lost": "?"}
+SEVERITY_SHAPES: Mapping[Severity, str] = {"critical": "◆", "warning": "▲", "info": "△"}
 
 _STAND_INS = {
     **dict(zip("▁▂▃▄▅▆▇█", "__.-=+*#", strict=True)),
     **dict(zip("◌○●‖◇◐▣■□⊘✗", "o.*=&~@#%/x", strict=True)),
-    **dict(zip("▲△✓▾…→←↑↓␛", "!i+v~><^v?", strict=True)),
+    **dict(zip("◆▲△✓▾…→←↑↓␛", "X!i+v~><^v?", strict=True)),
     **dict(zip("─━╸│▓░·×±", "-=>|#.?x~", strict=True)),
     **dict.fromkeys("║┃▏▎▍▌▋▊▉▐", "|"),
     **dict.fromkeys("═╌╍", "-"),

@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from mission_tui.errors import MissionError
+from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.outcome import ALIVE
 from mission_tui.fleet.snapshot import RunView
 from mission_tui.ipc.messages import Asking, DetailsReply, GetDetails, GetHistory, HistoryReply
+from mission_tui.tui.evidence import stretch
 from mission_tui.tui.log_tail import LogTail
 
 __all__ = ["Dossier", "Inquiry"]
@@ -25,7 +27,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(slots=True)
 class Dossier:
-    """Answers about one run so far; `trouble` is why the newest question was not answered."""
+    """Answers about one run so far, histories by tag or finding; `trouble` is why the newest question failed."""
 
     run: str
     log: LogTail
@@ -71,12 +73,12 @@ class Inquiry:
         """Ask for what `tab` shows of `view`, if it may have changed and the last asking is long enough ago."""
         dossier = self.about(view)
         run = dossier.run
-        if tab in ("config", "checkpoints"):
+        if metric is not None or tab in ("config", "checkpoints", "health"):
             stamp = (view.state, view.attempt, view.last_checkpoint)
             again_s = _DETAILS_PACE_S if tab == "checkpoints" else None
             if self._due("details", stamp, again_s):
                 self._ask("details", lambda id_: GetDetails(id=id_, run=run), _keep_details)
-        elif tab == "log":
+        if tab == "log":
             if self._due("log", (view.attempt, view.state), _PACE_S if view.state in ALIVE else None):
                 self._ask("log", dossier.log.later(), lambda kept, page: kept.log.take(page))
         elif metric is not None and self._due(metric, (view.update, view.attempt, points), None):
@@ -84,6 +86,22 @@ class Inquiry:
                 metric,
                 lambda id_: GetHistory(id=id_, run=run, series=(metric,), points=points),
                 lambda kept, reply: _keep_history(kept, metric, reply),
+            )
+
+    def want_evidence(self, view: RunView, finding: Finding, points: int = 500) -> None:
+        """Ask for the stretch of the curve that shows `finding`, which is in the dossier under the finding's id."""
+        if not finding.signal:
+            return
+        self.about(view)
+        first, last = stretch(finding)
+        if self._due(finding.id, (finding.last_update, last or view.update, points), None):
+            signals = (finding.signal,)
+            self._ask(
+                finding.id,
+                lambda id_: GetHistory(
+                    id=id_, run=view.id, series=signals, from_update=first, to_update=last, points=points
+                ),
+                lambda kept, reply: _keep_history(kept, finding.id, reply),
             )
 
     def want_earlier_log(self) -> None:

@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 import math
+import time
 
 from mission_tui.fleet.metrics import Metric, number
 
-__all__ = ["DASH", "ago", "compact", "count", "duration", "percent", "rate", "reading", "size", "split_second"]
+__all__ = [
+    "DASH",
+    "ago",
+    "clock",
+    "compact",
+    "count",
+    "duration",
+    "percent",
+    "rate",
+    "reading",
+    "size",
+    "split_second",
+]
 
 DASH = "-"
 
@@ -85,6 +98,12 @@ def ago(t: float | None, now: float) -> str:
         if seconds >= length:
             return f"{int(seconds // length)}{unit} ago"
     return f"{int(seconds)}s ago"
+
+
+def clock(t: float, now: float) -> str:
+    """The local time of day of unix time `t`; with the date once that is half a day before `now`: `21 Nov 03:12`."""
+    written = "%H:%M" if abs(now - t) < 43_200 else "%d %b %H:%M"
+    return time.strftime(written, time.localtime(t))
 
 
 def reading(metric: Metric | None) -> str:

@@ -10,13 +10,16 @@ from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.outcome import ALIVE
 from mission_tui.fleet.snapshot import RunView
 from mission_tui.tui import colours, numbers
-from mission_tui.tui.glyphs import OUTCOME_SHAPES, STATE_SHAPES
+from mission_tui.tui.glyphs import OUTCOME_SHAPES, SEVERITY_SHAPES, STATE_SHAPES
 
 __all__ = [
     "badge",
+    "finding_span",
+    "finding_word",
     "headline",
     "open_findings",
     "remaining",
+    "severity_shape",
     "shape",
     "share_done",
     "state_style",
@@ -89,8 +92,36 @@ def open_findings(view: RunView) -> tuple[Finding, ...]:
     return tuple(sorted(asking, key=lambda finding: (_RANK[finding.severity], -finding.last_update)))
 
 
+def severity_shape(finding: Finding) -> str:
+    """One cell that tells severities apart without colour; a small dot where nothing is asked of anyone."""
+    return SEVERITY_SHAPES[finding.severity] if finding.state == "open" else "·"
+
+
+def finding_word(finding: Finding) -> tuple[str, Style]:
+    """How bad an open finding is; of any other, what became of it."""
+    if finding.state == "open":
+        return finding.severity, colours.severity_style(finding.severity)
+    return finding.state, colours.QUIET
+
+
+def finding_span(finding: Finding, now: float) -> str:
+    """When it began and how long it lasted: `since 03:12, update 1,204`, `21:40-21:52, updates 310-342`."""
+    first, last = numbers.count(finding.first_update), numbers.count(finding.last_update)
+    if finding.state != "cleared":
+        since = f"{numbers.clock(finding.first_t, now)}, " if finding.first_t > 0 else ""
+        return f"since {since}update {first}"
+    times = ""
+    if finding.first_t > 0 and finding.last_t > 0:
+        began, ended = numbers.clock(finding.first_t, now), numbers.clock(finding.last_t, now)
+        times = f"{began}, " if began == ended else f"{began}-{ended}, "
+    return f"{times}update {first}" if first == last else f"{times}updates {first}-{last}"
+
+
 def badge(view: RunView) -> tuple[str, Style]:
-    """The health of a run in a few letters: a flag, what is wrong, why it waits, or `ok`; a dash when unknown."""
+    """The health of a run in a few letters: a flag, what is wrong, why it waits, or `ok`; a dash when unknown.
+
+    What is acknowledged stands in brackets; a silenced rule says nothing.
+    """
     if view.flags:
         return f"▲ {view.flags[0]}", colours.ALARM
     if view.outcome == "failed":
@@ -98,13 +129,20 @@ def badge(view: RunView) -> tuple[str, Style]:
     findings = open_findings(view)
     if findings:
         worst = findings[0]
-        mark = "△" if worst.severity == "info" else "▲" if len(findings) == 1 else f"▲{len(findings)}"
-        return f"{mark} {_SHORT_RULES.get(worst.rule, worst.rule)}", colours.severity_style(worst.severity)
+        count = str(len(findings)) if len(findings) > 1 else ""
+        return f"{severity_shape(worst)}{count} {_short(worst)}", colours.severity_style(worst.severity)
+    known = next((finding for finding in view.findings if finding.state == "acknowledged"), None)
+    if known is not None:
+        return f"({_short(known)})", colours.QUIET
     if view.state == "queued":
         return view.cause or numbers.DASH, colours.QUIET
     if view.update and (view.state in ALIVE or view.outcome == "finished"):
         return "ok", colours.GOOD if view.state in ALIVE else colours.QUIET
     return numbers.DASH, colours.QUIET
+
+
+def _short(finding: Finding) -> str:
+    return _SHORT_RULES.get(finding.rule, finding.rule)
 
 
 def remaining(view: RunView, now: float) -> str:

@@ -6,7 +6,7 @@ from mission_tui.fleet.snapshot import RunView
 from mission_tui.tui import colours, numbers
 from mission_tui.tui.strips import Part
 
-__all__ = ["metric_title", "vitals"]
+__all__ = ["column_title", "metric_title", "vitals"]
 
 _VITALS = (
     ("KL", "train/approx_kl"),
@@ -18,6 +18,7 @@ _VITALS = (
     ("value loss", "train/value_loss"),
     ("grad", "train/grad_norm"),
 )
+_COLUMNS = {"rollout/ep_rew_mean": "return", "rollout/ep_len_mean": "length", "timesteps": "steps"}
 _TITLES = {
     "rollout/ep_rew_mean": "return",
     "rollout/ep_len_mean": "episode length",
@@ -47,6 +48,11 @@ def vitals(view: RunView, width: int) -> list[Part]:
             parts += [(f"{name} ", colours.QUIET), (reading, colours.INK), ("   ", colours.INK)]
             width -= 3
     return parts
+
+
+def column_title(tag: str) -> str:
+    """The shortest name that is still told from others, for a column of a table."""
+    return _COLUMNS.get(tag) or next((name for name, known in _VITALS if known == tag), tag.rpartition("/")[2])
 
 
 def metric_title(tag: str) -> str:

@@ -11,12 +11,17 @@ from msgspec import structs
 from mission_tui.errors import MissionError, NoSupervisorError
 from mission_tui.fleet.snapshot import FleetSnapshot, RunView
 from mission_tui.fleet.spec import EnvSpec, PpoSpec, RunSpec, Spec
+from mission_tui.fleet.verdict import Change, ResumeVerdict
 from mission_tui.ipc import messages
 from mission_tui.ipc.messages import Asking, OperatorReply, Progress, Request
 from tests.tui.fleets import NOW
 
 Answer = TypeVar("Answer")
 Respond = Callable[[Any], OperatorReply]
+
+FEWER_EPOCHS = ResumeVerdict(
+    "note", (Change("ppo.n_epochs", "20", "10", "note", "half as many gradient steps per update: smaller steps"),)
+)
 
 
 class FakeClient:
@@ -88,12 +93,21 @@ class FakeClient:
                 return messages.Accepted(re=re, runs=runs)
             case messages.Resume(run=run):
                 return messages.Accepted(re=re, runs=(run,))
+            case messages.Mark(run=run):
+                return messages.Accepted(re=re, runs=(run,))
+            case messages.Apply(run=run, check_only=True):
+                return messages.VerdictReply(
+                    re=re, run=run, verdict=FEWER_EPOCHS, accept_needed=False, checkpoint="000009832"
+                )
+            case messages.Apply(run=run):
+                return messages.Accepted(re=re, runs=(run,))
             case messages.Clean():
                 return messages.CleanReply(re=re, stale=())
             case messages.GetDetails(run=run):
                 return details(re, self._view(run))
-            case messages.GetHistory(run=run, series=series, points=points):
-                return history(re, run, series[0], min(points, self._view(run).update or 0))
+            case messages.GetHistory(run=run, series=series, points=points, from_update=first, to_update=last):
+                newest = min(last or 1 << 30, self._view(run).update or 0)
+                return history(re, run, series[0], min(points, max(0, newest - first)), first)
             case messages.GetLog():
                 return log(re, request, self._view(request.run))
             case messages.Evaluate(run=run):
@@ -173,18 +187,23 @@ def evaluation(run: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def history(re: int, run: str, tag: str, points: int) -> messages.HistoryReply:
-    """A curve that rises and wavers."""
-    updates = tuple(range(1, points + 1))
-    values = tuple(12 * (1 - 0.97 ** (60 * n / max(1, points))) + 0.6 * ((n * 7) % 5 - 2) / 5 for n in updates)
+def history(re: int, run: str, tag: str, points: int, first: int = 0) -> messages.HistoryReply:
+    """A curve that rises and wavers; the KL jumps where its finding begins."""
+    updates = tuple(range(first + 1, first + points + 1))
+    values = tuple(
+        12 * (1 - 0.97 ** (60 * (n - first) / max(1, points))) + 0.6 * ((n * 7) % 5 - 2) / 5 for n in updates
+    )
+    if tag == "train/approx_kl":
+        values = tuple((0.05 if n > 1198 else 0.015) + 0.01 * ((n * 7) % 5 - 2) / 5 for n in updates)
+    spread = 0.0 if tag == "train/approx_kl" else 0.4
     return messages.HistoryReply(
         re=re,
         run=run,
         updates=updates,
         timesteps=tuple(8192 * n for n in updates),
         t=tuple(NOW - points + n for n in updates),
-        low={tag: tuple(value - 0.4 for value in values)},
-        high={tag: tuple(value + 0.4 for value in values)},
+        low={tag: tuple(value - spread for value in values)},
+        high={tag: tuple(value + spread for value in values)},
     )
 
 

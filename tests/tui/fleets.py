@@ -30,7 +30,49 @@ KL_FINDING = Finding(
     cause="100 gradient steps an update at a learning rate of 3e-4",
     advice="fewer epochs",
     advice_set=("ppo.n_epochs=10",),
-    evidence=({"update": 1403.0, "u": 2.4, "approx_kl": 0.048},),
+    signal="train/approx_kl",
+    threshold=0.04,
+    window=8,
+    evidence=tuple(
+        {
+            "update": 1200.0 + n,
+            "timesteps": 8192.0 * (1200 + n),
+            "train/approx_kl": 0.044 + 0.001 * n,
+            "u": 2.2 + 0.05 * n,
+        }
+        for n in range(5)
+    ),
+)
+NAN_FINDING = Finding(
+    id="nan-1-1398",
+    rule="nan",
+    severity="critical",
+    first_update=1398,
+    last_update=1403,
+    sentence="train/value_loss is nan at update 1,398",
+    cause="5,120 gradient steps x 0.1 per update is 1,280 x the reference (16 x 0.00025), without normalised inputs",
+    advice="go back to the last good checkpoint with half the learning rate",
+    advice_set=("ppo.learning_rate=0.05",),
+    first_t=NOW - 90,
+    last_t=NOW,
+    signal="train/value_loss",
+    evidence=({"update": 1398.0, "timesteps": 11_452_416.0, "train/value_loss": "nan"},),
+)
+ENTROPY_FINDING = Finding(
+    id="entropy-collapse-1-310",
+    rule="entropy-collapse",
+    severity="warning",
+    first_update=310,
+    last_update=342,
+    sentence="entropy fell by 60% within 5% of the budget",
+    cause="ent_coef is 0: nothing keeps the policy from being sure too early",
+    advice="pay for entropy",
+    advice_set=("ppo.ent_coef=0.01",),
+    state="cleared",
+    first_t=NOW - 9000,
+    last_t=NOW - 8700,
+    signal="policy/entropy_ratio",
+    evidence=({"update": 342.0, "policy/entropy_ratio": 0.21},),
 )
 
 

@@ -1,4 +1,4 @@
-"""The screen with the fake supervisor, in a terminal: `python -m tests.tui.play [empty|nogpu|many|flood|hostile]`."""
+"""The screen with the fake supervisor, in a terminal: `python -m tests.tui.play [KIND]`; `fleet_of` names the kinds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 
 from mission_tui.fleet.snapshot import FleetSnapshot
 from tests.tui.fake_client import FakeClient
-from tests.tui.fleets import a_fleet, a_run, ended
+from tests.tui.fleets import NAN_FINDING, a_fleet, a_run, ended
 
 
 def fleet_of(kind: str) -> FleetSnapshot:
@@ -19,6 +19,8 @@ def fleet_of(kind: str) -> FleetSnapshot:
         return a_fleet(gpus=())
     if kind == "hostile":
         return a_fleet((a_run("\x1b]0;title\x07"), a_run("[/]"), a_run("\x1b]52;c;aGk=\x07\u202e")))
+    if kind == "falls-ill":
+        return a_fleet((a_run("sick-11c0"),))
     if kind in ("many", "flood"):
         live = tuple(a_run(f"run-{n:04d}") for n in range(16))
         return a_fleet(live + tuple(ended(f"old-{n:04d}", 10 + n) for n in range(200)))
@@ -33,6 +35,13 @@ async def change(client: FakeClient) -> None:
         await asyncio.sleep(0.1)
 
 
+async def fall_ill(client: FakeClient) -> None:
+    """Soon after the first picture a value is no number any more, and stays so."""
+    for revision in range(2, 10_000):
+        await asyncio.sleep(0.5)
+        client.show(a_fleet((a_run("sick-11c0", findings=(NAN_FINDING,)),), revision=revision))
+
+
 async def main() -> int:
     """Play until it is left."""
     from mission_tui.tui.app import MissionApp
@@ -42,13 +51,13 @@ async def main() -> int:
 
     kind = sys.argv[1] if len(sys.argv) > 1 else ""
     client = FakeClient(fleet_of(kind))
-    if kind == "flood":
-        flood = asyncio.create_task(change(client))
+    going_on = {"flood": change, "falls-ill": fall_ill}.get(kind)
+    news = asyncio.create_task(going_on(client)) if going_on else None
     origin = Origin("/home/ada/lab", sys.executable)
     app = MissionApp(client, lambda: PRESETS, resolve, origin, environ=dict(os.environ), last_seen_t=1_794_990_000.0)
     farewell = await play(app, client)
-    if kind == "flood":
-        flood.cancel()
+    if news is not None:
+        news.cancel()
     return farewell.exit_code
 
 

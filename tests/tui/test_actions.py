@@ -8,6 +8,7 @@ from typing import get_args
 
 import pytest
 
+from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.snapshot import RunView
 from mission_tui.tui.actions import ACTIONS, Place, bindings, key_label, offered
 from mission_tui.tui.outlook import Outlook
@@ -15,7 +16,7 @@ from mission_tui.tui.screens.fleet import FleetScreen
 from mission_tui.tui.screens.run import RunScreen
 from mission_tui.tui.verbs import VERBS
 from mission_tui.tui.widgets.footer import fitting, hints
-from tests.tui.fleets import ENDED, LIVE
+from tests.tui.fleets import ENDED, ENTROPY_FINDING, KL_FINDING, LIVE
 from tests.tui.stage import PRESETS, staged
 
 
@@ -57,9 +58,23 @@ def test_keys_of_the_fingers_are_there() -> None:
         "d": "details", "e": "evaluate", "/": "filter", "<": "sort left", ">": "sort right", "z": "maximise",
         "v": "views", ":": "palette", "ctrl+p": "palette", "y": "copy", "u": "undo", "n": "new", "C": "checkpoint",
         "X": "clean", "ctrl+l": "redraw", "ctrl+z": "suspend", "f5": "refresh", "+": "faster", "-": "slower",
+        "a": "apply", "i": "acknowledge", "I": "silence", "h": "findings", "b": "bell",
         "tab": "next pane", "[": "previous tab", "]": "next tab", "P": "launch", "1": "launch",
     }  # fmt: skip
     assert {key: keys.get(key) for key in expected} == expected
+
+
+def test_the_footer_offers_the_finding_keys_where_there_is_one() -> None:
+    """Not without a finding, not for one that is over; on the run's own screen they are the last to go."""
+
+    def offered_for(place: Place, finding: Finding | None, width: int) -> set[str]:
+        shown = hints(place, PRESETS, LIVE[1], finding, readonly=False, undoable=False)
+        return {hint.label for hint in fitting(shown, width)} & {"apply", "ack", "silence"}
+
+    assert offered_for("run", None, 200) == set()
+    assert offered_for("run", ENTROPY_FINDING, 200) == set()
+    assert offered_for("run", KL_FINDING, 40) == {"apply", "ack", "silence"}
+    assert offered_for("fleet", KL_FINDING, 80) == {"apply"}
 
 
 def test_destructive_actions_are_marked() -> None:

@@ -46,7 +46,7 @@ def desk() -> FakeDesk:
 
 
 async def test_each_tab_asks_only_for_its_own(desk: FakeDesk) -> None:
-    """Health needs nothing; config the details; log the log; learn a metric's history."""
+    """Health and config need the details, which are asked for once; log the log; learn a metric's history."""
     inquiry = Inquiry(desk, lambda: None)
     for tab, metric in (("health", None), ("config", None), ("log", None), ("learn", "steps_per_s")):
         inquiry.want(LIVE[0], tab, metric)

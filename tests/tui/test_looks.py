@@ -9,12 +9,15 @@ import pytest
 from textual.pilot import Pilot
 
 from mission_tui.tui.app import MissionApp
+from mission_tui.tui.widgets.evidence_chart import BAND
 from tests.tui.fake_client import FakeClient
-from tests.tui.fleets import a_fleet
+from tests.tui.fleets import ENDED, ENTROPY_FINDING, KL_FINDING, NAN_FINDING, a_fleet, a_run
 from tests.tui.stage import Clock, Stage, make_app
 
 SMALL = (80, 24)
 WIDE = (120, 36)
+LARGE = (200, 50)
+SICK = a_fleet((a_run("sick-11c0", findings=(NAN_FINDING, KL_FINDING, ENTROPY_FINDING)), *ENDED))
 
 
 class SnapCompare(Protocol):
@@ -29,6 +32,9 @@ class SnapCompare(Protocol):
 
 LOOKS: dict[str, tuple[tuple[int, int], dict[str, Any], tuple[str, ...], str]] = {
     "fleet": (SMALL, {}, ("down",), "advice fewer epochs"),
+    "findings": (SMALL, {"fleet": SICK}, ("h", "down"), 10 * BAND),
+    "findings_wide": (LARGE, {"fleet": SICK}, ("h", "down"), 10 * BAND),
+    "readings": (SMALL, {}, ("h",), "idle endings"),
     "fleet_panes": (WIDE, {}, (), "▲ KL outside the trust region"),
     "fleet_ascii": (SMALL, {"environ": {"LC_ALL": "C", "HOME": "/home/ada"}}, (), ">* heavy-3f9a"),
     "empty": (SMALL, {"fleet": a_fleet(())}, (), "1 starts demo"),
@@ -43,7 +49,7 @@ LOOKS: dict[str, tuple[tuple[int, int], dict[str, Any], tuple[str, ...], str]] =
 
 
 @pytest.mark.parametrize("look", LOOKS)
-def test_it_looks_as_recorded(look: str, snap_compare: SnapCompare) -> None:
+def test_it_looks_as_recorded(look: str, snap_compare: SnapCompare, utc: None) -> None:
     """Every cell of the picture is where it was, in its colour."""
     size, options, keys, ready = LOOKS[look]
     options = dict(options)

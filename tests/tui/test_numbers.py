@@ -7,6 +7,12 @@ import pytest
 from mission_tui.tui import numbers
 
 
+def test_a_time_of_day_has_its_date_once_that_could_be_mistaken(utc: None) -> None:
+    """Half a day away the hour alone would be read as today's."""
+    assert numbers.clock(1_795_000_000.0, 1_795_000_000.0 + 43_000) == "11:06"
+    assert numbers.clock(1_795_000_000.0, 1_795_000_000.0 + 43_300) == "18 Nov 11:06"
+
+
 @pytest.mark.parametrize(
     ("written", "shown"),
     [

@@ -52,19 +52,19 @@ def test_learn_of_an_ended_run_begins_with_its_end() -> None:
 def test_health_shows_past_findings_in_one_line() -> None:
     """What is over stays to be read, below what is open."""
     cleared = structs.replace(KL_FINDING, id="x", state="cleared", sentence="entropy fell")
-    shown = text(health(a_run("a", findings=(cleared, KL_FINDING)), 80))
+    shown = text(health(a_run("a", findings=(cleared, KL_FINDING)), None, 80, NOW))
     assert shown.index("KL outside") < shown.index("cleared entropy fell (updates 1,204-1,403)")
 
 
 def test_health_is_calm_when_there_is_nothing() -> None:
     """And says when there is nothing to judge yet."""
-    assert "ok: no rule has anything to say" in text(health(LIVE[0], 80))
-    assert "nothing to judge before the first update" in text(health(queued("a"), 80))
+    assert "ok: no rule has anything to say" in text(health(LIVE[0], None, 80, NOW))
+    assert "nothing to judge before the first update" in text(health(queued("a"), None, 80, NOW))
 
 
 def test_advice_comes_with_the_words_to_type() -> None:
     """The exact assignment stands behind the sentence, ready for `--set`."""
-    assert "fewer epochs --set ppo.n_epochs=10" in text(health(a_run("a", findings=(KL_FINDING,)), 80))
+    assert "fewer epochs --set ppo.n_epochs=10" in text(health(a_run("a", findings=(KL_FINDING,)), None, 80, NOW))
 
 
 def test_settings_join_asked_and_effective_values() -> None:

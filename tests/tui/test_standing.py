@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import get_args
 
+from msgspec import structs
+
 from mission_tui.fleet.outcome import RunState
-from mission_tui.tui import standing
-from mission_tui.tui.glyphs import OUTCOME_SHAPES, STATE_SHAPES, to_ascii
-from tests.tui.fleets import ENDED, KL_FINDING, NOW, a_run, ended, queued
+from mission_tui.tui import colours, standing
+from mission_tui.tui.glyphs import OUTCOME_SHAPES, SEVERITY_SHAPES, STATE_SHAPES, to_ascii
+from tests.tui.fleets import ENDED, ENTROPY_FINDING, KL_FINDING, NAN_FINDING, NOW, a_run, ended, queued
 
 
 def test_every_state_and_outcome_has_a_shape_of_its_own() -> None:
@@ -16,6 +18,12 @@ def test_every_state_and_outcome_has_a_shape_of_its_own() -> None:
     shapes = [*living, *OUTCOME_SHAPES.values()]
     assert len(set(shapes)) == len(shapes)
     assert len({to_ascii(shape) for shape in shapes}) == len(shapes)
+
+
+def test_every_severity_has_a_shape_of_its_own() -> None:
+    """A critical finding is told from a warning without colour, in Unicode and in ASCII."""
+    assert len(set(SEVERITY_SHAPES.values())) == 3
+    assert len({to_ascii(shape) for shape in SEVERITY_SHAPES.values()}) == 3
 
 
 def test_the_word_is_phase_state_or_outcome() -> None:
@@ -28,14 +36,28 @@ def test_the_word_is_phase_state_or_outcome() -> None:
 
 def test_the_badge_names_the_worst_first() -> None:
     """Flags before failures before findings; a silenced finding asks for nothing."""
-    from msgspec import structs
-
     critical = structs.replace(KL_FINDING, id="n", rule="nan", severity="critical")
     silenced = structs.replace(KL_FINDING, state="silenced")
     assert standing.badge(a_run("a", flags=("unkillable",), findings=(critical,)))[0] == "▲ unkillable"
     assert standing.badge(ENDED[1])[0] == "▲ nan"
-    assert standing.badge(a_run("a", findings=(KL_FINDING, critical)))[0] == "▲2 NaN"
+    assert standing.badge(a_run("a", findings=(KL_FINDING, critical)))[0] == "◆2 NaN"
     assert standing.badge(a_run("a", findings=(silenced,)))[0] == "ok"
+
+
+def test_an_acknowledged_finding_is_dim_and_not_counted() -> None:
+    """It stands in brackets while nothing else is open, and beside an open one it says nothing."""
+    known = structs.replace(KL_FINDING, id="k", state="acknowledged")
+    assert standing.badge(a_run("a", findings=(known,))) == ("(KL)", colours.QUIET)
+    info = structs.replace(KL_FINDING, id="p", rule="plateau", severity="info")
+    assert standing.badge(a_run("a", findings=(known, info)))[0] == "△ plateau"
+
+
+def test_a_finding_says_when_it_began_and_how_long_it_lasted(utc: None) -> None:
+    """With the time of day where it is known, with the date where that was long ago, else by updates alone."""
+    assert standing.finding_span(KL_FINDING, NOW) == "since update 1,204"
+    assert standing.finding_span(NAN_FINDING, NOW) == "since 11:05, update 1,398"
+    assert standing.finding_span(NAN_FINDING, NOW + 86_400) == "since 18 Nov 11:05, update 1,398"
+    assert standing.finding_span(ENTROPY_FINDING, NOW) == "08:36-08:41, updates 310-342"
 
 
 def test_nobody_knows_the_health_of_a_run_without_updates() -> None:

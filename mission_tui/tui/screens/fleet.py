@@ -91,9 +91,10 @@ class FleetScreen(Shown, inherit_bindings=False):
         self._share_rows()
         self._draw_runs()
         self._draw_detail()
-        undoable = bool(self._desk.undoable())
+        readonly, undoable = self._desk.readonly, bool(self._desk.undoable())
+        presets, view = self._desk.presets, self.outlook.view
         self.query_one(Footer).update(
-            hints("fleet", self._desk.presets, self.outlook.view, readonly=self._desk.readonly, undoable=undoable)
+            hints("fleet", presets, view, self.finding(), readonly=readonly, undoable=undoable)
         )
 
     def _share_rows(self) -> None:

@@ -10,6 +10,7 @@ from textual.strip import Strip
 
 from mission_tui.tui import colours
 from mission_tui.tui.actions import ACTIONS, Action, Place, key_label, offered
+from mission_tui.tui.gpu_share import NORMAL
 from mission_tui.tui.preset_choice import PresetChoice, by_key
 from mission_tui.tui.screens.sheet import Sheet
 from mission_tui.tui.strips import Part, line
@@ -25,6 +26,11 @@ _TITLES = {
     "screen": "this screen",
 }
 _KEYS_WIDTH = 14
+_NOTES = (
+    "A finding's advice stands below its cause; h leads there from anywhere, a applies it.",
+    f"A GPU that is mostly idle is no trouble: {NORMAL}, because stepping its environments takes longer than learning.",
+    "Several runs beside each other use the rest of a GPU.",
+)
 
 
 class HelpScreen(Sheet[None]):
@@ -49,6 +55,8 @@ class HelpScreen(Sheet[None]):
                 rows += (
                     self._preset_rows(width) if action.name == "launch" else _rows(_keys(action), action.help, width)
                 )
+        rows += [[], [("good to know", colours.LIVE)]]
+        rows += [[(f"  {text}", colours.INK)] for note in _NOTES for text in wrap(note, width - 2)]
         return [line(parts, width) for parts in rows]
 
     def _preset_rows(self, width: int) -> list[list[Part]]:

@@ -9,9 +9,11 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
+from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.snapshot import RunView
 from mission_tui.tui.actions import Place, bindings
 from mission_tui.tui.desk import Desk
+from mission_tui.tui.gpu_share import calm_share
 from mission_tui.tui.inquiry import Inquiry
 from mission_tui.tui.moves import Move
 from mission_tui.tui.outlook import TABS
@@ -20,6 +22,7 @@ from mission_tui.tui.screens.shown import Shown
 from mission_tui.tui.widgets.curves import Curves
 from mission_tui.tui.widgets.detail import section
 from mission_tui.tui.widgets.filter_bar import FilterBar
+from mission_tui.tui.widgets.findings import Findings
 from mission_tui.tui.widgets.footer import Footer, hints
 from mission_tui.tui.widgets.header import Header
 from mission_tui.tui.widgets.log_lines import LogLines
@@ -52,6 +55,7 @@ class RunScreen(Shown, inherit_bindings=False):
         yield RunHead()
         yield ScrollLines(id="tabs")
         yield Curves()
+        yield Findings()
         yield ScrollLines(id="section")
         yield LogLines()
         yield FilterBar()
@@ -66,6 +70,10 @@ class RunScreen(Shown, inherit_bindings=False):
         """The run of this screen."""
         return self._view
 
+    def finding(self) -> Finding | None:
+        """On the tab of findings the one under the cursor; elsewhere the worst."""
+        return self.query_one(Findings).finding if self._tab == "health" else super().finding()
+
     def redraw(self) -> None:
         """Draw everything that is displayed and ask for what it lacks."""
         width, height = self.size
@@ -75,11 +83,15 @@ class RunScreen(Shown, inherit_bindings=False):
         self.set_class(width < LEAST_WIDTH or height < LEAST_HEIGHT, "-small")
         self.query_one(Header).update(self.snapshot)
         self.query_one(RunHead).update(self._view, self.now)
-        undoable = bool(self._desk.undoable())
-        self.query_one(Footer).update(hints("run", (), self._view, readonly=self._desk.readonly, undoable=undoable))
         metric = self.query_one(Curves).tag if self._tab == "learn" else None
-        self._inquiry.want(self._view, self._tab, metric, points=min(2000, max(40, 2 * width)))
+        points = min(2000, max(40, 2 * width))
+        self._inquiry.want(self._view, self._tab, metric, points)
         self._draw_body()
+        if self._tab == "health" and (finding := self.finding()) is not None:
+            self._inquiry.want_evidence(self._view, finding, points)
+        readonly, undoable = self._desk.readonly, bool(self._desk.undoable())
+        shown = hints("run", (), self._view, self.finding(), readonly=readonly, undoable=undoable)
+        self.query_one(Footer).update(shown)
 
     def _answered(self) -> None:
         if self.is_attached:
@@ -95,6 +107,9 @@ class RunScreen(Shown, inherit_bindings=False):
             known = dossier.log.attempt is not None
             log.update(dossier.log.lines if known else [dossier.trouble or "asking…"], self._pattern)
             note = log.place
+        elif tab == "health":
+            calm = "" if dossier.details is None else calm_share(self.snapshot, view, dossier.details)
+            note = self.query_one(Findings).update(view, dossier, self.now, self._pattern, calm)
         else:
             body, now = self.query_one("#section", ScrollLines), self.now
             body.set(lambda width: section(tab, view, dossier, width, body.size.height, now))
@@ -105,11 +120,14 @@ class RunScreen(Shown, inherit_bindings=False):
 
     def action_open(self, tab: str) -> None:
         """Display the body of `tab`."""
+        if tab != self._tab and self._pattern is not None:
+            self.query_one(FilterBar).close(clear=True)
         self._tab = tab
         self.query_one(Curves).display = tab == "learn"
         self.query_one(LogLines).display = tab == "log"
         body = self.query_one("#section", ScrollLines)
-        body.display = tab not in ("learn", "log")
+        self.query_one(Findings).display = tab == "health"
+        body.display = tab in ("config", "checkpoints")
         body.move("first")
         self.call_after_refresh(self.redraw)
 
@@ -123,6 +141,8 @@ class RunScreen(Shown, inherit_bindings=False):
             self._turn(1 if how == "right" else -1)
         elif self._tab == "learn":
             self.query_one(Curves).move(how)
+        elif self._tab == "health":
+            self.query_one(Findings).move(how)
         elif self._tab == "log":
             self.query_one(LogLines).move(how)
             self._draw_body()
@@ -142,8 +162,9 @@ class RunScreen(Shown, inherit_bindings=False):
         self.action_open(TABS[(TABS.index(self._tab) + by) % len(TABS)])
 
     def action_filter(self) -> None:
-        """Search in the log."""
-        self.action_open("log")
+        """Search in the findings where they are shown, else in the log."""
+        if self._tab != "health":
+            self.action_open("log")
         self.query_one(FilterBar).open()
 
     def action_back(self) -> None:
@@ -163,7 +184,8 @@ class RunScreen(Shown, inherit_bindings=False):
         self.redraw()
 
     @on(Curves.Wanted)
-    def _another_metric(self) -> None:
+    @on(Findings.Wanted)
+    def _another_curve(self) -> None:
         self.redraw()
 
     @on(LogLines.TopReached)

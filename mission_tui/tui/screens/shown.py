@@ -7,8 +7,10 @@ from typing import ClassVar
 from textual.reactive import reactive
 from textual.screen import Screen
 
+from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.snapshot import FleetSnapshot, RunView
 from mission_tui.tui.actions import Place
+from mission_tui.tui.standing import open_findings
 
 __all__ = ["Shown"]
 
@@ -40,6 +42,11 @@ class Shown(Screen[None], inherit_bindings=False):
     def chosen(self) -> RunView | None:
         """The run that actions on one run apply to."""
         return None
+
+    def finding(self) -> Finding | None:
+        """The finding that actions on one finding apply to: the chosen run's worst open one."""
+        one = self.chosen()
+        return next(iter(open_findings(one)), None) if one else None
 
     def targets(self) -> tuple[RunView, ...]:
         """The runs that actions on several runs apply to."""

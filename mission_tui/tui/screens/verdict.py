@@ -1,7 +1,11 @@
-"""What a resume would change, field by field, with grade, reason and remedy; a refusal can only be read."""
+"""What a resume would change, field by field, with grade, reason and remedy; a refusal can only be read.
+
+A finding's advice is a resume too, but one that is always asked about: a `Proposal` says what else it means.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 from rich.style import Style
@@ -15,7 +19,7 @@ from mission_tui.tui.screens.sheet import Sheet
 from mission_tui.tui.strips import Part, line
 from mission_tui.tui.wrapping import wrap
 
-__all__ = ["VerdictScreen"]
+__all__ = ["Proposal", "VerdictScreen"]
 
 _STYLES: dict[Grade, Style] = {
     "safe": colours.GOOD,
@@ -26,13 +30,26 @@ _STYLES: dict[Grade, Style] = {
 _ORDER: tuple[Grade, ...] = ("refuse", "warn", "note", "safe")
 
 
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """The question to ask, what comes of a yes beside the changes, and what `y` does in a few words."""
+
+    question: str
+    facts: tuple[str, ...]
+    deed: str
+
+
 class VerdictScreen(Sheet[bool]):
-    """Dismissed with True when the person accepts the warnings."""
+    """Dismissed with True when the person accepts the changes."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("y", "accept", "accept"), Binding("n", "turn_away", "no")]
 
-    def __init__(self, name: str, reply: VerdictReply) -> None:
-        if reply.accept_needed:
+    def __init__(self, name: str, reply: VerdictReply, proposal: Proposal | None = None) -> None:
+        self._acceptable = reply.accept_needed or (proposal is not None and reply.verdict.grade != "refuse")
+        self._facts = proposal.facts if proposal else ()
+        if proposal is not None and self._acceptable:
+            super().__init__(proposal.question, f"y {proposal.deed}   n or Esc leave it")
+        elif self._acceptable:
             super().__init__(f"Resume {name} with these changes?", "y accept and resume   n or Esc leave it")
         else:
             super().__init__(f"{name} cannot be resumed like this", "Esc back   n starts a new run with these settings")
@@ -40,7 +57,8 @@ class VerdictScreen(Sheet[bool]):
 
     def lines(self, width: int) -> list[Strip]:
         """The worst changes first: what, from what to what, why it matters, what would help."""
-        rows: list[list[Part]] = []
+        rows: list[list[Part]] = [[(text, colours.INK)] for fact in self._facts for text in wrap(fact, width)]
+        rows += [[]] if rows else []
         for change in sorted(self._reply.verdict.changes, key=lambda change: _ORDER.index(change.grade)):
             head = f" {change.name}: {change.was} → {change.now}"
             rows.append([(f"{change.grade:<6}", _STYLES[change.grade]), (head, colours.BOLD)])
@@ -51,5 +69,5 @@ class VerdictScreen(Sheet[bool]):
 
     def action_accept(self) -> None:
         """Yes, if there is something to accept."""
-        if self._reply.accept_needed:
+        if self._acceptable:
             self.dismiss(True)

@@ -1,61 +1,42 @@
-"""What the health rules say about a run: each open finding with its cause in this run's settings, and one advice."""
+"""What the health rules say about a run, in the short form: open findings, those that are over, and the readings."""
 
 from __future__ import annotations
 
 from textual.strip import Strip
 
-from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.outcome import ALIVE
 from mission_tui.fleet.snapshot import RunView
-from mission_tui.tui import colours, numbers
-from mission_tui.tui.standing import open_findings
-from mission_tui.tui.strips import Part, line
-from mission_tui.tui.wrapping import wrap
+from mission_tui.ipc.messages import DetailsReply
+from mission_tui.tui import colours
+from mission_tui.tui.sections.finding import finding_rows
+from mission_tui.tui.sections.readings import reading_lines
+from mission_tui.tui.standing import finding_span, open_findings
+from mission_tui.tui.strips import Part, fit, line
 
-__all__ = ["health"]
+__all__ = ["calm", "health"]
 
 
-def health(view: RunView, width: int) -> list[Strip]:
-    """Open findings first, worst first; then those that are over, in one line each."""
+def health(view: RunView, details: DetailsReply | None, width: int, now: float) -> list[Strip]:
+    """Open findings first, worst first; then the others in one line each; then the values beside their limits."""
     inside = width - 2
     rows: list[list[Part]] = []
     asking = open_findings(view)
     for finding in asking:
-        rows += _finding(finding, inside)
+        rows += finding_rows(finding, inside, now)
     if not asking:
-        rows.append([(_calm(view), colours.GOOD if view.state in ALIVE and view.update else colours.QUIET)])
+        rows.append([(calm(view), colours.GOOD if view.state in ALIVE and view.update else colours.QUIET)])
     for finding in view.findings:
         if finding.state != "open":
-            span = f"updates {numbers.count(finding.first_update)}-{numbers.count(finding.last_update)}"
-            rows.append([(f"{finding.state} ", colours.QUIET), (f"{finding.sentence} ({span})", colours.QUIET)])
-    return [line([(" ", colours.INK), *parts], width) for parts in rows]
+            said = f"{finding.sentence} ({finding_span(finding, now)})"
+            rows.append([(fit(f"{finding.state} {said}", inside), colours.QUIET)])
+    strips = [line([(" ", colours.INK), *parts], width) for parts in rows]
+    return strips if details is None or not view.update else [*strips, *reading_lines(view, details, width)]
 
 
-def _calm(view: RunView) -> str:
+def calm(view: RunView) -> str:
+    """What is said where no finding is open."""
     if not view.update:
         return "nothing to judge before the first update"
+    if any(finding.state in ("acknowledged", "silenced") for finding in view.findings):
+        return "nothing new: every finding is acknowledged or silenced"
     return "ok: no rule has anything to say" if view.state in ALIVE else "ended without an open finding"
-
-
-def _finding(finding: Finding, width: int) -> list[list[Part]]:
-    style = colours.severity_style(finding.severity)
-    span = f"{finding.severity}, since update {numbers.count(finding.first_update)}"
-    rows: list[list[Part]] = [
-        [(f"▲ {text}" if at == 0 else f"  {text}", style)]
-        for at, text in enumerate(wrap(f"{finding.sentence} ({span})", width - 2))
-    ]
-    for label, said in (
-        ("cause", finding.cause),
-        ("advice", finding.proposal),
-        ("seen", _evidence(finding)),
-    ):
-        for at, text in enumerate(wrap(said, width - 9)):
-            rows.append([(f"  {label if at == 0 else '':<7}", colours.QUIET), (text, colours.INK)])
-    return rows  # fmt: skip
-
-
-def _evidence(finding: Finding) -> str:
-    """The newest evidence row, its numbers shortened."""
-    if not finding.evidence:
-        return ""
-    return "  ".join(f"{name} {numbers.reading(value)}" for name, value in finding.evidence[-1].items())

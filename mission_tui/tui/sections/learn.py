@@ -29,7 +29,7 @@ def learn(view: RunView, width: int, height: int, now: float) -> list[Strip]:
         rows += [[(text, standing.state_style(view))] for text in said]
     if view.update:
         rows.append(_progress(view, inside, now))
-        below = [vitals(view, inside), *_concerns(view, inside)]
+        below = [vitals(view, inside), *_concerns(view, inside, now)]
         rows += _chart(view, inside, height - len(rows) - len(below)) or [_curves(view, inside)]
         rows += below
     return [line([(" ", colours.INK), *parts], width) for parts in rows[:height]]
@@ -77,14 +77,14 @@ def _progress(view: RunView, width: int, now: float) -> list[Part]:
     return parts
 
 
-def _concerns(view: RunView, width: int) -> list[list[Part]]:
+def _concerns(view: RunView, width: int, now: float) -> list[list[Part]]:
     """The worst finding with cause and advice; without findings the outcomes of episodes."""
     findings = standing.open_findings(view)
     if findings:
         worst = findings[0]
         style = colours.severity_style(worst.severity)
-        since = f" (since update {numbers.count(worst.first_update)})"
-        rows: list[list[Part]] = [[(fit(f"▲ {worst.sentence}{since}", width), style)]]
+        since = f" ({standing.finding_span(worst, now)})"
+        rows: list[list[Part]] = [[(fit(f"{standing.severity_shape(worst)} {worst.sentence}{since}", width), style)]]
         rows.append([("  cause  ", colours.QUIET), (fit(worst.cause, width - 9), colours.INK)])
         rows.append([("  advice ", colours.QUIET), (fit(worst.proposal, width - 9), colours.INK)])
         return rows

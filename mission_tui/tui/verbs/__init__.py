@@ -7,7 +7,10 @@ from typing import Any
 
 from mission_tui.fleet.snapshot import RunView
 from mission_tui.tui.desk import Desk
+from mission_tui.tui.verbs.acknowledge import acknowledge
 from mission_tui.tui.verbs.actions import actions
+from mission_tui.tui.verbs.apply import apply
+from mission_tui.tui.verbs.bell import bell
 from mission_tui.tui.verbs.checkpoint import checkpoint
 from mission_tui.tui.verbs.clean import clean
 from mission_tui.tui.verbs.copy import copy
@@ -19,6 +22,7 @@ from mission_tui.tui.verbs.palette import palette
 from mission_tui.tui.verbs.pause import pause
 from mission_tui.tui.verbs.refresh import refresh
 from mission_tui.tui.verbs.resume import resume
+from mission_tui.tui.verbs.silence import silence
 from mission_tui.tui.verbs.stop import stop
 from mission_tui.tui.verbs.suspend import suspend
 from mission_tui.tui.verbs.undo import undo
@@ -28,7 +32,10 @@ __all__ = ["VERBS", "Verb"]
 Verb = Callable[[Desk, tuple[RunView, ...]], Coroutine[Any, Any, None]]
 
 VERBS: Mapping[str, Verb] = {
+    "acknowledge": acknowledge,
     "actions": actions,
+    "apply": apply,
+    "bell": bell,
     "checkpoint": checkpoint,
     "clean": clean,
     "copy": copy,
@@ -40,6 +47,7 @@ VERBS: Mapping[str, Verb] = {
     "pause": pause,
     "refresh": refresh,
     "resume": resume,
+    "silence": silence,
     "stop": stop,
     "suspend": suspend,
     "undo": undo,

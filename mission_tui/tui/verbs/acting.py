@@ -1,4 +1,4 @@
-"""What stop, kill, pause and checkpoint share: one request about the runs it can apply to, and what was accepted."""
+"""What verbs share: one request about the runs it can apply to, what was accepted, and what there is none of."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mission_tui.ipc.messages import Act
 from mission_tui.tui.desk import Desk
 from mission_tui.tui.standing import state_word
 
-__all__ = ["act", "fitting", "names"]
+__all__ = ["act", "fitting", "names", "no_finding"]
 
 
 def fitting(desk: Desk, verb: str, runs: Sequence[RunView], states: Collection[RunState]) -> tuple[RunView, ...]:
@@ -34,6 +34,12 @@ async def act(desk: Desk, verb: Literal["stop", "kill", "pause", "checkpoint"], 
     desk.tell(f"{verb} accepted for {names(runs)}")
     for note in reply.notes:
         desk.tell(note, "warning")
+
+
+def no_finding(desk: Desk, verb: str, view: RunView) -> None:
+    """Say that there is no finding to `verb`, and where those are that are over or known already."""
+    others = "; h shows the others" if view.findings else ""
+    desk.tell(f"nothing to {verb}: {view.name} has no open finding{others}")
 
 
 def names(runs: Sequence[RunView]) -> str:

@@ -15,7 +15,7 @@ async def actions(desk: Desk, runs: tuple[RunView, ...]) -> None:
     """Offer the actions that need a run; carry out the one that is taken."""
     choices = [
         Choice(action.call, action.label, action.help, key_label(action.keys[0]))
-        for action in offered(desk.place, readonly=desk.readonly)
+        for action in offered(desk.shown.PLACE, readonly=desk.readonly)
         if action.menu and action.needs != "none"
     ]
     if call := await desk.consult(Picker(names(runs), choices, typed=False)):

@@ -12,4 +12,4 @@ async def help_(desk: Desk, _runs: tuple[RunView, ...]) -> None:
     """Open the help of the present screen."""
     from mission_tui.tui.screens.help import HelpScreen
 
-    desk.open(HelpScreen(desk.place, desk.presets, readonly=desk.readonly))
+    desk.open(HelpScreen(desk.shown.PLACE, desk.presets, readonly=desk.readonly))

@@ -16,7 +16,7 @@ async def palette(desk: Desk, _runs: tuple[RunView, ...]) -> None:
     """Carry out, start or open what is taken."""
     choices = [
         Choice(f"do {action.call}", action.label, action.help, key_label(action.keys[0]))
-        for action in offered(desk.place, readonly=desk.readonly)
+        for action in offered(desk.shown.PLACE, readonly=desk.readonly)
         if action.menu
     ]
     if not desk.readonly:

@@ -12,6 +12,7 @@ from mission_tui.fleet.snapshot import RunView
 from mission_tui.tui import colours
 from mission_tui.tui.inquiry import Dossier
 from mission_tui.tui.moves import Move
+from mission_tui.tui.sections.readings import flags, limits_on_curve, readings_of
 from mission_tui.tui.strips import line
 from mission_tui.tui.vitals import metric_title
 from mission_tui.tui.widgets.metric_list import MetricList
@@ -59,7 +60,8 @@ class Curves(Horizontal):
 
     def update(self, view: RunView, dossier: Dossier) -> None:
         """Show the metrics of `view` and what `dossier` has of the chosen one's history."""
-        self.query_one(MetricList).update(view)
+        read = () if dossier.details is None else readings_of(view, dossier.details)
+        self.query_one(MetricList).update(view, flags(read))
         tag = self.tag
         history = dossier.history.get(tag)
         if self._chart is not None and self._chart.is_mounted and self._drawn != (tag, history):
@@ -69,7 +71,7 @@ class Curves(Horizontal):
             said = f": {dossier.trouble or 'asking…'}"
         else:
             said = " over timesteps" if self._points > 1 else ": fewer than two points so far"
-        parts = [(f" {metric_title(tag)}", colours.BOLD), (said, colours.QUIET)]
+        parts = [(f" {metric_title(tag)}", colours.BOLD), (said, colours.QUIET), *limits_on_curve(read, tag)]
         self.query_one("#plot-title", ScrollLines).set(lambda width: [line(parts, width)])
 
     def move(self, how: Move) -> None:

@@ -28,7 +28,7 @@ def section(tab: str, view: RunView, dossier: Dossier | None, width: int, height
     if tab == "learn":
         return learn(view, width, height, now)
     if tab == "health":
-        return health(view, width)
+        return health(view, dossier.details if dossier else None, width, now)
     if dossier is None:
         return []
     if tab == "log" and dossier.log.attempt is not None:

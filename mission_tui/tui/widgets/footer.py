@@ -9,15 +9,19 @@ from itertools import pairwise
 from rich.cells import cell_len
 from rich.style import Style
 
+from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.snapshot import RunView
 from mission_tui.tui import colours
-from mission_tui.tui.actions import Place, key_label, offered
+from mission_tui.tui.actions import Action, Place, key_label, offered
 from mission_tui.tui.literal import literal
 from mission_tui.tui.preset_choice import PresetChoice, by_key
 from mission_tui.tui.strips import Part, line
 from mission_tui.tui.widgets.lines import Lines
 
 __all__ = ["Footer", "Hint", "fitting", "hints"]
+
+
+_ON_FINDINGS = frozenset({"apply", "acknowledge", "silence"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +41,21 @@ class Hint:
 
 
 def hints(
-    place: Place, presets: Sequence[PresetChoice], chosen: RunView | None, *, readonly: bool, undoable: bool
+    place: Place,
+    presets: Sequence[PresetChoice],
+    chosen: RunView | None,
+    finding: Finding | None = None,
+    *,
+    readonly: bool,
+    undoable: bool,
 ) -> list[Hint]:
-    """The hints of a place: undo while it works, then starting, then what fits the chosen run, then looking."""
+    """The hints of a place: undo while it works, then starting, then what fits the chosen run, then looking.
+
+    `finding` is the one that keys for findings would apply to; on a run's own screen they then stay longest.
+    """
     unfitting = _unfitting(chosen)
+    if finding is None or finding.state == "cleared":
+        unfitting |= _ON_FINDINGS
     shown: list[Hint] = []
     if undoable and not readonly:
         shown.append(Hint("u", "undo", "app.do('undo')", -1, "undo"))
@@ -48,10 +63,14 @@ def hints(
         for key, preset in by_key(presets).items():
             shown.append(Hint(key, literal(preset.name), f"app.launch('{key}')", 0, "presets"))
     return shown + [
-        Hint(key_label(action.keys[0]), action.label, action.call, action.hint, action.group)
+        Hint(key_label(action.keys[0]), action.label, action.call, _rank(action, place), action.group)
         for action in offered(place, readonly=readonly)
         if action.hint is not None and action.name not in unfitting
     ]
+
+
+def _rank(action: Action, place: Place) -> int:
+    return 0 if place == "run" and action.name in _ON_FINDINGS else action.hint or 0
 
 
 def _unfitting(chosen: RunView | None) -> frozenset[str]:

@@ -1,12 +1,14 @@
-"""The top line: whose screen this is, how many runs live, wait and have ended, and how many ask for attention."""
+"""The top line: whose screen this is, how many runs live, wait and have ended, how many findings ask for attention."""
 
 from __future__ import annotations
 
 from rich.cells import cell_len
 
+from mission_tui.fleet.findings import Severity
 from mission_tui.fleet.outcome import ALIVE
 from mission_tui.fleet.snapshot import FleetSnapshot
 from mission_tui.tui import colours
+from mission_tui.tui.glyphs import SEVERITY_SHAPES
 from mission_tui.tui.literal import literal
 from mission_tui.tui.standing import open_findings
 from mission_tui.tui.strips import Part, line
@@ -14,6 +16,7 @@ from mission_tui.tui.widgets.lines import Lines
 
 __all__ = ["Header"]
 
+_COUNTED: tuple[Severity, ...] = ("critical", "warning")
 _LEAST_WHERE = 8
 _WAY_OUT_FROM = 60
 
@@ -68,11 +71,11 @@ def _counts(snapshot: FleetSnapshot | None) -> list[Part]:
         return []
     live = sum(view.state in ALIVE for view in snapshot.runs)
     queued = sum(view.state == "queued" for view in snapshot.runs)
-    asking = sum(len(open_findings(view)) for view in snapshot.runs if view.state in ALIVE)
+    asking = [finding for view in snapshot.runs if view.state in ALIVE for finding in open_findings(view)]
     parts: list[Part] = [(f"{live} live ", colours.LIVE if live else colours.QUIET)]
     if queued:
         parts.append((f"{queued} queued ", colours.INK))
     parts.append((f"{snapshot.ended_total} ended  ", colours.QUIET))
-    if asking:
-        parts.append((f"▲{asking}  ", colours.WARN))
-    return parts
+    counted = ((severity, sum(finding.severity == severity for finding in asking)) for severity in _COUNTED)
+    flags = [(f"{SEVERITY_SHAPES[kind]}{count} ", colours.severity_style(kind)) for kind, count in counted if count]
+    return [*parts, *flags, (" ", colours.QUIET)] if flags else parts

@@ -11,6 +11,7 @@ from textual.strip import Strip
 
 from mission_tui.fleet.snapshot import FleetSnapshot, GpuMeters, HostMeters
 from mission_tui.tui import colours, numbers
+from mission_tui.tui.gpu_share import NORMAL, lone_share
 from mission_tui.tui.literal import literal
 from mission_tui.tui.sparkline import spark
 from mission_tui.tui.strips import line
@@ -74,7 +75,9 @@ def _lines(snapshot: FleetSnapshot, width: int, height: int) -> list[Strip]:
         busy = "  ".join(f"GPU{index} {_busy(gpu.util.now)}" for index, gpu in enumerate(gpus))
         return [_fitted([_Piece(f"{busy}  CPU ", colours.INK)], (), _host(host), width)]
     first, *others = (_gpu(gpu) for gpu in gpus)
-    strips = [_fitted([_Piece("GPU0 ", colours.INK), first[0]], gpus[0].history, [*first[1:], *_cpu(host)], width)]
+    calm = [] if lone_share(snapshot) is None else [_Piece(f"({NORMAL})  ", colours.QUIET, 6)]
+    tail = [*first[1:], *calm, *_cpu(host)]
+    strips = [_fitted([_Piece("GPU0 ", colours.INK), first[0]], gpus[0].history, tail, width)]
     for index, pieces in enumerate(others, start=1):
         lead = [_Piece(f"GPU{index} ", colours.INK), pieces[0]]
         strips.append(_fitted(lead, gpus[index].history, pieces[1:], width))

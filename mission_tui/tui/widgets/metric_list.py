@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from textual import events
 from textual.message import Message
 from textual.strip import Strip
 
+from mission_tui.fleet.findings import Severity
 from mission_tui.fleet.snapshot import SERIES, RunView
 from mission_tui.tui import colours, numbers
+from mission_tui.tui.glyphs import SEVERITY_SHAPES
 from mission_tui.tui.moves import Move
 from mission_tui.tui.strips import Part, fit, line
 from mission_tui.tui.vitals import metric_title
@@ -49,11 +51,12 @@ class MetricList(Lines):
         super().__init__(id="metrics")
         self._view: RunView | None = None
         self._tags: Sequence[str] = ()
+        self._flags: Mapping[str, Severity] = {}
         self.tag = _FIRST[0]
 
-    def update(self, view: RunView) -> None:
-        """Show the metrics of `view`."""
-        self._view, self._tags = view, metric_tags(view)
+    def update(self, view: RunView, flags: Mapping[str, Severity]) -> None:
+        """Show the metrics of `view`; `flags` says of which the newest value has passed a limit."""
+        self._view, self._tags, self._flags = view, metric_tags(view), flags
         self.redraw()
 
     def move(self, how: Move) -> None:
@@ -83,12 +86,13 @@ class MetricList(Lines):
 
     def _row(self, tag: str, width: int, view: RunView) -> Strip:
         newest = view.steps_per_s if tag == "steps_per_s" else view.metrics.get(tag)
-        chosen = tag == self.tag
+        chosen, flag = tag == self.tag, self._flags.get(tag)
+        style = colours.severity_style(flag) if flag else colours.QUIET
         parts: list[Part] = [
             (">" if chosen else " ", colours.KEY),
             (fit(metric_title(tag), width - 10), colours.INK),
-            (" ", colours.INK),
-            (fit(numbers.reading(newest), 8, "right"), colours.QUIET),
+            (SEVERITY_SHAPES[flag] if flag else " ", style),
+            (fit(numbers.reading(newest), 8, "right"), style),
         ]
         return line(parts, width, colours.CHOSEN if chosen else None)
 

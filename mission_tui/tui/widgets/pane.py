@@ -121,4 +121,4 @@ def _concern(view: RunView, now: float, width: int) -> list[Part]:
         return [(fit(standing.headline(view, now), width), colours.QUIET)]
     worst = findings[0]
     style = colours.severity_style(worst.severity)
-    return [(fit(f"▲ {worst.sentence}", width), style)]
+    return [(fit(f"{standing.severity_shape(worst)} {worst.sentence}", width), style)]

@@ -1,0 +1,78 @@
+"""One finding in words: what is, since when, why in this run's settings, what to do, and the rows that show it."""
+
+from __future__ import annotations
+
+from rich.cells import cell_len
+from textual.strip import Strip
+
+from mission_tui.fleet.findings import Finding
+from mission_tui.fleet.metrics import Metric
+from mission_tui.tui import colours, numbers
+from mission_tui.tui.standing import finding_span, finding_word, severity_shape
+from mission_tui.tui.strips import Part, fit, line
+from mission_tui.tui.vitals import column_title
+from mission_tui.tui.wrapping import wrap
+
+__all__ = ["evidence_rows", "finding_lines", "finding_rows"]
+
+_LABEL_CELLS = 9
+_PLACES = ("update", "timesteps")
+
+
+def finding_lines(finding: Finding, width: int, now: float) -> list[Strip]:
+    """Everything about `finding`."""
+    inside = width - 2
+    rows = [*finding_rows(finding, inside, now), [], *evidence_rows(finding, inside)]
+    return [line([(" ", colours.INK), *parts], width) for parts in rows]
+
+
+def finding_rows(finding: Finding, width: int, now: float) -> list[list[Part]]:
+    """Sentence, time, cause and advice; what is no longer open is quiet."""
+    word, style = finding_word(finding)
+    rows: list[list[Part]] = [
+        [(f"{severity_shape(finding)} {text}" if at == 0 else f"  {text}", style)]
+        for at, text in enumerate(wrap(finding.sentence, width - 2))
+    ]
+    rows.append([(f"  {word}", style), (f"  {finding_span(finding, now)}{_length(finding)}", colours.QUIET)])
+    rows += _labelled("cause", finding.cause, width)
+    return rows + _labelled("advice", finding.proposal, width)
+
+
+def _length(finding: Finding) -> str:
+    updates = finding.last_update - finding.first_update + 1
+    return f"; {numbers.count(updates)} updates so far" if finding.state != "cleared" and updates > 1 else ""
+
+
+def _labelled(label: str, said: str, width: int) -> list[list[Part]]:
+    return [
+        [(f"  {label if at == 0 else '':<{_LABEL_CELLS - 2}}", colours.QUIET), (text, colours.INK)]
+        for at, text in enumerate(wrap(said, width - _LABEL_CELLS))
+    ]
+
+
+def evidence_rows(finding: Finding, width: int) -> list[list[Part]]:
+    """The evidence as a table, newest row last; columns that do not fit are left out from the right.
+
+    The column that the curve shows stands first, for it is the last one to be missed.
+    """
+    columns: list[str] = []
+    for row in finding.evidence:
+        columns += [name for name in row if name not in columns]
+    columns.sort(key=lambda name: (name not in _PLACES, name != finding.signal))
+    rows: list[list[Part]] = [[] for _ in range(len(finding.evidence) + 1)]
+    for name in columns:
+        cells = [column_title(name), *(_cell(name, row.get(name)) for row in finding.evidence)]
+        needed = 2 + max(cell_len(cell) for cell in cells)
+        width -= needed
+        if width < 0:
+            break
+        styles = (colours.QUIET, *(colours.BOLD if name == finding.signal else colours.INK for _ in finding.evidence))
+        for parts, cell, style in zip(rows, cells, styles, strict=True):
+            parts.append((fit(cell, needed, "right"), style))
+    return rows if columns else []
+
+
+def _cell(name: str, metric: Metric | None) -> str:
+    if name in _PLACES and isinstance(metric, float | int):
+        return numbers.count(int(metric)) if name == "update" else numbers.compact(float(metric))
+    return numbers.reading(metric)

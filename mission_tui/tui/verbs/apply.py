@@ -1,0 +1,60 @@
+"""`a`: do what the chosen finding advises, after the person has seen what would change and what it costs."""
+
+from __future__ import annotations
+
+from mission_tui.fleet.findings import Finding
+from mission_tui.fleet.outcome import ALIVE
+from mission_tui.fleet.snapshot import RunView
+from mission_tui.ipc.messages import Accepted, Apply, VerdictReply
+from mission_tui.tui import numbers
+from mission_tui.tui.desk import Desk
+from mission_tui.tui.screens.verdict import Proposal, VerdictScreen
+from mission_tui.tui.verbs.acting import no_finding
+
+__all__ = ["apply"]
+
+
+async def apply(desk: Desk, runs: tuple[RunView, ...]) -> None:
+    """Ask what would change, ask the person, then ask for it."""
+    view, finding = runs[0], desk.shown.finding()
+    if finding is None:
+        no_finding(desk, "apply", view)
+        return
+    reply = await _ask(desk, view, finding, accept=False)
+    if isinstance(reply, VerdictReply):
+        if not await desk.consult(VerdictScreen(view.name, reply, _proposal(view, finding, reply.checkpoint))):
+            return
+        reply = await _ask(desk, view, finding, accept=True)
+    if isinstance(reply, VerdictReply):
+        desk.tell(f"{view.name} has changed meanwhile and can no longer follow this advice; look again", "warning")
+        return
+    desk.tell(f"the advice of {finding.rule} is applied to {view.name}")
+    for note in reply.notes:
+        desk.tell(note, "warning")
+
+
+def _proposal(view: RunView, finding: Finding, checkpoint: str) -> Proposal:
+    origin = f"{checkpoint or 'the last good checkpoint'}, from before update {numbers.count(finding.first_update)}"
+    advice = f"advice: {finding.proposal}"
+    later = "What it learned after that is left behind."
+    if view.state in ALIVE:
+        fate = f"{view.name} is training now: it is stopped, and then goes on from {origin}. {later}"
+        return Proposal(f"Stop {view.name} and go on as advised?", (advice, fate), "stop it and apply")
+    fate = f"{view.name} goes on as another attempt from {origin}. {later}"
+    return Proposal(f"Go on with {view.name} as advised?", (advice, fate), "apply")
+
+
+async def _ask(desk: Desk, view: RunView, finding: Finding, *, accept: bool) -> Accepted | VerdictReply:
+    origin = desk.origin
+    return await desk.ask(
+        lambda id_: Apply(
+            id=id_,
+            run=view.id,
+            finding=finding.id,
+            accept=accept,
+            check_only=not accept,
+            cwd=origin.cwd,
+            python=origin.python,
+            environ=origin.environ,
+        )
+    )

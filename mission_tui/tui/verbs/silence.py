@@ -1,0 +1,23 @@
+"""`I`: the chosen finding's rule is silent for this run, now and later; a second time lets it speak again."""
+
+from __future__ import annotations
+
+from mission_tui.fleet.snapshot import RunView
+from mission_tui.ipc.messages import Mark
+from mission_tui.tui.desk import Desk
+from mission_tui.tui.verbs.acting import no_finding
+
+__all__ = ["silence"]
+
+
+async def silence(desk: Desk, runs: tuple[RunView, ...]) -> None:
+    """Silence the rule of the chosen finding, or let it speak again."""
+    view, finding = runs[0], desk.shown.finding()
+    if finding is None:
+        no_finding(desk, "silence", view)
+    elif finding.rule in view.silenced:
+        await desk.ask(lambda id_: Mark(id=id_, run=view.id, mark="open", rule=finding.rule))
+        desk.tell(f"{finding.rule} speaks again for {view.name}")
+    else:
+        await desk.ask(lambda id_: Mark(id=id_, run=view.id, mark="silenced", rule=finding.rule))
+        desk.tell(f"{finding.rule} is silenced for {view.name}; I on its findings lets it speak again")

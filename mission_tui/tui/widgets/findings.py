@@ -1,0 +1,148 @@
+"""The findings of a run: the list, the chosen one on its curve and in words, and every value beside its limits.
+
+The plotting library comes late, as for the other chart.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.message import Message
+
+from mission_tui.fleet.findings import Finding
+from mission_tui.fleet.snapshot import RunView
+from mission_tui.tui import colours, numbers
+from mission_tui.tui.evidence import points_of, rewritten, seen_points
+from mission_tui.tui.inquiry import Dossier
+from mission_tui.tui.moves import Move
+from mission_tui.tui.sections.finding import finding_lines
+from mission_tui.tui.sections.health import calm
+from mission_tui.tui.sections.readings import reading_lines
+from mission_tui.tui.strips import Part, line
+from mission_tui.tui.vitals import metric_title
+from mission_tui.tui.widgets.finding_list import FindingList, found_in
+from mission_tui.tui.widgets.scroll_lines import ScrollLines
+
+if TYPE_CHECKING:
+    from mission_tui.tui.widgets.evidence_chart import EvidenceChart
+
+__all__ = ["Findings"]
+
+_BESIDE_FROM = 140
+_CHART_FROM = 14
+_CHART_LEAST, _CHART_MOST = 8, 16
+_WORDS = 8
+
+
+class Findings(Horizontal):
+    """Side by side where there is room, else one above the other; `finding` is what a key applies to."""
+
+    class Wanted(Message):
+        """The evidence of the chosen finding is wanted."""
+
+    def __init__(self) -> None:
+        super().__init__(id="findings")
+        self._chart: EvidenceChart | None = None
+        self._drawn: object = None
+        self._shown: tuple[RunView, Dossier, float, str] | None = None
+
+    def compose(self) -> ComposeResult:
+        """List and readings at the left, the chosen finding at the right."""
+        with Vertical(id="findings-left"):
+            yield FindingList()
+            yield ScrollLines(id="readings")
+        with Vertical(id="finding"):
+            with Vertical(id="evidence"):
+                yield ScrollLines(id="evidence-title")
+            yield ScrollLines(id="finding-text")
+
+    @property
+    def finding(self) -> Finding | None:
+        """The chosen finding."""
+        return self.query_one(FindingList).finding
+
+    async def _mount_chart(self) -> None:
+        from mission_tui.tui.widgets.evidence_chart import EvidenceChart
+
+        if self._chart is None:
+            self._chart = EvidenceChart()
+            await self.query_one("#evidence").mount(self._chart)
+            self._draw()
+
+    def update(
+        self, view: RunView, dossier: Dossier, now: float, pattern: re.Pattern[str] | None, note: str = ""
+    ) -> str:
+        """Show what `view` and `dossier` know; returns how many findings the filter found, or which are in sight."""
+        self._shown = (view, dossier, now, note)
+        found = [finding for finding in view.findings if found_in(finding, pattern)]
+        beside = self.size.width >= _BESIDE_FROM
+        said = calm(view) if not view.findings else "no finding matches; Esc shows all again"
+        self.query_one(FindingList).update(found, with_readings=not beside, calm=said)
+        self._draw()
+        return f"{len(found)} of {len(view.findings)} found" if pattern else self.query_one(FindingList).place
+
+    def _draw(self) -> None:
+        if self._shown is None:
+            return
+        view, dossier, now, note = self._shown
+        finding, beside = self.finding, self.size.width >= _BESIDE_FROM
+        self.set_class(beside and finding is not None, "-beside")
+        self.set_class(finding is None, "-readings")
+        details = dossier.details
+        asking = [line([(f" {dossier.trouble or 'asking…'}", colours.QUIET)], self.size.width)]
+        self.query_one("#readings", ScrollLines).set(
+            lambda width: asking if details is None else [line([], width), *reading_lines(view, details, width, note)]
+        )
+        if finding is not None:
+            self.query_one("#finding-text", ScrollLines).set(lambda width: finding_lines(finding, width, now))
+            self._draw_evidence(finding, dossier)
+
+    def _draw_evidence(self, finding: Finding, dossier: Dossier) -> None:
+        evidence = self.query_one("#evidence")
+        evidence.display = bool(finding.signal) and self.size.height >= _CHART_FROM
+        if not evidence.display:
+            return
+        spare = self.size.height - self.query_one(FindingList).size.height - _WORDS
+        evidence.styles.height = "55%" if self.has_class("-beside") else max(_CHART_LEAST, min(spare, _CHART_MOST))
+        history, own = dossier.history.get(finding.id), not rewritten(finding, dossier.details)
+        known = [] if history is None else points_of(history, finding.signal, history.updates)
+        points = known if own else seen_points(finding)
+        if self._chart is None:
+            self.call_after_refresh(self._mount_chart)
+        elif self._chart.is_mounted and self._drawn != (finding, points):
+            self._drawn = (finding, points)
+            self._chart.draw_finding(finding, points)
+        parts = _legend(finding, "asking…" if own and history is None else None, len(points), own=own)
+        self.query_one("#evidence-title", ScrollLines).set(lambda width: [line(parts, width)])
+
+    def move(self, how: Move) -> None:
+        """Pages scroll the words, or the readings where they stand alone; everything else chooses."""
+        if how in ("page_up", "page_down"):
+            self.query_one("#readings" if self.finding is None else "#finding-text", ScrollLines).move(how)
+        else:
+            self.query_one(FindingList).move(how)
+
+    def on_finding_list_changed(self, message: FindingList.Changed) -> None:
+        """Another finding needs its evidence, and its words are read from the top."""
+        message.stop()
+        self.query_one("#finding-text", ScrollLines).move("first")
+        self._draw()
+        self.post_message(self.Wanted())
+
+
+def _legend(finding: Finding, pending: str | None, points: int, *, own: bool) -> list[Part]:
+    """The name of the curve and what the marks on it mean; `own` says that it is the run's history as it stands."""
+    style = colours.severity_style(finding.severity)
+    parts: list[Part] = [(f" {metric_title(finding.signal)}", colours.BOLD)]
+    if pending is not None or points < 2:
+        return [*parts, (f": {pending or 'fewer than two values to draw'}", colours.QUIET)]
+    parts.append((" over updates" if own else f" as seen in attempt {finding.attempt}", colours.QUIET))
+    if finding.threshold is not None:
+        parts += [("   ⠒⠒ ", style), (f"limit {numbers.reading(finding.threshold)}", colours.INK)]
+    parts += [("   ░ ", colours.QUIET), ("incident", colours.INK)]
+    if finding.window > 1:
+        parts += [("   │ ", colours.LINE), (f"{finding.window} updates looked at", colours.INK)]
+    return parts

@@ -1,0 +1,274 @@
+"""The findings of a run on its screen: list, curve, words, readings, and the keys that act on one of them."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec import structs
+
+from mission_tui.fleet.findings import Finding
+from mission_tui.fleet.snapshot import FleetSnapshot
+from mission_tui.fleet.verdict import Change, ResumeVerdict
+from mission_tui.ipc.messages import Accepted, Apply, GetHistory, Mark, Refused, VerdictReply
+from mission_tui.tui.evidence import looked_from, rewritten, seen_points, stretch
+from mission_tui.tui.screens.verdict import VerdictScreen
+from mission_tui.tui.sections.finding import finding_lines
+from mission_tui.tui.widgets.evidence_chart import BAND
+from tests.tui.fake_client import details
+from tests.tui.fleets import ENDED, ENTROPY_FINDING, KL_FINDING, NAN_FINDING, NOW, a_fleet, a_run
+from tests.tui.stage import Stage, staged
+
+RUN = "20261121-104207-sick-11c0"
+ALL = (NAN_FINDING, KL_FINDING, ENTROPY_FINDING)
+
+
+def sick(*findings: Finding, revision: int = 1, silenced: tuple[str, ...] = ()) -> FleetSnapshot:
+    return a_fleet((a_run("sick-11c0", findings=findings, silenced=silenced), *ENDED), revision=revision)
+
+
+def marks(stage: Stage) -> list[tuple[str, str, str, str]]:
+    return [(it.run, it.mark, it.finding, it.rule) for it in stage.client.asked_for(Mark)]
+
+
+def test_the_stretch_shows_what_was_before_the_finding() -> None:
+    """An open one is drawn to the newest update, one that is over a little beyond its end; never before the start."""
+    assert looked_from(KL_FINDING) == 1197
+    assert stretch(KL_FINDING) == (1197 - 100, None)
+    over = structs.replace(KL_FINDING, state="cleared", last_update=1210)
+    assert stretch(over) == (1197 - 40, 1250)
+    assert stretch(structs.replace(KL_FINDING, first_update=3)) == (0, None)
+
+
+@pytest.mark.parametrize("width", [20, 40, 80, 200])
+def test_the_words_fit_any_width(width: int) -> None:
+    """Columns of evidence give way from the right; nothing sticks out."""
+    wide = structs.replace(KL_FINDING, evidence=({f"train/column_{n}": 1e-9 * n for n in range(30)},))
+    for finding in (*ALL, wide, structs.replace(KL_FINDING, evidence=())):
+        assert all(strip.cell_length == width for strip in finding_lines(finding, width, NOW))
+
+
+def test_the_column_that_the_curve_shows_comes_first() -> None:
+    """After the place; it is the last one to be left out."""
+    row = {"train/clip_range": 0.2, "update": 9.0, "train/approx_kl": 0.05, "timesteps": 4096.0}
+    shown = finding_lines(structs.replace(KL_FINDING, evidence=(row,)), 30, NOW)
+    assert shown[-2].text.split() == ["update", "steps", "KL"]
+    assert shown[-1].text.split() == ["9", "4.1k", "0.050"]
+
+
+def test_a_resume_from_before_an_incident_rewrites_its_history() -> None:
+    """What was seen then is in the finding's own rows; a resume from after it leaves the history as it was."""
+    finding = structs.replace(KL_FINDING, id="kl-persistent-1-1204")
+    first, second = details(1, a_run("sick-11c0")).attempts
+    for start, expected in ((8192 * 1190, True), (8192 * 1300, False), (None, True)):
+        later = structs.replace(second, from_timesteps=start)
+        known = structs.replace(details(1, a_run("sick-11c0")), attempts=(first, later))
+        assert rewritten(finding, known) is expected
+        assert not rewritten(structs.replace(finding, id="kl-persistent-2-1204"), known)
+    assert seen_points(finding)[0] == (1200.0, 0.044, 0.044)
+    assert len(seen_points(finding)) == 5
+
+
+async def test_a_finding_of_an_earlier_attempt_is_drawn_as_it_was_seen() -> None:
+    """The curve of today went over the same updates under other settings, and would show something else."""
+    earlier = structs.replace(KL_FINDING, id="kl-persistent-1-1204", state="cleared", last_update=1300)
+    async with staged(sick(earlier)) as stage:
+        await stage.press("h")
+        await stage.shows("approx KL as seen in attempt 1")
+
+
+async def test_h_leads_to_the_worst_finding_on_its_curve(utc: None) -> None:
+    """Sentence, time, cause, advice; the curve of its signal around it, with limit, band and what was looked at."""
+    async with staged(sick(*ALL)) as stage:
+        await stage.press("h")
+        await stage.shows("critical  since 11:05, update 1,398; 6 updates so far")
+        await stage.press("down")
+        await stage.shows("limit 0.040")
+        await stage.shows(BAND * 10)
+        for said in ("8 updates looked at", "cause  100 gradient steps", "advice fewer epochs --set ppo.n_epochs=10"):
+            assert said in stage.text()
+        request = stage.client.asked_for(GetHistory)[-1]
+        assert (request.series, request.from_update, request.to_update) == (("train/approx_kl",), 1097, None)
+
+
+async def test_the_evidence_of_an_open_finding_is_kept_fresh() -> None:
+    """It is asked for again when the run has advanced, and that of a finding that is over is not."""
+    async with staged(sick(KL_FINDING, ENTROPY_FINDING)) as stage:
+
+        def asked(tag: str) -> int:
+            return sum(tag in request.series for request in stage.client.asked_for(GetHistory))
+
+        def advanced(update: int) -> FleetSnapshot:
+            later = a_run("sick-11c0", findings=(KL_FINDING, ENTROPY_FINDING), update=update)
+            return a_fleet((later, *ENDED), revision=update)
+
+        await stage.press("h")
+        await stage.until(lambda: asked("train/approx_kl") == 1)
+        await stage.arrive(advanced(1404))
+        await stage.until(lambda: asked("train/approx_kl") == 2)
+        await stage.press("down")
+        await stage.until(lambda: asked("policy/entropy_ratio") == 1)
+        await stage.arrive(advanced(1405))
+        await stage.still()
+        assert asked("policy/entropy_ratio") == 1
+
+
+async def test_the_list_keeps_its_place_when_findings_move() -> None:
+    """The chosen finding stays chosen when a worse one appears above it."""
+    async with staged(sick(KL_FINDING, ENTROPY_FINDING)) as stage:
+        await stage.press("h")
+        await stage.shows("KL outside the trust region")
+        await stage.arrive(sick(*ALL, revision=2))
+        await stage.shows(">▲ warning      KL outside")
+
+
+async def test_a_filter_leaves_what_it_finds() -> None:
+    """By any word of a finding, its rule and state too; Escape shows all again, another tab begins unfiltered."""
+    async with staged(sick(*ALL)) as stage:
+        await stage.press("h")
+        await stage.press("slash", *"cleared|ent_coef")
+        await stage.shows("1 of 3 found")
+        assert "KL outside" not in stage.text()
+        await stage.press("enter", "escape")
+        await stage.shows("KL outside")
+        await stage.press("slash", *"nothing like it")
+        await stage.shows("no finding matches; Esc shows all again")
+        await stage.press("enter", "left", "right")
+        await stage.shows("KL outside")
+
+
+async def test_the_last_line_shows_every_value_beside_its_limits() -> None:
+    """And without any finding the table is all there is."""
+    async with staged(sick(KL_FINDING)) as stage:
+        await stage.press("h", "end")
+        await stage.shows("explained variance       0.710  < 0.050      < -0.500     24 of 30 updates")
+        assert "advice" not in stage.text()
+    async with staged(sick()) as stage:
+        await stage.press("h")
+        await stage.shows("ok: no rule has anything to say")
+        await stage.shows("5 of 8 updates")
+
+
+async def test_the_chosen_metric_shows_its_limits_above_its_curve() -> None:
+    """In the curve's own units, and the list flags a newest value that has passed them."""
+    high = a_run("sick-11c0", metrics={"rollout/ep_rew_mean": 1.0, "train/approx_kl": 0.048})
+    async with staged(a_fleet((high,)), size=(120, 36)) as stage:
+        await stage.press("enter", "down", "down")
+        await stage.shows("approx KL over timesteps   ▲ > 0.040   ◆ > 0.080")
+        assert "approx KL          ▲   0.048" in stage.text()
+
+
+async def test_a_finding_without_a_curve_is_words_alone() -> None:
+    """A rule may have no signal to draw; then nothing is asked for."""
+    bare = structs.replace(KL_FINDING, signal="", threshold=None)
+    async with staged(sick(bare)) as stage:
+        await stage.press("h")
+        await stage.shows("advice fewer epochs")
+        assert stage.client.asked_for(GetHistory) == []
+        assert "incident" not in stage.text()
+
+
+async def test_advice_is_applied_after_the_changes_were_seen() -> None:
+    """`a` asks what would change and says that a live run is stopped for it; `y` asks for it, accepted."""
+    async with staged(sick(*ALL)) as stage:
+        await stage.press("h", "down", "a")
+        await stage.shows("Stop sick-11c0 and go on as advised?")
+        await stage.shows("ppo.n_epochs: 20 → 10")
+        await stage.shows("000009832")
+        (check,) = stage.client.asked_for(Apply)
+        assert (check.run, check.finding, check.check_only, check.accept) == (RUN, KL_FINDING.id, True, False)
+        await stage.press("enter", "escape")
+        assert len(stage.client.asked_for(Apply)) == 1
+        await stage.press("a")
+        await stage.until(lambda: isinstance(stage.screen, VerdictScreen))
+        await stage.press("y")
+        await stage.until(lambda: len(stage.client.asked_for(Apply)) == 3)
+        done = stage.client.asked_for(Apply)[-1]
+        assert (done.finding, done.check_only, done.accept) == (KL_FINDING.id, False, True)
+        assert (done.cwd, done.python) == ("/home/ada/lab", "/usr/bin/python3")
+        await stage.until(lambda: "the advice of kl-persistent is applied to sick-11c0" in stage.toasts())
+
+
+async def test_an_ended_run_is_not_said_to_be_stopped() -> None:
+    """The question fits what will happen, and a note of the supervisor is told."""
+    run = a_run("sick-11c0", state="ended", outcome="failed", kind="nan", phase=None, findings=(NAN_FINDING,))
+
+    def answer(request: Apply) -> Accepted | VerdictReply:
+        if request.accept:
+            return Accepted(re=request.id, runs=(RUN,), notes=("goes on from 011",))
+        return VerdictReply(re=request.id, run=RUN, verdict=ResumeVerdict("safe"), accept_needed=False)
+
+    async with staged(a_fleet((run,))) as stage:
+        stage.client.answers[Apply] = answer
+        await stage.press("a")
+        await stage.shows("Go on with sick-11c0 as advised?")
+        assert "stopped" not in stage.text()
+        await stage.press("y")
+        await stage.until(lambda: "goes on from 011" in stage.toasts())
+
+
+async def test_a_refused_advice_can_only_be_read() -> None:
+    """Neither a refusing verdict nor a refusal by the supervisor is asked about."""
+    never = ResumeVerdict("refuse", (Change("env.id", "a", "b", "refuse", "another task"),))
+    async with staged(sick(KL_FINDING)) as stage:
+        stage.client.answers[Apply] = lambda request: VerdictReply(
+            re=request.id, run=RUN, verdict=never, accept_needed=False
+        )
+        await stage.press("a")
+        await stage.shows("sick-11c0 cannot be resumed like this")
+        await stage.press("y", "escape")
+        stage.client.answers[Apply] = lambda request: Refused(re=request.id, message="no checkpoint from before 1,204")
+        await stage.press("a")
+        await stage.until(lambda: "no checkpoint from before 1,204" in stage.toasts())
+        assert all(it.check_only for it in stage.client.asked_for(Apply))
+
+
+async def test_a_finding_is_acknowledged_and_opened_again() -> None:
+    """`i` on the chosen one; what it does now follows from the state that the snapshot shows."""
+    async with staged(sick(*ALL)) as stage:
+        await stage.press("h", "down", "i")
+        await stage.until(lambda: marks(stage) == [(RUN, "acknowledged", KL_FINDING.id, "")])
+        known = structs.replace(KL_FINDING, state="acknowledged")
+        await stage.arrive(sick(NAN_FINDING, known, revision=2))
+        await stage.shows("· acknowledged KL outside")
+        await stage.press("i")
+        await stage.until(lambda: marks(stage)[1:] == [(RUN, "open", KL_FINDING.id, "")])
+
+
+async def test_a_rule_is_silenced_and_speaks_again() -> None:
+    """`I` is about the rule of the chosen finding, and the run says which are silent."""
+    async with staged(sick(KL_FINDING)) as stage:
+        await stage.press("h", "I")
+        await stage.until(lambda: marks(stage) == [(RUN, "silenced", "", "kl-persistent")])
+        silent = structs.replace(KL_FINDING, state="silenced")
+        await stage.arrive(sick(silent, revision=2, silenced=("kl-persistent",)))
+        await stage.press("i")
+        await stage.until(lambda: any("I lets it speak again" in toast for toast in stage.toasts()))
+        await stage.press("I")
+        await stage.until(lambda: marks(stage)[1:] == [(RUN, "open", "", "kl-persistent")])
+
+
+async def test_what_is_over_is_not_acknowledged() -> None:
+    """And where nothing is open the keys say so instead of asking."""
+    async with staged(sick(ENTROPY_FINDING)) as stage:
+        await stage.press("a", "i", "I")
+        for verb in ("apply", "acknowledge", "silence"):
+            await stage.until(lambda verb=verb: any(f"nothing to {verb}: sick" in it for it in stage.toasts()))  # type: ignore[misc]
+        await stage.press("h", "i")
+        await stage.until(lambda: "nothing to acknowledge: this finding is over" in stage.toasts())
+        assert marks(stage) == []
+
+
+async def test_on_the_fleet_screen_the_keys_mean_the_worst_finding() -> None:
+    """Of the chosen run, whatever its tab shows."""
+    async with staged(sick(KL_FINDING, NAN_FINDING)) as stage:
+        await stage.press("i")
+        await stage.until(lambda: marks(stage) == [(RUN, "acknowledged", NAN_FINDING.id, "")])
+
+
+async def test_a_readonly_screen_marks_nothing() -> None:
+    """Findings can be read there, and the keys that change something are neither offered nor answered."""
+    async with staged(sick(KL_FINDING), readonly=True) as stage:
+        await stage.press("h", "i", "I", "a")
+        await stage.shows("advice fewer epochs")
+        assert marks(stage) == []
+        assert stage.client.asked_for(Apply) == []
+        assert "silence" not in stage.lines()[-1]
