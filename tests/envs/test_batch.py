@@ -71,7 +71,7 @@ def test_equals_gymnasiums_synchronous_vectoriser() -> None:
         actions = policy(batch.core)
         ours, theirs = batch.step(actions), sync.step(actions)
         for mine, reference in zip(ours[:4], theirs[:4], strict=True):
-            assert np.array_equal(mine, reference)
+            assert np.array_equal(np.asarray(mine), np.asarray(reference))
         assert ours[4].keys() == theirs[4].keys()
         if "final_info" in ours[4]:
             endings += 1

@@ -1,0 +1,141 @@
+"""Constructed trainings: real records, tampered with only from the onset on, labelled by harm and not by intention."""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from benchmarks.health.constructions import CONSTRUCTIONS, SEEDS
+from benchmarks.health.harm import fell_behind, hung, swung, turned_nan
+from benchmarks.health.tampering import from_onset, hangs, leaves_alone, nan_rewards, set_ppo, stops
+from benchmarks.health.tasks import CARTPOLE, MISSION
+from benchmarks.health.trace import Trace, read_manifest, read_trace, trace_path, write_trace
+from benchmarks.health.train import Tamper, record_training
+from mission_tui.fleet.metrics import Episodes, TrainingEnded, TrainingStarted, UpdateDone
+from mission_tui.fleet.spec import Spec
+
+TIMINGS = ("t", "rollout_s", "update_s", "steps_per_s")
+
+
+def recorded(tamper: Tamper, updates: int = 6) -> Trace:
+    """A CartPole training of a few updates."""
+    return record_training("test", [CARTPOLE.spec("test", 7, updates, {})], tamper)
+
+
+def scored(levels: list[float]) -> Trace:
+    """A trace whose every update ended two episodes of the given length."""
+    rows = [
+        UpdateDone(i, 1, i, i * 64, float(i), 0.1, 0.1, 320.0, episodes=Episodes(n=2, r=(0.0, 0.0), l=(int(x), int(x))))
+        for i, x in enumerate(levels, 1)
+    ]
+    return Trace("scored", CARTPOLE.spec("test", 7, len(levels), {}), tuple(rows))
+
+
+def learned(row: UpdateDone) -> UpdateDone:
+    """`row` without what the clock says."""
+    return structs.replace(row, **dict.fromkeys(TIMINGS, 0.0))
+
+
+def test_a_training_is_its_twin_until_the_onset() -> None:
+    """A tampered training writes the very numbers of the one left alone up to the intervention, and others after it."""
+    twin, tampered = recorded(leaves_alone), recorded(from_onset(4, set_ppo(300.0)))
+    same = [
+        learned(one) == learned(other)
+        for one, other in zip(twin.updates, tampered.updates, strict=True)
+        if one.update < 4 or one.update > 4
+    ]
+    assert same == [True] * 3 + [False] * 2
+
+
+def test_a_nan_reward_ends_the_training_as_it_ends_anybodys() -> None:
+    """The trainer itself stops and says nan; the update it happened in was never written."""
+    trace = recorded(from_onset(4, nan_rewards))
+    last = trace.records[-1]
+    assert isinstance(last, TrainingEnded)
+    assert (last.how, last.failure) == ("failed", "nan")
+    assert [row.update for row in trace.updates] == [1, 2, 3]
+    assert turned_nan(trace, trace, 4, CARTPOLE.scores) is not None
+
+
+def test_a_hang_is_a_gap_on_every_clock_of_the_trainer() -> None:
+    """The row after it stands that many seconds later, and its own rollout took them."""
+    trace = recorded(from_onset(4, hangs(150.0)))
+    assert 150.0 < trace.updates[3].t - trace.updates[2].t < 200.0
+    assert 150.0 < trace.updates[3].rollout_s < 200.0
+    harm = hung(trace, trace, 4, CARTPOLE.scores)
+    assert harm is not None
+    assert harm.update == 4
+
+
+def test_a_resumed_attempt_goes_on_with_its_own_settings() -> None:
+    """The stopped attempt saved itself, the second starts there, and the trace says with which settings."""
+    first = CARTPOLE.spec("test", 7, 6, {})
+    second = CARTPOLE.spec("test", 7, 6, {"batch_size": 16})
+    trace = record_training("test", [first, second], from_onset(4, stops))
+    starts = [record for record in trace.records if isinstance(record, TrainingStarted)]
+    assert [(start.attempt, start.from_update) for start in starts] == [(1, 0), (2, 3)]
+    assert [row.update for row in trace.updates] == [1, 2, 3, 4, 5, 6]
+    assert trace.resumed == {2: second}
+
+
+def test_a_trace_survives_its_file(tmp_path: Path) -> None:
+    """What is read is what was written, to five digits and sixteen episodes an update, whose number stays exact."""
+    path = tmp_path / "test.jsonl.gz"
+    many = Episodes(n=40, r=tuple(float(i) / 3.0 for i in range(40)), l=tuple(range(40)), outcomes={"captured": 40})
+    row = UpdateDone(2, 1, 1, 64, 1e9 / 3, 0.1, 0.1, 320.0, {"train/approx_kl": 1 / 3, "train/loss": "nan"}, many)
+    trace = Trace("test", MISSION.spec("test", 7, 6, {}), (TrainingStarted(1, 1, 2.0), row), busy=((3, 5),))
+    write_trace(path, trace)
+    read = read_trace(path)
+    assert (read.name, read.spec, read.busy, read.records[0]) == (trace.name, trace.spec, trace.busy, trace.records[0])
+    kept = read.updates[0]
+    assert kept.metrics == {"train/approx_kl": 0.33333, "train/loss": "nan"}
+    assert kept.t == pytest.approx(row.t, abs=1e-3)
+    assert (kept.episodes.n, kept.episodes.outcomes) == (40, {"captured": 40})
+    assert (kept.episodes.l[0], kept.episodes.l[-1], len(kept.episodes.l), len(kept.episodes.r)) == (0, 39, 16, 16)
+
+
+def test_no_harm_is_found_in_a_twin() -> None:
+    """A training is not behind itself, however it was meant; one that stays where it was is."""
+    rising = scored([min(10.0 * i, 500.0) for i in range(1, 101)])
+    assert fell_behind(rising, rising, 50, CARTPOLE.scores) is None
+    harm = fell_behind(scored([min(10.0 * i, 200.0) for i in range(1, 101)]), rising, 21, CARTPOLE.scores)
+    assert harm is not None
+    assert harm.update > 21
+
+
+def test_swings_are_counted_beside_a_twin_that_has_none() -> None:
+    """Four turns of the score are an oscillation; a single fall, or the same turns in the twin, is none."""
+    calm = scored([100.0] * 120)
+    restless = scored([100.0 if i // 12 % 2 else 20.0 for i in range(120)])
+    fallen = scored([100.0] * 60 + [20.0] * 60)
+    assert swung(restless, calm, 1, CARTPOLE.scores) is not None
+    assert swung(fallen, calm, 1, CARTPOLE.scores) is None
+    assert swung(restless, restless, 1, CARTPOLE.scores) is None
+
+
+def test_seeds_for_tuning_never_judge() -> None:
+    """The two groups of seeds are disjoint, three to tune and five to judge."""
+    assert not set(SEEDS["tune"]) & set(SEEDS["judge"])
+    assert (len(SEEDS["tune"]), len(SEEDS["judge"])) == (3, 5)
+    names = [construction.trace_name(seed) for construction in CONSTRUCTIONS for seed in SEEDS["judge"]]
+    assert len(names) == len(set(names))
+
+
+def test_the_manifest_describes_the_traces_that_are_there() -> None:
+    """Every line has its trace and twin, is on the side of its seed, and names right answers if and only if harm is."""
+    labels = read_manifest()
+    assert labels
+    for label in labels:
+        assert trace_path(label.name).is_file()
+        assert label.twin is None or trace_path(label.twin).is_file()
+        assert label.seed in SEEDS[label.split]
+        assert (label.label == "positive") == bool(label.rules) == bool(label.harm) == (label.harm_update is not None)
+    harmed = next(label for label in labels if label.construction == "frozen" and label.label == "positive")
+    trace = read_trace(trace_path(harmed.name))
+    assert isinstance(trace.spec, Spec)
+    assert len(trace.updates) == harmed.updates
+    kl = [float(row.metrics["train/approx_kl"]) for row in trace.updates if row.update > harmed.updates // 2]
+    assert statistics.fmean(kl) < 1e-5
