@@ -3,11 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+REPORTING := $(VENV)/.reporting
 # Two workers, one torch thread each: the tests start trainers of their own.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 .DEFAULT_GOAL := run
-.PHONY: run test check fmt lint types fast slow bench
+.PHONY: run test check fmt lint types fast slow bench health health-traces
 
 run: $(INSTALLED)  ## open the screen
 	@$(BIN)/mission-tui
@@ -35,12 +36,23 @@ fast: $(INSTALLED)  ## tests without trainings, supervisors at work and terminal
 slow: $(INSTALLED)  ## the others
 	$(PYTEST) -m "slow or tmux"
 
-bench: $(INSTALLED)  ## start-up times beside their floors; nothing is asserted
+bench: $(INSTALLED)  ## start-up times beside their floors, and what judging costs; nothing is asserted
 	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python -m benchmarks.judging
+
+health: $(REPORTING)  ## score the health rules on every labelled run, and write docs/health.md
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.health
+
+health-traces: $(INSTALLED)  ## record the constructed runs that are missing: about half an hour on one core
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.health.record
 
 $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "mission-tui needs Python 3.11 or newer, and '$(PYTHON)' is not: try 'make $(MAKECMDGOALS) PYTHON=python3.11'" >&2; exit 2; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[tensorboard,test]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[tensorboard,notify,test]'
+	@touch $@
+
+$(REPORTING): $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[report]'
 	@touch $@

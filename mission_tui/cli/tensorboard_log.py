@@ -66,14 +66,14 @@ def read_events(path: Path, files: Iterable[Path]) -> TrainingLog:
 
 def _steps(path: Path, words: dict[str, str]) -> Iterator[Step]:
     try:
-        from tensorboard.backend.event_processing.event_file_loader import (  # type: ignore[import-untyped]
+        from tensorboard.backend.event_processing.event_file_loader import (
             LegacyEventFileLoader,
         )
     except ImportError:
         raise LogError(
             f"{path}: is a TensorBoard event file, which needs the extra: pip install 'mission-tui[tensorboard]'"
         ) from None
-    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+    from google.protobuf.message import DecodeError
 
     step: Step | None = None
     try:
@@ -100,7 +100,7 @@ def _scalar(value: Any) -> float | None:
         return float(f"{value.simple_value:.7g}")
     if value.WhichOneof("value") != "tensor" or value.tensor.tensor_shape.dim or value.tensor.string_val:
         return None
-    from tensorboard.util.tensor_util import make_ndarray  # type: ignore[import-untyped]
+    from tensorboard.util.tensor_util import make_ndarray
 
     return float(make_ndarray(value.tensor))
 

@@ -177,7 +177,7 @@ class ValueLossLimits(RuleLimits, frozen=True, kw_only=True):
     times_median: Above = 10.0
     leave: Above = 5.0
     updates: Count = 5
-    fall_share: Share = 0.25
+    fall_share: Share = 0.4
 
 
 class GradNormLimits(RuleLimits, frozen=True, kw_only=True):

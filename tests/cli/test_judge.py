@@ -176,10 +176,10 @@ def test_it_starts_nothing(shell: Shell) -> None:
 
 def write_events(folder: Path, points: list[tuple[str, float, int]], text: str = "") -> None:
     """An event file with scalars (tag, value, step), one second a step, and CleanRL's table of hyperparameters."""
-    from tensorboard.compat.proto.event_pb2 import Event  # type: ignore[import-untyped]
-    from tensorboard.compat.proto.summary_pb2 import Summary  # type: ignore[import-untyped]
-    from tensorboard.compat.proto.tensor_pb2 import TensorProto  # type: ignore[import-untyped]
-    from tensorboard.summary.writer.event_file_writer import EventFileWriter  # type: ignore[import-untyped]
+    from tensorboard.compat.proto.event_pb2 import Event
+    from tensorboard.compat.proto.summary_pb2 import Summary
+    from tensorboard.compat.proto.tensor_pb2 import TensorProto
+    from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
     writer = EventFileWriter(str(folder))
     if text:

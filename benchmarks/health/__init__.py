@@ -1,0 +1,1 @@
+"""Trainings that go wrong on purpose, recorded, and how well `fleet/health` tells them from their healthy twins."""

@@ -1,0 +1,167 @@
+"""What is scored: runs with a label, from outside this project (read in place) and constructed here.
+
+A case knows which of its updates are sick. Everything the rules may read is in `records`; labels never reach them.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+from benchmarks.health.trace import TraceLabel, read_manifest, read_trace, trace_path
+from mission_tui.fleet.findings import Finding
+from mission_tui.fleet.health import Judge, Settings, settings_of
+from mission_tui.fleet.limits import Limits
+from mission_tui.fleet.metrics import MetricRecord, TrainingStarted, UpdateDone
+from mission_tui.records.logs import read_log
+
+__all__ = ["OUTSIDE", "Case", "Event", "Incident", "constructed", "judged", "outside"]
+
+OUTSIDE = Path(__file__).resolve().parents[3] / "shared" / "data"
+"""Logs that nobody here wrote, with their labels; absent on most machines."""
+
+CAPS = {"BipedalWalker": 1600, "LunarLander": 1000, "MountainCarContinuous": 999, "Pendulum": 200}
+"""Step limits of the environments as Gymnasium registers them."""
+
+GRAVITY = {"info": 0, "warning": 1, "critical": 2}
+Level = Literal["info", "warning", "critical"]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something dated that happened in a run, from `onset` to `end`."""
+
+    kind: str
+    onset: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One run. `sick_from` is None where the whole run is healthy; `rules` are the right answers for a sick one.
+
+    `sick_from` is when something was done to the run, `harm_from` when its harm was there to be seen.
+    """
+
+    name: str
+    source: Literal["outside", "constructed"]
+    env: str
+    kind: str
+    label: str
+    records: tuple[MetricRecord, ...]
+    settings: Settings
+    split: Literal["tune", "judge"] = "judge"
+    resumed: Mapping[int, Settings] = field(default_factory=dict)
+    sick_from: int | None = None
+    harm_from: int | None = None
+    rules: tuple[str, ...] = ()
+    events: tuple[Event, ...] = ()
+    busy: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def rows(self) -> Iterator[UpdateDone]:
+        """The updates alone."""
+        return (record for record in self.records if isinstance(record, UpdateDone))
+
+    @property
+    def healthy(self) -> bool:
+        """Whether all of it is."""
+        return self.label == "healthy"
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """An incident as a person would have met it: how bad it became, and when it was first more than information."""
+
+    rule: str
+    level: Level
+    first: int
+    last: int
+
+
+def outside(folder: Path = OUTSIDE) -> tuple[Case, ...]:
+    """Every trace of `folder` with its label and its dated events; none where the folder is absent."""
+    if not (folder / "labels.csv").is_file():
+        return ()
+    events: dict[str, list[Event]] = {}
+    for row in _table(folder / "events.csv"):
+        event = Event(row["event"], int(row["onset_iteration"]), int(row["end_iteration"]))
+        events.setdefault(row["trace"], []).append(event)
+    return tuple(
+        _outside_case(folder / "traces" / f"{row['trace']}.csv", row["run_label"], tuple(events.get(row["trace"], ())))
+        for row in _table(folder / "labels.csv")
+    )
+
+
+def constructed() -> tuple[Case, ...]:
+    """Every recorded construction and its healthy twins."""
+    return tuple(_constructed_case(label) for label in read_manifest())
+
+
+def judged(case: Case, limits: Limits) -> tuple[Incident, ...]:
+    """Every incident that the rules open on `case`, as it would have opened live."""
+    judge = Judge(case.settings, limits)
+    found: dict[str, Incident] = {}
+    update = 0
+    for record in case.records:
+        if isinstance(record, TrainingStarted) and record.attempt in case.resumed:
+            judge = Judge(case.resumed[record.attempt], limits)
+        elif isinstance(record, UpdateDone):
+            update = record.update
+        for finding in judge.hear(record):
+            found[finding.id] = _with(found.get(finding.id), finding)
+    return tuple(it if it.last else replace(it, last=update) for it in found.values())
+
+
+def _with(known: Incident | None, finding: Finding) -> Incident:
+    last = finding.last_update if finding.state == "cleared" else 0
+    if known is None:
+        return Incident(finding.rule, finding.severity, finding.last_update, last)
+    worse = GRAVITY[finding.severity] > GRAVITY[known.level]
+    first = finding.last_update if worse and known.level == "info" else known.first
+    return Incident(known.rule, finding.severity if worse else known.level, first, last)
+
+
+def _table(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def _outside_case(path: Path, label: str, events: tuple[Event, ...]) -> Case:
+    log = read_log(path)
+    env = next((part for part in path.stem.split("_") if "-v" in part), path.stem.split("_")[0])
+    cap = next((steps for name, steps in CAPS.items() if name in path.stem), None)
+    return Case(
+        name=path.stem,
+        source="outside",
+        env=env,
+        kind=label,
+        label=label,
+        records=log.records,
+        settings=replace(log.settings, env_id=env, max_episode_steps=cap),
+        sick_from=None if label == "healthy" else 0,
+        events=events,
+    )
+
+
+def _constructed_case(label: TraceLabel) -> Case:
+    trace = read_trace(trace_path(label.name))
+    sick = label.label == "positive"
+    return Case(
+        name=label.name,
+        source="constructed",
+        env=label.env,
+        kind=label.construction,
+        label=label.label,
+        records=trace.records,
+        settings=settings_of(trace.spec),
+        split=label.split,
+        resumed={attempt: settings_of(spec) for attempt, spec in trace.resumed.items()},
+        sick_from=label.onset_update or 0 if sick else None,
+        harm_from=label.harm_update if sick else None,
+        rules=label.rules,
+        busy=label.busy,
+    )

@@ -1,0 +1,174 @@
+"""Whether a tampered training really came to harm, by measures fixed before any seed of the split `judge` was trained.
+
+No harm, no positive: what was done to a training proves nothing. Harm is read from raw episodes, outcomes, clocks and
+the trainer's last word, and all but clocks is measured against the healthy twin, which no rule ever sees.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Protocol
+
+from benchmarks.health.trace import Trace
+from mission_tui.fleet.metrics import Episodes, TrainingEnded
+
+__all__ = ["Harm", "HarmTest", "fell_behind", "hung", "lived_at_the_cap", "slowed_down", "swung", "turned_nan"]
+
+LOST_GAIN = 0.25
+"""Share of what the twin learned that must be missing before a training counts as harmed."""
+
+_WINDOW = 10
+_WON = ("captured", "early_success")
+_IDLE = ("timeout", "stalled")
+
+Scores = Callable[[Episodes], list[float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Harm:
+    """Harm is there from update `update` on; `sentence` holds the numbers."""
+
+    update: int
+    sentence: str
+
+
+class HarmTest(Protocol):
+    """Whether `trace`, tampered with from update `onset` on, came to harm; `twin` is the same training left alone."""
+
+    def __call__(self, trace: Trace, twin: Trace, onset: int, scores: Scores) -> Harm | None: ...
+
+
+def fell_behind(trace: Trace, twin: Trace, onset: int, scores: Scores) -> Harm | None:
+    """In its last quarter the mean score is below the twin's 5 % band and misses a quarter of what the twin learned."""
+    last = trace.updates[-1].update
+    first = last * 3 // 4 + 1
+    own, level = (statistics.fmean(_scores(one, scores, first, last)) for one in (trace, twin))
+    start = statistics.fmean(_scores(twin, scores, 1, 2 * _WINDOW))
+    gap = LOST_GAIN * (level - start)
+    band = statistics.quantiles(_means(twin, scores, first, last), n=20)[0]
+    if own >= min(level - gap, band):
+        return None
+    return Harm(
+        _since(trace, twin, onset, scores, gap),
+        f"mean score of the last quarter {own:.3g}, the twin's {level:.3g} with a 5 % band from {band:.3g} "
+        f"and a start of {start:.3g}",
+    )
+
+
+def lived_at_the_cap(trace: Trace, twin: Trace, onset: int, scores: Scores) -> Harm | None:
+    """In its last quarter it wins less than half as often as the twin and most episodes end without a decision."""
+    first = trace.updates[-1].update * 3 // 4 + 1
+    won, idle = _outcome_share(trace, _WON, first), _outcome_share(trace, _IDLE, first)
+    twin_won = _outcome_share(twin, _WON, twin.updates[-1].update * 3 // 4 + 1)
+    if won >= twin_won / 2 or idle < 0.5:
+        return None
+    wins = [(row.update, _outcome_share(trace, _WON, row.update, row.update + _WINDOW)) for row in trace.updates]
+    since = next(update for update, share in wins if update >= onset and share < twin_won / 2)
+    return Harm(since, f"wins of the last quarter {won:.0%}, the twin's {twin_won:.0%}; {idle:.0%} end undecided")
+
+
+def swung(trace: Trace, twin: Trace, onset: int, scores: Scores) -> Harm | None:
+    """Raw scores swing at least 4 times by over 30 % of their range in 100 updates; the twin's not by as much."""
+    course, twin_course = _course(trace, onset, scores), _course(twin, onset, scores)
+    levels = sorted(level for _, level in course)
+    size = 0.3 * (levels[int(0.95 * (len(levels) - 1))] - levels[int(0.05 * (len(levels) - 1))])
+    turns, twin_turns = _turns(course, size), _turns(twin_course, size)
+    if len(turns) < 4 or len(twin_turns) >= 4:
+        return None
+    return Harm(turns[3], f"{len(turns)} swings in 100 updates (by updates {turns}), the twin {len(twin_turns)}")
+
+
+def slowed_down(trace: Trace, twin: Trace, onset: int, scores: Scores) -> Harm | None:
+    """At least 5 updates in a row run below 60 % of the median steps per second before the onset.
+
+    Not beside the twin: it ran at another time, and a machine has busy and quiet ones.
+    """
+    usual = statistics.median(row.steps_per_s for row in trace.updates if row.update < onset)
+    slow = [row.update for row in trace.updates if row.update >= onset and row.steps_per_s < 0.6 * usual]
+    runs = [update for update in slow if all(update - back in slow for back in range(5))]
+    if not runs:
+        return None
+    speed = statistics.fmean(row.steps_per_s for row in trace.updates if row.update in slow)
+    return Harm(runs[0] - 4, f"{speed:,.0f} steps/s in {len(slow)} updates, {usual:,.0f} before")
+
+
+def hung(trace: Trace, twin: Trace, onset: int, scores: Scores) -> Harm | None:
+    """Two rows lie more than 120 s apart."""
+    for before, after in pairwise(trace.updates):
+        if after.t - before.t > 120.0:
+            return Harm(after.update, f"{after.t - before.t:.0f} s between updates {before.update} and {after.update}")
+    return None
+
+
+def turned_nan(trace: Trace, twin: Trace, onset: int, scores: Scores) -> Harm | None:
+    """The trainer's last word is that numbers went bad."""
+    last = trace.records[-1]
+    if not isinstance(last, TrainingEnded) or last.failure != "nan":
+        return None
+    return Harm(last.update, last.cause)
+
+
+def _span(trace: Trace, first: int, last: int | None = None) -> list[Episodes]:
+    return [row.episodes for row in trace.updates if row.update >= first and (last is None or row.update <= last)]
+
+
+def _scores(trace: Trace, scores: Scores, first: int, last: int) -> list[float]:
+    """Scores of all sampled episodes of updates `first` to `last`; more than a window is looked at if none ended."""
+    while not (found := [score for episodes in _span(trace, first, last) for score in scores(episodes)]):
+        first -= _WINDOW
+        if first < -last:
+            raise ValueError(f"no episode of {trace.name} ended by update {last}")
+    return found
+
+
+def _means(trace: Trace, scores: Scores, first: int, last: int) -> list[float]:
+    """Mean score of each update in which an episode ended."""
+    return [statistics.fmean(found) for episodes in _span(trace, first, last) if (found := scores(episodes))]
+
+
+def _since(trace: Trace, twin: Trace, onset: int, scores: Scores, gap: float) -> int:
+    """The first update after `onset` from which on, ten updates long, the mean of ten stays `gap` below the twin's."""
+    last = trace.updates[-1].update
+    behind = 0
+    for update in range(onset, last + 1):
+        own = statistics.fmean(_scores(trace, scores, max(onset, update - _WINDOW + 1), update))
+        other = statistics.fmean(_scores(twin, scores, update - _WINDOW + 1, update))
+        behind = behind + 1 if own < other - gap else 0
+        if behind == _WINDOW:
+            return update - _WINDOW + 1
+    return last * 3 // 4 + 1
+
+
+def _outcome_share(trace: Trace, names: Sequence[str], first: int, last: int | None = None) -> float:
+    spans = _span(trace, first, last)
+    total = sum(sum(episodes.outcomes.values()) for episodes in spans)
+    return sum(episodes.outcomes.get(name, 0) for episodes in spans for name in names) / total if total else 0.0
+
+
+def _course(trace: Trace, onset: int, scores: Scores) -> list[tuple[int, float]]:
+    """Means over three updates, in the 100 updates from `onset` on."""
+    return [
+        (row.update, statistics.fmean(_scores(trace, scores, row.update - 2, row.update)))
+        for row in trace.updates
+        if onset <= row.update < onset + 100
+    ]
+
+
+def _turns(course: Sequence[tuple[int, float]], size: float) -> list[int]:
+    """Updates at which a swing of over `size`, up or down, is completed."""
+    turns: list[int] = []
+    low = high = course[0][1]
+    direction = 0
+    for update, level in course:
+        high = max(high, level) if direction >= 0 else high
+        low = min(low, level) if direction <= 0 else low
+        if direction >= 0 and level < high - size:
+            turns.append(update)
+            direction, low = -1, level
+        elif direction <= 0 and level > low + size:
+            turns.append(update)
+            direction, high = 1, level
+    return turns

@@ -1,0 +1,166 @@
+"""Score per incident: which were true, which sick runs were found and how late, and how sure one can be of it.
+
+An incident is true if it opened in a run's sick part, or overlaps a dated event, within the tolerance of its rule.
+Rates of false incidents are per 1,000 healthy updates, the part before the onset of a sick run included; intervals are
+bootstraps over runs, because updates of one run are not independent.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from benchmarks.health.cases import Case, Incident
+
+__all__ = ["Found", "Rate", "Scored", "false_rate", "found", "healthy_updates", "is_true", "precision", "score"]
+
+TOLERANCE = {"stall": 50, "drawdown": 50, "reward-oscillation": 50, "outcomes": 50, "explained-variance": 50}
+SHARP = 10
+MACHINE = ("throughput", "hang")
+RESAMPLES = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """One case and what was said about it."""
+
+    case: Case
+    incidents: tuple[Incident, ...]
+
+    @property
+    def alarms(self) -> tuple[Incident, ...]:
+        """Warnings and criticals: what calls somebody."""
+        return tuple(incident for incident in self.incidents if incident.level != "info")
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """False incidents: how many, in how many runs, per 1,000 healthy updates, with a 95 % interval over runs."""
+
+    count: int
+    runs: int
+    per_1000: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Sick runs of one construction: how many there are, how many a right rule found, and how late.
+
+    Delays are medians in updates: from what was done to the run, and from when its harm was there to be seen.
+    """
+
+    kind: str
+    positives: int
+    hits: int
+    delay: float | None
+    delay_to_harm: float | None
+    rules: tuple[str, ...]
+
+    @property
+    def recall(self) -> float | None:
+        """Share of the positives that were found; None without positives."""
+        return self.hits / self.positives if self.positives else None
+
+
+def score(cases: Iterable[Case], judge: Callable[[Case], tuple[Incident, ...]]) -> tuple[Scored, ...]:
+    """Let `judge` look at every case."""
+    return tuple(Scored(case, judge(case)) for case in cases)
+
+
+def is_true(case: Case, incident: Incident) -> bool:
+    """Whether something was really wrong there."""
+    slack = TOLERANCE.get(incident.rule, SHARP)
+    if case.sick_from is not None and incident.first >= case.sick_from - slack:
+        return True
+    if incident.rule in MACHINE and any(_meets(incident, first, last, SHARP) for first, last in case.busy):
+        return True
+    return any(_meets(incident, event.onset, event.end, slack) for event in case.events)
+
+
+def healthy_updates(case: Case) -> int:
+    """Updates in which nothing was wrong: all of a healthy run, a sick one's part before the onset."""
+    if case.sick_from is None:
+        return sum(1 for _ in case.rows)
+    return sum(1 for row in case.rows if row.update < case.sick_from)
+
+
+def false_rate(scored: Sequence[Scored], levels: Sequence[str], rules: Sequence[str] = ()) -> Rate:
+    """The rate of false incidents of `levels` (and of `rules` only, if any are named)."""
+    runs = [
+        (
+            sum(
+                incident.level in levels and (not rules or incident.rule in rules) and not is_true(one.case, incident)
+                for incident in one.alarms
+            ),
+            healthy_updates(one.case),
+        )
+        for one in scored
+    ]
+    runs = [(count, updates) for count, updates in runs if updates or count]
+    dice = random.Random(0)
+    resampled = sorted(_per_1000(dice.choices(runs, k=len(runs))) for _ in range(RESAMPLES)) if runs else [0.0]
+    return Rate(
+        count=sum(count for count, _ in runs),
+        runs=sum(count > 0 for count, _ in runs),
+        per_1000=_per_1000(runs),
+        low=resampled[int(0.025 * (len(resampled) - 1))],
+        high=resampled[int(0.975 * (len(resampled) - 1))],
+    )
+
+
+def found(scored: Sequence[Scored]) -> tuple[Found, ...]:
+    """Recall and median delay of each construction, by its right rules alone."""
+    kinds = dict.fromkeys(one.case.kind for one in scored if one.case.sick_from is not None)
+    return tuple(_found(kind, [one for one in scored if one.case.kind == kind]) for kind in kinds)
+
+
+def precision(scored: Sequence[Scored], *, right_rules_only: bool = False) -> tuple[int, int]:
+    """True incidents, and all of them; with `right_rules_only` one in a sick part needs to be a right answer too."""
+    true = total = 0
+    for one in scored:
+        for incident in one.alarms:
+            total += 1
+            sick = one.case.sick_from is not None
+            right = not right_rules_only or not sick or not one.case.rules or incident.rule in one.case.rules
+            true += is_true(one.case, incident) and right
+    return true, total
+
+
+def _found(kind: str, scored: Sequence[Scored]) -> Found:
+    positives = [one for one in scored if one.case.sick_from is not None]
+    delays: list[int] = []
+    after_harm: list[int] = []
+    hit_by: dict[str, None] = {}
+    for one in positives:
+        onset = one.case.sick_from or 0
+        hits = [
+            incident
+            for incident in one.alarms
+            if incident.rule in one.case.rules and incident.first >= onset - TOLERANCE.get(incident.rule, SHARP)
+        ]
+        if hits:
+            first = min(incident.first for incident in hits)
+            delays.append(max(0, first - onset))
+            after_harm.append(first - (one.case.harm_from or onset))
+            hit_by |= dict.fromkeys(incident.rule for incident in hits)
+    return Found(
+        kind=kind,
+        positives=len(positives),
+        hits=len(delays),
+        delay=statistics.median(delays) if delays else None,
+        delay_to_harm=statistics.median(after_harm) if after_harm else None,
+        rules=tuple(hit_by),
+    )
+
+
+def _meets(incident: Incident, first: int, last: int, slack: int) -> bool:
+    return incident.first <= last + slack and incident.last >= first - slack
+
+
+def _per_1000(runs: Sequence[tuple[int, int]]) -> float:
+    updates = sum(updates for _, updates in runs)
+    return 1000.0 * sum(count for count, _ in runs) / updates if updates else 0.0

@@ -1,0 +1,209 @@
+"""What is done to a training between two updates: the mistakes people make in settings, rewards, environments, resumes.
+
+Tamperers act from their onset on, on the living model and environments of the trainer. They reach into private parts on
+purpose: a mistake asks nobody either.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch as th
+
+from benchmarks.health.train import Bench, Tamper
+from mission_tui.envs import MissionGymVector, load_mission
+from mission_tui.envs.progress import Progress
+from mission_tui.envs.reward import RewardModel
+from mission_tui.trainer.vec_env.inline import InlineVecEnv
+from mission_tui.trainer.vec_env.native import NativeVecEnv
+
+__all__ = [
+    "alternating",
+    "from_onset",
+    "hangs",
+    "leaves_alone",
+    "loses_its_optimizer",
+    "mission_rewards",
+    "nan_rewards",
+    "noise",
+    "observations_times",
+    "rewards_times",
+    "set_ppo",
+    "sleeps",
+    "stops",
+    "survival_bonus",
+]
+
+Step = tuple[Any, Any, bool, bool, dict[str, Any]]
+
+
+def leaves_alone(bench: Bench, update: int) -> None:
+    """The healthy twin's tamperer."""
+
+
+def from_onset(onset: int, act: Callable[[Bench], None]) -> Tamper:
+    """Act once, before update `onset`."""
+
+    def tamper(bench: Bench, update: int) -> None:
+        if update == onset:
+            act(bench)
+
+    return tamper
+
+
+def set_ppo(learning_rate_times: float = 1.0, **settings: Any) -> Callable[[Bench], None]:
+    """Set attributes of the model by SB3's names, and multiply its learning rate."""
+
+    def act(bench: Bench) -> None:
+        _set_learning_rate(bench, learning_rate_times)
+        for name, value in settings.items():
+            setattr(bench.model, name, value)
+
+    return act
+
+
+def noise(onset: int, share: float, every: int) -> Tamper:
+    """From `onset` on, every `every` updates all weights get noise of `share` of their own standard deviation."""
+
+    def tamper(bench: Bench, update: int) -> None:
+        if update < onset or (update - onset) % every:
+            return
+        generator = th.Generator().manual_seed(bench.seed + update)
+        with th.no_grad():
+            for parameter in bench.model.policy.parameters():
+                scale = share * float(parameter.std()) if parameter.numel() > 1 else 0.0
+                parameter.add_(th.randn(parameter.shape, generator=generator) * scale)
+
+    return tamper
+
+
+def loses_its_optimizer(bench: Bench) -> None:
+    """The optimizer keeps stepping parameters that the policy no longer uses."""
+    for group in bench.model.policy.optimizer.param_groups:
+        group["params"] = [parameter.detach().clone().requires_grad_() for parameter in group["params"]]
+
+
+def rewards_times(factor: float) -> Callable[[Bench], None]:
+    """The environments themselves pay `factor` times as much, so that monitored returns grow too."""
+    return _on_each_step(lambda step: (step[0], step[1] * factor, *step[2:]))
+
+
+def observations_times(factor: float) -> Callable[[Bench], None]:
+    """The environments' observations change their unit."""
+    return _on_each_step(lambda step: (step[0] * factor, *step[1:]))
+
+
+def nan_rewards(bench: Bench) -> None:
+    """One environment starts to pay NaN."""
+    _patch_steps(list(_envs(bench))[3:4], lambda step: (step[0], math.nan, *step[2:]))
+
+
+def alternating(onset: int, every: int, *acts: Callable[[Bench], None]) -> Tamper:
+    """From `onset` on, one of `acts` in turn every `every` updates."""
+
+    def tamper(bench: Bench, update: int) -> None:
+        turn, left = divmod(update - onset, every)
+        if turn >= 0 and not left:
+            acts[turn % len(acts)](bench)
+
+    return tamper
+
+
+def sleeps(onset: int, updates: int, seconds: float) -> Tamper:
+    """For `updates` updates from `onset` on, one environment really sleeps `seconds` in every step."""
+
+    def act(step: Step) -> Step:
+        time.sleep(seconds)
+        return step
+
+    def tamper(bench: Bench, update: int) -> None:
+        env = next(iter(_envs(bench)))
+        if update == onset:
+            bench.memory["step"] = env.unwrapped.step
+            _patch_steps([env], act)
+        elif update == onset + updates:
+            env.unwrapped.step = bench.memory["step"]
+
+    return tamper
+
+
+def hangs(seconds: float) -> Callable[[Bench], None]:
+    """One step of one environment takes `seconds` by the clock that the trainer reads; nobody really waits."""
+
+    def act(bench: Bench) -> None:
+        left = [seconds]
+
+        def hang(step: Step) -> Step:
+            bench.clock.skipped_s += left.pop() if left else 0.0
+            return step
+
+        _patch_steps(list(_envs(bench))[:1], hang)
+
+    return act
+
+
+def stops(bench: Bench) -> None:
+    """Somebody stops the first attempt, so that a second one resumes."""
+    if bench.attempt == 1:
+        bench.stop()
+
+
+def mission_rewards(rewards: Mapping[str, Any]) -> Callable[[Bench], None]:
+    """MissionGym's prices and shaping change; world, units and rules stay."""
+
+    def act(bench: Bench) -> None:
+        vector = _mission(bench)
+        mission = replace(vector.mission, rewards=load_mission("demo", {"rewards": rewards}).rewards)
+        vector.core._rewards = RewardModel(mission)
+        vector.core._progress = Progress(mission, mission.rewards.shaping)
+
+    return act
+
+
+def survival_bonus(per_step: float) -> Callable[[Bench], None]:
+    """MissionGym pays for every decision that an episode lasts, which no `rewards.toml` may say."""
+
+    def act(bench: Bench) -> None:
+        prices = _mission(bench).core._rewards
+        pay = prices.pay
+        prices.pay = lambda *gains: pay(*gains) + per_step  # type: ignore[method-assign]
+
+    return act
+
+
+def _set_learning_rate(bench: Bench, times: float) -> None:
+    untouched: Callable[[float], float] = bench.memory.setdefault("schedule", bench.model.lr_schedule)
+    bench.model.lr_schedule = lambda progress: untouched(progress) * times
+
+
+def _on_each_step(change: Callable[[Step], Step]) -> Callable[[Bench], None]:
+    return lambda bench: _patch_steps(list(_envs(bench)), change)
+
+
+def _patch_steps(envs: list[Any], change: Callable[[Step], Step]) -> None:
+    """Replace each environment's own `step`, below Monitor, so that what is recorded is what it says."""
+    for env in envs:
+        env.unwrapped.step = _changing(env.unwrapped.step, change)
+
+
+def _changing(step: Callable[[Any], Step], change: Callable[[Step], Step]) -> Callable[[Any], Step]:
+    return lambda action: change(step(action))
+
+
+def _envs(bench: Bench) -> Iterator[Any]:
+    assert bench.model.env is not None
+    vec = bench.model.env.unwrapped
+    assert isinstance(vec, InlineVecEnv)
+    yield from vec.envs
+
+
+def _mission(bench: Bench) -> MissionGymVector:
+    assert bench.model.env is not None
+    vec = bench.model.env.unwrapped
+    assert isinstance(vec, NativeVecEnv)
+    assert isinstance(vec.envs, MissionGymVector)
+    return vec.envs
