@@ -52,10 +52,12 @@ TelemetryMessage = TrainerHello | PhaseSaid | HeartbeatSaid | WroteSaid
 
 
 class Order(Struct, frozen=True, tag="order", tag_field="say", omit_defaults=True):
-    """What the supervisor asks of a trainer. `reason` is why a checkpoint is wanted; `keep` names an earlier one that
-    must not be removed, because the next attempt goes on from it.
+    """What the supervisor asks of a trainer. `reason` is why a checkpoint is wanted.
+
+    `keep` names earlier checkpoints that retention must leave: with "keep" exactly these from now on, because an open
+    finding would go back to them; with "stop" these too, because the next attempt will.
     """
 
-    what: Literal["stop", "pause", "unpause", "checkpoint"]
+    what: Literal["stop", "pause", "unpause", "checkpoint", "keep"]
     reason: Literal["asked", "finding"] = "asked"
-    keep: str = ""
+    keep: tuple[str, ...] = ()

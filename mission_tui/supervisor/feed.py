@@ -16,6 +16,7 @@ from mission_tui.fleet.metrics import MetricRecord, TrainingEnded
 from mission_tui.supervisor.acting import react
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.journal import damaged
+from mission_tui.supervisor.keeping import keep_last_good
 from mission_tui.supervisor.run import LiveRun
 
 __all__ = ["begin_judging", "judge_silence", "read_everything", "read_news"]
@@ -115,3 +116,4 @@ def _journal(core: Core, run: LiveRun, finding: Finding) -> None:
     if is_news(finding, core.store.run(run.id).told.findings.get(finding.id)):
         core.witness(run, lambda seq, t: FindingChanged(seq, t, finding))
         react(core, run, finding)
+        keep_last_good(core, run)

@@ -34,7 +34,7 @@ def end_gracefully(core: Core, run: LiveRun, keep: str = "") -> None:
     if run.link is None:
         _terminate(run)
         return
-    run.link.send(Order("stop", keep=keep))
+    run.link.send(Order("stop", keep=(keep,) if keep else ()))
     if run.escalation is not None:
         run.escalation.cancel()
     run.escalation = asyncio.get_running_loop().call_later(patience_s(core, run), _terminate, run)

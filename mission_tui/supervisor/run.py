@@ -48,6 +48,7 @@ class LiveRun:
     end: TrainingEnded | None = None
     wants_pause: bool = False
     messengers: int = 0
+    kept: tuple[str, ...] = ()
     applying: str = ""
     patient_until: float = 0.0
     escalation: asyncio.TimerHandle | None = None

@@ -23,6 +23,7 @@ from mission_tui.supervisor.acting import react_to_due
 from mission_tui.supervisor.attempts import show_pids
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.feed import read_news
+from mission_tui.supervisor.keeping import keep_last_good_again
 from mission_tui.supervisor.ladder import end_gracefully
 from mission_tui.supervisor.run import LiveRun
 
@@ -52,6 +53,7 @@ class Ears:
         elif run.wants_pause:
             link.send(Order("pause"))
         react_to_due(self._core, run)
+        keep_last_good_again(self._core, run)
         return True
 
     def hear(self, link: TrainerLink, message: TelemetryMessage) -> None:

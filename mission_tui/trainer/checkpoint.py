@@ -77,10 +77,6 @@ class Checkpoints:
         self._saved_at, self._saved_timesteps = (boundary.update, boundary.timesteps), boundary.timesteps
         self._protected = {loaded.manifest.name, *loaded.manifest.extra.get("lineage", ())}
 
-    def protect(self, names: Collection[str]) -> None:
-        """Keep the checkpoints `names` whatever retention says."""
-        self._protected.update(names)
-
     def due(self, boundary: Boundary) -> CheckpointReason | None:
         """Why a checkpoint is due at `boundary` by the run's own rules, if one is."""
         if boundary.update == 0 or self._saved_at == (boundary.update, boundary.timesteps):
@@ -93,8 +89,10 @@ class Checkpoints:
         """After a save that the disk refused: try again when the next one is due."""
         self._saved_at_s = time.monotonic()
 
-    def save(self, boundary: Boundary, reason: CheckpointReason, extra: Mapping[str, Any]) -> str:
-        """Save `boundary` unless it is what was saved last; returns the checkpoint's name.
+    def save(
+        self, boundary: Boundary, reason: CheckpointReason, extra: Mapping[str, Any], kept: Collection[str] = ()
+    ) -> str:
+        """Save `boundary` unless it is what was saved last; returns the checkpoint's name. `kept` outlive retention.
 
         Raises `CheckpointError` and `StorageError`; earlier checkpoints are then untouched.
         """
@@ -117,12 +115,12 @@ class Checkpoints:
         self.newest, self._saved_at, self._saved_at_s = name, (boundary.update, boundary.timesteps), time.monotonic()
         self._saved_timesteps = boundary.timesteps
         self._record.saved(manifest, reason, seconds=self._saved_at_s - begun_s)
-        self._prune()
+        self._prune(kept)
         return name
 
-    def _prune(self) -> None:
+    def _prune(self, kept: Collection[str]) -> None:
         try:
-            prune(self._run_dir.checkpoints, self._keep.last, self._protected)
+            prune(self._run_dir.checkpoints, self._keep.last, self._protected.union(kept))
         except StorageError as error:
             # What was saved is saved; an old checkpoint too many is no reason to end a training.
             complain(f"old checkpoints stay: {error}")

@@ -60,8 +60,7 @@ class Training:
     def save(self, reason: CheckpointReason) -> str:
         """Save the last boundary; returns the checkpoint's name."""
         assert self.boundary is not None
-        self.checkpoints.protect(self.orders.kept)
-        return self.checkpoints.save(self.boundary, reason, self._extra())
+        return self.checkpoints.save(self.boundary, reason, self._extra(), self.orders.kept)
 
     def _take_boundary(self, watch: Stopwatch) -> Boundary:
         self.progress.trained_s = watch.seconds

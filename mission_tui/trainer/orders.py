@@ -46,12 +46,13 @@ class Orders:
             self.obey(order)
 
     def obey(self, order: Order) -> None:
-        """Note what `order` asks; it is done at the next safe point. What it asks to keep is in `kept` for good."""
-        if order.keep:
-            self.kept.add(order.keep)
+        """Note what `order` asks; it is done at the next safe point. The checkpoints to keep are in `kept`."""
         match order.what:
             case "stop":
                 self._stop = True
+                self.kept.update(order.keep)
+            case "keep":
+                self.kept = set(order.keep)
             case "pause":
                 self.paused = True
             case "unpause":

@@ -38,6 +38,15 @@ def test_a_fall_after_a_spike_is_critical() -> None:
     assert [line["update"] for line in seen.words[1].evidence] == [61, 62, 63, 64]
 
 
+def test_the_spike_that_did_it_is_named() -> None:
+    """A spike that changed nothing is forgotten for the next one, also while it was still watched."""
+    lines = [row(n, {"approx_kl": 0.01, "clip_range": 0.2, "ret": ret}) for n, ret in enumerate(RISING, start=1)]
+    for n, ret in enumerate([59.0, 60.0, 60.0, 61.0, 40.0], start=61):
+        lines.append(row(n, {"approx_kl": 0.8 if n in (61, 64) else 0.01, "clip_range": 0.2, "ret": ret}))
+    [words] = judged(KlSpike, lines).words
+    assert words.sentence.startswith("update 64 moved the policy")
+
+
 def test_what_never_recovers_stays_critical() -> None:
     """The watch may be over: a return that stays down is still lost."""
     assert after_spike(59.0, *[20.0] * 100).changes == [(62, "critical")]

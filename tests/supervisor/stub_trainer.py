@@ -136,6 +136,8 @@ class StubTrainer:
                 self.paused = False
             case "checkpoint":
                 self._save(order.reason)
+            case "keep":
+                print(f"keeps {', '.join(order.keep)}", flush=True)
 
     def _save(self, reason: Literal["asked", "finding", "stop", "end"]) -> None:
         name = f"{self.timesteps:09d}"

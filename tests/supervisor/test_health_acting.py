@@ -108,6 +108,19 @@ def test_a_critical_finding_may_stop(lab: Lab) -> None:
     assert "nan-1-5" in (view.cause or "")
 
 
+def test_what_an_open_finding_would_go_back_to_is_kept(lab: Lab) -> None:
+    """The trainer is told the checkpoint from before it, and is told again by a supervisor that comes later."""
+    (run,) = lab.launch(spec=nan_may("notify"), STUB_NAN_FROM="40", STUB_UPDATE_S="0.05")
+    lab.running(run, 2)
+    lab.act("checkpoint", run)
+    good = lab.wait(run, lambda view: view.last_checkpoint).last_checkpoint
+    log = lab.dir(run).attempt(1).output
+    until(lambda: log.read_text().count(f"keeps {good}\n") == 1)
+    lab.kill_supervisor()
+    lab.start()
+    until(lambda: log.read_text().count(f"keeps {good}\n") == 2)
+
+
 def test_a_trainer_without_a_link_is_stopped_too(lab: Lab) -> None:
     """The keeper is asked when the trainer does not listen on telemetry."""
     (run,) = lab.launch(spec=nan_may("stop"), STUB_MUTE="1", STUB_NAN_FROM="5")
@@ -281,6 +294,7 @@ async def core(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     monkeypatch.setenv("MISSION_TUI_TRAINER", "/nowhere/trainer")
     core = Core(tmp_path / "runs", LocalLauncher())
     yield core
+    await asyncio.to_thread(until, lambda: not any(run.messengers for run in core.live.values()))
     for run in core.live.values():
         run.release()
 

@@ -31,8 +31,23 @@ def test_a_checkpoint_for_a_finding_says_so(tmp_path: Path) -> None:
 def test_the_checkpoint_that_is_gone_back_to_outlives_the_stop(tmp_path: Path) -> None:
     """Retention keeps two, the stop's among them; the one that the next attempt needs stays beside them."""
     left = {}
-    for keep in ("", "000000128"):
-        ran = ordered(tmp_path / f"keep-{keep}", Order("stop", keep=keep), at=5, every_steps=128)
+    for keep in ((), ("000000128",)):
+        ran = ordered(tmp_path / f"keep-{len(keep)}", Order("stop", keep=keep), at=5, every_steps=128)
         assert ran.ended().how == "stopped"
         left[keep] = [manifest.name for manifest in list_checkpoints(ran.run_dir.checkpoints)]
-    assert left == {"": ["000000256", "000000320"], "000000128": ["000000128", "000000256", "000000320"]}
+    assert left == {(): ["000000256", "000000320"], ("000000128",): ["000000128", "000000256", "000000320"]}
+
+
+def test_what_an_open_finding_would_go_back_to_stays_until_it_is_over(tmp_path: Path) -> None:
+    """Retention keeps two and the named one; once nothing is named any more it goes with the next save."""
+    left = {}
+    for last in (6, 4):
+
+        def hook(message: TelemetryMessage, orders: Orders, last: int = last) -> None:
+            if isinstance(message, PhaseSaid) and message.phase == "update" and message.update in (1, last):
+                orders.obey(Order("keep", keep=("000000064",) if message.update == 1 else ()))
+
+        spec = spec_with(keep={"checkpoint": {"every_steps": 64, "last": 2}})
+        ran = run_attempt(new_run(tmp_path / str(last), spec), hook=hook)
+        left[last] = [manifest.name for manifest in list_checkpoints(ran.run_dir.checkpoints)]
+    assert left == {6: ["000000064", "000000320", "000000384"], 4: ["000000320", "000000384"]}

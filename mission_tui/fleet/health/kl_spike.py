@@ -27,7 +27,11 @@ TAGS = ("train/approx_kl", "train/clip_fraction", "train/clip_range", "train/lea
 
 
 class KlSpike(Rule):
-    """One attempt's rule. The return before the spike is the reference; a second spike only prolongs the watch."""
+    """One attempt's rule. The return before the spike is the reference.
+
+    A spike that comes while the return is below it only prolongs the watch; after that it is watched in the first one's
+    place.
+    """
 
     id = "kl-spike"
 
@@ -87,12 +91,17 @@ class KlSpike(Rule):
 
     def _start(self, row: Row, u: float) -> None:
         known = [value for value in (self._before, self.patient.returns.latest) if value is not None]
-        if self._watched == 0 and self._severity is None:
+        if self._severity is None and (self._watched == 0 or self._was_harmless()):
             self._spike = row, u, statistics.median(self._us)
             self._reference = max(known, default=None)
         elif self._reference is not None:
             self._reference = max(self._reference, *known)
         self._watched = 1 + self._within(row)
+
+    def _was_harmless(self) -> bool:
+        """Whether the return is where it was before the spike that is watched, or above: the next one is on its own."""
+        latest = self.patient.returns.latest
+        return latest is not None and self._reference is not None and latest >= self._reference
 
     def _within(self, row: Row) -> int:
         """Updates until the window of the mean return holds only episodes of the policy after the spike."""
