@@ -1,0 +1,57 @@
+"""What an env worker is given to do, and how it tells what was raised while it did it."""
+
+from __future__ import annotations
+
+import pickle
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+
+from mission_tui.envs.recipe import EnvRecipe
+from mission_tui.envs.shared_arrays import Layout
+
+__all__ = ["Assignment", "Raised"]
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """Worker `index` makes and steps the environments `first` to `behind` - 1; `memory` is a descriptor it inherited.
+
+    `path` is the trainer's module search path: what could be imported there can be imported here.
+    """
+
+    recipe: EnvRecipe
+    layout: Layout
+    memory: int
+    index: int
+    first: int
+    behind: int
+    n_envs: int
+    all_infos: bool
+    path: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """An exception in environment `env`: a sentence, the traceback as text, and itself where it can be pickled."""
+
+    env: int
+    sentence: str
+    text: str
+    error: BaseException | None
+
+    @classmethod
+    def of(cls, error: BaseException, env: int) -> Raised:
+        """What there is to tell of `error`."""
+        frames = traceback.extract_tb(error.__traceback__)
+        place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+        text = "".join(traceback.format_exception(error))
+        return cls(env, f"{type(error).__name__}: {error}{place}", text, error if _travels(error) else None)
+
+
+def _travels(error: BaseException) -> bool:
+    try:
+        copy = pickle.loads(pickle.dumps(error))  # noqa: S301 - made in the same line
+    except Exception:  # noqa: BLE001 - an exception is foreign code, and so is what pickling it runs
+        return False
+    return type(copy) is type(error)

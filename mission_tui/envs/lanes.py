@@ -1,0 +1,146 @@
+"""The environments of one worker, stepped one after the other exactly as SB3's `DummyVecEnv` steps them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from mission_tui.envs.shared_arrays import ActionForm, SharedArrays
+from mission_tui.envs.state import can_save_state, restore_env_state, save_env_state
+
+__all__ = ["Ask", "Lanes", "Told"]
+
+Told = tuple[int, dict[str, Any], dict[str, Any] | None]
+"""Environment, what its step said, and what the reset after it said if the episode ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A call to some environments: `what` of `_CALLS`, and for each environment (by its number) the arguments."""
+
+    what: str
+    lanes: Sequence[tuple[int, tuple[Any, ...]]]
+
+
+class Lanes:
+    """The environments `numbers` of all, with their rows of the shared arrays; none until `make`.
+
+    `all_infos` tells every info that is not empty, else only those of the steps that end an episode.
+    """
+
+    def __init__(self, arrays: SharedArrays, worker: int, numbers: range, all_infos: bool) -> None:
+        self._life = memoryview(arrays.lives[worker])
+        self._arrays, self._all_infos, self._numbers = arrays, all_infos, numbers
+        self._first, self._rows = numbers.start, slice(numbers.start, numbers.stop)
+        self._observations = {key: array[self._rows] for key, array in arrays.observations.items()}
+        self._rewards, self._dones = arrays.rewards[self._rows], arrays.dones[self._rows]
+        self._actions: NDArray[Any] = np.empty(0)
+        self._envs: list[gymnasium.Env[Any, Any]] = []
+
+    def make(self, make: Callable[[], gymnasium.Env[Any, Any]]) -> None:
+        """Make the environments, one by one."""
+        for index in self._numbers:
+            self._life[0] = index
+            self._envs.append(make())
+
+    @property
+    def at(self) -> int:
+        """The number of the environment that was last at work."""
+        return int(self._life[0])
+
+    @property
+    def can_save_state(self) -> bool:
+        return all(can_save_state(env) for env in self._envs)
+
+    def form(self, form: ActionForm, n_envs: int) -> None:
+        """From now on actions have this type and shape."""
+        self._actions = self._arrays.actions(form, n_envs)[self._rows]
+
+    def step(self) -> list[Told]:
+        """One step of every environment with the shared actions; ended episodes begin anew at once."""
+        told: list[Told] = []
+        # A copy: an environment may keep its last action.
+        for lane, (env, action) in enumerate(zip(self._envs, self._actions.copy(), strict=True)):
+            self._life[0] = self._first + lane
+            observation, self._rewards[lane], terminated, truncated, info = env.step(action)
+            done = terminated or truncated
+            self._dones[lane] = done
+            if done:
+                info["TimeLimit.truncated"] = truncated and not terminated
+                info["terminal_observation"] = observation
+                observation, reset_info = env.reset()
+                told.append((self._first + lane, info, reset_info))
+            elif info and self._all_infos:
+                info["TimeLimit.truncated"] = False
+                told.append((self._first + lane, info, None))
+            self._observe(lane, observation)
+        self._life[1] += len(self._envs)
+        return told
+
+    def call(self, ask: Ask) -> list[Any]:
+        """The answers of the environments in the order in which they were asked."""
+        answer, answers = _CALLS[ask.what], []
+        for index, arguments in ask.lanes:
+            self._life[0] = index
+            answers.append(answer(self, index - self._first, *arguments))
+        return answers
+
+    def close(self) -> None:
+        for env in self._envs:
+            env.close()
+
+    def _observe(self, lane: int, observation: Any) -> None:
+        for key, rows in self._observations.items():
+            rows[lane] = observation if key is None else observation[key]
+
+    def _reset(self, lane: int, seed: int | None, options: dict[str, Any]) -> dict[str, Any]:
+        observation, info = self._envs[lane].reset(seed=seed, **({"options": options} if options else {}))
+        self._observe(lane, observation)
+        return info
+
+    def _method(self, lane: int, name: str, arguments: Any, named: dict[str, Any]) -> Any:
+        return self._envs[lane].get_wrapper_attr(name)(*arguments, **named)
+
+    def _get(self, lane: int, name: str) -> Any:
+        return self._envs[lane].get_wrapper_attr(name)
+
+    def _set(self, lane: int, name: str, value: Any) -> None:
+        setattr(self._envs[lane], name, value)
+
+    def _render(self, lane: int) -> Any:
+        return self._envs[lane].render()
+
+    def _is_wrapped(self, lane: int, name: str) -> bool:
+        env = self._envs[lane]
+        while isinstance(env, gymnasium.Wrapper):
+            if any(name in (f"{cls.__module__}.{cls.__qualname__}", vars(cls).get("stands_for")) for cls in _mro(env)):
+                return True
+            env = env.env
+        return False
+
+    def _save(self, lane: int) -> dict[str, Any]:
+        return save_env_state(self._envs[lane])
+
+    def _restore(self, lane: int, state: dict[str, Any]) -> None:
+        restore_env_state(self._envs[lane], state)
+
+
+_CALLS: dict[str, Callable[..., Any]] = {
+    "reset": Lanes._reset,
+    "method": Lanes._method,
+    "get": Lanes._get,
+    "set": Lanes._set,
+    "render": Lanes._render,
+    "is_wrapped": Lanes._is_wrapped,
+    "save": Lanes._save,
+    "restore": Lanes._restore,
+}
+
+
+def _mro(env: gymnasium.Env[Any, Any]) -> tuple[type, ...]:
+    return type(env).__mro__

@@ -1,0 +1,111 @@
+"""The memory that a trainer and its env workers share: one anonymous mapping, laid out by the spaces.
+
+Every array has the environment as its first axis and begins on a cache line of its own. The memory has no name in any
+file system, so nothing is left behind however the processes end.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+from gymnasium import Space, spaces
+from numpy.typing import NDArray
+
+__all__ = ["ActionForm", "Layout", "SharedArrays", "anonymous_memory"]
+
+_LINE = 64
+_WIDEST = 8
+"""Bytes kept for each number of an action: policies may send another type than the space's, as for MultiBinary."""
+
+ActionForm = tuple[str, tuple[int, ...]]
+"""Type and shape of the action of one environment as it lies in memory."""
+_Place = tuple[int, str, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where everything lies: offset, type and shape of each array. `observations` has the key None if not a Dict."""
+
+    size: int
+    observations: dict[str | None, _Place]
+    rewards: _Place
+    dones: _Place
+    lives: _Place
+    actions: int
+    actions_bytes: int
+
+    @classmethod
+    def of(cls, observation_space: Space[Any], action_space: Space[Any], n_envs: int, n_workers: int) -> Layout:
+        """The layout for `n_envs` environments of these spaces. Raises `ValueError` for a space without arrays."""
+        end = 0
+
+        def take(dtype: Any, shape: tuple[int, ...]) -> _Place:
+            nonlocal end
+            place = end, np.dtype(dtype).str, shape
+            end += -(-np.dtype(dtype).itemsize * prod(shape) // _LINE) * _LINE
+            return place
+
+        observations = {
+            key: take(part.dtype, (n_envs, *_shape(part))) for key, part in _parts(observation_space).items()
+        }
+        rewards, dones = take(np.float32, (n_envs,)), take(np.bool_, (n_envs,))
+        lives = take(np.int64, (n_workers, _LINE // 8))
+        width = _WIDEST * max(1, prod(_shape(action_space)))
+        actions, _, _ = take(np.uint8, (n_envs * width,))
+        return cls(end, observations, rewards, dones, lives, actions, n_envs * width)
+
+
+class SharedArrays:
+    """The arrays of `layout` in the memory behind `descriptor`.
+
+    `observations` by key, `rewards` float32 (n_envs,), `dones` (n_envs,), and `lives` (n_workers, 8): environment at
+    work and environment steps done, written by the worker alone.
+    """
+
+    def __init__(self, layout: Layout, descriptor: int) -> None:
+        self._layout = layout
+        self._memory = mmap.mmap(descriptor, layout.size)
+        self.observations = {key: self._array(place) for key, place in layout.observations.items()}
+        self.rewards: NDArray[np.float32] = self._array(layout.rewards)
+        self.dones: NDArray[np.bool_] = self._array(layout.dones)
+        self.lives: NDArray[np.int64] = self._array(layout.lives)
+
+    def actions(self, form: ActionForm, n_envs: int) -> NDArray[Any]:
+        """The actions of all environments, seen as `form`. Raises `ValueError` where they cannot fit."""
+        dtype, shape = np.dtype(form[0]), form[1]
+        if dtype.hasobject or dtype.itemsize * n_envs * prod(shape) > self._layout.actions_bytes:
+            raise ValueError(f"actions of type {dtype} and shape {(n_envs, *shape)} do not fit the action space")
+        return self._array((self._layout.actions, form[0], (n_envs, *shape)))
+
+    def _array(self, place: _Place) -> NDArray[Any]:
+        offset, dtype, shape = place
+        return np.frombuffer(self._memory, np.dtype(dtype), prod(shape), offset).reshape(shape)
+
+
+def anonymous_memory(size: int) -> int:
+    """A descriptor of `size` zero bytes without a name; the caller closes it once it is mapped everywhere."""
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("mission-tui-envs")
+    else:
+        with tempfile.TemporaryFile() as file:
+            descriptor = os.dup(file.fileno())
+    os.ftruncate(descriptor, size)
+    return descriptor
+
+
+def _parts(space: Space[Any]) -> dict[str | None, Space[Any]]:
+    if isinstance(space, spaces.Dict):
+        return {key: part for key, part in space.spaces.items()}  # noqa: C416 - the key's type is wider here
+    return {None: space}
+
+
+def _shape(space: Space[Any]) -> tuple[int, ...]:
+    if space.shape is None or space.dtype is None:
+        raise ValueError(f"the space {space} is not one array, or a Dict of arrays, and cannot be shared")
+    return space.shape

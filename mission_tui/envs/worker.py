@@ -1,0 +1,89 @@
+"""``python -m mission_tui.envs.worker RUN INDEX/COUNT PARENT FD``: a process that steps some environments of a run.
+
+It imports no torch, obeys what comes over the socket FD, and lives no longer than its trainer: the kernel kills it
+with the trainer's main thread, and the end of the stream ends it too.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import socket
+import sys
+from contextlib import suppress
+from typing import Any
+
+from mission_tui.envs.assignment import Assignment, Raised
+from mission_tui.envs.channel import DONE, ERROR, FORM, QUIT, STEP, Channel, frame
+from mission_tui.envs.lanes import Lanes
+from mission_tui.envs.shared_arrays import SharedArrays
+
+__all__ = ["main"]
+
+_PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15
+
+
+def main(words: list[str]) -> int:
+    """Serve until the trainer says so or is gone; returns the exit code."""
+    _run, place, parent, descriptor = words
+    # A Ctrl-C is the trainer's to answer: it saves first, and needs its environments for that.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _die_with(int(parent), f"env-{place}")
+    # A process that an environment starts must not hold the stream open after this one is gone.
+    os.set_inheritable(int(descriptor), False)
+    channel = Channel(socket.socket(fileno=int(descriptor)))
+    with suppress(EOFError, OSError):
+        _serve(channel)
+    return 0
+
+
+def _serve(channel: Channel) -> None:
+    _, assignment = channel.receive()
+    sys.path[:] = assignment.path
+    arrays = SharedArrays(assignment.layout, assignment.memory)
+    os.close(assignment.memory)
+    lanes = Lanes(arrays, assignment.index, range(assignment.first, assignment.behind), assignment.all_infos)
+    try:
+        channel.send(_made(lanes, assignment))
+        # Also after a failure: leaving is for the trainer to say, and a worker that is gone has died.
+        while (order := channel.receive())[0] != QUIT:
+            _obey(channel, lanes, assignment.n_envs, *order)
+    finally:
+        lanes.close()
+
+
+def _made(lanes: Lanes, assignment: Assignment) -> bytes:
+    try:
+        lanes.make(assignment.recipe.make)
+        return frame(DONE, lanes.can_save_state)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - making an environment is foreign code
+        return frame(ERROR, Raised.of(error, lanes.at))
+
+
+def _obey(channel: Channel, lanes: Lanes, n_envs: int, kind: bytes, content: Any) -> None:
+    if kind == FORM:
+        lanes.form(content, n_envs)
+        return
+    try:
+        answer = frame(DONE, lanes.step() or None) if kind == STEP else frame(DONE, lanes.call(content))
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - an environment is foreign code and may raise anything
+        answer = frame(ERROR, Raised.of(error, lanes.at))
+    channel.send(answer)
+
+
+def _die_with(parent: int, name: str) -> None:
+    """Ask the kernel for SIGKILL at the end of the thread that started this process. 0 means: that one may end."""
+    if not sys.platform.startswith("linux"):
+        return
+    kernel = ctypes.CDLL(None)
+    kernel.prctl(_PR_SET_NAME, ctypes.c_char_p(name.encode()), 0, 0, 0)
+    if not parent:
+        return
+    kernel.prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
+    if os.getppid() != parent:  # it went before the kernel was asked
+        sys.exit(0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
