@@ -14,7 +14,7 @@ from tests.shell import REPOSITORY, Shell
 from tests.waiting import until
 
 STUCK = """
-import os, pathlib, time
+import pathlib, subprocess, time
 import gymnasium
 from gymnasium.envs.classic_control import CartPoleEnv
 
@@ -26,13 +26,14 @@ class Stuck(CartPoleEnv):
     def step(self, action):
         self.steps += 1
         if self.steps == 100:
-            (HERE / f"{os.getpid()}.stuck").touch()
+            simulator = subprocess.Popen(["sleep", "3600"])
+            (HERE / f"{simulator.pid}.stuck").touch()
             time.sleep(3600)
         return super().step(action)
 
 gymnasium.register("Stuck-v0", Stuck, max_episode_steps=500)
 """
-"""An environment that hangs in its hundredth step, after the first update of `tiny`."""
+"""In its hundredth step, after the first update of `tiny`, it starts a process of its own and hangs."""
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
@@ -138,13 +139,16 @@ def bystander(fleet: Shell) -> Iterator[psutil.Popen]:
     process.wait()
 
 
-def test_clean_names_and_removes_exactly_the_workers_of_a_dead_run(fleet: Shell, bystander: psutil.Popen) -> None:
-    """After SIGKILL of keeper and trainer with env workers stuck in `step()`: exactly they are listed, then gone."""
+def test_clean_names_and_removes_exactly_what_a_dead_run_left(fleet: Shell, bystander: psutil.Popen) -> None:
+    """After SIGKILL of keeper and trainer with env workers stuck in `step()`: the workers are gone by themselves, and
+    exactly the processes that their environments had started are listed, then removed."""
     (fleet.cwd / "stuck.py").write_text(STUCK)
     fleet.environ["PYTHONPATH"] = f"{fleet.cwd}:{REPOSITORY}"
-    (run,) = launch(fleet, "tiny", "--set", "env.vec=workers", "--set", "env.id=stuck:Stuck-v0")
+    (run,) = launch(
+        fleet, "tiny", "--set", "env.vec=workers", "--set", "env.n_workers=2", "--set", "env.id=stuck:Stuck-v0"
+    )
     advancing(fleet, run)
-    until(lambda: len(list(fleet.cwd.glob("*.stuck"))) == 4, 20, "all four environments hang")
+    until(lambda: len(list(fleet.cwd.glob("*.stuck"))) == 2, 20, "an environment of each worker hangs")
     pids = view(fleet, run)["pids"]
     family = psutil.Process(pids["trainer"]).children(recursive=True)
     os.kill(pids["keeper"], signal.SIGKILL)
@@ -158,7 +162,7 @@ def test_clean_names_and_removes_exactly_the_workers_of_a_dead_run(fleet: Shell,
         return {entry["pid"] for entry in fleet.json("clean")["stale"]}
 
     until(lambda: listed() == left(), 10, "exactly those that are left are listed")
-    assert {int(path.stem) for path in fleet.cwd.glob("*.stuck")} <= left()
+    assert left() == {int(path.stem) for path in fleet.cwd.glob("*.stuck")}
     fleet.json("clean", "--yes")
     until(lambda: not left(), 10, "none of them is left")
     assert fleet.json("clean")["stale"] == []

@@ -114,7 +114,7 @@ def test_environments_can_live_in_worker_processes() -> None:
     built.vec.reset()
     assert built.vec.step(np.zeros(2))[1].tolist() == [1.0, 1.0]
     built.vec.close()
-    assert not any(process.is_alive() for process in built.vec.processes)
+    assert not built.vec.any_alive()
 
 
 def test_a_worker_that_dies_is_named() -> None:

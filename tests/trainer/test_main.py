@@ -141,8 +141,8 @@ def test_a_dead_env_worker_ends_the_run_with_its_name(tmp_path: Path) -> None:
     with trainer(run_dir, "1") as process:
         until(lambda: advanced(run_dir), 30)
         family = psutil.Process(process.pid).children(recursive=True)
-        workers = [child for child in family if child.parent() not in (None, psutil.Process(process.pid))]
-        max(workers, key=lambda worker: worker.pid).kill()
+        assert ["mission_tui.envs.worker" in child.cmdline() for child in family] == [True, True]
+        family[1].kill()
         assert process.wait(15) == 1
     assert last(run_dir).failure == "env"
     assert "died (signal 9)" in last(run_dir).cause

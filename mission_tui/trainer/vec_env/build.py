@@ -7,9 +7,10 @@ from pathlib import Path
 
 from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
+from mission_tui.envs.recipe import EnvRecipe
 from mission_tui.errors import PresetError
 from mission_tui.fleet.spec import Normalize, Spec
-from mission_tui.trainer.env_ids import native_refusal
+from mission_tui.trainer.env_ids import env_kwargs, native_refusal
 from mission_tui.trainer.vec_env.choosing import VecKind, choose_kind
 from mission_tui.trainer.vec_env.inline import InlineVecEnv
 from mission_tui.trainer.vec_env.making import EnvMaker, make_batched
@@ -40,17 +41,28 @@ def build_vec_env(spec: Spec, snapshot: Path | None, kept_kind: VecKind | None =
     """
     kind, reason = _kind(spec, snapshot, kept_kind)
     maker = EnvMaker(spec.env, snapshot)
-    vec: VecEnv
+    vec: NativeVecEnv | InlineVecEnv | WorkersVecEnv
     if kind == "native":
         vec = NativeVecEnv(make_batched(spec.env, snapshot))
     elif kind == "inline":
         vec = InlineVecEnv([maker] * spec.env.n_envs)
     else:
-        # In a worker, a bad preset would be nothing but a dead process.
-        maker().close()
-        vec = WorkersVecEnv([maker] * spec.env.n_envs)
-        reason = f"{reason}; one process per environment"
+        vec = _workers(spec, snapshot, maker)
+        reason = f"{reason}; {len(vec.pids)} worker processes"
     return BuiltEnvs(_normalized(vec, spec), kind, reason)
+
+
+def _workers(spec: Spec, snapshot: Path | None, maker: EnvMaker) -> WorkersVecEnv:
+    # Made here once: what is wrong with a preset is said best by the process that knows presets.
+    made = maker()
+    spaces = made.observation_space, made.action_space
+    made.close()
+    recipe = EnvRecipe(spec.env.id, env_kwargs(spec.env, snapshot), spec.env.imports, spec.env.wrappers)
+    try:
+        # Nothing in a training reads the infos of steps that end no episode.
+        return WorkersVecEnv(recipe, spec.env.n_envs, spaces, spec.env.n_workers, all_infos=False)
+    except ValueError as error:
+        raise PresetError(f"env.vec = 'workers': {error}; use env.vec = 'inline'") from error
 
 
 def _kind(spec: Spec, snapshot: Path | None, kept_kind: VecKind | None) -> tuple[VecKind, str]:

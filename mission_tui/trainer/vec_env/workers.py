@@ -1,69 +1,199 @@
-"""Environments in one process each: SB3's `SubprocVecEnv`, made to name a worker that died instead of an `EOFError`."""
+"""Environments in worker processes, several in each, with everything that is said at every step in shared memory.
+
+A drop-in for SB3's vectorised environments: the same seeds live the same episodes as under `DummyVecEnv`, bit for bit,
+however the environments are shared out. What goes wrong arrives as one `EnvError` that names worker and environment.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import gymnasium
-from stable_baselines3.common.vec_env import SubprocVecEnv
-from stable_baselines3.common.vec_env.base_vec_env import VecEnvObs, VecEnvStepReturn
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+from stable_baselines3.common.vec_env import VecEnv
+from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvObs, VecEnvStepReturn
 
-from mission_tui.trainer.failures import EnvError
+from mission_tui.envs.assignment import Assignment
+from mission_tui.envs.channel import CALL, FORM, STEP, frame
+from mission_tui.envs.lanes import Ask, Told
+from mission_tui.envs.recipe import EnvRecipe
+from mission_tui.envs.shared_arrays import ActionForm, Layout, SharedArrays, anonymous_memory
+from mission_tui.errors import CheckpointError
+from mission_tui.trainer.vec_env.crew import Crew
+from mission_tui.trainer.vec_env.worker_process import Patience
 
-__all__ = ["WorkersVecEnv"]
+__all__ = ["WorkersVecEnv", "default_workers"]
 
-_LAST_BREATH_S = 2.0
+_STEP_S, _FIRST_S = 60.0, 300.0
 
 
-class WorkersVecEnv(SubprocVecEnv):
-    """`SubprocVecEnv` over forkserver. Its state cannot be saved: a run resumed with it is continued, not exact."""
+def default_workers(n_envs: int) -> int:
+    """One worker for each core that this process may use, and never more than environments."""
+    return max(1, min(n_envs, len(os.sched_getaffinity(0))))
 
-    can_save_state = False
 
-    def __init__(self, env_fns: list[Callable[[], gymnasium.Env[Any, Any]]]) -> None:
+class WorkersVecEnv(VecEnv):
+    """`n_envs` environments of `recipe` on `n_workers` processes, as evenly as they can be shared out.
+
+    `observed` are the observation and action space of one environment. With `all_infos` every info arrives, as from
+    SB3's own; without, those of steps that end an episode, which is all that a training reads. `floor_s` is the least
+    time that a step is given.
+    """
+
+    def __init__(
+        self,
+        recipe: EnvRecipe,
+        n_envs: int,
+        observed: tuple[spaces.Space[Any], spaces.Space[Any]],
+        n_workers: int | None = None,
+        all_infos: bool = True,
+        floor_s: float = _STEP_S,
+    ) -> None:
+        count = min(n_workers or default_workers(n_envs), n_envs)
+        layout = Layout.of(*observed, n_envs, count)
+        self._stepping, self._calling = Patience(floor_s, _FIRST_S), Patience(_FIRST_S, _FIRST_S)
+        self._pending = False
+        self._form: ActionForm | None = None
+        cuts = [n_envs * index // count for index in range(count + 1)]
+        self._of_lane = [index for index, (first, behind) in enumerate(pairwise(cuts)) for _ in range(first, behind)]
+        memory = anonymous_memory(layout.size)
         try:
-            super().__init__(env_fns, start_method="forkserver")
-        except (EOFError, OSError) as error:
-            raise self._death() from error
+            self._arrays = SharedArrays(layout, memory)
+            assignments = [
+                Assignment(recipe, layout, memory, index, first, behind, n_envs, all_infos, tuple(sys.path))
+                for index, (first, behind) in enumerate(pairwise(cuts))
+            ]
+            self._crew = Crew(assignments, self._arrays.lives)
+        finally:
+            os.close(memory)
+        try:
+            self.can_save_state = all(self._crew.hear(range(count), "making", self._calling))
+            super().__init__(n_envs, *observed)
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def pids(self) -> tuple[int, ...]:
         """Process ids of the workers."""
-        return tuple(process.pid for process in self.processes if process.pid is not None)
+        return self._crew.pids
 
-    def step_async(self, actions: Any) -> None:
-        try:
-            super().step_async(actions)
-        except OSError as error:
-            raise self._death() from error
+    @property
+    def steps_done(self) -> tuple[int, ...]:
+        """Environment steps that each worker has done since it began, readable from any thread."""
+        return self._crew.steps_done
+
+    def any_alive(self) -> bool:
+        return self._crew.any_alive()
+
+    def step_async(self, actions: NDArray[Any]) -> None:
+        self._settle()
+        actions = np.asarray(actions)
+        if len(actions) != self.num_envs:
+            raise ValueError(f"{len(actions)} actions for {self.num_envs} environments")
+        form = actions.dtype.str, actions.shape[1:]
+        if form != self._form:
+            self._shared_actions = self._arrays.actions(form, self.num_envs)
+            self._crew.tell_all(frame(FORM, form))
+            self._form = form
+        self._shared_actions[...] = actions
+        self._crew.tell_all(frame(STEP))
+        self._pending = True
 
     def step_wait(self) -> VecEnvStepReturn:
-        try:
-            return super().step_wait()
-        except (EOFError, OSError) as error:
-            raise self._death() from error
+        infos: list[dict[str, Any]] = [{"TimeLimit.truncated": False} for _ in range(self.num_envs)]
+        self._pending = False
+        told: list[Told] | None
+        for told in self._crew.hear(range(len(self._crew)), "step", self._stepping):
+            for env, info, reset_info in told or ():
+                infos[env] = info
+                if reset_info is not None:
+                    self.reset_infos[env] = reset_info
+        return self._observed(), self._arrays.rewards.copy(), self._arrays.dones.copy(), infos
 
     def reset(self) -> VecEnvObs:
-        try:
-            return super().reset()
-        except (EOFError, OSError) as error:
-            raise self._death() from error
+        self.reset_infos = self._ask("reset", list(zip(self._seeds, self._options, strict=True)))
+        self._reset_seeds()
+        self._reset_options()
+        return self._observed()
 
     def close(self) -> None:
-        """End every worker without asking one that may be dead: SB3's own way waits for its answer for ever."""
-        for process in self.processes:
-            process.terminate()
-        for process in self.processes:
-            process.join(_LAST_BREATH_S)
-        self.closed = True
+        """End every worker; one that does not leave within two seconds is killed."""
+        self._crew.close()
 
-    def _death(self) -> EnvError:
-        # The pipe closes a moment before the process can be reaped.
-        for process in self.processes:
-            process.join(_LAST_BREATH_S / len(self.processes))
-        for index, process in enumerate(self.processes):
-            if process.exitcode is not None:
-                how = f"exit code {process.exitcode}" if process.exitcode >= 0 else f"signal {-process.exitcode}"
-                return EnvError(f"env worker {index} died ({how}); its last words are in the attempt's output.log")
-        return EnvError("an env worker closed its pipe while alive; its last words are in the attempt's output.log")
+    def get_state(self) -> dict[str, Any]:
+        """The state of all environments, the same as `InlineVecEnv` gives."""
+        return {"envs": self._ask("save", [()] * self.num_envs)}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Continue from `state`. Raises `CheckpointError` when it does not fit."""
+        if len(state["envs"]) != self.num_envs:
+            there = len(state["envs"])
+            raise CheckpointError(f"the checkpoint holds {there} environments, this run has {self.num_envs}")
+        self._ask("restore", [(saved,) for saved in state["envs"]])
+
+    def get_images(self) -> Sequence[NDArray[Any] | None]:
+        if self.render_mode != "rgb_array":
+            warnings.warn(f"The render mode is {self.render_mode}; images need `rgb_array`.", stacklevel=2)
+            return [None] * self.num_envs
+        return self._ask("render", [()] * self.num_envs)
+
+    def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
+        return self._ask_same("get", (attr_name,), indices)
+
+    def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
+        self._ask_same("set", (attr_name, value), indices)
+
+    def env_method(
+        self, method_name: str, *method_args: Any, indices: VecEnvIndices = None, **method_kwargs: Any
+    ) -> list[Any]:
+        return self._ask_same("method", (method_name, method_args, method_kwargs), indices)
+
+    def env_is_wrapped(
+        self, wrapper_class: type[gymnasium.Wrapper[Any, Any, Any, Any]], indices: VecEnvIndices = None
+    ) -> list[bool]:
+        return self._ask_same("is_wrapped", (f"{wrapper_class.__module__}.{wrapper_class.__qualname__}",), indices)
+
+    def _observed(self) -> VecEnvObs:
+        # Copies: SB3 keeps observations over the next step, which overwrites the shared ones.
+        copies: Any = {key: array.copy() for key, array in self._arrays.observations.items()}
+        return copies.get(None, copies)  # type: ignore[no-any-return]
+
+    def _ask(self, what: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+        return self._ask_lanes(what, range(self.num_envs), arguments)
+
+    def _ask_same(self, what: str, arguments: tuple[Any, ...], indices: VecEnvIndices) -> list[Any]:
+        # Not `_get_indices` for everyone: `VecEnv.__init__` asks for an attribute before it knows how many there are.
+        lanes = range(len(self._of_lane)) if indices is None else [int(lane) for lane in self._get_indices(indices)]
+        return self._ask_lanes(what, lanes, [arguments] * len(lanes))
+
+    def _ask_lanes(self, what: str, lanes: Sequence[int], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Ask each of `lanes` with its arguments, all workers at once; answers in the order of `lanes`."""
+        self._settle()
+        shares: dict[int, list[int]] = {}
+        for position, lane in enumerate(lanes):
+            shares.setdefault(self._of_lane[lane], []).append(position)
+        count = len(self._of_lane)
+        asks = {
+            index: Ask(what, [(lanes[position] % count, arguments[position]) for position in share])
+            for index, share in shares.items()
+        }
+        # All are pickled before the first is sent: what cannot be must leave no worker waited for in vain.
+        self._crew.tell({index: frame(CALL, ask) for index, ask in asks.items()})
+        answers: list[Any] = [None] * len(lanes)
+        for share, given in zip(shares.values(), self._crew.hear(shares, what, self._calling), strict=True):
+            for position, answer in zip(share, given, strict=True):
+                answers[position] = answer
+        return answers
+
+    def _settle(self) -> None:
+        """Nothing is under way after this: a step that nobody waited for is waited for."""
+        if self._pending:
+            self.step_wait()

@@ -1,0 +1,100 @@
+"""All env workers of a training together: told at once, heard in turn, and unusable as a whole once one has failed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mission_tui.envs.assignment import Assignment, Raised
+from mission_tui.trainer.failures import EnvError
+from mission_tui.trainer.vec_env.worker_process import Patience, WorkerProcess
+
+__all__ = ["Crew"]
+
+_LEAVE_S = 2.0
+_OWN_WORK = ("making", "step", "reset")
+"""What environments are for. Whatever they raise in it is an `EnvError`; a question may raise what it likes."""
+
+
+class Crew:
+    """A process for each of `assignments`; `lives` (n_workers, 8) are their shared counters."""
+
+    def __init__(self, assignments: Sequence[Assignment], lives: NDArray[np.int64]) -> None:
+        count = len(assignments)
+        self._workers: list[WorkerProcess] = []
+        self._broken: EnvError | None = None
+        try:
+            for assignment in assignments:
+                self._workers.append(WorkerProcess(assignment, count, lives[assignment.index]))
+        except BaseException:
+            self.close()
+            raise
+
+    def __len__(self) -> int:
+        return len(self._workers)
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        return tuple(worker.pid for worker in self._workers)
+
+    @property
+    def steps_done(self) -> tuple[int, ...]:
+        return tuple(worker.steps_done for worker in self._workers)
+
+    def any_alive(self) -> bool:
+        return any(worker.is_alive() for worker in self._workers)
+
+    def tell(self, messages: Mapping[int, bytes]) -> None:
+        """Send each worker its message. Raises `EnvError` when one is dead, and then for ever."""
+        if self._broken is not None:
+            raise self._broken
+        try:
+            for index, message in messages.items():
+                self._workers[index].send(message)
+        except EnvError as error:
+            self._broken = error
+            raise
+
+    def tell_all(self, message: bytes) -> None:
+        """Send every worker the same."""
+        self.tell(dict.fromkeys(range(len(self)), message))
+
+    def hear(self, indices: Collection[int], doing: str, patience: Patience) -> list[Any]:
+        """The answers of these workers. All are heard before one of them is raised, so that none answers late."""
+        try:
+            answers = [self._workers[index].answer(doing, patience, self._check) for index in indices]
+        except EnvError as error:
+            self._broken = error
+            raise
+        except BaseException:  # a signal's handler raised: an answer was left half read
+            self._broken = EnvError("waiting for the env workers was interrupted")
+            raise
+        for index, answer in zip(indices, answers, strict=True):
+            if isinstance(answer, Raised):
+                raise _error(index, doing, answer)
+        return answers
+
+    def close(self) -> None:
+        """End every worker; one that does not leave within two seconds is killed."""
+        for worker in self._workers:
+            worker.dismiss()
+        deadline_s = time.monotonic() + _LEAVE_S
+        for worker in self._workers:
+            worker.end(deadline_s)
+
+    def _check(self) -> None:
+        for worker in self._workers:
+            worker.check()
+
+
+def _error(index: int, doing: str, raised: Raised) -> Exception:
+    error = raised.error
+    if not isinstance(error, Exception) or doing in _OWN_WORK:
+        where = "" if doing == "step" else f" in {doing}"
+        error = EnvError(f"env worker {index}: environment {raised.env} raised {raised.sentence}{where}")
+    error.add_note(f"In env worker {index}, environment {raised.env}:\n{raised.text}")
+    return error

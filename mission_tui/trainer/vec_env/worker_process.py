@@ -1,0 +1,156 @@
+"""One env worker as the trainer sees it: started, asked, waited for with patience, and named when it fails.
+
+A worker is started by exec, never by fork: a forked one would hold whatever the trainer's threads held just then.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mission_tui.envs.assignment import Assignment, Raised
+from mission_tui.envs.channel import ERROR, QUIT, Channel, frame
+from mission_tui.trainer.failures import EnvError
+
+__all__ = ["Patience", "WorkerProcess"]
+
+SLICE_S = 0.25
+_LAST_BREATH_S = 2.0
+_TIMES_LONGEST = 20.0
+_ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+_LOG = "its last words are in the attempt's output.log"
+
+
+@dataclass(slots=True)
+class Patience:
+    """How long an answer may take: `floor_s`, or 20 times the longest so far; `first_s` while there was none."""
+
+    floor_s: float
+    first_s: float
+    longest_s: float | None = None
+
+    @property
+    def limit_s(self) -> float:
+        return self.first_s if self.longest_s is None else max(self.floor_s, _TIMES_LONGEST * self.longest_s)
+
+    def took(self, seconds: float) -> None:
+        """Learn from an answer that came."""
+        if self.longest_s is None or seconds > self.longest_s:
+            self.longest_s = seconds
+
+
+class WorkerProcess:
+    """The process of worker `assignment.index` of `count`; `life` is its row of the shared counters."""
+
+    def __init__(self, assignment: Assignment, count: int, life: NDArray[np.int64]) -> None:
+        self.index, self._life = assignment.index, life
+        self._first, self._behind = assignment.first, assignment.behind
+        ours, theirs = socket.socketpair()
+        self._channel = Channel(ours, SLICE_S)
+        # The kernel's parent-death signal comes at the end of the starting thread, not of the process.
+        lasting = threading.current_thread() is threading.main_thread()
+        words = [os.environ.get("MISSION_TUI_RUN", "-"), f"{self.index}/{count}"]
+        words += [str(os.getpid() if lasting else 0), str(theirs.fileno())]
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "mission_tui.envs.worker", *words],
+                stdin=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(), assignment.memory),
+                env=os.environ | dict.fromkeys(_ONE_THREAD, "1"),
+            )
+        self.send(frame(b"a", assignment))
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def steps_done(self) -> int:
+        """Environment steps that it has done, readable while it works."""
+        return int(self._life[1])
+
+    def send(self, message: bytes) -> None:
+        """Send a message of `frame`. Raises `EnvError` naming the worker when it is dead."""
+        try:
+            self._channel.send(message)
+        except OSError as error:
+            raise self._death() from error
+
+    def answer(self, doing: str, patience: Patience, look: Callable[[], None]) -> Any:
+        """Wait for the answer: its content, or a `Raised`. `doing` is what was asked, for the sentence.
+
+        `look` is called four times a second meanwhile and raises for another worker that died. Raises `EnvError` when
+        this one is dead, or silent beyond `patience`.
+        """
+        begun, slices = time.perf_counter(), 0
+
+        def silent() -> None:
+            nonlocal slices
+            # Slices are counted, not seconds: a machine that was suspended is no worker that hangs.
+            slices += 1
+            look()
+            if slices * SLICE_S >= patience.limit_s:
+                raise self._hang(doing, patience)
+
+        try:
+            kind, content = self._channel.receive(silent)
+        except (EOFError, OSError) as error:
+            raise self._death() from error
+        patience.took(min(time.perf_counter() - begun, (slices + 1) * SLICE_S))
+        assert kind != ERROR or isinstance(content, Raised)
+        return content
+
+    def check(self) -> None:
+        """Raise `EnvError` if the process is gone, whatever its socket says."""
+        if self._process.poll() is not None:
+            raise self._death()
+
+    def dismiss(self) -> None:
+        """Ask it to close its environments and leave."""
+        try:
+            self._channel.send(frame(QUIT))
+        except OSError:
+            return
+        finally:
+            self._channel.close()
+
+    def end(self, deadline_s: float) -> None:
+        """See it gone by `deadline_s` (monotonic), with SIGKILL if it does not leave."""
+        try:
+            self._process.wait(max(0.0, deadline_s - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    def _at(self) -> str:
+        env = int(self._life[0])
+        return f"environment {env}" if self._first <= env < self._behind else "no environment"
+
+    def _death(self) -> EnvError:
+        try:
+            # The socket closes a moment before the process can be reaped.
+            code = self._process.wait(_LAST_BREATH_S)
+        except subprocess.TimeoutExpired:
+            return EnvError(f"env worker {self.index} closed its socket while alive, in {self._at()}; {_LOG}")
+        how = f"exit code {code}" if code >= 0 else f"signal {-code}"
+        return EnvError(f"env worker {self.index} died ({how}) in {self._at()}; {_LOG}")
+
+    def _hang(self, doing: str, patience: Patience) -> EnvError:
+        longest = "" if patience.longest_s is None else f"; the longest so far took {patience.longest_s:.3g} s"
+        return EnvError(
+            f"env worker {self.index} (pid {self.pid}) hangs: no answer for {patience.limit_s:.0f} s in the {doing} "
+            f"of {self._at()}{longest}"
+        )

@@ -1,0 +1,128 @@
+"""Environments that fail in a worker when their action says so, and some that say unusual things; registered here."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from tests.trainer.probe_envs import Walk
+
+FINE, RAISE, UNPICKLABLE, LEAVE, HANG, EXIT = range(6)
+
+
+class StubbornError(Exception):
+    """Cannot be made again from its arguments, as some libraries' errors."""
+
+    def __init__(self, one: int, other: int) -> None:
+        super().__init__(f"{one} is not {other}")
+
+
+class Obedient(Walk):
+    """Fails in the way that its action names."""
+
+    action_space: spaces.Space[Any] = spaces.Discrete(6)
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        match int(action):
+            case 1:
+                raise ValueError("the bridge is out")
+            case 2:
+                raise StubbornError(1, 2)
+            case 3:
+                os._exit(7)
+            case 4:
+                time.sleep(3600)
+            case 5:
+                raise SystemExit(3)
+        return super().step(action)
+
+    def refuse(self) -> None:
+        raise LookupError("not here")
+
+
+class Talkative(Walk):
+    """Every info has something in it, resets too; episodes end by time in turn with success; it can be drawn."""
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 4}  # noqa: RUF012 - Gymnasium's own way
+
+    def __init__(self, render_mode: str | None = None) -> None:
+        super().__init__()
+        self.render_mode = render_mode
+        self.resets = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        observation, _ = super().reset(seed=seed)
+        self.resets += 1
+        return observation, {"resets": self.resets, "options": options}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        observation, _, over, _, info = super().step(action)
+        in_time = self.resets % 2 == 0
+        reward = float(self.np_random.normal())
+        return observation, reward, over and in_time, over and not in_time, {**info, "draw": np.float64(reward)}
+
+    def render(self) -> Any:
+        return np.full((4, 4, 3), self.steps, dtype=np.uint8)
+
+    def add(self, one: int, other: int = 0) -> int:
+        return self.steps + one + other
+
+
+class SwitchWalk(Walk):
+    """Observes a MultiBinary, acts in a grid of them."""
+
+    action_space: spaces.Space[Any] = spaces.MultiBinary((2, 2))
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.observation_space = spaces.MultiBinary(3)
+
+    def _observe(self) -> Any:
+        return self.np_random.integers(0, 2, 3, dtype=np.int8)
+
+
+class MixedWalk(Walk):
+    """A dictionary of every kind of part that SB3's PPO takes."""
+
+    action_space: spaces.Space[Any] = spaces.Box(-1.0, 1.0, (2,), dtype=np.float64)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.observation_space = spaces.Dict(
+            image=spaces.Box(0, 255, (36, 36, 3), dtype=np.uint8),
+            place=spaces.Discrete(5),
+            gears=spaces.MultiDiscrete([3, 4]),
+            switches=spaces.MultiBinary(2),
+            precise=spaces.Box(-1.0, 1.0, (2, 2), dtype=np.float64),
+        )
+
+    def _observe(self) -> Any:
+        self.observation_space.seed(int(self.np_random.integers(2**31)))
+        return self.observation_space.sample()
+
+
+class TupleWalk(Walk):
+    """An observation that SB3's PPO does not take."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.observation_space = spaces.Tuple([spaces.Discrete(2), spaces.Discrete(2)])
+
+
+class Slow(Walk):
+    """A step is 10 ms of work."""
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        begun = time.thread_time()
+        while time.thread_time() - begun < 0.01:
+            pass
+        return super().step(action)
+
+
+for probe in (Obedient, Talkative, SwitchWalk, MixedWalk, TupleWalk, Slow):
+    gymnasium.register(id=f"{probe.__name__}-v0", entry_point=f"{__name__}:{probe.__name__}")
