@@ -11,16 +11,15 @@ import gymnasium
 
 from mission_tui.fleet.spec import EnvSpec
 from mission_tui.trainer.env_ids import native_refusal
+from mission_tui.trainer.vec_env.workers import default_workers
 
 __all__ = ["VecKind", "cheaper", "choose_kind", "step_seconds"]
 
 VecKind = Literal["native", "inline", "workers"]
 
 _MEASURE_S = 0.15
-_PIPE_S = 75e-6
-"""What one environment costs the trainer per step over SB3's pipes (13,000 steps/s with 32 CartPoles on two cores)."""
-_ENVS_PER_CORE = 4
-"""Every worker is a process with its own torch (150 MiB); beyond this many per core they cost more than they bring."""
+_HAND_OVER_S = 200e-6
+"""What a step of all environments costs over their work: waking the workers and being woken (200-350 us measured)."""
 _WORTH_IT = 0.8
 
 
@@ -28,13 +27,16 @@ def choose_kind(env: EnvSpec, make: Callable[[], gymnasium.Env[Any, Any]]) -> tu
     """The kind for `env` and the sentence that explains it."""
     if native_refusal(env) is None:
         return "native", f"{env.id} has a batched form with same-step autoreset"
-    return cheaper(env.n_envs, step_seconds(make), len(os.sched_getaffinity(0)))
+    n_workers = env.n_workers or default_workers(env.n_envs)
+    return cheaper(env.n_envs, step_seconds(make), n_workers, len(os.sched_getaffinity(0)))
 
 
 def step_seconds(make: Callable[[], gymnasium.Env[Any, Any]]) -> float:
-    """Seconds of one step of one environment with random actions, resets included."""
+    """Seconds of one step of one environment with random actions, resets included but not the very first step."""
     env = make()
     try:
+        env.reset()
+        env.step(env.action_space.sample())
         env.reset()
         steps, begun = 0, time.perf_counter()
         while (elapsed := time.perf_counter() - begun) < _MEASURE_S:
@@ -47,13 +49,16 @@ def step_seconds(make: Callable[[], gymnasium.Env[Any, Any]]) -> float:
         env.close()
 
 
-def cheaper(n_envs: int, step_s: float, cores: int) -> tuple[VecKind, str]:
-    """Inline or workers for `n_envs` environments of `step_s` seconds a step on `cores` cores, and why."""
-    measured = f"one step takes {step_s * 1e6:.0f} us"
-    if n_envs > _ENVS_PER_CORE * cores:
-        return "inline", f"{measured}; {n_envs} worker processes are too many for {cores} cores"
+def cheaper(n_envs: int, step_s: float, n_workers: int, cores: int) -> tuple[VecKind, str]:
+    """Inline or `n_workers` workers for `n_envs` environments of `step_s` seconds a step on `cores` cores, and why."""
+    measured = f"one step takes {step_s * 1e6:,.0f} us"
+    if n_envs == 1:
+        return "inline", f"{measured}; one environment cannot be shared out"
     inline_s = n_envs * step_s
-    workers_s = n_envs * _PIPE_S + step_s * -(-n_envs // cores)
-    if n_envs > 1 and workers_s < _WORTH_IT * inline_s:
-        return "workers", f"{measured}, more than the pipes to {n_envs} workers cost on {cores} cores"
-    return "inline", f"{measured}, less than the pipes to {n_envs} workers would cost on {cores} cores"
+    at_once = min(n_workers, cores)
+    workers_s = _HAND_OVER_S + step_s * -(-n_envs // at_once)
+    compared = (
+        f"{measured}; {n_envs} environments on {n_workers} workers take {workers_s * 1e3:.2f} ms, "
+        f"inline {inline_s * 1e3:.2f} ms on {cores} core(s)"
+    )
+    return ("workers" if workers_s < _WORTH_IT * inline_s else "inline"), compared
