@@ -21,6 +21,7 @@ DONE, ERROR = b"d", b"e"
 
 _HEADER = struct.Struct("=cQ")
 _TIMEVAL = struct.Struct("@ll")
+_READ = 1 << 14
 
 
 def frame(kind: bytes, content: Any = None) -> bytes:
@@ -33,7 +34,7 @@ class Channel:
     """One end of a stream socket; with `slice_s`, `receive` looks up that often while nothing comes."""
 
     def __init__(self, end: socket.socket, slice_s: float | None = None) -> None:
-        self._end = end
+        self._end, self._held = end, b""
         if slice_s is not None:
             # The kernel's own time-out: Python's would add a poll to every receive.
             whole = int(slice_s)
@@ -49,28 +50,32 @@ class Channel:
 
         Raises `EOFError` when the other side is gone.
         """
-        kind, size = _HEADER.unpack(self._exactly(_HEADER.size, silent))
-        if not size:
-            return kind, None
-        return kind, pickle.loads(self._exactly(size, silent))  # noqa: S301 - from our own child or parent
+        self._hold(_HEADER.size, silent)
+        kind, size = _HEADER.unpack_from(self._held)
+        end = _HEADER.size + size
+        self._hold(end, silent)
+        payload, self._held = self._held[_HEADER.size : end], self._held[end:]
+        return kind, pickle.loads(payload) if size else None  # noqa: S301 - from our own child or parent
 
     def close(self) -> None:
         """Let go of this end; the other side reads the end of the stream."""
         self._end.close()
 
-    def _exactly(self, size: int, silent: Callable[[], None] | None) -> bytes | bytearray:
-        first = self._part(size, silent)
-        if len(first) == size:
-            return first
-        whole = bytearray(first)
-        while len(whole) < size:
-            whole += self._part(size - len(whole), silent)
-        return whole
+    def _hold(self, size: int, silent: Callable[[], None] | None) -> None:
+        """Read until `size` bytes are held; one read brings a whole message unless it is large."""
+        if len(self._held) >= size:
+            return
+        parts, there = [self._held], len(self._held)
+        while there < size:
+            part = self._part(max(_READ, size - there), silent)
+            parts.append(part)
+            there += len(part)
+        self._held = b"".join(parts)
 
-    def _part(self, size: int, silent: Callable[[], None] | None) -> bytes:
+    def _part(self, most: int, silent: Callable[[], None] | None) -> bytes:
         while True:
             try:
-                part = self._end.recv(size)
+                part = self._end.recv(most)
             except BlockingIOError:
                 if silent is not None:
                     silent()

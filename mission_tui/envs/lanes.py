@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,10 @@ from numpy.typing import NDArray
 from mission_tui.envs.shared_arrays import ActionForm, SharedArrays
 from mission_tui.envs.state import can_save_state, restore_env_state, save_env_state
 
-__all__ = ["Ask", "Lanes", "Told"]
+__all__ = ["FINAL", "Ask", "Lanes", "Told"]
+
+FINAL = "terminal_observation"
+"""SB3's key of an episode's last observation; an info that lacks it has it in the shared array."""
 
 Told = tuple[int, dict[str, Any], dict[str, Any] | None]
 """Environment, what its step said, and what the reset after it said if the episode ended."""
@@ -38,6 +42,7 @@ class Lanes:
         self._arrays, self._all_infos, self._numbers = arrays, all_infos, numbers
         self._first, self._rows = numbers.start, slice(numbers.start, numbers.stop)
         self._observations = {key: array[self._rows] for key, array in arrays.observations.items()}
+        self._finals = None if arrays.finals is None else arrays.finals[self._rows]
         self._rewards, self._dones = arrays.rewards[self._rows], arrays.dones[self._rows]
         self._actions: NDArray[Any] = np.empty(0)
         self._envs: list[gymnasium.Env[Any, Any]] = []
@@ -47,6 +52,8 @@ class Lanes:
         for index in self._numbers:
             self._life[0] = index
             self._envs.append(make())
+        # What is there now stays to the end: no collection need look at it again.
+        gc.freeze()
 
     @property
     def at(self) -> int:
@@ -72,7 +79,7 @@ class Lanes:
             self._dones[lane] = done
             if done:
                 info["TimeLimit.truncated"] = truncated and not terminated
-                info["terminal_observation"] = observation
+                self._keep_final(lane, observation, info)
                 observation, reset_info = env.reset()
                 told.append((self._first + lane, info, reset_info))
             elif info and self._all_infos:
@@ -97,6 +104,16 @@ class Lanes:
     def _observe(self, lane: int, observation: Any) -> None:
         for key, rows in self._observations.items():
             rows[lane] = observation if key is None else observation[key]
+
+    def _keep_final(self, lane: int, observation: Any, info: dict[str, Any]) -> None:
+        """Into the shared array if nothing of it is lost there, which its form tells; else on its way with the info."""
+        finals = self._finals
+        fits = finals is not None and isinstance(observation, np.ndarray) and observation.dtype == finals.dtype
+        if fits and finals is not None and observation.shape == finals.shape[1:]:
+            finals[lane] = observation
+            info.pop(FINAL, None)
+        else:
+            info[FINAL] = observation
 
     def _reset(self, lane: int, seed: int | None, options: dict[str, Any]) -> dict[str, Any]:
         observation, info = self._envs[lane].reset(seed=seed, **({"options": options} if options else {}))

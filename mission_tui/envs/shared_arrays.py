@@ -30,10 +30,14 @@ _Place = tuple[int, str, tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where everything lies: offset, type and shape of each array. `observations` has the key None if not a Dict."""
+    """Where everything lies: offset, type and shape of each array.
+
+    `observations` has the key None, and `finals` is there, where the space is one array and no Dict.
+    """
 
     size: int
     observations: dict[str | None, _Place]
+    finals: _Place | None
     rewards: _Place
     dones: _Place
     lives: _Place
@@ -54,24 +58,29 @@ class Layout:
         observations = {
             key: take(part.dtype, (n_envs, *_shape(part))) for key, part in _parts(observation_space).items()
         }
+        finals = None
+        if None in observations:
+            finals = take(observations[None][1], observations[None][2])
         rewards, dones = take(np.float32, (n_envs,)), take(np.bool_, (n_envs,))
         lives = take(np.int64, (n_workers, _LINE // 8))
         width = _WIDEST * max(1, prod(_shape(action_space)))
         actions, _, _ = take(np.uint8, (n_envs * width,))
-        return cls(end, observations, rewards, dones, lives, actions, n_envs * width)
+        return cls(end, observations, finals, rewards, dones, lives, actions, n_envs * width)
 
 
 class SharedArrays:
     """The arrays of `layout` in the memory behind `descriptor`.
 
-    `observations` by key, `rewards` float32 (n_envs,), `dones` (n_envs,), and `lives` (n_workers, 8): environment at
-    work and environment steps done, written by the worker alone.
+    `observations` by key, `finals` like them for the last observations of episodes (None for a Dict), `rewards` float32
+    (n_envs,), `dones` (n_envs,), and `lives` (n_workers, 8): environment at work and environment steps done, written by
+    the worker alone.
     """
 
     def __init__(self, layout: Layout, descriptor: int) -> None:
         self._layout = layout
         self._memory = mmap.mmap(descriptor, layout.size)
         self.observations = {key: self._array(place) for key, place in layout.observations.items()}
+        self.finals = None if layout.finals is None else self._array(layout.finals)
         self.rewards: NDArray[np.float32] = self._array(layout.rewards)
         self.dones: NDArray[np.bool_] = self._array(layout.dones)
         self.lives: NDArray[np.int64] = self._array(layout.lives)

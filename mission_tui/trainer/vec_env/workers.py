@@ -22,7 +22,7 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvO
 
 from mission_tui.envs.assignment import Assignment
 from mission_tui.envs.channel import CALL, FORM, STEP, frame
-from mission_tui.envs.lanes import Ask, Told
+from mission_tui.envs.lanes import FINAL, Ask, Told
 from mission_tui.envs.recipe import EnvRecipe
 from mission_tui.envs.shared_arrays import ActionForm, Layout, SharedArrays, anonymous_memory
 from mission_tui.errors import CheckpointError
@@ -110,12 +110,15 @@ class WorkersVecEnv(VecEnv):
     def step_wait(self) -> VecEnvStepReturn:
         infos: list[dict[str, Any]] = [{"TimeLimit.truncated": False} for _ in range(self.num_envs)]
         self._pending = False
+        finals = self._arrays.finals
         told: list[Told] | None
         for told in self._crew.hear(range(len(self._crew)), "step", self._stepping):
             for env, info, reset_info in told or ():
                 infos[env] = info
                 if reset_info is not None:
                     self.reset_infos[env] = reset_info
+                    if FINAL not in info and finals is not None:
+                        info[FINAL] = finals[env].copy()
         return self._observed(), self._arrays.rewards.copy(), self._arrays.dones.copy(), infos
 
     def reset(self) -> VecEnvObs:
