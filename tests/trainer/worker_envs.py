@@ -46,7 +46,7 @@ class Obedient(Walk):
 
 
 class Talkative(Walk):
-    """Every info has something in it, resets too; episodes end by time in turn with success; it can be drawn."""
+    """Every info has something in it, resets too; episodes end by time, in success and by both; it can be drawn."""
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 4}  # noqa: RUF012 - Gymnasium's own way
 
@@ -62,9 +62,9 @@ class Talkative(Walk):
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         observation, _, over, _, info = super().step(action)
-        in_time = self.resets % 2 == 0
+        turn = self.resets % 3
         reward = float(self.np_random.normal())
-        return observation, reward, over and in_time, over and not in_time, {**info, "draw": np.float64(reward)}
+        return observation, reward, over and turn != 1, over and turn != 2, {**info, "draw": np.float64(reward)}
 
     def render(self) -> Any:
         return np.full((4, 4, 3), self.steps, dtype=np.uint8)
