@@ -74,6 +74,13 @@ def test_the_measured_step_is_a_time() -> None:
     assert 1e-6 < step_seconds(EnvMaker(EnvSpec(id="CartPole-v1"), None)) < 1e-2
 
 
+def test_work_is_measured_in_processor_time_and_waiting_by_the_clock() -> None:
+    """Ten milliseconds of work stay ten on a busy machine; a wait for a simulator counts although nothing is done."""
+    slow, waiting = (EnvSpec(id=id_, imports=("tests.trainer.worker_envs",)) for id_ in ("Slow-v0", "Waiting-v0"))
+    assert 9e-3 < step_seconds(EnvMaker(slow, None)) < 13e-3
+    assert step_seconds(EnvMaker(waiting, None)) >= 5e-3
+
+
 def test_a_kept_kind_wins_over_measuring() -> None:
     """A later attempt runs as the first one did."""
     built = build_vec_env(spec_with(env={"vec": "auto", "id": "MissionGym-v0", "config": "demo"}), None, "inline")

@@ -124,5 +124,13 @@ class Slow(Walk):
         return super().step(action)
 
 
-for probe in (Obedient, Talkative, SwitchWalk, MixedWalk, TupleWalk, Slow):
+class Waiting(Walk):
+    """A step waits 5 ms for somebody else."""
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        time.sleep(0.005)
+        return super().step(action)
+
+
+for probe in (Obedient, Talkative, SwitchWalk, MixedWalk, TupleWalk, Slow, Waiting):
     gymnasium.register(id=f"{probe.__name__}-v0", entry_point=f"{__name__}:{probe.__name__}")

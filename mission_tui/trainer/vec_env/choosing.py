@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import time
 from collections.abc import Callable
 from typing import Any, Literal
@@ -18,6 +19,7 @@ __all__ = ["VecKind", "cheaper", "choose_kind", "step_seconds"]
 VecKind = Literal["native", "inline", "workers"]
 
 _MEASURE_S = 0.15
+_WAITS_A_STEP = 0.5
 _HAND_OVER_S = 200e-6
 """What a step of all environments costs over their work: waking the workers and being woken (200-350 us measured)."""
 _WORTH_IT = 0.8
@@ -32,21 +34,31 @@ def choose_kind(env: EnvSpec, make: Callable[[], gymnasium.Env[Any, Any]]) -> tu
 
 
 def step_seconds(make: Callable[[], gymnasium.Env[Any, Any]]) -> float:
-    """Seconds of one step of one environment with random actions, resets included but not the very first step."""
+    """Seconds of one step of one environment with random actions, resets included but not the very first step.
+
+    Of an environment that computes these are seconds of the processor, which do not grow on a busy machine; of one that
+    waits for something else (a simulator, a socket), seconds of the clock.
+    """
     env = make()
     try:
         env.reset()
         env.step(env.action_space.sample())
         env.reset()
-        steps, begun = 0, time.perf_counter()
+        steps, begun, worked, waits = 0, time.perf_counter(), time.thread_time(), _waits()
         while (elapsed := time.perf_counter() - begun) < _MEASURE_S:
             _, _, terminated, truncated, _ = env.step(env.action_space.sample())
             steps += 1
             if terminated or truncated:
                 env.reset()
-        return elapsed / steps
+        computes = _waits() - waits < _WAITS_A_STEP * steps
+        return (time.thread_time() - worked if computes else elapsed) / steps
     finally:
         env.close()
+
+
+def _waits() -> int:
+    """How often this thread has given the processor away of its own accord; being preempted does not count."""
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
 
 
 def cheaper(n_envs: int, step_s: float, n_workers: int, cores: int) -> tuple[VecKind, str]:
