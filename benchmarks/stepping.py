@@ -32,16 +32,26 @@ OURS = "workers"
 GOALS = {"SB3 Subproc": 12.0, "best in process": 1.25}
 MIB = 2**20
 ACTIONS = 16
+WARM_UP = 1
 
 
 @dataclass(slots=True)
 class Subject:
-    """One vectorised environment, brought up; `up_s` until the first reset was done, memory of its own processes."""
+    """One vectorised environment, brought up; `up_s` until the first reset was done, `family` its own processes."""
 
     vec: Any
     up_s: float
-    memory_mib: float
+    family: list[psutil.Process]
     rates: list[float] = field(default_factory=list)
+    cpu_us: list[float] = field(default_factory=list)
+
+    @property
+    def memory_mib(self) -> float:
+        return sum(child.memory_full_info().pss for child in self.family) / MIB
+
+    def cpu_s(self) -> float:
+        """Processor seconds of this process and the subject's own so far."""
+        return time.process_time() + sum(sum(child.cpu_times()[:2]) for child in self.family)
 
 
 def monitored(env_id: str) -> gymnasium.Env[Any, Any]:
@@ -57,7 +67,7 @@ def workers(env_id: str, n_envs: int, n_workers: int) -> WorkersVecEnv:
 
 
 def brought_up(build: Callable[[], Any]) -> Subject:
-    """Build and reset; the memory is the proportional set size of the processes that came with it."""
+    """Build and reset, and see which processes came with it."""
     us = psutil.Process()
     before = {child.pid for child in us.children(recursive=True)}
     begun = time.perf_counter()
@@ -65,16 +75,17 @@ def brought_up(build: Callable[[], Any]) -> Subject:
     vec.reset()
     up_s = time.perf_counter() - begun
     family = [child for child in us.children(recursive=True) if child.pid not in before]
-    return Subject(vec, up_s, sum(child.memory_full_info().pss for child in family) / MIB)
+    return Subject(vec, up_s, family)
 
 
-def rate(subject: Subject, actions: list[Any], n_envs: int, seconds: float) -> float:
-    """Environment steps a second over `seconds`."""
-    count, begun = 0, time.perf_counter()
+def play(subject: Subject, actions: list[Any], n_envs: int, seconds: float) -> None:
+    """Step for `seconds`; note environment steps a second, and the processor time of one."""
+    count, begun, cpu_s = 0, time.perf_counter(), subject.cpu_s()
     while (elapsed := time.perf_counter() - begun) < seconds:
         subject.vec.step(actions[count % ACTIONS])
         count += 1
-    return count * n_envs / elapsed
+    subject.rates.append(count * n_envs / elapsed)
+    subject.cpu_us.append((subject.cpu_s() - cpu_s) / (count * n_envs) * 1e6)
 
 
 def builders(env_id: str, n_envs: int, n_workers: int, subproc: bool) -> dict[str, Callable[[], Any]]:
@@ -97,14 +108,14 @@ def compare(env_id: str, n_envs: int, options: argparse.Namespace) -> dict[str, 
     actions = [np.array([space.sample() for _ in range(n_envs)]) for _ in range(ACTIONS)]
     subproc = n_envs <= options.subproc_most
     subjects = {name: brought_up(build) for name, build in builders(env_id, n_envs, options.workers, subproc).items()}
-    for subject in subjects.values():
-        rate(subject, actions, n_envs, options.seconds)
-    for _ in range(options.rounds):
+    for _ in range(WARM_UP + options.rounds):
         for subject in subjects.values():
-            subject.rates.append(rate(subject, actions, n_envs, options.seconds))
+            play(subject, actions, n_envs, options.seconds)
+    memory = {name: subject.memory_mib for name, subject in subjects.items()}
     for subject in subjects.values():
         subject.vec.close()
-    rows = {name: _row(subject, subjects[OURS]) for name, subject in subjects.items()}
+        del subject.rates[:WARM_UP]
+    rows = {name: {**_row(subject, subjects[OURS]), "memory_mib": memory[name]} for name, subject in subjects.items()}
     in_process = [max(pair) for pair in zip(subjects["SB3 Dummy"].rates, subjects["gymnasium Sync"].rates, strict=True)]
     best = statistics.median(ours / theirs for ours, theirs in zip(subjects[OURS].rates, in_process, strict=True))
     return {"env": env_id, "n_envs": n_envs, "load": os.getloadavg()[0], "rows": rows, "best in process": best}
@@ -118,7 +129,7 @@ def _row(subject: Subject, ours: Subject) -> dict[str, float]:
         "highest": max(subject.rates),
         "ours_over_it": statistics.median(ratios),
         "up_s": subject.up_s,
-        "memory_mib": subject.memory_mib,
+        "cpu_us": statistics.median(subject.cpu_us),
     }
 
 
@@ -130,7 +141,7 @@ def scaling(options: argparse.Namespace) -> dict[int, list[float]]:
     subjects = {count: brought_up(partial(workers, "Slow-v0", 8, count)) for count in counts}
     for _ in range(options.rounds):
         for subject in subjects.values():
-            subject.rates.append(rate(subject, actions, 8, options.seconds))
+            play(subject, actions, 8, options.seconds)
     for subject in subjects.values():
         subject.vec.close()
     return {count: subject.rates for count, subject in subjects.items()}
@@ -142,7 +153,8 @@ def show(table: dict[str, Any]) -> None:
     for name, row in table["rows"].items():
         print(
             f"  {name:16} {row['steps_per_s']:9,.0f} steps/s ({row['lowest']:,.0f} to {row['highest']:,.0f})   "
-            f"ours {row['ours_over_it']:5.2f} x   up {row['up_s']:6.2f} s   PSS {row['memory_mib']:6.0f} MiB"
+            f"ours {row['ours_over_it']:5.2f} x   cpu {row['cpu_us']:5.1f} us   "
+            f"up {row['up_s']:6.2f} s   PSS {row['memory_mib']:6.0f} MiB"
         )
     if "SB3 Subproc" not in table["rows"]:
         print("  SB3 Subproc      not measured at this size: 150 MiB each; --subproc-most raises the limit")

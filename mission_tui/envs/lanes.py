@@ -71,22 +71,22 @@ class Lanes:
     def step(self) -> list[Told]:
         """One step of every environment with the shared actions; ended episodes begin anew at once."""
         told: list[Told] = []
+        life, first, rewards, dones = self._life, self._first, self._rewards, self._dones
         # A copy: an environment may keep its last action.
         for lane, (env, action) in enumerate(zip(self._envs, self._actions.copy(), strict=True)):
-            self._life[0] = self._first + lane
-            observation, self._rewards[lane], terminated, truncated, info = env.step(action)
-            done = terminated or truncated
-            self._dones[lane] = done
+            life[0] = first + lane
+            observation, rewards[lane], terminated, truncated, info = env.step(action)
+            dones[lane] = done = terminated or truncated
             if done:
                 info["TimeLimit.truncated"] = truncated and not terminated
                 self._keep_final(lane, observation, info)
                 observation, reset_info = env.reset()
-                told.append((self._first + lane, info, reset_info))
+                told.append((first + lane, info, reset_info))
             elif info and self._all_infos:
                 info["TimeLimit.truncated"] = False
-                told.append((self._first + lane, info, None))
+                told.append((first + lane, info, None))
             self._observe(lane, observation)
-        self._life[1] += len(self._envs)
+        life[1] += len(self._envs)
         return told
 
     def call(self, ask: Ask) -> list[Any]:

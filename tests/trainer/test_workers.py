@@ -81,6 +81,8 @@ def live(ours: VecEnv, theirs: VecEnv, steps: int) -> int:
 SPACES: dict[str, dict[str, Any]] = {
     "CartPole-v1": {},
     "Pendulum-v1": {"max_episode_steps": 20},
+    "Acrobot-v1": {"max_episode_steps": 30},
+    "MountainCar-v0": {"max_episode_steps": 30},
     "FrozenLake-v1": {},
     "MissionGym-v0": MISSION,
     "Walk-v0": {},
