@@ -17,7 +17,7 @@ from mission_tui.trainer.attempt import Attempt
 from mission_tui.trainer.failures import Failure, classify, complain
 from mission_tui.trainer.link import Link
 from mission_tui.trainer.orders import Orders
-from mission_tui.trainer.process import cap_threads, keep_lease_private, lower_priority
+from mission_tui.trainer.process import cap_threads, collecting_later, keep_lease_private, lower_priority
 from mission_tui.trainer.record import Record
 
 if TYPE_CHECKING:
@@ -52,9 +52,13 @@ def train(attempt: Attempt, record: Record, orders: Orders, link: Link) -> int:
     job: Job | None = None
     try:
         spec = attempt.read_spec()
-        cap_threads(spec.run.threads or 1)
-        from mission_tui.trainer.training import Job
+        with collecting_later():
+            cap_threads(spec.run.threads or 1)
+            from mission_tui.trainer.eager import leave_compiler_out, rehearse
+            from mission_tui.trainer.training import Job
 
+            leave_compiler_out()
+            rehearse()
         job = Job(attempt, spec, record, orders, link)
         how = job.train()
         record.ended(how, job.checkpoint)

@@ -28,6 +28,7 @@ from mission_tui.records.spec_file import read_spec
 from mission_tui.trainer.arguments import ppo_arguments
 from mission_tui.trainer.attempt import spec_of
 from mission_tui.trainer.checkpoint import Loaded, load_checkpoint
+from mission_tui.trainer.eager import leave_compiler_out
 from mission_tui.trainer.env_ids import MISSION_GYM, env_kwargs, native_refusal
 from mission_tui.trainer.evaluation import Act, play, summary
 from mission_tui.trainer.json_lines import Say, answer
@@ -48,6 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
     parsed = _parse(arguments)
     lower_priority(own_session=False)
     cap_threads(1)
+    leave_compiler_out()
     return answer(lambda say: _evaluate(parsed, say))
 
 

@@ -25,6 +25,7 @@ from mission_tui.trainer.arguments import ppo_arguments
 from mission_tui.trainer.attempt import spec_of
 from mission_tui.trainer.boundary import Boundary
 from mission_tui.trainer.checkpoint import load_checkpoint
+from mission_tui.trainer.eager import leave_compiler_out
 from mission_tui.trainer.env_ids import native_refusal
 from mission_tui.trainer.json_lines import Say, answer
 from mission_tui.trainer.normalizer import restore_normalizer
@@ -43,6 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("file", type=Path)
     parsed = parser.parse_args(arguments)
     lower_priority(own_session=False)
+    leave_compiler_out()
     return answer(lambda say: _export(RunDir(parsed.run_dir.resolve()), parsed.checkpoint, parsed.file, say))
 
 

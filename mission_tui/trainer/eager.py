@@ -1,0 +1,57 @@
+"""Torch without its compiler: optimizers that never ask ``torch._dynamo``, and everything else loaded at once.
+
+Importing the compiler takes as long as importing torch, and the first optimizer does it although nothing is compiled.
+Whatever torch would load late is loaded by a rehearsal instead: an upgrade under a live run must not reach it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any, TypeVar
+
+import safetensors.torch
+import torch as th
+from torch.optim import Optimizer
+
+__all__ = ["leave_compiler_out", "rehearse"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def leave_compiler_out() -> None:
+    """Make the methods of torch's optimizers work without ``torch._dynamo``; the numbers stay the same.
+
+    Torch 2.13 wraps them (`torch._compile`, `torch.optim.optimizer._use_grad_for_differentiable`) to be skipped while
+    something is traced, and these wrappers import the compiler. A torch that does it differently is left as it is.
+    """
+    kinds = [kind for kind in vars(th.optim).values() if isinstance(kind, type) and issubclass(kind, Optimizer)]
+    for kind in kinds:
+        for name, method in list(vars(kind).items()):
+            if isinstance(method, FunctionType) and "torch._dynamo" in method.__code__.co_names:
+                plain = method.__wrapped__  # type: ignore[attr-defined]
+                setattr(kind, name, _stepping(plain) if name == "step" else plain)
+
+
+def rehearse() -> None:
+    """One gradient step and one saved tensor, thrown away: torch and safetensors import on first use what it takes."""
+    parameter = th.nn.Parameter(th.zeros(1))
+    optimizer = th.optim.Adam([parameter])
+    optimizer.zero_grad()
+    (parameter * 1.0).sum().backward()  # type: ignore[no-untyped-call]
+    th.nn.utils.clip_grad_norm_([parameter], 1.0)
+    optimizer.step()
+    optimizer.load_state_dict(optimizer.state_dict())
+    safetensors.torch.load(safetensors.torch.save({"parameter": parameter.detach()}))
+
+
+def _stepping(step: F) -> F:
+    """`step` with gradients recorded only where the optimizer is differentiable, as torch's own wrapper has it."""
+
+    @functools.wraps(step)
+    def stepping(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+        with th.set_grad_enabled(self.defaults["differentiable"]):
+            return step(self, *args, **kwargs)
+
+    return stepping  # type: ignore[return-value]

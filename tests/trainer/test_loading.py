@@ -1,0 +1,94 @@
+"""What a trainer loads: everything before its first environment step, and torch's compiler not at all."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mission_tui.trainer.process import collecting_later
+from tests.trainer.harness import new_run, spec_with
+
+ROOT = Path(__file__).parents[2]
+
+TRAIN = """
+import sys
+from mission_tui.trainer.__main__ import main
+from mission_tui.trainer.record import Record
+
+loaded = set()
+say = Record.phase
+
+def phase(record, name):
+    if name == "rollout" and not loaded:
+        loaded.update(sys.modules)
+    say(record, name)
+
+Record.phase = phase
+assert main(sys.argv[1:]) == 0
+print(sorted(set(sys.modules) - loaded), "torch._dynamo" in sys.modules)
+"""
+
+DESCEND = """
+import sys
+import torch
+from mission_tui.trainer.eager import leave_compiler_out
+
+if sys.argv[1] == "eager":
+    leave_compiler_out()
+torch.manual_seed(1)
+for kind in (torch.optim.Adam, torch.optim.RMSprop):
+    net = torch.nn.Linear(3, 2)
+    optimizer = kind(net.parameters(), lr=0.01)
+    for _ in range(4):
+        optimizer.zero_grad()
+        net(torch.randn(8, 3)).square().mean().backward()
+        optimizer.step()
+        optimizer.load_state_dict(optimizer.state_dict())
+    assert torch.is_grad_enabled()
+    print([parameter.detach().numpy().tobytes().hex() for parameter in net.parameters()])
+assert ("torch._dynamo" in sys.modules) == (sys.argv[1] == "torch")
+"""
+
+
+def python(code: str, *words: str) -> str:
+    """What a fresh interpreter prints."""
+    environ = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", code, *words]
+    return subprocess.run(command, env=environ, check=True, timeout=18, stdout=subprocess.PIPE, text=True).stdout
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        {},
+        {"env": {"id": "MissionGym-v0", "config": "demo", "vec": "native", "n_envs": 4, "normalize": {}}},
+        {"ppo": {"policy_kwargs": {"optimizer_class": "torch.optim.RMSprop"}, "target_kl": 0.01}},
+    ],
+    ids=["inline", "native", "another optimizer"],
+)
+def test_nothing_is_loaded_after_the_first_environment_step(tables: dict[str, dict[str, Any]], tmp_path: Path) -> None:
+    """An upgrade under a live run reaches nothing that it needs until its last checkpoint; there is no compiler."""
+    run_dir = new_run(tmp_path / "run", spec_with(**tables))
+    assert python(TRAIN, str(run_dir.path), "1") == "[] False\n"
+
+
+def test_optimizers_without_the_compiler_compute_the_same() -> None:
+    """Parameters are equal bit for bit, and gradients are recorded again after a step."""
+    assert python(DESCEND, "eager") == python(DESCEND, "torch")
+
+
+def test_garbage_is_collected_again_after_loading() -> None:
+    """Also when loading fails; what was loaded is never looked at again."""
+    with suppress(ImportError), collecting_later():
+        assert not gc.isenabled()
+        raise ImportError
+    assert gc.isenabled()
+    assert gc.get_freeze_count() > 0
+    gc.unfreeze()
