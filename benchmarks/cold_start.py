@@ -1,0 +1,149 @@
+"""How long a launch takes to its first environment step and its first finished update, with nothing preloaded.
+
+`demo` is launched through a running supervisor, alone and four times at once, beside the floors of any such trainer,
+`import torch` and `import stable_baselines3`, and beside plain SB3 on the same environments, which the guide calls the
+cold way. Rounds are interleaved and medians printed; nothing is asserted, because the machine may be busy.
+Run: python -m benchmarks.cold_start [--rounds N]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from mission_tui.cli.plan import Wish, launch_items
+from mission_tui.fleet.metrics import MetricRecord, UpdateDone
+from mission_tui.ipc.client import Connection
+from mission_tui.ipc.messages import Act, Launch
+from mission_tui.ipc.start import captured_environ
+from mission_tui.records.layout import RunDir
+from mission_tui.records.tail import read_all
+from mission_tui.trainer.process import lower_priority
+
+ROOT = Path(__file__).resolve().parents[1]
+LIMIT_S = 120.0
+PLAIN_SB3 = """
+import time
+import torch
+torch.set_num_threads(1)
+from stable_baselines3 import PPO
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.env_util import make_vec_env
+from mission_tui.envs import MissionGym
+
+class Watch(BaseCallback):
+    def _on_rollout_start(self):
+        print(time.time())
+    def _on_step(self):
+        return True
+
+vec = make_vec_env(lambda: MissionGym(config="demo"), 32)
+net = {"net_arch": [64, 64]}
+model = PPO("MlpPolicy", vec, n_steps=128, batch_size=512, n_epochs=6, policy_kwargs=net, device="cpu")
+model.learn(4096, callback=Watch())
+print(time.time())
+"""
+
+
+def process_s(code: str) -> list[float]:
+    """Seconds that an interpreter with `code` takes to its end."""
+    begun = time.perf_counter()
+    as_a_trainer(code)
+    return [time.perf_counter() - begun]
+
+
+def plain_s() -> list[float]:
+    """Seconds to the first environment step and to the end of the first update of plain SB3."""
+    begun = time.time()
+    first, last = as_a_trainer(PLAIN_SB3).split()
+    return [float(first) - begun, float(last) - begun]
+
+
+def as_a_trainer(code: str) -> str:
+    """What `code` prints in an interpreter of a trainer's priority: the same share of a busy core."""
+    process = subprocess.run(
+        [sys.executable, "-c", code],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: lower_priority(own_session=True),
+    )
+    return process.stdout
+
+
+def launch_s(root: Path, copies: int) -> list[float]:
+    """Seconds from the request to the answer, the trainer's start, its first step and update; the last of `copies`."""
+    items = launch_items(Wish(("demo",), copies), [ROOT / "presets"])
+    with Connection.connect(root) as link:
+        caller: dict[str, Any] = {"cwd": str(ROOT), "python": sys.executable, "environ": captured_environ(os.environ)}
+        begun = time.time()
+        answer = link.ask(lambda id_: Launch(id=id_, items=items, **caller))
+        answered = time.time()
+        runs = [RunDir(root / view.id) for view in answer.runs]
+        first = [first_update(run) for run in runs]
+        link.ask(lambda id_: Act(id=id_, verb="kill", runs=tuple(run.id for run in runs)))
+    until_free(runs)
+    started = [run.attempt(1).identity.stat().st_mtime for run in runs]
+    stepped = [done.t - done.update_s - done.rollout_s for done in first]
+    ends = (answered, max(started), max(stepped), max(done.t for done in first))
+    return [end - begun for end in ends]
+
+
+def first_update(run: RunDir) -> UpdateDone:
+    """The record of the run's first update, waited for."""
+    deadline = time.monotonic() + LIMIT_S
+    while time.monotonic() < deadline:
+        if run.metrics.exists():
+            done = [row for row in read_all(run.metrics, MetricRecord)[0] if isinstance(row, UpdateDone)]
+            if done:
+                return done[0]
+        time.sleep(0.05)
+    raise TimeoutError(f"{run.id} has finished no update")
+
+
+def until_free(runs: list[RunDir]) -> None:
+    """Wait until every run's exit record is there, so that rounds do not overlap."""
+    deadline = time.monotonic() + LIMIT_S
+    while not all(run.attempt(1).exit.exists() for run in runs) and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+
+def main() -> None:
+    """Print the table."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--rounds", type=int, default=5)
+    rounds = options.parse_args().rounds
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder) / "runs"
+        subjects: dict[str, Callable[[], list[float]]] = {
+            "import torch": lambda: process_s("import torch"),
+            "import stable_baselines3": lambda: process_s("import stable_baselines3"),
+            "plain SB3: step, update": plain_s,
+            "launch: reply, trainer, step, update": lambda: launch_s(root, 1),
+            "four launches at once": lambda: launch_s(root, 4),
+        }
+        times: dict[str, list[list[float]]] = {name: [] for name in subjects}
+        for number in range(rounds + 1):
+            for name, subject in subjects.items():
+                seconds = subject()
+                if number:  # the first round warms the disk's cache
+                    times[name].append(seconds)
+        ours = [sys.executable, "-m", "mission_tui", "supervisor", "stop"]
+        subprocess.run(ours, env={**os.environ, "MISSION_TUI_RUNS": str(root)}, check=True, stdout=subprocess.DEVNULL)
+    print(f"{rounds} rounds, load {os.getloadavg()[0]:.1f}; seconds, median (least to most)")
+    for name, values in times.items():
+        columns = zip(*values, strict=True)
+        print(f"{name:38}", "   ".join(f"{statistics.median(c):5.2f} ({min(c):.2f} to {max(c):.2f})" for c in columns))
+
+
+if __name__ == "__main__":
+    main()
