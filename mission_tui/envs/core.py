@@ -81,10 +81,10 @@ class MissionCore:
         alive_before = fields.alive.sum(axis=0)
         start_x, start_y = fields.x, fields.y
         step_x, step_y = self._movement.ordered_steps(actions)
-        guard_vx, guard_vy = self._guards.choose_velocity(fields)
+        flight = self._guards.plan(fields)
         for _ in range(self.mission.ticks_per_decision):
             self._movement.advance(fields, step_x, step_y)
-            self._guards.advance(fields, guard_vx, guard_vy)
+            self._guards.advance(fields, flight)
         fields.vx = (fields.x - start_x) * self.mission.rules.decision_hz
         fields.vy = (fields.y - start_y) * self.mission.rules.decision_hz
         fields.decisions += 1

@@ -55,8 +55,8 @@ class Movement:
 
     def advance(self, fields: Fields, step_x: Floats, step_y: Floats) -> None:
         """One physics tick."""
-        new_x = np.minimum(np.maximum(fields.x + step_x * fields.alive, 0.0), self._width)
-        new_y = np.minimum(np.maximum(fields.y + step_y * fields.alive, 0.0), self._height)
+        new_x = self._moved(fields.x, step_x, fields.alive, self._width)
+        new_y = self._moved(fields.y, step_y, fields.alive, self._height)
         if len(self._low_x) and self._ground:
             ground = slice(self._ground)
             hit_x = self._blocked(new_x[ground], fields.y[ground])
@@ -68,6 +68,13 @@ class Movement:
     def retire_spent(self, fields: Fields) -> None:
         """Disable units whose endurance is over."""
         fields.alive &= fields.decisions < self._endurance
+
+    @staticmethod
+    def _moved(place: Floats, step: Floats, alive: Bools, limit: float) -> Floats:
+        moved = step * alive
+        moved += place
+        np.maximum(moved, 0.0, out=moved)
+        return np.minimum(moved, limit, out=moved)
 
     def _blocked(self, x: Floats, y: Floats) -> Bools:
         x, y = x[:, None], y[:, None]

@@ -7,17 +7,20 @@ shaping a function of the observation.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
 from mission_tui.envs.fields import Fields, Floats
-from mission_tui.envs.guards import nearest_distance
+from mission_tui.envs.guards import Pairs
 from mission_tui.envs.mission import Mission
 
 __all__ = ["PER_ATTACKER", "Observer"]
 
 PER_ATTACKER = 10
 _SHARED = 2
+_PADDING = 24
 
 
 class Observer:
@@ -35,31 +38,45 @@ class Observer:
         self._endurance = np.array([[kind.endurance_s * rules.decision_hz] for kind in kinds])
         self._limit = rules.time_limit_s * rules.decision_hz
         self._full_s = rules.capture_s
+        self._pairs = Pairs()
 
     def observe(self, fields: Fields) -> NDArray[np.float32]:
         """Observations (N, size) of all lanes, freshly allocated."""
-        observation = np.empty((fields.zone_x.size, self.size), dtype=np.float32)
-        own = observation[:, : PER_ATTACKER * self._attackers].reshape(-1, self._attackers, PER_ATTACKER)
-        for column, values in enumerate(self._per_attacker(fields)):
-            own[:, :, column] = values.T
+        # One row per number while they are worked out: a column would be written with gaps. The padding keeps rows of
+        # 2,048 lanes from sharing cache lines when they are turned into columns, which is then ten times as fast.
+        lanes = fields.zone_x.size
+        rows = np.empty((self.size, lanes + _PADDING), dtype=np.float32)[:, :lanes]
         shared = PER_ATTACKER * self._attackers
-        observation[:, shared] = fields.decisions / self._limit
-        observation[:, shared + 1] = fields.capture_s / self._full_s
+        for column, values in enumerate(self._per_attacker(fields)):
+            rows[column:shared:PER_ATTACKER] = values
+        np.divide(fields.decisions, self._limit, out=rows[shared], casting="same_kind")
+        np.divide(fields.capture_s, self._full_s, out=rows[shared + 1], casting="same_kind")
         if self._observe_best:
-            observation[:, -1] = fields.best_distance_m / (2 * self._half_width)
-        return np.minimum(np.maximum(observation, np.float32(-1)), np.float32(1))
+            np.divide(fields.best_distance_m, 2 * self._half_width, out=rows[-1], casting="same_kind")
+        np.maximum(rows, np.float32(-1), out=rows)
+        np.minimum(rows, np.float32(1), out=rows)
+        return np.ascontiguousarray(rows.T)
 
-    def _per_attacker(self, fields: Fields) -> tuple[Floats, ...]:
-        guard_dx, guard_dy = nearest_distance(fields)
-        return (
-            fields.x / self._half_width - 1.0,
-            fields.y / self._half_height - 1.0,
-            fields.vx / self._speed,
-            fields.vy / self._speed,
-            (fields.zone_x - fields.x) / self._half_width,
-            (fields.zone_y - fields.y) / self._half_height,
-            guard_dx / self._guard_range_m,
-            guard_dy / self._guard_range_m,
-            np.where(fields.alive, fields.armour / self._armour, -1.0),
-            1.0 - fields.decisions / self._endurance,
-        )
+    def _per_attacker(self, fields: Fields) -> Iterator[Floats]:
+        yield fields.x / self._half_width - 1.0
+        yield fields.y / self._half_height - 1.0
+        yield fields.vx / self._speed
+        yield fields.vy / self._speed
+        yield (fields.zone_x - fields.x) / self._half_width
+        yield (fields.zone_y - fields.y) / self._half_height
+        guard_dx, guard_dy = self._nearest_guard(fields)
+        yield guard_dx / self._guard_range_m
+        yield guard_dy / self._guard_range_m
+        yield np.where(fields.alive, fields.armour / self._armour, -1.0)
+        yield 1.0 - fields.decisions / self._endurance
+
+    def _nearest_guard(self, fields: Fields) -> tuple[Floats, Floats]:
+        """Vector (A, N) from each attacker to the defender nearest to it, in metres along x and y."""
+        squared = self._pairs.squared(fields.x, fields.y, fields.guard_x, fields.guard_y)
+        nearest, at_x, at_y = squared[0], fields.guard_x[0], fields.guard_y[0]
+        # Guard by guard is faster than `argmin` over the first axis and a look-up; ties go to the first either way.
+        for other, guard_x, guard_y in zip(squared[1:], fields.guard_x[1:], fields.guard_y[1:], strict=True):
+            closer = other < nearest
+            nearest = np.minimum(nearest, other)
+            at_x, at_y = np.where(closer, guard_x, at_x), np.where(closer, guard_y, at_y)
+        return at_x - fields.x, at_y - fields.y

@@ -96,6 +96,21 @@ def test_a_lane_does_not_depend_on_its_neighbours(lanes: int) -> None:
         assert np.array_equal(mine[1], theirs[1][:lanes])
 
 
+@pytest.mark.parametrize("lanes", [1, 200])
+def test_nobody_is_tagged_where_guards_do_not_look(lanes: int) -> None:
+    """Looking for contact only where two units can meet within the decision gives what looking everywhere gives."""
+    env, thorough = vector("standard", lanes), vector("standard", lanes)
+    thorough.core._guards._risk_m = float("inf")
+    env.reset(seed=2)
+    thorough.reset(seed=2)
+    policy = mixture(np.random.default_rng(6))
+    for _ in range(200):
+        actions = policy(env.core)
+        assert np.array_equal(env.step(actions)[0], thorough.step(actions)[0])
+        assert np.array_equal(env.core.fields.armour, thorough.core.fields.armour)
+    assert not env.core.fields.alive.all()
+
+
 def test_reset_accepts_a_seed_per_lane_and_continues_without_one() -> None:
     """A list seeds each lane; None goes on with the lane's generator instead of repeating its episode."""
     env = vector("demo", 2)
