@@ -84,6 +84,21 @@ def test_optimizers_without_the_compiler_compute_the_same() -> None:
     assert python(DESCEND, "eager") == python(DESCEND, "torch")
 
 
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_torch_has_as_many_threads_as_the_run(threads: str) -> None:
+    """Where the environment says nothing, a trainer started by hand says it, and its threads wait without spinning."""
+    code = """
+import os, sys
+for name in ("OMP_NUM_THREADS", "OMP_WAIT_POLICY"):
+    os.environ.pop(name, None)
+from mission_tui.trainer.process import cap_threads
+cap_threads(int(sys.argv[1]))
+import torch
+print(torch.get_num_threads(), os.environ["OMP_NUM_THREADS"], os.environ["OMP_WAIT_POLICY"])
+"""
+    assert python(code, threads) == f"{threads} {threads} PASSIVE\n"
+
+
 def test_garbage_is_collected_again_after_loading() -> None:
     """Also when loading fails; what was loaded is never looked at again."""
     with suppress(ImportError), collecting_later():
