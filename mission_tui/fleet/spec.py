@@ -96,6 +96,7 @@ class RunSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     device: str = "auto"
     threads: Positive | None = None
     auto_scale: bool = False
+    engine: Literal["fast", "stock"] = "fast"
 
 
 class CheckpointKeep(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

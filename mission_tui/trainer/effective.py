@@ -13,7 +13,7 @@ import torch as th
 import mission_tui
 from mission_tui.fleet.sizes import plan_batch
 from mission_tui.fleet.spec import Spec
-from mission_tui.trainer.ppo import PPO
+from mission_tui.trainer.ppo import PPO, FastPPO
 from mission_tui.trainer.spaces import short
 from mission_tui.trainer.vec_env import BuiltEnvs
 
@@ -38,7 +38,12 @@ def effective_toml(spec: Spec, envs: BuiltEnvs, model: PPO, progress_remaining: 
     tables = {
         "env": _env(spec, envs),
         "ppo": _ppo(model, progress_remaining),
-        "run": {"seed": model.seed, "threads": th.get_num_threads(), "device": str(model.device), **_budget(spec)},
+        "run": {
+            "seed": model.seed,
+            "threads": th.get_num_threads(),
+            "device": str(model.device),
+            **_engine(spec, model),
+        },
         "model": _model(model),
         "host": {"name": platform.node(), **versions()},
         "reasons": {"env.vec": envs.reason, **dict(reason.split(": ", 1) for reason in plan.reasons), **reasons},
@@ -81,8 +86,9 @@ def _ppo(model: PPO, progress: float) -> dict[str, Any]:
     }
 
 
-def _budget(spec: Spec) -> dict[str, Any]:
-    return {"total_timesteps": spec.run.total_timesteps, "duration_s": spec.run.duration_s}
+def _engine(spec: Spec, model: PPO) -> dict[str, Any]:
+    engine = "fast" if isinstance(model, FastPPO) else "stock"
+    return {"engine": engine, "total_timesteps": spec.run.total_timesteps, "duration_s": spec.run.duration_s}
 
 
 def _model(model: PPO) -> dict[str, Any]:

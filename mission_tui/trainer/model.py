@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, Literal
 
 from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.vec_env import VecEnv
 
 from mission_tui.errors import PresetError
-from mission_tui.trainer.ppo import PPO
+from mission_tui.trainer.ppo import PPO, FastPPO
 
-__all__ = ["build_ppo", "build_scratch"]
+__all__ = ["ENGINES", "build_ppo", "build_scratch"]
+
+ENGINES: dict[str, type[PPO]] = {"fast": FastPPO, "stock": PPO}
 
 
-def build_ppo(arguments: dict[str, Any], vec: VecEnv, seed: int | None, device: str) -> PPO:
+def build_ppo(
+    arguments: dict[str, Any], vec: VecEnv, seed: int | None, device: str, engine: Literal["fast", "stock"] = "fast"
+) -> PPO:
     """A fresh PPO. Raises `PresetError` when SB3 refuses the arguments or the spaces."""
     try:
-        model = PPO(env=vec, seed=seed, device=device, **arguments)
+        model = ENGINES[engine](env=vec, seed=seed, device=device, **arguments)
     except (AssertionError, NotImplementedError, TypeError, ValueError) as error:
         raise PresetError(f"[ppo] does not fit this environment: {' '.join(str(error).split())}") from error
     # Without a logger of its own every SB3 model writes into the temporary folder.
@@ -30,4 +34,4 @@ def build_scratch(arguments: dict[str, Any], vec: VecEnv, device: str) -> PPO:
     with warnings.catch_warnings():
         # The real minibatch does not divide this buffer, which does not matter here.
         warnings.simplefilter("ignore", UserWarning)
-        return build_ppo({**arguments, "n_steps": 2}, vec, None, device)
+        return build_ppo({**arguments, "n_steps": 2}, vec, None, device, "stock")

@@ -28,7 +28,7 @@ from mission_tui.trainer.failures import NonFiniteError
 if TYPE_CHECKING:
     from mission_tui.trainer.ppo import PPO, Losses
 
-__all__ = ["RolloutSignals", "UpdateSignals"]
+__all__ = ["RolloutSignals", "UpdateSignals", "head_entropies"]
 
 _SQUASHED_BOUND = 0.999
 """A tanh-squashed action never reaches 1; from here on the bound holds it."""
@@ -68,27 +68,26 @@ def share_at_bound(actions: NDArray[Any], space: spaces.Box, squashed: bool) -> 
 
 
 class UpdateSignals:
-    """Gathers the scalars of every minibatch of one update over `transitions` transitions."""
+    """Gathers the minibatches of one update over `transitions` transitions; nothing is computed before it is over."""
 
-    _COLUMNS = ("policy_gradient", "value", "entropy", "clip_fraction", "approx_kl", "ratio_error", "loss")
+    _SCALARS = ("policy_gradient", "value", "entropy", "loss")
+    _OF_RATIOS = ("clip_fraction", "approx_kl", "ratio_error")
 
-    def __init__(self, transitions: int, batch_size: int) -> None:
+    def __init__(self, transitions: int, batch_size: int, clip_range: float) -> None:
         self._minibatches_per_epoch = math.ceil(transitions / batch_size)
-        self._rows: list[th.Tensor] = []
-        self._heads: list[th.Tensor] = []
+        self._clip_range = clip_range
+        self._minibatches: list[Losses] = []
         self._norms: list[th.Tensor] = []
         self._last_epoch_start = 0
 
     def begin_epoch(self) -> None:
         """An epoch over the buffer starts."""
-        self._last_epoch_start = len(self._rows)
+        self._last_epoch_start = len(self._minibatches)
 
-    def add(self, losses: Losses, policy: Any) -> None:
-        """Take one minibatch; `policy` still holds the action distributions that gave `losses`."""
-        self._rows.append(th.stack([getattr(losses, column).detach() for column in self._COLUMNS]))
-        heads = _head_entropies(policy.action_dist)
-        if heads is not None:
-            self._heads.append(heads)
+    def add(self, losses: Losses) -> None:
+        """Take one minibatch."""
+        # Without its graph, which would keep every activation of the update alive.
+        self._minibatches.append(losses._replace(loss=losses.loss.detach()))
 
     def add_step(self, gradient_norm: th.Tensor) -> None:
         """Take the gradient norm, before clipping, of the optimizer step that followed."""
@@ -157,8 +156,8 @@ class UpdateSignals:
         entropies: Sequence[float]
         if isinstance(space, spaces.Discrete):
             entropies, sizes = [-float(self._column("entropy").mean())], [int(space.n)]
-        elif self._heads:
-            entropies = th.stack(self._heads).double().mean(dim=0).tolist()
+        elif heads := [losses.heads for losses in self._minibatches if losses.heads is not None]:
+            entropies = th.stack(heads).double().mean(dim=0).tolist()
             sizes = [int(n) for n in space.nvec] if isinstance(space, spaces.MultiDiscrete) else [2] * len(entropies)
         else:
             return []
@@ -167,10 +166,27 @@ class UpdateSignals:
     @cached_property
     def _table(self) -> NDArray[np.float64]:
         """One row per minibatch; the first look at it ends the gathering."""
-        return np.asarray(th.stack(self._rows).double().cpu().numpy())
+        scalars = [th.stack([getattr(losses, name) for losses in self._minibatches]) for name in self._SCALARS]
+        return np.asarray(th.stack([*scalars, *self._of_ratios()], dim=1).double().cpu().numpy())
+
+    @th.no_grad()
+    def _of_ratios(self) -> th.Tensor:
+        """Clip fraction, approximate KL and largest distance of a ratio from 1; shape (3, minibatches)."""
+        log_ratios = [losses.log_ratio for losses in self._minibatches]
+        gathered = th.empty((len(self._OF_RATIOS), len(log_ratios)), device=log_ratios[0].device)
+        sizes = [len(log_ratio) for log_ratio in log_ratios]
+        for size in set(sizes):
+            places = [place for place, other in enumerate(sizes) if other == size]
+            rows = th.stack([log_ratios[place] for place in places])
+            change = th.exp(rows) - 1
+            distance = change.abs()
+            gathered[0, places] = (distance > self._clip_range).float().mean(dim=1)
+            gathered[1, places] = (change - rows).mean(dim=1)
+            gathered[2, places] = distance.amax(dim=1)
+        return gathered
 
     def _column(self, name: str) -> NDArray[np.float64]:
-        column: NDArray[np.float64] = self._table[:, self._COLUMNS.index(name)]
+        column: NDArray[np.float64] = self._table[:, (*self._SCALARS, *self._OF_RATIOS).index(name)]
         return column
 
     @cached_property
@@ -178,7 +194,7 @@ class UpdateSignals:
         return np.asarray(th.stack(self._norms).double().cpu().numpy()) if self._norms else np.empty(0)
 
 
-def _head_entropies(distribution: Any) -> th.Tensor | None:
+def head_entropies(distribution: Any) -> th.Tensor | None:
     """Mean entropy of each head, shape (heads,), for distributions with several."""
     with th.no_grad():
         if isinstance(distribution, MultiCategoricalDistribution):

@@ -57,7 +57,7 @@ class Job:
         arguments = ppo_arguments(self.spec)
         device, why_device = choose_device(self.spec.run.device, was.get("device"), self.envs.vec, arguments)
         seed, why_seed = self._seed(was)
-        model = build_ppo(arguments, self.envs.vec, seed, device)
+        model = build_ppo(arguments, self.envs.vec, seed, device, self.spec.run.engine)
         facts = facts_of(self.spec, seed, self.envs.kind, device, th.get_num_threads(), versions())
         self.training, exact = self._stand_at(start, model, facts)
         self._write_effective(self.training, {"run.device": why_device, "run.seed": why_seed})

@@ -18,7 +18,8 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecNormalize
 
 import tests.trainer.probe_envs  # noqa: F401 - registers the probes
 from mission_tui.trainer.failures import NonFiniteError
-from mission_tui.trainer.ppo import PPO
+from mission_tui.trainer.ppo import PPO, FastPPO
+from mission_tui.trainer.tensors import copy_moments
 from mission_tui.trainer.vec_env import InlineVecEnv
 from tests.trainer.harness import equal
 
@@ -37,7 +38,15 @@ CASES: dict[str, dict[str, Any]] = {
     "dictionary": {"env": "DictWalk-v0", "policy": "MultiInputPolicy"},
     "images": {"env": "ImageWalk-v0", "policy": "CnnPolicy", "n_steps": 8, "batch_size": 8, "n_epochs": 1},
     "normalised": {"env": "Pendulum-v1", "normalize": True},
+    "rectified, unshared": {
+        "env": "CartPole-v1",
+        "policy_kwargs": {"activation_fn": th.nn.ReLU, "share_features_extractor": False, "net_arch": [16]},
+    },
+    "time limits": {"env": "Pendulum-v1", "n_steps": 256, "batch_size": 256},
+    "another optimizer": {"env": "CartPole-v1", "policy_kwargs": {"optimizer_class": th.optim.RMSprop}},
 }
+EXACT = [name for name in CASES if name != "images"]
+"""The fast engine sums the norm of a convolution's gradient in another order."""
 
 
 def build(cls: Callable[..., Any], vec_class: type[DummyVecEnv], case: dict[str, Any]) -> Any:
@@ -65,29 +74,40 @@ def learned(cls: Callable[..., Any], vec_class: type[DummyVecEnv], case: dict[st
     return model.learn(updates * model.n_steps * LANES)
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-def test_parameters_equal_those_of_stock_ppo(case: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("engine", "name"), [(PPO, name) for name in CASES] + [(FastPPO, name) for name in EXACT])
+def test_parameters_equal_those_of_stock_ppo(engine: type[PPO], name: str) -> None:
     """After three updates with the same seed every parameter and every Adam moment is the same, bit for bit."""
-    ours, stock = learned(PPO, InlineVecEnv, case, 3), learned(stable_baselines3.PPO, DummyVecEnv, case, 3)
+    case = CASES[name]
+    ours, stock = learned(engine, InlineVecEnv, case, 3), learned(stable_baselines3.PPO, DummyVecEnv, case, 3)
     assert equal(ours.policy.state_dict(), stock.policy.state_dict())
     for mine, theirs in zip(ours.policy.optimizer.state.values(), stock.policy.optimizer.state.values(), strict=True):
         assert equal(mine, theirs)
     assert ours._n_updates == stock._n_updates
 
 
-def one_update(case: dict[str, Any]) -> tuple[Any, dict[str, float]]:
+def test_with_convolutions_parameters_equal_those_of_stock_ppo_within_rounding() -> None:
+    """After five updates on images no parameter is further than 1e-5 from stock PPO's."""
+    case = CASES["images"]
+    ours, stock = learned(FastPPO, InlineVecEnv, case, 5), learned(stable_baselines3.PPO, DummyVecEnv, case, 5)
+    theirs = stock.policy.state_dict()
+    for name, mine in ours.policy.state_dict().items():
+        th.testing.assert_close(mine, theirs[name], rtol=0.0, atol=1e-5)
+
+
+def one_update(case: dict[str, Any], engine: type[PPO] = FastPPO) -> tuple[Any, dict[str, float]]:
     """A model after its first update, and the signals of it."""
-    model = build(PPO, InlineVecEnv, case)
+    model = build(engine, InlineVecEnv, case)
     model._setup_learn(LANES * 32)
     rollout = model.collect()
     update = model.update()
     return model, rollout.metrics | update.read(model)
 
 
+@pytest.mark.parametrize("engine", [PPO, FastPPO])
 @pytest.mark.parametrize("name", ["discrete", "continuous", "target_kl", "clip_range_vf", "several heads"])
-def test_signals_agree_with_what_sb3_logs(name: str) -> None:
+def test_signals_agree_with_what_sb3_logs(name: str, engine: type[PPO]) -> None:
     """Every tag that SB3 logs for an update has the same value here."""
-    _, metrics = one_update(CASES[name])
+    _, metrics = one_update(CASES[name], engine)
     stock = learned(stable_baselines3.PPO, DummyVecEnv, CASES[name], 1)
     logged = {tag: value for tag, value in stock.logger.name_to_value.items() if not tag.startswith("time/")}
     assert {tag: metrics[tag] for tag in logged} == pytest.approx(logged, rel=1e-5, abs=1e-7)
@@ -103,7 +123,7 @@ def test_the_first_minibatch_has_a_ratio_of_one() -> None:
 
 def test_a_policy_that_changed_after_its_rollout_shows_in_the_first_ratio() -> None:
     """The rollout's log-probabilities are those of other parameters then."""
-    model = build(PPO, InlineVecEnv, CASES["discrete"])
+    model = build(FastPPO, InlineVecEnv, CASES["discrete"])
     model._setup_learn(LANES * 32)
     model.collect()
     with th.no_grad():
@@ -120,6 +140,13 @@ def test_the_largest_ratio_is_that_of_all_minibatches() -> None:
     assert large["train/ratio_first"] < 1e-4
 
 
+@pytest.mark.parametrize("name", ["several heads", "switches"])
+def test_heads_have_the_same_entropies_in_both_engines(name: str) -> None:
+    """The fast engine computes them without distributions."""
+    fast, stock = one_update(CASES[name], FastPPO)[1], one_update(CASES[name], PPO)[1]
+    assert fast["policy/entropy_ratio"] == pytest.approx(stock["policy/entropy_ratio"], rel=1e-6)
+
+
 def test_an_even_policy_has_an_entropy_ratio_near_one() -> None:
     """A fresh policy chooses almost evenly; heads without a choice are left out."""
     for name in ("discrete", "several heads", "switches"):
@@ -129,7 +156,7 @@ def test_an_even_policy_has_an_entropy_ratio_near_one() -> None:
 
 def test_the_entropy_ratio_is_that_of_the_deadest_head() -> None:
     """One head that always chooses the same shows, however even the others are."""
-    model = build(PPO, InlineVecEnv, CASES["several heads"])
+    model = build(FastPPO, InlineVecEnv, CASES["several heads"])
     model._setup_learn(LANES * 32)
     with th.no_grad():
         model.policy.action_net.bias[2] = 50.0
@@ -172,17 +199,18 @@ def test_the_spread_of_actions_is_compared_with_its_start() -> None:
 
 def test_constant_returns_have_no_explained_variance() -> None:
     """Where there is nothing to explain the signal is absent, not nan and not zero."""
-    model = build(PPO, InlineVecEnv, {**CASES["discrete"], "gamma": 0.0, "gae_lambda": 1.0})
+    model = build(FastPPO, InlineVecEnv, {**CASES["discrete"], "gamma": 0.0, "gae_lambda": 1.0})
     model._setup_learn(LANES * 32)
     with th.no_grad():
         model.policy.value_net.weight.zero_()
     assert "train/explained_variance" not in model.collect().metrics
 
 
+@pytest.mark.parametrize("engine", [PPO, FastPPO])
 @pytest.mark.parametrize("looks", [1, 2, 5])
-def test_an_update_is_given_up_at_the_next_minibatch(looks: int) -> None:
+def test_an_update_is_given_up_at_the_next_minibatch(looks: int, engine: type[PPO]) -> None:
     """A stop asked before minibatch k leaves k - 1 optimizer steps done and no signals."""
-    model = build(PPO, InlineVecEnv, CASES["discrete"])
+    model = build(engine, InlineVecEnv, CASES["discrete"])
     model._setup_learn(LANES * 32)
     model.collect()
     asked = iter([False] * (looks - 1) + [True])
@@ -192,9 +220,10 @@ def test_an_update_is_given_up_at_the_next_minibatch(looks: int) -> None:
     assert set(steps) == ({looks - 1} if looks > 1 else set())
 
 
-def test_a_rollout_is_given_up_at_the_next_step() -> None:
+@pytest.mark.parametrize("engine", [PPO, FastPPO])
+def test_a_rollout_is_given_up_at_the_next_step(engine: type[PPO]) -> None:
     """A stop asked at the third step ends the rollout there."""
-    model = build(PPO, InlineVecEnv, CASES["discrete"])
+    model = build(engine, InlineVecEnv, CASES["discrete"])
     model._setup_learn(LANES * 32)
     asked = iter([False, False, True])
     model.stop_asked = lambda: next(asked)
@@ -204,8 +233,51 @@ def test_a_rollout_is_given_up_at_the_next_step() -> None:
 
 def test_a_parameter_that_became_nan_is_named() -> None:
     """A learning rate beyond all bounds spoils the parameters; the update says what broke first."""
-    model = build(PPO, InlineVecEnv, {**CASES["discrete"], "learning_rate": 1e30})
+    model = build(FastPPO, InlineVecEnv, {**CASES["discrete"], "learning_rate": 1e30})
     model._setup_learn(LANES * 32)
     model.collect()
     with pytest.raises(NonFiniteError, match=r"became (nan|inf|-inf)"):
         model.update()
+
+
+def test_a_nan_in_the_middle_of_a_fast_rollout_is_named() -> None:
+    """The fast engine looks at numbers after the rollout only, and still says where the first bad one came from."""
+    model = build(FastPPO, InlineVecEnv, CASES["discrete"])
+    model._setup_learn(LANES * 32)
+    step = model.env.step_wait
+
+    def spoilt() -> Any:
+        observations, *rest = step()
+        if model.num_timesteps == 5 * LANES:
+            observations[2] = np.nan
+        return observations, *rest
+
+    model.env.step_wait = spoilt
+    with pytest.raises(NonFiniteError, match="observation of environment 2"):
+        model.collect()
+
+
+def test_a_policy_that_says_nan_does_not_reach_continuous_environments() -> None:
+    """The parameter is named, and no environment was stepped with nan."""
+    model = build(FastPPO, InlineVecEnv, CASES["continuous"])
+    model._setup_learn(LANES * 32)
+    with th.no_grad():
+        model.policy.action_net.bias[0] = np.nan
+    with pytest.raises(NonFiniteError, match=r"action_net\.bias"):
+        model.collect()
+    assert model.num_timesteps == 0
+
+
+def test_moments_that_were_loaded_are_those_that_go_on() -> None:
+    """Adam's flat vectors take loaded moments over, so both models make the same next update."""
+    first, second = build(FastPPO, InlineVecEnv, CASES["discrete"]), build(FastPPO, InlineVecEnv, CASES["discrete"])
+    first.learn(2 * LANES * 32)
+    second.policy.load_state_dict(first.policy.state_dict())
+    second.policy.optimizer.load_state_dict(first.policy.optimizer.state_dict())
+    for model in (first, second):
+        for parameter in model.policy.parameters():
+            parameter.grad.fill_(0.25)
+        model.policy.optimizer.step()
+    assert equal(first.policy.state_dict(), second.policy.state_dict())
+    moments = [copy_moments(model.policy, model.policy.optimizer) for model in (first, second)]
+    assert equal(*moments)

@@ -7,8 +7,7 @@ compares parameters bit for bit. Signals are only read from what the update comp
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import stable_baselines3
@@ -19,29 +18,11 @@ from torch.nn.functional import mse_loss
 
 from mission_tui.trainer.episodes import EpisodeTally
 from mission_tui.trainer.finite import check_observations, check_parameters, check_rewards, check_rollout
-from mission_tui.trainer.signals import RolloutSignals, UpdateSignals
+from mission_tui.trainer.ppo.heads import Judged
+from mission_tui.trainer.ppo.losses import ClipRanges, Losses
+from mission_tui.trainer.signals import RolloutSignals, UpdateSignals, head_entropies
 
-__all__ = ["PPO", "Losses"]
-
-
-class Losses(NamedTuple):
-    """What one minibatch yields: the loss to descend, and the scalars it is made of or judged by (detached)."""
-
-    loss: th.Tensor
-    policy_gradient: th.Tensor
-    value: th.Tensor
-    entropy: th.Tensor
-    clip_fraction: th.Tensor
-    approx_kl: th.Tensor
-    ratio_error: th.Tensor
-
-
-@dataclass(frozen=True, slots=True)
-class ClipRanges:
-    """The clip ranges of this update; `value` is None when values are not clipped."""
-
-    policy: float
-    value: float | None
+__all__ = ["PPO"]
 
 
 def never() -> bool:
@@ -85,7 +66,7 @@ class PPO(stable_baselines3.PPO):
         self.policy.set_training_mode(True)
         self._update_learning_rate(self.policy.optimizer)
         clip = self._clip_ranges()
-        signals = UpdateSignals(self.rollout_buffer.buffer_size * self.n_envs, self.batch_size)
+        signals = UpdateSignals(self.rollout_buffer.buffer_size * self.n_envs, self.batch_size, clip.policy)
         try:
             finished = self._descend(clip, signals)
         except ValueError:
@@ -110,8 +91,8 @@ class PPO(stable_baselines3.PPO):
                 if self.stop_asked():
                     return False
                 losses = self._losses(batch, clip)
-                signals.add(losses, self.policy)
-                beyond = self._beyond_target(losses.approx_kl)
+                signals.add(losses)
+                beyond = self._beyond_target(losses.log_ratio)
                 if beyond:
                     break
                 signals.add_step(self._step(losses.loss))
@@ -121,29 +102,33 @@ class PPO(stable_baselines3.PPO):
         return True
 
     def _losses(self, batch: Any, clip: ClipRanges) -> Losses:
-        discrete = isinstance(self.action_space, spaces.Discrete)
-        actions = batch.actions.long().flatten() if discrete else batch.actions
-        values, log_prob, entropy = self.policy.evaluate_actions(batch.observations, actions)
+        values, judged = self._judge(batch)
         advantages = self._normalized(batch.advantages)
-        ratio = th.exp(log_prob - batch.old_log_prob)
+        log_ratio = judged.log_prob - batch.old_log_prob
+        ratio = th.exp(log_ratio)
         clipped = th.clamp(ratio, 1 - clip.policy, 1 + clip.policy)
         policy_loss = -th.min(advantages * ratio, advantages * clipped).mean()
         value_loss = mse_loss(batch.returns, self._value_prediction(values.flatten(), batch.old_values, clip))
         # Without a closed form SB3 estimates the entropy by the mean of -log_prob.
-        entropy_loss = -th.mean(-log_prob) if entropy is None else -th.mean(entropy)
-        loss = policy_loss + self.ent_coef * entropy_loss + self.vf_coef * value_loss
-        with th.no_grad():
-            log_ratio = log_prob - batch.old_log_prob
-            distance = th.abs(ratio - 1)
-            return Losses(
-                loss=loss,
-                policy_gradient=policy_loss.detach(),
-                value=value_loss.detach(),
-                entropy=entropy_loss.detach(),
-                clip_fraction=th.mean((distance > clip.policy).float()),
-                approx_kl=th.mean((th.exp(log_ratio) - 1) - log_ratio),
-                ratio_error=distance.max(),
-            )
+        entropy_loss = -th.mean(-judged.log_prob if judged.entropy is None else judged.entropy)
+        if not self.ent_coef:
+            # Zero times its gradient is zero: backward need not go there.
+            entropy_loss = entropy_loss.detach()
+        return Losses(
+            loss=policy_loss + self.ent_coef * entropy_loss + self.vf_coef * value_loss,
+            policy_gradient=policy_loss.detach(),
+            value=value_loss.detach(),
+            entropy=entropy_loss.detach(),
+            log_ratio=log_ratio.detach(),
+            heads=judged.heads,
+        )
+
+    def _judge(self, batch: Any) -> tuple[th.Tensor, Judged]:
+        """Values, shape (batch, 1), and what the policy says of the batch's actions."""
+        discrete = isinstance(self.action_space, spaces.Discrete)
+        actions = batch.actions.long().flatten() if discrete else batch.actions
+        values, log_prob, entropy = self.policy.evaluate_actions(batch.observations, actions)
+        return values, Judged(log_prob, entropy, head_entropies(self.policy.action_dist))
 
     def _normalized(self, advantages: th.Tensor) -> th.Tensor:
         if self.normalize_advantage and len(advantages) > 1:
@@ -155,9 +140,12 @@ class PPO(stable_baselines3.PPO):
             return values
         return old_values + th.clamp(values - old_values, -clip.value, clip.value)
 
-    def _beyond_target(self, approx_kl: th.Tensor) -> bool:
+    def _beyond_target(self, log_ratio: th.Tensor) -> bool:
+        if self.target_kl is None:
+            return False
+        approx_kl = th.mean((th.exp(log_ratio) - 1) - log_ratio)
         # In single precision, as SB3 compares.
-        return self.target_kl is not None and bool(approx_kl.cpu().numpy() > 1.5 * self.target_kl)
+        return bool(approx_kl.cpu().numpy() > 1.5 * self.target_kl)
 
     def _step(self, loss: th.Tensor) -> th.Tensor:
         """One optimizer step; returns the norm of the gradient before clipping."""

@@ -1,0 +1,142 @@
+"""The engine `fast`: the numbers of the reference, bit for bit on a CPU, without its overhead.
+
+What is saved: distributions that validate themselves, calls through modules, a buffer that is allocated, transposed and
+copied anew, a pass over all infos at every step, a call per parameter for every optimizer operation.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch as th
+from gymnasium import spaces
+from numpy.typing import NDArray
+from stable_baselines3.common.buffers import RolloutBuffer
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.vec_env import VecEnv
+
+from mission_tui.trainer.failures import NonFiniteError
+from mission_tui.trainer.finite import check_observations, check_parameters
+from mission_tui.trainer.ppo.buffer import Observation, ResidentBuffer
+from mission_tui.trainer.ppo.evaluator import Evaluator, evaluator_of
+from mission_tui.trainer.ppo.flat_adam import FlatAdam, flattened
+from mission_tui.trainer.ppo.heads import Judged
+from mission_tui.trainer.ppo.reference import PPO
+from mission_tui.trainer.signals import RolloutSignals
+
+__all__ = ["FastPPO"]
+
+
+class FastPPO(PPO):
+    """The same constructor, signals, stops and checkpoints as `PPO`."""
+
+    rollout_buffer: ResidentBuffer
+    _evaluator: Evaluator
+
+    def _setup_model(self) -> None:
+        self.rollout_buffer_class = ResidentBuffer
+        super()._setup_model()
+        self.policy.optimizer = flattened(self.policy.optimizer)
+        self._evaluator = evaluator_of(self.policy)
+
+    def collect(self) -> RolloutSignals | None:
+        try:
+            return super().collect()
+        except NonFiniteError:
+            # Nothing was looked at while it was computed, so the cause is looked for now.
+            check_parameters(self.policy)
+            for observation in (*self.rollout_buffer.seen(), self._last_obs):
+                check_observations(observation)
+            raise
+
+    def collect_rollouts(
+        self, env: VecEnv, callback: BaseCallback, rollout_buffer: RolloutBuffer, n_rollout_steps: int
+    ) -> bool:
+        """Step all environments `n_rollout_steps` times; False if `callback` ended that."""
+        assert isinstance(rollout_buffer, ResidentBuffer)
+        assert self._last_obs is not None
+        assert self._last_episode_starts is not None
+        self.policy.set_training_mode(False)
+        rollout_buffer.reset()
+        if self.use_sde:
+            self.policy.reset_noise(env.num_envs)
+        callback.on_rollout_start()
+        for step in range(n_rollout_steps):
+            if self.use_sde and self.sde_sample_freq > 0 and step % self.sde_sample_freq == 0:
+                self.policy.reset_noise(env.num_envs)
+            observation = rollout_buffer.see(step, self._last_obs, self._last_episode_starts)
+            chosen, values, log_probs = self._evaluator.act(observation)
+            actions = chosen.cpu().numpy()
+            rollout_buffer.keep(step, actions, values, log_probs)
+            self._last_obs, rewards, dones, infos = env.step(self._for_env(actions))  # type: ignore[assignment]
+            self.num_timesteps += env.num_envs
+            callback.update_locals(locals())
+            if not callback.on_step():
+                return False
+            if ended := np.flatnonzero(dones).tolist():
+                # Monitor says nothing of episodes that go on.
+                self._update_info_buffer([infos[lane] for lane in ended], dones[ended])
+                rewards = self._with_time_limits(rewards, infos, ended)
+            rollout_buffer.earn(step, rewards)
+            self._last_episode_starts = dones
+        last_values = self._evaluator.value(self._on_device(self._last_obs))
+        rollout_buffer.compute_returns_and_advantage(last_values, dones)
+        callback.update_locals(locals())
+        callback.on_rollout_end()
+        return True
+
+    def _for_env(self, actions: NDArray[Any]) -> NDArray[Any]:
+        """Actions as the environments take them, within their bounds."""
+        space = self.action_space
+        actions = actions.reshape(-1, *(space.shape or ()))
+        if not isinstance(space, spaces.Box):
+            return actions
+        if not np.isfinite(actions).all():
+            raise NonFiniteError("an action became nan or infinite")
+        if self.policy.squash_output:
+            actions = self.policy.unscale_action(actions)
+        else:
+            actions = np.clip(actions, space.low, space.high)
+        return actions
+
+    def _with_time_limits(self, rewards: NDArray[Any], infos: list[dict[str, Any]], ended: list[int]) -> NDArray[Any]:
+        """`rewards`, with the value of where they stood added for lanes whose episode only ran out of time."""
+        cut = [
+            lane
+            for lane in ended
+            if infos[lane].get("TimeLimit.truncated", False) and infos[lane].get("terminal_observation") is not None
+        ]
+        if not cut:
+            return rewards
+        rewards = rewards.copy()
+        # One by one on a CPU, as SB3 does, because a batch is summed in another order; elsewhere each would be a wait.
+        for lanes in [[lane] for lane in cut] if self.device.type == "cpu" else [cut]:
+            finals = _stacked([infos[lane]["terminal_observation"] for lane in lanes])
+            values = self._evaluator.value(self._on_device(finals))
+            rewards[lanes] += self.gamma * values.flatten().cpu().numpy()
+        return rewards
+
+    def _on_device(self, observation: Any) -> Observation:
+        if isinstance(observation, dict):
+            return {name: th.as_tensor(part, device=self.device) for name, part in observation.items()}
+        return th.as_tensor(observation, device=self.device)
+
+    def _judge(self, batch: Any) -> tuple[th.Tensor, Judged]:
+        return self._evaluator.judge(batch.observations, batch.actions)
+
+    def _step(self, loss: th.Tensor) -> th.Tensor:
+        optimizer = self.policy.optimizer
+        if not isinstance(optimizer, FlatAdam):
+            return super()._step(loss)
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        norm = optimizer.clip(self.max_grad_norm)
+        optimizer.step()
+        return norm
+
+
+def _stacked(observations: list[Any]) -> Any:
+    if isinstance(observations[0], dict):
+        return {name: np.stack([each[name] for each in observations]) for name in observations[0]}
+    return np.stack(observations)

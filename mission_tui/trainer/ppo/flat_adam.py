@@ -1,0 +1,106 @@
+"""Adam over all parameters as one vector: torch's operations in its order, once per step instead of once per parameter.
+
+Parameters, gradients and moments of a policy become views of four long vectors. Names, shapes, `state` and
+`state_dict` stay those of `torch.optim.Adam`, so checkpoints do not know the difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch as th
+
+__all__ = ["FlatAdam", "flattened"]
+
+_ALIGNED = 16
+"""Views begin at multiples of 64 bytes, as tensors of their own would."""
+
+
+class FlatAdam(th.optim.Adam):
+    """For float32 parameters of one device that all get a gradient in every step, without weight decay or AMSGrad."""
+
+    def __init__(self, parameters: list[th.nn.Parameter], lr: float, betas: tuple[float, float], eps: float) -> None:
+        super().__init__(parameters, lr=lr, betas=betas, eps=eps)
+        self._owned = parameters
+        room = sum(-(-parameter.numel() // _ALIGNED) * _ALIGNED for parameter in parameters)
+        self._values, self._gradients, self._first, self._second = (
+            th.zeros(room, device=parameters[0].device) for _ in range(4)
+        )
+        self._count = th.tensor(0.0)
+        with th.no_grad():
+            self._gradient_views = self._views(self._gradients)
+            for parameter, value, gradient in zip(
+                parameters, self._views(self._values), self._gradient_views, strict=True
+            ):
+                value.copy_(parameter)
+                parameter.data = value
+                parameter.grad = gradient
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Gradients always exist: `backward` adds to them in place."""
+        self._gradients.zero_()
+
+    def clip(self, max_norm: float) -> th.Tensor:
+        """Scale all gradients as `torch.nn.utils.clip_grad_norm_` does; returns their norm before."""
+        norms = th._foreach_norm(self._gradient_views)
+        norm: th.Tensor = th.linalg.vector_norm(th.stack(norms))
+        self._gradients.mul_((max_norm / (norm + 1e-6)).clamp(max=1.0))
+        return norm
+
+    @th.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+        """One step of the Adam paper's algorithm 1, https://arxiv.org/abs/1412.6980, by torch's own operations."""
+        assert closure is None
+        if not self.state:
+            self._show_state()
+        self._count += 1
+        group, count = self.param_groups[0], self._count.item()
+        (beta1, beta2), lr = group["betas"], group["lr"]
+        self._first.lerp_(self._gradients, 1 - beta1)
+        self._second.mul_(beta2).addcmul_(self._gradients, self._gradients, value=1 - beta2)
+        denominator = (self._second.sqrt() / (1 - beta2**count) ** 0.5).add_(group["eps"])
+        self._values.addcdiv_(self._first, denominator, value=-(lr / (1 - beta1**count)))
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take moments over; torch would keep tensors of its own instead of filling ours."""
+        super().load_state_dict(state_dict)
+        loaded = [self.state[parameter] for parameter in self._owned if parameter in self.state]
+        self._count.zero_()
+        if loaded:
+            self._count.fill_(float(loaded[0]["step"]))
+            with th.no_grad():
+                for state, first, second in zip(
+                    loaded, self._views(self._first), self._views(self._second), strict=True
+                ):
+                    first.copy_(state["exp_avg"])
+                    second.copy_(state["exp_avg_sq"])
+            self._show_state()
+
+    def _show_state(self) -> None:
+        views = zip(self._owned, self._views(self._first), self._views(self._second), strict=True)
+        for parameter, first, second in views:
+            self.state[parameter] = {"step": self._count, "exp_avg": first, "exp_avg_sq": second}
+
+    def _views(self, vector: th.Tensor) -> list[th.Tensor]:
+        views, start = [], 0
+        for parameter in self._owned:
+            size = parameter.numel()
+            views.append(vector[start : start + size].view(parameter.shape))
+            start += -(-size // _ALIGNED) * _ALIGNED
+        return views
+
+
+def flattened(optimizer: th.optim.Optimizer) -> th.optim.Optimizer:
+    """`optimizer`, or a fresh `FlatAdam` in its place if it is a plain Adam that has not stepped yet."""
+    if type(optimizer) is not th.optim.Adam or len(optimizer.param_groups) != 1 or optimizer.state:
+        return optimizer
+    group = optimizer.param_groups[0]
+    parameters = list(group["params"])
+    alike = {(parameter.dtype, parameter.device, parameter.requires_grad) for parameter in parameters}
+    unusual = any(
+        group[name] for name in ("weight_decay", "amsgrad", "maximize", "capturable", "differentiable", "fused")
+    )
+    if unusual or len(alike) != 1 or alike != {(th.float32, parameters[0].device, True)}:
+        return optimizer
+    return FlatAdam(parameters, group["lr"], group["betas"], group["eps"])
