@@ -43,6 +43,7 @@ CASES: dict[str, dict[str, Any]] = {
         "policy_kwargs": {"activation_fn": th.nn.ReLU, "share_features_extractor": False, "net_arch": [16]},
     },
     "time limits": {"env": "Pendulum-v1", "n_steps": 256, "batch_size": 256},
+    "minibatch of all lanes": {"env": "CartPole-v1", "n_steps": 8, "batch_size": LANES, "n_epochs": 1},
     "another optimizer": {"env": "CartPole-v1", "policy_kwargs": {"optimizer_class": th.optim.RMSprop}},
 }
 EXACT = [name for name in CASES if name != "images"]

@@ -41,7 +41,9 @@ class _Arrivals:
         self.tensor = th.zeros((steps, lanes, *shape), dtype=dtype, device=device)
         self._rows = self.tensor.unbind(0)
         # One staging row is enough: before it is written again, the actions of its step have been read back.
-        self._stage = None if device.type == "cpu" else th.zeros((lanes, *shape), dtype=dtype, pin_memory=True)
+        self._stage = (
+            None if device.type == "cpu" else th.zeros((lanes, *shape), dtype=dtype, pin_memory=device.type == "cuda")
+        )
         self._array = (self.tensor if self._stage is None else self._stage).numpy()
 
     def put(self, step: int, values: NDArray[Any]) -> th.Tensor:
@@ -59,7 +61,7 @@ class _Arrivals:
 
 
 class ResidentBuffer(RolloutBuffer):
-    """SB3's `RolloutBuffer` by its interface to `PPO`; filled by `see`, `keep` and `earn` instead of `add`.
+    """SB3's `RolloutBuffer` by its interface to `PPO`; filled by `see`, `earn` and `judge` instead of `add`.
 
     `values`, `log_probs`, `advantages`, `returns` and `rewards` are host arrays of shape (steps, lanes).
     """
@@ -84,8 +86,7 @@ class ResidentBuffer(RolloutBuffer):
         chosen = th.int64 if isinstance(self.action_space, spaces.Discrete | spaces.MultiDiscrete) else th.float32
         self._chosen = _Arrivals(steps, lanes, (self.action_dim,), chosen, self.device)
         self._scalars = th.zeros((4, steps, lanes), device=self.device)
-        self._value_rows, self._log_prob_rows = self._scalars[0].unbind(0), self._scalars[1].unbind(0)
-        self._host = self._scalars if on_host else th.zeros((4, steps, lanes), pin_memory=True)
+        self._host = self._scalars if on_host else th.zeros((4, steps, lanes), pin_memory=self.device.type == "cuda")
         self.values, self.log_probs, self.advantages, self.returns = self._host.numpy()
         self.rewards = np.zeros((steps, lanes), dtype=np.float32)
         self.episode_starts = np.zeros((steps, lanes), dtype=np.float32)
@@ -104,17 +105,26 @@ class ResidentBuffer(RolloutBuffer):
             return {name: part.put(step, observation[name]) for name, part in self._observed.items()}
         return self._observed.put(step, observation)
 
-    def keep(self, step: int, actions: NDArray[Any], values: th.Tensor, log_probs: th.Tensor) -> None:
-        """Keep what the policy chose and thought: `actions` (lanes, ...), `values` (lanes, 1), `log_probs` (lanes,)."""
+    def earn(self, step: int, actions: NDArray[Any], rewards: NDArray[Any]) -> None:
+        """Keep what was done at `step`, shape (lanes, ...), and what it earned, time-limit values included."""
         self._chosen.put(step, actions)
-        self._value_rows[step].copy_(values.flatten())
-        self._log_prob_rows[step].copy_(log_probs)
-
-    def earn(self, step: int, rewards: NDArray[Any]) -> None:
-        """Keep the rewards of `step`, time-limit values included."""
         self.rewards[step] = rewards
         self.pos = step + 1
         self.full = self.pos == self.buffer_size
+
+    def everything(self) -> tuple[Observation, th.Tensor]:
+        """All observations and actions, shape (steps * lanes, ...), step by step, on the device."""
+        actions = self._chosen.tensor.flatten(0, 1)
+        if isinstance(self.action_space, spaces.Discrete):
+            actions = actions.flatten()
+        if isinstance(self._observed, dict):
+            return {name: part.tensor.flatten(0, 1) for name, part in self._observed.items()}, actions
+        return self._observed.tensor.flatten(0, 1), actions
+
+    def judge(self, values: th.Tensor, log_probs: th.Tensor) -> None:
+        """Keep what the policy thought of `everything`, each of shape (steps * lanes,)."""
+        self._scalars[0].copy_(values.view(self._scalars[0].shape))
+        self._scalars[1].copy_(log_probs.view(self._scalars[1].shape))
 
     def seen(self) -> Iterator[Any]:
         """The observations of every step, on the host."""

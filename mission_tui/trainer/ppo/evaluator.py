@@ -1,12 +1,12 @@
-"""A policy as the two loops call it: to act, to value, and to judge given actions.
+"""A policy as the two loops call it: to act, to value, to judge given actions, and to be differentiated.
 
-SB3's own policies are taken apart into their layers, because calling modules and building distributions costs more
-than small layers do. Policies that override how they evaluate, and gSDE, are asked through their own methods.
+SB3's own policies are taken apart, because calling modules and building distributions costs more than small layers do:
+those without a features extractor into two towers, others into their head and what is below it. Policies that override
+how they evaluate, and gSDE, are asked through their own methods.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 import torch as th
@@ -14,29 +14,38 @@ from gymnasium import spaces
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.preprocessing import is_image_space
 from stable_baselines3.common.torch_layers import FlattenExtractor, MlpExtractor
-from torch.nn.functional import linear
 
 from mission_tui.trainer.ppo.buffer import Observation
 from mission_tui.trainer.ppo.heads import Head, Judged, head_of
+from mission_tui.trainer.ppo.tower import Tower, tower_of
 
 __all__ = ["Evaluator", "evaluator_of"]
 
-Layer = Callable[[th.Tensor], th.Tensor]
-
+_ROWS = 2048
+"""Rows that the critic values at once: their activations stay in a core's second cache."""
 _OVERRIDABLE = ("forward", "evaluate_actions", "predict_values", "extract_features", "_get_action_dist_from_latent")
 
 
 class Evaluator(Protocol):
     """Valid until the policy's parameters are replaced; changing them in place is fine."""
 
-    def act(self, observation: Observation) -> tuple[th.Tensor, th.Tensor, th.Tensor]:
-        """Sampled actions (lanes, ...), values (lanes, 1), log-probabilities (lanes,)."""
+    def act(self, observation: Observation) -> th.Tensor:
+        """Sampled actions, shape (lanes, ...)."""
+
+    def look_back(self, observations: Observation, actions: th.Tensor) -> tuple[th.Tensor, th.Tensor]:
+        """Values and log-probabilities, shape (steps * lanes,), of all that `act` saw and did since the last look."""
+
+    def forget(self) -> None:
+        """Drop what a rollout that was given up left behind."""
 
     def value(self, observation: Observation) -> th.Tensor:
         """Values, shape (lanes, 1)."""
 
     def judge(self, observation: Observation, actions: th.Tensor) -> tuple[th.Tensor, Judged]:
         """Values, shape (batch, 1), and what the policy says of `actions`."""
+
+    def differentiate(self, loss: th.Tensor) -> None:
+        """Add the gradient of `loss`, which was made of what `judge` said last, to cleared gradients."""
 
 
 def evaluator_of(policy: ActorCriticPolicy) -> Evaluator:
@@ -45,23 +54,54 @@ def evaluator_of(policy: ActorCriticPolicy) -> Evaluator:
     own = all(getattr(type(policy), name) is getattr(ActorCriticPolicy, name) for name in _OVERRIDABLE)
     if head is None or not own or type(policy.mlp_extractor) is not MlpExtractor:
         return _WholePolicy(policy)
-    return _Layers(policy, head)
+    actor = tower_of([*policy.mlp_extractor.policy_net, policy.action_net])
+    critic = tower_of([*policy.mlp_extractor.value_net, policy.value_net])
+    if actor is not None and critic is not None and _only_flattens(policy):
+        return _Towers(actor, critic, head)
+    return _BelowHead(policy, head)
 
 
-class _WholePolicy:
+class _Remembered:
+    """Values and log-probabilities that came with the actions."""
+
+    def __init__(self) -> None:
+        self._values: list[th.Tensor] = []
+        self._log_probs: list[th.Tensor] = []
+
+    def remember(self, values: th.Tensor, log_probs: th.Tensor) -> None:
+        self._values.append(values.flatten())
+        self._log_probs.append(log_probs)
+
+    def look_back(self, observations: Observation, actions: th.Tensor) -> tuple[th.Tensor, th.Tensor]:
+        values, log_probs = th.cat(self._values), th.cat(self._log_probs)
+        self.forget()
+        return values, log_probs
+
+    def forget(self) -> None:
+        self._values.clear()
+        self._log_probs.clear()
+
+    def differentiate(self, loss: th.Tensor) -> None:
+        loss.backward()  # type: ignore[no-untyped-call]
+
+
+class _WholePolicy(_Remembered):
     """The policy's own methods."""
 
     def __init__(self, policy: ActorCriticPolicy) -> None:
+        super().__init__()
         self._policy = policy
 
-    def act(self, observation: Observation) -> tuple[th.Tensor, th.Tensor, th.Tensor]:
-        with th.no_grad():
-            actions, values, log_probs = self._policy(observation)
-        return actions, values, log_probs
+    @th.no_grad()
+    def act(self, observation: Observation) -> th.Tensor:
+        actions, values, log_probs = self._policy(observation)
+        self.remember(values, log_probs)
+        chosen: th.Tensor = actions
+        return chosen
 
+    @th.no_grad()
     def value(self, observation: Observation) -> th.Tensor:
-        with th.no_grad():
-            return self._policy.predict_values(observation)
+        return self._policy.predict_values(observation)
 
     def judge(self, observation: Observation, actions: th.Tensor) -> tuple[th.Tensor, Judged]:
         if not isinstance(self._policy.action_space, spaces.Discrete):
@@ -70,37 +110,83 @@ class _WholePolicy:
         return values, Judged(log_prob, entropy)
 
 
-class _Layers:
-    """The two towers of SB3's `ActorCriticPolicy`, called layer by layer."""
+class _BelowHead(_Remembered):
+    """A features extractor and whatever else lies below the head, called as modules."""
 
     def __init__(self, policy: ActorCriticPolicy, head: Head) -> None:
+        super().__init__()
         self._policy, self._head = policy, head
-        self._shared = policy.share_features_extractor
-        self._actor = _layers([*policy.mlp_extractor.policy_net, policy.action_net])
-        self._critic = _layers([*policy.mlp_extractor.value_net, policy.value_net])
-        self._flat = _only_flattens(policy)
 
-    @th.inference_mode()
-    def act(self, observation: Observation) -> tuple[th.Tensor, th.Tensor, th.Tensor]:
-        for_actor, for_critic = self._features(observation)
-        actions, log_probs = self._head.sample(_through(self._actor, for_actor))
-        return actions, _through(self._critic, for_critic), log_probs
+    @th.no_grad()
+    def act(self, observation: Observation) -> th.Tensor:
+        output, values = self._forward(observation)
+        actions = self._head.sample(output)
+        self.remember(values, self._head.log_prob(output, actions))
+        return actions
 
-    @th.inference_mode()
+    @th.no_grad()
     def value(self, observation: Observation) -> th.Tensor:
-        return _through(self._critic, self._features(observation)[1])
+        return self._policy.predict_values(observation)
 
     def judge(self, observation: Observation, actions: th.Tensor) -> tuple[th.Tensor, Judged]:
-        for_actor, for_critic = self._features(observation)
-        judged = self._head.judge(_through(self._actor, for_actor), actions)
-        return _through(self._critic, for_critic), judged
+        output, values = self._forward(observation)
+        return values, self._head.judge(output, actions)
 
-    def _features(self, observation: Any) -> tuple[th.Tensor, th.Tensor]:
-        if self._flat:
-            features = observation.float().flatten(1)
-            return features, features
-        extracted: Any = self._policy.extract_features(observation)
-        return (extracted, extracted) if self._shared else extracted
+    def _forward(self, observation: Any) -> tuple[th.Tensor, th.Tensor]:
+        policy = self._policy
+        features: Any = policy.extract_features(observation)
+        for_actor, for_critic = (features, features) if policy.share_features_extractor else features
+        output = policy.action_net(policy.mlp_extractor.forward_actor(for_actor))
+        return output, policy.value_net(policy.mlp_extractor.forward_critic(for_critic))
+
+
+class _Towers:
+    """Actor and critic on the flat observation; autograd sees only what is above them.
+
+    While acting only the actor is asked. The critic sees the whole rollout at its end, in few large batches.
+    """
+
+    def __init__(self, actor: Tower, critic: Tower, head: Head) -> None:
+        self._actor, self._critic, self._head = actor, critic, head
+        self._output = self._values = th.empty(0)
+        self._outputs: list[th.Tensor] = []
+
+    @th.no_grad()
+    def act(self, observation: Observation) -> th.Tensor:
+        output = self._actor.forward(_flat(observation)).clone()
+        self._outputs.append(output)
+        return self._head.sample(output)
+
+    @th.no_grad()
+    def look_back(self, observations: Observation, actions: th.Tensor) -> tuple[th.Tensor, th.Tensor]:
+        values = [self._critic.forward(rows).flatten().clone() for rows in th.split(_flat(observations), _ROWS)]
+        log_probs = self._head.log_prob(th.cat(self._outputs), actions)
+        self.forget()
+        return th.cat(values), log_probs
+
+    def forget(self) -> None:
+        self._outputs.clear()
+
+    @th.no_grad()
+    def value(self, observation: Observation) -> th.Tensor:
+        return self._critic.forward(_flat(observation))
+
+    def judge(self, observation: Observation, actions: th.Tensor) -> tuple[th.Tensor, Judged]:
+        features = _flat(observation)
+        self._output = self._actor.forward(features).detach().requires_grad_()
+        self._values = self._critic.forward(features).detach().requires_grad_()
+        return self._values, self._head.judge(self._output, actions)
+
+    def differentiate(self, loss: th.Tensor) -> None:
+        loss.backward()  # type: ignore[no-untyped-call]
+        for tower, top in ((self._actor, self._output), (self._critic, self._values)):
+            assert top.grad is not None
+            tower.backward(top.grad)
+
+
+def _flat(observation: Observation) -> th.Tensor:
+    assert isinstance(observation, th.Tensor)
+    return observation.float().flatten(1)
 
 
 def _only_flattens(policy: ActorCriticPolicy) -> bool:
@@ -109,24 +195,3 @@ def _only_flattens(policy: ActorCriticPolicy) -> bool:
     scaled = policy.normalize_images and is_image_space(space)
     extractors = {type(policy.pi_features_extractor), type(policy.vf_features_extractor)}
     return isinstance(space, spaces.Box) and not scaled and extractors == {FlattenExtractor}
-
-
-def _layers(modules: Iterable[th.nn.Module]) -> list[Layer]:
-    return [_layer(module) for module in modules]
-
-
-def _layer(module: th.nn.Module) -> Layer:
-    if type(module) is th.nn.Linear:
-        weight, bias = module.weight, module.bias
-        return lambda batch: linear(batch, weight, bias)
-    if type(module) is th.nn.Tanh:
-        return th.tanh
-    if type(module) is th.nn.ReLU:
-        return th.relu
-    return module
-
-
-def _through(layers: list[Layer], batch: th.Tensor) -> th.Tensor:
-    for layer in layers:
-        batch = layer(batch)
-    return batch

@@ -59,6 +59,7 @@ class FastPPO(PPO):
         assert self._last_episode_starts is not None
         self.policy.set_training_mode(False)
         rollout_buffer.reset()
+        self._evaluator.forget()
         if self.use_sde:
             self.policy.reset_noise(env.num_envs)
         callback.on_rollout_start()
@@ -66,9 +67,7 @@ class FastPPO(PPO):
             if self.use_sde and self.sde_sample_freq > 0 and step % self.sde_sample_freq == 0:
                 self.policy.reset_noise(env.num_envs)
             observation = rollout_buffer.see(step, self._last_obs, self._last_episode_starts)
-            chosen, values, log_probs = self._evaluator.act(observation)
-            actions = chosen.cpu().numpy()
-            rollout_buffer.keep(step, actions, values, log_probs)
+            actions = self._evaluator.act(observation).cpu().numpy()
             self._last_obs, rewards, dones, infos = env.step(self._for_env(actions))  # type: ignore[assignment]
             self.num_timesteps += env.num_envs
             callback.update_locals(locals())
@@ -78,8 +77,9 @@ class FastPPO(PPO):
                 # Monitor says nothing of episodes that go on.
                 self._update_info_buffer([infos[lane] for lane in ended], dones[ended])
                 rewards = self._with_time_limits(rewards, infos, ended)
-            rollout_buffer.earn(step, rewards)
+            rollout_buffer.earn(step, actions, rewards)
             self._last_episode_starts = dones
+        rollout_buffer.judge(*self._evaluator.look_back(*rollout_buffer.everything()))
         last_values = self._evaluator.value(self._on_device(self._last_obs))
         rollout_buffer.compute_returns_and_advantage(last_values, dones)
         callback.update_locals(locals())
@@ -125,12 +125,15 @@ class FastPPO(PPO):
     def _judge(self, batch: Any) -> tuple[th.Tensor, Judged]:
         return self._evaluator.judge(batch.observations, batch.actions)
 
+    def _differentiate(self, loss: th.Tensor) -> None:
+        self._evaluator.differentiate(loss)
+
     def _step(self, loss: th.Tensor) -> th.Tensor:
         optimizer = self.policy.optimizer
         if not isinstance(optimizer, FlatAdam):
             return super()._step(loss)
         optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        self._differentiate(loss)
         norm = optimizer.clip(self.max_grad_norm)
         optimizer.step()
         return norm

@@ -37,8 +37,11 @@ class Judged(NamedTuple):
 class Head(Protocol):
     """Turns the output of the action net, shape (batch, outputs), into actions and back into probabilities."""
 
-    def sample(self, output: th.Tensor) -> tuple[th.Tensor, th.Tensor]:
-        """Actions, shape (batch, ...), and their log-probabilities, shape (batch,)."""
+    def sample(self, output: th.Tensor) -> th.Tensor:
+        """Actions, shape (batch, ...)."""
+
+    def log_prob(self, output: th.Tensor, actions: th.Tensor) -> th.Tensor:
+        """Log-probabilities of `actions`, shape (batch,)."""
 
     def judge(self, output: th.Tensor, actions: th.Tensor) -> Judged:
         """Log-probabilities and entropies, shape (batch,), of `actions`."""
@@ -47,15 +50,20 @@ class Head(Protocol):
 class _Categorical:
     """One choice; actions have shape (batch,)."""
 
-    def sample(self, output: th.Tensor) -> tuple[th.Tensor, th.Tensor]:
-        log_probs = _log_probs(output)
-        # What torch.multinomial does for one sample, less its look at the probabilities.
-        actions = log_probs.softmax(-1).div_(th.empty_like(log_probs).exponential_(1.0)).argmax(-1)
-        return actions, log_probs.gather(-1, actions.unsqueeze(-1)).squeeze(-1)
+    def sample(self, output: th.Tensor) -> th.Tensor:
+        # logsumexp by its own operations, less those for infinities; then what torch.multinomial does for one sample,
+        # less its look at the probabilities.
+        top = output.amax(-1, keepdim=True)
+        log_sum = (output - top).exp_().sum(-1, keepdim=True).log_().add_(top)
+        waits = th.empty_like(output).exponential_(1.0)
+        return (output - log_sum).softmax(-1).div_(waits).argmax(-1)
+
+    def log_prob(self, output: th.Tensor, actions: th.Tensor) -> th.Tensor:
+        return _chosen(_log_probs(output), actions)
 
     def judge(self, output: th.Tensor, actions: th.Tensor) -> Judged:
         log_probs = _log_probs(output)
-        return Judged(log_probs.gather(-1, actions.unsqueeze(-1)).squeeze(-1), _entropy(log_probs))
+        return Judged(_chosen(log_probs, actions), _entropy(log_probs))
 
 
 class _MultiCategorical:
@@ -65,10 +73,12 @@ class _MultiCategorical:
         self._sizes = [int(size) for size in sizes]
         self._one = _Categorical()
 
-    def sample(self, output: th.Tensor) -> tuple[th.Tensor, th.Tensor]:
-        pairs = [self._one.sample(part) for part in th.split(output, self._sizes, dim=1)]
-        actions, log_probs = zip(*pairs, strict=True)
-        return th.stack(actions, dim=1), th.stack(log_probs, dim=1).sum(dim=1)
+    def sample(self, output: th.Tensor) -> th.Tensor:
+        return th.stack([self._one.sample(part) for part in th.split(output, self._sizes, dim=1)], dim=1)
+
+    def log_prob(self, output: th.Tensor, actions: th.Tensor) -> th.Tensor:
+        parts = zip(th.split(output, self._sizes, dim=1), actions.unbind(1), strict=True)
+        return th.stack([self._one.log_prob(part, chosen) for part, chosen in parts], dim=1).sum(dim=1)
 
     def judge(self, output: th.Tensor, actions: th.Tensor) -> Judged:
         parts = zip(th.split(output, self._sizes, dim=1), actions.unbind(1), strict=True)
@@ -80,16 +90,15 @@ class _MultiCategorical:
 class _Bernoulli:
     """Switches; actions have shape (batch, switches)."""
 
-    def sample(self, output: th.Tensor) -> tuple[th.Tensor, th.Tensor]:
-        actions = th.bernoulli(output.sigmoid())
-        return actions, self._log_prob(output, actions)
+    def sample(self, output: th.Tensor) -> th.Tensor:
+        return th.bernoulli(output.sigmoid())
+
+    def log_prob(self, output: th.Tensor, actions: th.Tensor) -> th.Tensor:
+        return -binary_cross_entropy_with_logits(output, actions, reduction="none").sum(dim=1)
 
     def judge(self, output: th.Tensor, actions: th.Tensor) -> Judged:
         entropy = binary_cross_entropy_with_logits(output, output.sigmoid(), reduction="none")
-        return Judged(self._log_prob(output, actions), entropy.sum(dim=1), entropy.detach().mean(dim=0))
-
-    def _log_prob(self, output: th.Tensor, actions: th.Tensor) -> th.Tensor:
-        return -binary_cross_entropy_with_logits(output, actions, reduction="none").sum(dim=1)
+        return Judged(self.log_prob(output, actions), entropy.sum(dim=1), entropy.detach().mean(dim=0))
 
 
 class _Gaussian:
@@ -98,10 +107,11 @@ class _Gaussian:
     def __init__(self, log_std: th.Tensor) -> None:
         self._log_std = log_std
 
-    def sample(self, output: th.Tensor) -> tuple[th.Tensor, th.Tensor]:
-        scale = self._scale(output)
-        actions = output + th.randn_like(output) * scale
-        return actions, self._log_prob(output, scale, actions)
+    def sample(self, output: th.Tensor) -> th.Tensor:
+        return output + th.randn_like(output) * self._scale(output)
+
+    def log_prob(self, output: th.Tensor, actions: th.Tensor) -> th.Tensor:
+        return self._log_prob(output, self._scale(output), actions)
 
     def judge(self, output: th.Tensor, actions: th.Tensor) -> Judged:
         scale = self._scale(output)
@@ -126,6 +136,10 @@ def head_of(policy: ActorCriticPolicy) -> Head | None:
     if type(distribution) is DiagGaussianDistribution:
         return _Gaussian(policy.log_std)
     return None
+
+
+def _chosen(log_probs: th.Tensor, actions: th.Tensor) -> th.Tensor:
+    return log_probs.gather(-1, actions.unsqueeze(-1)).squeeze(-1)
 
 
 def _log_probs(output: th.Tensor) -> th.Tensor:

@@ -150,10 +150,13 @@ class PPO(stable_baselines3.PPO):
     def _step(self, loss: th.Tensor) -> th.Tensor:
         """One optimizer step; returns the norm of the gradient before clipping."""
         self.policy.optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        self._differentiate(loss)
         norm = th.nn.utils.clip_grad_norm_(self.policy.parameters(), self.max_grad_norm)
         self.policy.optimizer.step()
         return norm
+
+    def _differentiate(self, loss: th.Tensor) -> None:
+        loss.backward()  # type: ignore[no-untyped-call]
 
     def _clip_ranges(self) -> ClipRanges:
         progress = self._current_progress_remaining
