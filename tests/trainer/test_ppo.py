@@ -28,7 +28,12 @@ CASES: dict[str, dict[str, Any]] = {
     "discrete": {"env": "CartPole-v1"},
     "continuous": {"env": "Pendulum-v1", "ent_coef": 0.01},
     "gSDE": {"env": "Pendulum-v1", "use_sde": True, "sde_sample_freq": 4},
-    "squashed gSDE": {"env": "Pendulum-v1", "use_sde": True, "policy_kwargs": {"squash_output": True}},
+    "squashed gSDE": {
+        "env": "Pendulum-v1",
+        "ent_coef": 0.01,
+        "use_sde": True,
+        "policy_kwargs": {"squash_output": True},
+    },
     "target_kl": {"env": "CartPole-v1", "target_kl": 1e-4},
     "clip_range_vf": {"env": "CartPole-v1", "clip_range_vf": 0.1, "ent_coef": 0.01},
     "truncated minibatch": {"env": "CartPole-v1", "batch_size": 48},

@@ -17,6 +17,7 @@ from stable_baselines3.common.torch_layers import FlattenExtractor, MlpExtractor
 
 from mission_tui.trainer.ppo.buffer import Observation
 from mission_tui.trainer.ppo.heads import Head, Judged, head_of
+from mission_tui.trainer.ppo.objective import Pull
 from mission_tui.trainer.ppo.tower import Tower, tower_of
 
 __all__ = ["Evaluator", "evaluator_of"]
@@ -44,8 +45,8 @@ class Evaluator(Protocol):
     def judge(self, observation: Observation, actions: th.Tensor) -> tuple[th.Tensor, Judged]:
         """Values, shape (batch, 1), and what the policy says of `actions`."""
 
-    def differentiate(self, loss: th.Tensor) -> None:
-        """Add the gradient of `loss`, which was made of what `judge` said last, to cleared gradients."""
+    def differentiate(self, pull: Pull) -> None:
+        """Turn the pull on what `judge` said last into gradients of parameters, which were cleared before."""
 
 
 def evaluator_of(policy: ActorCriticPolicy) -> Evaluator:
@@ -81,8 +82,8 @@ class _Remembered:
         self._values.clear()
         self._log_probs.clear()
 
-    def differentiate(self, loss: th.Tensor) -> None:
-        loss.backward()  # type: ignore[no-untyped-call]
+    def differentiate(self, pull: Pull) -> None:
+        th.autograd.backward(pull.outputs, pull.gradients)
 
 
 class _WholePolicy(_Remembered):
@@ -177,8 +178,8 @@ class _Towers:
         self._values = self._critic.forward(features).detach().requires_grad_()
         return self._values, self._head.judge(self._output, actions)
 
-    def differentiate(self, loss: th.Tensor) -> None:
-        loss.backward()  # type: ignore[no-untyped-call]
+    def differentiate(self, pull: Pull) -> None:
+        th.autograd.backward(pull.outputs, pull.gradients)
         for tower, top in ((self._actor, self._output), (self._critic, self._values)):
             assert top.grad is not None
             tower.backward(top.grad)

@@ -21,7 +21,8 @@ from mission_tui.trainer.finite import check_observations, check_parameters
 from mission_tui.trainer.ppo.buffer import Observation, ResidentBuffer
 from mission_tui.trainer.ppo.evaluator import Evaluator, evaluator_of
 from mission_tui.trainer.ppo.flat_adam import FlatAdam, flattened
-from mission_tui.trainer.ppo.heads import Judged
+from mission_tui.trainer.ppo.losses import ClipRanges, Losses
+from mission_tui.trainer.ppo.objective import Objective, Pull
 from mission_tui.trainer.ppo.reference import PPO
 from mission_tui.trainer.signals import RolloutSignals
 
@@ -33,6 +34,7 @@ class FastPPO(PPO):
 
     rollout_buffer: ResidentBuffer
     _evaluator: Evaluator
+    _pull: Pull
 
     def _setup_model(self) -> None:
         self.rollout_buffer_class = ResidentBuffer
@@ -122,11 +124,14 @@ class FastPPO(PPO):
             return {name: th.as_tensor(part, device=self.device) for name, part in observation.items()}
         return th.as_tensor(observation, device=self.device)
 
-    def _judge(self, batch: Any) -> tuple[th.Tensor, Judged]:
-        return self._evaluator.judge(batch.observations, batch.actions)
+    def _losses(self, batch: Any, clip: ClipRanges) -> Losses:
+        values, judged = self._evaluator.judge(batch.observations, batch.actions)
+        objective = Objective(clip, self.ent_coef, self.vf_coef)
+        losses, self._pull = objective.of(batch, self._normalized(batch.advantages), values, judged)
+        return losses
 
     def _differentiate(self, loss: th.Tensor) -> None:
-        self._evaluator.differentiate(loss)
+        self._evaluator.differentiate(self._pull)
 
     def _step(self, loss: th.Tensor) -> th.Tensor:
         optimizer = self.policy.optimizer

@@ -1,0 +1,77 @@
+"""PPO's clipped objective with its gradient in closed form, so that autograd need not record it.
+
+Loss of https://arxiv.org/abs/1707.06347, equation 9, with SB3's value clipping. Each gradient is computed by the
+operations that autograd would have chosen, in their order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch as th
+from torch.nn.functional import mse_loss
+
+from mission_tui.trainer.ppo.buffer import Minibatch
+from mission_tui.trainer.ppo.heads import Judged
+from mission_tui.trainer.ppo.losses import ClipRanges, Losses
+
+__all__ = ["Objective", "Pull"]
+
+
+class Pull(NamedTuple):
+    """What to differentiate, and the gradient of the loss with respect to each."""
+
+    outputs: list[th.Tensor]
+    gradients: list[th.Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """The coefficients of one update."""
+
+    clip: ClipRanges
+    ent_coef: float
+    vf_coef: float
+
+    @th.no_grad()
+    def of(self, batch: Minibatch, advantages: th.Tensor, values: th.Tensor, judged: Judged) -> tuple[Losses, Pull]:
+        """Losses of a minibatch of n transitions and their pull; `values` (n, 1), `advantages` (n,)."""
+        log_ratio = judged.log_prob - batch.old_log_prob
+        ratio = log_ratio.exp()
+        plain = advantages * ratio
+        clipped = advantages * ratio.clamp(1 - self.clip.policy, 1 + self.clip.policy)
+        policy_loss = -th.min(plain, clipped).mean()
+        to_log_prob = (advantages * (-1 / len(ratio))).masked_fill_(plain > clipped, 0.0).mul_(ratio)
+        value_loss, to_values = self._value(batch, values.flatten())
+        pull = Pull([judged.log_prob, values], [to_log_prob, to_values.view(values.shape)])
+        entropy_loss = -th.mean(-judged.log_prob if judged.entropy is None else judged.entropy)
+        self._pull_entropy(pull, judged.entropy)
+        losses = Losses(
+            loss=policy_loss + self.ent_coef * entropy_loss + self.vf_coef * value_loss,
+            policy_gradient=policy_loss,
+            value=value_loss,
+            entropy=entropy_loss,
+            log_ratio=log_ratio,
+            heads=judged.heads,
+        )
+        return losses, pull
+
+    def _value(self, batch: Minibatch, values: th.Tensor) -> tuple[th.Tensor, th.Tensor]:
+        predicted, change = values, None
+        if self.clip.value is not None:
+            change = values - batch.old_values
+            predicted = batch.old_values + change.clamp(-self.clip.value, self.clip.value)
+        slope = th.ops.aten.mse_loss_backward(values.new_full((), self.vf_coef), predicted, batch.returns, 1)
+        if change is not None:
+            slope.masked_fill_((change < -self.clip.value) | (change > self.clip.value), 0.0)  # type: ignore[operator]
+        return mse_loss(batch.returns, predicted), slope
+
+    def _pull_entropy(self, pull: Pull, entropy: th.Tensor | None) -> None:
+        if not self.ent_coef:
+            return
+        if entropy is None:
+            pull.gradients[0].add_(self.ent_coef / len(pull.gradients[0]))
+        else:
+            pull.outputs.append(entropy)
+            pull.gradients.append(th.full_like(entropy, -self.ent_coef).div_(len(entropy)))
