@@ -160,7 +160,10 @@ class _Towers:
 
     @th.no_grad()
     def look_back(self, observations: Observation, actions: th.Tensor) -> tuple[th.Tensor, th.Tensor]:
-        values = [self._critic.forward(rows).flatten().clone() for rows in th.split(_flat(observations), _ROWS)]
+        lanes = len(self._outputs[0])
+        # Matrix kernels sum the rows beyond a multiple of 4 in another order, so such lanes are valued step by step.
+        size = _ROWS if lanes % 4 == 0 else lanes
+        values = [self._critic.forward(rows).flatten().clone() for rows in th.split(_flat(observations), size)]
         log_probs = self._head.log_prob(th.cat(self._outputs), actions)
         self.forget()
         return th.cat(values), log_probs

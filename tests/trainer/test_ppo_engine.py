@@ -1,0 +1,39 @@
+"""`run.engine`: which PPO trains a run, and that a run does not learn anything else for it."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.trainer.harness import Ran, equal, new_run, run_attempt, spec_with, stop_in
+
+
+def ran(path: Path, engine: str) -> Ran:
+    """A whole tiny run by `engine`."""
+    return run_attempt(new_run(path, spec_with(run={"engine": engine})))
+
+
+@pytest.mark.parametrize("engine", ["fast", "stock"])
+def test_the_engine_that_runs_is_written_down(tmp_path: Path, engine: str) -> None:
+    """`effective.toml` reads it back from the model."""
+    effective = tomllib.loads(ran(tmp_path / "run", engine).run_dir.attempt(1).effective.read_text())
+    assert effective["run"]["engine"] == engine
+
+
+def test_both_engines_end_with_the_same_parameters(tmp_path: Path) -> None:
+    """Six updates of two CartPoles, bit for bit; two lanes fill no matrix kernel."""
+    fast, stock = ran(tmp_path / "fast", "fast"), ran(tmp_path / "stock", "stock")
+    assert equal(fast.parameters(), stock.parameters())
+
+
+def test_a_checkpoint_of_one_engine_goes_on_exactly_in_the_other(tmp_path: Path) -> None:
+    """Parameters and moments have the same names and shapes, so the rest of the run is the same too."""
+    run_dir = new_run(tmp_path / "run", spec_with(run={"engine": "stock"}))
+    first = run_attempt(run_dir, hook=stop_in("rollout", 3))
+    text = run_dir.spec.read_text()
+    run_dir.spec.write_text(text.replace('engine = "stock"', 'engine = "fast"'))
+    assert run_dir.spec.read_text() != text
+    second = run_attempt(run_dir, 2, first.ended().checkpoint)
+    assert equal(second.parameters(), ran(tmp_path / "whole", "stock").parameters())
