@@ -36,9 +36,13 @@ fast: $(INSTALLED)  ## tests without trainings, supervisors at work and terminal
 slow: $(INSTALLED)  ## the others
 	$(PYTEST) -m "slow or tmux"
 
-bench: $(INSTALLED)  ## start-up times beside their floors, and what judging costs; nothing is asserted
+bench: $(INSTALLED)  ## speeds beside their peers and floors, a quarter of an hour; nothing is asserted
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python -m benchmarks.judging
+	$(BIN)/python -m benchmarks.cold_start
+	$(BIN)/python -m benchmarks.stepping
+	$(BIN)/python -m benchmarks.ppo
+	$(BIN)/python -m benchmarks.mission --swarm
 
 health: $(REPORTING)  ## score the health rules on every labelled run, and write docs/health.md
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.health

@@ -67,10 +67,10 @@ def test_stop_and_resume_finish_with_exact_totals_and_one_unbroken_record(fleet:
     (run,) = launch(fleet, "tiny", "--set", "run.total_timesteps=40960")
     advancing(fleet, run)
     assert fleet("stop", run).returncode == 0
-    assert fleet("wait", run).returncode == 75
+    assert fleet("wait", run, timeout_s=120).returncode == 75
     before = (fleet.root / run / "metrics.jsonl").read_bytes()
     assert fleet("resume", run).returncode == 0
-    assert fleet("wait", run).returncode == 0
+    assert fleet("wait", run, timeout_s=120).returncode == 0
     after = (fleet.root / run / "metrics.jsonl").read_bytes()
     assert after.startswith(before)
     rows = fleet.rows(run)
@@ -92,7 +92,7 @@ def test_runs_survive_the_supervisor_and_the_next_one_tells_the_files_truth(flee
         assert advancing(fleet, run, done[run]) > done[run]
         assert view(fleet, run)["pids"]["trainer"] == pids[run]
     assert fleet("stop", "--all").returncode == 0
-    fleet("wait", *runs)
+    fleet("wait", *runs, timeout_s=120)
     for run in runs:
         last = [row for row in fleet.rows(run) if row["kind"] == "update"][-1]
         shown = view(fleet, run)
@@ -115,7 +115,7 @@ def test_an_unsafe_resume_says_what_it_does_and_waits_for_a_word(fleet: Shell) -
     (run,) = launch(fleet, "tiny")
     advancing(fleet, run)
     fleet("stop", run)
-    fleet("wait", run)
+    fleet("wait", run, timeout_s=120)
     refused = fleet("resume", run, "--set", "env.n_envs=32")
     words = refused.stdout + refused.stderr
     assert refused.returncode == 2
@@ -172,7 +172,7 @@ def test_clean_names_and_removes_exactly_what_a_dead_run_left(fleet: Shell, byst
 def test_an_exported_zip_is_stock_and_plays_the_same(fleet: Shell) -> None:
     """`export` writes a zip that stock `PPO.load` opens, with the parameters of the last checkpoint."""
     (run,) = launch(fleet, "tiny", "--set", "run.total_timesteps=1024", "--seed", "7")
-    assert fleet("wait", run).returncode == 0
+    assert fleet("wait", run, timeout_s=120).returncode == 0
     out = fleet.cwd / "policy.zip"
     assert fleet("export", run, str(out)).returncode == 0
     from stable_baselines3 import PPO

@@ -81,9 +81,15 @@ class UnboundedWalk(Walk):
 class Spoilt(Walk):
     """After `at` steps over all episodes the reward becomes `value`, the observation nan, or `step` raises."""
 
-    def __init__(self, what: str = "reward", at: int = 40, value: str = "nan") -> None:
+    def __init__(self, what: str = "reward", at: int = 40, value: str = "nan", sound_seed: int | None = None) -> None:
         super().__init__()
         self.what, self.at, self.value, self.total = what, at, float(value), 0
+        self.sound_seed = sound_seed
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        if seed is not None and seed == self.sound_seed:
+            self.at = 10**9
+        return super().reset(seed=seed, options=options)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         observation, reward, terminated, truncated, info = super().step(action)

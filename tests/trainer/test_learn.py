@@ -168,6 +168,14 @@ def test_after_nan_nothing_new_is_saved(tmp_path: Path) -> None:
     assert ran.ended().checkpoint == "000000128"
 
 
+def test_the_environment_that_gave_nan_is_named_under_normalization(tmp_path: Path) -> None:
+    """Of two, only the second spoils its reward; the normalizer would have spread it to both."""
+    kwargs = {"what": "reward", "at": 40, "sound_seed": 3}
+    spec = spec_with(env={"id": "Spoilt-v0", "kwargs": kwargs, "n_envs": 2, "normalize": True, **PROBES})
+    ran = run_attempt(new_run(tmp_path / "run", spec))
+    assert ran.ended().cause == "the reward of environment 1 became nan"
+
+
 def test_a_loss_that_overflows_ends_the_run_as_nan(tmp_path: Path) -> None:
     """Rewards that are numbers, but too large for the value loss, are caught before anything is saved."""
     spec = spec_with(env={"id": "Spoilt-v0", "kwargs": {"value": "1e30", "at": 1}, **PROBES})

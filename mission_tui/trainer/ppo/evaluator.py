@@ -83,7 +83,7 @@ class _Remembered:
         self._log_probs.clear()
 
     def differentiate(self, pull: Pull) -> None:
-        th.autograd.backward(pull.outputs, pull.gradients)
+        pull.exert()
 
 
 class _WholePolicy(_Remembered):
@@ -182,7 +182,7 @@ class _Towers:
         return self._values, self._head.judge(self._output, actions)
 
     def differentiate(self, pull: Pull) -> None:
-        th.autograd.backward(pull.outputs, pull.gradients)
+        pull.exert()
         for tower, top in ((self._actor, self._output), (self._critic, self._values)):
             assert top.grad is not None
             tower.backward(top.grad)

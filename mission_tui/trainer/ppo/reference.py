@@ -176,5 +176,7 @@ class _RolloutWatch(BaseCallback):
 
     def _on_step(self) -> bool:
         assert isinstance(self.model, PPO)
-        check_rewards(self.locals["rewards"])
+        # As they came: one nan would be in all of them once the normalizer's statistics have it.
+        normalizer = self.model.get_vec_normalize_env()
+        check_rewards(self.locals["rewards"] if normalizer is None else normalizer.get_original_reward())
         return not self.model.stop_asked()
