@@ -42,9 +42,9 @@ def test_logind_settings_override_each_other_in_order(lines: list[str], kills: b
 
 
 def test_every_resource_of_this_machine_is_reported(tmp_path: Path) -> None:
-    """Cores, memory, disk and shared memory are each named, for a runs root that does not exist yet too."""
+    """Cores, memory and disk are each named, for a runs root that does not exist yet too."""
     found = machine.checks(tmp_path / "not" / "yet")
-    assert [check.name for check in found] == ["cores", "memory", "disk", "shared memory"]
+    assert [check.name for check in found] == ["cores", "memory", "disk"]
     assert all(check.detail for check in found)
 
 

@@ -1,4 +1,4 @@
-"""Cores, memory, disk and shared memory: what trainings will share."""
+"""Cores, memory and disk: what trainings will share."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ __all__ = ["checks"]
 
 RAM_LOW_BYTES = 2 << 30
 DISK_LOW_BYTES = 5 << 30
-SHM_LOW_BYTES = 64 << 20
 
 
 def checks(root: Path) -> list[Check]:
     """One check per resource; disk is that of the runs root."""
-    return [_cores(), _memory(), _disk(root), _shared_memory()]
+    return [_cores(), _memory(), _disk(root)]
 
 
 def _cores() -> Check:
@@ -54,19 +53,3 @@ def _disk(root: Path) -> Check:
             "disk", "warn", detail, "checkpoints may fill it: free some space or move the runs root with --runs-dir"
         )
     return Check("disk", "ok", detail)
-
-
-def _shared_memory() -> Check:
-    folder = Path("/dev/shm")  # noqa: S108 - looked at, never written to
-    if not folder.is_dir():
-        return Check("shared memory", "warn", "no /dev/shm", "env workers need it: train with --set env.vec=inline")
-    usage = shutil.disk_usage(folder)
-    detail = f"{gibibytes(usage.free)} free of {gibibytes(usage.total)}"
-    if usage.free < SHM_LOW_BYTES:
-        return Check(
-            "shared memory",
-            "warn",
-            detail,
-            "env workers keep observations there: give the container a larger --shm-size",
-        )
-    return Check("shared memory", "ok", detail)
