@@ -36,7 +36,7 @@ fast: $(INSTALLED)  ## tests without trainings, supervisors at work and terminal
 slow: $(INSTALLED)  ## the others
 	$(PYTEST) -m "slow or tmux"
 
-bench: $(INSTALLED)  ## speeds beside their peers and floors, a quarter of an hour; nothing is asserted
+bench: $(INSTALLED)  ## speeds beside their peers and floors; nothing is asserted
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python -m benchmarks.judging
 	$(BIN)/python -m benchmarks.cold_start

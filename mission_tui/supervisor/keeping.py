@@ -5,7 +5,6 @@ A finding often opens long before anybody looks. Without this the last good chec
 
 from __future__ import annotations
 
-from mission_tui.errors import MissionError
 from mission_tui.fleet.findings import Finding
 from mission_tui.ipc.telemetry_messages import Order
 from mission_tui.records.checkpoint import Manifest, list_checkpoints
@@ -21,7 +20,8 @@ def keep_last_good(core: Core, run: LiveRun) -> None:
     open_ones = [it for it in findings if it.state == "open" and it.severity != "info" and it.attempt == run.attempt]
     try:
         manifests = [it for it in list_checkpoints(run.dir.checkpoints) if it.attempt == run.attempt]
-    except (OSError, MissionError):
+    except OSError:
+        # What was asked to be kept before stays; the next finding that changes looks again.
         return
     wanted = tuple(sorted({name for finding in open_ones if (name := _before(finding, manifests)) is not None}))
     if wanted != run.kept and run.link is not None:

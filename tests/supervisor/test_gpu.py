@@ -11,6 +11,7 @@ import pytest
 from mission_tui.supervisor import gpu
 from mission_tui.supervisor.gpu import GpuWatch
 from tests.supervisor.conftest import REPOSITORY
+from tests.waiting import until
 
 NVML = """
 import time
@@ -50,7 +51,7 @@ async def watch() -> AsyncIterator[GpuWatch]:
     made = GpuWatch()
     yield made
     made.close()
-    await asyncio.sleep(0.2)
+    await asyncio.to_thread(until, lambda: not made._abandoned)
 
 
 async def meets(watch: GpuWatch, condition: Callable[[], object], timeout_s: float = 5.0) -> None:
