@@ -101,10 +101,14 @@ class Mark(Request, Asking["Accepted"], frozen=True, kw_only=True, tag="mark"):
 
 
 class Apply(Request, Asking["Accepted | VerdictReply"], frozen=True, kw_only=True, tag="apply"):
-    """Follow a finding's advice: resume from the last good checkpoint with that change; a live run is stopped first."""
+    """Follow a finding's advice: resume from the last good checkpoint with that change; a live run is stopped first.
+
+    `checkpoint` is the one that a verdict has named and a person has agreed to; no other will do then.
+    """
 
     run: str
     finding: str
+    checkpoint: str | None = None
     accept: bool = False
     check_only: bool = False
     cwd: str | None = None

@@ -23,7 +23,8 @@ def keep_last_good(core: Core, run: LiveRun) -> None:
     except OSError:
         # What was asked to be kept before stays; the next finding that changes looks again.
         return
-    wanted = tuple(sorted({name for finding in open_ones if (name := _before(finding, manifests)) is not None}))
+    names = {name for finding in open_ones if (name := _before(finding, manifests)) is not None}
+    wanted = tuple(sorted(names | ({run.offered} if run.offered else set())))
     if wanted != run.kept and run.link is not None:
         run.kept = wanted
         run.link.send(Order("keep", keep=wanted))

@@ -28,7 +28,8 @@ class LiveRun:
     `keeper` and `trainer` are None while unknown or gone; `patient_until` (monotonic) is how long an attempt may take
     to say who it is; `workers` are the processes that its trainer named; `breaks_told` counts the breaks that its judge
     has heard; `messengers` counts the commands that tell people of it; `applying` is the finding whose advice it is
-    ending for. `gone` is set when the run has ended.
+    ending for; `kept` are the checkpoints its trainer was told to leave, `offered` the one that somebody was shown to
+    go back to. `gone` is set when the run has ended.
     """
 
     dir: RunDir
@@ -49,6 +50,7 @@ class LiveRun:
     wants_pause: bool = False
     messengers: int = 0
     kept: tuple[str, ...] = ()
+    offered: str = ""
     applying: str = ""
     patient_until: float = 0.0
     escalation: asyncio.TimerHandle | None = None

@@ -129,7 +129,9 @@ def badge(view: RunView) -> tuple[str, Style]:
     findings = open_findings(view)
     if findings:
         worst = findings[0]
-        count = str(len(findings)) if len(findings) > 1 else ""
+        # As the header counts: information asks nothing of anyone.
+        alarms = sum(finding.severity != "info" for finding in findings)
+        count = str(alarms) if alarms > 1 else ""
         return f"{severity_shape(worst)}{count} {_short(worst)}", colours.severity_style(worst.severity)
     known = next((finding for finding in view.findings if finding.state == "acknowledged"), None)
     if known is not None:

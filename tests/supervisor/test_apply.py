@@ -102,6 +102,18 @@ def test_a_live_run_is_stopped_first(lab: Lab) -> None:
     assert [event.verb for event in events(lab, run) if isinstance(event, Asked)] == ["checkpoint", "stop"]
 
 
+def test_only_the_checkpoint_that_was_agreed_to_will_do(lab: Lab) -> None:
+    """Another one than the person was shown is refused, and the run trains on; the shown one is gone back to."""
+    run, finding, good = sick(lab)
+    with pytest.raises(MissionError, match="has no checkpoint 000000001 from before nan any more; look again"):
+        apply(lab, run, finding, checkpoint="000000001")
+    assert lab.running(run).attempt == 1
+    shown = apply(lab, run, finding, check_only=True)
+    assert isinstance(shown, VerdictReply)
+    assert shown.checkpoint == good
+    assert isinstance(apply(lab, run, finding, checkpoint=shown.checkpoint), Accepted)
+
+
 def test_the_verdict_alone_changes_nothing(lab: Lab) -> None:
     """`check_only` on a live run: the verdict, and the run trains on."""
     run, finding, _ = sick(lab)

@@ -183,6 +183,7 @@ async def test_advice_is_applied_after_the_changes_were_seen() -> None:
         await stage.until(lambda: len(stage.client.asked_for(Apply)) == 3)
         done = stage.client.asked_for(Apply)[-1]
         assert (done.finding, done.check_only, done.accept) == (KL_FINDING.id, False, True)
+        assert done.checkpoint == "000009832"
         assert (done.cwd, done.python) == ("/home/ada/lab", "/usr/bin/python3")
         await stage.until(lambda: "the advice of kl-persistent is applied to sick-11c0" in stage.toasts())
 

@@ -15,6 +15,7 @@ from mission_tui.ipc.messages import Accepted, Apply, VerdictReply
 from mission_tui.records.checkpoint import verify_checkpoint
 from mission_tui.supervisor.another_attempt import Plan, plan_attempt, start_attempt, verdict_first
 from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.keeping import keep_last_good
 from mission_tui.supervisor.ladder import end_gracefully
 from mission_tui.supervisor.last_good import last_good
 from mission_tui.supervisor.run import LiveRun
@@ -36,12 +37,16 @@ async def apply(core: Core, request: Apply) -> Accepted | VerdictReply:
     _check(core, run_id, finding)
     attempt = core.store.run(run_id).told.attempt
     plan = await _planned(core, run_id, finding, request)
+    live = core.live.get(run_id)
+    if live is not None:
+        # A person may think about it while the finding clears and retention goes on.
+        live.offered = plan.checkpoint.name
+        keep_last_good(core, live)
     verdict = verdict_first(request, run_id, plan)
     if verdict is not None:
         return verdict
     if core.store.run(run_id).told.attempt != attempt:
         raise UsageError(f"{core.store.view(run_id).name} was resumed meanwhile; look at its findings again")
-    live = core.live.get(run_id)
     if live is None:
         start_attempt(core, run_id, plan)
         core.witness_of(run_id, partial(_applied, finding, _words(finding, plan)))
@@ -63,6 +68,9 @@ def _check(core: Core, run_id: str, finding: Finding) -> None:
 async def _planned(core: Core, run_id: str, finding: Finding, request: Apply) -> Plan:
     name = core.store.view(run_id).name
     checkpoint = await asyncio.to_thread(last_good, core.run_dir(run_id), finding)
+    agreed = request.checkpoint
+    if agreed is not None and (checkpoint is None or checkpoint.name != agreed):
+        raise MissionError(f"{name} has no checkpoint {agreed} from before {finding.rule} any more; look again")
     if checkpoint is None:
         raise MissionError(
             f"{name} has no checkpoint from before update {finding.first_update}, where {finding.rule} began; "

@@ -20,11 +20,11 @@ async def apply(desk: Desk, runs: tuple[RunView, ...]) -> None:
     if finding is None:
         no_finding(desk, "apply", view)
         return
-    reply = await _ask(desk, view, finding, accept=False)
+    reply = await _ask(desk, view, finding)
     if isinstance(reply, VerdictReply):
         if not await desk.consult(VerdictScreen(view.name, reply, _proposal(view, finding, reply.checkpoint))):
             return
-        reply = await _ask(desk, view, finding, accept=True)
+        reply = await _ask(desk, view, finding, agreed=reply.checkpoint or None, accept=True)
     if isinstance(reply, VerdictReply):
         desk.tell(f"{view.name} has changed meanwhile and can no longer follow this advice; look again", "warning")
         return
@@ -44,13 +44,16 @@ def _proposal(view: RunView, finding: Finding, checkpoint: str) -> Proposal:
     return Proposal(f"Go on with {view.name} as advised?", (advice, fate), "apply")
 
 
-async def _ask(desk: Desk, view: RunView, finding: Finding, *, accept: bool) -> Accepted | VerdictReply:
+async def _ask(
+    desk: Desk, view: RunView, finding: Finding, *, agreed: str | None = None, accept: bool = False
+) -> Accepted | VerdictReply:
     origin = desk.origin
     return await desk.ask(
         lambda id_: Apply(
             id=id_,
             run=view.id,
             finding=finding.id,
+            checkpoint=agreed,
             accept=accept,
             check_only=not accept,
             cwd=origin.cwd,
