@@ -47,6 +47,20 @@ def test_five_of_eight_open_one_incident() -> None:
     assert [line["u"] for line in finding.evidence] == [1.0, 2.1, 2.1, 1.0, 2.1, 2.1, 2.1]
 
 
+def test_a_return_that_stops_improving_later_is_told_as_it_is() -> None:
+    """Entered while the return rose, critical once it stands: the sentence does not count updates that are over."""
+    lines = [
+        update(number, approx_kl=0.02 * (5.0 if number < 20 else 3.0), clip_range=0.2, ret=float(min(number, 20)))
+        for number in range(1, 70)
+    ]
+    finding = judged(lines)[-1]
+    assert (finding.rule, finding.severity) == ("kl-persistent", "critical")
+    assert finding.sentence == (
+        "KL not back in the trust region: u was > 4 and not yet < 2.5 for 8 updates, median 3, "
+        "and the return is not improving"
+    )
+
+
 def test_it_clears_only_after_a_full_window_of_calm() -> None:
     """Between the limits nothing changes; seven calm updates are not enough, the eighth clears."""
     hot = [3.0] * 8

@@ -88,6 +88,13 @@ class KlPersistent(Rule):
             )
         median = statistics.median(u for _, u in self._rows)
         tail = ", and the return is not improving" if very else ""
+        if watched.count < self._limits.needed:
+            # It entered earlier, and what has become worse since is the return.
+            leave = self._limits.critical_leave if very else self._limits.warning_leave
+            return (
+                f"KL not back in the trust region: u was > {level:g} and not yet < {leave:g} for {self._limits.window} "
+                f"updates, median {rounded(median)}{tail}"
+            )
         return (
             f"KL outside the trust region: u > {level:g} in {watched.count} of {watched.looks} updates, "
             f"median {rounded(median)}{tail}"
