@@ -1,0 +1,107 @@
+"""What a benchmark found: rows of the table of goals, each beside the peer that was measured in the same run.
+
+A benchmark writes its rows to one JSON file; `python -m benchmarks.report` makes `docs/performance.md` and
+`docs/performance.json` of all of them. Nothing here judges except by a row's own goal.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Row", "Sheet", "Spread", "facts_of_the_machine", "read_sheets", "write_sheet"]
+
+PACKAGES = ("torch", "stable-baselines3", "gymnasium", "numpy", "textual")
+
+
+def facts_of_the_machine() -> dict[str, str]:
+    """What the figures depend on: cores, memory, system and versions."""
+    versions = {name: _version(name) for name in PACKAGES}
+    return {
+        "cores": str(len(os.sched_getaffinity(0))),
+        "memory": f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.0f} GiB",
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": sys.version.split()[0],
+        **versions,
+    }
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The middle of several measurements, with the least and the most of them."""
+
+    median: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Spread:
+        """The spread of `values`, of which there is at least one."""
+        return cls(statistics.median(values), min(values), max(values))
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table. `what` was measured in `unit`, `peer` beside it in the same run.
+
+    `ratio` is ours over the peer's, round by round, where more is better; of a bare figure without a peer it is None.
+    `goal` is in words; `met` is None where nothing was measured, and `note` then says why.
+    """
+
+    what: str
+    unit: str
+    ours: Spread | None
+    goal: str
+    met: bool | None
+    against: str = ""
+    peer: Spread | None = None
+    ratio: Spread | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """The rows of one benchmark, with how, when and where they were measured; `load` is the one-minute load."""
+
+    title: str
+    command: str
+    rows: tuple[Row, ...]
+    load: float = field(default_factory=lambda: os.getloadavg()[0])
+    when: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+    machine: dict[str, str] = field(default_factory=facts_of_the_machine)
+
+
+def write_sheet(sheet: Sheet, file: Path) -> None:
+    """Write the sheet as JSON, making its folder."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(asdict(sheet), indent=1) + "\n", encoding="utf-8")
+
+
+def read_sheets(folder: Path) -> list[Sheet]:
+    """Every sheet of `folder`, by file name."""
+    return [_sheet(json.loads(file.read_text(encoding="utf-8"))) for file in sorted(folder.glob("*.json"))]
+
+
+def _sheet(read: dict[str, Any]) -> Sheet:
+    return Sheet(**{**read, "rows": tuple(_row(row) for row in read["rows"])})
+
+
+def _row(read: dict[str, Any]) -> Row:
+    spreads = {name: read[name] and Spread(**read[name]) for name in ("ours", "peer", "ratio")}
+    return Row(**{**read, **spreads})
