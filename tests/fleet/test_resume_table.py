@@ -48,7 +48,7 @@ def test_every_field_that_touches_learning_has_a_ruling() -> None:
         ("env.wrappers=['a:B']", "warn", "not comparable"),
         ("env.imports=['a']", "note", "imported"),
         ("env.vec=inline", "note", "continued, not exact"),
-        ("env.n_workers=2", "note", "continued, not exact"),
+        ("env.n_workers=2", "safe", "whichever process steps it"),
         ("run.device=cuda", "note", "continued, not exact"),
         ("run.threads=2", "note", "continued, not exact"),
         ("keep.checkpoint.last=5", "safe", "not what is learned"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecCheckNan, VecEnv, V
 import mission_tui.envs  # noqa: F401 - registers MissionGym
 import tests.trainer.worker_envs  # noqa: F401 - registers its own
 from mission_tui.envs.recipe import EnvRecipe
+from mission_tui.records.spec_file import write_spec
 from mission_tui.trainer.vec_env import InlineVecEnv, WorkersVecEnv, savable
 from tests.trainer.harness import equal, new_run, run_attempt, spec_with, stop_in
 
@@ -241,3 +243,20 @@ def test_a_run_on_workers_resumes_exactly(env: dict[str, Any], tmp_path: Path) -
     assert resumed.started().exact
     assert resumed.started().from_update == 3
     assert equal(resumed.parameters(), inline.parameters())
+
+
+@pytest.mark.parametrize("env", [{"id": "CartPole-v1"}, {"id": "MissionGym-v0", "config": "demo", "normalize": True}])
+def test_a_resume_on_another_number_of_workers_is_exact(env: dict[str, Any], tmp_path: Path) -> None:
+    """Three processes instead of one step the same environments to the same parameters, and the record says so."""
+    spread = {**env, "vec": "workers", "n_envs": 3}
+    was, now = (spec_with(env={**spread, "n_workers": n}) for n in (1, 3))
+    whole = run_attempt(new_run(tmp_path / "whole", was))
+    run_dir = new_run(tmp_path / "resumed", was)
+    first = run_attempt(run_dir, hook=stop_in("rollout", 2))
+    own = run_dir.attempt(2).spec
+    own.parent.mkdir(parents=True)
+    write_spec(own, now)
+    resumed = run_attempt(run_dir, 2, first.ended().checkpoint)
+    assert tomllib.loads(run_dir.attempt(2).effective.read_text())["env"]["n_workers"] == 3
+    assert resumed.started().exact
+    assert equal(resumed.parameters(), whole.parameters())

@@ -37,7 +37,7 @@ RULES: Mapping[str, Rule] = {
     "env.id": always("refuse", "another task: its observations and rewards mean something else", identity.BRANCH),
     "env.n_envs": rollout.n_envs,
     "env.vec": _NOT_EXACT,
-    "env.n_workers": _NOT_EXACT,
+    "env.n_workers": always("safe", "each environment keeps its state and its seed, whichever process steps it"),
     "env.kwargs": _OTHER_RETURNS,
     "env.config": _OTHER_RETURNS,
     "env.wrappers": _OTHER_RETURNS,
