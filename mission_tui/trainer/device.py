@@ -1,4 +1,4 @@
-"""Which device a policy is trained on: what the preset says, else the one that was measured to be faster.
+"""Which device a policy is trained on, what the preset says or else the faster one, and how it multiplies there.
 
 A small MLP is usually faster on the CPU even where there is a GPU, and SB3 says so; nobody has to know the break-even.
 """
@@ -18,13 +18,19 @@ from stable_baselines3.common.vec_env import VecEnv
 from mission_tui.errors import PresetError
 from mission_tui.trainer.model import build_scratch
 
-__all__ = ["choose_device", "update_seconds"]
+__all__ = ["choose_device", "update_seconds", "use_tf32"]
 
 _TRIES = 3
+_HAVE_TF32 = (8, 0)
+"""Compute capability of the first GPUs that multiply in TF32."""
 
 
-def choose_device(wanted: str, kept: str | None, vec: VecEnv, arguments: dict[str, Any]) -> tuple[str, str]:
+def choose_device(
+    wanted: str, kept: str | None, vec: VecEnv, arguments: dict[str, Any], *, tf32: bool = True
+) -> tuple[str, str]:
     """The device for `run.device` = `wanted`, and why; `kept` is what an earlier attempt of the run used.
+
+    With `tf32` a GPU is measured as it would be used then.
 
     Raises `PresetError` for a device that is not there.
     """
@@ -35,10 +41,25 @@ def choose_device(wanted: str, kept: str | None, vec: VecEnv, arguments: dict[st
         return "cpu", "there is no CUDA device"
     if kept is not None:
         return kept, "as in the attempt before"
+    use_tf32("cuda", wanted=tf32)
     cpu_s, cuda_s = (update_seconds(device, vec, arguments) for device in ("cpu", "cuda"))
     return ("cuda" if cuda_s < cpu_s else "cpu"), (
         f"the policy costs about {cpu_s:.2f} s per update on the CPU and {cuda_s:.2f} s on the GPU"
     )
+
+
+def use_tf32(device: str, *, wanted: bool) -> str:
+    """Let products and convolutions of `device` round their float32 factors to TF32's 10 bits, or forbid it; says why.
+
+    Only a GPU is allowed to: torch's switch reaches the CPU's kernels too, and runs there are exact.
+    """
+    on_cuda = th.device(device).type == "cuda"
+    has_it = on_cuda and th.cuda.get_device_capability(device) >= _HAVE_TF32
+    th.set_float32_matmul_precision("high" if wanted and has_it else "highest")
+    th.backends.cudnn.allow_tf32 = wanted and has_it
+    if not wanted or has_it:
+        return "as the run's spec says"
+    return "this GPU has no TF32" if on_cuda else "not used: TF32 exists on CUDA only"
 
 
 def update_seconds(device: str, vec: VecEnv, arguments: dict[str, Any]) -> float:

@@ -42,6 +42,7 @@ def effective_toml(spec: Spec, envs: BuiltEnvs, model: PPO, progress_remaining: 
             "seed": model.seed,
             "threads": th.get_num_threads(),
             "device": str(model.device),
+            "tf32": th.get_float32_matmul_precision() == "high",
             **_engine(spec, model),
         },
         "model": _model(model),

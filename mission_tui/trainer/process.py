@@ -1,4 +1,4 @@
-"""What a trainer's process asks of the machine: to come after the screen, few threads, and fast matrix products."""
+"""What a trainer's process asks of the machine: to come after the screen, and few threads."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def collecting_later() -> Iterator[None]:
 
 
 def cap_threads(threads: int) -> None:
-    """Use `threads` threads in torch and in what comes with it, and TF32 with "high" products where there is CUDA."""
+    """Use `threads` threads in torch and in what comes with it."""
     for name in _THREAD_VARIABLES:
         os.environ.setdefault(name, str(threads))
     # A thread that waits by spinning takes the core of another run.
@@ -60,5 +60,3 @@ def cap_threads(threads: int) -> None:
     import torch
 
     torch.set_num_threads(threads)
-    if torch.cuda.is_available():
-        torch.set_float32_matmul_precision("high")

@@ -17,7 +17,7 @@ from mission_tui.trainer.attempt import Attempt
 from mission_tui.trainer.boundary import Progress, restore_random_state
 from mission_tui.trainer.budget import Budget
 from mission_tui.trainer.checkpoint import Checkpoints, Loaded, load_checkpoint
-from mission_tui.trainer.device import choose_device
+from mission_tui.trainer.device import choose_device, use_tf32
 from mission_tui.trainer.effective import effective_toml, versions
 from mission_tui.trainer.failures import Failure, complain
 from mission_tui.trainer.learn import Training
@@ -55,12 +55,14 @@ class Job:
         self.link.name_workers(self.envs.worker_pids)
         self._check_spaces(self.envs)
         arguments = ppo_arguments(self.spec)
-        device, why_device = choose_device(self.spec.run.device, was.get("device"), self.envs.vec, arguments)
+        run = self.spec.run
+        device, why_device = choose_device(run.device, was.get("device"), self.envs.vec, arguments, tf32=run.tf32)
+        why_tf32 = use_tf32(device, wanted=run.tf32)
         seed, why_seed = self._seed(was)
-        model = build_ppo(arguments, self.envs.vec, seed, device, self.spec.run.engine)
+        model = build_ppo(arguments, self.envs.vec, seed, device, run.engine)
         facts = facts_of(self.spec, seed, self.envs.kind, device, th.get_num_threads(), versions())
         self.training, exact = self._stand_at(start, model, facts)
-        self._write_effective(self.training, {"run.device": why_device, "run.seed": why_seed})
+        self._write_effective(self.training, {"run.device": why_device, "run.seed": why_seed, "run.tf32": why_tf32})
         registration = registration_of(self.spec.env, self.attempt.run_dir.snapshot)
         update = self.training.progress.update
         self.record.started(update, model.num_timesteps, self.attempt.checkpoint, exact, registration)

@@ -51,6 +51,7 @@ def test_every_field_that_touches_learning_has_a_ruling() -> None:
         ("env.n_workers=2", "safe", "whichever process steps it"),
         ("run.device=cuda", "note", "continued, not exact"),
         ("run.threads=2", "note", "continued, not exact"),
+        ("run.tf32=false", "note", "continued, not exact"),
         ("keep.checkpoint.last=5", "safe", "not what is learned"),
     ],
 )
@@ -59,6 +60,13 @@ def test_each_field_has_its_grade_and_reason(word: str, grade: str, said: str) -
     ruling = only(word)
     assert ruling.grade == grade
     assert said in ruling.why
+
+
+def test_tf32_changes_nothing_on_a_cpu() -> None:
+    """Only where both attempts are held to the CPU; a device chosen by `auto` may be a GPU."""
+    was = change(WAS, ["run.device=cpu"])
+    assert only("run.tf32=false", was=was).grade == "safe"
+    assert named(verdict("run.tf32=false", "run.device=auto", was=was), "run.tf32").grade == "note"
 
 
 def test_the_normalizer_is_compared_by_what_it_does() -> None:

@@ -22,6 +22,13 @@ def test_the_engine_that_runs_is_written_down(tmp_path: Path, engine: str) -> No
     assert effective["run"]["engine"] == engine
 
 
+def test_what_a_cpu_does_not_have_is_not_claimed(tmp_path: Path) -> None:
+    """TF32 is wanted by default and not used on a CPU; `effective.toml` says so, and why."""
+    effective = tomllib.loads(ran(tmp_path / "run", "fast").run_dir.attempt(1).effective.read_text())
+    assert effective["run"]["tf32"] is False
+    assert effective["reasons"]["run.tf32"] == "not used: TF32 exists on CUDA only"
+
+
 def test_both_engines_end_with_the_same_parameters(tmp_path: Path) -> None:
     """Six updates of two CartPoles, bit for bit; two lanes fill no matrix kernel."""
     fast, stock = ran(tmp_path / "fast", "fast"), ran(tmp_path / "stock", "stock")

@@ -9,13 +9,14 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch as th
 
 from mission_tui.errors import PresetError
 from mission_tui.fleet.spec import RunSpec
 from mission_tui.ipc.telemetry_messages import Order
 from mission_tui.trainer.arguments import ppo_arguments
 from mission_tui.trainer.budget import Budget, Stopwatch
-from mission_tui.trainer.device import choose_device, update_seconds
+from mission_tui.trainer.device import choose_device, update_seconds, use_tf32
 from mission_tui.trainer.orders import Orders
 from mission_tui.trainer.process import keep_lease_private
 from mission_tui.trainer.vec_env import build_vec_env
@@ -95,6 +96,29 @@ def test_a_device_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
     with pytest.raises(PresetError, match="the last CUDA device is 'cuda:1'"):
         choose_device("cuda:7", None, vec, ppo_arguments(spec))
+
+
+@pytest.mark.parametrize(
+    ("device", "capability", "wanted", "used", "why"),
+    [
+        ("cuda:1", (9, 0), True, True, "as the run's spec says"),
+        ("cuda", (8, 0), False, False, "as the run's spec says"),
+        ("cuda", (7, 5), True, False, "this GPU has no TF32"),
+        ("cpu", (9, 0), True, False, "not used: TF32 exists on CUDA only"),
+    ],
+)
+def test_tf32_is_used_on_gpus_that_have_it_where_it_is_wanted(
+    device: str, capability: tuple[int, int], wanted: bool, used: bool, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Products and convolutions follow the same switch, and torch's defaults are overruled both ways."""
+    monkeypatch.setattr("torch.cuda.get_device_capability", lambda _device: capability)
+    try:
+        assert use_tf32(device, wanted=wanted) == why
+        assert th.backends.cuda.matmul.allow_tf32 is used
+        assert th.backends.cudnn.allow_tf32 is used
+        assert th.get_float32_matmul_precision() == ("high" if used else "highest")
+    finally:
+        use_tf32("cpu", wanted=False)
 
 
 def test_the_cost_of_an_update_grows_with_its_epochs() -> None:

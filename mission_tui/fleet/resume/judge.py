@@ -12,7 +12,7 @@ from typing import Any, get_args
 from msgspec import Struct
 
 from mission_tui.fleet.consistency import violations
-from mission_tui.fleet.resume import identity, objective, rollout
+from mission_tui.fleet.resume import arithmetic, identity, objective, rollout
 from mission_tui.fleet.resume.sides import ResumeFacts, Rule, Ruling, Sides, always
 from mission_tui.fleet.schema import TABLES
 from mission_tui.fleet.sizes import BatchPlan
@@ -23,7 +23,6 @@ from mission_tui.fleet.verdict import Change, Grade, ResumeVerdict
 __all__ = ["judge_resume"]
 
 _GRAVITY: tuple[Grade, ...] = get_args(Grade)
-_NOT_EXACT = always("note", "continued, not exact: floating-point sums and random streams differ from before")
 _OTHER_RETURNS = always(
     "warn",
     "returns are not comparable with those before, and neither are trends across the resume",
@@ -36,7 +35,7 @@ _KEPT = always("safe", "changes what is kept, not what is learned")
 RULES: Mapping[str, Rule] = {
     "env.id": always("refuse", "another task: its observations and rewards mean something else", identity.BRANCH),
     "env.n_envs": rollout.n_envs,
-    "env.vec": _NOT_EXACT,
+    "env.vec": arithmetic.NOT_EXACT,
     "env.n_workers": always("safe", "each environment keeps its state and its seed, whichever process steps it"),
     "env.kwargs": _OTHER_RETURNS,
     "env.config": _OTHER_RETURNS,
@@ -69,10 +68,11 @@ RULES: Mapping[str, Rule] = {
     "run.total_timesteps": objective.total_timesteps,
     "run.duration_s": objective.duration,
     "run.seed": always("note", "other starts from here on; the same seed would replay the first attempt's starts"),
-    "run.device": _NOT_EXACT,
-    "run.threads": _NOT_EXACT,
+    "run.device": arithmetic.NOT_EXACT,
+    "run.threads": arithmetic.NOT_EXACT,
     "run.auto_scale": always("note", "who chooses batch size and epochs; what that changes is listed on its own"),
     "run.engine": always("note", "both engines compute the same numbers, with convolutions up to rounding"),
+    "run.tf32": arithmetic.tf32,
 }
 
 
