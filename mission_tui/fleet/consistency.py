@@ -38,6 +38,7 @@ def violations(spec: Spec) -> Iterator[Violation]:
     yield from _workers(spec)
     yield from _schedules(spec)
     yield from _policy(spec)
+    yield from _engine(spec)
     for sentence in contradictions(spec.keep.health, "keep.health."):
         yield Violation(("keep.health",), sentence)
     if not _DEVICE.fullmatch(spec.run.device):
@@ -125,6 +126,15 @@ def _policy(spec: Spec) -> Iterator[Violation]:
         yield Violation(
             ("ppo.policy_kwargs", "ppo.net_arch"),
             "ppo.policy_kwargs.net_arch and ppo.net_arch exclude each other; keep ppo.net_arch",
+        )
+
+
+def _engine(spec: Spec) -> Iterator[Violation]:
+    if spec.run.engine == "stock" and spec.run.precision != "fp32":
+        yield Violation(
+            ("run.precision", "run.engine"),
+            f"run.precision = '{spec.run.precision}' needs run.engine = 'fast', because 'stock' is the reference and "
+            "computes what Stable-Baselines3 computes; the nearest valid value is run.precision = 'fp32'",
         )
 
 

@@ -97,6 +97,7 @@ class RunSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     threads: Positive | None = None
     auto_scale: bool = False
     engine: Literal["fast", "stock"] = "fast"
+    precision: Literal["fp32", "bf16"] = "fp32"
     tf32: bool = True
 
 

@@ -88,8 +88,12 @@ def _ppo(model: PPO, progress: float) -> dict[str, Any]:
 
 
 def _engine(spec: Spec, model: PPO) -> dict[str, Any]:
-    engine = "fast" if isinstance(model, FastPPO) else "stock"
-    return {"engine": engine, "total_timesteps": spec.run.total_timesteps, "duration_s": spec.run.duration_s}
+    options = (
+        {"engine": "fast", "precision": model.precision}
+        if isinstance(model, FastPPO)
+        else {"engine": "stock", "precision": "fp32"}
+    )
+    return {**options, "total_timesteps": spec.run.total_timesteps, "duration_s": spec.run.duration_s}
 
 
 def _model(model: PPO) -> dict[str, Any]:

@@ -9,24 +9,35 @@ from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.vec_env import VecEnv
 
 from mission_tui.errors import PresetError
+from mission_tui.fleet.spec import RunSpec
 from mission_tui.trainer.ppo import PPO, FastPPO
 
-__all__ = ["ENGINES", "build_ppo", "build_scratch"]
+__all__ = ["ENGINES", "build_ppo", "build_scratch", "engine_options"]
 
 ENGINES: dict[str, type[PPO]] = {"fast": FastPPO, "stock": PPO}
 
 
 def build_ppo(
-    arguments: dict[str, Any], vec: VecEnv, seed: int | None, device: str, engine: Literal["fast", "stock"] = "fast"
+    arguments: dict[str, Any],
+    vec: VecEnv,
+    seed: int | None,
+    device: str,
+    engine: Literal["fast", "stock"] = "fast",
+    **options: Any,
 ) -> PPO:
-    """A fresh PPO. Raises `PresetError` when SB3 refuses the arguments or the spaces."""
+    """A fresh PPO; `options` are those of its engine. Raises `PresetError` when SB3 refuses arguments or spaces."""
     try:
-        model = ENGINES[engine](env=vec, seed=seed, device=device, **arguments)
+        model = ENGINES[engine](env=vec, seed=seed, device=device, **arguments, **options)
     except (AssertionError, NotImplementedError, TypeError, ValueError) as error:
         raise PresetError(f"[ppo] does not fit this environment: {' '.join(str(error).split())}") from error
     # Without a logger of its own every SB3 model writes into the temporary folder.
     model.set_logger(Logger(None, []))
     return model
+
+
+def engine_options(run: RunSpec) -> dict[str, Any]:
+    """What `run` asks of the engine `fast` alone; the reference has no options."""
+    return {"precision": run.precision} if run.engine == "fast" else {}
 
 
 def build_scratch(arguments: dict[str, Any], vec: VecEnv, device: str) -> PPO:

@@ -22,6 +22,9 @@ _SEED_SPAN = 2**31
 _ATTEMPT_STRIDE = 1_000_003
 _SCHEDULED = ("learning_rate", "clip_range", "clip_range_vf")
 
+_ARITHMETIC = {"precision": "fp32"}
+"""Settings that change rounding, and how it was before they existed."""
+
 
 def facts_of(spec: Spec, seed: int, vec: str, device: str, threads: int, versions: dict[str, str]) -> Facts:
     """What a checkpoint says about the circumstances it was made under, as JSON values."""
@@ -69,5 +72,6 @@ def _same_numbers(was: Facts, now: Facts) -> bool:
         not by_clock
         and was["spec"]["ppo"] == ppo
         and all(was["spec"]["run"][key] == run[key] for key in ("total_timesteps", "duration_s"))
+        and all(was["spec"]["run"].get(key, usual) == run[key] for key, usual in _ARITHMETIC.items())
         and all(was[key] == now[key] for key in ("device", "threads", "versions"))
     )

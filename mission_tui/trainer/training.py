@@ -22,7 +22,7 @@ from mission_tui.trainer.effective import effective_toml, versions
 from mission_tui.trainer.failures import Failure, complain
 from mission_tui.trainer.learn import Training
 from mission_tui.trainer.link import Link
-from mission_tui.trainer.model import build_ppo
+from mission_tui.trainer.model import build_ppo, engine_options
 from mission_tui.trainer.orders import Orders
 from mission_tui.trainer.ppo import PPO
 from mission_tui.trainer.record import Record
@@ -59,7 +59,7 @@ class Job:
         device, why_device = choose_device(run.device, was.get("device"), self.envs.vec, arguments, tf32=run.tf32)
         why_tf32 = use_tf32(device, wanted=run.tf32)
         seed, why_seed = self._seed(was)
-        model = build_ppo(arguments, self.envs.vec, seed, device, run.engine)
+        model = build_ppo(arguments, self.envs.vec, seed, device, run.engine, **engine_options(run))
         facts = facts_of(self.spec, seed, self.envs.kind, device, th.get_num_threads(), versions())
         self.training, exact = self._stand_at(start, model, facts)
         self._write_effective(self.training, {"run.device": why_device, "run.seed": why_seed, "run.tf32": why_tf32})

@@ -187,6 +187,15 @@ def test_contradictions_are_refused_by_the_word_that_made_them(word: str, key: s
         with_set(word)
 
 
+def test_the_reference_engine_computes_as_its_model_does() -> None:
+    """In whichever order they were written, bf16 and the engine `stock` are refused together."""
+    for words in (("run.engine=stock", "run.precision=bf16"), ("run.precision=bf16", "run.engine=stock")):
+        said = refusal(*words)
+        assert said.startswith(f"--set {words[1]}")
+        assert "run.precision = 'bf16' needs run.engine = 'fast'" in said
+        assert said.endswith("the nearest valid value is run.precision = 'fp32'")
+
+
 def test_one_transition_is_no_rollout() -> None:
     """A product of `n_envs` and `n_steps` of one is refused with the nearest number of steps."""
     said = refusal("env.n_envs=1", "ppo.n_steps=1", "ppo.batch_size=none")

@@ -70,8 +70,9 @@ def python(code: str, *words: str) -> str:
         {},
         {"env": {"id": "MissionGym-v0", "config": "demo", "vec": "native", "n_envs": 4, "normalize": {}}},
         {"ppo": {"policy_kwargs": {"optimizer_class": "torch.optim.RMSprop"}, "target_kl": 0.01}},
+        {"run": {"precision": "bf16"}},
     ],
-    ids=["inline", "native", "another optimizer"],
+    ids=["inline", "native", "another optimizer", "bf16"],
 )
 def test_nothing_is_loaded_after_the_first_environment_step(tables: dict[str, dict[str, Any]], tmp_path: Path) -> None:
     """An upgrade under a live run reaches nothing that it needs until its last checkpoint; there is no compiler."""

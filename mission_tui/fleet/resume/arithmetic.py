@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from mission_tui.fleet.resume.sides import Ruling, Sides, always
 
-__all__ = ["NOT_EXACT", "tf32"]
+__all__ = ["NOT_EXACT", "precision", "tf32"]
 
 NOT_EXACT = always("note", "continued, not exact: floating-point sums and random streams differ from before")
+
+
+def precision(sides: Sides) -> Ruling:
+    """What is kept is float32 on both sides, so weights and moments fit; what is computed of them differs."""
+    where = "to 8 bits" if sides.now.run.precision == "bf16" else "to 24 bits again"
+    return Ruling("note", f"continued, not exact: layers round {where}; weights and Adam's moments stay float32")
 
 
 def tf32(sides: Sides) -> Ruling:

@@ -72,6 +72,7 @@ RULES: Mapping[str, Rule] = {
     "run.threads": arithmetic.NOT_EXACT,
     "run.auto_scale": always("note", "who chooses batch size and epochs; what that changes is listed on its own"),
     "run.engine": always("note", "both engines compute the same numbers, with convolutions up to rounding"),
+    "run.precision": arithmetic.precision,
     "run.tf32": arithmetic.tf32,
 }
 

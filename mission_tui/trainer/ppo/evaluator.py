@@ -49,12 +49,14 @@ class Evaluator(Protocol):
         """Turn the pull on what `judge` said last into gradients of parameters, which were cleared before."""
 
 
-def evaluator_of(policy: ActorCriticPolicy) -> Evaluator:
-    """The fastest evaluator that gives `policy`'s own numbers."""
+def evaluator_of(policy: ActorCriticPolicy, *, by_hand: bool = True) -> Evaluator:
+    """The fastest evaluator that gives `policy`'s own numbers; unless `by_hand`, autograd differentiates its layers."""
     head = head_of(policy)
     own = all(getattr(type(policy), name) is getattr(ActorCriticPolicy, name) for name in _OVERRIDABLE)
     if head is None or not own or type(policy.mlp_extractor) is not MlpExtractor:
         return _WholePolicy(policy)
+    if not by_hand:
+        return _BelowHead(policy, head)
     actor = tower_of([*policy.mlp_extractor.policy_net, policy.action_net])
     critic = tower_of([*policy.mlp_extractor.value_net, policy.value_net])
     if actor is not None and critic is not None and _only_flattens(policy):

@@ -6,7 +6,7 @@ copied anew, a pass over all infos at every step, a call per parameter for every
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch as th
@@ -18,6 +18,7 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from mission_tui.trainer.failures import NonFiniteError
 from mission_tui.trainer.finite import check_observations, check_parameters
+from mission_tui.trainer.ppo.bf16 import multiply_in_bf16
 from mission_tui.trainer.ppo.buffer import Observation, ResidentBuffer
 from mission_tui.trainer.ppo.evaluator import Evaluator, evaluator_of
 from mission_tui.trainer.ppo.flat_adam import FlatAdam, flattened
@@ -30,17 +31,23 @@ __all__ = ["FastPPO"]
 
 
 class FastPPO(PPO):
-    """The same constructor, signals, stops and checkpoints as `PPO`."""
+    """The same signals, stops and checkpoints as `PPO`; with `precision` bf16 the policy's layers multiply in that."""
 
     rollout_buffer: ResidentBuffer
     _evaluator: Evaluator
     _pull: Pull
 
+    def __init__(self, *args: Any, precision: Literal["fp32", "bf16"] = "fp32", **kwargs: Any) -> None:
+        self.precision = precision
+        super().__init__(*args, **kwargs)
+
     def _setup_model(self) -> None:
         self.rollout_buffer_class = ResidentBuffer
         super()._setup_model()
         self.policy.optimizer = flattened(self.policy.optimizer)
-        self._evaluator = evaluator_of(self.policy)
+        if self.precision == "bf16":
+            multiply_in_bf16(self.policy)
+        self._evaluator = evaluator_of(self.policy, by_hand=self.precision == "fp32")
 
     def collect(self) -> RolloutSignals | None:
         try:
