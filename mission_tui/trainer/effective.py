@@ -57,7 +57,7 @@ def _env(spec: Spec, envs: BuiltEnvs) -> dict[str, Any]:
         "id": spec.env.id,
         "vec": envs.kind,
         "n_envs": envs.vec.num_envs,
-        "n_workers": len(envs.worker_pids) or None,
+        "n_workers": envs.n_workers,
         "wrappers": list(spec.env.wrappers),
         "normalize": spec.env.normalize is not False,
         "observation_space": short(envs.vec.observation_space),

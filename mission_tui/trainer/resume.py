@@ -13,6 +13,7 @@ import msgspec
 from mission_tui.fleet.spec import Spec
 from mission_tui.trainer.boundary import Boundary, restore_envs, restore_learner
 from mission_tui.trainer.ppo import PPO
+from mission_tui.trainer.vec_env import BuiltEnvs
 
 __all__ = ["Facts", "facts_of", "put_back", "starting_seed"]
 
@@ -26,12 +27,13 @@ _ARITHMETIC = {"precision": "fp32"}
 """Settings that change rounding, and how it was before they existed."""
 
 
-def facts_of(spec: Spec, seed: int, vec: str, device: str, threads: int, versions: dict[str, str]) -> Facts:
+def facts_of(spec: Spec, seed: int, envs: BuiltEnvs, device: str, threads: int, versions: dict[str, str]) -> Facts:
     """What a checkpoint says about the circumstances it was made under, as JSON values."""
     return {
         "spec": msgspec.json.decode(msgspec.json.encode(spec)),
         "seed": seed,
-        "vec": vec,
+        "vec": envs.kind,
+        "n_workers": envs.n_workers,
         "device": device,
         "threads": threads,
         "versions": versions,

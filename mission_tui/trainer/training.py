@@ -51,7 +51,7 @@ class Job:
         """Build envs, build PPO, learn, save. Raises whatever went wrong; `close` is the caller's duty either way."""
         start = self._load()
         was: Facts = start.boundary.state["facts"] if start else {}
-        self.envs = build_vec_env(self.spec, self.attempt.run_dir.snapshot, was.get("vec"))
+        self.envs = build_vec_env(self.spec, self.attempt.run_dir.snapshot, was.get("vec"), was.get("n_workers"))
         self.link.name_workers(self.envs.worker_pids)
         self._check_spaces(self.envs)
         arguments = ppo_arguments(self.spec)
@@ -60,7 +60,7 @@ class Job:
         why_tf32 = use_tf32(device, wanted=run.tf32)
         seed, why_seed = self._seed(was)
         model = build_ppo(arguments, self.envs.vec, seed, device, run.engine, **engine_options(run))
-        facts = facts_of(self.spec, seed, self.envs.kind, device, th.get_num_threads(), versions())
+        facts = facts_of(self.spec, seed, self.envs, device, th.get_num_threads(), versions())
         self.training, exact = self._stand_at(start, model, facts)
         self._write_effective(self.training, {"run.device": why_device, "run.seed": why_seed, "run.tf32": why_tf32})
         registration = registration_of(self.spec.env, self.attempt.run_dir.snapshot)

@@ -13,72 +13,132 @@ from mission_tui.errors import PresetError
 from mission_tui.fleet.spec import EnvSpec, Spec
 from mission_tui.trainer.failures import EnvError
 from mission_tui.trainer.vec_env import InlineVecEnv, NativeVecEnv, WorkersVecEnv, build_vec_env
-from mission_tui.trainer.vec_env.choosing import cheaper, choose_kind, step_seconds
+from mission_tui.trainer.vec_env.choosing import Choice, cheapest, choose
 from mission_tui.trainer.vec_env.making import EnvMaker
+from mission_tui.trainer.vec_env.step_cost import StepCost, step_cost
 from tests.trainer.harness import PROBES, spec_with
 
+WORKER_ENVS = {"imports": ["tests.trainer.worker_envs"]}
+CORES = len(os.sched_getaffinity(0))
 
-def kind_of(spec: Spec) -> tuple[str, str]:
-    """What auto chooses for `spec`, and why."""
-    return choose_kind(spec.env, EnvMaker(spec.env, None))
+
+def choice_of(spec: Spec) -> Choice:
+    """What is chosen for `spec`, and why."""
+    return choose(spec.env, EnvMaker(spec.env, None), CORES)
+
+
+def chosen(n_envs: int, step_s: float, cores: int, work_s: float | None = None, **env: object) -> Choice:
+    """What is chosen for `n_envs` environments with a step of `step_s`, of which `work_s` are work (default: all)."""
+    spec = spec_with(env={"id": "CartPole-v1", "vec": "auto", "n_envs": n_envs, **env})
+    return cheapest(spec.env, StepCost(step_s, step_s if work_s is None else work_s), cores)
 
 
 def test_a_same_step_batch_is_native() -> None:
     """MissionGym has one."""
-    kind, reason = kind_of(spec_with(env={"id": "MissionGym-v0"}))
-    assert kind == "native"
-    assert "same-step" in reason
+    choice = choice_of(spec_with(env={"id": "MissionGym-v0", "vec": "auto"}))
+    assert choice.kind == "native"
+    assert "same-step" in choice.reason
 
 
 def test_cheap_environments_stay_inline() -> None:
     """Gymnasium's batched CartPole resets a step later, so it is not used; a single one is too cheap for a pipe."""
-    kind, reason = kind_of(spec_with(env={"id": "CartPole-v1", "vec": "auto"}))
-    assert kind == "inline"
-    assert "us" in reason
+    choice = choice_of(spec_with(env={"id": "CartPole-v1", "vec": "auto"}))
+    assert choice.kind == "inline"
+    assert "us" in choice.reason
 
 
 @pytest.mark.parametrize(
-    ("n_envs", "step_s", "n_workers", "cores", "kind"),
+    ("n_envs", "step_s", "cores", "n_workers"),
     [
-        (8, 20e-6, 2, 2, "inline"),
-        (32, 7e-6, 2, 2, "inline"),
-        (32, 33e-6, 2, 2, "workers"),
-        (8, 5e-3, 2, 2, "workers"),
-        (64, 5e-3, 4, 4, "workers"),
-        (64, 5e-3, 4, 1, "inline"),
-        (1, 1.0, 1, 8, "inline"),
+        (8, 20e-6, 2, None),
+        (32, 7e-6, 2, None),
+        (32, 33e-6, 2, 2),
+        (8, 5e-3, 2, 2),
+        (64, 5e-3, 4, 4),
+        (64, 5e-3, 1, None),
+        (64, 10e-3, 16, 16),
+        (48, 10e-3, 32, 24),
     ],
-    ids=["cheap", "CartPole", "LunarLander", "dear", "dear and many", "no core for them", "nothing to share"],
+    ids=["cheap", "CartPole", "LunarLander", "dear", "dear and many", "no core", "16 cores", "even shares"],
 )
-def test_workers_must_pay_for_their_hand_over(
-    n_envs: int, step_s: float, n_workers: int, cores: int, kind: str
+def test_workers_must_pay_for_their_hand_over(n_envs: int, step_s: float, cores: int, n_workers: int | None) -> None:
+    """Work goes to as many workers as save time, and to none beyond the cores; the sentence holds both times."""
+    choice = chosen(n_envs, step_s, cores)
+    assert (choice.kind, choice.n_workers) == ("workers" if n_workers else "inline", n_workers)
+    assert re.search(r"one step takes .* us; .* on \d+ workers take .* ms, inline .* ms", choice.reason)
+
+
+@pytest.mark.parametrize(("vec", "n_workers"), [("auto", None), ("workers", 1)])
+def test_a_single_environment_is_not_measured(vec: str, n_workers: int | None) -> None:
+    """There is nothing to share; one that would kill who measures it is left to its worker."""
+    choice = choice_of(spec_with(env={"id": "Dying-v0", "vec": vec, "n_envs": 1, **PROBES}))
+    assert choice.n_workers == n_workers
+    assert choice.reason == "one environment cannot be shared out"
+
+
+def test_no_worker_is_started_that_does_not_pay() -> None:
+    """Of many cores, environments of 50 us get as many workers as their hand-over leaves worth having."""
+    choice = chosen(64, 50e-6, 64)
+    assert choice.n_workers == 4
+    assert "8 workers 1.20 ms" in choice.reason
+
+
+@pytest.mark.parametrize(
+    ("n_envs", "step_s", "work_s", "n_workers"),
+    [(64, 10e-3, 0.1e-3, 32), (8, 10e-3, 0.1e-3, 8), (64, 10e-3, 2e-3, 16), (64, 1e-3, 0.01e-3, 16)],
+    ids=["waits", "few", "works too", "waits shortly"],
+)
+def test_environments_that_wait_get_more_workers_than_cores(
+    n_envs: int, step_s: float, work_s: float, n_workers: int
 ) -> None:
-    """Workers are chosen where they save time and there are cores for them; the sentence holds both times."""
-    chosen, reason = cheaper(n_envs, step_s, n_workers, cores)
-    assert chosen == kind
-    assert n_envs == 1 or re.search(r"one step takes .* us; .* on \d+ workers take .* ms, inline .* ms", reason)
+    """Waiting is done side by side, at most 16 to a core, until the work in between fills the cores."""
+    choice = chosen(n_envs, step_s, 2, work_s)
+    assert (choice.kind, choice.n_workers) == ("workers", n_workers)
+    assert "are work" in choice.reason
+
+
+def test_shares_are_even_and_what_would_be_better_is_said() -> None:
+    """Seven environments cannot be shared by four; the sentence names the number that could."""
+    choice = chosen(7, 10e-3, 4)
+    assert choice.kind == "inline"
+    assert choice.reason.endswith("7 cannot be shared evenly by 4, env.n_envs = 8 could")
+
+
+def test_workers_without_a_number_are_counted_by_measuring() -> None:
+    """Where the preset wants workers, only their number is chosen; a written number is taken unmeasured."""
+    assert chosen(8, 5e-6, 4, vec="workers").kind == "workers"
+    written = spec_with(env={"vec": "workers", "n_envs": 6, "n_workers": 3})
+    assert choice_of(written) == Choice("workers", 3, "as the preset says")
 
 
 def test_a_slow_environment_goes_to_as_many_workers_as_there_are_cores() -> None:
     """A step of 10 ms is worth a worker a core, and the measure finds it."""
-    spec = spec_with(env={"id": "Slow-v0", "vec": "auto", "n_envs": 8, "imports": ["tests.trainer.worker_envs"]})
-    cores = len(os.sched_getaffinity(0))
-    built = build_vec_env(spec, None)
+    built = build_vec_env(spec_with(env={"id": "Slow-v0", "vec": "auto", "n_envs": 8 * CORES, **WORKER_ENVS}), None)
     built.vec.close()
-    assert built.kind == ("workers" if cores > 1 else "inline")
-    assert len(built.worker_pids) == (min(8, cores) if cores > 1 else 0)
+    assert built.kind == ("workers" if CORES > 1 else "inline")
+    assert built.n_workers == (CORES if CORES > 1 else None)
+
+
+def test_a_waiting_environment_is_measured_as_one() -> None:
+    """Eight that wait 5 ms a step are waited for at once, however few cores there are."""
+    choice = choice_of(spec_with(env={"id": "Waiting-v0", "vec": "auto", "n_envs": 8, **WORKER_ENVS}))
+    assert (choice.kind, choice.n_workers) == ("workers", 8)
 
 
 def test_the_measured_step_is_a_time() -> None:
     """A CartPole step takes between a microsecond and a few milliseconds anywhere."""
-    assert 1e-6 < step_seconds(EnvMaker(EnvSpec(id="CartPole-v1"), None)) < 1e-2
+    assert 1e-6 < step_cost(EnvMaker(EnvSpec(id="CartPole-v1"), None)).step_s < 1e-2
 
 
 def test_work_is_measured_in_processor_time_and_waiting_by_the_clock() -> None:
     """Ten milliseconds of work stay ten on a busy machine; a wait for a simulator counts although nothing is done."""
-    slow, waiting = (EnvSpec(id=id_, imports=("tests.trainer.worker_envs",)) for id_ in ("Slow-v0", "Waiting-v0"))
-    assert 9e-3 < step_seconds(EnvMaker(slow, None)) < 13e-3
-    assert step_seconds(EnvMaker(waiting, None)) >= 5e-3
+    slow, waiting, asking = (
+        step_cost(EnvMaker(EnvSpec(id=id_, imports=("tests.trainer.worker_envs",)), None))
+        for id_ in ("Slow-v0", "Waiting-v0", "Asking-v0")
+    )
+    assert 9e-3 < slow.step_s == slow.work_s < 13e-3
+    assert waiting.step_s >= 5e-3 > 2 * waiting.work_s
+    assert 4e-3 < asking.work_s < 8e-3
 
 
 def test_a_kept_kind_wins_over_measuring() -> None:
@@ -86,6 +146,18 @@ def test_a_kept_kind_wins_over_measuring() -> None:
     built = build_vec_env(spec_with(env={"vec": "auto", "id": "MissionGym-v0", "config": "demo"}), None, "inline")
     assert isinstance(built.vec, InlineVecEnv)
     assert built.reason == "as in the attempt before"
+
+
+@pytest.mark.parametrize(
+    ("env", "kept", "n_workers"),
+    [({"n_envs": 6}, 3, 3), ({"n_envs": 4}, 3, 2), ({"n_envs": 6, "n_workers": 2}, 3, 2)],
+    ids=["as before", "fewer environments", "another number is written"],
+)
+def test_a_kept_grouping_wins_over_measuring(env: dict[str, object], kept: int, n_workers: int) -> None:
+    """A later attempt shares its environments as the first one did, as far as that still divides them."""
+    built = build_vec_env(spec_with(env={"id": "Walk-v0", "vec": "workers", **PROBES, **env}), None, "workers", kept)
+    built.vec.close()
+    assert built.n_workers == n_workers
 
 
 def test_native_builds_all_lanes_in_one() -> None:
@@ -133,7 +205,7 @@ def test_wrappers_go_around_the_monitor() -> None:
 
 def test_environments_can_live_in_worker_processes() -> None:
     """Workers step, and closing ends every process."""
-    spec = spec_with(env={"id": "Walk-v0", "vec": "workers", **PROBES})
+    spec = spec_with(env={"id": "Walk-v0", "vec": "workers", "n_workers": 2, **PROBES})
     built = build_vec_env(spec, None)
     assert isinstance(built.vec, WorkersVecEnv)
     assert len(built.worker_pids) == 2

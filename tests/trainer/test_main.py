@@ -137,7 +137,9 @@ def test_without_a_run_directory_it_says_so_and_leaves(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_dead_env_worker_ends_the_run_with_its_name(tmp_path: Path) -> None:
     """SIGKILL to one worker: the cause names it, the last boundary is saved, no process stays."""
-    run_dir = new_run(tmp_path / "run", spec_with(env={"id": "Walk-v0", "vec": "workers", **PROBES}, run=ENDLESS))
+    run_dir = new_run(
+        tmp_path / "run", spec_with(env={"id": "Walk-v0", "vec": "workers", "n_workers": 2, **PROBES}, run=ENDLESS)
+    )
     with trainer(run_dir, "1") as process:
         until(lambda: advanced(run_dir), 30)
         family = psutil.Process(process.pid).children(recursive=True)

@@ -18,6 +18,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecCheckNan, VecEnv, V
 import mission_tui.envs  # noqa: F401 - registers MissionGym
 import tests.trainer.worker_envs  # noqa: F401 - registers its own
 from mission_tui.envs.recipe import EnvRecipe
+from mission_tui.records.layout import RunDir
 from mission_tui.records.spec_file import write_spec
 from mission_tui.trainer.vec_env import InlineVecEnv, WorkersVecEnv, savable
 from tests.trainer.harness import equal, new_run, run_attempt, spec_with, stop_in
@@ -232,7 +233,16 @@ def test_a_step_that_nobody_waited_for_is_not_mistaken_for_another() -> None:
         assert vec.steps_done == (4, 6)
 
 
-@pytest.mark.parametrize("env", [{"id": "CartPole-v1"}, {"id": "MissionGym-v0", "config": "demo", "normalize": True}])
+def effective_env(run_dir: RunDir, attempt: int) -> dict[str, Any]:
+    """What the attempt says of its environments."""
+    table: dict[str, Any] = tomllib.loads(run_dir.attempt(attempt).effective.read_text())["env"]
+    return table
+
+
+@pytest.mark.parametrize(
+    "env",
+    [{"id": "CartPole-v1"}, {"id": "MissionGym-v0", "config": "demo", "normalize": True, "n_workers": 2}],
+)
 def test_a_run_on_workers_resumes_exactly(env: dict[str, Any], tmp_path: Path) -> None:
     """Stopped in the middle of a rollout and resumed, it equals one that never stopped and one that ran inline."""
     specs = {vec: spec_with(env={**env, "vec": vec}) for vec in ("inline", "workers")}
@@ -243,6 +253,9 @@ def test_a_run_on_workers_resumes_exactly(env: dict[str, Any], tmp_path: Path) -
     assert resumed.started().exact
     assert resumed.started().from_update == 3
     assert equal(resumed.parameters(), inline.parameters())
+    # CartPole is too cheap for a second worker; that was measured once, and holds for every attempt.
+    groupings = [effective_env(run_dir, attempt)["n_workers"] for attempt in (1, 2)]
+    assert groupings == [env.get("n_workers", 1)] * 2
 
 
 @pytest.mark.parametrize("env", [{"id": "CartPole-v1"}, {"id": "MissionGym-v0", "config": "demo", "normalize": True}])

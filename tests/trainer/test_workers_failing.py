@@ -193,7 +193,7 @@ def test_an_interrupt_is_the_trainers_alone() -> None:
 
 def test_what_cannot_be_shared_or_made_is_refused_before_a_worker_starts() -> None:
     """A space without arrays and an environment that cannot be made are the preset's fault."""
-    env = {"id": "TupleWalk-v0", "vec": "workers", "n_envs": 2, **PROBES}
+    env = {"id": "TupleWalk-v0", "vec": "workers", "n_envs": 2, "n_workers": 2, **PROBES}
     with pytest.raises(PresetError, match=r"env.vec = 'workers': the space Tuple.* cannot be shared"):
         build_vec_env(spec_with(env=env), None)
     with pytest.raises(PresetError, match="no licence"):

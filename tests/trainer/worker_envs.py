@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from typing import Any
 
@@ -132,5 +134,34 @@ class Waiting(Walk):
         return super().step(action)
 
 
-for probe in (Obedient, Talkative, SwitchWalk, MixedWalk, TupleWalk, Slow, Waiting):
+class Asking(Walk):
+    """A step is 5 ms of work of a process of its own, which the environment waits for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.simulator = subprocess.Popen(
+            [sys.executable, "-c", _SIMULATOR], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+        )
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        assert self.simulator.stdin is not None
+        assert self.simulator.stdout is not None
+        self.simulator.stdin.write(b"\n")
+        self.simulator.stdout.readline()
+        return super().step(action)
+
+    def close(self) -> None:
+        self.simulator.communicate()
+
+
+_SIMULATOR = """
+import sys, time
+for line in sys.stdin.buffer:
+    begun = time.thread_time()
+    while time.thread_time() - begun < 0.005:
+        pass
+    print(flush=True)
+"""
+
+for probe in (Obedient, Talkative, SwitchWalk, MixedWalk, TupleWalk, Slow, Waiting, Asking):
     gymnasium.register(id=f"{probe.__name__}-v0", entry_point=f"{__name__}:{probe.__name__}")

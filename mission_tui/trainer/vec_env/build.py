@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,9 +10,9 @@ from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
 from mission_tui.envs.recipe import EnvRecipe
 from mission_tui.errors import PresetError
-from mission_tui.fleet.spec import Normalize, Spec
+from mission_tui.fleet.spec import EnvSpec, Normalize, Spec
 from mission_tui.trainer.env_ids import env_kwargs, native_refusal
-from mission_tui.trainer.vec_env.choosing import VecKind, choose_kind
+from mission_tui.trainer.vec_env.choosing import Choice, VecKind, choose, keep
 from mission_tui.trainer.vec_env.inline import InlineVecEnv
 from mission_tui.trainer.vec_env.making import EnvMaker, make_batched
 from mission_tui.trainer.vec_env.native import NativeVecEnv
@@ -33,44 +34,51 @@ class BuiltEnvs:
         base = self.vec.unwrapped
         return base.pids if isinstance(base, WorkersVecEnv) else ()
 
+    @property
+    def n_workers(self) -> int | None:
+        """How many processes step it; None where the trainer does that itself."""
+        return len(self.worker_pids) or None
 
-def build_vec_env(spec: Spec, snapshot: Path | None, kept_kind: VecKind | None = None) -> BuiltEnvs:
-    """Build `spec.env`; with "auto", `kept_kind` is what an earlier attempt of the run resolved it to.
+
+def build_vec_env(
+    spec: Spec, snapshot: Path | None, kept_kind: VecKind | None = None, kept_workers: int | None = None
+) -> BuiltEnvs:
+    """Build `spec.env`; what it leaves open is as an earlier attempt of the run resolved it, if there was one.
 
     Raises `PresetError` for what the preset has wrong, `EnvError` for an environment that fails.
     """
-    kind, reason = _kind(spec, snapshot, kept_kind)
+    choice = _choice(spec.env, snapshot, kept_kind, kept_workers)
     maker = EnvMaker(spec.env, snapshot)
     vec: NativeVecEnv | InlineVecEnv | WorkersVecEnv
-    if kind == "native":
+    if choice.kind == "native":
         vec = NativeVecEnv(make_batched(spec.env, snapshot))
-    elif kind == "inline":
+    elif choice.kind == "inline":
         vec = InlineVecEnv([maker] * spec.env.n_envs)
     else:
-        vec = _workers(spec, snapshot, maker)
-        reason = f"{reason}; {len(vec.pids)} worker processes"
-    return BuiltEnvs(_normalized(vec, spec), kind, reason)
+        assert choice.n_workers is not None
+        vec = _workers(spec.env, snapshot, maker, choice.n_workers)
+    return BuiltEnvs(_normalized(vec, spec), choice.kind, choice.reason)
 
 
-def _workers(spec: Spec, snapshot: Path | None, maker: EnvMaker) -> WorkersVecEnv:
+def _workers(env: EnvSpec, snapshot: Path | None, maker: EnvMaker, n_workers: int) -> WorkersVecEnv:
     # Made here once: what is wrong with a preset is said best by the process that knows presets.
     made = maker()
     spaces = made.observation_space, made.action_space
     made.close()
-    recipe = EnvRecipe(spec.env.id, env_kwargs(spec.env, snapshot), spec.env.imports, spec.env.wrappers)
+    recipe = EnvRecipe(env.id, env_kwargs(env, snapshot), env.imports, env.wrappers)
     try:
         # Nothing in a training reads the infos of steps that end no episode.
-        return WorkersVecEnv(recipe, spec.env.n_envs, spaces, spec.env.n_workers, all_infos=False)
+        return WorkersVecEnv(recipe, env.n_envs, spaces, n_workers, all_infos=False)
     except ValueError as error:
         raise PresetError(f"env.vec = 'workers': {error}; use env.vec = 'inline'") from error
 
 
-def _kind(spec: Spec, snapshot: Path | None, kept_kind: VecKind | None) -> tuple[VecKind, str]:
-    if spec.env.vec != "auto":
-        return spec.env.vec, "as the preset says"
-    if kept_kind is not None and (kept_kind != "native" or native_refusal(spec.env) is None):
-        return kept_kind, "as in the attempt before"
-    return choose_kind(spec.env, EnvMaker(spec.env, snapshot))
+def _choice(env: EnvSpec, snapshot: Path | None, kept_kind: VecKind | None, kept_workers: int | None) -> Choice:
+    cores = len(os.sched_getaffinity(0))
+    left_open = env.vec == "auto" or (env.vec == "workers" == kept_kind and env.n_workers is None)
+    if kept_kind is not None and left_open and (kept_kind != "native" or native_refusal(env) is None):
+        return keep(env, kept_kind, kept_workers, cores)
+    return choose(env, EnvMaker(env, snapshot), cores)
 
 
 def _normalized(vec: VecEnv, spec: Spec) -> VecEnv:

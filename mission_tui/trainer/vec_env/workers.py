@@ -29,14 +29,9 @@ from mission_tui.errors import CheckpointError
 from mission_tui.trainer.vec_env.crew import Crew
 from mission_tui.trainer.vec_env.worker_process import Patience
 
-__all__ = ["WorkersVecEnv", "default_workers"]
+__all__ = ["WorkersVecEnv"]
 
 _STEP_S, _FIRST_S = 60.0, 300.0
-
-
-def default_workers(n_envs: int) -> int:
-    """One worker for each core that this process may use, and never more than environments."""
-    return max(1, min(n_envs, len(os.sched_getaffinity(0))))
 
 
 class WorkersVecEnv(VecEnv):
@@ -52,11 +47,11 @@ class WorkersVecEnv(VecEnv):
         recipe: EnvRecipe,
         n_envs: int,
         observed: tuple[spaces.Space[Any], spaces.Space[Any]],
-        n_workers: int | None = None,
+        n_workers: int,
         all_infos: bool = True,
         floor_s: float = _STEP_S,
     ) -> None:
-        count = min(n_workers or default_workers(n_envs), n_envs)
+        count = min(n_workers, n_envs)
         layout = Layout.of(*observed, n_envs, count)
         self._stepping, self._calling = Patience(floor_s, _FIRST_S), Patience(_FIRST_S, _FIRST_S)
         self._pending = False
