@@ -147,7 +147,7 @@ def test_a_dead_env_worker_ends_the_run_with_its_name(tmp_path: Path) -> None:
         family[1].kill()
         assert process.wait(15) == 1
     assert last(run_dir).failure == "env"
-    assert "died (signal 9)" in last(run_dir).cause
+    assert "was killed (SIGKILL, signal 9)" in last(run_dir).cause
     assert last(run_dir).checkpoint is not None
     until(lambda: not any(child.is_running() for child in family), 10)
 

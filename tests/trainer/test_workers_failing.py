@@ -24,11 +24,15 @@ from mission_tui.trainer.failures import EnvError, classify
 from mission_tui.trainer.vec_env import WorkersVecEnv, build_vec_env
 from mission_tui.trainer.vec_env.worker_process import Patience
 from tests.trainer.harness import spec_with
-from tests.trainer.worker_envs import EXIT, FINE, HANG, LEAVE, RAISE, UNPICKLABLE
+from tests.trainer.worker_envs import CRASH, EXIT, FINE, HANG, LEAVE, RAISE, SPEAK, UNPICKLABLE
 from tests.waiting import until
 
 LANES = 4
 PROBES = {"imports": ["tests.trainer.worker_envs"]}
+HANGS = (
+    r"env worker 1 of 2 \(environments 2-3\), pid {}, hangs in the step of environment 2: silent for 0\.5 s; "
+    r"a usual step takes \S+ s"
+)
 ROOT = Path(__file__).parents[2]
 
 
@@ -91,8 +95,31 @@ def test_a_worker_that_leaves_is_named_with_how_and_where() -> None:
     """`os._exit` in a step is told apart from an exception; every later call says the same at once."""
     with obedient() as vec:
         for _ in range(2):
-            with pytest.raises(EnvError, match=r"env worker 0 died \(exit code 7\) in environment 1;"):
+            with pytest.raises(EnvError, match=r"of 2 .*left with exit code 7 .*in environment 1; it said nothing"):
                 vec.step(act(LEAVE, 1))
+
+
+@pytest.mark.parametrize(
+    ("what", "sentence"),
+    [
+        (CRASH, r"died of SIGSEGV, signal 11 in environment 2; .*Segmentation fault File \".*ctypes/__init__.py\""),
+        (SPEAK, r"died of SIGABRT, signal 6 in environment 2; .*Fatal Python error: Aborted"),
+    ],
+)
+def test_a_crash_in_native_code_is_quoted(what: int, sentence: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Signal, environment and what the fault handler said of the place are in the cause."""
+    monkeypatch.setenv("PYTHONFAULTHANDLER", "1")
+    with obedient() as vec, pytest.raises(EnvError, match=sentence):
+        vec.step(act(what))
+
+
+def test_the_last_line_of_a_worker_is_quoted_clean(monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
+    """What it wrote before it died reaches log and cause; escapes reach only the log."""
+    monkeypatch.delenv("PYTHONFAULTHANDLER", raising=False)
+    with obedient() as vec, pytest.raises(EnvError) as caught:
+        vec.step(act(SPEAK))
+    assert str(caught.value).endswith("it last said: at joint 4")
+    assert "the physics exploded\n\x1b[31mat joint 4" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGSEGV])
@@ -103,7 +130,7 @@ def test_a_death_is_noticed_within_a_second_while_another_worker_is_busy(sent: s
         until(lambda: vec.steps_done[1] == 4)
         os.kill(vec.pids[1], sent)
         begun = time.monotonic()
-        with pytest.raises(EnvError, match=rf"env worker 1 died \(signal {sent.value}\)"):
+        with pytest.raises(EnvError, match=rf"env worker 1 of 2 .*{sent.name}, signal {sent.value}"):
             vec.step_wait()
         assert time.monotonic() - begun < 1.0
 
@@ -113,16 +140,16 @@ def test_a_worker_that_was_killed_while_idle_is_named_by_the_next_call() -> None
     with obedient() as vec:
         os.kill(vec.pids[0], signal.SIGKILL)
         until(lambda: psutil.Process(vec.pids[0]).status() == psutil.STATUS_ZOMBIE)
-        with pytest.raises(EnvError, match=r"env worker 0 died \(signal 9\)"):
+        with pytest.raises(EnvError, match=r"env worker 0 .*was killed \(SIGKILL"):
             vec.step(act())
-        with pytest.raises(EnvError, match=r"env worker 0 died \(signal 9\)"):
+        with pytest.raises(EnvError, match=r"env worker 0 .*was killed \(SIGKILL"):
             vec.get_state()
 
 
 def test_a_hang_is_named_with_its_environment_and_closing_ends_it() -> None:
     """After the least time a step is given, worker and environment are said; closing kills what does not leave."""
     with obedient(floor_s=0.5) as vec:
-        with pytest.raises(EnvError, match=rf"env worker 1 \(pid {vec.pids[1]}\) hangs: .* step of environment 2;"):
+        with pytest.raises(EnvError, match=HANGS.format(vec.pids[1])):
             vec.step(act(HANG))
         begun = time.monotonic()
         vec.close()

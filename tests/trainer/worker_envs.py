@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from gymnasium import spaces
 
 from tests.trainer.probe_envs import Walk
 
-FINE, RAISE, UNPICKLABLE, LEAVE, HANG, EXIT = range(6)
+FINE, RAISE, UNPICKLABLE, LEAVE, HANG, EXIT, CRASH, SPEAK, EAT = range(9)
 
 
 class StubbornError(Exception):
@@ -27,7 +28,7 @@ class StubbornError(Exception):
 class Obedient(Walk):
     """Fails in the way that its action names."""
 
-    action_space: spaces.Space[Any] = spaces.Discrete(6)
+    action_space: spaces.Space[Any] = spaces.Discrete(9)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         match int(action):
@@ -41,6 +42,14 @@ class Obedient(Walk):
                 time.sleep(3600)
             case 5:
                 raise SystemExit(3)
+            case 6:
+                ctypes.string_at(0)
+            case 7:
+                os.write(2, b"\nthe physics exploded\n\x1b[31mat joint 4\n")
+                os.abort()
+            case 8:
+                eaten = [bytearray(b"x" * (1 << 20)) for _ in range(1 << 14)]
+                raise AssertionError(len(eaten))
         return super().step(action)
 
     def refuse(self) -> None:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from mission_tui.envs.assignment import Assignment, Raised
 from mission_tui.trainer.failures import EnvError
+from mission_tui.trainer.vec_env.last_words import LastWords
 from mission_tui.trainer.vec_env.worker_process import Patience, WorkerProcess
 
 __all__ = ["Crew"]
@@ -27,9 +28,10 @@ class Crew:
         count = len(assignments)
         self._workers: list[WorkerProcess] = []
         self._broken: EnvError | None = None
+        self._words = LastWords()
         try:
             for assignment in assignments:
-                self._workers.append(WorkerProcess(assignment, count, lives[assignment.index]))
+                self._workers.append(WorkerProcess(assignment, count, lives[assignment.index], self._words))
         except BaseException:
             self.close()
             raise
@@ -65,6 +67,7 @@ class Crew:
 
     def hear(self, indices: Collection[int], doing: str, patience: Patience) -> list[Any]:
         """The answers of these workers. All are heard before one of them is raised, so that none answers late."""
+        begun_s = time.perf_counter()
         try:
             answers = [self._workers[index].answer(doing, patience, self._check) for index in indices]
         except EnvError as error:
@@ -73,6 +76,7 @@ class Crew:
         except BaseException:  # a signal's handler raised: an answer was left half read
             self._broken = EnvError("waiting for the env workers was interrupted")
             raise
+        patience.took(time.perf_counter() - begun_s)
         for index, answer in zip(indices, answers, strict=True):
             if isinstance(answer, Raised):
                 raise _error(index, doing, answer)
@@ -85,6 +89,7 @@ class Crew:
         deadline_s = time.monotonic() + _LEAVE_S
         for worker in self._workers:
             worker.end(deadline_s)
+        self._words.close()
 
     def _check(self) -> None:
         for worker in self._workers:

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,50 +22,67 @@ from numpy.typing import NDArray
 from mission_tui.envs.assignment import Assignment, Raised
 from mission_tui.envs.channel import ERROR, QUIT, Channel, frame
 from mission_tui.trainer.failures import EnvError
+from mission_tui.trainer.vec_env.death import OomKills, how_it_ended
+from mission_tui.trainer.vec_env.last_words import LastWords, quote
 
 __all__ = ["Patience", "WorkerProcess"]
 
 SLICE_S = 0.25
 _LAST_BREATH_S = 2.0
+_KILLED_S = 2.0
 _TIMES_LONGEST = 20.0
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-_LOG = "its last words are in the attempt's output.log"
+_USUAL_WEIGHT = 0.05
 
 
 @dataclass(slots=True)
 class Patience:
-    """How long an answer may take: `floor_s`, or 20 times the longest so far; `first_s` while there was none."""
+    """How long an answer may take: `floor_s`, or 20 times the longest so far; `first_s` while there was none.
+
+    `usual_s` is a moving average, for the sentence.
+    """
 
     floor_s: float
     first_s: float
     longest_s: float | None = None
+    usual_s: float = 0.0
 
     @property
     def limit_s(self) -> float:
         return self.first_s if self.longest_s is None else max(self.floor_s, _TIMES_LONGEST * self.longest_s)
 
     def took(self, seconds: float) -> None:
-        """Learn from an answer that came."""
+        """Learn from an answer that came; one that took longer than allowed came after a sleep of the machine."""
+        if seconds > self.limit_s:
+            return
+        if self.longest_s is None:
+            self.usual_s = seconds
         if self.longest_s is None or seconds > self.longest_s:
             self.longest_s = seconds
+        self.usual_s += _USUAL_WEIGHT * (seconds - self.usual_s)
 
 
 class WorkerProcess:
     """The process of worker `assignment.index` of `count`; `life` is its row of the shared counters."""
 
-    def __init__(self, assignment: Assignment, count: int, life: NDArray[np.int64]) -> None:
-        self.index, self._life = assignment.index, life
+    def __init__(self, assignment: Assignment, count: int, life: NDArray[np.int64], words: LastWords) -> None:
+        self.index, self._life, self._last_words = assignment.index, life, words
         self._first, self._behind = assignment.first, assignment.behind
+        lanes = f"environments {self._first}-{self._behind - 1}"
+        self._name = f"env worker {self.index} of {count} ({lanes})"
+        self._oom_kills = OomKills.read()
         ours, theirs = socket.socketpair()
         self._channel = Channel(ours, SLICE_S)
         # The kernel's parent-death signal comes at the end of the starting thread, not of the process.
         lasting = threading.current_thread() is threading.main_thread()
-        words = [os.environ.get("MISSION_TUI_RUN", "-"), f"{self.index}/{count}"]
-        words += [str(os.getpid() if lasting else 0), str(theirs.fileno())]
-        with theirs:
+        arguments = [os.environ.get("MISSION_TUI_RUN", "-"), f"{self.index}/{count}"]
+        arguments += [str(os.getpid() if lasting else 0), str(theirs.fileno())]
+        self._heard, stderr = words.open()
+        with theirs, os.fdopen(stderr, "wb"):
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "mission_tui.envs.worker", *words],
+                [sys.executable, "-m", "mission_tui.envs.worker", *arguments],
                 stdin=subprocess.DEVNULL,
+                stderr=stderr,
                 pass_fds=(theirs.fileno(), assignment.memory),
                 env=os.environ | dict.fromkeys(_ONE_THREAD, "1"),
             )
@@ -92,7 +110,7 @@ class WorkerProcess:
         `look` is called four times a second meanwhile and raises for another worker that died. Raises `EnvError` when
         this one is dead, or silent beyond `patience`.
         """
-        begun, slices = time.perf_counter(), 0
+        slices = 0
 
         def silent() -> None:
             nonlocal slices
@@ -100,13 +118,12 @@ class WorkerProcess:
             slices += 1
             look()
             if slices * SLICE_S >= patience.limit_s:
-                raise self._hang(doing, patience)
+                raise self._hang(doing, slices * SLICE_S, patience)
 
         try:
             kind, content = self._channel.receive(silent)
         except (EOFError, OSError) as error:
             raise self._death() from error
-        patience.took(min(time.perf_counter() - begun, (slices + 1) * SLICE_S))
         assert kind != ERROR or isinstance(content, Raised)
         return content
 
@@ -130,7 +147,9 @@ class WorkerProcess:
             self._process.wait(max(0.0, deadline_s - time.monotonic()))
         except subprocess.TimeoutExpired:
             self._process.kill()
-            self._process.wait()
+            # One that a driver holds does not even die of that; it is the keeper's to name.
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(_KILLED_S)
 
     def is_alive(self) -> bool:
         return self._process.poll() is None
@@ -144,13 +163,15 @@ class WorkerProcess:
             # The socket closes a moment before the process can be reaped.
             code = self._process.wait(_LAST_BREATH_S)
         except subprocess.TimeoutExpired:
-            return EnvError(f"env worker {self.index} closed its socket while alive, in {self._at()}; {_LOG}")
-        how = f"exit code {code}" if code >= 0 else f"signal {-code}"
-        return EnvError(f"env worker {self.index} died ({how}) in {self._at()}; {_LOG}")
-
-    def _hang(self, doing: str, patience: Patience) -> EnvError:
-        longest = "" if patience.longest_s is None else f"; the longest so far took {patience.longest_s:.3g} s"
+            return EnvError(f"{self._name} closed its socket while alive, in {self._at()}")
+        how = how_it_ended(code, OomKills.read().since(self._oom_kills))
+        said = quote(self._last_words.of(self._heard))
         return EnvError(
-            f"env worker {self.index} (pid {self.pid}) hangs: no answer for {patience.limit_s:.0f} s in the {doing} "
-            f"of {self._at()}{longest}"
+            f"{self._name} {how} in {self._at()}; " + (f"it last said: {said}" if said else "it said nothing")
+        )
+
+    def _hang(self, doing: str, silent_s: float, patience: Patience) -> EnvError:
+        usual = "" if patience.longest_s is None else f"; a usual {doing} takes {patience.usual_s:.2g} s"
+        return EnvError(
+            f"{self._name}, pid {self.pid}, hangs in the {doing} of {self._at()}: silent for {silent_s:.3g} s{usual}"
         )
