@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from mission_tui.errors import MissionError
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
+_LEAVE_S = 15.0
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Train, record how it ended, and return the process's exit code."""
@@ -37,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     orders.obey_signals()
     try:
         with Record(attempt.run_dir, attempt.number, link.say) as record:
-            return train(attempt, record, orders, link)
+            return train(attempt, record, orders, link, _leave_soon)
     except MissionError as error:
         # Nothing can be recorded where the record itself cannot be opened.
         complain(str(error))
@@ -46,8 +49,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         link.close()
 
 
-def train(attempt: Attempt, record: Record, orders: Orders, link: Link) -> int:
-    """Everything between the first and the last record of the attempt."""
+def train(
+    attempt: Attempt, record: Record, orders: Orders, link: Link, settled: Callable[[int], None] = lambda _code: None
+) -> int:
+    """Everything between the first and the last record of the attempt.
+
+    `settled` hears the exit code as soon as that record is written: what follows only puts things away.
+    """
     record.phase("starting")
     job: Job | None = None
     try:
@@ -62,10 +70,12 @@ def train(attempt: Attempt, record: Record, orders: Orders, link: Link) -> int:
         job = Job(attempt, spec, record, orders, link)
         how = job.train()
         record.ended(how, job.checkpoint)
+        settled(0)
     except Exception as error:  # noqa: BLE001 - the edge of the process: whatever it is becomes the last record
         failure = classify(error)
         explain(error, failure)
         record.ended("failed", job.rescue(failure) if job else attempt.checkpoint, failure)
+        settled(failure.exit_code)
         return failure.exit_code
     else:
         return 0
@@ -80,6 +90,18 @@ def explain(error: Exception, failure: Failure) -> None:
     if not own_sentence or failure.kind == "env":
         traceback.print_exception(error)
     complain(failure.cause)
+
+
+def _leave_soon(code: int) -> None:
+    """See the process gone even if an environment's `close`, or a thread that it left behind, never ends."""
+
+    def leave() -> None:
+        complain(f"closing the environments took over {_LEAVE_S:.0f} s; leaving without")
+        os._exit(code)
+
+    timer = threading.Timer(_LEAVE_S, leave)
+    timer.daemon = True
+    timer.start()
 
 
 if __name__ == "__main__":

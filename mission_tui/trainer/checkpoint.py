@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch as th
+
 from mission_tui.errors import CheckpointError
 from mission_tui.fleet.spec import CheckpointKeep
 from mission_tui.records.checkpoint import CheckpointFacts, Manifest, prune, save_checkpoint, verify_checkpoint
@@ -94,10 +96,11 @@ class Checkpoints:
     ) -> str:
         """Save `boundary` unless it is what was saved last; returns the checkpoint's name. `kept` outlive retention.
 
-        Raises `CheckpointError` and `StorageError`; earlier checkpoints are then untouched.
+        Raises `CheckpointError`, for a boundary that is not finite too, and `StorageError`; earlier ones are untouched.
         """
         if self.newest is not None and self._saved_at == (boundary.update, boundary.timesteps):
             return self.newest
+        _check_finite(boundary)
         self._record.phase("saving")
         begun_s = time.monotonic()
         facts = CheckpointFacts(
@@ -124,6 +127,14 @@ class Checkpoints:
         except StorageError as error:
             # What was saved is saved; an old checkpoint too many is no reason to end a training.
             complain(f"old checkpoints stay: {error}")
+
+
+def _check_finite(boundary: Boundary) -> None:
+    """Whoever goes on from a checkpoint trusts it: what is spoilt must not get a name, whichever way led here."""
+    for tensors in (boundary.parameters, boundary.moments):
+        for name, tensor in tensors.items():
+            if tensor.is_floating_point() and not bool(th.isfinite(tensor).all()):
+                raise CheckpointError(f"{name} at update {boundary.update} is nan or infinite; it was not saved")
 
 
 def _fill(folder: Path, boundary: Boundary) -> None:

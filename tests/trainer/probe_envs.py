@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from typing import Any
 
 import gymnasium
@@ -122,6 +123,14 @@ class Unclosable(Walk):
         raise ValueError("still busy")
 
 
+class Clinging(Walk):
+    """Never closes once it was used."""
+
+    def close(self) -> None:
+        while self.steps:
+            time.sleep(60)
+
+
 class Dying(Walk):
     """Kills its own process at the fourth step."""
 
@@ -139,5 +148,6 @@ class Doubled(gymnasium.Wrapper[Any, Any, Any, Any]):
         return observation, 2.0 * float(reward), terminated, truncated, info
 
 
-for probe in (Walk, MultiWalk, BinaryWalk, DictWalk, ImageWalk, UnboundedWalk, Spoilt, Unmakeable, Unclosable, Dying):
+PROBED = (Walk, MultiWalk, BinaryWalk, DictWalk, ImageWalk, UnboundedWalk, Spoilt)
+for probe in (*PROBED, Unmakeable, Unclosable, Clinging, Dying):
     gymnasium.register(id=f"{probe.__name__}-v0", entry_point=f"{__name__}:{probe.__name__}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,13 @@ import pytest
 import torch as th
 
 from mission_tui.errors import CheckpointError
+from mission_tui.fleet.spec import CheckpointKeep
 from mission_tui.records.checkpoint import list_checkpoints, newest_verified
 from mission_tui.trainer.boundary import Boundary, Progress, capture, restore_envs, restore_learner
-from mission_tui.trainer.checkpoint import load_checkpoint
+from mission_tui.trainer.checkpoint import Checkpoints, load_checkpoint
 from mission_tui.trainer.model import build_ppo
 from mission_tui.trainer.ppo import PPO
+from mission_tui.trainer.record import Record
 from mission_tui.trainer.tensors import put_parameters, read_tensors, write_tensors
 from mission_tui.trainer.vec_env import build_vec_env
 from tests.trainer.harness import PROBES, equal, new_run, order_in, run_attempt, spec_with, stop_in
@@ -146,6 +149,23 @@ def test_a_boundary_shares_nothing_with_the_live_model() -> None:
     assert model.num_timesteps == 0
     assert not equal(dict(model.policy.named_parameters()), after)
     assert equal(dict(model.policy.named_parameters()), untouched)
+
+
+@pytest.mark.parametrize("part", ["parameters", "moments"])
+def test_a_spoilt_boundary_gets_no_name(part: str, tmp_path: Path) -> None:
+    """Weights or moments that are not finite are refused before anything is written; the checkpoint before stays."""
+    run_dir = new_run(tmp_path / "run", spec_with())
+    run_attempt(run_dir)
+    loaded = load_checkpoint(run_dir.checkpoints / "000000384")
+    tensors = getattr(loaded.boundary, part)
+    name = next(name for name, tensor in tensors.items() if tensor.is_floating_point() and tensor.dim())
+    tensors[name].view(-1)[-1] = float("nan")
+    spoilt = replace(loaded.boundary, update=7, timesteps=448)
+    with Record(run_dir, 1, lambda _message: None) as record:
+        checkpoints = Checkpoints(run_dir, 1, run_dir.spec, CheckpointKeep(), record)
+        with pytest.raises(CheckpointError, match=f"{name} at update 7 is nan or infinite"):
+            checkpoints.save(spoilt, "asked", {})
+    assert names(tmp_path / "run") == ["000000384"]
 
 
 def test_a_normaliser_that_is_gone_is_refused() -> None:

@@ -26,15 +26,19 @@ from tests.trainer.harness import PROBES, new_run, spec_with
 from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
+TRAINER = ("-m", "mission_tui.trainer")
+IMPATIENT = "import mission_tui.trainer.__main__ as m, sys; m._LEAVE_S = 0.5; sys.exit(m.main(sys.argv[1:]))"
 ENDLESS = {"total_timesteps": 10**9}
 
 
 @contextmanager
-def trainer(run_dir: RunDir, *words: str, **environ: str) -> Iterator[subprocess.Popen[str]]:
+def trainer(
+    run_dir: RunDir, *words: str, program: tuple[str, ...] = TRAINER, **environ: str
+) -> Iterator[subprocess.Popen[str]]:
     """A trainer process; ended with the test."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MISSION_TUI")}
     environment |= {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **environ}
-    command = [sys.executable, "-m", "mission_tui.trainer", str(run_dir.path), *words]
+    command = [sys.executable, *program, str(run_dir.path), *words]
     pipes: dict[str, Any] = {"stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL}
     with subprocess.Popen(command, env=environment, text=True, start_new_session=True, **pipes) as process:
         try:
@@ -106,7 +110,7 @@ def test_it_is_nice_to_the_screen(tmp_path: Path) -> None:
     run_dir = new_run(tmp_path / "run", spec_with(run=ENDLESS))
     autogroup = Path("/proc/self/autogroup").exists()
     for environ in ({}, {"MISSION_TUI_LEASE_FD": "0"}):
-        with trainer(run_dir, "1", **environ) as process:
+        with trainer(run_dir, "1", program=TRAINER, **environ) as process:
             until(lambda: psutil.Process(process.pid).nice() == 5, 10)
             if autogroup:
                 weight = "nice 5" if environ else "nice 0"
@@ -152,6 +156,16 @@ def test_a_dead_env_worker_ends_the_run_with_its_name(tmp_path: Path) -> None:
     until(lambda: not any(child.is_running() for child in family), 10)
 
 
+def test_an_environment_that_never_closes_does_not_keep_the_process(tmp_path: Path) -> None:
+    """Its `close` hangs: the run has finished, its process leaves with the code of that, and says why."""
+    run_dir = new_run(tmp_path / "run", spec_with(env={"id": "Clinging-v0", **PROBES}))
+    with trainer(run_dir, "1", program=("-c", IMPATIENT)) as process:
+        assert process.wait(15) == 0
+        assert process.stderr is not None
+        assert "leaving without" in process.stderr.read()
+    assert last(run_dir).how == "finished"
+
+
 def test_it_says_hello_with_its_nonce_and_obeys_orders(tmp_path: Path) -> None:
     """On the telemetry socket it names run, attempt and nonce, tells its phases, and stops when ordered."""
     run_dir = new_run(tmp_path / "run", spec_with(run=ENDLESS))
@@ -161,7 +175,7 @@ def test_it_says_hello_with_its_nonce_and_obeys_orders(tmp_path: Path) -> None:
         server.listen()
         server.settimeout(15)
         environ = {"MISSION_TUI_TELEMETRY": str(path), "MISSION_TUI_RUN": "a-run", "MISSION_TUI_NONCE": "secret"}
-        with trainer(run_dir, "1", **environ) as process:
+        with trainer(run_dir, "1", program=TRAINER, **environ) as process:
             link, _ = server.accept()
             with link, link.makefile("rb") as lines:
                 decoder: Any = msgspec.json.Decoder(TelemetryMessage)

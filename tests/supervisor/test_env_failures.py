@@ -1,0 +1,85 @@
+"""A real training whose env workers fail: what is said of it, what is saved, and that nothing of it stays."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+import pytest
+
+from mission_tui.fleet.spec import EnvSpec, PpoSpec, RunSpec, Spec
+from mission_tui.records.checkpoint import newest_verified
+from tests.supervisor.conftest import FOREVER, Lab, living
+from tests.waiting import until
+
+SHARED = Path("/dev/shm")
+
+
+def real_spec(env_id: str, n_envs: int, n_workers: int, **kwargs: object) -> Spec:
+    """A real training on env workers: 32 steps of each environment an update."""
+    imports = ("tests.supervisor.failing_envs",)
+    return Spec(
+        preset="real",
+        env=EnvSpec(id=env_id, kwargs=kwargs, imports=imports, n_envs=n_envs, vec="workers", n_workers=n_workers),
+        ppo=PpoSpec(n_steps=32, batch_size=32, n_epochs=1, net_arch=(8,)),
+        run=RunSpec(total_timesteps=FOREVER, device="cpu"),
+    )
+
+
+def real(lab: Lab) -> Lab:
+    """The runs root with a supervisor that starts the real trainer."""
+    del lab.environ["MISSION_TUI_TRAINER"]
+    lab.start()
+    return lab
+
+
+def carrying(word: str) -> list[int]:
+    """Processes with `word` in their command line."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if word.encode() in (folder / "cmdline").read_bytes():
+                found.append(int(folder.name))
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.timeout(60)
+def test_a_crash_of_an_env_worker_ends_the_run_named_saved_and_swept(idle_lab: Lab) -> None:
+    """SIGSEGV in a worker's step: failed(env), the cause in a sentence, the last boundary saved; its helper, which had
+    shed session, parent and environment, is gone.
+    """
+    lab, helper = real(idle_lab), f"helper-{secrets.token_hex(8)}"
+    (run,) = lab.launch(spec=real_spec("Crashing-v0", 4, 2, helper=helper))
+    until(lambda: carrying(helper), 40)
+    view = lab.ended(run, 40)
+    assert (view.outcome, view.kind) == ("failed", "env")
+    assert view.cause is not None
+    assert "env worker 0 of 2 (environments 0-1) died of SIGSEGV, signal 11 in environment 0" in view.cause
+    assert "Segmentation fault" in view.cause
+    saved = newest_verified(lab.dir(run).checkpoints)
+    assert saved is not None
+    assert (saved.name, saved.update) == (view.last_checkpoint, view.update)
+    assert (saved.update or 0) >= 1
+    assert "joint 4 left the arm" in lab.dir(run).attempt(1).output.read_text(errors="replace")
+    assert carrying(helper) == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+def test_nothing_stays_of_64_workers_that_are_stuck_in_a_step(idle_lab: Lab) -> None:
+    """SIGKILL to the trainer alone: after ten seconds no process, no shared memory."""
+    lab, before = real(idle_lab), set(SHARED.iterdir())
+    (run,) = lab.launch(spec=real_spec("Stuck-v0", 64, 64))
+    view = lab.wait(run, lambda view: (view.update or 0) >= 3 and view.pids.workers, 120)
+    family = lab.family(run)
+    assert len(view.pids.workers) == 64
+    assert len(living(family)) == 66
+    assert view.pids.trainer is not None
+    until(lambda: all("S" in process.status()[:1].upper() for process in family[2:]), 20)
+    os.kill(view.pids.trainer, 9)
+    until(lambda: not living(family), 10)
+    assert lab.ended(run).kind == "crash"
+    assert set(SHARED.iterdir()) <= before
