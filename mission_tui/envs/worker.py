@@ -18,18 +18,20 @@ from mission_tui.envs.assignment import Assignment, Raised
 from mission_tui.envs.channel import DONE, ERROR, FORM, QUIT, STEP, Channel, frame
 from mission_tui.envs.lanes import Lanes
 from mission_tui.envs.shared_arrays import SharedArrays
+from mission_tui.process_name import call_process
 
 __all__ = ["main"]
 
-_PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15
+_PR_SET_PDEATHSIG = 1
 
 
 def main(words: list[str]) -> int:
     """Serve until the trainer says so or is gone; returns the exit code."""
-    _run, place, parent, descriptor = words
+    run, place, parent, descriptor = words
     # A Ctrl-C is the trainer's to answer: it saves first, and needs its environments for that.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _die_with(int(parent), f"env-{place}")
+    call_process(f"worker {place}", run, brief=f"env{place}")
+    _die_with(int(parent))
     # A process that an environment starts must not hold the stream open after this one is gone.
     os.set_inheritable(int(descriptor), False)
     channel = Channel(socket.socket(fileno=int(descriptor)))
@@ -72,15 +74,11 @@ def _obey(channel: Channel, lanes: Lanes, n_envs: int, kind: bytes, content: Any
     channel.send(answer)
 
 
-def _die_with(parent: int, name: str) -> None:
+def _die_with(parent: int) -> None:
     """Ask the kernel for SIGKILL at the end of the thread that started this process. 0 means: that one may end."""
-    if not sys.platform.startswith("linux"):
+    if not parent or not sys.platform.startswith("linux"):
         return
-    kernel = ctypes.CDLL(None)
-    kernel.prctl(_PR_SET_NAME, ctypes.c_char_p(name.encode()), 0, 0, 0)
-    if not parent:
-        return
-    kernel.prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
     if os.getppid() != parent:  # it went before the kernel was asked
         sys.exit(0)
 

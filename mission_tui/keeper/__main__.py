@@ -18,12 +18,14 @@ from mission_tui.keeper.ladder import Ladder, hold_signals
 from mission_tui.keeper.output import Output
 from mission_tui.keeper.proc import become_subreaper, oom_kills, read_process, wait_channel
 from mission_tui.keeper.record import exit_record, identity_record, write_json, write_stubbornly
+from mission_tui.process_name import call_process
 
 
 def main() -> int:
     """Keep the attempt named on the command line; the exit code is 0, 75 if it may not start now, 1 if it cannot."""
     run_dir, attempt = Path(sys.argv[1]).absolute(), int(sys.argv[2])
     folder = run_dir / "attempts" / str(attempt)
+    call_process("keeper", run_dir.name, str(run_dir), str(attempt), brief="keep")
     if (folder / "identity.json").exists():
         return EX_RESUMABLE
     hold_signals()

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from mission_tui.errors import MissionError
+from mission_tui.process_name import call_process
 from mission_tui.trainer.attempt import Attempt
 from mission_tui.trainer.failures import Failure, classify, complain
 from mission_tui.trainer.link import Link
@@ -32,6 +33,7 @@ _LEAVE_S = 15.0
 def main(arguments: Sequence[str] | None = None) -> int:
     """Train, record how it ended, and return the process's exit code."""
     attempt = Attempt.parse(arguments)
+    call_process("trainer", attempt.run_dir.id, str(attempt.run_dir.path), str(attempt.number), brief="train")
     keep_lease_private(os.environ)
     # A keeper gives the trainer a session of their own; started by hand, the session is somebody's terminal.
     lower_priority(own_session="MISSION_TUI_LEASE_FD" in os.environ)

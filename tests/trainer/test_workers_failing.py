@@ -169,11 +169,11 @@ def test_patience_grows_with_what_was_seen() -> None:
 
 def test_a_worker_says_who_it_is_and_has_no_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Run and index are in its command line and name; its memory maps hold no torch."""
-    monkeypatch.setenv("MISSION_TUI_RUN", "20261121-heavy-3f9a")
+    monkeypatch.setenv("MISSION_TUI_RUN", "20261121-104207-heavy-3f9a")
     with obedient() as vec:
         process = psutil.Process(vec.pids[1])
-        assert process.cmdline()[1:5] == ["-m", "mission_tui.envs.worker", "20261121-heavy-3f9a", "1/2"]
-        assert process.name() == "env-1/2"
+        assert process.cmdline()[0] == "mission-tui worker 1/2 of heavy-3f9a"
+        assert process.name() == "env1/2 hea~3f9a"
         assert "torch" not in Path(f"/proc/{process.pid}/maps").read_text()
 
 
