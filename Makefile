@@ -8,7 +8,7 @@ REPORTING := $(VENV)/.reporting
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 .DEFAULT_GOAL := run
-.PHONY: run test check fmt lint types fast slow bench health health-traces
+.PHONY: run test check fmt lint types fast slow bench health health-traces faults
 
 run: $(INSTALLED)  ## open the screen
 	@$(BIN)/mission-tui
@@ -49,6 +49,11 @@ health: $(REPORTING)  ## score the health rules on every labelled run, and write
 
 health-traces: $(INSTALLED)  ## record the constructed runs that are missing: about half an hour on one core
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.health.record
+
+# ONLY=corruption,names  SEED=2  SECONDS=600 (for each part)  SCALE=0.1; without them the whole campaign, where it was left
+faults: $(INSTALLED)  ## the long fault campaign; writes its figures into docs/faults.md
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.faults.campaign --only "$(ONLY)" --seed $(or $(SEED),1) \
+	  --seconds $(or $(SECONDS),inf) --scale $(or $(SCALE),1)
 
 $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import settings
 
 TESTS = Path(__file__).parent
-PROCESS_ROOMS = {"supervisor", "keeper", "trainer", "e2e"}
+PROCESS_ROOMS = {"supervisor", "keeper", "trainer", "e2e", "faults"}
 
 # Everywhere new examples are tried; CI repeats the same ones, so that it fails for a change and not for a draw of luck.
 settings.register_profile("explore", deadline=None)

@@ -1,0 +1,1 @@
+"""What drives the parts of `make faults`: rounds, state that survives a kill, and the report."""

@@ -1,0 +1,10 @@
+"""The parts of the campaign, one a module; `ALL` is the order in which `make faults` runs them."""
+
+from __future__ import annotations
+
+from tests.faults.campaign.part import Part
+from tests.faults.parts import corruption
+
+__all__ = ["ALL"]
+
+ALL: tuple[Part, ...] = (corruption.PART,)
