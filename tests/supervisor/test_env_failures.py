@@ -57,7 +57,7 @@ def test_a_crash_of_an_env_worker_ends_the_run_named_saved_and_swept(idle_lab: L
     view = lab.ended(run, 40)
     assert (view.outcome, view.kind) == ("failed", "env")
     assert view.cause is not None
-    assert "env worker 0 of 2 (environments 0-1) died of SIGSEGV, signal 11 in environment 0" in view.cause
+    assert "env worker 0 of 2 (environments 0-1) died (SIGSEGV, signal 11) in environment 0" in view.cause
     assert "Segmentation fault" in view.cause
     saved = newest_verified(lab.dir(run).checkpoints)
     assert saved is not None

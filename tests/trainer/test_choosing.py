@@ -222,6 +222,8 @@ def test_a_worker_that_dies_is_named() -> None:
     vec.reset()
     for _ in range(3):
         vec.step(np.zeros(1))
-    with pytest.raises(EnvError, match=r"env worker 0 died \(signal 9\)"):
+    with pytest.raises(
+        EnvError, match=r"env worker 0 of 1 \(environment 0\) was killed \(SIGKILL, signal 9\) in environment 0"
+    ):
         vec.step(np.zeros(1))
     vec.close()

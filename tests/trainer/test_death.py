@@ -42,8 +42,8 @@ with obedient() as vec:
     [
         (7, NONE, "left with exit code 7 (os._exit)"),
         (0, NONE, "left with exit code 0 unasked"),
-        (-11, NONE, "died of SIGSEGV, signal 11"),
-        (-11, OomKills(1, 1), "died of SIGSEGV, signal 11"),
+        (-11, NONE, "died (SIGSEGV, signal 11)"),
+        (-11, OomKills(1, 1), "died (SIGSEGV, signal 11)"),
         (-9, NONE, "was killed (SIGKILL, signal 9)"),
         (-9, OomKills(None, None), "was killed (SIGKILL, signal 9)"),
         (-9, OomKills(1, 1), "was killed by the kernel for lack of memory (SIGKILL, signal 9)"),
@@ -52,7 +52,7 @@ with obedient() as vec:
             OomKills(0, 2),
             "was killed (SIGKILL, signal 9), and the kernel killed for lack of memory on this machine meanwhile",
         ),
-        (-60, NONE, "died of signal 60"),
+        (-60, NONE, "died (signal 60)"),
     ],
 )
 def test_exit_crash_kill_and_lack_of_memory_are_told_apart(code: int, meanwhile: OomKills, sentence: str) -> None:

@@ -102,8 +102,8 @@ def test_a_worker_that_leaves_is_named_with_how_and_where() -> None:
 @pytest.mark.parametrize(
     ("what", "sentence"),
     [
-        (CRASH, r"died of SIGSEGV, signal 11 in environment 2; .*Segmentation fault File \".*ctypes/__init__.py\""),
-        (SPEAK, r"died of SIGABRT, signal 6 in environment 2; .*Fatal Python error: Aborted"),
+        (CRASH, r"died \(SIGSEGV, signal 11\) in environment 2; .*Segmentation fault File \".*ctypes/__init__.py\""),
+        (SPEAK, r"died \(SIGABRT, signal 6\) in environment 2; .*Fatal Python error: Aborted"),
     ],
 )
 def test_a_crash_in_native_code_is_quoted(what: int, sentence: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,7 +32,7 @@ def how_it_ended(code: int, meanwhile: OomKills) -> str:
         return f"left with exit code {code} (os._exit)" if code else "left with exit code 0 unasked"
     name = _name(-code)
     if -code != signal.SIGKILL:
-        return f"died of {name}"
+        return f"died ({name})"
     if meanwhile.group:
         return f"was killed by the kernel for lack of memory ({name})"
     if meanwhile.machine:

@@ -68,7 +68,8 @@ class WorkerProcess:
     def __init__(self, assignment: Assignment, count: int, life: NDArray[np.int64], words: LastWords) -> None:
         self.index, self._life, self._last_words = assignment.index, life, words
         self._first, self._behind = assignment.first, assignment.behind
-        lanes = f"environments {self._first}-{self._behind - 1}"
+        last = self._behind - 1
+        lanes = f"environment {last}" if last == self._first else f"environments {self._first}-{last}"
         self._name = f"env worker {self.index} of {count} ({lanes})"
         self._oom_kills = OomKills.read()
         ours, theirs = socket.socketpair()
