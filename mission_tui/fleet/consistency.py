@@ -130,11 +130,21 @@ def _policy(spec: Spec) -> Iterator[Violation]:
 
 
 def _engine(spec: Spec) -> Iterator[Violation]:
+    reference = (
+        "needs run.engine = 'fast', because 'stock' is the reference and computes what Stable-Baselines3 computes"
+    )
     if spec.run.engine == "stock" and spec.run.precision != "fp32":
+        near = "the nearest valid value is run.precision = 'fp32'"
+        said = f"run.precision = '{spec.run.precision}' {reference}; {near}"
+        yield Violation(("run.precision", "run.engine"), said)
+    if spec.run.engine == "stock" and spec.run.compile:
+        said = f"run.compile = true {reference}; the nearest valid value is run.compile = false"
+        yield Violation(("run.compile", "run.engine"), said)
+    elif spec.run.compile and spec.ppo.use_sde:
         yield Violation(
-            ("run.precision", "run.engine"),
-            f"run.precision = '{spec.run.precision}' needs run.engine = 'fast', because 'stock' is the reference and "
-            "computes what Stable-Baselines3 computes; the nearest valid value is run.precision = 'fp32'",
+            ("run.compile", "ppo.use_sde"),
+            "run.compile = true and ppo.use_sde = true exclude each other, because gSDE's noise cannot be compiled; "
+            "the nearest valid value is run.compile = false",
         )
 
 

@@ -98,6 +98,7 @@ class RunSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     auto_scale: bool = False
     engine: Literal["fast", "stock"] = "fast"
     precision: Literal["fp32", "bf16"] = "fp32"
+    compile: bool = False
     tf32: bool = True
 
 

@@ -69,6 +69,10 @@ def train(
 
             leave_compiler_out()
             rehearse()
+            if spec.run.compile:
+                from mission_tui.trainer.ppo.compiled import load_compiler
+
+                load_compiler()
         job = Job(attempt, spec, record, orders, link)
         how = job.train()
         record.ended(how, job.checkpoint)

@@ -89,9 +89,9 @@ def _ppo(model: PPO, progress: float) -> dict[str, Any]:
 
 def _engine(spec: Spec, model: PPO) -> dict[str, Any]:
     options = (
-        {"engine": "fast", "precision": model.precision}
+        {"engine": "fast", "precision": model.precision, "compile": model.compiles}
         if isinstance(model, FastPPO)
-        else {"engine": "stock", "precision": "fp32"}
+        else {"engine": "stock", "precision": "fp32", "compile": False}
     )
     return {**options, "total_timesteps": spec.run.total_timesteps, "duration_s": spec.run.duration_s}
 

@@ -37,7 +37,7 @@ def build_ppo(
 
 def engine_options(run: RunSpec) -> dict[str, Any]:
     """What `run` asks of the engine `fast` alone; the reference has no options."""
-    return {"precision": run.precision} if run.engine == "fast" else {}
+    return {"precision": run.precision, "compiles": run.compile} if run.engine == "fast" else {}
 
 
 def build_scratch(arguments: dict[str, Any], vec: VecEnv, device: str) -> PPO:

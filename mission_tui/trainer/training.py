@@ -24,7 +24,7 @@ from mission_tui.trainer.learn import Training
 from mission_tui.trainer.link import Link
 from mission_tui.trainer.model import build_ppo, engine_options
 from mission_tui.trainer.orders import Orders
-from mission_tui.trainer.ppo import PPO
+from mission_tui.trainer.ppo import PPO, FastPPO
 from mission_tui.trainer.record import Record
 from mission_tui.trainer.registration import registration_of
 from mission_tui.trainer.resume import Facts, facts_of, put_back
@@ -60,9 +60,11 @@ class Job:
         why_tf32 = use_tf32(device, wanted=run.tf32)
         seed, why_seed = self._seed(was)
         model = build_ppo(arguments, self.envs.vec, seed, device, run.engine, **engine_options(run))
+        why_compile = self._compile(model)
         facts = facts_of(self.spec, seed, self.envs, device, th.get_num_threads(), versions())
         self.training, exact = self._stand_at(start, model, facts)
-        self._write_effective(self.training, {"run.device": why_device, "run.seed": why_seed, "run.tf32": why_tf32})
+        reasons = {"run.device": why_device, "run.seed": why_seed, "run.tf32": why_tf32, "run.compile": why_compile}
+        self._write_effective(self.training, reasons)
         registration = registration_of(self.spec.env, self.attempt.run_dir.snapshot)
         update = self.training.progress.update
         self.record.started(update, model.num_timesteps, self.attempt.checkpoint, exact, registration)
@@ -106,6 +108,12 @@ class Job:
         sentence = refusal(envs.vec.observation_space, envs.vec.action_space, self.spec.ppo)
         if sentence is not None:
             raise PresetError(f"env.id '{self.spec.env.id}' cannot be trained: {sentence}")
+
+    def _compile(self, model: PPO) -> str:
+        if not isinstance(model, FastPPO) or not model.compiles:
+            return "as the run's spec says"
+        complain("compiling the policy before the first step: half a minute the first time, seconds later")
+        return f"compiled in {model.warm_up(self.orders.stop_asked):.1f} s before the first step"
 
     def _seed(self, was: Facts) -> tuple[int, str]:
         """A seed is always known, so that every run can be repeated."""

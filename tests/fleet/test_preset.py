@@ -188,12 +188,23 @@ def test_contradictions_are_refused_by_the_word_that_made_them(word: str, key: s
 
 
 def test_the_reference_engine_computes_as_its_model_does() -> None:
-    """In whichever order they were written, bf16 and the engine `stock` are refused together."""
-    for words in (("run.engine=stock", "run.precision=bf16"), ("run.precision=bf16", "run.engine=stock")):
-        said = refusal(*words)
-        assert said.startswith(f"--set {words[1]}")
-        assert "run.precision = 'bf16' needs run.engine = 'fast'" in said
-        assert said.endswith("the nearest valid value is run.precision = 'fp32'")
+    """In whichever order they were written, the engine `stock` is refused with bf16 and with the compiler."""
+    for word, key, near in (
+        ("run.precision=bf16", "run.precision = 'bf16'", "run.precision = 'fp32'"),
+        ("run.compile=true", "run.compile = true", "run.compile = false"),
+    ):
+        for words in (("run.engine=stock", word), (word, "run.engine=stock")):
+            said = refusal(*words)
+            assert said.startswith(f"--set {words[1]}")
+            assert f"{key} needs run.engine = 'fast'" in said
+            assert said.endswith(f"the nearest valid value is {near}")
+
+
+def test_exploration_noise_is_not_compiled() -> None:
+    """The compiler and gSDE are refused together."""
+    assert "run.compile = true and ppo.use_sde = true exclude each other" in refusal(
+        "run.compile=true", "ppo.use_sde=true"
+    )
 
 
 def test_one_transition_is_no_rollout() -> None:

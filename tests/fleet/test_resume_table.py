@@ -53,6 +53,7 @@ def test_every_field_that_touches_learning_has_a_ruling() -> None:
         ("run.threads=2", "note", "continued, not exact"),
         ("run.tf32=false", "note", "continued, not exact"),
         ("run.precision=bf16", "note", "continued, not exact"),
+        ("run.compile=true", "note", "continued, not exact"),
         ("keep.checkpoint.last=5", "safe", "not what is learned"),
     ],
 )

@@ -57,11 +57,11 @@ assert ("torch._dynamo" in sys.modules) == (sys.argv[1] == "torch")
 """
 
 
-def python(code: str, *words: str) -> str:
+def python(code: str, *words: str, timeout_s: float = 18) -> str:
     """What a fresh interpreter prints."""
     environ = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-c", code, *words]
-    return subprocess.run(command, env=environ, check=True, timeout=18, stdout=subprocess.PIPE, text=True).stdout
+    return subprocess.run(command, env=environ, check=True, timeout=timeout_s, stdout=subprocess.PIPE, text=True).stdout
 
 
 @pytest.mark.parametrize(
@@ -78,6 +78,14 @@ def test_nothing_is_loaded_after_the_first_environment_step(tables: dict[str, di
     """An upgrade under a live run reaches nothing that it needs until its last checkpoint; there is no compiler."""
     run_dir = new_run(tmp_path / "run", spec_with(**tables))
     assert python(TRAIN, str(run_dir.path), "1") == "[] False\n"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_a_compiled_run_loads_its_compiler_before_the_first_environment_step(tmp_path: Path) -> None:
+    """It is there then, it has done its work, and nothing else is loaded afterwards."""
+    run_dir = new_run(tmp_path / "run", spec_with(run={"compile": True}))
+    assert python(TRAIN, str(run_dir.path), "1", timeout_s=100) == "[] True\n"
 
 
 def test_optimizers_without_the_compiler_compute_the_same() -> None:

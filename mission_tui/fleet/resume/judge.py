@@ -73,6 +73,7 @@ RULES: Mapping[str, Rule] = {
     "run.auto_scale": always("note", "who chooses batch size and epochs; what that changes is listed on its own"),
     "run.engine": always("note", "both engines compute the same numbers, with convolutions up to rounding"),
     "run.precision": arithmetic.precision,
+    "run.compile": always("note", "continued, not exact: compiled sums are rounded in another order"),
     "run.tf32": arithmetic.tf32,
 }
 

@@ -6,6 +6,7 @@ copied anew, a pass over all infos at every step, a call per parameter for every
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
@@ -16,11 +17,13 @@ from stable_baselines3.common.buffers import RolloutBuffer
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv
 
+from mission_tui.errors import PresetError
 from mission_tui.trainer.failures import NonFiniteError
 from mission_tui.trainer.finite import check_observations, check_parameters
 from mission_tui.trainer.ppo.bf16 import multiply_in_bf16
-from mission_tui.trainer.ppo.buffer import Observation, ResidentBuffer
-from mission_tui.trainer.ppo.evaluator import Evaluator, evaluator_of
+from mission_tui.trainer.ppo.buffer import Minibatch, Observation, ResidentBuffer
+from mission_tui.trainer.ppo.compiled import compiled, compiling
+from mission_tui.trainer.ppo.evaluator import Evaluator, LayeredPolicy, evaluator_of
 from mission_tui.trainer.ppo.flat_adam import FlatAdam, flattened
 from mission_tui.trainer.ppo.losses import ClipRanges, Losses
 from mission_tui.trainer.ppo.objective import Objective, Pull
@@ -31,14 +34,20 @@ __all__ = ["FastPPO"]
 
 
 class FastPPO(PPO):
-    """The same signals, stops and checkpoints as `PPO`; with `precision` bf16 the policy's layers multiply in that."""
+    """The same signals, stops and checkpoints as `PPO`.
+
+    With `precision` bf16 the policy's layers multiply in that. With `compiles` they are compiled in `warm_up`, which
+    must then come before `collect`.
+    """
 
     rollout_buffer: ResidentBuffer
     _evaluator: Evaluator
     _pull: Pull
 
-    def __init__(self, *args: Any, precision: Literal["fp32", "bf16"] = "fp32", **kwargs: Any) -> None:
-        self.precision = precision
+    def __init__(
+        self, *args: Any, precision: Literal["fp32", "bf16"] = "fp32", compiles: bool = False, **kwargs: Any
+    ) -> None:
+        self.precision, self.compiles = precision, compiles
         super().__init__(*args, **kwargs)
 
     def _setup_model(self) -> None:
@@ -47,7 +56,35 @@ class FastPPO(PPO):
         self.policy.optimizer = flattened(self.policy.optimizer)
         if self.precision == "bf16":
             multiply_in_bf16(self.policy)
-        self._evaluator = evaluator_of(self.policy, by_hand=self.precision == "fp32")
+        by_hand = self.precision == "fp32" and not self.compiles
+        self._evaluator = evaluator_of(self.policy, by_hand=by_hand, prepare=compiled if self.compiles else None)
+        if self.compiles and not isinstance(self._evaluator, LayeredPolicy):
+            raise PresetError(
+                "run.compile = true: gSDE, and policies that override how they evaluate, cannot be compiled; "
+                "use run.compile = false"
+            )
+
+    def warm_up(self, stop_asked: Callable[[], bool]) -> float:
+        """Compile the policy for every shape that it will see, unless a stop is asked meanwhile; returns the seconds.
+
+        Draws no random number and leaves no gradient. Raises `PresetError` when that cannot be done here.
+        """
+        assert isinstance(self._evaluator, LayeredPolicy)
+        observations, actions = self.rollout_buffer.everything()
+        transitions = len(actions)
+        largest = min(self.batch_size, transitions)
+        with compiling() as seconds:
+            self.policy.set_training_mode(False)
+            self._evaluator.look(_first(observations, self.n_envs))
+            self.policy.set_training_mode(True)
+            for size in {largest, transitions % largest} - {0}:
+                if stop_asked():
+                    break
+                scalars = [actions.new_zeros(size, dtype=th.float32) for _ in range(4)]
+                batch = Minibatch(_first(observations, size), actions[:size].clone(), *scalars)
+                self._differentiate(self._losses(batch, self._clip_ranges()).loss)
+                self.policy.optimizer.zero_grad()
+            return seconds()
 
     def collect(self) -> RolloutSignals | None:
         try:
@@ -149,6 +186,12 @@ class FastPPO(PPO):
         norm = optimizer.clip(self.max_grad_norm)
         optimizer.step()
         return norm
+
+
+def _first(observations: Observation, rows: int) -> Observation:
+    if isinstance(observations, dict):
+        return {name: part[:rows].clone() for name, part in observations.items()}
+    return observations[:rows].clone()
 
 
 def _stacked(observations: list[Any]) -> Any:
