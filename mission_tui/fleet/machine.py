@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
+from mission_tui.fleet.divisors import nearby_divisors
 from mission_tui.fleet.sizes import plan_batch
 from mission_tui.fleet.spec import Spec, rollout_size
 
-__all__ = ["Assessment", "Machine", "Memory", "assess", "estimate_memory", "policy_parameters"]
+__all__ = ["Assessment", "Machine", "Memory", "assess", "estimate_memory", "likely_workers", "policy_parameters"]
 
 MIB = 1 << 20
 TRAINER_BYTES = 320 * MIB
@@ -36,6 +37,7 @@ ENVS_A_CORE = 16
 """Source 003: 8 to 16 environments keep a worker busy."""
 SLOW_HOURS = 24.0
 SB3_NET = (64, 64)
+_BATCHED = "MissionGym-v0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ def assess(spec: Spec, machine: Machine, obs_floats: int = 42, act_floats: int =
 
     Missing packages and unknown environments are preflight's business.
     """
-    memory = estimate_memory(spec, obs_floats, act_floats)
+    memory = estimate_memory(spec, obs_floats, act_floats, machine.cores)
     parameters = policy_parameters(spec, obs_floats, act_floats)
     hard = (*_gpu_lacks(spec, machine), *_memory_lacks(spec, machine, memory), *_disk_lacks(spec, machine, parameters))
     warnings = (*_core_warnings(spec, machine), *_slowness(spec, machine, parameters))
@@ -93,7 +95,27 @@ def policy_parameters(spec: Spec, obs_floats: int, act_floats: int) -> int:
     return sum((wide + 1) * high for chain in chains for wide, high in pairwise(chain))
 
 
-def estimate_memory(spec: Spec, obs_floats: int, act_floats: int) -> Memory:
+def likely_workers(spec: Spec, cores: int) -> int:
+    """Env worker processes that `spec` will start on `cores` cores, at most, unless its environments wait.
+
+    "auto" may find that workers do not pay; how many do for environments that wait is known once they are measured.
+    """
+    env = spec.env
+    if env.vec == "inline" or _is_batched(spec):
+        return 0
+    if env.n_workers is not None:
+        return env.n_workers
+    count = nearby_divisors(env.n_envs, cores)[0]
+    return 0 if count == 1 and env.vec == "auto" else count
+
+
+def _is_batched(spec: Spec) -> bool:
+    """Whether all environments are one: nobody steps them one after another."""
+    env = spec.env
+    return env.vec == "native" or (env.vec == "auto" and env.id.rpartition(":")[2] == _BATCHED and not env.wrappers)
+
+
+def estimate_memory(spec: Spec, obs_floats: int, act_floats: int, cores: int) -> Memory:
     """Peak host memory of `spec`: buffer, policy, one minibatch's activations, and every process of the run.
 
     Observations are counted as float32, actions as int64; on a GPU part of it lives there instead, and the driver's own
@@ -104,10 +126,10 @@ def estimate_memory(spec: Spec, obs_floats: int, act_floats: int) -> Memory:
     widths = sum(map(sum, arch.values())) if isinstance(arch, dict) else 2 * sum(arch or SB3_NET)
     batch = min(plan_batch(spec).batch_size, rollout_size(spec))
     activations = 2 * 4 * batch * (widths + obs_floats)
-    workers = (spec.env.n_workers or 0) if spec.env.vec in ("auto", "workers") else 0
+    workers = likely_workers(spec, cores)
     parameters = policy_parameters(spec, obs_floats, act_floats)
     return Memory(
-        per_env_bytes=BUFFER_COPIES * transition * spec.ppo.n_steps + (0 if spec.env.vec == "native" else ENV_BYTES),
+        per_env_bytes=BUFFER_COPIES * transition * spec.ppo.n_steps + (0 if _is_batched(spec) else ENV_BYTES),
         fixed_bytes=TRAINER_BYTES + KEEPER_BYTES + workers * WORKER_BYTES + PARAMETER_BYTES * parameters + activations,
         n_envs=spec.env.n_envs,
     )
@@ -150,17 +172,24 @@ def _disk_lacks(spec: Spec, machine: Machine, parameters: int) -> Iterator[str]:
 
 def _core_warnings(spec: Spec, machine: Machine) -> Iterator[str]:
     n_envs, n_workers, threads = spec.env.n_envs, spec.env.n_workers, spec.run.threads
-    if n_workers is not None and n_workers + 1 > machine.cores and spec.env.vec in ("auto", "workers"):
-        yield f"env.n_workers = {n_workers} and the trainer want {n_workers + 1} cores; there are {machine.cores}"
+    if n_workers is not None and n_workers > machine.cores and spec.env.vec in ("auto", "workers"):
+        fitting = nearby_divisors(n_envs, machine.cores)[0]
+        yield (
+            f"env.n_workers = {n_workers} on {machine.cores} core(s) pays only where environments wait more than they "
+            f"compute; for those that compute, env.n_workers = {fitting} is as fast"
+        )
     cores = 1 if spec.env.vec == "inline" else machine.cores
-    if spec.env.vec != "native" and n_envs > ENVS_A_CORE * cores:
+    if not _is_batched(spec) and n_envs > ENVS_A_CORE * cores:
         yield (
             f"env.n_envs = {n_envs} on {cores} core(s) are {n_envs / cores:.0f} a core, stepped one after another, and "
             f"{ENVS_A_CORE} keep it busy: rollouts take about {n_envs / cores / ENVS_A_CORE:.1f} x as long as on "
             f"{math.ceil(n_envs / ENVS_A_CORE)} cores"
         )
     if threads is not None and threads > machine.cores:
-        yield f"run.threads = {threads} on {machine.cores} core(s) is slower than {machine.cores}"
+        yield (
+            f"run.threads = {threads} on {machine.cores} core(s) is slower than run.threads = {machine.cores}: "
+            f"threads without a core wait for each other"
+        )
 
 
 def _slowness(spec: Spec, machine: Machine, parameters: int) -> Iterator[str]:
@@ -174,5 +203,11 @@ def _slowness(spec: Spec, machine: Machine, parameters: int) -> Iterator[str]:
     if hours > SLOW_HOURS:
         yield (
             f"without a GPU one update computes for about {seconds:,.0f} s on {threads} thread(s), "
-            f"{hours:,.0f} h in all for run.total_timesteps = {total:,}"
+            f"{hours:,.0f} h in all for run.total_timesteps = {total:,}{_faster(spec, machine)}"
         )
+
+
+def _faster(spec: Spec, machine: Machine) -> str:
+    if machine.cores == 1 or spec.run.threads is not None:
+        return ""
+    return f"; run.threads = {machine.cores} shortens it while no other run needs the cores"

@@ -18,12 +18,12 @@ _HISTORY = 60
 
 
 class HostSampler:
-    """Reads CPU, RAM, load and the free space of the runs root's disk."""
+    """Reads CPU, RAM, load and the free space of the runs root's disk; `cores` are those that may be used."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self._name = socket.gethostname()
-        self._cores = len(os.sched_getaffinity(0))
+        self.cores = len(os.sched_getaffinity(0))
         self._cpu: deque[float] = deque(maxlen=_HISTORY)
         psutil.cpu_percent(None)
 
@@ -33,7 +33,7 @@ class HostSampler:
         self._cpu.append(psutil.cpu_percent(None))
         return HostMeters(
             name=self._name,
-            cores=self._cores,
+            cores=self.cores,
             cpu_percent=self._cpu[-1],
             ram_used=memory.total - memory.available,
             ram_total=memory.total,
@@ -43,13 +43,13 @@ class HostSampler:
             cpu_history=tuple(self._cpu),
         )
 
-    def machine(self, gpu: bool, gpu_count: int | None) -> Machine:
-        """The same facts, for deciding whether a run can be carried."""
+    def machine(self, gpu: bool, gpu_count: int | None, claimed_bytes: int = 0) -> Machine:
+        """The same facts, for deciding whether a run can be carried; `claimed_bytes` of memory are spoken for."""
         memory = psutil.virtual_memory()
         return Machine(
-            cores=self._cores,
+            cores=self.cores,
             ram_total=memory.total,
-            ram_free=memory.available,
+            ram_free=max(0, memory.available - claimed_bytes),
             disk_free=self._disk_free(),
             gpu=gpu,
             gpu_count=gpu_count,

@@ -63,7 +63,13 @@ class Job:
         why_compile = self._compile(model)
         facts = facts_of(self.spec, seed, self.envs, device, th.get_num_threads(), versions())
         self.training, exact = self._stand_at(start, model, facts)
-        reasons = {"run.device": why_device, "run.seed": why_seed, "run.tf32": why_tf32, "run.compile": why_compile}
+        reasons = {
+            "run.device": why_device,
+            "run.seed": why_seed,
+            "run.threads": _why_threads(self.spec),
+            "run.tf32": why_tf32,
+            "run.compile": why_compile,
+        }
         self._write_effective(self.training, reasons)
         registration = registration_of(self.spec.env, self.attempt.run_dir.snapshot)
         update = self.training.progress.update
@@ -157,3 +163,9 @@ class Job:
         path = self.attempt.run_dir.attempt(self.attempt.number).effective
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(path, text.encode())
+
+
+def _why_threads(spec: Spec) -> str:
+    if spec.run.threads is not None:
+        return "as the preset says"
+    return "one, however many runs are live or join: runs do not contend, and the same seed gives the same numbers"

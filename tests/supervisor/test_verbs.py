@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import shutil
 import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 from msgspec import structs
 
@@ -59,6 +61,41 @@ def test_a_machine_that_is_too_small_refuses_with_numbers(lab: Lab) -> None:
     with pytest.raises(PresetError, match="MiB"):
         lab.launch(spec=env_spec(n_envs=200_000_000))
     assert run_folders(lab) == []
+
+
+def warnings_of(lab: Lab, count: int, **run: object) -> tuple[str, ...]:
+    """What a launch of `count` runs is warned of."""
+    spec = stub_spec()
+    item = LaunchItem(spec=structs.replace(spec, run=structs.replace(spec.run, **run)))
+    environ = {"PATH": lab.environ["PATH"], "PYTHONPATH": str(REPOSITORY)}
+    reply = lab.ask(
+        lambda id_: Launch(id=id_, items=(item,) * count, cwd=str(lab.root), python=sys.executable, environ=environ)
+    )
+    assert isinstance(reply, Launched)
+    return reply.warnings
+
+
+def test_runs_that_are_live_count_for_the_next(lab: Lab) -> None:
+    """As many runs as cores start without a word; one more is told how many are live, and one that is paused is not."""
+    cores = len(os.sched_getaffinity(0))
+    assert not [word for word in warnings_of(lab, cores) if "cores busy" in word]
+    (warning,) = (word for word in warnings_of(lab, 1) if "cores busy" in word)
+    assert f"{cores + 1} runs at once, {cores} of them live already" in warning
+    for view in lab.snapshot().runs:
+        lab.running(view.id)
+        lab.act("pause", view.id)
+        lab.wait(view.id, lambda v: v.state == "paused")
+    assert not [word for word in warnings_of(lab, 1) if "cores busy" in word]
+
+
+def test_memory_that_live_runs_will_still_take_is_not_free(lab: Lab) -> None:
+    """A run that wants most of the memory has taken none yet; a second one like it is refused."""
+    transitions = psutil.virtual_memory().available * 6 // 10 // 448  # bytes of two copies of one
+    large = env_spec(n_envs=1, vec="inline")
+    large = structs.replace(large, ppo=structs.replace(large.ppo, n_steps=transitions, batch_size=64))
+    lab.launch(spec=large)
+    with pytest.raises(PresetError, match="MiB are free"):
+        lab.launch(spec=large)
 
 
 def test_a_name_means_one_live_run(lab: Lab) -> None:

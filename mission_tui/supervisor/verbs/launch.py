@@ -5,21 +5,22 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from msgspec import structs
 
 from mission_tui.errors import MissionError, PresetError, UsageError
 from mission_tui.fleet.consistency import cautions
 from mission_tui.fleet.events import FleetEvent
-from mission_tui.fleet.machine import assess
 from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.together import assess_together
 from mission_tui.ipc.messages import Launch, Launched
 from mission_tui.records.attempt import LaunchOrder
 from mission_tui.records.layout import RunDir, check_name, new_run_id
 from mission_tui.supervisor.attempts import begin, hold_live
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.launchers.local import Caller, attempt_order
+from mission_tui.supervisor.live_load import live_load
 from mission_tui.supervisor.preflight import known_by_heart, preflight
 from mission_tui.supervisor.run_directory import create_run, remove_run, rule_files
 
@@ -56,18 +57,15 @@ async def launch(core: Core, request: Launch) -> Launched:
 
 
 def _assessed(core: Core, specs: Sequence[Spec]) -> tuple[str, ...]:
-    """Warnings about what the machine lacks; memory of one run is not there for the next. Raises `PresetError`."""
+    """Warnings about what the machine lacks for all of them beside the live ones. Raises `PresetError`."""
     gpus = core.gpu.gpus
-    machine = core.host.machine(core.gpu.present(), len(gpus) if gpus else None)
-    warnings: dict[str, None] = {}
-    ram_free = machine.ram_free
-    for spec in specs:
-        carried = assess(spec, replace(machine, ram_free=ram_free))
-        if carried.hard:
-            raise PresetError(f"{spec.preset}: {'; '.join(carried.hard)}")
-        warnings |= dict.fromkeys(f"{spec.preset}: {warning}" for warning in (*carried.warnings, *cautions(spec)))
-        ram_free = None if ram_free is None else ram_free - carried.ram_bytes
-    return tuple(warnings)
+    live = live_load(core)
+    machine = core.host.machine(core.gpu.present(), len(gpus) if gpus else None, live.claimed_bytes)
+    together = assess_together(specs, machine, live.computing)
+    if together.hard:
+        raise PresetError("; ".join(together.hard))
+    cautioned = (f"{spec.preset}: {caution}" for spec in specs for caution in cautions(spec))
+    return tuple(dict.fromkeys((*together.warnings, *cautioned)))
 
 
 async def _tried(specs: Sequence[Spec], caller: Caller) -> None:
