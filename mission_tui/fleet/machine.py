@@ -37,7 +37,7 @@ ENVS_A_CORE = 16
 """Source 003: 8 to 16 environments keep a worker busy."""
 SLOW_HOURS = 24.0
 SB3_NET = (64, 64)
-_BATCHED = "MissionGym-v0"
+_MISSION_GYM, _POOL = "MissionGym-v0", "envpool:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,8 @@ def likely_workers(spec: Spec, cores: int) -> int:
 def _is_batched(spec: Spec) -> bool:
     """Whether all environments are one: nobody steps them one after another."""
     env = spec.env
-    return env.vec == "native" or (env.vec == "auto" and env.id.rpartition(":")[2] == _BATCHED and not env.wrappers)
+    has_form = env.id.startswith(_POOL) or env.id.rpartition(":")[2] == _MISSION_GYM
+    return env.vec == "native" or (env.vec == "auto" and has_form and not env.wrappers)
 
 
 def estimate_memory(spec: Spec, obs_floats: int, act_floats: int, cores: int) -> Memory:

@@ -50,7 +50,10 @@ class Normalize(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class EnvSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is trained on. `id` is a Gymnasium id or `module:id`; `config` a folder of MissionGym rules or a mission."""
+    """What is trained on: `id` is a Gymnasium id, `module:id` or `envpool:task`.
+
+    `config` is a folder of MissionGym rules or a mission.
+    """
 
     id: Annotated[str, Meta(min_length=1)]
     n_envs: Positive = 8

@@ -6,6 +6,7 @@ Gymnasium is imported inside the functions, so that a preflight that knows the i
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,10 +20,20 @@ if TYPE_CHECKING:
     import gymnasium
     from gymnasium.envs.registration import EnvSpec as RegisteredEnv
 
-__all__ = ["MISSION_GYM", "env_kwargs", "find_env", "find_named", "make_env", "making", "native_refusal"]
+__all__ = ["MISSION_GYM", "env_kwargs", "find_env", "find_named", "gym_id", "make_env", "making", "native_refusal"]
 
 MISSION_GYM = "MissionGym-v0"
 _EXTRA_NAMESPACES = {"ALE": "ale_py"}
+_POOL = "envpool"
+
+
+def gym_id(env_id: str) -> str:
+    """The ``module:id`` by which Gymnasium, in any process, finds what a preset's `env.id` means.
+
+    Tasks of envpool are often named as environments of Gymnasium's own, and ``envpool:TASK`` must not mean those.
+    """
+    module, _, name = env_id.rpartition(":")
+    return f"mission_tui.envs.pooled:{_POOL}/{name.replace('/', '.')}" if module == _POOL else env_id
 
 
 def find_env(env: EnvSpec) -> RegisteredEnv:
@@ -36,7 +47,9 @@ def find_env(env: EnvSpec) -> RegisteredEnv:
 
     for module in env.imports:
         _import(module, "env.imports")
-    module, _, name = env.id.rpartition(":")
+    module, _, name = gym_id(env.id).rpartition(":")
+    if env.id.startswith(f"{_POOL}:") and importlib.util.find_spec(_POOL) is None:
+        raise PresetError(f"env.id '{env.id}' needs the `fast-envs` extra: pip install 'mission-tui[fast-envs]'")
     if module:
         _import(module, "env.id")
     try:

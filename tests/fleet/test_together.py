@@ -68,6 +68,7 @@ def test_threads_and_written_workers_count_as_cores() -> None:
         ({"vec": "inline", "n_workers": 8}, 0),
         ({"vec": "native"}, 0),
         ({"vec": "auto"}, 0),
+        ({"vec": "auto", "id": "envpool:CartPole-v1"}, 0),
         ({"vec": "auto", "wrappers": ("gymnasium.wrappers:ClipReward",)}, 4),
         ({"vec": "auto", "id": "LunarLander-v3"}, 4),
         ({"vec": "auto", "id": "LunarLander-v3", "n_envs": 7}, 0),

@@ -65,7 +65,7 @@ def test_workers_must_pay_for_their_hand_over(n_envs: int, step_s: float, cores:
     """Work goes to as many workers as save time, and to none beyond the cores; the sentence holds both times."""
     choice = chosen(n_envs, step_s, cores)
     assert (choice.kind, choice.n_workers) == ("workers" if n_workers else "inline", n_workers)
-    assert re.search(r"one step takes .* us; .* on \d+ workers take .* ms, inline .* ms", choice.reason)
+    assert re.search(r"one step takes .* us; .* on \d+ worker\(s\) take .* ms, inline .* ms", choice.reason)
 
 
 @pytest.mark.parametrize(("vec", "n_workers"), [("auto", None), ("workers", 1)])

@@ -11,7 +11,7 @@ from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 from mission_tui.envs.recipe import EnvRecipe
 from mission_tui.errors import PresetError
 from mission_tui.fleet.spec import EnvSpec, Normalize, Spec
-from mission_tui.trainer.env_ids import env_kwargs, native_refusal
+from mission_tui.trainer.env_ids import env_kwargs, gym_id, native_refusal
 from mission_tui.trainer.vec_env.choosing import Choice, VecKind, choose, keep
 from mission_tui.trainer.vec_env.inline import InlineVecEnv
 from mission_tui.trainer.vec_env.making import EnvMaker, make_batched
@@ -65,7 +65,7 @@ def _workers(env: EnvSpec, snapshot: Path | None, maker: EnvMaker, n_workers: in
     made = maker()
     spaces = made.observation_space, made.action_space
     made.close()
-    recipe = EnvRecipe(env.id, env_kwargs(env, snapshot), env.imports, env.wrappers)
+    recipe = EnvRecipe(gym_id(env.id), env_kwargs(env, snapshot), env.imports, env.wrappers)
     try:
         # Nothing in a training reads the infos of steps that end no episode.
         return WorkersVecEnv(recipe, env.n_envs, spaces, n_workers, all_infos=False)

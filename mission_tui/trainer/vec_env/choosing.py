@@ -72,7 +72,7 @@ def cheapest(env: EnvSpec, cost: StepCost, cores: int) -> Choice:
     times = {count: _seconds(n_envs, count, cost, cores) for count in counts}
     n_workers = next(count for count in counts if times[count] <= _AS_GOOD * min(times.values()))
     compared = (
-        f"{cost}; {n_envs} environments on {n_workers} workers take {times[n_workers] * 1e3:.2f} ms, "
+        f"{cost}; {n_envs} environments on {n_workers} worker(s) take {times[n_workers] * 1e3:.2f} ms, "
         f"inline {inline_s * 1e3:.2f} ms on {cores} core(s)"
     )
     if env.vec == "auto" and times[n_workers] >= _WORTH_IT * inline_s:
