@@ -4,11 +4,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 REPORTING := $(VENV)/.reporting
+BENCH_ENV := $(VENV)/.benchmarking
+PEERS := .venv-peers
+# The light ones first. Each leaves a sheet, so that `make bench` may be done in parts: `make bench-ppo bench-report`.
+BENCHMARKS := scaling stepping ppo
 # Two workers, one torch thread each: the tests start trainers of their own.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 .DEFAULT_GOAL := run
-.PHONY: run test check fmt lint types fast slow bench health health-traces faults
+.PHONY: run test check fmt lint types fast slow bench bench-report peers health health-traces faults
 
 run: $(INSTALLED)  ## open the screen
 	@$(BIN)/mission-tui
@@ -36,13 +40,17 @@ fast: $(INSTALLED)  ## tests without trainings, supervisors at work and terminal
 slow: $(INSTALLED)  ## the others
 	$(PYTEST) -m "slow or tmux"
 
-bench: $(INSTALLED)  ## speeds beside their peers and floors; nothing is asserted
-	$(BIN)/python benchmarks/startup.py
-	$(BIN)/python -m benchmarks.judging
-	$(BIN)/python -m benchmarks.cold_start
-	$(BIN)/python -m benchmarks.stepping
-	$(BIN)/python -m benchmarks.ppo
-	$(BIN)/python -m benchmarks.mission --swarm
+bench: $(BENCH_ENV) peers  ## every speed beside its peers and floors, then docs/performance.md; nothing is asserted
+	@for name in $(BENCHMARKS); do $(MAKE) --no-print-directory bench-$$name || exit 1; done
+	$(BIN)/python -m benchmarks.report
+
+bench-report: $(INSTALLED)  ## write docs/performance.md and .json from what was measured so far
+	$(BIN)/python -m benchmarks.report
+
+bench-%: $(BENCH_ENV)  ## one benchmark, kept in benchmarks/results/
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.$* --json benchmarks/results/$*.json
+
+peers: $(PEERS)/.installed  ## the throw-away environment of the trainers that ours are compared with
 
 health: $(REPORTING)  ## score the health rules on every labelled run, and write docs/health.md
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.health
@@ -64,4 +72,13 @@ $(INSTALLED): pyproject.toml constraints.txt
 
 $(REPORTING): $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[report]'
+	@touch $@
+
+$(BENCH_ENV): $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[envs]'
+	@touch $@
+
+$(PEERS)/.installed: benchmarks/peers/requirements.txt constraints.txt
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -r $<
 	@touch $@

@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import os
 import platform
+import shlex
 import statistics
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -18,7 +20,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Row", "Sheet", "Spread", "facts_of_the_machine", "read_sheets", "write_sheet"]
+__all__ = ["Row", "Sheet", "Spread", "asked_as", "busy_elsewhere", "facts_of_the_machine", "read_sheets", "write_sheet"]
 
 PACKAGES = ("torch", "stable-baselines3", "gymnasium", "numpy", "textual")
 
@@ -27,12 +29,44 @@ def facts_of_the_machine() -> dict[str, str]:
     """What the figures depend on: cores, memory, system and versions."""
     versions = {name: _version(name) for name in PACKAGES}
     return {
+        "processor": _processor(),
         "cores": str(len(os.sched_getaffinity(0))),
         "memory": f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.0f} GiB",
         "system": f"{platform.system()} {platform.machine()}",
         "python": sys.version.split()[0],
         **versions,
     }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.machine()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+def asked_as(module: str) -> str:
+    """The command that this process was started with, for a sheet; the place of its `--json` says nothing."""
+    words = sys.argv[1:]
+    if "--json" in words:
+        at = words.index("--json")
+        words = words[:at] + words[at + 2 :]
+    return shlex.join(["python", "-m", module, *words])
+
+
+def busy_elsewhere(watch_s: float = 1.0) -> float:
+    """How many cores others keep busy while this process does nothing for `watch_s` seconds."""
+    before = _busy_ticks()
+    time.sleep(watch_s)
+    return (_busy_ticks() - before) / os.sysconf("SC_CLK_TCK") / watch_s
+
+
+def _busy_ticks() -> int:
+    user, nice, system, _idle, _iowait, irq, softirq, steal = (
+        int(word) for word in Path("/proc/stat").read_text(encoding="utf-8").split("\n", 1)[0].split()[1:9]
+    )
+    return user + nice + system + irq + softirq + steal
 
 
 def _version(name: str) -> str:
@@ -77,7 +111,11 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """The rows of one benchmark, with how, when and where they were measured; `load` is the one-minute load."""
+    """The rows of one benchmark, with how, when and where they were measured.
+
+    `load` is the one-minute load when it ended, its own included; `elsewhere` the cores that others kept busy before it
+    began, None where nobody looked.
+    """
 
     title: str
     command: str
@@ -85,6 +123,7 @@ class Sheet:
     load: float = field(default_factory=lambda: os.getloadavg()[0])
     when: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     machine: dict[str, str] = field(default_factory=facts_of_the_machine)
+    elsewhere: float | None = None
 
 
 def write_sheet(sheet: Sheet, file: Path) -> None:
@@ -93,9 +132,9 @@ def write_sheet(sheet: Sheet, file: Path) -> None:
     file.write_text(json.dumps(asdict(sheet), indent=1) + "\n", encoding="utf-8")
 
 
-def read_sheets(folder: Path) -> list[Sheet]:
-    """Every sheet of `folder`, by file name."""
-    return [_sheet(json.loads(file.read_text(encoding="utf-8"))) for file in sorted(folder.glob("*.json"))]
+def read_sheets(folder: Path) -> dict[str, Sheet]:
+    """Every sheet of `folder` by the name of its file, without the suffix; none where there is no such folder."""
+    return {file.stem: _sheet(json.loads(file.read_text(encoding="utf-8"))) for file in sorted(folder.glob("*.json"))}
 
 
 def _sheet(read: dict[str, Any]) -> Sheet:

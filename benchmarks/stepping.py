@@ -1,19 +1,15 @@
 """Raw stepping: our env workers beside SB3's and Gymnasium's vectorised environments, in one run, in turn.
 
 Actions are random and the same for all; nothing is learned. SB3's and ours carry episode statistics, Gymnasium's do
-not. Every ratio is the median of ratios of neighbouring rounds, so that a busy machine hurts both sides alike; nothing
-is asserted. Run: python -m benchmarks.stepping [--json FILE]
+not. Ratios are those of neighbouring rounds, so that a busy machine hurts both sides alike; nothing is asserted.
+Run: python -m benchmarks.stepping [--rounds N] [--json FILE]
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import statistics
-import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,67 +21,23 @@ from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
 
 import benchmarks.slow_env  # noqa: F401 - registers it
-from mission_tui.envs.recipe import EnvRecipe
-from mission_tui.trainer.vec_env import WorkersVecEnv
+from benchmarks.results import Row, Sheet, asked_as, busy_elsewhere, write_sheet
+from benchmarks.rows import best_of, bounded, compared, unmeasured
+from benchmarks.vec_subject import ACTIONS, MIB, Subject, brought_up, play, workers
 
 OURS = "workers"
-GOALS = {"SB3 Subproc": 12.0, "best in process": 1.25}
-MIB = 2**20
-ACTIONS = 16
-WARM_UP = 1
-
-
-@dataclass(slots=True)
-class Subject:
-    """One vectorised environment, brought up; `up_s` until the first reset was done, `family` its own processes."""
-
-    vec: Any
-    up_s: float
-    family: list[psutil.Process]
-    rates: list[float] = field(default_factory=list)
-    cpu_us: list[float] = field(default_factory=list)
-
-    @property
-    def memory_mib(self) -> float:
-        return sum(child.memory_full_info().pss for child in self.family) / MIB
-
-    def cpu_s(self) -> float:
-        """Processor seconds of this process and the subject's own so far."""
-        return time.process_time() + sum(sum(child.cpu_times()[:2]) for child in self.family)
+GOALS = {"CartPole-v1": (12.0, 1.25), "LunarLander-v3": (6.0, 1.6), "HalfCheetah-v5": (4.0, 1.25)}
+"""At least so many times SB3's process per environment, and the best that steps in its own process."""
+SUBPROC, IN_PROCESS = "SB3 SubprocVecEnv", "best of SB3 Dummy, gymnasium Sync"
+SUBPROC_MIB = 160
+WARM_UP = 2
+UPS = 5
+UP_S, PSS_MIB = 0.3, 80.0
 
 
 def monitored(env_id: str) -> gymnasium.Env[Any, Any]:
     """One environment as SB3's `make_vec_env` makes it."""
     return Monitor(gymnasium.make(env_id))
-
-
-def workers(env_id: str, n_envs: int, n_workers: int) -> WorkersVecEnv:
-    """Ours, as the trainer builds it."""
-    made = gymnasium.make(env_id)
-    spaces = made.observation_space, made.action_space
-    return WorkersVecEnv(EnvRecipe(env_id, {}, ("benchmarks.slow_env",)), n_envs, spaces, n_workers, all_infos=False)
-
-
-def brought_up(build: Callable[[], Any]) -> Subject:
-    """Build and reset, and see which processes came with it."""
-    us = psutil.Process()
-    before = {child.pid for child in us.children(recursive=True)}
-    begun = time.perf_counter()
-    vec = build()
-    vec.reset()
-    up_s = time.perf_counter() - begun
-    family = [child for child in us.children(recursive=True) if child.pid not in before]
-    return Subject(vec, up_s, family)
-
-
-def play(subject: Subject, actions: list[Any], n_envs: int, seconds: float) -> None:
-    """Step for `seconds`; note environment steps a second, and the processor time of one."""
-    count, begun, cpu_s = 0, time.perf_counter(), subject.cpu_s()
-    while (elapsed := time.perf_counter() - begun) < seconds:
-        subject.vec.step(actions[count % ACTIONS])
-        count += 1
-    subject.rates.append(count * n_envs / elapsed)
-    subject.cpu_us.append((subject.cpu_s() - cpu_s) / (count * n_envs) * 1e6)
 
 
 def builders(env_id: str, n_envs: int, n_workers: int, subproc: bool) -> dict[str, Callable[[], Any]]:
@@ -98,100 +50,105 @@ def builders(env_id: str, n_envs: int, n_workers: int, subproc: bool) -> dict[st
         "gymnasium Async": lambda: gymnasium.vector.AsyncVectorEnv([single] * n_envs),
     }
     if subproc:
-        found["SB3 Subproc"] = lambda: SubprocVecEnv([make] * n_envs, start_method="forkserver")
+        found[SUBPROC] = lambda: SubprocVecEnv([make] * n_envs, start_method="forkserver")
     return found
 
 
-def compare(env_id: str, n_envs: int, options: argparse.Namespace) -> dict[str, Any]:
-    """All subjects on `n_envs` environments: rates, bring-up, memory, and ours over each."""
+def fits(n_envs: int) -> bool:
+    """Whether a process per environment, each with torch, would leave the machine half of its free memory."""
+    return n_envs * SUBPROC_MIB * MIB < psutil.virtual_memory().available / 2
+
+
+def compare(env_id: str, n_envs: int, options: argparse.Namespace) -> Iterator[Row]:
+    """All subjects on `n_envs` environments: prints what was seen, yields what there are goals for."""
     space = gymnasium.make(env_id).action_space
+    space.seed(0)
     actions = [np.array([space.sample() for _ in range(n_envs)]) for _ in range(ACTIONS)]
-    subproc = n_envs <= options.subproc_most
+    subproc = n_envs <= options.subproc_most and fits(n_envs)
     subjects = {name: brought_up(build) for name, build in builders(env_id, n_envs, options.workers, subproc).items()}
     for _ in range(WARM_UP + options.rounds):
         for subject in subjects.values():
             play(subject, actions, n_envs, options.seconds)
-    memory = {name: subject.memory_mib for name, subject in subjects.items()}
+    memory = {name: subject.pss_mib() for name, subject in subjects.items()}
     for subject in subjects.values():
         subject.vec.close()
-        del subject.rates[:WARM_UP]
-    rows = {name: {**_row(subject, subjects[OURS]), "memory_mib": memory[name]} for name, subject in subjects.items()}
-    in_process = [max(pair) for pair in zip(subjects["SB3 Dummy"].rates, subjects["gymnasium Sync"].rates, strict=True)]
-    best = statistics.median(ours / theirs for ours, theirs in zip(subjects[OURS].rates, in_process, strict=True))
-    return {"env": env_id, "n_envs": n_envs, "load": os.getloadavg()[0], "rows": rows, "best in process": best}
+        del subject.rates[:WARM_UP], subject.cpu_us[:WARM_UP]
+    show(f"{n_envs} x {env_id}", subjects, memory)
+    yield from stepping_rows(env_id, n_envs, options.workers, subjects)
+    if env_id == "CartPole-v1" and n_envs == max(options.n_envs):
+        yield from bring_up_rows(n_envs, options.workers, subjects, memory)
 
 
-def _row(subject: Subject, ours: Subject) -> dict[str, float]:
-    ratios = [mine / theirs for mine, theirs in zip(ours.rates, subject.rates, strict=True)]
-    return {
-        "steps_per_s": statistics.median(subject.rates),
-        "lowest": min(subject.rates),
-        "highest": max(subject.rates),
-        "ours_over_it": statistics.median(ratios),
-        "up_s": subject.up_s,
-        "cpu_us": statistics.median(subject.cpu_us),
-    }
+def stepping_rows(env_id: str, n_envs: int, n_workers: int, subjects: dict[str, Subject]) -> Iterator[Row]:
+    """Ours over a process per environment, and over the best without processes."""
+    what = f"raw stepping, {n_envs} x {env_id}, {n_workers} workers"
+    over_subproc, over_in_process = GOALS.get(env_id, (None, None))
+    ours = subjects[OURS]
+    if SUBPROC in subjects:
+        yield compared(what, "steps/s", ours.rates, SUBPROC, subjects[SUBPROC].rates, over_subproc)
+    else:
+        why = f"{n_envs} processes with torch need about {n_envs * SUBPROC_MIB / 1024:.0f} GiB, or --subproc-most"
+        yield unmeasured(what, f">= {over_subproc:g} x" if over_subproc else "", why, SUBPROC)
+    in_process = best_of(subjects["SB3 Dummy"].rates, subjects["gymnasium Sync"].rates)
+    mine, theirs = (statistics.median(subjects[name].cpu_us) for name in (OURS, "gymnasium Sync"))
+    cpu = (
+        f"one step costs the processor {mine:.1f} us in our {n_workers} workers and {theirs:.1f} us in one process "
+        f"(Sync): with {n_workers} cores never idle the ratio would be {n_workers * theirs / mine:.2f}"
+    )
+    yield compared(what, "steps/s", ours.rates, IN_PROCESS, in_process, over_in_process, cpu)
 
 
-def scaling(options: argparse.Namespace) -> dict[int, list[float]]:
-    """Steps a second of eight 10 ms environments for one worker, for two, and for twice the cores."""
-    cores = len(os.sched_getaffinity(0))
-    counts = sorted({1, 2, cores, min(8, 2 * cores)})
-    actions = [np.zeros(8, dtype=np.int64)] * ACTIONS
-    subjects = {count: brought_up(partial(workers, "Slow-v0", 8, count)) for count in counts}
-    for _ in range(options.rounds):
-        for subject in subjects.values():
-            play(subject, actions, 8, options.seconds)
-    for subject in subjects.values():
-        subject.vec.close()
-    return {count: subject.rates for count, subject in subjects.items()}
+def bring_up_rows(n_envs: int, n_workers: int, subjects: dict[str, Subject], memory: dict[str, float]) -> Iterator[Row]:
+    """How long until the first reset is done, several times over, and what the workers hold."""
+    ups = [subjects[OURS].up_s]
+    for _ in range(UPS - 1):
+        again = brought_up(partial(workers, "CartPole-v1", n_envs, n_workers))
+        again.vec.close()
+        ups.append(again.up_s)
+    peer = subjects.get(SUBPROC)
+    their_up, their_pss = ([peer.up_s], [memory[SUBPROC]]) if peer else ([], [])
+    against = SUBPROC if peer else ""
+    what = f"of {n_envs} CartPole-v1, {n_workers} workers"
+    yield bounded(f"bring-up {what}", "s", ups, at_most=UP_S, against=against, theirs=their_up)
+    yield bounded(f"PSS {what}", "MiB", [memory[OURS]], at_most=PSS_MIB, against=against, theirs=their_pss)
 
 
-def show(table: dict[str, Any]) -> None:
-    """Print one comparison, goals and misses."""
-    print(f"\n{table['n_envs']} x {table['env']}, load {table['load']:.1f}")
-    for name, row in table["rows"].items():
+def show(title: str, subjects: dict[str, Subject], memory: dict[str, float]) -> None:
+    """Print one comparison."""
+    print(f"\n{title}")
+    for name, subject in subjects.items():
+        ratios = [mine / their for mine, their in zip(subjects[OURS].rates, subject.rates, strict=True)]
         print(
-            f"  {name:16} {row['steps_per_s']:9,.0f} steps/s ({row['lowest']:,.0f} to {row['highest']:,.0f})   "
-            f"ours {row['ours_over_it']:5.2f} x   cpu {row['cpu_us']:5.1f} us   "
-            f"up {row['up_s']:6.2f} s   PSS {row['memory_mib']:6.0f} MiB"
+            f"  {name:18} {statistics.median(subject.rates):9,.0f} steps/s "
+            f"({min(subject.rates):,.0f} to {max(subject.rates):,.0f})   ours {statistics.median(ratios):5.2f} x   "
+            f"cpu {statistics.median(subject.cpu_us):5.1f} us   up {subject.up_s:6.2f} s   PSS {memory[name]:6.0f} MiB"
         )
-    if "SB3 Subproc" not in table["rows"]:
-        print("  SB3 Subproc      not measured at this size: 150 MiB each; --subproc-most raises the limit")
-    reached = {name: table["rows"][name]["ours_over_it"] for name in GOALS if name in table["rows"]}
-    for name, ratio in {**reached, "best in process": table["best in process"]}.items():
-        goal = GOALS[name]
-        print(f"  against {name}: {ratio:.2f} x, goal {goal} x: {'met' if ratio >= goal else 'MISSED'}")
 
 
 def main() -> None:
-    """Measure and print; with `--json` also write."""
+    """Measure and print; with `--json` also write the sheet."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--envs", nargs="*", default=["CartPole-v1", "LunarLander-v3", "HalfCheetah-v5"])
+    parser.add_argument("--envs", nargs="*", default=list(GOALS))
     parser.add_argument("--n-envs", type=int, nargs="*", default=[32, 64])
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=0.5, help="of each round")
-    parser.add_argument("--subproc-most", type=int, default=32, help="largest number for SB3's process per environment")
+    parser.add_argument("--subproc-most", type=int, default=64, help="largest number for SB3's process per environment")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    tables = []
+    elsewhere, rows = busy_elsewhere(), list[Row]()
     for env_id in options.envs:
         try:
             gymnasium.make(env_id).close()
         except (gymnasium.error.Error, ImportError) as error:
-            print(f"\n{env_id}: not measured ({error})")
+            rows.append(unmeasured(f"raw stepping, {env_id}", "", f"{error}; pip install 'mission-tui[envs]'"))
             continue
         for n_envs in options.n_envs:
-            tables.append(compare(env_id, n_envs, options))
-            show(tables[-1])
-    slow = scaling(options)
-    print(f"\n8 x 10 ms of work, {len(os.sched_getaffinity(0))} cores, load {os.getloadavg()[0]:.1f}")
-    for count, rates in slow.items():
-        gain = statistics.median(rate / one for rate, one in zip(rates, slow[1], strict=True))
-        print(f"  {count} workers {statistics.median(rates):8.0f} steps/s   {gain:.2f} x one worker")
+            rows.extend(compare(env_id, n_envs, options))
     if options.json is not None:
-        options.json.write_text(json.dumps({"tables": tables, "slow": slow}, indent=1))
+        write_sheet(
+            Sheet("Raw stepping", asked_as("benchmarks.stepping"), tuple(rows), elsewhere=elsewhere), options.json
+        )
 
 
 if __name__ == "__main__":

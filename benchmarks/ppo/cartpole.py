@@ -1,0 +1,79 @@
+"""PPO on 16 CartPoles x 128 steps, minibatch 512, 4 epochs, nets 64-64, one thread: ours beside everybody's.
+
+In every round each of ours and each peer has its turn. What ours is compared with is the best peer of that round.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+
+import stable_baselines3
+from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.vec_env import SubprocVecEnv
+
+from benchmarks.ppo.batched_cartpole import BatchedCartPole
+from benchmarks.ppo.external import bare_torch, sb3_program, sbx
+from benchmarks.ppo.side import WARM_UP, show, side
+from benchmarks.results import Row
+from benchmarks.rows import best_of, compared, unmeasured
+from benchmarks.vec_subject import workers
+from mission_tui.trainer.ppo import PPO, FastPPO
+
+__all__ = ["rows"]
+
+ENV, LANES, BATCH = "CartPole-v1", 16, 512
+TURNS = 10
+GOAL = 2.0
+WHAT = "PPO, 16 x CartPole-v1 x 128, minibatch 512"
+UNPACKAGED = {"CleanRL": "a collection of files, not a package", "PufferLib": "no wheel of it trains on a CPU"}
+
+
+def rows(rounds: int, seconds: float) -> Iterator[Row]:
+    """Ours on a batched core and on single environments over the best peer, then over each; `seconds` of a program."""
+    sb3 = stable_baselines3.PPO
+    mine = [
+        side("fast, batched core", FastPPO, BatchedCartPole(LANES), BATCH, TURNS),
+        side("fast, inline", FastPPO, make_vec_env(ENV, LANES), BATCH, TURNS),
+        side("fast, 2 workers", FastPPO, workers(ENV, LANES, 2), BATCH, TURNS),
+        side("our stock, batched core", PPO, BatchedCartPole(LANES), BATCH, TURNS),
+    ]
+    theirs = [
+        side("SB3 PPO, DummyVecEnv", sb3, make_vec_env(ENV, LANES), BATCH, TURNS),
+        side("SB3 PPO, SubprocVecEnv", sb3, make_vec_env(ENV, LANES, vec_env_cls=SubprocVecEnv), BATCH, TURNS),
+        side("SB3 PPO, batched core", sb3, BatchedCartPole(LANES), BATCH, TURNS),
+    ]
+    programs = [sbx(LANES), sb3_program("dummy", LANES, BATCH), bare_torch(LANES, BATCH)]
+    present = [program for program in programs if program.missing is None]
+    rates: dict[str, list[float]] = {program.name: [] for program in present}
+    for number in range(WARM_UP + rounds):
+        for each in (*mine, *theirs):
+            each.round()
+        for program in present:
+            if number >= WARM_UP:  # a program warms up by itself
+                rates[program.name].append(program.rate(seconds))
+    show(WHAT, [*mine, *theirs])
+    for name, found in rates.items():
+        print(f"  {name:28} {statistics.median(found):9,.0f} steps/s")
+    for each in theirs:
+        rates[each.name] = each.rates
+    yield from over_the_best({each.name: each.rates for each in mine[:3]}, rates, batched=theirs[2].name)
+    for name, found in rates.items():
+        yield compared(f"{WHAT} ({mine[0].name})", "steps/s", mine[0].rates, name, found, None)
+    for each in (*mine, *theirs):
+        each.close()
+    for program in programs:
+        if program.missing is not None:
+            yield program.unmeasured(WHAT)
+    for name, why in UNPACKAGED.items():
+        yield unmeasured(WHAT, "", why, name)
+
+
+def over_the_best(ours: dict[str, list[float]], peers: dict[str, list[float]], batched: str) -> Iterator[Row]:
+    """Each of ours over the best of the peers as their users have them: neither the bare loop nor our batched core."""
+    known = [name for name in peers if name != batched and not name.startswith("bare")]
+    best = best_of(*(peers[name] for name in known))
+    middle = {name: statistics.median(peers[name]) for name in known}
+    note = f"best of {', '.join(known)}; mostly {max(middle, key=lambda name: middle[name])}"
+    for name, rates in ours.items():
+        yield compared(f"{WHAT} ({name})", "steps/s", rates, "best peer", best, GOAL, note)

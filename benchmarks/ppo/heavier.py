@@ -1,0 +1,46 @@
+"""PPO on 32 LunarLander and 32 HalfCheetah: the fast engine on two workers beside SB3 on the better of its vec envs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import gymnasium
+import stable_baselines3
+from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.vec_env import SubprocVecEnv
+
+from benchmarks.ppo.side import show, side, take_turns
+from benchmarks.results import Row
+from benchmarks.rows import best_of, compared, unmeasured
+from benchmarks.vec_subject import workers
+from mission_tui.trainer.ppo import FastPPO
+
+__all__ = ["GOALS", "rows"]
+
+LANES, BATCH, WORKERS = 32, 1024, 2
+GOALS = {"LunarLander-v3": 1.5, "HalfCheetah-v5": 1.3}
+AGAINST = "best of SB3 PPO on Dummy, Subproc"
+
+
+def rows(env_id: str, rounds: int) -> Iterator[Row]:
+    """Ours on workers over the best of SB3's two, and ours in process, to see what comes of what."""
+    what = f"PPO, {LANES} x {env_id} x 128, minibatch {BATCH}"
+    goal = GOALS[env_id]
+    try:
+        gymnasium.make(env_id).close()
+    except (gymnasium.error.Error, ImportError) as error:
+        yield unmeasured(what, f">= {goal:g} x", f"{error}; pip install 'mission-tui[envs]'", AGAINST)
+        return
+    sb3 = stable_baselines3.PPO
+    ours = side(f"fast, {WORKERS} workers", FastPPO, workers(env_id, LANES, WORKERS), BATCH)
+    inline = side("fast, inline", FastPPO, make_vec_env(env_id, LANES), BATCH)
+    dummy = side("SB3 PPO, DummyVecEnv", sb3, make_vec_env(env_id, LANES), BATCH)
+    subproc = side("SB3 PPO, SubprocVecEnv", sb3, make_vec_env(env_id, LANES, vec_env_cls=SubprocVecEnv), BATCH)
+    sides = [ours, inline, dummy, subproc]
+    take_turns(sides, rounds)
+    show(what, sides)
+    best = best_of(dummy.rates, subproc.rates)
+    yield compared(f"{what} ({ours.name})", "steps/s", ours.rates, AGAINST, best, goal)
+    yield compared(f"{what} ({inline.name})", "steps/s", inline.rates, AGAINST, best, None)
+    for each in sides:
+        each.close()

@@ -1,0 +1,123 @@
+"""The report says the whole table of goals, whatever was measured, and calls a miss a miss."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks.goals import LINES, line_of
+from benchmarks.report import main, markdown
+from benchmarks.results import Row, Sheet, Spread, read_sheets, write_sheet
+from benchmarks.rows import best_of, bounded, compared, unmeasured
+
+MACHINE = {"cores": "2", "torch": "2.13.0"}
+
+
+def sheet(*rows: Row) -> Sheet:
+    """A sheet of which everything is known."""
+    return Sheet("A title", "python -m benchmarks.stepping", rows, 0.5, "2026-11-21T12:00:00+00:00", MACHINE, 0.1)
+
+
+def stepping(goal: float, note: str = "") -> Row:
+    """Three rounds of ours over SB3's, twice as fast by the median."""
+    what = "raw stepping, 32 x CartPole-v1, 2 workers"
+    return compared(what, "steps/s", [20.0, 10.0, 33.0], "SB3 SubprocVecEnv", [10.0, 10.0, 11.0], goal, note)
+
+
+def verdict(text: str, words: str) -> str:
+    """The last cell of the only table line that holds `words` after its first bar."""
+    (line,) = [line for line in text.splitlines() if line.startswith(f"| {words}")]
+    return line.split("|")[-2].strip()
+
+
+def test_with_no_sheets_every_line_says_how_to_measure_it(tmp_path: Path) -> None:
+    """Missing folders and missing sheets are refused by nobody: each line names its command, or why there is none."""
+    main(["--sheets", str(tmp_path / "none"), "--docs", str(tmp_path)])
+    text = (tmp_path / "performance.md").read_text(encoding="utf-8")
+    table = text.split("## The goals")[1]
+    for line in LINES:
+        assert f"| **{line.what}** |" in table
+    assert table.count("not measured: ") == len(LINES)
+    assert "run `make bench-stepping`" in table
+    assert "0 of 0 measured goals are met." in text
+    assert len(json.loads((tmp_path / "performance.json").read_text(encoding="utf-8"))["lines"]) == len(LINES)
+
+
+def test_the_lines_stand_in_the_order_of_the_table() -> None:
+    """Sheets come by name, rows by line."""
+    text = markdown({"a": sheet(bounded("swarm, PPO", "steps/s", [1.0], at_least=2.0)), "b": sheet(stepping(1.0))})
+    places = [text.index(f"| **{line.what}**") for line in LINES]
+    assert places == sorted(places)
+    assert text.index("| raw stepping, 32 x") < text.index("| swarm, PPO")
+
+
+@pytest.mark.parametrize(("goal", "said"), [(2.0, "met"), (2.1, "**MISSED**")])
+def test_the_median_of_the_ratios_decides(goal: float, said: str) -> None:
+    """Ratios are taken round by round: 2, 1 and 3 meet a goal of 2 and miss one of 2.1."""
+    text = markdown({"stepping": sheet(stepping(goal))})
+    assert verdict(text, "raw stepping, 32 x") == said
+    assert "2.00 x (1.00 to 3.00)" in text
+
+
+def test_a_miss_is_read_above_the_table_with_its_reason() -> None:
+    """What was missed, by how much and what the floor is stands before any table, and once."""
+    text = markdown({"stepping": sheet(stepping(12.0, "the floor is there"))})
+    above = text.split("## The goals")[0]
+    assert "0 of 1 measured goals are met." in above
+    assert "against SB3 SubprocVecEnv: 2.00 x, goal >= 12 x; the floor is there" in above
+    assert text.count("the floor is there") == 1
+
+
+def test_a_row_that_could_not_be_measured_says_why() -> None:
+    """It counts neither as met nor as missed."""
+    row = unmeasured("raw stepping, 64 x CartPole-v1", ">= 12 x", "no memory for it", "SB3 SubprocVecEnv")
+    text = markdown({"stepping": sheet(row)})
+    assert verdict(text, "raw stepping, 64 x") == "not measured: no memory for it"
+    assert "0 of 0 measured goals are met." in text
+
+
+def test_a_row_that_no_line_asks_for_is_not_lost() -> None:
+    """It stands in a table of its own."""
+    text = markdown({"x": sheet(bounded("something else", "s", [1.0, 2.0, 3.0], at_most=1.0))})
+    after = text.split("## Also measured")[1]
+    assert "| something else | 2 s (1 to 3) |" in after
+    assert verdict(after, "something else") == "**MISSED**"
+
+
+def test_machine_command_and_load_are_told() -> None:
+    """A figure without them cannot be believed."""
+    text = markdown({"stepping": sheet(stepping(1.0))})
+    assert "| A title | `python -m benchmarks.stepping` | 2026-11-21 12:00:00 | 0.10 | 0.5 | 1 |" in text
+    assert "Machine 1: cores 2, torch 2.13.0." in text
+
+
+def test_sheets_are_read_as_they_were_written(tmp_path: Path) -> None:
+    """By the names of their files."""
+    written = sheet(stepping(2.0), unmeasured("x", "", "why"))
+    write_sheet(written, tmp_path / "results" / "stepping.json")
+    assert read_sheets(tmp_path / "results") == {"stepping": written}
+
+
+@pytest.mark.parametrize(
+    ("what", "against", "expected"),
+    [
+        ("four heavy runs at once", "four SB3 + Subproc", "four `heavy` runs"),
+        ("four heavy at once on a GPU", "one alone", "on a GPU: four `heavy`"),
+        ("PPO, 16 x CartPole-v1 x 128, minibatch 512", "sbx (JAX)", "PPO, 16 x CartPole"),
+        ("PPO, 2,048 batched CartPole-v1 x 128", "SB3 PPO", "PPO, 256-2,048"),
+        ("launch -> first env step, cold", "", "launch → first env step"),
+        ("supervised against alone", "itself", "supervised"),
+    ],
+)
+def test_rows_find_their_line(what: str, against: str, expected: str) -> None:
+    """By the words of what was measured on, and against whom."""
+    line = line_of(Row(what, "", Spread(1, 1, 1), "", None, against))
+    assert line is not None
+    assert line.what.startswith(expected)
+
+
+def test_the_best_peer_is_chosen_in_each_round() -> None:
+    """A round that was bad for one peer does not lower what ours is compared with."""
+    assert best_of([1.0, 5.0], [4.0, 2.0]) == [4.0, 5.0]
