@@ -1,22 +1,25 @@
 """What judging costs: microseconds per update over all rules, and how long a long history takes to be replayed.
 
 The run is synthetic but has everything a trainer of ours says, with calm and troubled stretches. Peak memory is that of
-one judge. Nothing is asserted, because the machine may be busy. Run: python -m benchmarks.judging
+one judge. Nothing is asserted, because the machine may be busy.
+Run: python -m benchmarks.judging [--rounds N] [--json FILE]
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-import os
 import random
 import statistics
 import tempfile
 import time
 import tracemalloc
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.results import Sheet, asked_as, busy_elsewhere, write_sheet
+from benchmarks.rows import bounded
 from mission_tui.fleet.health import judge_of
 from mission_tui.fleet.health.replay import replay
 from mission_tui.fleet.health.rule import row_of
@@ -27,7 +30,6 @@ from mission_tui.records.tail import read_all
 
 STEPS = 2048
 RUNS = 64
-ROUNDS = 5
 HELD = 20_000
 TROUBLED_EVERY, TROUBLED_FOR = 1500, 60
 
@@ -142,38 +144,65 @@ def kept_bytes(records: list[MetricRecord], updates: int) -> tuple[int, int]:
     return held[0], held[1]
 
 
-def main() -> None:
-    """Print the figures."""
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--updates", type=int, default=100_000, help="length of the history")
-    updates = options.parse_args().updates
-    records = list(synthetic(updates))
-    sample = records[: min(len(records), 10_000)]
-    costs = [judged_us(sample, updates) for _ in range(ROUNDS)]
-    each = statistics.median(costs)
-    print(f"load {os.getloadavg()[0]:.1f}; synthetic run of {updates:,} updates, {len(judge_of(spec(1))._rules)} rules")
-    print(f"one update           {each:8.1f} us   {min(costs):.1f} to {max(costs):.1f} over {ROUNDS} rounds")
-    print(f"{RUNS} runs at 1 update/s {RUNS * each / 1e4:8.2f} % of a core")
-    for name, cost in sorted(shares_us(sample, updates).items(), key=lambda share: -share[1]):
-        print(f"  {name:19}{cost:8.1f} us")
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """A whole history read from its file and judged: seconds in all, of the processor, of reading alone."""
+
+    all_s: float
+    cpu_s: float
+    read_s: float
+    bytes: int
+    incidents: int
+
+
+def replayed(records: list[MetricRecord], updates: int) -> Replayed:
+    """Write `records` as a trainer does, then read and judge them as a restart does."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "metrics.jsonl"
         log = AppendLog(path, sync_every_s=60.0)
         for record in records:
             log.append(lambda _seq, record=record: record)  # type: ignore[misc]
         log.close()
-        size = path.stat().st_size
         begun, begun_cpu = time.perf_counter(), time.process_time()
         read, _ = read_all(path, MetricRecord)
         read_s = time.perf_counter() - begun
         found = replay({1: spec(updates)}, read, [])
-        replay_s, cpu_s = time.perf_counter() - begun, time.process_time() - begun_cpu
-    print(f"replay of the file   {replay_s:8.1f} s    {cpu_s:.1f} s of processor, {size / 2**20:.0f} MiB")
-    print(f"  reading it         {read_s:8.1f} s    {len(found)} incidents")
-    half, whole = kept_bytes(records[:HELD], updates)
-    print(
-        f"held by one judge    {whole / 2**10:8.0f} KiB  after {HELD:,} updates, {half / 2**10:.0f} after half of them"
-    )
+        all_s, cpu_s = time.perf_counter() - begun, time.process_time() - begun_cpu
+        return Replayed(all_s, cpu_s, read_s, path.stat().st_size, len(found))
+
+
+def main() -> None:
+    """Print the figures; with `--json` also write the sheet."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--updates", type=int, default=100_000, help="length of the history")
+    options.add_argument("--rounds", type=int, default=5)
+    options.add_argument("--json", type=Path)
+    asked = options.parse_args()
+    elsewhere, updates = busy_elsewhere(), asked.updates
+    records = list(synthetic(updates))
+    sample = records[: min(len(records), 10_000)]
+    costs = [judged_us(sample, updates) for _ in range(asked.rounds)]
+    each = statistics.median(costs)
+    print(f"synthetic run of {updates:,} updates, {len(judge_of(spec(1))._rules)} rules")
+    print(f"one update           {each:8.1f} us   {min(costs):.1f} to {max(costs):.1f} over {asked.rounds} rounds")
+    print(f"{RUNS} runs at 1 update/s {RUNS * each / 1e4:8.2f} % of a core")
+    for name, cost in sorted(shares_us(sample, updates).items(), key=lambda share: -share[1]):
+        print(f"  {name:19}{cost:8.1f} us")
+    whole_run = replayed(records, updates)
+    size_mib = whole_run.bytes / 2**20
+    print(f"replay of the file   {whole_run.all_s:8.1f} s    {whole_run.cpu_s:.1f} s of processor, {size_mib:.0f} MiB")
+    print(f"  reading it         {whole_run.read_s:8.1f} s    {whole_run.incidents} incidents")
+    held = records[:HELD]
+    half, whole = kept_bytes(held, updates)
+    print(f"held by one judge    {whole / 2**10:8.0f} KiB  after {len(held):,} records, {half / 2**10:.0f} after half")
+    if asked.json is not None:
+        cpu = f"{whole_run.cpu_s:.1f} s of processor, of a file of {size_mib:.0f} MiB"
+        rows = (
+            bounded("judging one update, all rules", "us of the processor", costs),
+            bounded(f"replaying a run of {updates:,} updates", "s", [whole_run.all_s], note=cpu),
+            bounded("held by one judge", "KiB", [whole / 2**10], note=f"after {len(held):,} records"),
+        )
+        write_sheet(Sheet("Judging", asked_as("benchmarks.judging"), rows, elsewhere=elsewhere), asked.json)
 
 
 if __name__ == "__main__":

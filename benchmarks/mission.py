@@ -1,28 +1,36 @@
 """What a field of MissionGym costs per step: in the batched core beside the single environment, in the same rounds.
 
-Seconds are processor time of this process, because the machine may be busy; rounds are interleaved and medians of
-their ratios printed, with nothing asserted. Then PPO's own loop on the `swarm` preset, to say what its environment
-takes of it. Run: OMP_NUM_THREADS=1 python -m benchmarks.mission [--rounds N] [--swarm]
+Seconds are processor time of this process, because the machine may be busy; rounds are interleaved and ratios taken
+round by round, with nothing asserted. Then PPO's own loop on the `swarm` preset, to say what its environment takes of
+it. Run: python -m benchmarks.mission [--rounds N] [--updates N] [--json FILE]
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+import torch as th
 
+from benchmarks.ppo.matmul import arithmetic_s
+from benchmarks.ppo.side import Side
+from benchmarks.results import Row, Sheet, asked_as, busy_elsewhere, write_sheet
+from benchmarks.rows import bounded, compared
 from mission_tui.cli.plan import Wish, launch_items
 from mission_tui.envs import MissionGym, MissionGymVector
+from mission_tui.trainer.arguments import ppo_arguments
+from mission_tui.trainer.model import build_ppo
+from mission_tui.trainer.vec_env import build_vec_env
 
 ROOT = Path(__file__).resolve().parents[1]
 SIZES = (32, 256, 2048)
 DECISIONS = 40
 WARM_UP = 200
+TIMES_SINGLE, SWARM_RATE = 50.0, 18_000.0
 
 
 def batched(config: str, lanes: int) -> Callable[[], float]:
@@ -59,53 +67,70 @@ def single(config: str) -> Callable[[], float]:
     return measure
 
 
-def compare(config: str, rounds: int) -> None:
-    """Print one row per number of fields."""
+def compare(config: str, rounds: int) -> Iterator[Row]:
+    """One row per number of fields; the goal is for the largest."""
     alone, together = single(config), {lanes: batched(config, lanes) for lanes in SIZES}
     costs = [(alone(), {lanes: measure() for lanes, measure in together.items()}) for _ in range(rounds + 1)][1:]
-    print(f"{config}: single environment {statistics.median(cost for cost, _ in costs) * 1e6:.0f} us per step")
+    theirs = [1 / cost for cost, _ in costs]
+    print(f"{config}: single environment {1e6 / statistics.median(theirs):.0f} us per step")
     for lanes in SIZES:
-        field_s = statistics.median(by[lanes] for _, by in costs)
-        ratios = sorted(cost / by[lanes] for cost, by in costs)
+        ours = [1 / by[lanes] for _, by in costs]
+        goal = TIMES_SINGLE if lanes == max(SIZES) else None
+        what = f"MissionGym batched core, {lanes:,} fields, `{config}`"
+        yield (row := compared(what, "steps/s of the processor", ours, "single env", theirs, goal))
+        assert row.ratio is not None
+        low, middle, high = row.ratio.low, row.ratio.median, row.ratio.high
+        rate = statistics.median(ours)
         print(
-            f"  {lanes:5} fields  {field_s * 1e6:7.2f} us per field and step   {1 / field_s:9,.0f} steps/s   "
-            f"{statistics.median(ratios):5.0f} x the single one ({ratios[0]:.0f} to {ratios[-1]:.0f})"
+            f"  {lanes:5} fields  {1e6 / rate:7.2f} us per field and step   {rate:9,.0f} steps/s   "
+            f"{middle:5.0f} x the single one ({low:.0f} to {high:.0f})"
         )
 
 
-def swarm(updates: int) -> None:
-    """Print PPO's steps per second on `swarm`, update by update, with what rollout and update took."""
-    from mission_tui.trainer.arguments import ppo_arguments
-    from mission_tui.trainer.model import build_ppo
-    from mission_tui.trainer.vec_env import build_vec_env
-
+def swarm(updates: int) -> Row:
+    """PPO's steps per second on `swarm` as a run has it, one thread, after an update of warm-up."""
     spec = launch_items(Wish(("swarm",)), [ROOT / "presets"])[0].spec
+    th.set_num_threads(spec.run.threads or 1)
     model = build_ppo(ppo_arguments(spec), build_vec_env(spec, None).vec, 1, "cpu")
     model._setup_learn(0, reset_num_timesteps=False)
     transitions = model.n_steps * model.n_envs
-    for number in range(1, updates + 1):
+    rates, shares = [], []
+    for number in range(updates + 1):
         begun = time.perf_counter()
         model.collect()
         collected = time.perf_counter()
-        model.update()
+        update = model.update()
+        assert update is not None
+        update.read(model)
         done = time.perf_counter()
         print(
             f"swarm update {number}: {transitions / (done - begun):7,.0f} steps/s of the wall clock, "
             f"rollout {collected - begun:.1f} s, update {done - collected:.1f} s"
         )
+        rates.append(transitions / (done - begun))
+        shares.append((collected - begun) / (done - begun))
+    products_s, turn_s = arithmetic_s(Side("swarm", model))
+    note = (
+        f"rollout {statistics.median(shares[1:]):.0%}, update the rest; {products_s / turn_s:.0%} of all are matrix "
+        f"products and tanh, which alone would give {transitions / products_s:,.0f} steps/s"
+    )
+    return bounded("PPO on `swarm`, 2,048 fields", "steps/s", rates[1:], at_least=SWARM_RATE, note=note)
 
 
 def main() -> None:
-    """Print the table."""
+    """Measure and print; with `--json` also write the sheet."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--rounds", type=int, default=7)
-    options.add_argument("--swarm", action="store_true", help="also train `swarm` for three updates")
+    options.add_argument("--updates", type=int, default=5, help="of `swarm`; 0 leaves it out")
+    options.add_argument("--json", type=Path)
     asked = options.parse_args()
-    for config in ("standard", "demo"):
-        compare(config, asked.rounds)
-    if asked.swarm:
-        swarm(3)
-    print(f"{asked.rounds} rounds, load {os.getloadavg()[0]:.1f}")
+    elsewhere = busy_elsewhere()
+    rows = [row for config in ("standard", "demo") for row in compare(config, asked.rounds)]
+    if asked.updates:
+        rows.append(swarm(asked.updates))
+    if asked.json is not None:
+        sheet = Sheet("MissionGym's batched core", asked_as("benchmarks.mission"), tuple(rows), elsewhere=elsewhere)
+        write_sheet(sheet, asked.json)
 
 
 if __name__ == "__main__":
