@@ -121,7 +121,7 @@ LINES = (
         r"launch.* first (finished )?update",
         "cold_start",
     ),
-    Line("supervised against the same trainer alone", "itself", ">= 0.99", r"^supervised", "fleet.supervised"),
+    Line("supervised against the same trainer alone", "itself", ">= 0.99", r"^supervised", "fleet.overhead"),
     Line(
         "screen, 16 live runs, default rate, realistic change",
         "htop, btop, DataTable and Static variants",

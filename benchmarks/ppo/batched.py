@@ -36,18 +36,14 @@ def rows(lanes: int, rounds: int) -> Iterator[Row]:
 
 
 def floor(ours: Side, sb3: Side) -> str:
-    """What the arithmetic alone takes, and so the highest ratio that any loop around it could reach."""
+    """The share of the arithmetic in a round, and so the highest ratio that any loop around it could reach."""
     products_s, turn_s = arithmetic_s(ours)
-    theirs_s = lanes_s(sb3)
+    share = products_s / turn_s
+    ratio = statistics.median(mine / their for mine, their in zip(ours.rates, sb3.rates, strict=True))
     return (
-        f"{products_s / turn_s:.0%} of our round are matrix products and tanh ({products_s:.2f} of {turn_s:.2f} s); "
-        f"if all else cost nothing the ratio would be {theirs_s / products_s:.2f}"
+        f"{share:.0%} of our round are matrix products and tanh; "
+        f"if all else cost nothing the ratio would be {ratio / share:.2f}"
     )
-
-
-def lanes_s(side: Side) -> float:
-    """Seconds of a median round."""
-    return side.model.n_envs * STEPS / statistics.median(side.rates)
 
 
 def beside_the_floor(what: str, ours: Side, program: Program, rounds: int) -> Row:

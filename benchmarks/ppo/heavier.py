@@ -40,7 +40,8 @@ def rows(env_id: str, rounds: int) -> Iterator[Row]:
     take_turns(sides, rounds)
     show(what, sides)
     best = best_of(dummy.rates, subproc.rates)
-    yield compared(f"{what} ({ours.name})", "steps/s", ours.rates, AGAINST, best, goal)
+    note = f"{ours.rollout_share:.0%} of our round is the rollout, {dummy.rollout_share:.0%} of SB3's on Dummy"
+    yield compared(f"{what} ({ours.name})", "steps/s", ours.rates, AGAINST, best, goal, note)
     yield compared(f"{what} ({inline.name})", "steps/s", inline.rates, AGAINST, best, None)
     for each in sides:
         each.close()

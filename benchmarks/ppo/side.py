@@ -80,6 +80,11 @@ class Side:
         transitions = self.model.n_envs * STEPS
         return [transitions / turn.cpu_s for turn in self.rounds[WARM_UP:]]
 
+    @property
+    def rollout_share(self) -> float:
+        """The part of a median round that is the rollout."""
+        return median(turn.rollout_s / turn.wall_s for turn in self.rounds[WARM_UP:])
+
     def close(self) -> None:
         """Let go of the environment's processes."""
         self.model.env.close()
@@ -105,9 +110,8 @@ def show(title: str, sides: list[Side]) -> None:
     print(f"\n{title}")
     for each in sides:
         ratios = [mine / their for mine, their in zip(sides[0].rates, each.rates, strict=True)]
-        rollout = median(turn.rollout_s / turn.wall_s for turn in each.rounds[WARM_UP:])
         print(
             f"  {each.name:28} {median(each.rates):9,.0f} steps/s "
-            f"({median(each.rates_of_the_processor):9,.0f} per processor second), rollout {rollout:.0%}, "
+            f"({median(each.rates_of_the_processor):9,.0f} per processor second), rollout {each.rollout_share:.0%}, "
             f"{sides[0].name} {median(ratios):.2f} x"
         )
