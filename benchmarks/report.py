@@ -19,6 +19,7 @@ __all__ = ["as_json", "main", "markdown"]
 
 ROOT = Path(__file__).resolve().parents[1]
 SCHEMA = 1
+QUIET_CORES = 0.25
 HEAD = "| what | ours | against | theirs | ratio | goal | |\n|---|---|---|---|---|---|---|"
 METHOD = """\
 Sides of a comparison take their turns in the same run, after a warm-up that is thrown away; a ratio is taken round by
@@ -47,6 +48,7 @@ def markdown(sheets: Mapping[str, Sheet]) -> str:
         "# Performance",
         "Written by `python -m benchmarks.report` from what `make bench` measured; not by hand.",
         reading(answers, [row for _, row in others]),
+        *disturbed(sheets),
         "## The goals",
         "\n".join([HEAD, *(text for line in LINES for text in line_texts(line, answers[line]))]),
     ]
@@ -83,6 +85,15 @@ def reading(answers: Mapping[Line, list[Row]], others: Sequence[Row]) -> str:
     if empty:
         text.append("Not measured:\n" + "\n".join(f"- {sentence}" for sentence in empty))
     return "\n\n".join(text)
+
+
+def disturbed(sheets: Mapping[str, Sheet]) -> list[str]:
+    """A warning, if others were at work where a sheet was measured."""
+    busy = [sheet for sheet in sheets.values() if sheet.elsewhere is not None and sheet.elsewhere > QUIET_CORES]
+    if not busy:
+        return []
+    said = ", ".join(f"{sheet.title} ({sheet.elsewhere:.1f} cores)" for sheet in busy)
+    return [f"Others kept the machine busy when these began, so their absolute figures are too low: {said}."]
 
 
 def _absent(row: Row) -> bool:
@@ -140,18 +151,20 @@ def provenance(sheets: Mapping[str, Sheet]) -> list[str]:
         return []
     machines = list(dict.fromkeys(tuple(sheet.machine.items()) for sheet in sheets.values()))
     table = [
-        "| measured | command | when (UTC) | cores busy elsewhere before | load at the end | machine |",
-        "|---" * 6 + "|",
+        "| measured | command | when (UTC) | took | cores busy elsewhere before | load at the end | machine |",
+        "|---" * 7 + "|",
     ]
     for sheet in sheets.values():
         elsewhere = "-" if sheet.elsewhere is None else f"{sheet.elsewhere:.2f}"
         number = str(machines.index(tuple(sheet.machine.items())) + 1)
         when = sheet.when.removesuffix("+00:00").replace("T", " ")
-        table.append(cells(sheet.title, f"`{sheet.command}`", when, elsewhere, f"{sheet.load:.1f}", number))
+        took = f"{sheet.took_s / 60:.1f} min"
+        table.append(cells(sheet.title, f"`{sheet.command}`", when, took, elsewhere, f"{sheet.load:.1f}", number))
     described = [
         f"Machine {n}: " + ", ".join(f"{k} {v}" for k, v in facts) + "." for n, facts in enumerate(machines, 1)
     ]
-    return ["\n".join(table), *described]
+    total = f"All together took {sum(sheet.took_s for sheet in sheets.values()) / 60:.0f} minutes."
+    return ["\n".join(table), total, *described]
 
 
 def as_json(sheets: Mapping[str, Sheet]) -> str:

@@ -22,6 +22,7 @@ from typing import Any
 
 __all__ = ["Row", "Sheet", "Spread", "asked_as", "busy_elsewhere", "facts_of_the_machine", "read_sheets", "write_sheet"]
 
+BEGUN_S = time.monotonic()
 PACKAGES = ("torch", "stable-baselines3", "gymnasium", "numpy", "textual")
 
 
@@ -114,7 +115,7 @@ class Sheet:
     """The rows of one benchmark, with how, when and where they were measured.
 
     `load` is the one-minute load when it ended, its own included; `elsewhere` the cores that others kept busy before it
-    began, None where nobody looked.
+    began, None where nobody looked; `took_s` how long the program ran.
     """
 
     title: str
@@ -124,6 +125,7 @@ class Sheet:
     when: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     machine: dict[str, str] = field(default_factory=facts_of_the_machine)
     elsewhere: float | None = None
+    took_s: float = field(default_factory=lambda: time.monotonic() - BEGUN_S)
 
 
 def write_sheet(sheet: Sheet, file: Path) -> None:

@@ -15,9 +15,10 @@ from benchmarks.rows import best_of, bounded, compared, unmeasured
 MACHINE = {"cores": "2", "torch": "2.13.0"}
 
 
-def sheet(*rows: Row) -> Sheet:
+def sheet(*rows: Row, elsewhere: float | None = 0.1) -> Sheet:
     """A sheet of which everything is known."""
-    return Sheet("A title", "python -m benchmarks.stepping", rows, 0.5, "2026-11-21T12:00:00+00:00", MACHINE, 0.1)
+    when = "2026-11-21T12:00:00+00:00"
+    return Sheet("A title", "python -m benchmarks.stepping", rows, 0.5, when, MACHINE, elsewhere, 90.0)
 
 
 def stepping(goal: float, note: str = "") -> Row:
@@ -89,8 +90,15 @@ def test_a_row_that_no_line_asks_for_is_not_lost() -> None:
 def test_machine_command_and_load_are_told() -> None:
     """A figure without them cannot be believed."""
     text = markdown({"stepping": sheet(stepping(1.0))})
-    assert "| A title | `python -m benchmarks.stepping` | 2026-11-21 12:00:00 | 0.10 | 0.5 | 1 |" in text
+    assert "| A title | `python -m benchmarks.stepping` | 2026-11-21 12:00:00 | 1.5 min | 0.10 | 0.5 | 1 |" in text
     assert "Machine 1: cores 2, torch 2.13.0." in text
+
+
+@pytest.mark.parametrize(("elsewhere", "warned"), [(None, False), (0.1, False), (1.4, True)])
+def test_a_busy_machine_is_admitted_above_the_table(elsewhere: float | None, warned: bool) -> None:
+    """Cores that others used before the benchmark began are a reason not to believe absolute figures."""
+    above = markdown({"stepping": sheet(stepping(1.0), elsewhere=elsewhere)}).split("## The goals")[0]
+    assert ("A title (1.4 cores)" in above) is warned
 
 
 def test_sheets_are_read_as_they_were_written(tmp_path: Path) -> None:
