@@ -7,7 +7,7 @@ REPORTING := $(VENV)/.reporting
 BENCH_ENV := $(VENV)/.benchmarking
 PEERS := .venv-peers
 # The light ones first. Each leaves a sheet, so that `make bench` may be done in parts: `make bench-ppo bench-report`.
-BENCHMARKS := judging mission scaling startup cold_start stepping ppo
+BENCHMARKS := judging mission scaling startup cold_start stepping ppo supervisor screen fleet.overhead
 # Two workers, one torch thread each: the tests start trainers of their own.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
