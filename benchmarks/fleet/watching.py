@@ -1,0 +1,77 @@
+"""A screen that is watched: what it costs while nobody touches it, and how soon it answers a key.
+
+A key moves to the next run; it is answered when the mark stands before that run's name.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import psutil
+
+from benchmarks.terminal import Terminal
+
+__all__ = ["Reading", "busy_s", "keys_p95_s", "p95", "walk", "watch"]
+
+RIGHT, LEFT = "\x1b[C", "\x1b[D"
+MOMENTS = random.Random(4)
+"""Keys come when they come, and not in step with anything that the screen does."""
+
+
+@dataclass(slots=True)
+class Reading:
+    """One number per round: percent of a core, KB written a second, p95 of key to paint in ms, and the supervisor's."""
+
+    percent: list[float] = field(default_factory=list)
+    kbytes: list[float] = field(default_factory=list)
+    key_ms: list[float] = field(default_factory=list)
+    supervisor_percent: list[float] = field(default_factory=list)
+    supervisor_mib: list[float] = field(default_factory=list)
+
+
+def watch(terminal: Terminal, seconds: float, reading: Reading, supervisor: psutil.Process | None = None) -> None:
+    """One round of looking without touching anything."""
+    processes = [psutil.Process(terminal.process.pid), *([supervisor] if supervisor else [])]
+    before, written, begun = [busy_s(each) for each in processes], terminal.written_bytes, time.perf_counter()
+    terminal.watch(seconds)
+    taken = time.perf_counter() - begun
+    percents = [100 * (busy_s(each) - was) / taken for each, was in zip(processes, before, strict=True)]
+    reading.percent.append(percents[0])
+    reading.kbytes.append((terminal.written_bytes - written) / taken / 1000)
+    if supervisor is not None:
+        reading.supervisor_percent.append(percents[1])
+        reading.supervisor_mib.append(supervisor.memory_info().rss / 2**20)
+
+
+def walk(names: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Keys that go from the first run to the last and back again, each with the words that it brings."""
+    at, by = 0, 1
+    while True:
+        if not 0 <= at + by < len(names):
+            by = -by
+        at += by
+        yield (RIGHT if by > 0 else LEFT), f"> {names[at]}"
+
+
+def keys_p95_s(terminal: Terminal, steps: Iterator[tuple[str, str]], keys: int) -> float:
+    """p95 of so many keys at odd moments, in seconds from the key to its paint."""
+    times = []
+    for _ in range(keys):
+        terminal.watch(MOMENTS.uniform(0.12, 0.4))
+        times.append(terminal.press(*next(steps)))
+    return p95(times)
+
+
+def p95(values: Sequence[float]) -> float:
+    """The value that nineteen of twenty do not pass."""
+    return statistics.quantiles(values, n=20, method="inclusive")[-1] if len(values) > 1 else values[0]
+
+
+def busy_s(process: psutil.Process) -> float:
+    """Processor seconds of the process so far."""
+    times = process.cpu_times()
+    return float(times.user + times.system)
