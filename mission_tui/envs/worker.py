@@ -18,6 +18,7 @@ from mission_tui.envs.assignment import Assignment, Raised
 from mission_tui.envs.channel import DONE, ERROR, FORM, QUIT, STEP, Channel, frame
 from mission_tui.envs.lanes import Lanes
 from mission_tui.envs.shared_arrays import SharedArrays
+from mission_tui.envs.shared_names import record_shared_names
 from mission_tui.process_name import call_process
 
 __all__ = ["main"]
@@ -32,6 +33,7 @@ def main(words: list[str]) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     call_process(f"worker {place}", run, brief=f"env{place}")
     _die_with(int(parent))
+    record_shared_names(os.environ)
     # A process that an environment starts must not hold the stream open after this one is gone.
     os.set_inheritable(int(descriptor), False)
     channel = Channel(socket.socket(fileno=int(descriptor)))

@@ -18,6 +18,7 @@ from mission_tui.keeper.ladder import Ladder, hold_signals
 from mission_tui.keeper.output import Output
 from mission_tui.keeper.proc import become_subreaper, oom_kills, read_process, wait_channel
 from mission_tui.keeper.record import exit_record, identity_record, write_json, write_stubbornly
+from mission_tui.keeper.shared_names import remove_shared_memory
 from mission_tui.process_name import call_process
 
 
@@ -66,6 +67,7 @@ def _keep(run_dir: Path, attempt: int, order: Order, output: Output, pid: int) -
     ladder.watch(output.trim)
     ladder.sweep()
     output.trim()
+    unlinked = [] if ladder.left else remove_shared_memory(folder / "shared-memory")
     status = None if start_error or ladder.status is None else os.waitstatus_to_exitcode(ladder.status)
     by_itself = ladder.asked is None and status == -signal.SIGKILL
     record = exit_record(
@@ -76,6 +78,7 @@ def _keep(run_dir: Path, attempt: int, order: Order, output: Output, pid: int) -
         escalated=ladder.escalated,
         swept=ladder.swept,
         left=[{"pid": left.pid, "state": left.state, "wchan": wait_channel(left.pid)} for left in ladder.left],
+        unlinked=unlinked,
         oom_killed=by_itself and (oom_kills() or 0) > (oom_kills_before or 0),
         start_error=start_error,
         last_output=output.tail().decode("utf-8", "replace"),

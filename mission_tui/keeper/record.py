@@ -41,6 +41,7 @@ def exit_record(attempt: int, **facts: Any) -> dict[str, Any]:
         "escalated": False,
         "swept": [],
         "left": [],
+        "unlinked": [],
         "oom_killed": False,
         "start_error": None,
         "last_output": "",

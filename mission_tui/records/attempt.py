@@ -74,6 +74,7 @@ class ExitRecord(Struct, frozen=True, kw_only=True):
     escalated: bool = False
     swept: tuple[int, ...] = ()
     left: tuple[LeftProcess, ...] = ()
+    unlinked: tuple[str, ...] = ()
     oom_killed: bool = False
     start_error: str | None = None
     last_output: str = ""

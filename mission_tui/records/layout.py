@@ -97,6 +97,11 @@ class AttemptDir:
         return self.path / "output.log"
 
     @property
+    def shared_memory(self) -> Path:
+        """Inodes and names of shared memory that its environments made; absent when they made none."""
+        return self.path / "shared-memory"
+
+    @property
     def exit(self) -> Path:
         return self.path / "exit.json"
 

@@ -64,6 +64,7 @@ def train(
         spec = attempt.read_spec()
         with collecting_later():
             cap_threads(spec.run.threads or 1)
+            from mission_tui.envs.shared_names import record_shared_names
             from mission_tui.trainer.eager import leave_compiler_out, rehearse
             from mission_tui.trainer.training import Job
 
@@ -73,6 +74,7 @@ def train(
                 from mission_tui.trainer.ppo.compiled import load_compiler
 
                 load_compiler()
+        record_shared_names(os.environ)
         job = Job(attempt, spec, record, orders, link)
         how = job.train()
         record.ended(how, job.checkpoint)
