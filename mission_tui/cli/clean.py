@@ -54,7 +54,8 @@ def _confirmed(number: int) -> bool:
 
 def _facts(it: Stale) -> dict[str, Any]:
     what = {"pid": it.pid} if it.kind == "process" else {"name": it.name}
-    return {"kind": it.kind, **what, "run": it.run, "verdict": it.verdict, "removed": it.removed}
+    size = {"age_s": it.age_s, "memory_bytes": it.memory_bytes, "vram_bytes": it.vram_bytes}
+    return {"kind": it.kind, **what, "run": it.run, "verdict": it.verdict, **size, "removed": it.removed}
 
 
 def _show(found: tuple[Stale, ...]) -> None:
@@ -62,7 +63,8 @@ def _show(found: tuple[Stale, ...]) -> None:
     from mission_tui.cli.words import duration, gibibytes
 
     table = Table(
-        ("kind", "pid or name", "run", "verdict", "age", "memory", "command"), numbers=frozenset({"age", "memory"})
+        ("kind", "pid or name", "run", "verdict", "age", "memory", "vram", "command"),
+        numbers=frozenset({"age", "memory", "vram"}),
     )
     for it in found:
         table.add(
@@ -72,6 +74,7 @@ def _show(found: tuple[Stale, ...]) -> None:
             it.verdict,
             duration(it.age_s),
             gibibytes(it.memory_bytes),
+            gibibytes(it.vram_bytes),
             it.command,
         )
     table.write(sys.stdout)

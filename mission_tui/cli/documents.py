@@ -77,6 +77,7 @@ def status_facts(snapshot: FleetSnapshot, runs: tuple[RunView, ...]) -> dict[str
         "host": _picked(snapshot.host, HOST_FACTS),
         "gpus": [_picked(gpu, GPU_FACTS) for gpu in snapshot.gpus],
         "runs": [run_facts(view) for view in runs],
+        "stale": [msgspec.to_builtins(stale) for stale in snapshot.stale],
     }
 
 

@@ -51,10 +51,14 @@ def _show(session: Session, snapshot: FleetSnapshot, runs: tuple[str, ...], as_j
     if as_json:
         write_document(status_facts(snapshot, views))
         return
+    from mission_tui.cli.errors import say
     from mission_tui.cli.fleet_table import fleet_table, machine_line
+    from mission_tui.fleet.stale import stale_sentence
 
     click.echo(machine_line(snapshot))
     fleet_table(views).write(sys.stdout)
+    if snapshot.stale:
+        say(f"{stale_sentence(snapshot.stale)}: `mission-tui clean` shows and removes them")
 
 
 def _views(session: Session, snapshot: FleetSnapshot, runs: tuple[str, ...]) -> tuple[RunView, ...]:

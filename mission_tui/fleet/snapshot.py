@@ -21,6 +21,7 @@ __all__ = [
     "Pids",
     "RunFlag",
     "RunView",
+    "StaleRun",
     "SupervisorInfo",
     "Utilisation",
 ]
@@ -125,6 +126,17 @@ class RunView(Struct, frozen=True, kw_only=True):
     pids: Pids = Pids()
 
 
+class StaleRun(Struct, frozen=True, kw_only=True):
+    """How many processes a dead attempt left behind and what they hold; `unsure` of them are never touched."""
+
+    run: str
+    name: str
+    processes: int
+    unsure: int = 0
+    memory_bytes: int | None = None
+    vram_bytes: int | None = None
+
+
 class FleetSnapshot(Struct, frozen=True, kw_only=True):
     """Live runs first (oldest first), then the newest 200 ended ones (newest first); `ended_total` counts all ended."""
 
@@ -136,3 +148,4 @@ class FleetSnapshot(Struct, frozen=True, kw_only=True):
     gpus: tuple[GpuMeters, ...] = ()
     runs: tuple[RunView, ...] = ()
     ended_total: int = 0
+    stale: tuple[StaleRun, ...] = ()

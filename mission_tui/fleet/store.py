@@ -12,7 +12,7 @@ from mission_tui.fleet.refs import RunRef, resolve
 from mission_tui.fleet.run_history import POINTS, Fact, RunHistory
 from mission_tui.fleet.run_view import view_of
 from mission_tui.fleet.series import Thinned
-from mission_tui.fleet.snapshot import FleetSnapshot, GpuMeters, HostMeters, RunView, SupervisorInfo
+from mission_tui.fleet.snapshot import FleetSnapshot, GpuMeters, HostMeters, RunView, StaleRun, SupervisorInfo
 from mission_tui.fleet.spec import Spec
 
 __all__ = ["SNAPSHOT_ENDED", "Store"]
@@ -32,6 +32,7 @@ class Store:
         self._supervisor = supervisor
         self._host = host
         self._gpus: tuple[GpuMeters, ...] = ()
+        self._stale: tuple[StaleRun, ...] = ()
         self._runs: dict[str, RunHistory] = {}
         self._views: dict[str, RunView] = {}
         self._loaded: dict[str, None] = {}
@@ -75,6 +76,11 @@ class Store:
             self._gpus = tuple(gpus)
             self._snapshot = None
 
+    def observe_stale(self, stale: tuple[StaleRun, ...]) -> None:
+        if stale != self._stale:
+            self._stale = stale
+            self._snapshot = None
+
     def snapshot(self, now: float) -> FleetSnapshot:
         """The fleet at unix time `now`; the previous snapshot itself while nothing has changed."""
         if self._snapshot is None:
@@ -89,6 +95,7 @@ class Store:
                 gpus=self._gpus,
                 runs=tuple(self.view(run_id) for run_id in live + ended[:SNAPSHOT_ENDED]),
                 ended_total=len(ended),
+                stale=self._stale,
             )
         return self._snapshot
 

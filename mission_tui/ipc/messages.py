@@ -313,13 +313,14 @@ class Stale(Struct, frozen=True, kw_only=True):
     """A leftover of a dead run. Only `ours` may be removed; `unverifiable` is shown and never touched."""
 
     key: str
-    kind: Literal["process", "socket", "shm"]
+    kind: Literal["process", "socket", "shm", "file"]
     verdict: Literal["ours", "unverifiable"]
     run: str | None = None
     pid: int | None = None
     name: str | None = None
     age_s: float | None = None
     memory_bytes: int | None = None
+    vram_bytes: int | None = None
     command: str = ""
     removed: bool = False
 

@@ -16,11 +16,13 @@ from mission_tui.supervisor.dead_sockets import name_root
 from mission_tui.supervisor.desk import Desk
 from mission_tui.supervisor.feed import LATE_S, judge_silence, read_news
 from mission_tui.supervisor.run import LiveRun
+from mission_tui.supervisor.stale import look_for_stale
 
 __all__ = ["Clock"]
 
 TICK_S = 1.0
 PIDS_TICKS = 3
+STALE_TICKS = 30
 LINK_TICKS = 10
 """Until a new supervisor has heard a trainer, it does not know whether the silence is a pause."""
 log = logging.getLogger(__name__)
@@ -40,6 +42,7 @@ class Clock:
         self._busy_at = time.monotonic()
         self._company = Company(core)
         self._beats = 0
+        self._looking: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
         """Beat for ever."""
@@ -60,6 +63,7 @@ class Clock:
         self._company.look()
         self._retry_journals()
         self._sample()
+        self._look_for_stale()
         for listener in self._listeners:
             if await listener.restore():
                 log.warning("%s was gone and was made again", listener.path)
@@ -78,6 +82,12 @@ class Clock:
             judge_silence(self._core, run, time.time() - LATE_S)
         if self._beats % PIDS_TICKS == 0:
             show_pids(self._core, run)
+
+    def _look_for_stale(self) -> None:
+        """At the start, and now and then while somebody sees it; every look reads all of /proc."""
+        due = self._beats == 1 or (self._beats % STALE_TICKS == 0 and self._desk.attended)
+        if due and (self._looking is None or self._looking.done()):
+            self._looking = asyncio.create_task(look_for_stale(self._core), name="stale")
 
     def _retry_journals(self) -> None:
         for run_id, journal in list(self._core.unwritten.items()):

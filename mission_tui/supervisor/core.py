@@ -55,6 +55,10 @@ class Core:
     def run_dir(self, run_id: str) -> RunDir:
         return RunDir(self.root / run_id)
 
+    def name_of(self, run_id: str) -> str:
+        """What people call the run; empty for one that is not known."""
+        return self.store.run(run_id).told.name if run_id in self.store.run_ids() else ""
+
     def add(self, run: RunDir, spec: Spec | None) -> None:
         """Know a run directory; its facts follow."""
         self.store.add_run(run.id, str(run.path), spec)

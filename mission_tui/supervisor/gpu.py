@@ -32,10 +32,14 @@ _CHUNK = 65536
 
 
 class GpuWatch:
-    """Keeps a probe alive while wanted; `gpus` and `note` are what it said last; `heard` is set at its first word."""
+    """Keeps a probe alive while wanted. `gpus`, `held` (bytes by process) and `note` are what it said last.
+
+    `heard` is set at its first word.
+    """
 
     def __init__(self) -> None:
         self.gpus: tuple[GpuMeters, ...] = ()
+        self.held: dict[int, int | None] = {}
         self.note = ""
         self.heard = asyncio.Event()
         self._probe: Child | None = None
@@ -91,7 +95,7 @@ class GpuWatch:
         if self._pipe is not None:
             asyncio.get_running_loop().remove_reader(self._pipe)
         self._probe.process.stdout.close()
-        self._probe, self._pipe, self.gpus = None, None, ()
+        self._probe, self._pipe, self.gpus, self.held = None, None, (), {}
 
     def _ended(self, child: Child | None) -> None:
         assert child is not None
@@ -133,6 +137,7 @@ class GpuWatch:
         if said.gpus:
             self._failures = 0
         self.gpus = tuple(self._meters(sample, now) for sample in said.gpus)
+        self.held = _held(said.gpus)
 
     def _meters(self, sample: GpuSample, now: float) -> GpuMeters:
         busy = self._busy.setdefault(sample.uuid, deque())
@@ -155,6 +160,15 @@ class GpuWatch:
             temperature_c=sample.temperature_c,
             history=_peaks(busy),
         )
+
+
+def _held(gpus: tuple[GpuSample, ...]) -> dict[int, int | None]:
+    """Bytes by process over all GPUs; None while not one of them tells."""
+    held: dict[int, int | None] = {}
+    for process in (process for gpu in gpus for process in gpu.processes):
+        known = held.get(process.pid)
+        held[process.pid] = process.memory if known is None else known + (process.memory or 0)
+    return held
 
 
 def _peaks(busy: deque[tuple[float, float]]) -> tuple[float, ...]:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["GpuSample", "ProbeLine"]
+__all__ = ["GpuProcess", "GpuSample", "ProbeLine"]
+
+
+class GpuProcess(msgspec.Struct, frozen=True):
+    """A process that holds memory of a GPU, in bytes; None where the driver does not tell."""
+
+    pid: int
+    memory: int | None = None
 
 
 class GpuSample(msgspec.Struct, frozen=True):
@@ -17,6 +24,7 @@ class GpuSample(msgspec.Struct, frozen=True):
     memory_total: int | None = None
     power_w: float | None = None
     temperature_c: float | None = None
+    processes: tuple[GpuProcess, ...] = ()
 
 
 class ProbeLine(msgspec.Struct, frozen=True):

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pynvml
 
-from mission_tui.supervisor.gpu_line import GpuSample, ProbeLine
+from mission_tui.supervisor.gpu_line import GpuProcess, GpuSample, ProbeLine
 
 __all__ = ["main"]
 
@@ -58,7 +58,19 @@ def _sample(handle: Any) -> GpuSample:
         memory_total=None if memory is None else int(memory.total),
         power_w=None if power_mw is None else power_mw / 1000.0,
         temperature_c=_ask(lambda device: pynvml.nvmlDeviceGetTemperature(device, pynvml.NVML_TEMPERATURE_GPU), handle),
+        processes=_processes(handle),
     )
+
+
+def _processes(handle: Any) -> tuple[GpuProcess, ...]:
+    """Who holds memory there, for computing or drawing; one that does both is told once, with what it holds in all."""
+    held: dict[int, int | None] = {}
+    for call in (pynvml.nvmlDeviceGetComputeRunningProcesses, pynvml.nvmlDeviceGetGraphicsRunningProcesses):
+        for process in _ask(call, handle) or ():
+            memory = None if process.usedGpuMemory is None else int(process.usedGpuMemory)
+            known = held.get(process.pid)
+            held[process.pid] = memory if known is None else max(known, memory or 0)
+    return tuple(GpuProcess(pid, memory) for pid, memory in sorted(held.items()))
 
 
 def _ask(call: Callable[[Any], Any], handle: Any) -> Any:

@@ -28,6 +28,7 @@ from mission_tui.tui.preset_choice import LoadPresets, Resolve
 from mission_tui.tui.ringing import ring
 from mission_tui.tui.screens.fleet import FleetScreen
 from mission_tui.tui.screens.shown import Shown
+from mission_tui.tui.stale import StaleNews
 from mission_tui.tui.theme import THEME
 
 __all__ = ["MissionApp"]
@@ -64,6 +65,7 @@ class MissionApp(App[int], inherit_bindings=False):
         self._home = environ.get("HOME", "")
         self._glyphs = GlyphFilter(ascii_only=not speaks_utf8(environ))
         self._pace = Pace()
+        self._stale = StaleNews()
         self._gate = LaunchGate()
         self._newest: FleetSnapshot | None = None
         self._timer: Timer | None = None
@@ -90,6 +92,8 @@ class MissionApp(App[int], inherit_bindings=False):
     def arrived(self, snapshot: FleetSnapshot) -> None:
         """A snapshot came: draw it now, or with the newest by then when the last picture is too fresh."""
         if self._newest is None and (sentence := while_away(snapshot, self._last_seen_t)):
+            self.desk.tell(sentence, "warning")
+        if sentence := self._stale.hear(snapshot):
             self.desk.tell(sentence, "warning")
         self._newest = snapshot
         ring(self.desk, self, self.desk.alarm.hear(snapshot))

@@ -30,6 +30,10 @@ def nvmlDeviceGetName(i): return "Stand-in"
 def nvmlDeviceGetMemoryInfo(i): return Memory
 def nvmlDeviceGetUtilizationRates(i): return Rates
 def nvmlDeviceGetPowerUsage(i): raise NVMLError_NotSupported
+class Process:
+    def __init__(self, pid, usedGpuMemory): self.pid, self.usedGpuMemory = pid, usedGpuMemory
+def nvmlDeviceGetComputeRunningProcesses(i): return [Process(7, 100), Process(8, None)]
+def nvmlDeviceGetGraphicsRunningProcesses(i): return [Process(7, 300)] if i else []
 def nvmlDeviceGetTemperature(i, kind): return 61
 """
 
@@ -72,6 +76,7 @@ async def test_gpus_are_shown_by_uuid_with_what_is_unknown_as_none(
     assert (first.uuid, first.util.now, first.util.max, first.memory_used) == ("GPU-0", 37.0, 37.0, 5)
     assert (first.power_w, first.temperature_c) == (None, 61)
     assert watch.note == ""
+    assert watch.held == {7: 400, 8: None}
 
 
 async def test_without_a_driver_the_reason_is_said_once(nvml: Callable[[str], None], watch: GpuWatch) -> None:

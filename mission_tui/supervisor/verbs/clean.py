@@ -10,6 +10,8 @@ from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.dead_sockets import DeadSocket, find_dead_sockets, remove_dead_socket
 from mission_tui.supervisor.identity import see
 from mission_tui.supervisor.leftovers import Leftover, find_leftovers, remove_leftover
+from mission_tui.supervisor.remains import Remains, find_remains, remove_remains
+from mission_tui.supervisor.stale import look_for_stale, vram_of
 
 __all__ = ["clean"]
 
@@ -18,18 +20,29 @@ DEATH_S = 3.0
 
 async def clean(core: Core, request: Clean) -> CleanReply:
     """List everything, and remove those whose keys were named and that still pass the verdict."""
+    await core.measure()
     leftovers = await asyncio.to_thread(find_leftovers, core.root, core.is_live)
     sockets = await asyncio.to_thread(find_dead_sockets, core.root)
     wanted = set(request.remove)
+    vram = {item.pid: vram_of(item.pid, core.gpu.held) for item in leftovers}
     killed = [item for item in leftovers if item.verdict == "ours" and _key(item) in wanted and _remove(core, item)]
     await asyncio.gather(*map(_gone, killed))
     gone = {item.pid for item in killed}
-    stale = [_process(item, item.pid in gone) for item in leftovers]
+    stale = [_process(item, vram[item.pid], item.pid in gone) for item in leftovers]
+    # Whoever is ours goes first or together with what it holds, so it holds nothing up.
+    ours = {item.pid for item in leftovers if item.verdict == "ours"}
+    for remains in await asyncio.to_thread(find_remains, core.root, core.is_live, ours):
+        removed = remains.key in wanted and remove_remains(remains)
+        if removed:
+            core.fleet.leftover_removed(remains.run, f"{remains.kind} {remains.path}")
+        stale.append(_remains(remains, removed))
     for dead in sockets:
         removed = f"socket:{dead.path}" in wanted and remove_dead_socket(dead)
         if removed:
             core.fleet.leftover_removed(None, f"socket {dead.path}")
         stale.append(_socket(dead, removed))
+    if killed:
+        await look_for_stale(core)
     return CleanReply(re=request.id, stale=tuple(stale))
 
 
@@ -59,7 +72,7 @@ def _key(leftover: Leftover) -> str:
     return f"process:{leftover.pid}:{leftover.start_time}"
 
 
-def _process(leftover: Leftover, removed: bool) -> Stale:
+def _process(leftover: Leftover, vram_bytes: int | None, removed: bool) -> Stale:
     return Stale(
         key=_key(leftover),
         kind="process",
@@ -68,7 +81,21 @@ def _process(leftover: Leftover, removed: bool) -> Stale:
         pid=leftover.pid,
         age_s=leftover.age_s,
         memory_bytes=leftover.memory_bytes,
+        vram_bytes=vram_bytes,
         command=leftover.command,
+        removed=removed,
+    )
+
+
+def _remains(remains: Remains, removed: bool) -> Stale:
+    return Stale(
+        key=remains.key,
+        kind=remains.kind,
+        verdict=remains.verdict,
+        run=remains.run,
+        name=str(remains.path),
+        age_s=remains.age_s,
+        memory_bytes=remains.size_bytes,
         removed=removed,
     )
 

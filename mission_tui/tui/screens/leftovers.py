@@ -18,6 +18,11 @@ from mission_tui.tui.strips import line, rendered
 __all__ = ["LeftoversScreen"]
 
 
+def _sizes(found: Stale) -> str:
+    vram = f" + {numbers.size(found.vram_bytes)} VRAM" if found.vram_bytes else ""
+    return f"{numbers.size(found.memory_bytes)}{vram}"
+
+
 class LeftoversScreen(Sheet[bool]):
     """Dismissed with True when those that are ours shall be removed."""
 
@@ -42,7 +47,7 @@ class LeftoversScreen(Sheet[bool]):
                 Text(found.kind, style=colours.INK),
                 Text(what, style=colours.INK),
                 Text(literal(found.run or "no run"), style=colours.QUIET),
-                Text(f"{numbers.duration(found.age_s)} {numbers.size(found.memory_bytes)}", style=colours.QUIET),
+                Text(f"{numbers.duration(found.age_s)} {_sizes(found)}", style=colours.QUIET),
                 Text(literal(found.command), style=colours.QUIET),
             )
         strips = rendered(table, width)

@@ -76,6 +76,8 @@ def _counts(snapshot: FleetSnapshot | None) -> list[Part]:
     if queued:
         parts.append((f"{queued} queued ", colours.INK))
     parts.append((f"{snapshot.ended_total} ended  ", colours.QUIET))
+    if stale := sum(run.processes for run in snapshot.stale):
+        parts.append((f"{stale} stale X  ", colours.WARN))
     counted = ((severity, sum(finding.severity == severity for finding in asking)) for severity in _COUNTED)
     flags = [(f"{SEVERITY_SHAPES[kind]}{count} ", colours.severity_style(kind)) for kind, count in counted if count]
     return [*parts, *flags, (" ", colours.QUIET)] if flags else parts

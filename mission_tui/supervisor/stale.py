@@ -1,0 +1,57 @@
+"""Processes of dead runs as every screen is told of them: found at the start and now and then, never removed here."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+
+from mission_tui.fleet.snapshot import StaleRun
+from mission_tui.process_name import short_name
+from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.leftovers import Leftover, find_leftovers
+
+__all__ = ["look_for_stale", "stale_runs", "vram_of"]
+
+_GPU_DEVICES = (b"/dev/nvidia", b"/dev/dxg")
+
+
+async def look_for_stale(core: Core) -> None:
+    """Find them, off the event loop, and have the snapshot say so."""
+    found = await asyncio.to_thread(find_leftovers, core.root, core.is_live)
+    core.store.observe_stale(stale_runs(found, core.gpu.held, core.name_of))
+    core.changed.set()
+
+
+def stale_runs(
+    found: Sequence[Leftover], held: Mapping[int, int | None], name_of: Callable[[str], str]
+) -> tuple[StaleRun, ...]:
+    """The leftovers by run. `held` are bytes of GPU memory by process."""
+    by_run = groupby(sorted(found, key=lambda item: item.run), key=lambda item: item.run)
+    return tuple(_of_run(run, name_of(run), list(items), held) for run, items in by_run)
+
+
+def vram_of(pid: int, held: Mapping[int, int | None]) -> int | None:
+    """Bytes of GPU memory that the process holds, None where nobody tells.
+
+    In a container the driver may name processes by their numbers outside of it: one without the device is another.
+    """
+    try:
+        maps = Path(f"/proc/{pid}/maps").read_bytes() if pid in held else b""
+    except OSError:
+        return None
+    return held[pid] if any(device in maps for device in _GPU_DEVICES) else None
+
+
+def _of_run(run: str, name: str, items: Sequence[Leftover], held: Mapping[int, int | None]) -> StaleRun:
+    memory = [item.memory_bytes for item in items if item.memory_bytes is not None]
+    vram = [size for item in items if (size := vram_of(item.pid, held)) is not None]
+    return StaleRun(
+        run=run,
+        name=name or short_name(run),
+        processes=len(items),
+        unsure=sum(item.verdict != "ours" for item in items),
+        memory_bytes=sum(memory) if memory else None,
+        vram_bytes=sum(vram) if vram else None,
+    )

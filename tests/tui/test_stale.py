@@ -1,0 +1,73 @@
+"""Processes of dead runs: told once with the key that helps, counted on the top line, shown with what they hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import structs
+
+from mission_tui.fleet.snapshot import FleetSnapshot, StaleRun
+from mission_tui.fleet.stale import stale_sentence
+from mission_tui.ipc.messages import Stale
+from mission_tui.tui.screens.leftovers import LeftoversScreen
+from mission_tui.tui.stale import StaleNews
+from tests.tui.fake_client import FakeClient
+from tests.tui.fleets import GIB, a_fleet
+from tests.tui.stage import Clock, Stage, make_app, staged
+
+HEAVY = StaleRun(run="heavy", name="heavy-3f9a", processes=3, memory_bytes=GIB, vram_bytes=3 * GIB)
+WIDE = StaleRun(run="wide", name="wide-11c0", processes=1)
+
+
+def with_stale(*stale: StaleRun, **more: Any) -> FleetSnapshot:
+    """A day's fleet with leftovers."""
+    return structs.replace(a_fleet(**more), stale=stale)
+
+
+def test_news_are_told_once_and_again_when_there_are_more() -> None:
+    """Sizes are said where they are known; fewer than before is no news; gone and back is."""
+    news = StaleNews()
+    assert news.hear(with_stale()) is None
+    said = news.hear(with_stale(HEAVY))
+    assert said is not None
+    assert said.startswith("3 stale processes of heavy-3f9a, holding 1.0G and 3.0G of VRAM: X ")
+    assert news.hear(with_stale(HEAVY)) is None
+    assert str(news.hear(with_stale(HEAVY, WIDE))).startswith("4 stale processes of 2 dead runs")
+    assert news.hear(with_stale(WIDE)) is None
+    assert news.hear(with_stale()) is None
+    assert str(news.hear(with_stale(WIDE))).startswith("1 stale process of wide-11c0: X ")
+
+
+def test_none_is_nothing_to_say() -> None:
+    """No sentence without a process."""
+    assert stale_sentence(()) == ""
+
+
+async def test_the_screen_says_it_at_the_first_snapshot_and_counts_it_on_top() -> None:
+    """A toast and, at 80 columns too, the count with its key; both go when a snapshot has none."""
+    client = FakeClient(with_stale(HEAVY))
+    app = make_app(client, Clock())
+    async with app.run_test(size=(80, 24)) as pilot:
+        stage = Stage(app, client, Clock(), pilot)
+        await stage.shows("3 stale X")
+        assert any("3 stale processes of heavy-3f9a" in toast for toast in stage.toasts())
+        assert len(stage.lines()[0].rstrip()) <= 80
+
+
+async def test_the_count_goes_with_the_processes() -> None:
+    """Nothing stale, nothing said."""
+    async with staged() as stage:
+        assert "stale" not in stage.text()
+        await stage.arrive(with_stale(HEAVY, revision=50))
+        await stage.shows("3 stale X")
+        await stage.arrive(with_stale(revision=51))
+        await stage.until(lambda: "stale" not in stage.text())
+
+
+def test_gpu_memory_is_shown_beside_memory() -> None:
+    """The list of leftovers says what each holds."""
+    held = Stale(
+        key="k", kind="process", verdict="ours", run="r", pid=7, age_s=60, memory_bytes=GIB, vram_bytes=3 * GIB
+    )
+    text = "\n".join(strip.text for strip in LeftoversScreen((held,)).lines(120))
+    assert "1.0G + 3.0G VRAM" in text
