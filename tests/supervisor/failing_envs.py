@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import ctypes
 import os
+import secrets
 import subprocess
 import time
 from multiprocessing import shared_memory
+from pathlib import Path
 from typing import Any
 
 import gymnasium
 from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 
+FEW = 4
 HIDE = "import os, sys, time\nos.fork() and os._exit(0)\nos.setsid()\nos.fork() and os._exit(0)\ntime.sleep(3600)"
 
 
@@ -33,13 +36,13 @@ class Crashing(CartPoleEnv):
 
 
 class Stuck(CartPoleEnv):
-    """Takes a piece of named shared memory when it is made, and never comes back from its hundredth step."""
+    """Never comes back from its hundredth step; the first few take named shared memory, each with a tracker process."""
 
     def __init__(self, prefix: str = "") -> None:
         super().__init__()
         self._steps = 0
-        if prefix:
-            self._memory = shared_memory.SharedMemory(f"{prefix}-{os.getpid()}", create=True, size=4096)
+        if prefix and len(list(Path("/dev/shm").glob(f"{prefix}*"))) < FEW:
+            self._memory = shared_memory.SharedMemory(f"{prefix}-{secrets.token_hex(4)}", create=True, size=4096)
 
     def step(self, action: Any) -> Any:
         self._steps += 1

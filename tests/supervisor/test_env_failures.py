@@ -74,17 +74,18 @@ def test_nothing_stays_of_64_workers_that_are_stuck_in_a_step(idle_lab: Lab) -> 
     """SIGKILL to the trainer alone: after ten seconds no process, no shared memory."""
     lab, before = real(idle_lab), set(SHARED.iterdir())
     (run,) = lab.launch(spec=real_spec("Stuck-v0", 64, 64, prefix=f"stuck-{secrets.token_hex(4)}"))
-    view = lab.wait(run, lambda view: (view.update or 0) >= 3 and view.pids.workers, 120)
+    view = lab.wait(run, lambda view: view.state == "ended" or ((view.update or 0) >= 3 and view.pids.workers), 120)
     family = lab.family(run)
     assert len(view.pids.workers) == 64
     assert len(living(family)) == 66
     assert view.pids.trainer is not None
-    assert len(set(SHARED.iterdir()) - before) == 64
+    made = {path.name for path in set(SHARED.iterdir()) - before}
+    assert len(made) >= 4
     until(lambda: all("S" in process.status()[:1].upper() for process in family[2:]), 20)
     os.kill(view.pids.trainer, 9)
     until(lambda: not living(family), 10)
     assert lab.ended(run).kind == "crash"
     ended = read_exit(lab.dir(run).attempt(1).exit)
     assert ended is not None
-    assert len(ended.unlinked) == 64
+    assert set(ended.unlinked) >= made
     assert set(SHARED.iterdir()) <= before
