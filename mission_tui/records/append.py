@@ -52,7 +52,8 @@ class AppendLog:
                 self._set_torn_tail_aside()
                 sync_folder(path.parent)
         except BaseException:
-            os.close(self._descriptor)
+            with suppress(OSError):
+                os.close(self._descriptor)
             raise
 
     def append(self, make: Callable[[int], Record]) -> Record:
@@ -87,14 +88,16 @@ class AppendLog:
                 self._sync()
 
     def close(self) -> None:
-        """Sync and close; a second call does nothing."""
+        """Sync and close; a second call does nothing. Raises `StorageError`; closed it is all the same."""
         if self._descriptor < 0:
             return
         try:
             self.sync()
         finally:
-            os.close(self._descriptor)
-            self._descriptor = -1
+            # Forgotten first: after a failed close the number is free, and a second one would close somebody else's.
+            descriptor, self._descriptor = self._descriptor, -1
+            with storing(self.path, "close"):
+                os.close(descriptor)
 
     def _sync(self) -> None:
         try:

@@ -69,7 +69,7 @@ def save_checkpoint(checkpoints: Path, name: str, fill: Callable[[Path], None], 
 
 
 def newest_verified(checkpoints: Path) -> Manifest | None:
-    """The newest checkpoint that verifies, None if none does. Damaged ones are passed over."""
+    """The newest checkpoint that verifies, None if none does. Damaged ones are passed over. Raises `StorageError`."""
     for manifest in reversed(list_checkpoints(checkpoints)):
         with suppress(CheckpointError):
             return verify_checkpoint(checkpoints / manifest.name)
@@ -77,9 +77,14 @@ def newest_verified(checkpoints: Path) -> Manifest | None:
 
 
 def list_checkpoints(checkpoints: Path) -> list[Manifest]:
-    """Checkpoints with a readable manifest, in the order they were taken; their members were not looked at."""
+    """Checkpoints with a readable manifest, in the order they were taken; their members were not looked at.
+
+    Raises `StorageError` when the folder itself cannot be read.
+    """
     manifests = []
-    for path in _named_folders(checkpoints):
+    with storing(checkpoints, "list"):
+        folders = list(_named_folders(checkpoints))
+    for path in folders:
         with suppress(CheckpointError):
             manifests.append(read_manifest(path, path.name))
     # Not by `t`: the clock of a machine may step back between two saves.
@@ -89,7 +94,8 @@ def list_checkpoints(checkpoints: Path) -> list[Manifest]:
 def prune(checkpoints: Path, keep_last: int, protect: Collection[str]) -> list[str]:
     """Remove checkpoints older than the newest `keep_last` (at least 1) verified ones, except those in `protect`.
 
-    Returns the names removed, newest first. Damaged ones go by age like the others, and count for nothing.
+    Returns the names removed, newest first. Damaged ones go by age like the others, and count for nothing. Raises
+    `StorageError`.
     """
     verified, removed = 0, []
     for manifest in reversed(list_checkpoints(checkpoints)):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from mission_tui.fleet.findings import Finding
 from mission_tui.ipc.telemetry_messages import Order
 from mission_tui.records.checkpoint import Manifest, list_checkpoints
+from mission_tui.records.storage import StorageError
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.run import LiveRun
 
@@ -20,7 +21,7 @@ def keep_last_good(core: Core, run: LiveRun) -> None:
     open_ones = [it for it in findings if it.state == "open" and it.severity != "info" and it.attempt == run.attempt]
     try:
         manifests = [it for it in list_checkpoints(run.dir.checkpoints) if it.attempt == run.attempt]
-    except OSError:
+    except StorageError:
         # What was asked to be kept before stays; the next finding that changes looks again.
         return
     names = {name for finding in open_ones if (name := _before(finding, manifests)) is not None}

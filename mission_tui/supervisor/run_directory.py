@@ -43,8 +43,10 @@ def create_run(
         write_launch(making.attempt(order.attempt).launch, order)
         write_snapshot(making, rules)
         events = AppendLog(making.events)
-        created = events.append(lambda seq: RunCreated(seq, time.time(), name, spec.preset, group))
-        events.close()
+        try:
+            created = events.append(lambda seq: RunCreated(seq, time.time(), name, spec.preset, group))
+        finally:
+            events.close()
         with storing(run.path, "make"):
             making.path.rename(run.path)
             sync_folder(root)

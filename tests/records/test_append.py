@@ -161,3 +161,23 @@ def test_a_folder_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:
     """Opening in a missing folder raises the house's error, not a bare OSError."""
     with pytest.raises(StorageError, match="cannot open"):
         AppendLog(tmp_path / "absent" / "events.jsonl")
+
+
+def test_a_close_that_fails_is_our_error_and_closes_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number of a descriptor whose close failed may be somebody else's by the next call."""
+    log = AppendLog(tmp_path / "events.jsonl")
+    log.append(paused)
+    closed: list[int] = []
+    close = os.close
+
+    def fail(descriptor: int) -> None:
+        closed.append(descriptor)
+        close(descriptor)
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "close", fail)
+        with pytest.raises(StorageError, match=r"cannot close .*events\.jsonl"):
+            log.close()
+        log.close()
+    assert len(closed) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import subprocess
@@ -202,3 +203,18 @@ def test_killed_at_every_file_operation_of_a_save(tmp_path: Path, timesteps: int
     assert len(lines) > 10
     assert {line.partition(",")[0] for line in lines} == {old, new}
     assert (lines[0], lines[-1]) == (f"{old}, killed", f"{new}, survived")
+
+
+def test_a_folder_that_cannot_be_listed_is_our_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A training whose retention cannot read its folder hears of storage, which it survives, not of a bare OSError."""
+    save(tmp_path, 100)
+
+    def refuse(_: Path) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "iterdir", refuse)
+        for ask in (lambda: prune(tmp_path, 1, ()), lambda: list_checkpoints(tmp_path), lambda: newest(tmp_path)):
+            with pytest.raises(StorageError, match=r"cannot list .*Too many open files"):
+                ask()
+    assert newest(tmp_path) == "000000100"

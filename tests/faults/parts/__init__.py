@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.faults.campaign.part import Part
-from tests.faults.parts import corruption
+from tests.faults.parts import corruption, crash_points, failing_calls, hostile_frames
 
 __all__ = ["ALL"]
 
-ALL: tuple[Part, ...] = (corruption.PART,)
+ALL: tuple[Part, ...] = (crash_points.PART, failing_calls.PART, corruption.PART, hostile_frames.PART)
