@@ -52,8 +52,8 @@ def load_checkpoint(folder: Path) -> Loaded:
             moments=read_tensors(folder / _OPTIMIZER),
             state=state,
         )
-    except KeyError as error:
-        raise CheckpointError(f"checkpoint {folder} lacks {error} in its state") from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"checkpoint {folder} lacks a usable trained_s in its state: {error}") from error
     return Loaded(manifest, boundary)
 
 

@@ -50,9 +50,11 @@ def read_tree(stem: Path) -> Tree:
 
 def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     with zipfile.ZipFile(path) as archive:
-        # We never compress, so a compressed member is not ours, and memory stays bounded by the file's own size.
+        # We never compress and no two of our members share bytes, so memory stays bounded by the file's own size.
         if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
             raise ValueError("a member is compressed")
+        if sum(member.file_size for member in archive.infolist()) > path.stat().st_size:
+            raise ValueError("members overlap")
     with np.load(path, allow_pickle=False) as members:
         return {name: members[name] for name in members.files}
 

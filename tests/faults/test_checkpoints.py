@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.faults.campaign.part import violations_in
-from tests.faults.parts import corruption, failing_calls
+from tests.faults.parts import corruption, failing_calls, hostile_archives
 from tests.faults.tracing import lacks_strace
 
 
@@ -14,6 +14,14 @@ def test_c2_no_damaged_checkpoint_is_taken_for_whole() -> None:
     found, figures = violations_in(corruption.PART, range(600))
     assert found == []
     assert figures["damaged checkpoints"] + figures["damaged recorded checkpoints"] == 400
+
+
+@pytest.mark.timeout(60)
+def test_c3_a_hostile_checkpoint_executes_nothing_and_stays_in_its_place() -> None:
+    """Pickles, bombs, paths, links, twins under a right manifest: no canary, no file outside, bounded memory."""
+    found, figures = violations_in(hostile_archives.PART, range(8 * len(hostile_archives.KINDS)))
+    assert found == []
+    assert figures["refused"] > 80
 
 
 @pytest.mark.skipif(bool(lacks_strace()), reason=lacks_strace() or "strace works")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import random
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 
 from mission_tui.errors import CheckpointError
 from mission_tui.trainer.tree import read_tree, write_tree
+from tests.faults.parts.hostile_archives import overlap
 
 STATE: dict[str, Any] = {
     "count": 3,
@@ -93,6 +95,14 @@ def test_a_compressed_member_is_refused(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "state.npz", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("a.npy", bytes(10_000_000))
     with pytest.raises(CheckpointError, match="compressed"):
+        read_tree(tmp_path / "state")
+
+
+def test_members_that_share_bytes_are_refused(tmp_path: Path) -> None:
+    """Nor can it by letting each member hold all later ones: a megabyte would be loaded four hundred times."""
+    (tmp_path / "state.json").write_text("{}")
+    (tmp_path / "state.npz").write_bytes(overlap(tmp_path, random.Random(1)))
+    with pytest.raises(CheckpointError, match="members overlap"):
         read_tree(tmp_path / "state")
 
 

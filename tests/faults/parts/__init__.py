@@ -3,8 +3,24 @@
 from __future__ import annotations
 
 from tests.faults.campaign.part import Part
-from tests.faults.parts import corruption, crash_points, failing_calls, hostile_frames
+from tests.faults.parts import (
+    configs,
+    corruption,
+    crash_points,
+    failing_calls,
+    hostile_archives,
+    hostile_frames,
+    names,
+)
 
 __all__ = ["ALL"]
 
-ALL: tuple[Part, ...] = (crash_points.PART, failing_calls.PART, corruption.PART, hostile_frames.PART)
+ALL: tuple[Part, ...] = (
+    crash_points.PART,
+    failing_calls.PART,
+    corruption.PART,
+    hostile_archives.PART,
+    hostile_frames.PART,
+    configs.PART,
+    names.PART,
+)
