@@ -28,6 +28,7 @@ __all__ = [
     "as_tables",
     "cautions",
     "change",
+    "draft_change",
     "expand",
     "from_tables",
     "read_preset",
@@ -71,6 +72,15 @@ def change(spec: Spec, assignments: Sequence[str]) -> Spec:
 
     Raises `UsageError` when a word asks for several values, `PresetError` as `resolve` does.
     """
+    return _with_words(spec, assignments).finish(spec.preset, spec.description)
+
+
+def draft_change(spec: Spec, assignments: Sequence[str]) -> Spec:
+    """The same, contradictions between fields and all: a resume's verdict names them, with remedies."""
+    return _with_words(spec, assignments).draft(spec.preset, spec.description)
+
+
+def _with_words(spec: Spec, assignments: Sequence[str]) -> Layers:
     runs = expand(assignments)
     if len(runs) != 1:
         raise UsageError("a resume takes one value per --set key; put a list in brackets, such as [64,64]")
@@ -83,7 +93,7 @@ def change(spec: Spec, assignments: Sequence[str]) -> Spec:
     layers = Layers(place)
     layers.lay(place, {name: table for name, table in as_tables(spec).items() if name in TABLES})
     layers.assign(runs[0])
-    return layers.finish(spec.preset, spec.description)
+    return layers
 
 
 def as_tables(spec: Spec) -> dict[str, Any]:

@@ -18,7 +18,7 @@ def test_more_envs_with_the_same_batch_multiply_gradient_steps() -> None:
     assert "8 x gradient steps per update (40 -> 320)" in ruling.why
     assert "KL" in ruling.why
     assert "Adam's moments" in ruling.why
-    assert ruling.remedy == "--set ppo.n_epochs=2 (64 gradient steps) and --set ppo.learning_rate=0.0001875"
+    assert ruling.remedy.startswith("--set ppo.n_epochs=2 --set ppo.learning_rate=0.0001875 (64 gradient steps")
 
 
 def test_the_remedy_for_more_envs_is_what_it_says() -> None:
@@ -90,7 +90,7 @@ def test_a_smaller_batch_is_judged_by_how_often_gradients_were_clipped(share: fl
     assert ruling.why.startswith(risk)
     assert "up to 2.83 x too large" in ruling.why
     assert "(40 -> 320)" in ruling.why
-    assert "--set ppo.learning_rate=0.000106" in ruling.remedy
+    assert "the learning rate is 0.354 x as large for 1,000 gradient steps, then back" in ruling.remedy
     assert "--set ppo.target_kl=0.03" in ruling.remedy
 
 

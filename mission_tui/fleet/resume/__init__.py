@@ -1,8 +1,9 @@
 """The verdict on a resume: what changed between the frozen spec and the requested one, field by field, and what each
-change does to this run: safe, a note, a warning to accept, or a refusal. Pure.
+change does to this run: safe, a note, a warning to accept, or a refusal; and what comes of the remedies chosen. Pure.
 """
 
 from mission_tui.fleet.resume.judge import judge_resume
 from mission_tui.fleet.resume.sides import ResumeFacts
+from mission_tui.fleet.resume.taking import Wanted, chosen, overriding, take
 
-__all__ = ["ResumeFacts", "judge_resume"]
+__all__ = ["ResumeFacts", "Wanted", "chosen", "judge_resume", "overriding", "take"]

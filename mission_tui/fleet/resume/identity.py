@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from mission_tui.fleet.resume.remedies import BRANCH, RESET_ADAM
 from mission_tui.fleet.resume.sides import Ruling, Sides
 from mission_tui.fleet.spec import EnvSpec, Normalize
 
-__all__ = ["BRANCH", "normalize", "normalizer", "policy_kwargs"]
+__all__ = ["NEW_RUN", "collapsed", "normalize", "normalizer", "policy_kwargs"]
 
-BRANCH = "launch it as a new run"
+NEW_RUN = "branch: a new run with these weights"
 OPTIMIZER = frozenset({"optimizer_class", "optimizer_kwargs"})
 AT_BIRTH = frozenset({"log_std_init", "ortho_init"})
 
@@ -25,12 +26,13 @@ def normalize(sides: Sides) -> Ruling:
     if was is None or now is None:
         what = "added" if was is None else "missing"
         why = f"the normalizer is {what}: the network would see inputs it was never trained on"
-        return Ruling("refuse", why, "leave env.normalize as it was")
+        return Ruling("refuse", why, "leave env.normalize as it was", override=True)
     if (was.obs, was.reward) != (now.obs, now.reward):
         return Ruling(
             "refuse",
             "inputs or value targets change scale at once",
             f"restore obs = {str(was.obs).lower()}, reward = {str(was.reward).lower()}",
+            override=True,
         )
     return Ruling("warn", "normalized values beyond the old limits are clipped elsewhere now")
 
@@ -43,5 +45,12 @@ def policy_kwargs(sides: Sides) -> Ruling:
         return Ruling("note", "used only when a network is made, so it changes nothing here")
     if changed <= AT_BIRTH | OPTIMIZER:
         why = "Adam's moments mean nothing to another optimizer: its first 1,000 gradient steps start from wrong ones"
-        return Ruling("warn", why, sides.suggested_target_kl)
-    return Ruling("refuse", "the network's shape or function changes, so its weights do not fit", BRANCH)
+        return Ruling("warn", why, f"--set {sides.target_kl}", (RESET_ADAM,))
+    why = "the network's shape or function changes, so its weights do not fit"
+    return Ruling("refuse", why, NEW_RUN, (BRANCH,))
+
+
+def collapsed(sides: Sides) -> Ruling:
+    """A policy that was frozen or collapsed where the checkpoint was taken: no log seen ever recovered from it."""
+    why = f"at this checkpoint the policy had stopped learning ({sides.facts.collapsed}); no run seen came back from it"
+    return Ruling("refuse", why, "resume from an earlier checkpoint: --checkpoint NAME", override=True)

@@ -9,16 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, get_args
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from mission_tui.errors import MissionError
 from mission_tui.fleet.consistency import violations
-from mission_tui.fleet.resume import arithmetic, identity, objective, rollout
+from mission_tui.fleet.resume import arithmetic, identity, impossible, objective, rollout
+from mission_tui.fleet.resume.remedies import BRANCH, RESET_ADAM
 from mission_tui.fleet.resume.sides import ResumeFacts, Rule, Ruling, Sides, always
+from mission_tui.fleet.resume.taking import Wanted, restored, take
 from mission_tui.fleet.schema import TABLES
 from mission_tui.fleet.sizes import BatchPlan
 from mission_tui.fleet.spec import Schedule, Spec
+from mission_tui.fleet.terms import AS_IT_WAS, Terms
 from mission_tui.fleet.text import clean
-from mission_tui.fleet.verdict import Change, Grade, ResumeVerdict
+from mission_tui.fleet.verdict import Change, Grade, Remedy, ResumeVerdict
 
 __all__ = ["judge_resume"]
 
@@ -28,12 +32,14 @@ _OTHER_RETURNS = always(
     "returns are not comparable with those before, and neither are trends across the resume",
     "evaluate before and after",
 )
-_SHAPES = always("refuse", "the weights of the checkpoint do not fit", identity.BRANCH)
+_SHAPES = always("refuse", "the weights of the checkpoint do not fit", identity.NEW_RUN, BRANCH)
 _COEFFICIENT = always("note", "other weights in the loss; losses are not comparable with those before")
 _KEPT = always("safe", "changes what is kept, not what is learned")
 
+_OTHER_TASK = "another task: its observations and rewards mean something else"
+
 RULES: Mapping[str, Rule] = {
-    "env.id": always("refuse", "another task: its observations and rewards mean something else", identity.BRANCH),
+    "env.id": always("refuse", _OTHER_TASK, identity.NEW_RUN, BRANCH, override=True),
     "env.n_envs": rollout.n_envs,
     "env.vec": arithmetic.NOT_EXACT,
     "env.n_workers": always("safe", "each environment keeps its state and its seed, whichever process steps it"),
@@ -52,13 +58,16 @@ RULES: Mapping[str, Rule] = {
     "ppo.clip_range": objective.clip_range,
     "ppo.clip_range_vf": always("note", "the value network is held closer to, or freer from, its old values"),
     "ppo.normalize_advantage": always(
-        "warn", "the policy gradient changes scale, which Adam's moments do not know for about 1,000 gradient steps"
+        "warn",
+        "the policy gradient changes scale, which Adam's moments do not know for about 1,000 gradient steps",
+        "",
+        RESET_ADAM,
     ),
     "ppo.ent_coef": _COEFFICIENT,
     "ppo.vf_coef": _COEFFICIENT,
     "ppo.max_grad_norm": always("note", "gradients are clipped at another norm; Adam's moments adapt"),
     "ppo.use_sde": always(
-        "refuse", "state-dependent exploration changes the policy's shapes and meaning", identity.BRANCH
+        "refuse", "state-dependent exploration changes the policy's shapes and meaning", identity.NEW_RUN, BRANCH
     ),
     "ppo.sde_sample_freq": always("note", "exploration noise is drawn at another pace"),
     "ppo.target_kl": objective.target_kl,
@@ -78,25 +87,84 @@ RULES: Mapping[str, Rule] = {
 }
 
 
-def judge_resume(was: Spec, now: Spec, facts: ResumeFacts) -> ResumeVerdict:
-    """The verdict on going on with `now` where a run of `was` stands at `facts`."""
-    changes = tuple(_changes(Sides.of(was, now, facts)))
+def judge_resume(was: Spec, now: Spec, facts: ResumeFacts, terms: Terms = AS_IT_WAS) -> ResumeVerdict:
+    """The verdict on going on with `now` on `terms` where a run of `was` stands at `facts`.
+
+    Each change carries the remedies that can be carried out and leave the verdict no graver than it is.
+    """
+    verdict = _judged(Sides.of(was, now, facts, terms))
+    changes = (_with_offers(was, Wanted(now, terms), facts, verdict.grade, change) for change in verdict.changes)
+    return structs.replace(verdict, changes=tuple(changes))
+
+
+def _judged(sides: Sides) -> ResumeVerdict:
+    changes = tuple(_changes(sides))
     grade: Grade = max((change.grade for change in changes), key=_GRAVITY.index, default="safe")
     return ResumeVerdict(grade, changes)
 
 
+def _with_offers(was: Spec, wanted: Wanted, facts: ResumeFacts, grade: Grade, change: Change) -> Change:
+    """`change` with those of its remedies that help, and with going back to the old value where that helps."""
+    if _GRAVITY.index(change.grade) < _GRAVITY.index("warn"):
+        return structs.replace(change, remedies=())
+    offers = change.remedies
+    if change.name in RULES and restored(was, wanted.spec, change.name) != wanted.spec:
+        offers = (*offers, Remedy("restore", f"{change.name} stays as it was"))
+    return structs.replace(change, remedies=tuple(it for it in offers if _helps(was, wanted, facts, grade, change, it)))
+
+
+def _helps(was: Spec, wanted: Wanted, facts: ResumeFacts, grade: Grade, change: Change, remedy: Remedy) -> bool:
+    if remedy.name == "branch":
+        return True
+    try:
+        better = take(was, wanted, change.name, remedy)
+    except MissionError:
+        return False
+    if better == wanted:
+        return False
+    after = _judged(Sides.of(was, better.spec, facts, better.terms))
+    stands = any(it.name == change.name and it.grade == change.grade == "refuse" for it in after.changes)
+    return not stands and _GRAVITY.index(after.grade) <= _GRAVITY.index(grade)
+
+
 def _changes(sides: Sides) -> Iterator[Change]:
-    impossible = {violation.keys[0]: violation.sentence for violation in violations(sides.now)}
+    contradictions = {violation.keys[0]: violation.sentence for violation in violations(sides.now)}
     before, after = _values(sides.was, sides.plan_was), _values(sides.now, sides.plan_now)
     for name, value in after.items():
-        if name in impossible:
-            ruling = Ruling("refuse", impossible[name])
+        if name in contradictions:
+            ruling = Ruling("refuse", contradictions[name], remedies=impossible.nearest(sides.now, name))
         elif before[name] != value or _forced(sides, name):
-            ruling = RULES.get(name, _KEPT)(sides)
+            ruling = _settled(sides, name, RULES.get(name, _KEPT)(sides))
         else:
             continue
-        yield Change(name, _said(before[name]), _said(value), ruling.grade, ruling.why, ruling.remedy)
+        yield Change(
+            name,
+            _said(before[name]),
+            _said(value),
+            ruling.grade,
+            ruling.why,
+            ruling.remedy,
+            ruling.remedies,
+            ruling.override and ruling.grade == "refuse",
+        )
     yield from _spaces(sides.facts)
+    if sides.facts.collapsed is not None:
+        ruling = _settled(sides, "policy", identity.collapsed(sides))
+        override = ruling.grade == "refuse"
+        yield Change("policy", "alive", "collapsed", ruling.grade, ruling.why, ruling.remedy, override=override)
+
+
+def _settled(sides: Sides, name: str, ruling: Ruling) -> Ruling:
+    """The ruling as it is once a person has overridden it by name, or has chosen a remedy that answers it."""
+    terms = sides.terms
+    if ruling.grade == "refuse" and ruling.override and name in terms.overridden:
+        return Ruling("warn", f"overridden: {ruling.why}", ruling.remedy)
+    if ruling.grade != "warn":
+        return ruling
+    taken = [remedy for remedy in ruling.remedies if remedy.terms != AS_IT_WAS and terms.covers(remedy.terms)]
+    if not taken:
+        return ruling
+    return Ruling("note", f"answered by {taken[0].name} ({taken[0].what}): {ruling.why}")
 
 
 def _values(spec: Spec, plan: BatchPlan) -> dict[str, Any]:
@@ -137,7 +205,7 @@ def _spaces(facts: ResumeFacts) -> Iterator[Change]:
     for name, (was, now) in pairs.items():
         if was is not None and now is not None and was != now:
             why = "the network's first or last layer does not fit"
-            yield Change(name, clean(was), clean(now), "refuse", why, identity.BRANCH)
+            yield Change(name, clean(was), clean(now), "refuse", why, identity.NEW_RUN, (BRANCH,))
 
 
 def _said(value: Any) -> str:

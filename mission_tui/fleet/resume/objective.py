@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import math
 
+from mission_tui.fleet.resume.remedies import WARM_UP, nearest_value
+from mission_tui.fleet.resume.remedies import target_kl as bound_kl
 from mission_tui.fleet.resume.sides import Ruling, Sides, factor
 from mission_tui.fleet.spec import Schedule, Spec
+from mission_tui.fleet.verdict import Remedy
 
 __all__ = ["clip_range", "duration", "gae_lambda", "gamma", "learning_rate", "target_kl", "total_timesteps"]
 
 LARGEST_QUIET_RISE = 2.0
+LEAST_SHARE = 0.01
+"""Of its start: what a schedule that has decayed to 0 goes on with, because 0 is no learning rate."""
 
 
 def learning_rate(sides: Sides) -> Ruling:
@@ -28,7 +33,8 @@ def learning_rate(sides: Sides) -> Ruling:
         "warn",
         f"{course}: Adam's moments do not soften it, each of the {sides.plan_now.gradient_steps:,} gradient steps per "
         f"update is {grown} at once",
-        f"rise in several resumes, or bound it with {sides.suggested_target_kl}",
+        f"rise in several resumes, or bound it with --set {sides.target_kl}",
+        (WARM_UP, bound_kl(sides)),
     )
 
 
@@ -41,10 +47,11 @@ def total_timesteps(sides: Sides) -> Ruling:
     if sides.facts.finished and was is not None and total <= was:
         least = max(was, done) + sides.rollout_now
         why = f"the run has finished its {was:,} steps, and only a larger total goes on"
-        return Ruling("refuse", why, f"the nearest valid value is {least}")
+        return Ruling("refuse", why, f"the nearest valid value is {least}", (_steps(least),))
     if total <= done:
         least = done + sides.rollout_now
-        return Ruling("refuse", f"{done:,} steps are done already", f"the nearest valid value is {least}")
+        why = f"{done:,} steps are done already"
+        return Ruling("refuse", why, f"the nearest valid value is {least}", (_steps(least),))
     return _jumps(sides, f"{total - done:,} steps remain")
 
 
@@ -96,13 +103,19 @@ def target_kl(sides: Sides) -> Ruling:
     return Ruling("note", f"updates stop {sooner}, at a KL of {1.5 * now:.2g}")
 
 
+def _steps(least: int) -> Remedy:
+    return nearest_value("run.total_timesteps", least)
+
+
 def _horizon(spec: Spec) -> str:
     return "unlimited" if spec.ppo.gamma == 1.0 else f"{1 / (1 - spec.ppo.gamma):,.0f}"
 
 
 def _jumps(sides: Sides, budget: str) -> Ruling:
     """The ruling on a new budget: whatever follows a schedule jumps, because its progress is recomputed."""
-    jumps, pins = [], []
+    jumps: list[str] = []
+    pins: list[str] = []
+    stays: list[str] = []
     for name in ("learning_rate", "clip_range", "clip_range_vf"):
         was, now = getattr(sides.was.ppo, name), getattr(sides.now.ppo, name)
         if not isinstance(now, Schedule) or was != now:
@@ -110,16 +123,22 @@ def _jumps(sides: Sides, budget: str) -> Ruling:
         before, after = sides.value_at_resume(was, sides.was), sides.value_at_resume(now, sides.now)
         jumps.append(f"ppo.{name} {before:.3g} -> {after:.3g}")
         pins.append(_pin(sides, name, now, before))
+        stays.append(f"ppo.{name} {before:.3g}")
     if not jumps:
         return Ruling("note", budget)
     why = f"{budget}; progress is recomputed from it and schedules jump: {', '.join(jumps)}"
-    return Ruling("warn", why, " and ".join(pins))
+    pin = Remedy("pin-schedule", f"schedules go on from where they stand: {', '.join(stays)}", tuple(pins))
+    words = " and ".join(f"--set {word}" for word in pins)
+    return Ruling("warn", why, words, (pin,))
 
 
 def _pin(sides: Sides, name: str, schedule: Schedule, before: float) -> str:
-    """The `--set` word with which a schedule goes on from the value it has `before`, to the same end."""
+    """The assignment with which a schedule goes on from the value it has `before`, to the same end.
+
+    One that has reached its end, or whose progress is not known, goes on as a constant.
+    """
     total = sides.now.run.total_timesteps
     if total is None or before == schedule.end:
-        return f"give ppo.{name} as a constant"
+        return f"ppo.{name}={before or schedule.start * LEAST_SHARE:.4g}"
     remaining = 1.0 - sides.facts.timesteps / total
-    return f"--set ppo.{name}.start={schedule.end + (before - schedule.end) / remaining:.4g}"
+    return f"ppo.{name}.start={schedule.end + (before - schedule.end) / remaining:.4g}"

@@ -8,8 +8,17 @@ from __future__ import annotations
 import math
 
 from mission_tui.fleet.divisors import nearby_divisors
+from mission_tui.fleet.resume.remedies import (
+    RESET_ADAM,
+    WARM_UP,
+    hold_steps,
+    keep_minibatch,
+    nearest_batch,
+    said,
+    scale_lr,
+    target_kl,
+)
 from mission_tui.fleet.resume.sides import Ruling, Sides, factor
-from mission_tui.fleet.sizes import FEWEST_EPOCHS
 
 __all__ = ["batch_size", "n_envs", "n_epochs", "n_steps"]
 
@@ -49,7 +58,8 @@ def batch_size(sides: Sides) -> Ruling:
         f"{left:,}, and its noisier gradient counts as much as the others"
     )
     why = f"{ruling.why}; {truncated}" if ruling.why else truncated
-    return Ruling("warn", why, "; ".join(filter(None, (ruling.remedy, f"ppo.batch_size = {near} would divide it"))))
+    remedy = "; ".join(filter(None, (ruling.remedy, f"ppo.batch_size = {near} would divide it")))
+    return Ruling("warn", why, remedy, (*ruling.remedies, *nearest_batch(sides)))
 
 
 def n_epochs(sides: Sides) -> Ruling:
@@ -61,18 +71,21 @@ def n_epochs(sides: Sides) -> Ruling:
     return Ruling(
         "warn",
         f"{sides.steps_change}: later passes work on data the policy has left behind, so expect more KL and clipping",
-        sides.suggested_target_kl,
+        f"--set {sides.target_kl}",
+        (WARM_UP, target_kl(sides)),
     )
 
 
 def _other_chunks(sides: Sides) -> Ruling:
     was, now = sides.was.ppo.n_steps, sides.now.ppo.n_steps
     effect = "shorter chunks, more of each return is bootstrapped" if now < was else "longer chunks, less bootstrapping"
+    keep = (keep_minibatch(sides),) if sides.plan_now.batch_size != sides.plan_was.batch_size else ()
     return Ruling(
         "warn",
         f"low risk: the rollout stays at {sides.rollout_now:,} transitions with {sides.steps_change}, in chunks of "
         f"{now} steps per environment instead of {was} ({effect}); {_moments(sides)}",
         f"keep ppo.batch_size = {sides.plan_was.batch_size}",
+        keep,
     )
 
 
@@ -80,30 +93,29 @@ def _larger(sides: Sides) -> Ruling:
     was, now = sides.plan_was, sides.plan_now
     grown = f"the rollout grows {factor(sides.rollout_now / sides.rollout_was)}"
     if now.gradient_steps <= was.gradient_steps:
-        remedy = _keep_minibatch(sides) if now.batch_size > was.batch_size else ""
-        return Ruling("warn", f"{grown}, with {sides.steps_change}; {_moments(sides)}", remedy)
-    ratio = now.gradient_steps / was.gradient_steps
-    epochs = min(now.n_epochs, max(FEWEST_EPOCHS, round(now.n_epochs / ratio)))
-    steps = now.minibatches * epochs
-    remedy = f"--set ppo.n_epochs={epochs} ({steps:,} gradient steps)"
-    if steps > was.gradient_steps:
-        remedy += f" and {sides.scaled_learning_rate(was.gradient_steps / steps)}"
+        why = f"{grown}, with {sides.steps_change}; {_moments(sides)}"
+        if now.batch_size <= was.batch_size:
+            return Ruling("warn", why)
+        keep = keep_minibatch(sides)
+        return Ruling("warn", why, f"keep the minibatch: {said(keep)}", (keep, RESET_ADAM))
+    hold = hold_steps(sides)
     why = (
         f"{sides.steps_change} because {grown}: each update takes the policy further from its data, so expect more KL "
         f"and clipping; {_moments(sides)}"
     )
-    return Ruling("warn", why, remedy)
+    return Ruling("warn", why, f"{said(hold)} ({hold.what})", (hold, target_kl(sides)))
 
 
 def _smaller(sides: Sides) -> Ruling:
     shrunk = f"the rollout shrinks from {sides.rollout_was:,} to {sides.rollout_now:,} transitions"
     if sides.plan_now.gradient_steps >= sides.plan_was.gradient_steps:
         return Ruling("warn", f"{shrunk}, which are more correlated, with {sides.steps_change}; {_moments(sides)}")
-    epochs = round(sides.plan_now.n_epochs * sides.plan_was.gradient_steps / sides.plan_now.gradient_steps)
+    hold = hold_steps(sides)
     return Ruling(
         "warn",
         f"low risk: {sides.steps_change}, because {shrunk}, which are more correlated; {_moments(sides)}",
-        f"--set ppo.n_epochs={min(epochs, 2 * sides.plan_now.n_epochs)}",
+        said(hold),
+        (hold,),
     )
 
 
@@ -125,8 +137,8 @@ def _batch_down(sides: Sides) -> Ruling:
         f"noisier gradients of {now:,}: steps are up to {factor(overshoot)} too large for {sides.moments_in_updates}; "
         f"{sides.steps_change}"
     )
-    rate = sides.scaled_learning_rate(1 / overshoot)
-    return Ruling("warn", why, f"{rate} for the first 1,000 gradient steps, and {sides.suggested_target_kl}")
+    slower, bound = scale_lr(sides), target_kl(sides)
+    return Ruling("warn", why, f"{slower.what}, and {said(bound)}", (slower, RESET_ADAM, bound))
 
 
 def _batch_up(sides: Sides) -> Ruling:
@@ -136,16 +148,8 @@ def _batch_up(sides: Sides) -> Ruling:
         f"{factor(math.sqrt(now / was))} too small for {sides.moments_in_updates}, and gradients lose noise that helps "
         f"exploration; {sides.steps_change}"
     )
-    return Ruling("warn", why, _keep_minibatch(sides))
-
-
-def _keep_minibatch(sides: Sides) -> str:
-    """The `--set` words that keep the old minibatch size and, as nearly as epochs allow, the old gradient steps."""
-    kept = sides.plan_was.batch_size
-    minibatches = math.ceil(sides.rollout_now / kept)
-    epochs = max(FEWEST_EPOCHS, round(sides.plan_was.gradient_steps / minibatches))
-    fewer = f" --set ppo.n_epochs={epochs}" if epochs < sides.plan_now.n_epochs else ""
-    return f"keep the minibatch: --set ppo.batch_size={kept}{fewer}"
+    keep = keep_minibatch(sides)
+    return Ruling("warn", why, f"keep the minibatch: {said(keep)}", (keep, RESET_ADAM))
 
 
 def _overshoot_risk(sides: Sides) -> str:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from mission_tui.fleet.sizes import BatchPlan, plan_batch
 from mission_tui.fleet.spec import Schedule, Spec, rollout_size
-from mission_tui.fleet.verdict import Grade
+from mission_tui.fleet.terms import AS_IT_WAS, Terms
+from mission_tui.fleet.verdict import Grade, Remedy
 
 __all__ = ["MOMENT_STEPS", "ResumeFacts", "Rule", "Ruling", "Sides", "always", "factor"]
 
@@ -20,7 +21,8 @@ class ResumeFacts:
     """What is known of the run besides its specs. None is unknown.
 
     `timesteps` are those of the checkpoint, `finished` says that the run used up its budget, the spaces are their
-    printed forms, and `grad_clipped_share` (0..1) is the share of gradients that ``max_grad_norm`` clipped lately.
+    printed forms, `grad_clipped_share` (0..1) is the share of gradients that ``max_grad_norm`` clipped lately, and
+    `collapsed` is the sentence of the finding by which the checkpoint's policy was frozen or collapsed.
     """
 
     timesteps: int
@@ -30,6 +32,7 @@ class ResumeFacts:
     act_space_was: str | None = None
     act_space_now: str | None = None
     grad_clipped_share: float | None = None
+    collapsed: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,8 @@ class Ruling:
     grade: Grade
     why: str
     remedy: str = ""
+    remedies: tuple[Remedy, ...] = ()
+    override: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +55,12 @@ class Sides:
     facts: ResumeFacts
     plan_was: BatchPlan
     plan_now: BatchPlan
+    terms: Terms = AS_IT_WAS
 
     @classmethod
-    def of(cls, was: Spec, now: Spec, facts: ResumeFacts) -> Sides:
-        """The sides with their plans worked out."""
-        return cls(was, now, facts, plan_batch(was), plan_batch(now))
+    def of(cls, was: Spec, now: Spec, facts: ResumeFacts, terms: Terms = AS_IT_WAS) -> Sides:
+        """The sides with their plans worked out; `terms` are those that were chosen already."""
+        return cls(was, now, facts, plan_batch(was), plan_batch(now), terms)
 
     @property
     def rollout_was(self) -> int:
@@ -96,27 +102,27 @@ class Sides:
     def learning_rate_now(self) -> float:
         return self.value_at_resume(self.now.ppo.learning_rate, self.now)
 
-    def scaled_learning_rate(self, scale: float) -> str:
-        """The `--set` words for `scale` times the learning rate, of a schedule for both its ends."""
+    def scaled_learning_rate(self, scale: float) -> tuple[str, ...]:
+        """The assignments for `scale` times the learning rate, of a schedule for both its ends."""
         rate = self.now.ppo.learning_rate
         if not isinstance(rate, Schedule):
-            return f"--set ppo.learning_rate={scale * rate:.4g}"
-        start = f"--set ppo.learning_rate.start={scale * rate.start:.4g}"
-        return f"{start} --set ppo.learning_rate.end={scale * rate.end:.4g}" if rate.end > 0.0 else start
+            return (f"ppo.learning_rate={scale * rate:.4g}",)
+        start = f"ppo.learning_rate.start={scale * rate.start:.4g}"
+        return (start, f"ppo.learning_rate.end={scale * rate.end:.4g}") if rate.end > 0.0 else (start,)
 
     @property
-    def suggested_target_kl(self) -> str:
-        """The `--set` word for 1.5 x clip_range^2 / 2."""
+    def target_kl(self) -> str:
+        """The assignment for 1.5 x clip_range^2 / 2."""
         clip = self.value_at_resume(self.now.ppo.clip_range, self.now)
-        return f"--set ppo.target_kl={0.75 * clip * clip:.2g}"
+        return f"ppo.target_kl={max(0.75 * clip * clip, 1e-6):.2g}"
 
 
 Rule = Callable[[Sides], Ruling]
 
 
-def always(grade: Grade, why: str, remedy: str = "") -> Rule:
+def always(grade: Grade, why: str, remedy: str = "", *remedies: Remedy, override: bool = False) -> Rule:
     """A rule that says the same whatever the numbers are."""
-    ruling = Ruling(grade, why, remedy)
+    ruling = Ruling(grade, why, remedy, remedies, override)
     return lambda _sides: ruling
 
 
