@@ -85,6 +85,11 @@ class AttemptDir:
         return self.path / "spec.toml"
 
     @property
+    def terms(self) -> Path:
+        """On what terms it goes on from its checkpoint; absent when as it was."""
+        return self.path / "terms.json"
+
+    @property
     def identity(self) -> Path:
         return self.path / "identity.json"
 

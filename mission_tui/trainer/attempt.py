@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.terms import Terms
 from mission_tui.records.layout import RunDir
 from mission_tui.records.spec_file import read_spec
+from mission_tui.records.terms_file import read_terms
 
 __all__ = ["Attempt", "spec_of"]
 
@@ -45,3 +47,7 @@ class Attempt:
     def read_spec(self) -> Spec:
         """The attempt's spec. Raises `DamagedError` and `PresetError`."""
         return read_spec(self.spec_file)
+
+    def read_terms(self) -> Terms:
+        """The terms on which it goes on. Raises `DamagedError`."""
+        return read_terms(self.run_dir.attempt(self.number).terms)

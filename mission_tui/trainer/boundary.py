@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 
 from mission_tui.errors import CheckpointError
+from mission_tui.fleet.terms import AS_IT_WAS, Terms
+from mission_tui.trainer.easing import Easing
 from mission_tui.trainer.normalizer import capture_normalizer, restore_normalizer
 from mission_tui.trainer.ppo import PPO
 from mission_tui.trainer.random_state import capture_random, restore_random
@@ -57,6 +59,7 @@ def capture(model: PPO, progress: Progress, facts: Mapping[str, Any]) -> Boundar
     state: Tree = {
         "facts": dict(facts),
         "n_updates": model._n_updates,
+        "easing": model.easing.state,
         "episodes": _window(model),
         "random": capture_random(model.device, model.action_space),
         "normalizer": None if normalizer is None else capture_normalizer(normalizer),
@@ -74,18 +77,19 @@ def capture(model: PPO, progress: Progress, facts: Mapping[str, Any]) -> Boundar
     )
 
 
-def restore_learner(model: PPO, boundary: Boundary) -> None:
+def restore_learner(model: PPO, boundary: Boundary, terms: Terms = AS_IT_WAS) -> None:
     """Put back what is learned and counted: parameters, moments, statistics, counters, the window of last episodes.
 
+    What `terms` leave behind begins anew, and an easing of theirs replaces the one that the boundary was taken in.
     Raises `CheckpointError` if the boundary is of another policy or of other observations.
     """
     put_parameters(model.policy, boundary.parameters)
-    put_moments(model.policy, model.policy.optimizer, boundary.moments)
-    state, normalizer = boundary.state, model.get_vec_normalize_env()
-    if (normalizer is None) != (state["normalizer"] is None):
-        raise CheckpointError("env.normalize differs from the checkpoint's: its policy would see other inputs")
-    if normalizer is not None:
-        restore_normalizer(normalizer, state["normalizer"], lanes=False)
+    if not terms.fresh_optimizer:
+        put_moments(model.policy, model.policy.optimizer, boundary.moments)
+    state = boundary.state
+    if not terms.fresh_normalizer:
+        _restore_statistics(model, state)
+    model.easing = Easing.from_state(state.get("easing")) if terms.over(0, 0) else Easing(terms)
     model.num_timesteps = boundary.timesteps
     model._n_updates = state["n_updates"]
     window = state["episodes"]
@@ -93,6 +97,14 @@ def restore_learner(model: PPO, boundary: Boundary) -> None:
         ({"r": r, "l": length, "t": t} for r, length, t in window["info"]), maxlen=model._stats_window_size
     )
     model.ep_success_buffer = deque(window["success"], maxlen=model._stats_window_size)
+
+
+def _restore_statistics(model: PPO, state: Tree) -> None:
+    normalizer = model.get_vec_normalize_env()
+    if (normalizer is None) != (state["normalizer"] is None):
+        raise CheckpointError("env.normalize differs from the checkpoint's: its policy would see other inputs")
+    if normalizer is not None:
+        restore_normalizer(normalizer, state["normalizer"], lanes=False)
 
 
 def restore_envs(model: PPO, boundary: Boundary) -> bool:

@@ -47,7 +47,12 @@ def effective_toml(spec: Spec, envs: BuiltEnvs, model: PPO, progress_remaining: 
         },
         "model": _model(model),
         "host": {"name": platform.node(), **versions()},
-        "reasons": {"env.vec": envs.reason, **dict(reason.split(": ", 1) for reason in plan.reasons), **reasons},
+        "reasons": {
+            "env.vec": envs.reason,
+            **dict(reason.split(": ", 1) for reason in plan.reasons),
+            **({} if model.easing.over else {"ppo.learning_rate": model.easing.sentence}),
+            **reasons,
+        },
     }
     return tomli_w.dumps(_without_none(tables))
 
@@ -71,7 +76,7 @@ def _ppo(model: PPO, progress: float) -> dict[str, Any]:
         "n_steps": model.n_steps,
         "batch_size": model.batch_size,
         "n_epochs": model.n_epochs,
-        "learning_rate": model.lr_schedule(progress),
+        "learning_rate": model.lr_schedule(progress) * model.easing.factor,
         "gamma": model.gamma,
         "gae_lambda": model.gae_lambda,
         "clip_range": model.clip_range(progress),  # type: ignore[operator]

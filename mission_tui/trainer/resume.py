@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.terms import AS_IT_WAS, Terms
 from mission_tui.trainer.boundary import Boundary, restore_envs, restore_learner
 from mission_tui.trainer.ppo import PPO
 from mission_tui.trainer.vec_env import BuiltEnvs
@@ -45,20 +46,20 @@ def starting_seed(seed: int, attempt: int) -> int:
     return (seed + _ATTEMPT_STRIDE * attempt) % _SEED_SPAN
 
 
-def put_back(model: PPO, boundary: Boundary, now: Facts, attempt: int) -> bool:
-    """Make `model` stand at `boundary` as far as the circumstances `now` allow; True if that is exact.
+def put_back(model: PPO, boundary: Boundary, now: Facts, attempt: int, terms: Terms = AS_IT_WAS) -> bool:
+    """Make `model` stand at `boundary` as far as the circumstances `now` and `terms` allow; True if that is exact.
 
     Random generators are left to the caller, because building and resetting draw numbers. Raises `CheckpointError` when
     the boundary is of another policy.
     """
     was: Facts = boundary.state["facts"]
-    restore_learner(model, boundary)
+    restore_learner(model, boundary, terms)
     same_task = _task(was) == _task(now) and was["vec"] == now["vec"] and was["seed"] == now["seed"]
     in_place = same_task and restore_envs(model, boundary)
     if not in_place:
         assert model.env is not None
         model.env.seed(starting_seed(now["seed"], attempt))
-    return in_place and now["device"] == "cpu" and _same_numbers(was, now)
+    return in_place and terms == AS_IT_WAS and now["device"] == "cpu" and _same_numbers(was, now)
 
 
 def _task(facts: Facts) -> Facts:

@@ -138,7 +138,7 @@ class Job:
         if start is not None:
             progress = Progress(start.boundary.update, start.boundary.trained_s)
             checkpoints.started_from(start)
-            exact = put_back(model, start.boundary, facts, attempt.number)
+            exact = put_back(model, start.boundary, facts, attempt.number, attempt.read_terms())
         # Resets the environments, unless they were put back into the middle of their episodes.
         model._setup_learn(0, reset_num_timesteps=False)
         if start is not None and facts["seed"] == start.boundary.state["facts"]["seed"]:

@@ -14,8 +14,10 @@ import stable_baselines3
 import torch as th
 from gymnasium import spaces
 from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.utils import update_learning_rate
 from torch.nn.functional import mse_loss
 
+from mission_tui.trainer.easing import Easing
 from mission_tui.trainer.episodes import EpisodeTally
 from mission_tui.trainer.finite import check_observations, check_parameters, check_rewards, check_rollout
 from mission_tui.trainer.ppo.heads import Judged
@@ -31,12 +33,16 @@ def never() -> bool:
 
 
 class PPO(stable_baselines3.PPO):
-    """`stop_asked` is looked at before every environment step and every minibatch; `episodes` counts what ended."""
+    """`stop_asked` is looked at before every environment step and every minibatch; `episodes` counts what ended.
+
+    `easing` is what a resume does to the learning rate for a while.
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.stop_asked: Callable[[], bool] = never
         self.episodes = EpisodeTally()
+        self.easing = Easing()
 
     def collect(self) -> RolloutSignals | None:
         """Fill the rollout buffer; None if a stop was asked meanwhile, and the buffer is then worthless.
@@ -76,6 +82,7 @@ class PPO(stable_baselines3.PPO):
             return None
         signals.check_finite()
         check_parameters(self.policy)
+        self.easing.updated()
         return signals
 
     def train(self) -> None:
@@ -84,6 +91,8 @@ class PPO(stable_baselines3.PPO):
 
     def _descend(self, clip: ClipRanges, signals: UpdateSignals) -> bool:
         """All epochs over the buffer, fewer if `target_kl` is passed; False if a stop was asked."""
+        # An easing that ends within this update gives the steps after its end the scheduled rate.
+        eased, scheduled = not self.easing.over, self.policy.optimizer.param_groups[0]["lr"]
         for _ in range(self.n_epochs):
             signals.begin_epoch()
             beyond = False
@@ -95,11 +104,18 @@ class PPO(stable_baselines3.PPO):
                 beyond = self._beyond_target(losses.log_ratio)
                 if beyond:
                     break
+                if eased:
+                    self._ease(scheduled)
                 signals.add_step(self._step(losses.loss))
             self._n_updates += 1
             if beyond:
                 break
         return True
+
+    def _ease(self, scheduled: float) -> None:
+        """Give the coming step its learning rate while a resume is eased in, and count it."""
+        update_learning_rate(self.policy.optimizer, scheduled * self.easing.factor)
+        self.easing.stepped()
 
     def _losses(self, batch: Any, clip: ClipRanges) -> Losses:
         values, judged = self._judge(batch)
