@@ -51,6 +51,7 @@ FINDING_FACTS = (
     "advice_set",
     "evidence",
 )
+ORIGIN_FACTS = ("kind", "run", "name", "checkpoint", "diff")
 HOST_FACTS = ("name", "cores", "cpu_percent", "load_1m", "ram_used", "ram_total", "disk_free", "gpu_note")
 GPU_FACTS = ("uuid", "name", "util", "memory_used", "memory_total", "power_w", "temperature_c")
 
@@ -66,7 +67,8 @@ def finding_facts(finding: Finding) -> dict[str, Any]:
 
 def run_facts(view: RunView) -> dict[str, Any]:
     """One run as `status`, `launch` and `wait` print it."""
-    return _picked(view, RUN_FACTS) | {"findings": [finding_facts(finding) for finding in view.findings]}
+    origins = [_picked(origin, ORIGIN_FACTS) for origin in view.origins]
+    return _picked(view, RUN_FACTS) | {"from": origins, "findings": [finding_facts(it) for it in view.findings]}
 
 
 def status_facts(snapshot: FleetSnapshot, runs: tuple[RunView, ...]) -> dict[str, Any]:

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 @runs_argument(required=True)
 @set_option
 @click.option("--checkpoint", metavar="NAME", help="Begin from this checkpoint (default: the newest verified).")
+@click.option("--remedy", "remedies", multiple=True, metavar="NAME[,NAME]", help="Carry out what the verdict offers.")
+@click.option("--override", "overrides", multiple=True, metavar="FIELD", help="Go against the refusal of FIELD.")
+@click.option("--branch", is_flag=True, help="Leave RUN as it is; start a new run with its weights.")
+@click.option("--name", metavar="NAME", help="What the branch is called.")
 @click.option("--accept", is_flag=True, help="Accept what the changes do to the run.")
 @json_option
 @pass_session
@@ -30,21 +34,35 @@ def command(
     runs: tuple[str, ...],
     assignments: tuple[str, ...],
     checkpoint: str | None,
+    remedies: tuple[str, ...],
+    overrides: tuple[str, ...],
+    branch: bool,
+    name: str | None,
     accept: bool,
     as_json: bool,
 ) -> int:
-    """Continue paused or ended runs."""
+    """Continue paused or ended runs.
+
+    Where the changes do harm, a table says which, why, and what helps: exit 2, and nothing is started. A remedy is
+    named as in the table (reset-adam), or with its field (restore:ppo.gamma).
+    """
     from mission_tui.cli.documents import write_document
     from mission_tui.ipc.messages import Resume, VerdictReply
     from mission_tui.ipc.start import captured_environ
 
     if checkpoint is not None and len(runs) > 1:
         raise UsageError("--checkpoint belongs to one run: resume the runs one by one")
+    if name is not None and (not branch or len(runs) > 1):
+        raise UsageError("--name is what one --branch is called; a resumed run keeps its name")
     ask = partial(
         Resume,
         assignments=assignments,
         checkpoint=checkpoint,
         accept=accept,
+        remedies=tuple(name for names in remedies for name in names.split(",") if name),
+        overrides=overrides,
+        branch=branch,
+        name=name,
         cwd=str(session.cwd),
         python=sys.executable,
         environ=captured_environ(session.environ),

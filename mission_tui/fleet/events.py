@@ -11,7 +11,9 @@ from typing import Literal
 from msgspec import Struct
 
 from mission_tui.fleet.findings import Finding
+from mission_tui.fleet.lineage import Origin
 from mission_tui.fleet.outcome import Outcome
+from mission_tui.fleet.terms import AS_IT_WAS, Terms
 from mission_tui.fleet.verdict import Change
 
 __all__ = [
@@ -37,17 +39,21 @@ Verb = Literal["launch", "stop", "kill", "pause", "resume", "checkpoint"]
 
 
 class RunCreated(Struct, frozen=True, tag="created", tag_field="kind", omit_defaults=True):
-    """The run directory exists with its frozen spec; the run is queued."""
+    """The run directory exists with its frozen spec; the run is queued. `origin`: what it branched from."""
 
     seq: int
     t: float
     name: str
     preset: str
     group: str | None = None
+    origin: Origin | None = None
 
 
 class AttemptStarting(Struct, frozen=True, tag="attempt", tag_field="kind", omit_defaults=True):
-    """Attempt `attempt` was handed to a keeper; `changes` are the accepted differences to the attempt before."""
+    """Attempt `attempt` was handed to a keeper; `changes` are the accepted differences to the attempt before.
+
+    `terms` are those on which it goes on from `checkpoint`, with the refusals that were overridden.
+    """
 
     seq: int
     t: float
@@ -55,6 +61,7 @@ class AttemptStarting(Struct, frozen=True, tag="attempt", tag_field="kind", omit
     checkpoint: str | None = None
     changes: tuple[Change, ...] = ()
     total_timesteps: int | None = None
+    terms: Terms = AS_IT_WAS
 
 
 class Asked(Struct, frozen=True, tag="asked", tag_field="kind", omit_defaults=True):

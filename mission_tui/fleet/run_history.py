@@ -29,6 +29,7 @@ from mission_tui.fleet.events import (
 from mission_tui.fleet.findings import GRAVITY, Finding, FindingState, Severity
 from mission_tui.fleet.health.breaks import break_of
 from mission_tui.fleet.health.rule import Break
+from mission_tui.fleet.lineage import Origin, diff_of
 from mission_tui.fleet.metrics import (
     CheckpointSaved,
     EvaluationDone,
@@ -78,6 +79,8 @@ class Told:
     due: set[str] = field(default_factory=set)
     acted: set[tuple[str, Severity, str]] = field(default_factory=set)
     total_timesteps: int | None = None
+    branched: Origin | None = None
+    resumed: Origin | None = None
     others: int = 0
     breaks: list[tuple[float, Break]] = field(default_factory=list)
 
@@ -216,6 +219,7 @@ class RunHistory:
             case RunCreated():
                 told.name, told.preset, told.created_t = clean(event.name), clean(event.preset), event.t
                 told.group = clean(event.group) if event.group else None
+                told.branched = event.origin
             case AttemptStarting():
                 told.attempt, told.started_t = event.attempt, event.t
                 told.ended_t, told.outcome, told.paused = None, None, False
@@ -225,6 +229,7 @@ class RunHistory:
                 told.others, told.breaks = 0, []
                 told.flags.discard("keeperless")
                 told.total_timesteps = event.total_timesteps or told.total_timesteps
+                told.resumed = _resumed(self.id, told.name, event)
                 self.seen = Seen()
             case Asked():
                 if event.attempt == told.attempt:
@@ -270,6 +275,12 @@ class RunHistory:
                 flags = seen.flags | {flag} if raised else seen.flags - {flag}
                 changed, seen.flags = seen.flags != flags, flags
         return changed
+
+
+def _resumed(run_id: str, name: str, event: AttemptStarting) -> Origin | None:
+    if event.checkpoint is None:
+        return None
+    return Origin("resumed", run_id, name, event.checkpoint, diff_of(event.changes))
 
 
 def fold_record(trained: Trained, record: MetricRecord) -> None:

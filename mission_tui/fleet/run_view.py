@@ -66,6 +66,7 @@ def view_of(run: RunHistory) -> RunView:
         series={name: tuple(_brief(value) for value in trained.columns.tail(name, POINTS)) for name in SERIES},
         findings=_findings(run),
         silenced=tuple(sorted(told.silenced)),
+        origins=tuple(origin for origin in (told.branched, told.resumed) if origin is not None),
         pids=seen.pids,
     )
 

@@ -10,6 +10,7 @@ from typing import Literal
 from msgspec import Struct, field
 
 from mission_tui.fleet.findings import Finding
+from mission_tui.fleet.lineage import Origin
 from mission_tui.fleet.metrics import Metric
 from mission_tui.fleet.outcome import FailureKind, Phase, RunState
 
@@ -84,7 +85,7 @@ class Pids(Struct, frozen=True):
 
 
 class RunView(Struct, frozen=True, kw_only=True):
-    """One run as everyone sees it."""
+    """One run as everyone sees it. `origins`: what it branched from, then what its newest attempt goes on from."""
 
     id: str
     name: str
@@ -123,6 +124,7 @@ class RunView(Struct, frozen=True, kw_only=True):
     series: dict[str, tuple[Metric | None, ...]] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
     silenced: tuple[str, ...] = ()
+    origins: tuple[Origin, ...] = ()
     pids: Pids = Pids()
 
 

@@ -23,6 +23,7 @@ class Terms(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknow
 
     The learning rate rises in `warm_up_updates` equal parts to what the spec says; for the first `lr_scale_steps`
     gradient steps it is `lr_scale` times that. `overridden` are the fields whose refusal a person overrode by name.
+    `weights_from` makes a fresh training begin with the weights of that checkpoint in the run's `origin/`: a branch.
     """
 
     fresh_optimizer: bool = False
@@ -31,6 +32,7 @@ class Terms(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknow
     lr_scale_steps: Count = 0
     fresh_normalizer: bool = False
     overridden: tuple[str, ...] = ()
+    weights_from: str = ""
 
     def learning_rate_factor(self, updates: int, gradient_steps: int) -> float:
         """What the learning rate is multiplied by, this many updates and gradient steps after the terms began."""

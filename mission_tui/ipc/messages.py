@@ -79,12 +79,20 @@ class Act(Request, Asking["Accepted"], frozen=True, kw_only=True, tag="act"):
 
 
 class Resume(Request, Asking["Accepted | VerdictReply"], frozen=True, kw_only=True, tag="resume"):
-    """Continue a paused or ended run; `assignments` are `--set` words; warnings need `accept`."""
+    """Continue a paused or ended run; `assignments` are `--set` words; warnings need `accept`.
+
+    `remedies` (NAME or NAME:FIELD) of those that a verdict offers are carried out; each of `overrides` is a field whose
+    refusal is gone against. `branch` leaves the run alone and makes another, called `name`, with its weights.
+    """
 
     run: str
     assignments: tuple[str, ...] = ()
     checkpoint: str | None = None
     accept: bool = False
+    remedies: tuple[str, ...] = ()
+    overrides: tuple[str, ...] = ()
+    branch: bool = False
+    name: str | None = None
     check_only: bool = False
     cwd: str | None = None
     python: str | None = None

@@ -55,6 +55,11 @@ class RunDir:
         return self.path / "checkpoints"
 
     @property
+    def origin(self) -> Path:
+        """The checkpoint of another run that this one, a branch, began with."""
+        return self.path / "origin"
+
+    @property
     def evaluations(self) -> Path:
         return self.path / "evaluations"
 

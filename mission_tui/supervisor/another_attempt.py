@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mission_tui.errors import UsageError
+from msgspec import structs
+
+from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.outcome import Finished
-from mission_tui.fleet.preset import change
-from mission_tui.fleet.resume import ResumeFacts, judge_resume
+from mission_tui.fleet.preset import draft_change
+from mission_tui.fleet.resume import ResumeFacts, Wanted, chosen, judge_resume, overriding, take
 from mission_tui.fleet.spec import Spec
-from mission_tui.fleet.verdict import ResumeVerdict
+from mission_tui.fleet.terms import AS_IT_WAS, Terms
+from mission_tui.fleet.verdict import Change, ResumeVerdict
 from mission_tui.ipc.messages import Apply, Resume, VerdictReply
 from mission_tui.records.attempt import write_launch
 from mission_tui.records.checkpoint import Manifest
 from mission_tui.records.layout import RunDir
 from mission_tui.records.spec_file import read_spec, write_spec
 from mission_tui.records.storage import storing
+from mission_tui.records.terms_file import write_terms
 from mission_tui.supervisor.attempts import begin, hold_live
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.launchers.local import Caller, attempt_order
@@ -26,31 +30,38 @@ from mission_tui.supervisor.subject import caller_of
 __all__ = ["Plan", "plan_attempt", "start_attempt", "verdict_first"]
 
 _CLIPPED_ROWS = 20
+_STOPPED_LEARNING = frozenset({"policy-frozen", "entropy-collapse"})
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What another attempt would be."""
+    """What another attempt would be: of which spec, on what terms."""
 
     was: Spec
     now: Spec
     checkpoint: Manifest
     verdict: ResumeVerdict
     caller: Caller
+    terms: Terms = AS_IT_WAS
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What changes, and what that does, a sentence each."""
-        return tuple(f"{change.name}: {change.was} -> {change.now}: {change.why}" for change in self.verdict.changes)
+        said = tuple(f"{change.name}: {change.was} -> {change.now}: {change.why}" for change in self.verdict.changes)
+        return said if self.terms.sentence == "" else (*said, self.terms.sentence)
 
 
 async def plan_attempt(
     core: Core, run_id: str, request: Resume | Apply, checkpoint: Manifest, assignments: tuple[str, ...]
 ) -> Plan:
-    """What an attempt from the verified `checkpoint` with `assignments` would be. Raises `MissionError`."""
+    """What an attempt from the verified `checkpoint` with `assignments` would be. Raises `MissionError`.
+
+    It is judged against the spec that the checkpoint was made under: its moments and statistics belong to that one.
+    """
     run, known = core.run_dir(run_id), core.store.run(run_id)
-    was = known.spec if known.spec is not None else read_spec(run.spec)
-    now = change(was, assignments) if assignments else was
+    newest = known.spec if known.spec is not None else read_spec(run.spec)
+    was = _made_under(run, checkpoint, newest)
+    now = draft_change(newest, assignments) if assignments else newest
     caller = _caller(run, known.told.attempt, request)
     spaces_was, spaces_now = await _spaces(was, now, caller)
     outcome = known.told.outcome
@@ -62,8 +73,30 @@ async def plan_attempt(
         act_space_was=spaces_was.act if spaces_was else None,
         act_space_now=spaces_now.act if spaces_now else None,
         grad_clipped_share=_clipped_share(core, run_id),
+        collapsed=_collapsed(core, run_id, checkpoint),
     )
-    return Plan(was, now, checkpoint, judge_resume(was, now, facts), caller)
+    verdict, terms = judge_resume(was, now, facts), AS_IT_WAS
+    if isinstance(request, Resume) and (request.remedies or request.overrides):
+        now, terms = _as_chosen(was, now, verdict, request)
+        verdict = judge_resume(was, now, facts, terms)
+    return Plan(was, now, checkpoint, verdict, caller, terms)
+
+
+def _as_chosen(was: Spec, now: Spec, verdict: ResumeVerdict, request: Resume) -> tuple[Spec, Terms]:
+    """Spec and terms once the remedies and overrides of `request` are carried out. Raises `UsageError`."""
+    wanted = Wanted(now, overriding(verdict, request.overrides))
+    for field, remedy in chosen(verdict, request.remedies):
+        wanted = take(was, wanted, field, remedy)
+    return wanted.spec, wanted.terms
+
+
+def _made_under(run: RunDir, checkpoint: Manifest, newest: Spec) -> Spec:
+    """The spec of the attempt that saved `checkpoint`; the newest where that cannot be read any more."""
+    own = run.attempt(checkpoint.attempt).spec
+    try:
+        return read_spec(own if own.is_file() else run.spec)
+    except MissionError:
+        return newest
 
 
 def verdict_first(request: Resume | Apply, run_id: str, plan: Plan) -> VerdictReply | None:
@@ -93,6 +126,7 @@ def start_attempt(core: Core, run_id: str, plan: Plan) -> None:
         folder.path.mkdir(parents=True)
     if plan.now != read_spec(run.spec):
         write_spec(folder.spec, plan.now)
+    write_terms(folder.terms, plan.terms)
     write_launch(folder.launch, order)
     if rules:
         with storing(run.snapshot, "keep"):
@@ -100,7 +134,12 @@ def start_attempt(core: Core, run_id: str, plan: Plan) -> None:
         write_snapshot(run, rules)
     core.store.replace_spec(run_id, plan.now)
     live = hold_live(core, run, plan.now)
-    begin(core, live, order, checkpoint=plan.checkpoint.name, changes=plan.verdict.changes)
+    begin(core, live, order, checkpoint=plan.checkpoint.name, changes=_journaled(plan), terms=plan.terms)
+
+
+def _journaled(plan: Plan) -> tuple[Change, ...]:
+    """What was accepted, without the offers that were not taken."""
+    return tuple(structs.replace(change, remedies=()) for change in plan.verdict.changes)
 
 
 def _caller(run: RunDir, attempt: int, request: Resume | Apply) -> Caller:
@@ -128,3 +167,13 @@ def _clipped_share(core: Core, run_id: str) -> float | None:
     columns = core.store.run(run_id).trained.columns
     shares = [share for share in columns.tail("train/grad_clipped_share", _CLIPPED_ROWS) if share is not None]
     return sum(shares) / len(shares) if shares else None
+
+
+def _collapsed(core: Core, run_id: str, checkpoint: Manifest) -> str | None:
+    """The sentence of the critical finding that was open at `checkpoint` and says that nothing is learned any more."""
+    for finding in core.store.run(run_id).told.findings.values():
+        grave = finding.rule in _STOPPED_LEARNING and finding.severity == "critical"
+        here = finding.attempt == checkpoint.attempt
+        if grave and here and finding.first_update <= checkpoint.update <= finding.last_update:
+            return finding.sentence
+    return None

@@ -18,6 +18,7 @@ from mission_tui.fleet.observations import PidsSeen
 from mission_tui.fleet.outcome import Failed
 from mission_tui.fleet.snapshot import Pids
 from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.terms import AS_IT_WAS, Terms
 from mission_tui.fleet.verdict import Change
 from mission_tui.records.attempt import ExitRecord, LaunchOrder, read_exit
 from mission_tui.records.layout import RunDir
@@ -57,14 +58,20 @@ def hold_live(core: Core, run_dir: RunDir, spec: Spec | None) -> LiveRun:
 
 
 def begin(
-    core: Core, run: LiveRun, order: LaunchOrder, *, checkpoint: str | None = None, changes: tuple[Change, ...] = ()
+    core: Core,
+    run: LiveRun,
+    order: LaunchOrder,
+    *,
+    checkpoint: str | None = None,
+    changes: tuple[Change, ...] = (),
+    terms: Terms = AS_IT_WAS,
 ) -> None:
     """Hand the written `order` to a keeper. An attempt that cannot be started ends at once, with the reason."""
     total = run.spec.run.total_timesteps if run.spec is not None else None
     run.attempt, run.nonce, run.workers = order.attempt, order.nonce, ()
     begin_judging(run)
     try:
-        core.ask(run, lambda seq, t: AttemptStarting(seq, t, order.attempt, checkpoint, changes, total))
+        core.ask(run, lambda seq, t: AttemptStarting(seq, t, order.attempt, checkpoint, changes, total, terms))
         _close_findings(core, run)
         run.keeper = core.launcher.submit(run.dir, order)
     except MissionError as error:

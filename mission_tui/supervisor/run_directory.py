@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import mission_tui
 from mission_tui.errors import PresetError
 from mission_tui.fleet.events import FleetEvent, RunCreated
+from mission_tui.fleet.lineage import Origin
 from mission_tui.fleet.spec import EnvSpec, Spec
 from mission_tui.records.append import AppendLog
 from mission_tui.records.atomic import sync_folder, write_atomic
@@ -31,9 +32,20 @@ _REMOVING = "removing-"
 
 
 def create_run(
-    root: Path, run: RunDir, spec: Spec, order: LaunchOrder, rules: Sequence[Path], name: str, group: str | None
+    root: Path,
+    run: RunDir,
+    spec: Spec,
+    order: LaunchOrder,
+    rules: Sequence[Path],
+    name: str,
+    group: str | None,
+    origin: Origin | None = None,
+    fill: Callable[[RunDir], None] | None = None,
 ) -> FleetEvent:
-    """Make `run` with everything its first attempt needs; its first event. Raises `StorageError` with nothing made."""
+    """Make `run` with everything its first attempt needs; its first event. `fill` adds what a branch takes along.
+
+    Raises `StorageError` with nothing made.
+    """
     making = RunDir(supervisor_dir(root) / f"{_MAKING}{run.id}")
     try:
         with storing(run.path, "make"):
@@ -42,9 +54,11 @@ def create_run(
         write_spec(making.spec, spec)
         write_launch(making.attempt(order.attempt).launch, order)
         write_snapshot(making, rules)
+        if fill is not None:
+            fill(making)
         events = AppendLog(making.events)
         try:
-            created = events.append(lambda seq: RunCreated(seq, time.time(), name, spec.preset, group))
+            created = events.append(lambda seq: RunCreated(seq, time.time(), name, spec.preset, group, origin))
         finally:
             events.close()
         with storing(run.path, "make"):

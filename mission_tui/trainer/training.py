@@ -11,6 +11,7 @@ import torch as th
 
 from mission_tui.errors import MissionError, PresetError
 from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.terms import Terms
 from mission_tui.records.atomic import write_atomic
 from mission_tui.trainer.arguments import ppo_arguments
 from mission_tui.trainer.attempt import Attempt
@@ -31,6 +32,7 @@ from mission_tui.trainer.resume import Facts, facts_of, put_back
 from mission_tui.trainer.spaces import refusal
 from mission_tui.trainer.tensorboard import EventFile
 from mission_tui.trainer.vec_env import BuiltEnvs, build_vec_env
+from mission_tui.trainer.weights import take_weights
 
 __all__ = ["Job"]
 
@@ -54,27 +56,33 @@ class Job:
         self.envs = build_vec_env(self.spec, self.attempt.run_dir.snapshot, was.get("vec"), was.get("n_workers"))
         self.link.name_workers(self.envs.worker_pids)
         self._check_spaces(self.envs)
-        arguments = ppo_arguments(self.spec)
-        run = self.spec.run
-        device, why_device = choose_device(run.device, was.get("device"), self.envs.vec, arguments, tf32=run.tf32)
-        why_tf32 = use_tf32(device, wanted=run.tf32)
-        seed, why_seed = self._seed(was)
-        model = build_ppo(arguments, self.envs.vec, seed, device, run.engine, **engine_options(run))
-        why_compile = self._compile(model)
-        facts = facts_of(self.spec, seed, self.envs, device, th.get_num_threads(), versions())
-        self.training, exact = self._stand_at(start, model, facts)
-        reasons = {
-            "run.device": why_device,
-            "run.seed": why_seed,
-            "run.threads": _why_threads(self.spec),
-            "run.tf32": why_tf32,
-            "run.compile": why_compile,
-        }
+        model, facts, reasons = self._build(self.envs, was)
+        terms = self.attempt.read_terms()
+        if terms.weights_from:
+            branched = load_checkpoint(self.attempt.run_dir.origin / terms.weights_from)
+            reasons["model.parameters"] = take_weights(model, branched.boundary)
+        self.training, exact = self._stand_at(start, model, facts, terms)
         self._write_effective(self.training, reasons)
         registration = registration_of(self.spec.env, self.attempt.run_dir.snapshot)
         update = self.training.progress.update
         self.record.started(update, model.num_timesteps, self.attempt.checkpoint, exact, registration)
         return self.training.learn()
+
+    def _build(self, envs: BuiltEnvs, was: Facts) -> tuple[PPO, Facts, dict[str, str]]:
+        """PPO on `envs`, the circumstances it will learn under, and the reasons for those that were chosen here."""
+        run, arguments = self.spec.run, ppo_arguments(self.spec)
+        device, why_device = choose_device(run.device, was.get("device"), envs.vec, arguments, tf32=run.tf32)
+        why_tf32 = use_tf32(device, wanted=run.tf32)
+        seed, why_seed = self._seed(was)
+        model = build_ppo(arguments, envs.vec, seed, device, run.engine, **engine_options(run))
+        reasons = {
+            "run.device": why_device,
+            "run.seed": why_seed,
+            "run.threads": _why_threads(self.spec),
+            "run.tf32": why_tf32,
+            "run.compile": self._compile(model),
+        }
+        return model, facts_of(self.spec, seed, envs, device, th.get_num_threads(), versions()), reasons
 
     @property
     def checkpoint(self) -> str | None:
@@ -129,7 +137,7 @@ class Job:
             return was["seed"], "as in the attempt before"
         return secrets.randbelow(2**31), "drawn, because the preset gives none"
 
-    def _stand_at(self, start: Loaded | None, model: PPO, facts: Facts) -> tuple[Training, bool]:
+    def _stand_at(self, start: Loaded | None, model: PPO, facts: Facts, terms: Terms) -> tuple[Training, bool]:
         """The training at its first boundary, fresh or where `start` was taken, and whether it is exactly there."""
         attempt, run_dir = self.attempt, self.attempt.run_dir
         keep = self.spec.keep.checkpoint
@@ -138,7 +146,7 @@ class Job:
         if start is not None:
             progress = Progress(start.boundary.update, start.boundary.trained_s)
             checkpoints.started_from(start)
-            exact = put_back(model, start.boundary, facts, attempt.number, attempt.read_terms())
+            exact = put_back(model, start.boundary, facts, attempt.number, terms)
         # Resets the environments, unless they were put back into the middle of their episodes.
         model._setup_learn(0, reset_num_timesteps=False)
         if start is not None and facts["seed"] == start.boundary.state["facts"]["seed"]:

@@ -83,6 +83,25 @@ def test_a_resume_with_a_warning_says_it_and_starts_nothing(quick: Shell) -> Non
     assert done.returncode == 2
     assert "env.n_envs" in done.stderr
     assert "--accept" in done.stderr.splitlines()[-1]
+    assert "--remedy hold-steps" in done.stderr
     assert quick.view(run)["attempt"] == 1
     assert quick("resume", run, "--set", "env.n_envs=32", "--accept").returncode == 0
     until(lambda: quick.view(run)["attempt"] == 2, 10)
+
+
+def test_remedies_and_branches_are_named_on_the_command_line(quick: Shell) -> None:
+    """A remedy that answers the warning resumes at once; `--branch` prints the id of another run, with its origin."""
+    (run,) = quick.launch("tiny")
+    quick.advancing(run)
+    quick("stop", run)
+    quick("wait", run)
+    assert quick("resume", run, "--name", "x").returncode == 2
+    branched = quick("resume", run, "--branch", "--name", "again", "--set", "ppo.net_arch=[4]")
+    assert branched.returncode == 0, branched.stderr
+    new = branched.stdout.strip()
+    assert new != run
+    assert [(it["kind"], it["run"]) for it in quick.view(new)["from"]] == [("branch", run)]
+    quick("stop", new)
+    resumed = quick("resume", run, "--set", "ppo.n_epochs=50", "--remedy", "warm-up")
+    assert (resumed.returncode, resumed.stdout) == (0, f"{run}\n"), resumed.stderr
+    assert "answered by warm-up" in resumed.stderr

@@ -5,21 +5,25 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
+from typing import Any
 
 import pytest
 
 from mission_tui.errors import MissionError, UsageError
-from mission_tui.fleet.events import AttemptStarting, FleetEvent
+from mission_tui.fleet.events import AttemptStarting, FleetEvent, RunCreated
 from mission_tui.fleet.metrics import MetricRecord, TrainingStarted, UpdateDone
+from mission_tui.fleet.terms import Terms
 from mission_tui.ipc.messages import Accepted, OperatorReply, Resume, VerdictReply
+from mission_tui.records.checkpoint import verify_checkpoint
 from mission_tui.records.spec_file import read_spec
 from mission_tui.records.tail import read_all
+from mission_tui.records.terms_file import read_terms
 from tests.supervisor.conftest import Lab, stub_spec
 
 
-def resume(lab: Lab, run: str, *assignments: str, accept: bool = False, check_only: bool = False) -> OperatorReply:
+def resume(lab: Lab, run: str, *assignments: str, **more: Any) -> OperatorReply:
     """Ask for a resume, without saying who asks."""
-    return lab.ask(lambda id_: Resume(id=id_, run=run, assignments=assignments, accept=accept, check_only=check_only))
+    return lab.ask(lambda id_: Resume(id=id_, run=run, assignments=assignments, **more))
 
 
 def stopped(lab: Lab) -> str:
@@ -136,3 +140,112 @@ def test_an_explicit_or_older_checkpoint_rewinds(lab: Lab) -> None:
     assert view.pids.trainer is not None
     os.kill(view.pids.trainer, signal.SIGKILL)
     lab.ended(run)
+
+
+def starts(lab: Lab, run: str) -> list[AttemptStarting]:
+    """The attempts that the run's journal says were started."""
+    return [event for event in read_all(lab.dir(run).events, FleetEvent)[0] if isinstance(event, AttemptStarting)]
+
+
+def test_a_remedy_that_answers_every_warning_needs_no_further_word(lab: Lab) -> None:
+    """Half the minibatch with `reset-adam`: it goes on, on terms that are on disk and in the journal."""
+    run = stopped(lab)
+    warned = resume(lab, run, "ppo.batch_size=32")
+    assert isinstance(warned, VerdictReply)
+    (change,) = warned.verdict.changes
+    assert "reset-adam" in {remedy.name for remedy in change.remedies}
+    assert isinstance(resume(lab, run, "ppo.batch_size=32", remedies=("reset-adam",)), Accepted)
+    lab.wait(run, lambda view: view.attempt == 2)
+    expected = Terms(fresh_optimizer=True, warm_up_updates=10)
+    assert read_terms(lab.dir(run).attempt(2).terms) == expected
+    last = starts(lab, run)[-1]
+    assert last.terms == expected
+    assert [(it.grade, it.remedies) for it in last.changes] == [("note", ())]
+    origin = lab.view(run).origins[0]
+    assert (origin.kind, origin.diff) == ("resumed", ("ppo.batch_size 64 → 32",))
+
+
+def test_a_remedy_by_words_changes_the_spec(lab: Lab) -> None:
+    """`nearest` makes an impossible request possible; nothing is left to be accepted then."""
+    run = stopped(lab)
+    refused = resume(lab, run, "ppo.batch_size=1000", accept=True)
+    assert isinstance(refused, VerdictReply)
+    assert (refused.verdict.grade, refused.accept_needed) == ("refuse", False)
+    assert isinstance(resume(lab, run, "ppo.batch_size=1000", remedies=("nearest",)), Accepted)
+    lab.wait(run, lambda view: view.attempt == 2)
+    assert read_terms(lab.dir(run).attempt(2).terms) == Terms()
+
+
+def test_an_unknown_remedy_starts_nothing(lab: Lab) -> None:
+    """It is refused with what is offered."""
+    run = stopped(lab)
+    with pytest.raises(UsageError, match="no remedy 'hope' is offered"):
+        resume(lab, run, "ppo.batch_size=32", remedies=("hope",), accept=True)
+    assert lab.view(run).attempt == 1
+
+
+def test_a_refusal_needs_its_own_name(lab: Lab) -> None:
+    """`accept` does not carry a normalizer that appears; its override does, and is journaled."""
+    run = stopped(lab)
+    words = ("env.normalize=true",)
+    assert isinstance(resume(lab, run, *words, accept=True), VerdictReply)
+    warned = resume(lab, run, *words, overrides=("env.normalize",))
+    assert isinstance(warned, VerdictReply)
+    assert (warned.verdict.grade, warned.accept_needed) == ("warn", True)
+    assert isinstance(resume(lab, run, *words, overrides=("env.normalize",), accept=True), Accepted)
+    lab.wait(run, lambda view: view.attempt == 2)
+    assert starts(lab, run)[-1].terms == Terms(overridden=("env.normalize",), fresh_normalizer=True)
+
+
+def test_an_older_checkpoint_is_judged_by_the_spec_it_was_made_under(lab: Lab) -> None:
+    """Attempt 2 ran with half the minibatch; going back to attempt 1's checkpoint is a change again."""
+    run = stopped(lab)
+    first, before = lab.view(run).last_checkpoint, lab.view(run).update or 0
+    assert isinstance(resume(lab, run, "ppo.batch_size=32", accept=True), Accepted)
+    lab.wait(run, lambda view: view.attempt == 2 and (view.update or 0) > before + 2)
+    lab.act("stop", run)
+    lab.ended(run)
+    for checkpoint, told in ((None, []), (first, [("ppo.batch_size", "64", "32")])):
+        again = resume(lab, run, check_only=True, checkpoint=checkpoint)
+        assert isinstance(again, VerdictReply)
+        assert [(it.name, it.was, it.now) for it in again.verdict.changes] == told
+
+
+def test_a_branch_is_a_new_run_with_the_checkpoint_it_began_with(lab: Lab) -> None:
+    """The source stays as it is, even with a change that no resume could make; the new one says where it is from."""
+    run = stopped(lab)
+    shown = resume(lab, run, "ppo.net_arch=[8]", branch=True, check_only=True)
+    assert isinstance(shown, VerdictReply)
+    assert shown.accept_needed
+    made = resume(lab, run, "ppo.net_arch=[8]", branch=True, name="smaller")
+    assert isinstance(made, Accepted)
+    (new,) = made.runs
+    view = lab.running(new, 2)
+    assert (view.name, view.attempt, lab.view(run).attempt) == ("smaller", 1, 1)
+    checkpoint = lab.view(run).last_checkpoint
+    assert checkpoint is not None
+    assert verify_checkpoint(lab.dir(new).origin / checkpoint).run == run
+    assert read_terms(lab.dir(new).attempt(1).terms) == Terms(weights_from=checkpoint)
+    (origin,) = view.origins
+    assert (origin.kind, origin.run, origin.checkpoint) == ("branch", run, checkpoint)
+    assert origin.diff == ("ppo.net_arch not set → 8",)
+    created = read_all(lab.dir(new).events, FleetEvent)[0][0]
+    assert isinstance(created, RunCreated)
+    assert created.origin == origin
+    assert read_spec(lab.dir(new).spec).run.seed != read_spec(lab.dir(run).spec).run.seed
+
+
+def test_a_live_run_can_be_branched_from(lab: Lab) -> None:
+    """Its newest checkpoint is copied while it trains on; a contradiction makes nothing."""
+    (run,) = lab.launch()
+    lab.running(run, 3)
+    with pytest.raises(MissionError, match="no checkpoint yet"):
+        resume(lab, run, branch=True)
+    lab.act("checkpoint", run)
+    lab.wait(run, lambda view: view.last_checkpoint)
+    with pytest.raises(UsageError, match="larger than the rollout"):
+        resume(lab, run, "ppo.batch_size=1000", branch=True)
+    made = resume(lab, run, branch=True)
+    assert isinstance(made, Accepted)
+    lab.running(made.runs[0], 1)
+    assert lab.view(run).state == "running"

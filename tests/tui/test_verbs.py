@@ -6,8 +6,9 @@ import os
 
 import pytest
 
-from mission_tui.fleet.verdict import Change, ResumeVerdict
+from mission_tui.fleet.verdict import Change, Remedy, ResumeVerdict
 from mission_tui.ipc.messages import (
+    Accepted,
     Act,
     Clean,
     CleanReply,
@@ -155,6 +156,64 @@ async def test_a_refused_resume_shows_why_and_cannot_be_accepted() -> None:
         await stage.press("y")
         assert isinstance(stage.screen, VerdictScreen)
         assert len(stage.client.asked_for(Resume)) == 1
+
+
+GRAVE = ResumeVerdict(
+    grade="refuse",
+    changes=(
+        Change("ppo.batch_size", "64", "32", "warn", "too large steps", "x", (Remedy("reset-adam", "Adam anew"),)),
+        Change("env.normalize", "not set", "obs true", "refuse", "other inputs", "leave it", override=True),
+        Change("ppo.net_arch", "8", "16", "refuse", "no fit", "branch", (Remedy("branch", "a new run"),)),
+    ),
+)
+
+
+async def test_each_remedy_is_one_key_and_is_judged_before_it_is_agreed_to() -> None:
+    """The keys go down the screen, refusals first; what was picked adds up, and only `y` starts anything."""
+    async with staged() as stage:
+        stage.client.answers[Resume] = lambda request: VerdictReply(
+            re=request.id, run=request.run, verdict=WARNING if request.remedies else GRAVE, accept_needed=False
+        )
+        await stage.press("end", "r")
+        await stage.shows("1 override: resume against this refusal")
+        await stage.shows("2 branch: a new run")
+        await stage.shows("3 reset-adam: Adam anew")
+        assert "y resume" not in stage.text()
+        await stage.press("1")
+        await stage.until(lambda: len(stage.client.asked_for(Resume)) == 2)
+        await stage.shows("chosen: --override env.normalize")
+        await stage.press("3")
+        await stage.shows("chosen: --remedy reset-adam:ppo.batch_size --override env.normalize")
+        last = stage.client.asked_for(Resume)[-1]
+        assert (last.remedies, last.overrides) == (("reset-adam:ppo.batch_size",), ("env.normalize",))
+        assert (last.check_only, last.accept) == (True, False)
+        await stage.press("0")
+        await stage.until(lambda: len(stage.client.asked_for(Resume)) == 4)
+        assert stage.client.asked_for(Resume)[-1].remedies == ()
+        await stage.shows("3 reset-adam: Adam anew")
+        await stage.press("3")
+        await stage.shows("chosen: --remedy reset-adam")
+        await stage.press("y")
+        await stage.until(lambda: stage.client.asked_for(Resume)[-1].accept)
+        assert stage.client.asked_for(Resume)[-1].remedies == ("reset-adam:ppo.batch_size",)
+
+
+async def test_a_branch_is_started_from_the_verdict_that_refuses() -> None:
+    """Its key shows what will differ; `y` makes another run and leaves this one alone."""
+    async with staged() as stage:
+        stage.client.answers[Resume] = lambda request: (
+            Accepted(re=request.id, runs=(ENDED[0].id,), notes=("new-1 begins with the weights of old",))
+            if request.accept
+            else VerdictReply(re=request.id, run=request.run, verdict=GRAVE, accept_needed=request.branch)
+        )
+        await stage.press("end", "r")
+        await stage.shows("2 branch: a new run")
+        await stage.press("2")
+        await stage.shows("Start a new run from")
+        await stage.shows("y start the new run")
+        await stage.press("y")
+        await stage.until(lambda: "new-1 begins with the weights of old; u undoes for 10 s" in stage.toasts())
+        assert stage.client.asked_for(Resume)[-1].branch
 
 
 async def test_evaluate_shows_progress_and_the_result_with_its_interval() -> None:

@@ -10,6 +10,7 @@ from mission_tui.ipc.telemetry_messages import Order
 from mission_tui.records.checkpoint import Manifest, newest_verified, verify_checkpoint
 from mission_tui.records.layout import RunDir
 from mission_tui.supervisor.another_attempt import plan_attempt, start_attempt, verdict_first
+from mission_tui.supervisor.branching import branch
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.subject import named_checkpoint
@@ -23,6 +24,8 @@ async def resume(core: Core, request: Resume) -> Accepted | VerdictReply:
 
     Raises `MissionError` when there is nothing to resume, or nothing to resume from.
     """
+    if request.branch:
+        return await branch(core, request)
     run_id = the_run(core, request.run)
     live = core.live.get(run_id)
     if live is not None:

@@ -1,25 +1,25 @@
-"""What a resume would change, field by field, with grade, reason and remedy; a refusal can only be read.
+"""What a resume would change, field by field, with grade, reason and remedies; each remedy is one key.
 
 A finding's advice is a resume too, but one that is always asked about: a `Proposal` says what else it means.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from rich.style import Style
 from textual.binding import Binding, BindingType
 from textual.strip import Strip
 
-from mission_tui.fleet.verdict import Grade
+from mission_tui.fleet.verdict import Change, Grade
 from mission_tui.ipc.messages import VerdictReply
 from mission_tui.tui import colours
 from mission_tui.tui.screens.sheet import Sheet
 from mission_tui.tui.strips import Part, line
 from mission_tui.tui.wrapping import wrap
 
-__all__ = ["Proposal", "VerdictScreen"]
+__all__ = ["Choice", "Proposal", "VerdictScreen"]
 
 _STYLES: dict[Grade, Style] = {
     "safe": colours.GOOD,
@@ -28,6 +28,8 @@ _STYLES: dict[Grade, Style] = {
     "refuse": colours.ALARM,
 }
 _ORDER: tuple[Grade, ...] = ("refuse", "warn", "note", "safe")
+_KEYS = "123456789ABCDEFGHI"
+_INDENT = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,35 +41,136 @@ class Proposal:
     deed: str
 
 
-class VerdictScreen(Sheet[bool]):
-    """Dismissed with True when the person accepts the changes."""
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a person has picked so far, as the words that `resume` takes; `agreed` is their yes to what is shown."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("y", "accept", "accept"), Binding("n", "turn_away", "no")]
+    remedies: tuple[str, ...] = ()
+    overrides: tuple[str, ...] = ()
+    branch: bool = False
+    agreed: bool = False
 
-    def __init__(self, name: str, reply: VerdictReply, proposal: Proposal | None = None) -> None:
-        self._acceptable = reply.accept_needed or (proposal is not None and reply.verdict.grade != "refuse")
+    @property
+    def said(self) -> str:
+        """The options of `resume` that say the same."""
+        words = [f"--remedy {name}" for name in self.remedies] + [f"--override {field}" for field in self.overrides]
+        return " ".join(words + ["--branch"] * self.branch)
+
+
+@dataclass(frozen=True, slots=True)
+class _Offer:
+    """One key: what it says, and what has been chosen once it is pressed."""
+
+    key: str
+    text: str
+    choice: Choice
+
+
+class VerdictScreen(Sheet[Choice]):
+    """Dismissed with what was chosen: agreed to, or to be judged again with one remedy more."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "accept", "accept"),
+        Binding("n", "turn_away", "no"),
+        Binding("0", "start_over", "as first asked"),
+        *(Binding(key, f"choose('{key}')", "remedy") for key in _KEYS),
+    ]
+
+    def __init__(
+        self, name: str, reply: VerdictReply, proposal: Proposal | None = None, choice: Choice | None = None
+    ) -> None:
+        self._choice = choice or Choice()
+        grave = reply.verdict.grade == "refuse" and not self._choice.branch
+        self._acceptable = not grave and (reply.accept_needed or proposal is not None or self._choice != Choice())
         self._facts = proposal.facts if proposal else ()
-        if proposal is not None and self._acceptable:
-            super().__init__(proposal.question, f"y {proposal.deed}   n or Esc leave it")
-        elif self._acceptable:
-            super().__init__(f"Resume {name} with these changes?", "y accept and resume   n or Esc leave it")
-        else:
-            super().__init__(f"{name} cannot be resumed like this", "Esc back   n starts a new run with these settings")
+        if self._choice != Choice():
+            self._facts = (f"chosen: {self._choice.said}",)
         self._reply = reply
+        changes = sorted(reply.verdict.changes, key=lambda change: _ORDER.index(change.grade))
+        self._changes = tuple(changes)
+        self._offers = () if proposal is not None else _offers(self._changes, self._choice)
+        super().__init__(self._question(name, proposal), self._hint_for(proposal))
+
+    def _question(self, name: str, proposal: Proposal | None) -> str:
+        if not self._acceptable:
+            return f"{name} cannot be resumed like this"
+        if proposal is not None:
+            return proposal.question
+        return f"Start a new run from {name}?" if self._choice.branch else f"Resume {name} with these changes?"
+
+    def _hint_for(self, proposal: Proposal | None) -> str:
+        parts = []
+        if self._acceptable:
+            deed = "start the new run" if self._choice.branch else "resume like this"
+            parts.append(f"y {proposal.deed if proposal else deed}")
+        if self._offers:
+            keys = [offer.key for offer in self._offers]
+            parts.append(f"{keys[0]}-{keys[-1]} choose" if len(keys) > 1 else f"{keys[0]} choose")
+        if self._choice != Choice():
+            parts.append("0 as first asked")
+        parts.append("n or Esc leave it" if self._acceptable else "Esc back")
+        return "   ".join(parts)
 
     def lines(self, width: int) -> list[Strip]:
-        """The worst changes first: what, from what to what, why it matters, what would help."""
+        """The worst changes first: what, from what to what, why it matters, and each remedy with its key."""
         rows: list[list[Part]] = [[(text, colours.INK)] for fact in self._facts for text in wrap(fact, width)]
         rows += [[]] if rows else []
-        for change in sorted(self._reply.verdict.changes, key=lambda change: _ORDER.index(change.grade)):
-            head = f" {change.name}: {change.was} → {change.now}"
-            rows.append([(f"{change.grade:<6}", _STYLES[change.grade]), (head, colours.BOLD)])
-            rows += [[(" " * 7 + text, colours.INK)] for text in wrap(change.why, width - 7)]
-            if change.remedy:
-                rows += [[(" " * 7 + text, colours.GOOD)] for text in wrap(f"instead: {change.remedy}", width - 7)]
+        offers = iter(self._offers)
+        for change in self._changes:
+            head = wrap(f"{change.name}: {change.was} → {change.now}", width - _INDENT)
+            rows.append([(f"{change.grade:<{_INDENT}}", _STYLES[change.grade]), (head[0], colours.BOLD)])
+            rows += [[(" " * _INDENT + text, colours.BOLD)] for text in head[1:]]
+            rows += [[(" " * _INDENT + text, colours.INK)] for text in wrap(change.why, width - _INDENT)]
+            if change.remedy and not change.remedies:
+                advice = wrap(f"instead: {change.remedy}", width - _INDENT)
+                rows += [[(" " * _INDENT + text, colours.GOOD)] for text in advice]
+            for _ in range(_count(change)):
+                offer = next(offers, None)
+                rows += [] if offer is None else _offer_rows(offer, width)
         return [line(parts, width) for parts in rows]
 
     def action_accept(self) -> None:
         """Yes, if there is something to accept."""
         if self._acceptable:
-            self.dismiss(True)
+            self.dismiss(replace(self._choice, agreed=True))
+
+    def action_choose(self, key: str) -> None:
+        """Have it judged again with one remedy more."""
+        for offer in self._offers:
+            if offer.key == key:
+                self.dismiss(offer.choice)
+
+    def action_start_over(self) -> None:
+        """Have it judged as it was first asked."""
+        if self._choice != Choice():
+            self.dismiss(Choice())
+
+
+def _count(change: Change) -> int:
+    return len(change.remedies) + change.override
+
+
+def _offers(changes: tuple[Change, ...], choice: Choice) -> tuple[_Offer, ...]:
+    """What can be picked, in the order it is shown. A branch is another run, for which nothing need be repaired."""
+    if choice.branch:
+        return ()
+    found: list[tuple[str, Choice]] = []
+    for change in changes:
+        for remedy in change.remedies:
+            more = replace(choice, remedies=(*choice.remedies, f"{remedy.name}:{change.name}"))
+            found.append((f"{remedy.name}: {remedy.what}", replace(choice, branch=True) if _new(remedy.name) else more))
+        if change.override:
+            against = replace(choice, overrides=(*choice.overrides, change.name))
+            found.append(("override: resume against this refusal", against))
+    return tuple(_Offer(key, *offer) for key, offer in zip(_KEYS, found, strict=False))
+
+
+def _new(name: str) -> bool:
+    return name == "branch"
+
+
+def _offer_rows(offer: _Offer, width: int) -> list[list[Part]]:
+    key = f"{offer.key:>{_INDENT - 1}} "
+    first, *more = wrap(offer.text, width - _INDENT)
+    head: list[Part] = [(key, colours.BOLD), (first, colours.GOOD)]
+    return [head, *([(" " * _INDENT + text, colours.GOOD)] for text in more)]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from mission_tui.fleet.snapshot import RunView
 from mission_tui.ipc.messages import Accepted, Resume, VerdictReply
-from mission_tui.tui.desk import Desk
-from mission_tui.tui.screens.verdict import VerdictScreen
+from mission_tui.tui.desk import UNDO_S, Desk
+from mission_tui.tui.screens.verdict import Choice, VerdictScreen
 
 __all__ = ["resume"]
 
@@ -13,20 +13,53 @@ __all__ = ["resume"]
 async def resume(desk: Desk, runs: tuple[RunView, ...]) -> None:
     """Resume `runs` one after the other; each verdict is its own question."""
     for view in runs:
-        reply = await _ask(desk, view.id, accept=False)
+        reply: Accepted | VerdictReply | None = await _ask(desk, view.id)
         if isinstance(reply, VerdictReply):
-            accepted = await desk.consult(VerdictScreen(view.name, reply))
-            if not accepted:
-                continue
-            reply = await _ask(desk, view.id, accept=True)
+            reply = await _agreed(desk, view, reply)
         if isinstance(reply, Accepted):
-            desk.tell(f"resume accepted for {view.name}")
-            for note in reply.notes:
-                desk.tell(note, "warning")
+            _tell(desk, view, reply)
 
 
-async def _ask(desk: Desk, run: str, *, accept: bool) -> Accepted | VerdictReply:
-    origin = desk.origin
+def _tell(desk: Desk, view: RunView, reply: Accepted) -> None:
+    if reply.runs != (view.id,):
+        desk.launched(reply.runs)
+        desk.tell(f"{'; '.join(reply.notes)}; u undoes for {UNDO_S:.0f} s", seconds=UNDO_S)
+        desk.redraw()
+        return
+    desk.tell(f"resume accepted for {view.name}")
+    for note in reply.notes:
+        desk.tell(note, "warning")
+
+
+async def _agreed(desk: Desk, view: RunView, verdict: VerdictReply) -> Accepted | None:
+    """Show what would be until the person agrees to it; each remedy they choose is judged before it is shown."""
+    choice = Choice()
+    while True:
+        picked = await desk.consult(VerdictScreen(view.name, verdict, choice=choice))
+        if picked is None:
+            return None
+        choice = picked
+        reply = await _ask(desk, view.id, choice, accept=choice.agreed, check_only=not choice.agreed)
+        if isinstance(reply, Accepted):
+            return reply
+        verdict = reply
+
+
+async def _ask(
+    desk: Desk, run: str, choice: Choice | None = None, *, accept: bool = False, check_only: bool = False
+) -> Accepted | VerdictReply:
+    origin, choice = desk.origin, choice or Choice()
     return await desk.ask(
-        lambda id_: Resume(id=id_, run=run, accept=accept, cwd=origin.cwd, python=origin.python, environ=origin.environ)
+        lambda id_: Resume(
+            id=id_,
+            run=run,
+            remedies=choice.remedies,
+            overrides=choice.overrides,
+            branch=choice.branch,
+            accept=accept,
+            check_only=check_only,
+            cwd=origin.cwd,
+            python=origin.python,
+            environ=origin.environ,
+        )
     )

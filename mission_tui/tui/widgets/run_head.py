@@ -15,6 +15,7 @@ from mission_tui.tui.wrapping import wrap
 __all__ = ["RunHead"]
 
 _MOST = 4
+_MOST_FROM = 2
 
 
 class RunHead(Lines):
@@ -39,9 +40,11 @@ class RunHead(Lines):
         if view.state == "ended":
             said = wrap(standing.headline(view, self._now), max(10, width - 2))[:_MOST]
             style = standing.state_style(view)
-        self.styles.height = 1 + len(said)
+        origins = [text for origin in view.origins for text in wrap(origin.sentence, max(10, width - 2))[:_MOST_FROM]]
+        self.styles.height = 1 + len(said) + len(origins)
         head = line(_standing(view, self._now, width), width)
-        self.show([head, *(line([(f" {text}", style)], width) for text in said)])
+        below = [(text, style) for text in said] + [(text, colours.QUIET) for text in origins]
+        self.show([head, *(line([(f" {text}", style)], width) for text, style in below)])
 
 
 def _standing(view: RunView, now: float, width: int) -> list[Part]:

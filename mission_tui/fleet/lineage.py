@@ -1,0 +1,45 @@
+"""Where a run, or its newest attempt, comes from: which checkpoint of which run, and what was changed on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from msgspec import Struct
+
+from mission_tui.fleet.text import clean
+from mission_tui.fleet.verdict import Change
+
+__all__ = ["Origin", "diff_of"]
+
+DIFF_CHARS = 60
+
+
+class Origin(Struct, frozen=True, omit_defaults=True):
+    """`kind` "branch": a run of its own that began with weights of `checkpoint` of `run`, which bore `name` then.
+
+    "resumed": the newest attempt goes on from `checkpoint` of its own run. `diff` is a line per changed setting.
+    """
+
+    kind: Literal["branch", "resumed"]
+    run: str
+    name: str
+    checkpoint: str
+    diff: tuple[str, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        """The "from" line."""
+        changed = ", ".join(self.diff) or "nothing changed"
+        if self.kind == "branch":
+            return f"branch: weights from {self.name} at {self.checkpoint}; {changed}"
+        return f"resumed from {self.checkpoint}; {changed}"
+
+
+def diff_of(changes: Iterable[Change]) -> tuple[str, ...]:
+    """What changed, as short as it can be said; a setting that was judged but is the same is left out."""
+    return tuple(
+        clean(f"{change.name} {change.was} → {change.now}", DIFF_CHARS)
+        for change in changes
+        if change.was != change.now
+    )

@@ -1,0 +1,111 @@
+"""A branch: a new run that begins with the weights of another's checkpoint, whose files it takes along.
+
+The source is only read, so it may be live; the new run stands on its own and outlives the source's directory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import shutil
+import time
+from functools import partial
+from pathlib import Path
+
+from msgspec import structs
+
+from mission_tui.errors import MissionError, UsageError
+from mission_tui.fleet.consistency import violations
+from mission_tui.fleet.lineage import Origin, diff_of
+from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.terms import Terms
+from mission_tui.ipc.messages import Accepted, Resume, VerdictReply
+from mission_tui.records.checkpoint import Manifest, newest_verified, verify_checkpoint
+from mission_tui.records.layout import RunDir, check_name, new_run_id
+from mission_tui.records.storage import storing
+from mission_tui.records.terms_file import write_terms
+from mission_tui.supervisor.another_attempt import Plan, plan_attempt
+from mission_tui.supervisor.attempts import begin, hold_live
+from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.launchers.local import attempt_order
+from mission_tui.supervisor.preflight import known_by_heart, preflight
+from mission_tui.supervisor.run_directory import create_run, rule_files
+from mission_tui.supervisor.subject import named_checkpoint
+from mission_tui.supervisor.targets import the_run
+
+__all__ = ["branch"]
+
+_SEED_SPAN = 2**31
+
+
+async def branch(core: Core, request: Resume) -> Accepted | VerdictReply:
+    """Make and start the new run; with `check_only`, say what differs. Raises `MissionError` with nothing made."""
+    run_id = the_run(core, request.run)
+    source = core.run_dir(run_id)
+    if request.checkpoint is not None:
+        name = await asyncio.to_thread(named_checkpoint, source, request.checkpoint)
+        checkpoint: Manifest | None = await asyncio.to_thread(verify_checkpoint, source.checkpoints / name)
+    else:
+        checkpoint = await asyncio.to_thread(newest_verified, source.checkpoints)
+    if checkpoint is None:
+        raise MissionError(f"cannot branch from {core.store.view(run_id).name}: it has no checkpoint yet")
+    plan = await plan_attempt(core, run_id, request, checkpoint, request.assignments)
+    if request.check_only:
+        return VerdictReply(
+            re=request.id, run=run_id, verdict=plan.verdict, accept_needed=True, checkpoint=checkpoint.name
+        )
+    for violation in violations(plan.now):
+        raise UsageError(f"cannot branch like this: {violation.sentence}")
+    if not known_by_heart(plan.now):
+        await preflight(plan.now, plan.caller)
+    made = await _made(core, run_id, request, plan)
+    note = (
+        f"{core.store.view(made).name} begins with the weights of {core.store.view(run_id).name} at {checkpoint.name}"
+    )
+    return Accepted(re=request.id, runs=(made,), notes=(note,))
+
+
+async def _made(core: Core, source_id: str, request: Resume, plan: Plan) -> str:
+    """The new run, started."""
+    source_name = core.store.view(source_id).name
+    if request.name is not None:
+        check_name(request.name)
+        if any(core.store.view(live).name == request.name for live in core.live):
+            raise UsageError(f"the name '{request.name}' is taken by a live run; choose another")
+    run = core.run_dir(new_run_id(request.name or f"{source_name[:24]}-branch"))
+    spec = _seeded(plan.now, request.assignments)
+    terms = Terms(weights_from=plan.checkpoint.name)
+    source = core.run_dir(source_id)
+    fill = partial(_take_along, source.checkpoints / plan.checkpoint.name, terms)
+    order = attempt_order(core.root, run, 1, spec, plan.caller, None)
+    origin = Origin("branch", source_id, source_name, plan.checkpoint.name, diff_of(plan.verdict.changes))
+    made = partial(create_run, core.root, run, spec, order, _rules(source, plan), request.name or run.id[16:], None)
+    created = await asyncio.to_thread(made, origin=origin, fill=fill)
+    core.add(run, spec)
+    core.see(run.id, created)
+    live = hold_live(core, run, spec)
+    core.launched[run.id] = time.monotonic()
+    begin(core, live, order, terms=terms)
+    return run.id
+
+
+def _take_along(checkpoint: Path, terms: Terms, making: RunDir) -> None:
+    """The checkpoint's files, read back, and the terms that name them."""
+    with storing(making.origin, "write"):
+        shutil.copytree(checkpoint, making.origin / checkpoint.name)
+    verify_checkpoint(making.origin / checkpoint.name)
+    write_terms(making.attempt(1).terms, terms)
+
+
+def _rules(source: RunDir, plan: Plan) -> list[Path]:
+    """The rules that the source was trained under, unless others were asked for."""
+    if plan.now.env.config == plan.was.env.config and source.snapshot.is_dir():
+        return sorted(source.snapshot.glob("*.toml"))
+    return rule_files(plan.now.env, plan.caller.cwd)
+
+
+def _seeded(spec: Spec, assignments: tuple[str, ...]) -> Spec:
+    """A seed of its own, so that the source's episodes are not replayed; one that was asked for stays."""
+    if any(word.partition("=")[0].strip() == "run.seed" for word in assignments):
+        return spec
+    return structs.replace(spec, run=structs.replace(spec.run, seed=secrets.randbelow(_SEED_SPAN)))
