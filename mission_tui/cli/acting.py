@@ -1,8 +1,8 @@
-"""What `stop`, `kill`, `pause` and `checkpoint` have in common: one request about some runs, and what was accepted."""
+"""What the verbs about some runs have in common: one request, and what was accepted."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,9 +10,10 @@ from mission_tui.cli.errors import say
 from mission_tui.cli.options import chosen
 from mission_tui.cli.session import Session
 
-__all__ = ["act"]
+if TYPE_CHECKING:
+    from mission_tui.ipc.messages import ActVerb
 
-ActVerb = Literal["stop", "kill", "pause", "checkpoint"]
+__all__ = ["act"]
 
 
 def act(session: Session, verb: ActVerb, runs: tuple[str, ...], every: bool, as_json: bool) -> None:

@@ -79,4 +79,5 @@ def _remark(view: RunView) -> str:
     flags = ", ".join(view.flags)
     if view.state == "ended" and view.outcome in ("failed", "lost"):
         return view.cause or ""
-    return "; ".join(word for word in (flags, *open_findings[-1:]) if word)
+    held = view.cause if view.held is not None else ""
+    return "; ".join(word for word in (flags, held, *open_findings[-1:]) if word)

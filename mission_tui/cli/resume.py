@@ -1,4 +1,4 @@
-"""`mission-tui resume`: let paused runs go on, or give ended ones another attempt, after saying what would change."""
+"""`mission-tui resume`: let held runs go on, or give ended ones another attempt, after saying what would change."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def command(
     accept: bool,
     as_json: bool,
 ) -> int:
-    """Continue paused or ended runs.
+    """Continue paused, frozen or ended runs.
 
     Where the changes do harm, a table says which, why, and what helps: exit 2, and nothing is started. A remedy is
     named as in the table (reset-adam), or with its field (restore:ppo.gamma).

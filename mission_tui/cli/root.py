@@ -24,6 +24,7 @@ VERBS = (
     "logs",
     "metrics",
     "pause",
+    "freeze",
     "resume",
     "stop",
     "kill",

@@ -29,13 +29,15 @@ __all__ = [
     "KeeperLost",
     "Mark",
     "RunCreated",
+    "RunFrozen",
     "RunPaused",
     "RunResumed",
+    "RunThawed",
     "Verb",
 ]
 
 Mark = Literal["acknowledged", "silenced", "open"]
-Verb = Literal["launch", "stop", "kill", "pause", "resume", "checkpoint"]
+Verb = Literal["launch", "stop", "kill", "pause", "freeze", "park", "resume", "checkpoint"]
 
 
 class RunCreated(Struct, frozen=True, tag="created", tag_field="kind", omit_defaults=True):
@@ -87,6 +89,32 @@ class RunResumed(Struct, frozen=True, tag="resumed", tag_field="kind"):
     seq: int
     t: float
     attempt: int
+
+
+class RunFrozen(Struct, frozen=True, tag="frozen", tag_field="kind", omit_defaults=True):
+    """The processes of the attempt are stopped where they stood, and hold what they held.
+
+    `by` is `outside` when nobody asked: somebody sent SIGSTOP. `processes` counts the stopped ones, `running` are those
+    that did not stop; `memory_bytes` is what they all hold in memory, `gpu` that one of them holds a GPU.
+    """
+
+    seq: int
+    t: float
+    attempt: int
+    by: Literal["asked", "outside"] = "asked"
+    processes: int = 0
+    running: tuple[int, ...] = ()
+    memory_bytes: int | None = None
+    gpu: bool = False
+
+
+class RunThawed(Struct, frozen=True, tag="thawed", tag_field="kind", omit_defaults=True):
+    """The trainer runs again; `by` is `outside` when somebody sent SIGCONT and nobody asked here."""
+
+    seq: int
+    t: float
+    attempt: int
+    by: Literal["asked", "outside"] = "asked"
 
 
 class KeeperLost(Struct, frozen=True, tag="keeper_lost", tag_field="kind"):
@@ -157,6 +185,8 @@ FleetEvent = (
     | Asked
     | RunPaused
     | RunResumed
+    | RunFrozen
+    | RunThawed
     | KeeperLost
     | AttemptEnded
     | FindingChanged

@@ -22,8 +22,10 @@ from mission_tui.fleet.events import (
     HealthActed,
     KeeperLost,
     RunCreated,
+    RunFrozen,
     RunPaused,
     RunResumed,
+    RunThawed,
     Verb,
 )
 from mission_tui.fleet.findings import GRAVITY, Finding, FindingState, Severity
@@ -71,6 +73,7 @@ class Told:
     ended_t: float | None = None
     outcome: Outcome | None = None
     paused: bool = False
+    frozen: RunFrozen | None = None
     asked: set[Verb] = field(default_factory=set)
     flags: set[RunFlag] = field(default_factory=set)
     findings: dict[str, Finding] = field(default_factory=dict)
@@ -175,6 +178,8 @@ class RunHistory:
             return "stopping"
         if told.attempt == 0:
             return "queued"
+        if told.frozen is not None:
+            return "frozen"
         if told.paused:
             return "paused"
         return "running" if self.trained.attempt == told.attempt else "starting"
@@ -222,7 +227,7 @@ class RunHistory:
                 told.branched = event.origin
             case AttemptStarting():
                 told.attempt, told.started_t = event.attempt, event.t
-                told.ended_t, told.outcome, told.paused = None, None, False
+                told.ended_t, told.outcome, told.paused, told.frozen = None, None, False, None
                 told.asked.clear()
                 told.due.clear()
                 told.acted.clear()
@@ -238,10 +243,14 @@ class RunHistory:
                 if event.attempt == told.attempt:
                     told.paused = isinstance(event, RunPaused)
                     told.declare(event)
+            case RunFrozen() | RunThawed():
+                if event.attempt == told.attempt:
+                    told.frozen = event if isinstance(event, RunFrozen) else None
+                    told.declare(event)
             case KeeperLost():
                 told.flags.add("keeperless")
             case AttemptEnded():
-                told.ended_t, told.outcome, told.paused = event.t, event.outcome, False
+                told.ended_t, told.outcome, told.paused, told.frozen = event.t, event.outcome, False, None
                 told.breaks = []
                 told.flags.discard("keeperless")
                 self.seen = Seen(flags=self.seen.flags)

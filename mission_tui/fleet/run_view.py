@@ -11,7 +11,8 @@ from mission_tui.fleet.findings import GRAVITY, Finding
 from mission_tui.fleet.metrics import Metric, UpdateDone, spoken
 from mission_tui.fleet.outcome import Failed, outcome_word
 from mission_tui.fleet.run_history import POINTS, RunHistory, Trained
-from mission_tui.fleet.snapshot import SERIES, RunView
+from mission_tui.fleet.snapshot import SERIES, Held, RunView
+from mission_tui.fleet.standing_sentence import sentence_of
 from mission_tui.fleet.text import clean
 
 __all__ = ["view_of"]
@@ -39,7 +40,7 @@ def view_of(run: RunHistory) -> RunView:
         description=clean(spec.description) if spec else "",
         outcome=cast("Word", outcome_word(outcome)) if outcome else None,
         kind=outcome.kind if isinstance(outcome, Failed) else None,
-        cause=clean(outcome.cause, 400) if outcome else None,
+        cause=sentence_of(told),
         flags=tuple(sorted(told.flags | seen.flags)),
         attempt=told.attempt,
         phase=seen.phase,
@@ -68,6 +69,7 @@ def view_of(run: RunHistory) -> RunView:
         silenced=tuple(sorted(told.silenced)),
         origins=tuple(origin for origin in (told.branched, told.resumed) if origin is not None),
         pids=seen.pids,
+        held=Held(told.frozen.memory_bytes, told.frozen.gpu) if told.frozen else None,
     )
 
 

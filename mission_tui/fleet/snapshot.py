@@ -18,6 +18,7 @@ __all__ = [
     "SERIES",
     "FleetSnapshot",
     "GpuMeters",
+    "Held",
     "HostMeters",
     "Pids",
     "RunFlag",
@@ -84,6 +85,13 @@ class Pids(Struct, frozen=True):
     workers: tuple[int, ...] = ()
 
 
+class Held(Struct, frozen=True):
+    """What a frozen run holds: bytes of memory, as far as they can be read, and whether a GPU is among it."""
+
+    memory_bytes: int | None = None
+    gpu: bool = False
+
+
 class RunView(Struct, frozen=True, kw_only=True):
     """One run as everyone sees it. `origins`: what it branched from, then what its newest attempt goes on from."""
 
@@ -126,6 +134,7 @@ class RunView(Struct, frozen=True, kw_only=True):
     silenced: tuple[str, ...] = ()
     origins: tuple[Origin, ...] = ()
     pids: Pids = Pids()
+    held: Held | None = None
 
 
 class StaleRun(Struct, frozen=True, kw_only=True):

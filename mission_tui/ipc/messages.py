@@ -71,10 +71,13 @@ class Undo(Request, Asking["Accepted"], frozen=True, kw_only=True, tag="undo"):
     runs: tuple[str, ...]
 
 
+ActVerb = Literal["stop", "kill", "pause", "freeze", "checkpoint"]
+
+
 class Act(Request, Asking["Accepted"], frozen=True, kw_only=True, tag="act"):
     """Do `verb` to `runs`: ids, unique prefixes, names, `@last`, or `@live` for every live run."""
 
-    verb: Literal["stop", "kill", "pause", "checkpoint"]
+    verb: ActVerb
     runs: tuple[str, ...]
 
 

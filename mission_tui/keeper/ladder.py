@@ -77,8 +77,9 @@ class Ladder:
         self._deadline = time.monotonic() + self._grace_s
         self._last_deadline = time.monotonic() + SAVE_GRACES * self._grace_s
         send(self._trainer, signal.SIGTERM)
-        # A stopped process meets its TERM only when it goes on.
-        send(self._trainer, signal.SIGCONT)
+        # A stopped process meets its TERM only when it goes on, and a trainer cannot save without its env workers.
+        for process in descendants(os.getpid()):
+            send(process, signal.SIGCONT)
 
     def kill(self) -> None:
         """End the trainer and its process group now."""

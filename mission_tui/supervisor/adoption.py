@@ -16,7 +16,16 @@ from pathlib import Path
 from msgspec import structs
 
 from mission_tui.errors import DamagedError, MissionError
-from mission_tui.fleet.events import Asked, AttemptEnded, AttemptStarting, FileDamaged, FleetEvent, RunCreated
+from mission_tui.fleet.events import (
+    Asked,
+    AttemptEnded,
+    AttemptStarting,
+    FileDamaged,
+    FleetEvent,
+    RunCreated,
+    RunThawed,
+    Verb,
+)
 from mission_tui.fleet.metrics import MetricRecord, UpdateDone
 from mission_tui.fleet.observations import FlagSeen
 from mission_tui.fleet.outcome import Failed
@@ -31,6 +40,7 @@ from mission_tui.supervisor.acting import react_to_due
 from mission_tui.supervisor.attempts import begin, hold_live, settle
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ending import abandon, still_hang
+from mission_tui.supervisor.freezing import take_up_freeze
 from mission_tui.supervisor.journal import Make, RunJournal, damaged
 
 __all__ = ["LAST_BYTES", "RunOnDisk", "adopt_live", "load_ended", "read_fleet"]
@@ -110,8 +120,9 @@ def adopt_live(core: Core, found: RunOnDisk) -> None:
             begin(core, run, order)
         return
     run.nonce = order.nonce if order is not None else ""
-    run.wants_pause = _wants_pause(found.events)
+    run.wants_pause = _wants(found.events, "pause")
     settle(core, run)
+    take_up_freeze(core, run, _wants(found.events, "freeze"))
     react_to_due(core, run)
 
 
@@ -172,11 +183,14 @@ def _append(core: Core, found: RunOnDisk, make: Make) -> None:
     journal.close()
 
 
-def _wants_pause(events: list[FleetEvent]) -> bool:
+def _wants(events: list[FleetEvent], verb: Verb) -> bool:
+    """Whether `verb` (pause or freeze) was asked of the newest attempt and not taken back."""
     wants = False
     for event in events:
         if isinstance(event, AttemptStarting):
             wants = False
-        elif isinstance(event, Asked) and event.verb in ("pause", "resume"):
-            wants = event.verb == "pause"
+        elif isinstance(event, RunThawed):
+            wants = wants and verb != "freeze"
+        elif isinstance(event, Asked) and event.verb in (verb, "resume"):
+            wants = event.verb == verb
     return wants

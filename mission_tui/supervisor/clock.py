@@ -15,6 +15,7 @@ from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.dead_sockets import name_root
 from mission_tui.supervisor.desk import Desk
 from mission_tui.supervisor.feed import LATE_S, judge_silence, read_news
+from mission_tui.supervisor.freezing import watch_stops
 from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.stale import look_for_stale
 
@@ -78,6 +79,7 @@ class Clock:
         if run.keeper is None and run.trainer is None:
             settle(self._core, run)
             return
+        watch_stops(self._core, run)
         if run.link is not None or self._beats > LINK_TICKS:
             judge_silence(self._core, run, time.time() - LATE_S)
         if self._beats % PIDS_TICKS == 0:

@@ -40,6 +40,7 @@ from mission_tui.supervisor.verbs.clean import clean
 from mission_tui.supervisor.verbs.details import details
 from mission_tui.supervisor.verbs.evaluate import evaluate
 from mission_tui.supervisor.verbs.export import export
+from mission_tui.supervisor.verbs.freeze import freeze
 from mission_tui.supervisor.verbs.history import history
 from mission_tui.supervisor.verbs.kill import kill
 from mission_tui.supervisor.verbs.launch import launch
@@ -55,7 +56,7 @@ __all__ = ["Desk"]
 
 PUSH_S = 0.25
 ATTENDED_S = 10.0
-_ACTS = {"stop": stop, "kill": kill, "pause": pause, "checkpoint": checkpoint}
+_ACTS = {"stop": stop, "kill": kill, "pause": pause, "freeze": freeze, "checkpoint": checkpoint}
 
 
 class Desk:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["descendants"]
+__all__ = ["children_of", "descendants"]
 
 _MOST = 1024
 
@@ -14,15 +14,15 @@ def descendants(pid: int) -> tuple[int, ...]:
     found: set[int] = set()
     unseen = [pid]
     while unseen and len(found) < _MOST:
-        for child in _children(unseen.pop()):
+        for child in children_of(unseen.pop()):
             if child not in found:
                 found.add(child)
                 unseen.append(child)
     return tuple(sorted(found))
 
 
-def _children(pid: int) -> list[int]:
-    """Children by every thread: the kernel lists a child under the thread that started it."""
+def children_of(pid: int) -> list[int]:
+    """Children of `pid`, by every thread: the kernel lists a child under the thread that started it."""
     children: list[int] = []
     try:
         for thread in Path(f"/proc/{pid}/task").iterdir():

@@ -11,6 +11,7 @@ import signal
 
 from mission_tui.ipc.telemetry_messages import Order
 from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.freezing import thaw_run
 from mission_tui.supervisor.identity import Process
 from mission_tui.supervisor.run import LiveRun
 
@@ -27,10 +28,11 @@ def patience_s(core: Core, run: LiveRun) -> float:
 
 
 def end_gracefully(core: Core, run: LiveRun, keep: str = "") -> None:
-    """Ask the trainer to save and stop; when it is not connected, or does not obey in time, have it terminated.
+    """Thaw the run and ask its trainer to save and stop; one that is not connected or does not obey is terminated.
 
     `keep` names a checkpoint that the trainer must not remove when it saves its last one.
     """
+    thaw_run(core, run)
     if run.link is None:
         _terminate(run)
         return

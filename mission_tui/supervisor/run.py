@@ -29,7 +29,9 @@ class LiveRun:
     to say who it is; `workers` are the processes that its trainer named; `breaks_told` counts the breaks that its judge
     has heard; `messengers` counts the commands that tell people of it; `applying` is the finding whose advice it is
     ending for; `kept` are the checkpoints its trainer was told to leave, `offered` the one that somebody was shown to
-    go back to. `gone` is set when the run has ended.
+    go back to; `freezes` says that its processes are to stay stopped, `freezing` is what finishes a
+    freeze after a restart, `seen_stopped` in how many looks in a row its
+    trainer was stopped although they are not. `gone` is set when the run has ended.
     """
 
     dir: RunDir
@@ -48,6 +50,9 @@ class LiveRun:
     catching_up: asyncio.TimerHandle | None = None
     end: TrainingEnded | None = None
     wants_pause: bool = False
+    freezes: bool = False
+    freezing: asyncio.Task[object] | None = None
+    seen_stopped: int = 0
     messengers: int = 0
     kept: tuple[str, ...] = ()
     offered: str = ""

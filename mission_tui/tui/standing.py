@@ -138,6 +138,8 @@ def badge(view: RunView) -> tuple[str, Style]:
         return f"({_short(known)})", colours.QUIET
     if view.state == "queued":
         return view.cause or numbers.DASH, colours.QUIET
+    if view.held is not None:
+        return f"holds {numbers.size(view.held.memory_bytes)}", colours.state_style(view.state)
     if view.update and (view.state in ALIVE or view.outcome == "finished"):
         return "ok", colours.GOOD if view.state in ALIVE else colours.QUIET
     return numbers.DASH, colours.QUIET

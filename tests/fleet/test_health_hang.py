@@ -141,3 +141,20 @@ def test_a_rule_that_is_off_is_silent() -> None:
     for number in (1, 2, 3, 4):
         assert judge.update(row(number, BEGUN + number**8)) == []
     assert judge.silence(1e12) == []
+
+
+def test_frozen_time_does_not_count_within_a_pause_or_without() -> None:
+    """Whoever freezes a paused run and thaws it has not unpaused it; time counts when nothing holds it any more."""
+    judge = running()
+    judge.broken(BEGUN + 70, "freeze")
+    assert judge.silence(BEGUN + 9000) == []
+    judge.broken(BEGUN + 10_000, "thaw")
+    assert judge.silence(BEGUN + 10_059) == []
+    judge.broken(BEGUN + 10_010, "pause")
+    judge.broken(BEGUN + 10_020, "freeze")
+    judge.broken(BEGUN + 20_000, "thaw")
+    assert judge.silence(BEGUN + 30_000) == []
+    judge.broken(BEGUN + 40_000, "unpause")
+    assert judge.silence(BEGUN + 40_049) == []
+    (finding,) = judge.silence(BEGUN + 40_051)
+    assert finding.first_t == BEGUN + 40_050

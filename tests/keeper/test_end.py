@@ -87,6 +87,32 @@ def test_a_stopped_trainer_is_continued_to_meet_its_term(kept: KeptRun) -> None:
     assert kept.ended().code == 5
 
 
+def test_a_frozen_run_is_continued_as_a_whole_to_save(kept: KeptRun) -> None:
+    """TERM to the keeper of a stopped trainer with a stopped worker: the trainer can still ask that worker."""
+    keeper = kept.start("""
+        asked, ask = os.pipe()
+        answered, answer = os.pipe()
+        if (worker := os.fork()) == 0:
+            os.write(answer, os.read(asked, 1))
+            wait_for_ever()
+
+        def save(*_):
+            os.write(ask, b"?")
+            code = 0 if os.read(answered, 1) == b"?" else 1
+            os.kill(worker, signal.SIGKILL)
+            sys.exit(code)
+
+        signal.signal(signal.SIGTERM, save)
+        ready(worker)
+        wait_for_ever()
+    """)
+    for pid in (kept.identity().trainer.pid, *kept.told_pids()):
+        os.kill(pid, signal.SIGSTOP)
+    keeper.send_signal(signal.SIGTERM)
+    record = kept.ended()
+    assert (record.code, record.asked, record.escalated) == (0, "term", False)
+
+
 def test_a_trainer_that_ignores_term_is_killed_after_its_grace(kept: KeptRun) -> None:
     """The ladder goes on by itself, takes the group along, and says that it had to."""
     keeper = kept.start(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mission_tui.fleet.events import CompanyChanged, FleetEvent, RunPaused, RunResumed
+from mission_tui.fleet.events import CompanyChanged, FleetEvent, RunFrozen, RunPaused, RunResumed, RunThawed
 from mission_tui.fleet.health.rule import Break
 from mission_tui.fleet.metrics import EvaluationDone, MetricRecord
 
@@ -16,6 +16,10 @@ def break_of(fact: FleetEvent | MetricRecord) -> Break | None:
             return "pause"
         case RunResumed():
             return "unpause"
+        case RunFrozen():
+            return "freeze"
+        case RunThawed():
+            return "thaw"
         case CompanyChanged():
             return "company"
         case EvaluationDone():

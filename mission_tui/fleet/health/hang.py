@@ -1,7 +1,7 @@
 """`hang`: a trainer that lives and says nothing. Judged by the clock, since silence has no rows.
 
-What is normal is learned from the run's own updates; time that a person paused does not count. When a silence was too
-long is computed from rows and pauses alone, so the same silence is found again when the files are judged later.
+What is normal is learned from the run's own updates; time that it was paused or frozen does not count. When a silence
+was too long is computed from rows and pauses alone, so it is found again when the files are judged later.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import statistics
 from bisect import insort
 from collections import deque
+from collections.abc import Mapping
 
 from mission_tui.fleet.findings import Severity
 from mission_tui.fleet.health.rule import Break, Explanation, Patient, Row, Rule
@@ -21,6 +22,8 @@ __all__ = ["Hang"]
 UPDATES = 50
 FEWEST = 3
 MOST = 0.5
+_HOLDS: frozenset[Break] = frozenset({"pause", "freeze"})
+_RELEASES: Mapping[Break, Break] = {"unpause": "pause", "thaw": "freeze"}
 
 
 class Hang(Rule):
@@ -41,8 +44,8 @@ class Hang(Rule):
         self._hear(t)
 
     def paused(self, t: float, cause: Break) -> None:
-        """A person paused or went on at unix time `t`; told in any order, and also ahead of rows not judged yet."""
-        if cause in ("pause", "unpause"):
+        """The run was held or went on at unix time `t`; told in any order, and also ahead of rows not judged yet."""
+        if cause in _HOLDS or cause in _RELEASES:
             insort(self._pauses, (t, cause))
 
     def over(self) -> None:
@@ -66,18 +69,21 @@ class Hang(Rule):
 
     @property
     def since(self) -> float | None:
-        """Unix time at which the present silence is too long, past or to come; None while paused or not learning."""
+        """Unix time at which the present silence is too long, past or to come; None while held or not learning."""
         if self._last_t is None:
             return None
-        left_s, going_t, paused = self.limit_s, self._last_t, False
+        left_s, going_t = self.limit_s, self._last_t
+        held: set[Break] = set()
         for t, cause in self._pauses:
-            if cause == "pause" and not paused:
-                if t - going_t > left_s:
+            if cause in _HOLDS:
+                if not held and t - going_t > left_s:
                     break
-                left_s, paused = left_s - max(0.0, t - going_t), True
-            elif cause == "unpause" and paused:
-                going_t, paused = t, False
-        return None if paused else going_t + left_s
+                left_s -= 0.0 if held else max(0.0, t - going_t)
+                held.add(cause)
+            elif held:
+                held.discard(_RELEASES[cause])
+                going_t = going_t if held else t
+        return None if held else going_t + left_s
 
     @property
     def limit_s(self) -> float:

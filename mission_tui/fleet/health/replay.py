@@ -9,7 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from mission_tui.fleet.events import AttemptStarting, FindingChanged, FleetEvent, RunPaused, RunResumed
+from mission_tui.fleet.events import (
+    AttemptStarting,
+    FindingChanged,
+    FleetEvent,
+    RunFrozen,
+    RunPaused,
+    RunResumed,
+    RunThawed,
+)
 from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.health.breaks import break_of
 from mission_tui.fleet.health.hang import Hang
@@ -81,7 +89,7 @@ def _sorted(records: Iterable[MetricRecord], events: Iterable[FleetEvent]) -> di
         elif isinstance(event, FindingChanged):
             if event.finding.rule == Hang.id and event.finding.state != "cleared":
                 now.lived_t = max(now.lived_t, event.t)
-        elif not isinstance(event, RunPaused | RunResumed) or event.attempt == number:
+        elif not isinstance(event, RunPaused | RunResumed | RunFrozen | RunThawed) or event.attempt == number:
             cause = break_of(event)
             now.breaks += [] if cause is None else [(event.t, cause)]
     return attempts

@@ -23,8 +23,8 @@ FLOAT = frozenset({float})
 LARGEST_EXACT = 2**53
 """The largest count that a float holds exactly."""
 
-Break = Literal["pause", "unpause", "company", "evaluation"]
-"""Declared breaks within an attempt: the person paused or went on, another run came or went, an evaluation ran."""
+Break = Literal["pause", "unpause", "freeze", "thaw", "company", "evaluation"]
+"""Declared breaks within an attempt: it was held or went on, another run came or went, an evaluation ran."""
 
 
 @dataclass(frozen=True, slots=True)

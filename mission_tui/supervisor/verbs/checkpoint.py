@@ -15,8 +15,11 @@ async def checkpoint(core: Core, request: Act) -> Accepted:
     """Ask the runs for a checkpoint; it shows in snapshots once it was read back."""
 
     def objection(run: LiveRun) -> str | None:
-        if core.store.run(run.id).state == "stopping":
+        state = core.store.run(run.id).state
+        if state == "stopping":
             return "it is stopping, which saves one anyway"
+        if state == "frozen":
+            return "it is frozen; resume it first"
         return None if run.link is not None else "its trainer is not connected; try again in a moment"
 
     runs, notes = live_targets(core, request.runs, "checkpoint", objection)

@@ -16,7 +16,7 @@ async def pause(core: Core, request: Act) -> Accepted:
 
     def objection(run: LiveRun) -> str | None:
         state = core.store.run(run.id).state
-        if state in ("paused", "stopping"):
+        if state in ("paused", "frozen", "stopping"):
             return f"it is {state}"
         return None if run.link is not None else "its trainer is not connected; try again in a moment"
 

@@ -1,4 +1,4 @@
-"""Resume: a paused run goes on, an ended one gets another attempt, after the verdict on what would change."""
+"""Resume: a paused or frozen run goes on, an ended one gets another attempt, after the verdict on what would change."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from mission_tui.records.layout import RunDir
 from mission_tui.supervisor.another_attempt import plan_attempt, start_attempt, verdict_first
 from mission_tui.supervisor.branching import branch
 from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.freezing import thaw_run
 from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.subject import named_checkpoint
 from mission_tui.supervisor.targets import the_run
@@ -43,18 +44,22 @@ async def resume(core: Core, request: Resume) -> Accepted | VerdictReply:
 
 
 def _go_on(core: Core, run: LiveRun, request: Resume) -> Accepted:
-    """Let a paused run go on, or take back a pause that it has not reached yet."""
+    """Let a paused or frozen run go on, or take back a pause that it has not reached yet."""
     name = core.store.view(run.id).name
     state = core.store.run(run.id).state
-    if state == "stopping" or not (run.wants_pause or state == "paused"):
+    if state == "stopping" or not (run.freezes or run.wants_pause or state in ("paused", "frozen")):
         raise UsageError(f"cannot resume {name}: it is {state}")
     if request.assignments or request.checkpoint:
-        raise UsageError(f"{name} is paused and goes on as it is; stop it first to resume with changes")
-    if run.link is None:
+        raise UsageError(f"{name} is {state} and goes on as it is; stop it first to resume with changes")
+    holds = run.freezes or state == "frozen"
+    if run.link is None and not holds:
         raise MissionError(f"cannot resume {name} now: its trainer is not connected; try again in a moment")
     core.ask_for(run, "resume")
     run.wants_pause = False
-    run.link.send(Order("unpause"))
+    if holds:
+        thaw_run(core, run)
+    if run.link is not None:
+        run.link.send(Order("unpause"))
     return Accepted(re=request.id, runs=(run.id,))
 
 

@@ -24,7 +24,7 @@ def learn(view: RunView, width: int, height: int, now: float) -> list[Strip]:
     """`height` lines at most; where there is room, the return is drawn as a chart that takes the spare ones."""
     inside = width - 2
     rows: list[list[Part]] = []
-    if view.state == "ended" or not view.update:
+    if view.cause or not view.update:
         said = wrap(standing.headline(view, now), inside)[:_HEADLINE_MOST]
         rows += [[(text, standing.state_style(view))] for text in said]
     if view.update:

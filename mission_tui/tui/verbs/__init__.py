@@ -15,6 +15,7 @@ from mission_tui.tui.verbs.checkpoint import checkpoint
 from mission_tui.tui.verbs.clean import clean
 from mission_tui.tui.verbs.copy import copy
 from mission_tui.tui.verbs.evaluate import evaluate
+from mission_tui.tui.verbs.freeze import freeze
 from mission_tui.tui.verbs.help import help_
 from mission_tui.tui.verbs.kill import kill
 from mission_tui.tui.verbs.new import new
@@ -40,6 +41,7 @@ VERBS: Mapping[str, Verb] = {
     "clean": clean,
     "copy": copy,
     "evaluate": evaluate,
+    "freeze": freeze,
     "help": help_,
     "kill": kill,
     "new": new,

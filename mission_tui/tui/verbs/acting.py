@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Literal
 
 from mission_tui.fleet.outcome import RunState
 from mission_tui.fleet.snapshot import RunView
-from mission_tui.ipc.messages import Act
+from mission_tui.ipc.messages import Act, ActVerb
 from mission_tui.tui.desk import Desk
 from mission_tui.tui.standing import state_word
 
@@ -27,7 +26,7 @@ def fitting(desk: Desk, verb: str, runs: Sequence[RunView], states: Collection[R
     return fit
 
 
-async def act(desk: Desk, verb: Literal["stop", "kill", "pause", "checkpoint"], runs: Sequence[RunView]) -> None:
+async def act(desk: Desk, verb: ActVerb, runs: Sequence[RunView]) -> None:
     """Ask for `verb`. What comes of it shows in the snapshots, so only acceptance and notes are told."""
     ids = tuple(view.id for view in runs)
     reply = await desk.ask(lambda id_: Act(id=id_, verb=verb, runs=ids))

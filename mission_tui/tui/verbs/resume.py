@@ -1,4 +1,4 @@
-"""`r`: let a paused run go on, or give an ended one another attempt after the person has seen what would change."""
+"""`r`: let a paused or frozen run go on, or give an ended one another attempt, after showing what would change."""
 
 from __future__ import annotations
 

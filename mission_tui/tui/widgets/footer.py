@@ -77,9 +77,11 @@ def _unfitting(chosen: RunView | None) -> frozenset[str]:
     """Verbs that would only be told that they do not apply."""
     if chosen is None:
         return frozenset()
-    if chosen.state == "ended":
+    if chosen.state in ("ended", "parked"):
         return frozenset({"pause", "stop", "kill"})
-    return frozenset() if chosen.state in ("paused", "parked") else frozenset({"resume"})
+    if chosen.state in ("paused", "frozen"):
+        return frozenset({"pause"})
+    return frozenset({"resume"})
 
 
 def fitting(shown: Sequence[Hint], width: int) -> list[Hint]:

@@ -37,7 +37,7 @@ class RunHead(Lines):
             return
         width, view = self.size.width, self._view
         said, style = [fit(_facts(view, self._now, width - 2), width - 2)], colours.QUIET
-        if view.state == "ended":
+        if view.cause:
             said = wrap(standing.headline(view, self._now), max(10, width - 2))[:_MOST]
             style = standing.state_style(view)
         origins = [text for origin in view.origins for text in wrap(origin.sentence, max(10, width - 2))[:_MOST_FROM]]

@@ -1,0 +1,87 @@
+"""Freezing and thawing a run, and noticing when somebody else did either.
+
+`frozen` is what was seen, never what was hoped for: it is journaled when the processes stand, and taken back when the
+trainer is seen running. So a supervisor that comes later, or a SIGSTOP from elsewhere, changes nothing about its truth.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from functools import partial
+from typing import Literal
+
+from mission_tui.fleet.events import FleetEvent, RunFrozen, RunThawed
+from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.run import LiveRun
+from mission_tui.supervisor.stopping import Stood, is_stopped, signal_running, signal_stopped, stood
+
+__all__ = ["freeze_run", "take_up_freeze", "thaw_run", "watch_stops"]
+
+By = Literal["asked", "outside"]
+
+SETTLE_S = 2.0
+ROUND_S = 0.02
+
+
+async def freeze_run(core: Core, run: LiveRun) -> Stood | None:
+    """Stop every process of the run and journal how they stand; None when it ended or was thawed meanwhile.
+
+    A process that forks while it is stopped is met in the next round: there are rounds until nobody runs, for two
+    seconds. Whoever runs even then (it hangs in the kernel, and stops when it leaves it) is named.
+    """
+    run.freezes = True
+    deadline = time.monotonic() + SETTLE_S
+    # The kernel tells nobody but a parent that a process stopped.
+    while _may_freeze(core, run) and signal_running(run) and time.monotonic() < deadline:  # noqa: ASYNC110
+        await asyncio.sleep(ROUND_S)
+    if not _may_freeze(core, run):
+        return None
+    stand = await asyncio.to_thread(stood, run)
+    if not _may_freeze(core, run):
+        return None
+    core.witness(run, partial(_frozen, run.attempt, "asked", stand))
+    return stand
+
+
+def thaw_run(core: Core, run: LiveRun) -> None:
+    """Let every stopped process of the run go on; journaled when it was frozen."""
+    run.freezes = False
+    signal_stopped(run)
+    if core.store.run(run.id).told.frozen is not None:
+        core.witness(run, lambda seq, t: RunThawed(seq, t, run.attempt))
+
+
+def take_up_freeze(core: Core, run: LiveRun, asked: bool) -> None:
+    """After a restart: finish a freeze that was asked and not seen done. A beat later its truth is looked at anyway."""
+    known = core.store.run(run.id)
+    run.freezes = known.told.frozen is not None
+    if asked and known.state not in ("frozen", "stopping") and run.trainer is not None:
+        run.freezes = True
+        run.freezing = asyncio.create_task(freeze_run(core, run), name=f"freeze {run.id}")
+
+
+def watch_stops(core: Core, run: LiveRun) -> None:
+    """Once a beat: take in that somebody stopped the trainer, or that it runs although it was frozen."""
+    known = core.store.run(run.id)
+    stops = is_stopped(run.trainer) if run.trainer is not None else None
+    if stops is None or known.state == "stopping":
+        return
+    if not stops:
+        run.seen_stopped = 0
+        if known.told.frozen is not None:
+            run.freezes = False
+            core.witness(run, lambda seq, t: RunThawed(seq, t, run.attempt, by="outside"))
+    elif known.told.frozen is None and not run.freezes:
+        # Twice in a row: a debugger or a shell may stop a process for a moment.
+        run.seen_stopped += 1
+        if run.seen_stopped > 1:
+            core.witness(run, partial(_frozen, run.attempt, "outside", stood(run)))
+
+
+def _may_freeze(core: Core, run: LiveRun) -> bool:
+    return run.freezes and core.live.get(run.id) is run
+
+
+def _frozen(attempt: int, by: By, stand: Stood, seq: int, t: float) -> FleetEvent:
+    return RunFrozen(seq, t, attempt, by, stand.stopped, stand.running, stand.memory_bytes, stand.gpu)

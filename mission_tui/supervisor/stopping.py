@@ -1,0 +1,112 @@
+"""SIGSTOP and SIGCONT for every process of a run but its keeper, and what the stopped ones hold.
+
+Who belongs to a run is read from /proc below its keeper (below its trainer, where the keeper is gone). Each process is
+held by a pidfd before it is looked at, and signalled through that pidfd while its parent is held too.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from mission_tui.supervisor.family import children_of
+from mission_tui.supervisor.identity import Process, Stat, read_stat, see
+from mission_tui.supervisor.run import LiveRun
+
+__all__ = ["Stood", "is_stopped", "signal_running", "signal_stopped", "stood"]
+
+_STOPPED, _GONE = "T", "ZX"
+
+
+@dataclass(frozen=True, slots=True)
+class Stood:
+    """How a run's processes stand: how many are stopped, which run, what all hold; `gpu`: one of them holds a GPU."""
+
+    stopped: int
+    running: tuple[int, ...]
+    memory_bytes: int | None
+    gpu: bool
+
+
+def is_stopped(process: Process) -> bool | None:
+    """Whether the held process is stopped by a signal; None when that cannot be read."""
+    with suppress(OSError, ValueError):
+        stat = read_stat(process.pid)
+        if stat is not None and process.alive():
+            return stat.state == _STOPPED
+    return None
+
+
+def signal_running(run: LiveRun) -> int:
+    """SIGSTOP to every process of the run that is not stopped; how many there were."""
+    return _signal(run, signal.SIGSTOP, lambda stat: stat.state != _STOPPED)
+
+
+def signal_stopped(run: LiveRun) -> int:
+    """SIGCONT to every stopped process of the run; how many there were."""
+    return _signal(run, signal.SIGCONT, lambda stat: stat.state == _STOPPED)
+
+
+def stood(run: LiveRun) -> Stood:
+    """How the run's processes stand now. Reads all their memory maps, which takes a moment."""
+    stopped, running, sizes, gpu = 0, [], [], False
+    for process, stat in _members(run):
+        if stat.state == _STOPPED:
+            stopped += 1
+        else:
+            running.append(process.pid)
+        sizes.append(_memory_bytes(process.pid))
+        gpu = gpu or _holds_gpu(process.pid)
+    known = [size for size in sizes if size is not None]
+    return Stood(stopped, tuple(running), sum(known) if known else None, gpu)
+
+
+def _signal(run: LiveRun, number: signal.Signals, meant: Callable[[Stat], bool]) -> int:
+    return sum(meant(stat) and process.send(number) for process, stat in _members(run))
+
+
+def _members(run: LiveRun) -> Iterator[tuple[Process, Stat]]:
+    """The run's living processes, parents before their children, each held while it is looked at."""
+    if run.keeper is not None and run.keeper.alive():
+        yield from _below(run.keeper)
+    elif run.trainer is not None and run.trainer.alive() and (stat := read_stat(run.trainer.pid)) is not None:
+        yield run.trainer, stat
+        yield from _below(run.trainer)
+
+
+def _below(parent: Process) -> Iterator[tuple[Process, Stat]]:
+    for pid in children_of(parent.pid):
+        try:
+            process = see(pid)
+            stat = None if process is None else read_stat(pid)
+        except (OSError, ValueError):
+            continue
+        if process is None:
+            continue
+        try:
+            # The number may have changed hands since the list was made: only who names a held parent is ours.
+            if stat is not None and stat.parent == parent.pid and stat.state not in _GONE and process.alive():
+                yield process, stat
+                yield from _below(process)
+        finally:
+            process.close()
+
+
+def _memory_bytes(pid: int) -> int | None:
+    """The process's share of what it maps (PSS), so that memory shared within a run counts once."""
+    with suppress(OSError, ValueError, StopIteration):
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()
+        return int(next(line.split()[1] for line in lines if line.startswith("Pss:"))) << 10
+    return None
+
+
+def _holds_gpu(pid: int) -> bool:
+    with suppress(OSError):
+        for entry in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(OSError):
+                if str(entry.readlink()).startswith("/dev/nvidia"):
+                    return True
+    return False

@@ -1,0 +1,188 @@
+"""Freeze and thaw over real processes: what stands, what is said of it, and what may and may not follow."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TypeVar
+
+import psutil
+import pytest
+from msgspec import structs
+
+from mission_tui.errors import UsageError
+from mission_tui.fleet.events import FleetEvent, RunFrozen, RunThawed
+from mission_tui.fleet.snapshot import RunView
+from mission_tui.ipc.messages import Accepted, Resume
+from mission_tui.records.tail import read_all
+from tests.supervisor.conftest import Lab, living, stub_spec
+from tests.waiting import until
+
+T = TypeVar("T")
+
+
+def resume(lab: Lab, run: str) -> None:
+    """Ask for a resume that must be accepted."""
+    assert isinstance(lab.ask(lambda id_: Resume(id=id_, run=run)), Accepted)
+
+
+def states(lab: Lab, run: str) -> dict[str, str]:
+    """State letter by role; workers by number."""
+    keeper, trainer, *workers = lab.family(run)
+    named = {"keeper": keeper, "trainer": trainer} | {f"w{at}": worker for at, worker in enumerate(workers)}
+    return {name: process.status() for name, process in named.items()}
+
+
+def frozen_run(lab: Lab, workers: int = 0, forks: int = 0) -> str:
+    """A run that trained and was frozen."""
+    if forks:
+        (run,) = lab.launch(STUB_WORKERS=str(workers), STUB_FORKS=str(forks))
+    else:
+        (run,) = lab.launch(STUB_WORKERS=str(workers))
+    lab.running(run, 3)
+    lab.act("freeze", run)
+    assert lab.view(run).state == "frozen"
+    return run
+
+
+def holds_still(lab: Lab, run: str) -> RunView:
+    """The run's view two beats later; its update did not move meanwhile."""
+    before = lab.view(run)
+    beat = lab.snapshot().t + 2.5
+    until(lambda: lab.snapshot().t > beat)
+    after = lab.view(run)
+    assert (after.update, after.state) == (before.update, "frozen")
+    return after
+
+
+def events(lab: Lab, run: str, kind: type[T]) -> list[T]:
+    return [event for event in read_all(lab.dir(run).events, FleetEvent)[0] if isinstance(event, kind)]
+
+
+def test_every_process_but_the_keeper_stands_and_what_is_held_is_said(lab: Lab) -> None:
+    """Trainer, workers and their children are stopped at once; memory is named; resume lets all of them go on."""
+    run = frozen_run(lab, workers=3, forks=2)
+    stand = states(lab, run)
+    assert stand.pop("keeper") == psutil.STATUS_SLEEPING
+    assert len(stand) == 1 + 3 + 1 + 2
+    assert set(stand.values()) == {psutil.STATUS_STOPPED}
+    view = holds_still(lab, run)
+    assert view.connected
+    assert view.held is not None
+    assert view.held.memory_bytes is not None
+    assert view.held.memory_bytes > 5 << 20
+    assert "of memory stays held" in (view.cause or "")
+    resume(lab, run)
+    view = lab.running(run, (view.update or 0) + 2)
+    assert view.held is None
+    assert psutil.STATUS_STOPPED not in states(lab, run).values()
+
+
+def test_a_frozen_run_stays_frozen_through_a_supervisors_death(lab: Lab) -> None:
+    """The next supervisor reads it from the journal, sees it to be true, and can thaw it without the trainer's link."""
+    run = frozen_run(lab, workers=1)
+    lab.kill_supervisor()
+    lab.start()
+    view = holds_still(lab, run)
+    assert not view.connected
+    assert len(events(lab, run, RunFrozen)) == 1
+    resume(lab, run)
+    lab.running(run, (view.update or 0) + 2)
+
+
+def test_a_run_that_was_thawed_while_nobody_watched_is_said_to_run(lab: Lab) -> None:
+    """The journal says frozen, the processes say otherwise: the processes are right, and it is journaled who it was."""
+    run = frozen_run(lab)
+    trainer = lab.view(run).pids.trainer
+    assert trainer is not None
+    lab.kill_supervisor()
+    os.kill(trainer, signal.SIGCONT)
+    lab.start()
+    lab.running(run)
+    (thawed,) = events(lab, run, RunThawed)
+    assert thawed.by == "outside"
+
+
+def test_a_trainer_that_somebody_else_stopped_is_seen_and_said_and_not_killed(lab: Lab) -> None:
+    """SIGSTOP from outside shows as frozen, with the reason; `resume` lets it go on; nothing was escalated."""
+    (run,) = lab.launch()
+    pids = lab.running(run, 2).pids
+    assert pids.trainer is not None
+    os.kill(pids.trainer, signal.SIGSTOP)
+    view = lab.wait(run, lambda view: view.state == "frozen")
+    assert "stopped from outside by SIGSTOP" in (view.cause or "")
+    resume(lab, run)
+    assert lab.running(run, (view.update or 0) + 2).pids.trainer == pids.trainer
+
+
+def test_a_frozen_run_that_is_asked_to_stop_saves_first(lab: Lab) -> None:
+    """It is thawed, saves and ends as stopped, workers included."""
+    run = frozen_run(lab, workers=2)
+    family = lab.family(run)
+    lab.act("stop", run)
+    view = lab.ended(run)
+    assert (view.outcome, view.held) == ("stopped", None)
+    assert view.last_checkpoint is not None
+    until(lambda: not living(family))
+
+
+def test_a_frozen_run_is_killed_at_once(lab: Lab) -> None:
+    """SIGKILL needs no thaw, and nothing of the run is left."""
+    run = frozen_run(lab, workers=2)
+    family = lab.family(run)
+    lab.act("kill", run)
+    assert lab.ended(run).outcome == "killed"
+    until(lambda: not living(family))
+
+
+def test_a_paused_run_can_be_frozen_and_resume_lets_it_train(lab: Lab) -> None:
+    """One resume takes back both, because a person who resumes wants it to run."""
+    (run,) = lab.launch()
+    lab.running(run, 2)
+    lab.act("pause", run)
+    lab.wait(run, lambda view: view.state == "paused")
+    lab.act("freeze", run)
+    view = lab.view(run)
+    assert view.state == "frozen"
+    resume(lab, run)
+    lab.running(run, (view.update or 0) + 2)
+
+
+def test_frozen_time_is_no_hang(lab: Lab) -> None:
+    """A limit of a second's silence finds nothing in a frozen run, neither meanwhile nor after the thaw."""
+    spec = stub_spec()
+    hang = structs.replace(spec.keep.health.hang, least_s=1.5, first_s=1.5)
+    keep = structs.replace(spec.keep, health=structs.replace(spec.keep.health, hang=hang))
+    (run,) = lab.launch(spec=structs.replace(spec, keep=keep))
+    lab.running(run, 5)
+    lab.act("freeze", run)
+    view = holds_still(lab, run)
+    view = holds_still(lab, run)
+    resume(lab, run)
+    view = lab.running(run, (view.update or 0) + 3)
+    assert [finding.rule for finding in view.findings if finding.rule == "hang"] == []
+
+
+def test_what_a_frozen_run_cannot_do_is_refused_with_the_reason(lab: Lab) -> None:
+    """Neither a second freeze, nor a pause, nor a checkpoint; nothing is journaled for them."""
+    run = frozen_run(lab)
+    for verb in ("freeze", "pause", "checkpoint"):
+        with pytest.raises(UsageError, match="it is frozen"):
+            lab.act(verb, run)
+
+
+def test_a_freeze_that_was_asked_is_finished_by_the_next_supervisor(lab: Lab) -> None:
+    """The request is on disk before its signals: killed in between, the supervisor's successor carries it out."""
+    (run,) = lab.launch()
+    lab.running(run, 2)
+    lab.act("freeze", run)
+    trainer = lab.view(run).pids.trainer
+    assert trainer is not None
+    lab.kill_supervisor()
+    journal = lab.dir(run).events
+    kept = [line for line in journal.read_bytes().splitlines(keepends=True) if b'"kind":"frozen"' not in line]
+    journal.write_bytes(b"".join(kept))
+    os.kill(trainer, signal.SIGCONT)
+    lab.start()
+    lab.wait(run, lambda view: view.state == "frozen")
+    assert psutil.Process(trainer).status() == psutil.STATUS_STOPPED
