@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from mission_tui.cli.table import Table
 from mission_tui.cli.words import UNKNOWN, count, duration, gibibytes, measure, percent
+from mission_tui.fleet.outcome import OVER
 
 if TYPE_CHECKING:
     from mission_tui.fleet.snapshot import FleetSnapshot, RunView
@@ -67,8 +68,8 @@ def fleet_table(views: tuple[RunView, ...], now: float | None = None) -> Table:
             percent(share_done(view, moment)),
             count(view.timesteps),
             measure(view.metrics.get(RETURN)),
-            count(view.steps_per_s) if view.state != "ended" else UNKNOWN,
-            duration(view.eta_s) if view.state != "ended" else UNKNOWN,
+            count(view.steps_per_s) if view.state not in OVER else UNKNOWN,
+            duration(view.eta_s) if view.state not in OVER else UNKNOWN,
             _remark(view),
         )
     return table
@@ -77,7 +78,7 @@ def fleet_table(views: tuple[RunView, ...], now: float | None = None) -> Table:
 def _remark(view: RunView) -> str:
     open_findings = [finding.sentence for finding in view.findings if finding.state == "open"]
     flags = ", ".join(view.flags)
-    if view.state == "ended" and view.outcome in ("failed", "lost"):
+    if view.state in OVER and view.outcome in ("failed", "lost"):
         return view.cause or ""
     held = view.cause if view.held is not None else ""
     return "; ".join(word for word in (flags, held, *open_findings[-1:]) if word)

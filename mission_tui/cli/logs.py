@@ -78,10 +78,11 @@ def _chunks(session: Session, run: str, attempt: int | None, follow: bool) -> It
 def _read(session: Session, run: str, attempt: int | None, offset: int) -> tuple[LogReply, bool]:
     """The output from `offset`, and whether the run had ended before it was read: then no more will come."""
     from mission_tui.cli.watching import view_of
+    from mission_tui.fleet.outcome import OVER
     from mission_tui.ipc.messages import GetLog
 
     with session.connect() as connection:
-        ended = view_of(connection, run).state == "ended"
+        ended = view_of(connection, run).state in OVER
         return connection.ask(lambda id_: GetLog(id=id_, run=run, offset=offset, attempt=attempt)), ended
 
 

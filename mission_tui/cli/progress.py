@@ -11,6 +11,7 @@ import click
 from mission_tui.cli.fleet_table import RETURN, share_done, state_word
 from mission_tui.cli.table import Table
 from mission_tui.cli.words import UNKNOWN, count, duration, measure, percent
+from mission_tui.fleet.outcome import OVER
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -69,7 +70,7 @@ class PlainBoard:
         now = self._clock()
         for view in views:
             state, since = self._said.get(view.id, ("", 0.0))
-            if view.state != state or (view.state != "ended" and now - since >= PLAIN_EVERY_S):
+            if view.state != state or (view.state not in OVER and now - since >= PLAIN_EVERY_S):
                 self._said[view.id] = (view.state, now)
                 click.echo(self._line(view, t), file=self._stream)
 
@@ -79,7 +80,7 @@ class PlainBoard:
 
     def _line(self, view: RunView, t: float) -> str:
         words = [view.name, state_word(view), percent(share_done(view, t)), f"{_steps(view)} steps"]
-        if view.state != "ended":
+        if view.state not in OVER:
             words += [f"{count(view.steps_per_s)} steps/s", f"ETA {duration(view.eta_s)}"]
         words.append(f"return {measure(view.metrics.get(RETURN))}")
         return "  ".join(words)
@@ -126,8 +127,8 @@ class RichBoard:
         self._progress.console.print(table.rich())
 
     def _facts(self, view: RunView, share: float | None) -> str:
-        speed = UNKNOWN if view.state == "ended" else count(view.steps_per_s)
-        left = UNKNOWN if view.state == "ended" else duration(view.eta_s)
+        speed = UNKNOWN if view.state in OVER else count(view.steps_per_s)
+        left = UNKNOWN if view.state in OVER else duration(view.eta_s)
         value = measure(view.metrics.get(RETURN))
         return f"{percent(share)} {state_word(view)}  {_steps(view)}  {speed} st/s  return {value}  ETA {left}"
 

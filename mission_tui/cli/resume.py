@@ -41,7 +41,7 @@ def command(
     accept: bool,
     as_json: bool,
 ) -> int:
-    """Continue paused, frozen or ended runs.
+    """Continue paused, frozen, parked or ended runs.
 
     Where the changes do harm, a table says which, why, and what helps: exit 2, and nothing is started. A remedy is
     named as in the table (reset-adam), or with its field (restore:ppo.gamma).

@@ -25,6 +25,7 @@ VERBS = (
     "metrics",
     "pause",
     "freeze",
+    "park",
     "resume",
     "stop",
     "kill",

@@ -41,11 +41,12 @@ def command(session: Session, runs: tuple[str, ...], every: bool, as_json: bool)
 def _ids(session: Session, runs: tuple[str, ...], every: bool) -> list[str]:
     """The ids behind the words; with `--all` those of every run that has not ended."""
     from mission_tui.cli.watching import view_of
+    from mission_tui.fleet.outcome import OVER
     from mission_tui.ipc.messages import GetSnapshot
 
     chosen(runs, every)
     with session.connect() as connection:
         if every:
             reply = connection.ask(lambda id_: GetSnapshot(id=id_))
-            return [view.id for view in reply.snapshot.runs if view.state != "ended"]
+            return [view.id for view in reply.snapshot.runs if view.state not in OVER]
         return list(dict.fromkeys(view_of(connection, run).id for run in runs))

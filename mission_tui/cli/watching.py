@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from mission_tui.errors import EX_FAILED, EX_RESUMABLE
+from mission_tui.fleet.outcome import OVER
 
 if TYPE_CHECKING:
     from mission_tui.cli.session import Session
@@ -63,7 +64,7 @@ def until_ended(session: Session, runs: Sequence[str], seen: Seen) -> tuple[RunV
             seen(views, snapshot.t)
         except ConnectionLostError:
             continue
-        if all(view.state == "ended" for view in views):
+        if all(view.state in OVER for view in views):
             return views
     raise AssertionError("snapshots end only with an error")
 

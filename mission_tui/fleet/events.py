@@ -17,6 +17,7 @@ from mission_tui.fleet.terms import AS_IT_WAS, Terms
 from mission_tui.fleet.verdict import Change
 
 __all__ = [
+    "ENDING",
     "Asked",
     "AttemptEnded",
     "AttemptStarting",
@@ -38,6 +39,8 @@ __all__ = [
 
 Mark = Literal["acknowledged", "silenced", "open"]
 Verb = Literal["launch", "stop", "kill", "pause", "freeze", "park", "resume", "checkpoint"]
+ENDING: frozenset[Verb] = frozenset({"stop", "kill", "park"})
+"""What, once asked, ends the attempt."""
 
 
 class RunCreated(Struct, frozen=True, tag="created", tag_field="kind", omit_defaults=True):

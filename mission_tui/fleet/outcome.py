@@ -8,6 +8,7 @@ from msgspec import Struct
 
 __all__ = [
     "ALIVE",
+    "OVER",
     "Failed",
     "FailureKind",
     "Finished",
@@ -22,6 +23,8 @@ __all__ = [
 
 RunState = Literal["queued", "starting", "running", "paused", "frozen", "stopping", "parked", "ended"]
 ALIVE: frozenset[RunState] = frozenset({"starting", "running", "paused", "frozen", "stopping"})
+OVER: frozenset[RunState] = frozenset({"parked", "ended"})
+"""No process, and none to come unless somebody resumes it."""
 
 Phase = Literal["starting", "rollout", "update", "saving", "paused", "ending"]
 FailureKind = Literal["config", "env", "nan", "oom", "gpu_lost", "crash", "start", "unknown"]

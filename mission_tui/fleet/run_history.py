@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from mission_tui.fleet.events import (
+    ENDING,
     Asked,
     AttemptEnded,
     AttemptStarting,
@@ -41,7 +42,7 @@ from mission_tui.fleet.metrics import (
     UpdateDone,
 )
 from mission_tui.fleet.observations import FlagSeen, HeartbeatSeen, LinkSeen, Observation, PhaseSeen, PidsSeen
-from mission_tui.fleet.outcome import Outcome, Phase, RunState
+from mission_tui.fleet.outcome import Outcome, Phase, RunState, Stopped
 from mission_tui.fleet.series import Columns
 from mission_tui.fleet.snapshot import Pids, RunFlag
 from mission_tui.fleet.spec import Spec
@@ -126,6 +127,11 @@ class Told:
         """The finding that stopped the attempt, None when a person did or nobody."""
         return next((self.findings[id_] for id_, _, act in self.acted if act == "stop"), None)
 
+    @property
+    def parked(self) -> bool:
+        """Whether the attempt saved and ended to make room: asked to park, and to nothing more final."""
+        return isinstance(self.outcome, Stopped) and self.asked & ENDING == {"park"}
+
     def act(self, event: HealthActed) -> None:
         """Take in what was done about a finding at the severity that it has now."""
         if event.finding in self.findings:
@@ -173,8 +179,8 @@ class RunHistory:
     def state(self) -> RunState:
         told = self.told
         if told.outcome is not None:
-            return "ended"
-        if told.asked & {"stop", "kill"}:
+            return "parked" if told.parked else "ended"
+        if told.asked & ENDING:
             return "stopping"
         if told.attempt == 0:
             return "queued"

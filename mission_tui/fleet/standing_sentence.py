@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mission_tui.fleet.events import RunFrozen
+from mission_tui.fleet.events import ENDING, RunFrozen
 from mission_tui.fleet.run_history import Told
 from mission_tui.fleet.text import clean
 
@@ -15,7 +15,7 @@ def sentence_of(told: Told) -> str | None:
     """The sentence; None for a run that trains, or waits for nothing but its turn."""
     if told.outcome is not None:
         return clean(told.outcome.cause, CAUSE_CHARACTERS)
-    return None if told.frozen is None or told.asked & {"stop", "kill"} else _frozen(told.frozen)
+    return None if told.frozen is None or told.asked & ENDING else _frozen(told.frozen)
 
 
 def _frozen(event: RunFrozen) -> str:

@@ -71,7 +71,7 @@ class Undo(Request, Asking["Accepted"], frozen=True, kw_only=True, tag="undo"):
     runs: tuple[str, ...]
 
 
-ActVerb = Literal["stop", "kill", "pause", "freeze", "checkpoint"]
+ActVerb = Literal["stop", "kill", "pause", "freeze", "park", "checkpoint"]
 
 
 class Act(Request, Asking["Accepted"], frozen=True, kw_only=True, tag="act"):

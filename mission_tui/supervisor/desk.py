@@ -46,6 +46,7 @@ from mission_tui.supervisor.verbs.kill import kill
 from mission_tui.supervisor.verbs.launch import launch
 from mission_tui.supervisor.verbs.log import log
 from mission_tui.supervisor.verbs.mark import mark
+from mission_tui.supervisor.verbs.park import park
 from mission_tui.supervisor.verbs.pause import pause
 from mission_tui.supervisor.verbs.resume import resume
 from mission_tui.supervisor.verbs.shutdown import shutdown
@@ -56,7 +57,7 @@ __all__ = ["Desk"]
 
 PUSH_S = 0.25
 ATTENDED_S = 10.0
-_ACTS = {"stop": stop, "kill": kill, "pause": pause, "freeze": freeze, "checkpoint": checkpoint}
+_ACTS = {"stop": stop, "kill": kill, "pause": pause, "freeze": freeze, "park": park, "checkpoint": checkpoint}
 
 
 class Desk:

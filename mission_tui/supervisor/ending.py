@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec import structs
 
 from mission_tui.fleet.classify import ExitFacts, classify
-from mission_tui.fleet.events import AttemptEnded
+from mission_tui.fleet.events import ENDING, AttemptEnded
 from mission_tui.fleet.observations import FlagSeen
 from mission_tui.fleet.outcome import Failed, Outcome, Stopped
 from mission_tui.records.attempt import ExitRecord, Identity
@@ -34,7 +34,7 @@ def finish(core: Core, run: LiveRun, ended: ExitRecord | None, identity: Identit
     asked = set(known.told.asked)
     checkpoint = known.trained.checkpoint
     outcome: Outcome
-    if ended is None and identity is None and run.end is None and not asked & {"stop", "kill"}:
+    if ended is None and identity is None and run.end is None and not asked & ENDING:
         outcome = Failed(kind="start", cause="its keeper was never started, or died at once", checkpoint=checkpoint)
     else:
         rebooted = identity is not None and identity.boot_id != boot_id()
@@ -42,11 +42,13 @@ def finish(core: Core, run: LiveRun, ended: ExitRecord | None, identity: Identit
     by = known.told.stopped_by
     if isinstance(outcome, Stopped) and by is not None:
         outcome = structs.replace(outcome, cause=f"stopped because of {by.id}: {by.sentence}")
+    elif isinstance(outcome, Stopped) and asked & ENDING == {"park"}:
+        outcome = structs.replace(outcome, cause="parked on request: it saved and ended, its memory is free")
     if ended is not None and still_hang(ended):
         core.see(run.id, FlagSeen("unkillable", raised=True))
     attempt = run.attempt
     abandon(core, run, outcome)
-    if ended is None and asked & {"stop", "kill"}:
+    if ended is None and asked & ENDING:
         _sweep(core, run, attempt)
 
 

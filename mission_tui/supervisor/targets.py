@@ -33,7 +33,7 @@ def live_targets(core: Core, refs: Sequence[str], verb: str, objection: Objectio
         for run_id in core.store.resolve(ref):
             run = core.live.get(run_id)
             name = core.store.view(run_id).name
-            against = "it has ended" if run is None else objection(run)
+            against = _over(core, run_id) if run is None else objection(run)
             if run is not None and against is None:
                 chosen[run_id] = run
             elif ref == "@live":
@@ -50,3 +50,7 @@ def the_finding(core: Core, run_id: str, finding_id: str) -> Finding:
         name = core.store.view(run_id).name
         raise UsageError(f"{name} has no finding '{finding_id}'{nearest(finding_id, findings)}")
     return findings[finding_id]
+
+
+def _over(core: Core, run_id: str) -> str:
+    return "it is parked" if core.store.run(run_id).state == "parked" else "it has ended"

@@ -48,7 +48,7 @@ class Ears:
         self._core.see(run.id, LinkSeen(connected=True))
         show_pids(self._core, run)
         asked = self._core.store.run(run.id).told.asked
-        if "stop" in asked:
+        if asked & {"stop", "park"}:
             end_gracefully(self._core, run)
         elif run.wants_pause:
             link.send(Order("pause"))

@@ -52,6 +52,7 @@ _STATES: dict[RunState, Style] = {
     "stopping": UPDATE,
     "paused": PAUSED,
     "frozen": PAUSED,
+    "parked": PAUSED,
 }
 _SEVERITIES: dict[Severity, Style] = {"critical": ALARM, "warning": WARN, "info": QUIET}
 

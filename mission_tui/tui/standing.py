@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from rich.style import Style
 
 from mission_tui.fleet.findings import Finding
-from mission_tui.fleet.outcome import ALIVE
+from mission_tui.fleet.outcome import ALIVE, OVER
 from mission_tui.fleet.snapshot import RunView
 from mission_tui.tui import colours, numbers
 from mission_tui.tui.glyphs import OUTCOME_SHAPES, SEVERITY_SHAPES, STATE_SHAPES
@@ -49,7 +49,7 @@ _PHASES_SHOWN = ("rollout", "update", "saving")
 
 def shape(view: RunView) -> str:
     """The run's one-cell shape; it tells states apart without colour."""
-    return OUTCOME_SHAPES.get(view.outcome or "", STATE_SHAPES[view.state])
+    return OUTCOME_SHAPES.get(view.outcome or "" if view.state == "ended" else "", STATE_SHAPES[view.state])
 
 
 def state_word(view: RunView) -> str:
@@ -151,12 +151,12 @@ def _short(finding: Finding) -> str:
 
 def remaining(view: RunView, now: float) -> str:
     """Time left of a live run; how long ago an ended one ended."""
-    return numbers.ago(view.ended_t, now) if view.state == "ended" else numbers.duration(view.eta_s)
+    return numbers.ago(view.ended_t, now) if view.state in OVER else numbers.duration(view.eta_s)
 
 
 def headline(view: RunView, now: float) -> str:
     """How an ended run ended and what can be done; what the run is about while it lives."""
-    if view.state != "ended":
+    if view.state not in OVER:
         return view.cause or view.description or f"{view.preset} on {view.env_id}"
     kind = f" ({view.kind})" if view.kind else ""
     kept = f"  last checkpoint {view.last_checkpoint}" if view.last_checkpoint else "  no checkpoint"
@@ -164,4 +164,4 @@ def headline(view: RunView, now: float) -> str:
     if view.started_t is not None and view.ended_t is not None:
         lasted = f" after {numbers.duration(view.ended_t - view.started_t)}"
     cause = f": {view.cause}" if view.cause else ""
-    return f"{view.outcome or 'ended'}{kind}{cause}; {numbers.ago(view.ended_t, now)}{lasted};{kept}"
+    return f"{state_word(view)}{kind}{cause}; {numbers.ago(view.ended_t, now)}{lasted};{kept}"

@@ -54,12 +54,13 @@ def test_keys_of_the_fingers_are_there() -> None:
     keys = {key: action.name for action in ACTIONS for key in action.keys}
     expected = {
         "q": "leave", "?": "help", "f1": "help", "escape": "back", "k": "up", "j": "down", "enter": "open",
-        "space": "mark", "p": "pause", "r": "resume", "F": "freeze", "s": "stop", "K": "kill", "x": "actions",
-        "l": "log", "d": "details", "e": "evaluate", "/": "filter", "<": "sort left", ">": "sort right",
-        "z": "maximise", "v": "views", ":": "palette", "ctrl+p": "palette", "y": "copy", "u": "undo",
-        "n": "new", "C": "checkpoint", "X": "clean", "ctrl+l": "redraw", "ctrl+z": "suspend", "f5": "refresh",
-        "+": "faster", "-": "slower", "a": "apply", "i": "acknowledge", "I": "silence", "h": "findings",
-        "b": "bell", "tab": "next pane", "[": "previous tab", "]": "next tab", "P": "launch", "1": "launch",
+        "space": "mark", "p": "pause", "r": "resume", "F": "freeze", "B": "park", "s": "stop", "K": "kill",
+        "x": "actions", "l": "log", "d": "details", "e": "evaluate", "/": "filter", "<": "sort left",
+        ">": "sort right", "z": "maximise", "v": "views", ":": "palette", "ctrl+p": "palette", "y": "copy",
+        "u": "undo", "n": "new", "C": "checkpoint", "X": "clean", "ctrl+l": "redraw", "ctrl+z": "suspend",
+        "f5": "refresh", "+": "faster", "-": "slower", "a": "apply", "i": "acknowledge", "I": "silence",
+        "h": "findings", "b": "bell", "tab": "next pane", "[": "previous tab", "]": "next tab", "P": "launch",
+        "1": "launch",
     }  # fmt: skip
     assert {key: keys.get(key) for key in expected} == expected
 

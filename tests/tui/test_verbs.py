@@ -36,9 +36,11 @@ def acts(stage: Stage) -> list[tuple[str, tuple[str, ...]]]:
     return [(request.verb, request.runs) for request in stage.client.asked_for(Act)]
 
 
-@pytest.mark.parametrize(("key", "verb"), [("p", "pause"), ("F", "freeze"), ("s", "stop"), ("C", "checkpoint")])
+@pytest.mark.parametrize(
+    ("key", "verb"), [("p", "pause"), ("F", "freeze"), ("B", "park"), ("s", "stop"), ("C", "checkpoint")]
+)
 async def test_a_key_asks_for_its_verb_on_the_chosen_run(key: str, verb: str) -> None:
-    """`p`, `F`, `s` and `C` act at once on the chosen run, and what was accepted is said."""
+    """`p`, `F`, `B`, `s` and `C` act at once on the chosen run, and what was accepted is said."""
     async with staged() as stage:
         await stage.press(key)
         await stage.until(lambda: acts(stage))

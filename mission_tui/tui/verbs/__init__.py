@@ -20,6 +20,7 @@ from mission_tui.tui.verbs.help import help_
 from mission_tui.tui.verbs.kill import kill
 from mission_tui.tui.verbs.new import new
 from mission_tui.tui.verbs.palette import palette
+from mission_tui.tui.verbs.park import park
 from mission_tui.tui.verbs.pause import pause
 from mission_tui.tui.verbs.refresh import refresh
 from mission_tui.tui.verbs.resume import resume
@@ -46,6 +47,7 @@ VERBS: Mapping[str, Verb] = {
     "kill": kill,
     "new": new,
     "palette": palette,
+    "park": park,
     "pause": pause,
     "refresh": refresh,
     "resume": resume,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rich.cells import cell_len
 
+from mission_tui.fleet.outcome import OVER
 from mission_tui.fleet.snapshot import RunView
 from mission_tui.tui import colours, numbers, standing
 from mission_tui.tui.literal import literal
@@ -52,7 +53,9 @@ def _standing(view: RunView, now: float, width: int) -> list[Part]:
     share = standing.share_done(view, now)
     amount = f"{numbers.compact(view.timesteps)}/{numbers.compact(view.total_timesteps)}"
     pace = (
-        f"  {numbers.rate(view.steps_per_s)} st/s  {numbers.duration(view.eta_s)} left" if view.state != "ended" else ""
+        f"  {numbers.rate(view.steps_per_s)} st/s  {numbers.duration(view.eta_s)} left"
+        if view.state not in OVER
+        else ""
     )
     tail = f" {numbers.percent(share)}  {amount}{pace}  "
     state = f" {standing.shape(view)} {standing.state_word(view)} "

@@ -1,0 +1,25 @@
+"""Park: the trainer saves and ends, so that all it held is free, and the run waits to be resumed."""
+
+from __future__ import annotations
+
+from mission_tui.ipc.messages import Accepted, Act
+from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.ladder import end_gracefully
+from mission_tui.supervisor.run import LiveRun
+from mission_tui.supervisor.targets import live_targets
+
+__all__ = ["park"]
+
+
+async def park(core: Core, request: Act) -> Accepted:
+    """Ask the runs to save and make room. A run is parked when its trainer has saved and is gone."""
+
+    def objection(run: LiveRun) -> str | None:
+        return "it is stopping" if core.store.run(run.id).state == "stopping" else None
+
+    runs, notes = live_targets(core, request.runs, "park", objection)
+    for run in runs:
+        run.applying = ""
+        core.ask_for(run, "park")
+        end_gracefully(core, run)
+    return Accepted(re=request.id, runs=tuple(run.id for run in runs), notes=tuple(notes))

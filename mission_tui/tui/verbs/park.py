@@ -1,0 +1,16 @@
+"""`B`: save a checkpoint and end the processes, so that memory and GPU are free until the run is resumed."""
+
+from __future__ import annotations
+
+from mission_tui.fleet.outcome import ALIVE
+from mission_tui.fleet.snapshot import RunView
+from mission_tui.tui.desk import Desk
+from mission_tui.tui.verbs.acting import act, fitting
+
+__all__ = ["park"]
+
+
+async def park(desk: Desk, runs: tuple[RunView, ...]) -> None:
+    """Park the live ones of `runs`."""
+    if live := fitting(desk, "park", runs, ALIVE - {"stopping"}):
+        await act(desk, "park", live)
