@@ -173,7 +173,7 @@ def _disk_lacks(spec: Spec, machine: Machine, parameters: int) -> Iterator[str]:
 
 def _core_warnings(spec: Spec, machine: Machine) -> Iterator[str]:
     n_envs, n_workers, threads = spec.env.n_envs, spec.env.n_workers, spec.run.threads
-    if n_workers is not None and n_workers > machine.cores and spec.env.vec in ("auto", "workers"):
+    if n_workers is not None and likely_workers(spec, machine.cores) > machine.cores:
         fitting = nearby_divisors(n_envs, machine.cores)[0]
         yield (
             f"env.n_workers = {n_workers} on {machine.cores} core(s) pays only where environments wait more than they "

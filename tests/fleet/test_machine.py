@@ -103,6 +103,11 @@ def test_too_few_cores_warn_with_numbers() -> None:
     assert "run.threads = 4" in threads
 
 
+def test_workers_that_will_not_be_started_are_not_warned_of() -> None:
+    """MissionGym is stepped as one batch; a number of workers costs it nothing, nor do many environments."""
+    assert assess(spec(EnvSpec(id="MissionGym-v0", n_envs=64, n_workers=8)), LAPTOP).warnings == ()
+
+
 def test_ten_thousand_environments_are_warned_of_unless_batched() -> None:
     """One by one they are far too many for any core; a batched environment steps them together."""
     assert assess(spec(EnvSpec(id="CartPole-v1", n_envs=10_000), PpoSpec(n_steps=4)), STATION).warnings
