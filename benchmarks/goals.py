@@ -135,7 +135,7 @@ LINES = (
         "smallest Textual app",
         "<= 0.3 s / <= 1 s",
         r"^(first paint|attach)",
-        "startup",
+        "screen",
     ),
     Line(
         "supervisor, 16 runs; 800 msg/s with health",

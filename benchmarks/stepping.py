@@ -55,8 +55,8 @@ def builders(env_id: str, n_envs: int, n_workers: int, subproc: bool) -> dict[st
 
 
 def fits(n_envs: int) -> bool:
-    """Whether a process per environment, each with torch, would leave the machine half of its free memory."""
-    return n_envs * SUBPROC_MIB * MIB < psutil.virtual_memory().available / 2
+    """Whether a process per environment, each with torch, would leave the machine a third of its free memory."""
+    return n_envs * SUBPROC_MIB * MIB < psutil.virtual_memory().available * 2 / 3
 
 
 def compare(env_id: str, n_envs: int, options: argparse.Namespace) -> Iterator[Row]:
