@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -118,9 +119,12 @@ def opened(**environ: str) -> Iterator[Lab]:
     with tempfile.TemporaryDirectory(prefix="mission-bench-") as folder:
         lab = Lab(Path(folder) / "runs", environ)
         lab.root.mkdir()
+        # Who ends a campaign must not leave its trainings behind.
+        before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
         try:
             yield lab
         finally:
+            signal.signal(signal.SIGTERM, before)
             live = [run for run, view in lab.views().items() if view.state != "ended"]
             if live:
                 lab.kill(*live)

@@ -15,7 +15,7 @@ import psutil
 
 from benchmarks.terminal import Terminal
 
-__all__ = ["Reading", "busy_s", "keys_p95_s", "p95", "walk", "watch"]
+__all__ = ["Reading", "busy_s", "keys_p95_s", "p95", "press_at_odd_moments", "walk", "watch"]
 
 RIGHT, LEFT = "\x1b[C", "\x1b[D"
 MOMENTS = random.Random(4)
@@ -59,11 +59,13 @@ def walk(names: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 def keys_p95_s(terminal: Terminal, steps: Iterator[tuple[str, str]], keys: int) -> float:
     """p95 of so many keys at odd moments, in seconds from the key to its paint."""
-    times = []
-    for _ in range(keys):
-        terminal.watch(MOMENTS.uniform(0.12, 0.4))
-        times.append(terminal.press(*next(steps)))
-    return p95(times)
+    return p95([press_at_odd_moments(terminal, *next(steps)) for _ in range(keys)])
+
+
+def press_at_odd_moments(terminal: Terminal, key: str, words: str) -> float:
+    """Seconds from one key to the words it brings, after a short look."""
+    terminal.watch(MOMENTS.uniform(0.12, 0.4))
+    return terminal.press(key, words)
 
 
 def p95(values: Sequence[float]) -> float:
