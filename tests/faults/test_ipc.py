@@ -1,11 +1,11 @@
-"""Faults of sockets and messages (rows I), both planes in a server of their own process."""
+"""Faults of sockets, messages and what is shown of them (rows I)."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.faults.campaign.part import violations_in
-from tests.faults.parts import hostile_frames
+from tests.faults.parts import hostile_frames, hostile_strings
 
 
 @pytest.mark.timeout(60)
@@ -14,3 +14,19 @@ def test_i4_a_hostile_frame_costs_its_own_connection_and_nothing_else() -> None:
     found, figures = violations_in(hostile_frames.PART, range(3000))
     assert found == []
     assert figures["frames"] == 3000
+
+
+@pytest.mark.timeout(60)
+def test_i8_markup_and_escapes_are_shown_and_change_no_terminal() -> None:
+    """On a narrow screen, every tab and sheet: no control or hidden character is painted, none reaches the emulator."""
+    found, figures = violations_in(hostile_strings.PART, range(2))
+    assert found == []
+    assert figures["strings"] > 200
+
+
+@pytest.mark.timeout(60)
+def test_i9_foreign_names_of_every_kind_are_harmless_on_a_wide_screen() -> None:
+    """Names of runs, presets, groups, envs, metrics, GPUs, hosts, settings, checkpoints, causes and logs, in panes."""
+    found, figures = violations_in(hostile_strings.PART, range(12, 14), seed=2)
+    assert found == []
+    assert figures["strings"] > 200

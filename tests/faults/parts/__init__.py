@@ -10,6 +10,7 @@ from tests.faults.parts import (
     failing_calls,
     hostile_archives,
     hostile_frames,
+    hostile_strings,
     names,
 )
 
@@ -21,6 +22,7 @@ ALL: tuple[Part, ...] = (
     corruption.PART,
     hostile_archives.PART,
     hostile_frames.PART,
+    hostile_strings.PART,
     configs.PART,
     names.PART,
 )
