@@ -162,5 +162,7 @@ def _cautions(spec: Spec) -> Iterator[str]:
             )
     if spec.env.n_workers is not None and spec.env.vec in ("native", "inline"):
         yield f"env.n_workers = {spec.env.n_workers} has no effect with env.vec = '{spec.env.vec}'; 'workers' uses it"
+    if spec.env.id.startswith("envpool:") and spec.env.vec in ("inline", "workers"):
+        yield f"env.vec = '{spec.env.vec}' steps the pool's tasks one by one; env.vec = 'native' steps them all at once"
     if spec.ppo.ent_coef > 1.0:
         yield f"ppo.ent_coef = {spec.ppo.ent_coef:g} outweighs the policy loss; usual values are 0 to 0.2"

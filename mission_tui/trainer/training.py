@@ -176,4 +176,4 @@ class Job:
 def _why_threads(spec: Spec) -> str:
     if spec.run.threads is not None:
         return "as the preset says"
-    return "one, however many runs are live or join: runs do not contend, and the same seed gives the same numbers"
+    return "one for every run, whoever joins: none waits for another, and a seed repeats its numbers"

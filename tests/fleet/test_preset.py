@@ -289,6 +289,7 @@ def test_a_batch_that_does_not_divide_is_a_caution_with_divisors() -> None:
     [
         (["run.total_timesteps=1000"], "whole rollouts end at 8,192"),
         (["env.n_workers=4", "env.vec=native"], "env.n_workers = 4 has no effect"),
+        (["env.id=envpool:CartPole-v1", "env.vec=inline"], "env.vec = 'native' steps them all at once"),
         (["ppo.ent_coef=5"], "ppo.ent_coef = 5 outweighs"),
     ],
 )
