@@ -59,8 +59,11 @@ class Terminal:
 
     def press(self, key: str, words: str, timeout_s: float = 5.0) -> float:
         """Seconds from a key until `words`, which it brings, are written. Raises `TimeoutError`."""
+        # Before it is written: this process may lose its turn right after, and the paint be there when it comes back.
+        begun = time.perf_counter()
         os.write(self._master, key.encode())
-        return self.until(words, timeout_s)
+        self.until(words, timeout_s)
+        return time.perf_counter() - begun
 
     def watch(self, seconds: float) -> None:
         """Read what comes for so long, as a terminal does."""
