@@ -16,10 +16,11 @@ from mission_tui.trainer.attempt import Attempt
 
 
 def updates(count: int, seconds: dict[bool, float]) -> list[UpdateDone]:
-    """Updates of 100 steps that take so long when they are supervised, and so long when not."""
+    """Updates of 100 steps that take so long when they are supervised, and so long when not; a change takes longer."""
     rows, t = [], 0.0
     for number in range(1, count + 1):
-        t += seconds[is_supervised(number - 1)]
+        changing = number % TURN == 1
+        t += 3.0 if changing else seconds[is_supervised(number - 1)]
         rows.append(UpdateDone(number, 1, number, 100 * number, t, 0.1, 0.1, 500.0))
     return rows
 
@@ -33,9 +34,9 @@ def test_turns_are_told_apart() -> None:
 
 def test_a_whole_process_is_measured_after_its_warm_up() -> None:
     """Slow first updates do not count."""
-    rows = updates(20, {True: 0.5, False: 0.5})
-    slow = [UpdateDone(1, 1, 1, 100, -100.0, 0.1, 0.1, 500.0), *rows[1:]]
-    assert steps_per_s(slow) == pytest.approx(200.0)
+    ends = [100.0, 200.0, 300.0, 400.0, 500.0, *(500.0 + 0.5 * number for number in range(1, 11))]
+    rows = [UpdateDone(n, 1, n, 100 * n, t, 0.1, 0.1, 500.0) for n, t in enumerate(ends, 1)]
+    assert steps_per_s(rows) == pytest.approx(200.0)
 
 
 def test_the_link_is_there_in_every_other_turn(tmp_path: Path) -> None:
