@@ -39,6 +39,8 @@ def state_word(view: RunView) -> str:
     """How a run stands in one word: its phase while it lives, its outcome once it ended."""
     if view.state == "ended":
         return view.outcome or view.state
+    if view.restart is not None:
+        return "restarts"
     return view.phase if view.state == "running" and view.phase else view.state
 
 
@@ -70,12 +72,15 @@ def fleet_table(views: tuple[RunView, ...], now: float | None = None) -> Table:
             measure(view.metrics.get(RETURN)),
             count(view.steps_per_s) if view.state not in OVER else UNKNOWN,
             duration(view.eta_s) if view.state not in OVER else UNKNOWN,
-            _remark(view),
+            _remark(view, moment),
         )
     return table
 
 
-def _remark(view: RunView) -> str:
+def _remark(view: RunView, now: float) -> str:
+    if view.restart is not None:
+        left = duration(view.restart.due_t - now)
+        return f"restarts in {left} ({view.restart.number} of {view.restart.most}): {view.cause}"
     open_findings = [finding.sentence for finding in view.findings if finding.state == "open"]
     flags = ", ".join(view.flags)
     if view.state in OVER and view.outcome in ("failed", "lost"):

@@ -29,8 +29,10 @@ __all__ = [
     "HealthActed",
     "KeeperLost",
     "Mark",
+    "RestartDue",
     "RunCreated",
     "RunFrozen",
+    "RunParked",
     "RunPaused",
     "RunResumed",
     "RunThawed",
@@ -57,7 +59,8 @@ class RunCreated(Struct, frozen=True, tag="created", tag_field="kind", omit_defa
 class AttemptStarting(Struct, frozen=True, tag="attempt", tag_field="kind", omit_defaults=True):
     """Attempt `attempt` was handed to a keeper; `changes` are the accepted differences to the attempt before.
 
-    `terms` are those on which it goes on from `checkpoint`, with the refusals that were overridden.
+    `terms` are those on which it goes on from `checkpoint`, with the refusals that were overridden. `restart` counts the
+    attempts in a row that nobody asked for; 0 is one that somebody did.
     """
 
     seq: int
@@ -67,6 +70,7 @@ class AttemptStarting(Struct, frozen=True, tag="attempt", tag_field="kind", omit
     changes: tuple[Change, ...] = ()
     total_timesteps: int | None = None
     terms: Terms = AS_IT_WAS
+    restart: int = 0
 
 
 class Asked(Struct, frozen=True, tag="asked", tag_field="kind", omit_defaults=True):
@@ -137,6 +141,26 @@ class AttemptEnded(Struct, frozen=True, tag="ended", tag_field="kind"):
     outcome: Outcome
 
 
+class RestartDue(Struct, frozen=True, tag="restart_due", tag_field="kind"):
+    """The attempt failed, and the run's own rule starts another at unix time `due_t`: restart `number` of `most`."""
+
+    seq: int
+    t: float
+    attempt: int
+    number: int
+    most: int
+    due_t: float
+
+
+class RunParked(Struct, frozen=True, tag="parked", tag_field="kind"):
+    """The run was restarted often enough: it waits for a person, with the reason `why`."""
+
+    seq: int
+    t: float
+    attempt: int
+    why: str
+
+
 class FindingChanged(Struct, frozen=True, tag="finding", tag_field="kind"):
     """A finding opened, changed severity, or cleared; the newest record of an id is the truth."""
 
@@ -192,6 +216,8 @@ FleetEvent = (
     | RunThawed
     | KeeperLost
     | AttemptEnded
+    | RestartDue
+    | RunParked
     | FindingChanged
     | FindingMarked
     | HealthActed

@@ -22,8 +22,10 @@ from mission_tui.fleet.events import (
     FleetEvent,
     HealthActed,
     KeeperLost,
+    RestartDue,
     RunCreated,
     RunFrozen,
+    RunParked,
     RunPaused,
     RunResumed,
     RunThawed,
@@ -42,7 +44,7 @@ from mission_tui.fleet.metrics import (
     UpdateDone,
 )
 from mission_tui.fleet.observations import FlagSeen, HeartbeatSeen, LinkSeen, Observation, PhaseSeen, PidsSeen
-from mission_tui.fleet.outcome import Outcome, Phase, RunState, Stopped
+from mission_tui.fleet.outcome import Failed, Outcome, Phase, RunState, Stopped
 from mission_tui.fleet.series import Columns
 from mission_tui.fleet.snapshot import Pids, RunFlag
 from mission_tui.fleet.spec import Spec
@@ -53,6 +55,9 @@ __all__ = ["POINTS", "Fact", "RunHistory"]
 POINTS = 60
 """Rows kept of every run, live or ended: what a snapshot's series show."""
 
+YOUNG_S = 10.0
+"""An attempt that failed within this time died young."""
+
 Fact = FleetEvent | MetricRecord | Observation
 
 
@@ -61,7 +66,9 @@ class Told:
     """What `events.jsonl` says.
 
     `due` are the findings of the attempt that may still be acted on: they opened, or became worse, while nobody had
-    marked them. `acted` is what was done about which finding at which severity, so that it is never done twice.
+    marked them. `restarts` counts the attempts in a row that nobody asked for, `short_lives` those in a row that died
+    young; `gave_up` says why there will be no further one. `acted` is what was done about which finding at which
+    severity, so that it is never done twice.
     """
 
     name: str
@@ -75,6 +82,10 @@ class Told:
     outcome: Outcome | None = None
     paused: bool = False
     frozen: RunFrozen | None = None
+    restart: RestartDue | None = None
+    restarts: int = 0
+    short_lives: int = 0
+    gave_up: str = ""
     asked: set[Verb] = field(default_factory=set)
     flags: set[RunFlag] = field(default_factory=set)
     findings: dict[str, Finding] = field(default_factory=dict)
@@ -128,9 +139,42 @@ class Told:
         return next((self.findings[id_] for id_, _, act in self.acted if act == "stop"), None)
 
     @property
+    def over(self) -> bool:
+        """Whether the attempt has ended, and no other follows it by itself."""
+        return self.outcome is not None and self.restart is None
+
+    @property
     def parked(self) -> bool:
-        """Whether the attempt saved and ended to make room: asked to park, and to nothing more final."""
-        return isinstance(self.outcome, Stopped) and self.asked & ENDING == {"park"}
+        """Whether the run waits for a person: it saved and ended to make room, or was restarted often enough."""
+        made_room = isinstance(self.outcome, Stopped) and self.asked & ENDING == {"park"}
+        return made_room or bool(self.gave_up)
+
+    def begin(self, event: AttemptStarting) -> None:
+        """Another attempt: nothing that was said of the one before holds."""
+        self.attempt, self.started_t = event.attempt, event.t
+        self.ended_t, self.outcome, self.paused, self.frozen = None, None, False, None
+        self.restart, self.restarts, self.gave_up = None, event.restart, ""
+        self.short_lives = self.short_lives if event.restart else 0
+        for said in (self.asked, self.due, self.acted):
+            said.clear()
+        self.others, self.breaks = 0, []
+        self.flags.discard("keeperless")
+        self.total_timesteps = event.total_timesteps or self.total_timesteps
+
+    def ask(self, event: Asked) -> None:
+        """Take in what was asked. Whoever ends a run that waits for its restart wants no restart."""
+        self.asked.add(event.verb)
+        if event.verb in ENDING and self.restart is not None:
+            self.restart = None
+            self.gave_up = "on request, while it waited for a restart" if event.verb == "park" else ""
+
+    def end(self, event: AttemptEnded) -> None:
+        """The attempt is over."""
+        self.ended_t, self.outcome, self.paused, self.frozen = event.t, event.outcome, False, None
+        young = isinstance(event.outcome, Failed) and event.t - (self.started_t or 0.0) < YOUNG_S
+        self.short_lives = self.short_lives + 1 if young else 0
+        self.breaks = []
+        self.flags.discard("keeperless")
 
     def act(self, event: HealthActed) -> None:
         """Take in what was done about a finding at the severity that it has now."""
@@ -179,7 +223,7 @@ class RunHistory:
     def state(self) -> RunState:
         told = self.told
         if told.outcome is not None:
-            return "parked" if told.parked else "ended"
+            return "queued" if told.restart is not None else "parked" if told.parked else "ended"
         if told.asked & ENDING:
             return "stopping"
         if told.attempt == 0:
@@ -232,19 +276,12 @@ class RunHistory:
                 told.group = clean(event.group) if event.group else None
                 told.branched = event.origin
             case AttemptStarting():
-                told.attempt, told.started_t = event.attempt, event.t
-                told.ended_t, told.outcome, told.paused, told.frozen = None, None, False, None
-                told.asked.clear()
-                told.due.clear()
-                told.acted.clear()
-                told.others, told.breaks = 0, []
-                told.flags.discard("keeperless")
-                told.total_timesteps = event.total_timesteps or told.total_timesteps
+                told.begin(event)
                 told.resumed = _resumed(self.id, told.name, event)
                 self.seen = Seen()
             case Asked():
                 if event.attempt == told.attempt:
-                    told.asked.add(event.verb)
+                    told.ask(event)
             case RunPaused() | RunResumed():
                 if event.attempt == told.attempt:
                     told.paused = isinstance(event, RunPaused)
@@ -256,10 +293,12 @@ class RunHistory:
             case KeeperLost():
                 told.flags.add("keeperless")
             case AttemptEnded():
-                told.ended_t, told.outcome, told.paused, told.frozen = event.t, event.outcome, False, None
-                told.breaks = []
-                told.flags.discard("keeperless")
+                told.end(event)
                 self.seen = Seen(flags=self.seen.flags)
+            case RestartDue():
+                told.restart = event
+            case RunParked():
+                told.restart, told.gave_up = None, event.why
             case FindingChanged():
                 told.find(event.finding)
             case FindingMarked():

@@ -11,7 +11,7 @@ from mission_tui.fleet.findings import GRAVITY, Finding
 from mission_tui.fleet.metrics import Metric, UpdateDone, spoken
 from mission_tui.fleet.outcome import Failed, outcome_word
 from mission_tui.fleet.run_history import POINTS, RunHistory, Trained
-from mission_tui.fleet.snapshot import SERIES, Held, RunView
+from mission_tui.fleet.snapshot import SERIES, Held, Restart, RunView
 from mission_tui.fleet.standing_sentence import sentence_of
 from mission_tui.fleet.text import clean
 
@@ -70,6 +70,7 @@ def view_of(run: RunHistory) -> RunView:
         origins=tuple(origin for origin in (told.branched, told.resumed) if origin is not None),
         pids=seen.pids,
         held=Held(told.frozen.memory_bytes, told.frozen.gpu) if told.frozen else None,
+        restart=Restart(told.restart.due_t, told.restart.number, told.restart.most) if told.restart else None,
     )
 
 

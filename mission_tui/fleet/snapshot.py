@@ -21,6 +21,7 @@ __all__ = [
     "Held",
     "HostMeters",
     "Pids",
+    "Restart",
     "RunFlag",
     "RunView",
     "StaleRun",
@@ -92,6 +93,14 @@ class Held(Struct, frozen=True):
     gpu: bool = False
 
 
+class Restart(Struct, frozen=True):
+    """A run that failed is started again at unix time `due_t`: restart `number` of `most` in a row."""
+
+    due_t: float
+    number: int
+    most: int
+
+
 class RunView(Struct, frozen=True, kw_only=True):
     """One run as everyone sees it. `origins`: what it branched from, then what its newest attempt goes on from."""
 
@@ -135,6 +144,7 @@ class RunView(Struct, frozen=True, kw_only=True):
     origins: tuple[Origin, ...] = ()
     pids: Pids = Pids()
     held: Held | None = None
+    restart: Restart | None = None
 
 
 class StaleRun(Struct, frozen=True, kw_only=True):

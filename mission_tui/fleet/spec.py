@@ -18,6 +18,8 @@ __all__ = [
     "KeepSpec",
     "Normalize",
     "PpoSpec",
+    "RestartAlso",
+    "RestartKeep",
     "RunSpec",
     "Schedule",
     "Spec",
@@ -113,10 +115,26 @@ class CheckpointKeep(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     last: Annotated[int, Meta(ge=2, le=10_000)] = 3
 
 
+RestartAlso = Literal["config", "env", "nan", "oom", "gpu_lost", "start"]
+
+
+class RestartKeep(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How often in a row an attempt that crashed, or ended without saying why, is followed by another by itself: never.
+
+    The first restart waits `wait_s`, each further one twice as long. `also` names failures that are restarted besides,
+    because whoever wrote it knows that they pass.
+    """
+
+    most: Annotated[int, Meta(ge=0, le=1000)] = 0
+    wait_s: AboveZero = 10.0
+    also: tuple[RestartAlso, ...] = ()
+
+
 class KeepSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is kept of a run, and what is kept an eye on."""
 
     checkpoint: CheckpointKeep = CheckpointKeep()
+    restart: RestartKeep = RestartKeep()
     health: HealthKeep = HealthKeep()
 
 

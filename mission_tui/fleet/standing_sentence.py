@@ -14,7 +14,7 @@ CAUSE_CHARACTERS = 400
 def sentence_of(told: Told) -> str | None:
     """The sentence; None for a run that trains, or waits for nothing but its turn."""
     if told.outcome is not None:
-        return clean(told.outcome.cause, CAUSE_CHARACTERS)
+        return clean(told.gave_up or told.outcome.cause, CAUSE_CHARACTERS)
     return None if told.frozen is None or told.asked & ENDING else _frozen(told.frozen)
 
 

@@ -59,10 +59,10 @@ class Store:
     def apply(self, run_id: str, fact: Fact) -> bool:
         """Fold one event, metric record or observation into its run; true when that changed anything."""
         run = self._runs[run_id]
-        before = (run.told.outcome is None, run.told.created_t)
+        before = (run.told.over, run.told.created_t)
         if not run.apply(fact):
             return False
-        self._touch(run_id, reorder=before != (run.told.outcome is None, run.told.created_t))
+        self._touch(run_id, reorder=before != (run.told.over, run.told.created_t))
         self._bound_memory(run)
         return True
 
@@ -157,9 +157,9 @@ class Store:
         """Ids of live runs, oldest first, and of ended ones, newest first."""
         if self._order is None:
             by_age = sorted(self._runs.values(), key=_age)
-            ended = [run for run in by_age if run.told.outcome is not None]
+            ended = [run for run in by_age if run.told.over]
             ended.sort(key=lambda run: run.told.ended_t or 0.0, reverse=True)
-            self._order = [run.id for run in by_age if run.told.outcome is None], [run.id for run in ended]
+            self._order = [run.id for run in by_age if not run.told.over], [run.id for run in ended]
         return self._order
 
     def _bound_memory(self, run: RunHistory) -> None:

@@ -42,6 +42,7 @@ from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ending import abandon, still_hang
 from mission_tui.supervisor.freezing import take_up_freeze
 from mission_tui.supervisor.journal import Make, RunJournal, damaged
+from mission_tui.supervisor.restarting import decide_restart
 
 __all__ = ["LAST_BYTES", "RunOnDisk", "adopt_live", "load_ended", "read_fleet"]
 
@@ -96,6 +97,7 @@ def load_ended(core: Core, found: RunOnDisk, newest_bytes: int = SPARKLINE_BYTES
         _append(core, found, make)
     for record in _shown(records):
         core.store.apply(run_id, record)
+    decide_restart(core, run_id)
     with suppress(DamagedError, OSError):
         ended = read_exit(found.dir.attempt(core.store.run(run_id).told.attempt).exit)
         if ended is not None and still_hang(ended):

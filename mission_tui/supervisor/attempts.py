@@ -65,13 +65,15 @@ def begin(
     checkpoint: str | None = None,
     changes: tuple[Change, ...] = (),
     terms: Terms = AS_IT_WAS,
+    restart: int = 0,
 ) -> None:
     """Hand the written `order` to a keeper. An attempt that cannot be started ends at once, with the reason."""
     total = run.spec.run.total_timesteps if run.spec is not None else None
     run.attempt, run.nonce, run.workers = order.attempt, order.nonce, ()
     begin_judging(run)
     try:
-        core.ask(run, lambda seq, t: AttemptStarting(seq, t, order.attempt, checkpoint, changes, total, terms))
+        starting = partial(AttemptStarting, attempt=order.attempt, checkpoint=checkpoint, changes=changes)
+        core.ask(run, lambda seq, t: starting(seq, t, total_timesteps=total, terms=terms, restart=restart))
         _close_findings(core, run)
         run.keeper = core.launcher.submit(run.dir, order)
     except MissionError as error:

@@ -18,6 +18,7 @@ from mission_tui.supervisor.feed import LATE_S, judge_silence, read_news
 from mission_tui.supervisor.freezing import watch_stops
 from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.stale import look_for_stale
+from mission_tui.supervisor.starting_again import Restarts
 
 __all__ = ["Clock"]
 
@@ -42,6 +43,7 @@ class Clock:
         self._idle_s = idle_s
         self._busy_at = time.monotonic()
         self._company = Company(core)
+        self._restarts = Restarts(core)
         self._beats = 0
         self._looking: asyncio.Task[None] | None = None
 
@@ -62,6 +64,7 @@ class Clock:
         for run in list(self._core.live.values()):
             self._look_at(run)
         self._company.look()
+        self._restarts.look(time.time())
         self._retry_journals()
         self._sample()
         self._look_for_stale()
@@ -69,7 +72,7 @@ class Clock:
             if await listener.restore():
                 log.warning("%s was gone and was made again", listener.path)
                 name_root(self._core.root)
-        if self._core.live or self._desk.attached:
+        if self._core.live or self._core.store.live_ids() or self._desk.attached:
             self._busy_at = time.monotonic()
         elif time.monotonic() - self._busy_at > self._idle_s:
             self._core.leave(f"no run and no client for {self._idle_s:g} s")

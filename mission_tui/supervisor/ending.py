@@ -18,6 +18,7 @@ from mission_tui.supervisor.feed import judge_silence, read_news
 from mission_tui.supervisor.identity import boot_id
 from mission_tui.supervisor.leftovers import find_leftovers, remove_leftover
 from mission_tui.supervisor.notifying import tell_end
+from mission_tui.supervisor.restarting import decide_restart
 from mission_tui.supervisor.run import LiveRun
 
 __all__ = ["abandon", "finish", "still_hang"]
@@ -43,7 +44,7 @@ def finish(core: Core, run: LiveRun, ended: ExitRecord | None, identity: Identit
     if isinstance(outcome, Stopped) and by is not None:
         outcome = structs.replace(outcome, cause=f"stopped because of {by.id}: {by.sentence}")
     elif isinstance(outcome, Stopped) and asked & ENDING == {"park"}:
-        outcome = structs.replace(outcome, cause="parked on request: it saved and ended, its memory is free")
+        outcome = structs.replace(outcome, cause="saved and ended on request; its memory is free")
     if ended is not None and still_hang(ended):
         core.see(run.id, FlagSeen("unkillable", raised=True))
     attempt = run.attempt
@@ -75,6 +76,7 @@ def abandon(core: Core, run: LiveRun, outcome: Outcome) -> None:
     """End the run here with `outcome`: journal it and let everything go that is held for it."""
     log.info("%s: attempt %d ended: %s", run.id, run.attempt, outcome.cause)
     core.witness(run, lambda seq, t: AttemptEnded(seq, t, run.attempt, outcome))
+    decide_restart(core, run.id)
     loop = asyncio.get_running_loop()
     for process in (run.keeper, run.trainer):
         if process is not None:

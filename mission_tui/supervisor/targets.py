@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 
 from mission_tui.errors import UsageError, nearest
 from mission_tui.fleet.findings import Finding
@@ -22,16 +22,21 @@ def the_run(core: Core, ref: str) -> str:
     return found[0]
 
 
-def live_targets(core: Core, refs: Sequence[str], verb: str, objection: Objection) -> tuple[list[LiveRun], list[str]]:
+def live_targets(
+    core: Core, refs: Sequence[str], verb: str, objection: Objection, passing: Container[str] = ()
+) -> tuple[list[LiveRun], list[str]]:
     """The live runs that `refs` mean, and notes about those of `@live` that were passed over.
 
-    Raises `UsageError` when a run that was named cannot take the verb; then nothing is to be done to any.
+    Runs in `passing` have had their answer. Raises `UsageError` when a run that was named cannot take the verb; then
+    nothing is to be done to any.
     """
     chosen: dict[str, LiveRun] = {}
     notes: list[str] = []
     for ref in refs:
         for run_id in core.store.resolve(ref):
             run = core.live.get(run_id)
+            if run_id in passing:
+                continue
             name = core.store.view(run_id).name
             against = _over(core, run_id) if run is None else objection(run)
             if run is not None and against is None:
@@ -53,4 +58,5 @@ def the_finding(core: Core, run_id: str, finding_id: str) -> Finding:
 
 
 def _over(core: Core, run_id: str) -> str:
-    return "it is parked" if core.store.run(run_id).state == "parked" else "it has ended"
+    said = {"parked": "it is parked", "queued": "it waits for its restart"}
+    return said.get(core.store.run(run_id).state, "it has ended")

@@ -58,6 +58,8 @@ def state_word(view: RunView) -> str:
         return view.outcome or "ended"
     if view.state == "running" and view.phase in _PHASES_SHOWN:
         return view.phase
+    if view.restart is not None:
+        return "restarts"
     return view.state
 
 
@@ -150,12 +152,17 @@ def _short(finding: Finding) -> str:
 
 
 def remaining(view: RunView, now: float) -> str:
-    """Time left of a live run; how long ago an ended one ended."""
+    """Time left of a live run, or until its restart; how long ago an ended one ended."""
+    if view.restart is not None:
+        return numbers.duration(max(0.0, view.restart.due_t - now))
     return numbers.ago(view.ended_t, now) if view.state in OVER else numbers.duration(view.eta_s)
 
 
 def headline(view: RunView, now: float) -> str:
     """How an ended run ended and what can be done; what the run is about while it lives."""
+    if view.restart is not None:
+        place = f"({view.restart.number} of {view.restart.most})"
+        return f"restarts in {remaining(view, now)} {place}, s calls that off: {view.cause}"
     if view.state not in OVER:
         return view.cause or view.description or f"{view.preset} on {view.env_id}"
     kind = f" ({view.kind})" if view.kind else ""

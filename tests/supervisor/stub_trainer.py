@@ -3,7 +3,8 @@
 `STUB_*` variables script it: `STUB_UPDATE_S` (seconds an update takes), `STUB_WORKERS` (how many fake env workers),
 `STUB_FORKS` (how many children a forking helper gets), `STUB_DEAF` (obeys no stop), `STUB_MUTE` (no telemetry),
 `STUB_KL` (approx_kl of every update), `STUB_NAN_FROM` (the first update whose approx_kl is not a number),
-`STUB_DIES_AT` (the update at which it ends by itself, as failed).
+`STUB_DIES_AT` (the update at which it ends by itself, as failed), `STUB_CRASHES_AFTER` (how many updates an attempt
+does before it ends by SIGSEGV).
 """
 
 from __future__ import annotations
@@ -63,6 +64,8 @@ class StubTrainer:
             self._say("update")
             self._update()
             self._obey()
+            if self.update - begun[0] == int(self.environ.get("STUB_CRASHES_AFTER", "-1")):
+                os.kill(os.getpid(), signal.SIGSEGV)
             if self.update == int(self.environ.get("STUB_DIES_AT", "-1")):
                 return self._die()
             while self.paused and not self.stopping:

@@ -97,7 +97,7 @@ def test_a_parked_run_holds_nothing_and_says_so(lab: Lab) -> None:
     until(lambda: not living(family))
     view = lab.view(run)
     assert (view.outcome, view.held, view.pids.trainer) == ("stopped", None, None)
-    assert "parked on request" in (view.cause or "")
+    assert "its memory is free" in (view.cause or "")
     assert view.last_checkpoint is not None
     with pytest.raises(UsageError, match="it is parked"):
         lab.act("stop", run)

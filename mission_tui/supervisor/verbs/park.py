@@ -5,6 +5,7 @@ from __future__ import annotations
 from mission_tui.ipc.messages import Accepted, Act
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ladder import end_gracefully
+from mission_tui.supervisor.restarting import call_off_restarts
 from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.targets import live_targets
 
@@ -17,9 +18,10 @@ async def park(core: Core, request: Act) -> Accepted:
     def objection(run: LiveRun) -> str | None:
         return "it is stopping" if core.store.run(run.id).state == "stopping" else None
 
-    runs, notes = live_targets(core, request.runs, "park", objection)
+    waited = call_off_restarts(core, request.runs, "park")
+    runs, notes = live_targets(core, request.runs, "park", objection, waited)
     for run in runs:
         run.applying = ""
         core.ask_for(run, "park")
         end_gracefully(core, run)
-    return Accepted(re=request.id, runs=tuple(run.id for run in runs), notes=tuple(notes))
+    return Accepted(re=request.id, runs=waited + tuple(run.id for run in runs), notes=tuple(notes))

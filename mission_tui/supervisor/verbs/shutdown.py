@@ -7,6 +7,7 @@ import asyncio
 from mission_tui.ipc.messages import Accepted, Shutdown
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ladder import end_gracefully
+from mission_tui.supervisor.restarting import call_off_restarts
 
 __all__ = ["shutdown"]
 
@@ -15,6 +16,7 @@ async def shutdown(core: Core, request: Shutdown) -> Accepted:
     """Leave once the answer is said. With `with_runs`, the answer comes when every run has saved and ended."""
     runs = list(core.live.values())
     if request.with_runs:
+        call_off_restarts(core, core.store.live_ids(), "stop")
         for run in runs:
             run.applying = ""
             if "stop" not in core.store.run(run.id).told.asked:

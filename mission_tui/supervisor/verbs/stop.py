@@ -5,6 +5,7 @@ from __future__ import annotations
 from mission_tui.ipc.messages import Accepted, Act
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ladder import end_gracefully
+from mission_tui.supervisor.restarting import call_off_restarts
 from mission_tui.supervisor.targets import live_targets
 
 __all__ = ["stop"]
@@ -12,7 +13,8 @@ __all__ = ["stop"]
 
 async def stop(core: Core, request: Act) -> Accepted:
     """Ask the runs to save and stop; a run that is stopping already goes on doing so, and stays stopped."""
-    runs, notes = live_targets(core, request.runs, "stop", lambda _run: None)
+    waited = call_off_restarts(core, request.runs, "stop")
+    runs, notes = live_targets(core, request.runs, "stop", lambda _run: None, waited)
     for run in runs:
         run.applying = ""
         if "stop" in core.store.run(run.id).told.asked:
@@ -20,4 +22,4 @@ async def stop(core: Core, request: Act) -> Accepted:
             continue
         core.ask_for(run, "stop")
         end_gracefully(core, run)
-    return Accepted(re=request.id, runs=tuple(run.id for run in runs), notes=tuple(notes))
+    return Accepted(re=request.id, runs=waited + tuple(run.id for run in runs), notes=tuple(notes))

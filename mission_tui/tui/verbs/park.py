@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from mission_tui.fleet.outcome import ALIVE
+from mission_tui.fleet.outcome import ALIVE, RunState
 from mission_tui.fleet.snapshot import RunView
 from mission_tui.tui.desk import Desk
 from mission_tui.tui.verbs.acting import act, fitting
 
 __all__ = ["park"]
 
+_WAITING: frozenset[RunState] = frozenset({"queued"})
+
 
 async def park(desk: Desk, runs: tuple[RunView, ...]) -> None:
-    """Park the live ones of `runs`."""
-    if live := fitting(desk, "park", runs, ALIVE - {"stopping"}):
+    """Park the live and waiting ones of `runs`."""
+    if live := fitting(desk, "park", runs, ALIVE - {"stopping"} | _WAITING):
         await act(desk, "park", live)

@@ -79,7 +79,7 @@ def _unfitting(chosen: RunView | None) -> frozenset[str]:
         return frozenset()
     if chosen.state in ("ended", "parked"):
         return frozenset({"pause", "stop", "kill"})
-    if chosen.state in ("paused", "frozen"):
+    if chosen.state in ("paused", "frozen") or chosen.restart is not None:
         return frozenset({"pause"})
     return frozenset({"resume"})
 

@@ -1,0 +1,55 @@
+"""Restarts by the run's own rule: decided when an attempt has failed, journaled, and carried out when they are due.
+
+The journal holds when that is, so whichever supervisor lives then does it; ending the run meanwhile takes it back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import assert_never
+
+from mission_tui.fleet.events import Asked, FleetEvent, RestartDue, RunParked, Verb
+from mission_tui.fleet.restarting import GiveUp, StartAgain, next_step
+from mission_tui.supervisor.core import Core
+
+__all__ = ["call_off_restarts", "decide_restart", "due_restarts"]
+
+
+def decide_restart(core: Core, run_id: str) -> None:
+    """Journal what follows a failed attempt; nothing when nothing does, or when it was decided before."""
+    told, spec = core.store.run(run_id).told, core.store.run(run_id).spec
+    if spec is None:
+        return
+    match step := next_step(told, spec.keep.restart):
+        case StartAgain():
+            core.witness_of(run_id, partial(_due, told.attempt, spec.keep.restart.most, step))
+        case GiveUp(why):
+            core.witness_of(run_id, lambda seq, t: RunParked(seq, t, told.attempt, why))
+        case None:
+            return
+        case _:
+            assert_never(step)
+
+
+def due_restarts(core: Core, now: float) -> list[str]:
+    """Runs whose restart is due at unix time `now`."""
+    restarts = {run_id: core.store.run(run_id).told.restart for run_id in core.store.live_ids()}
+    return [run_id for run_id, restart in restarts.items() if restart is not None and restart.due_t <= now]
+
+
+def call_off_restarts(core: Core, refs: Sequence[str], verb: Verb) -> tuple[str, ...]:
+    """Of the runs that `refs` mean, those that waited for a restart, which now wait no more. Raises `StorageError`."""
+    meant = dict.fromkeys(run_id for ref in refs for run_id in core.store.resolve(ref))
+    waiting = tuple(run_id for run_id in meant if core.store.run(run_id).told.restart is not None)
+    for run_id in waiting:
+        core.ask_of(run_id, partial(_asked, verb, core.store.run(run_id).told.attempt))
+    return waiting
+
+
+def _due(attempt: int, most: int, step: StartAgain, seq: int, t: float) -> FleetEvent:
+    return RestartDue(seq, t, attempt, step.number, most, t + step.wait_s)
+
+
+def _asked(verb: Verb, attempt: int, seq: int, t: float) -> FleetEvent:
+    return Asked(seq, t, verb, attempt)

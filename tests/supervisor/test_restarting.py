@@ -1,0 +1,115 @@
+"""Restarts by the run's own rule, with real processes that really crash."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec import structs
+
+from mission_tui.errors import UsageError
+from mission_tui.fleet.events import AttemptStarting, FleetEvent, RestartDue
+from mission_tui.fleet.spec import RestartAlso, RestartKeep, Spec
+from mission_tui.ipc.messages import Accepted, Resume, Undo
+from mission_tui.records.tail import read_all
+from tests.supervisor.conftest import Lab, stub_spec
+
+
+def restarting(most: int, wait_s: float, also: tuple[RestartAlso, ...] = ()) -> Spec:
+    """The stub's spec with a restart policy."""
+    spec = stub_spec()
+    keep = structs.replace(spec.keep, restart=RestartKeep(most=most, wait_s=wait_s, also=also))
+    return structs.replace(spec, keep=keep)
+
+
+def waiting(lab: Lab, wait_s: float = 60.0) -> str:
+    """A run that crashed and waits for its restart."""
+    (run,) = lab.launch(spec=restarting(3, wait_s), STUB_CRASHES_AFTER="3")
+    view = lab.wait(run, lambda view: view.restart)
+    assert view.restart is not None
+    assert (view.state, view.outcome, view.kind, view.restart.number) == ("queued", "failed", "crash", 1)
+    return run
+
+
+def test_a_run_that_crashes_is_restarted_and_parked_after_the_last_time(lab: Lab) -> None:
+    """Two restarts, each after twice the wait, then parked with the reason; without a checkpoint they begin anew."""
+    (run,) = lab.launch(spec=restarting(2, 0.5), STUB_CRASHES_AFTER="3")
+    view = lab.wait(run, lambda view: view.state == "parked", 20)
+    assert view.attempt == 3
+    assert "failed again after 2 restarts: ended by SIGSEGV" in (view.cause or "")
+    events = read_all(lab.dir(run).events, FleetEvent)[0]
+    assert [event.restart for event in events if isinstance(event, AttemptStarting)] == [0, 1, 2]
+    dues = [event for event in events if isinstance(event, RestartDue)]
+    assert [(due.number, round(due.due_t - due.t, 2)) for due in dues] == [(1, 0.5), (2, 1.0)]
+    with pytest.raises(UsageError, match="it is parked"):
+        lab.act("stop", run)
+
+
+def test_a_restart_goes_on_from_the_newest_checkpoint(lab: Lab) -> None:
+    """What was saved is not trained again."""
+    (run,) = lab.launch(spec=restarting(2, 0.5), STUB_CRASHES_AFTER="40")
+    lab.running(run, 5)
+    lab.act("checkpoint", run)
+    saved = lab.wait(run, lambda view: view.last_checkpoint).last_checkpoint
+    view = lab.wait(run, lambda view: view.attempt == 2 and view.state == "running" and view.connected, 20)
+    starts = [event for event in read_all(lab.dir(run).events, FleetEvent)[0] if isinstance(event, AttemptStarting)]
+    assert [start.checkpoint for start in starts] == [None, saved]
+    assert (view.update or 0) >= 5
+    lab.act("kill", run)
+
+
+def test_a_crash_loop_is_parked_although_more_restarts_are_allowed(lab: Lab) -> None:
+    """Five deaths within ten seconds each are enough (W14)."""
+    (run,) = lab.launch(spec=restarting(100, 0.01), STUB_CRASHES_AFTER="1")
+    view = lab.wait(run, lambda view: view.state == "parked", 20)
+    assert view.attempt == 5
+    assert "died young 5 times in a row" in (view.cause or "")
+
+
+def test_a_waiting_restart_survives_the_supervisor(lab: Lab) -> None:
+    """It is in the journal: the next supervisor starts it when it is due, and stays for it."""
+    run = waiting(lab, 3.0)
+    lab.kill_supervisor()
+    lab.start(MISSION_TUI_IDLE_S="0.5")
+    assert lab.view(run).state == "queued"
+    lab.wait(run, lambda view: view.attempt == 2, 10)
+
+
+@pytest.mark.parametrize(("verb", "state"), [("stop", "ended"), ("kill", "ended"), ("park", "parked")])
+def test_ending_a_waiting_run_calls_its_restart_off(lab: Lab, verb: str, state: str) -> None:
+    """Accepted at once, and not forgotten by the next supervisor."""
+    run = waiting(lab)
+    assert lab.act(verb, run).runs == (run,)
+    assert lab.view(run).state == state
+    lab.kill_supervisor()
+    lab.start()
+    view = lab.view(run)
+    assert (view.state, view.restart, view.attempt) == (state, None, 1)
+
+
+def test_resume_and_undo_know_a_waiting_run(lab: Lab) -> None:
+    """Undo removes it; nothing can be paused that has no process; a stop by `@live` means it too."""
+    run = waiting(lab)
+    with pytest.raises(UsageError, match="waits for its restart"):
+        lab.act("pause", run)
+    assert isinstance(lab.ask(lambda id_: Undo(id=id_, runs=(run,))), Accepted)
+    assert not lab.dir(run).path.exists()
+    run = waiting(lab)
+    assert lab.act("stop", "@live").runs == (run,)
+
+
+def test_a_resume_does_not_wait(lab: Lab) -> None:
+    """A person's resume starts the next attempt at once, and counts as asked for."""
+    (run,) = lab.launch(spec=restarting(3, 60.0), STUB_CRASHES_AFTER="40")
+    lab.running(run, 2)
+    lab.act("checkpoint", run)
+    lab.wait(run, lambda view: view.restart, 15)
+    assert isinstance(lab.ask(lambda id_: Resume(id=id_, run=run)), Accepted)
+    assert lab.running(run).attempt == 2
+    starts = [event for event in read_all(lab.dir(run).events, FleetEvent)[0] if isinstance(event, AttemptStarting)]
+    assert [start.restart for start in starts] == [0, 0]
+
+
+def test_numbers_that_are_none_are_restarted_only_on_the_users_word(lab: Lab) -> None:
+    """`nan` ends a run although crashes are restarted; named in `also` it is restarted."""
+    plain, named = (lab.launch(spec=restarting(3, 60.0, also), STUB_DIES_AT="2")[0] for also in ((), ("nan",)))
+    assert lab.ended(plain).kind == "nan"
+    assert lab.wait(named, lambda view: view.restart).kind == "nan"
