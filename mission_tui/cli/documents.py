@@ -52,7 +52,7 @@ FINDING_FACTS = (
     "evidence",
 )
 ORIGIN_FACTS = ("kind", "run", "name", "checkpoint", "diff")
-HOST_FACTS = ("name", "cores", "cpu_percent", "load_1m", "ram_used", "ram_total", "disk_free", "gpu_note")
+HOST_FACTS = ("name", "cores", "cpu_percent", "load_1m", "ram_used", "ram_total", "disk_free", "gpu_note", "disk_full")
 GPU_FACTS = ("uuid", "name", "util", "memory_used", "memory_total", "power_w", "temperature_c")
 
 

@@ -30,6 +30,8 @@ def machine_line(snapshot: FleetSnapshot) -> str:
     for place, gpu in enumerate(snapshot.gpus):
         busy = UNKNOWN if gpu.util.mean is None else f"{gpu.util.mean:.0f}%"
         words.append(f"GPU{place} {busy} {gibibytes(gpu.memory_used)}/{gibibytes(gpu.memory_total)}")
+    if host.disk_full:
+        words.append("DISK FULL: nothing new is started")
     if not snapshot.gpus and host.gpu_note:
         words.append(host.gpu_note)
     return "  ".join(words)

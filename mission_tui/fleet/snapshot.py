@@ -57,7 +57,10 @@ class GpuMeters(Struct, frozen=True):
 
 
 class HostMeters(Struct, frozen=True):
-    """The machine the runs are on. `gpu_note` says why there are no GPU meters, when there are none."""
+    """The machine the runs are on. `gpu_note` says why there are no GPU meters, when there are none.
+
+    While the disk of the runs root is full nothing new is started.
+    """
 
     name: str
     cores: int
@@ -67,6 +70,7 @@ class HostMeters(Struct, frozen=True):
     disk_free: int | None = None
     load_1m: float | None = None
     gpu_note: str = ""
+    disk_full: bool = False
     cpu_history: tuple[float, ...] = ()
 
 

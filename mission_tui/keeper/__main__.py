@@ -17,7 +17,7 @@ from mission_tui.keeper.child import Order, StartError, read_order, start_traine
 from mission_tui.keeper.ladder import Ladder, hold_signals
 from mission_tui.keeper.output import Output
 from mission_tui.keeper.proc import become_subreaper, oom_kills, read_process, wait_channel
-from mission_tui.keeper.record import exit_record, identity_record, write_json, write_stubbornly
+from mission_tui.keeper.record import exit_record, identity_record, keep_room, write_json, write_stubbornly
 from mission_tui.keeper.shared_names import remove_shared_memory
 from mission_tui.process_name import call_process
 
@@ -64,6 +64,7 @@ def _keep(run_dir: Path, attempt: int, order: Order, output: Output, pid: int) -
         # A trainer that nobody can identify later must not run.
         start_error = f"cannot write {folder / 'identity.json'}: {error.strerror}; the trainer was ended"
         ladder.kill()
+    keep_room(folder / "exit.json")
     ladder.watch(output.trim)
     ladder.sweep()
     output.trim()

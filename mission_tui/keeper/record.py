@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from mission_tui.keeper.proc import Process, boot_id, pidfd_inode
 
-__all__ = ["exit_record", "identity_record", "write_json", "write_stubbornly"]
+__all__ = ["exit_record", "identity_record", "keep_room", "write_json", "write_stubbornly"]
 
 TRIES = 5
+ROOM_BYTES = 32 << 10
 RETRY_S = 0.5
 
 
@@ -70,8 +72,20 @@ def write_json(path: Path, table: dict[str, Any]) -> None:
         os.close(folder)
 
 
+def keep_room(path: Path) -> None:
+    """Set disk space aside for the record that `path` will be, so that a disk which fills up does not swallow it."""
+    with suppress(OSError), _room_of(path).open("wb") as file:
+        # Random, not zeros: a file system that compresses must set it aside too.
+        file.write(os.urandom(ROOM_BYTES))
+
+
 def write_stubbornly(path: Path, table: dict[str, Any]) -> bool:
-    """Like `write_json`, but a full disk gets a few seconds to recover; says whether it was written in the end."""
+    """Like `write_json`, with the room kept for it; a disk that is full all the same gets a few seconds to recover.
+
+    Says whether it was written in the end.
+    """
+    with suppress(OSError):
+        _room_of(path).unlink()
     for _ in range(TRIES):
         try:
             write_json(path, table)
@@ -80,3 +94,7 @@ def write_stubbornly(path: Path, table: dict[str, Any]) -> bool:
         else:
             return True
     return False
+
+
+def _room_of(path: Path) -> Path:
+    return path.with_name(f".{path.name}.room")

@@ -180,7 +180,7 @@ def _created(run_dir: RunDir, seq: int, _t: float) -> RunCreated:
 
 
 def _append(core: Core, found: RunOnDisk, make: Make) -> None:
-    journal = RunJournal(found.dir.events, core.store.run(found.dir.id).told.seq)
+    journal = RunJournal(found.dir.events, core.store.run(found.dir.id).told.seq, core.reserve)
     core.store.apply(found.dir.id, journal.append_or_hold(make))
     journal.close()
 

@@ -115,6 +115,7 @@ def verdict_first(request: Resume | Apply, run_id: str, plan: Plan) -> VerdictRe
 
 def start_attempt(core: Core, run_id: str, plan: Plan) -> None:
     """Write the next attempt's files and hand it to a keeper. Raises `MissionError` with nothing started."""
+    core.check_room()
     run = core.run_dir(run_id)
     if run_id in core.live or not core.launcher.is_free(run):
         raise UsageError(f"cannot resume {run_id}: a process of it is still alive")

@@ -25,6 +25,7 @@ __all__ = ["Clock"]
 TICK_S = 1.0
 PIDS_TICKS = 3
 STALE_TICKS = 30
+RESERVE_TICKS = 10
 LINK_TICKS = 10
 """Until a new supervisor has heard a trainer, it does not know whether the silence is a pause."""
 log = logging.getLogger(__name__)
@@ -95,6 +96,8 @@ class Clock:
             self._looking = asyncio.create_task(look_for_stale(self._core), name="stale")
 
     def _retry_journals(self) -> None:
+        if self._core.unwritten or self._beats % RESERVE_TICKS == 0:
+            self._core.reserve.hold()
         for run_id, journal in list(self._core.unwritten.items()):
             try:
                 journal.retry()

@@ -13,12 +13,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from mission_tui import __version__
+from mission_tui.errors import MissionError
 from mission_tui.fleet.events import Asked, FleetEvent, Verb
 from mission_tui.fleet.run_history import Fact
 from mission_tui.fleet.snapshot import SupervisorInfo
 from mission_tui.fleet.spec import Spec
 from mission_tui.fleet.store import Store
 from mission_tui.records.layout import RunDir, supervisor_dir
+from mission_tui.records.reserve import Reserve
 from mission_tui.supervisor.gpu import GpuWatch
 from mission_tui.supervisor.host import HostSampler
 from mission_tui.supervisor.journal import FleetJournal, Make, RunJournal
@@ -29,6 +31,8 @@ __all__ = ["Core"]
 
 STALE_S = 2.0
 FIRST_GPU_S = 1.0
+RESERVE_BYTES = 256 << 10
+"""Some hundreds of events: enough to write down how every run ended."""
 
 
 class Core:
@@ -39,11 +43,13 @@ class Core:
         self.launcher = launcher
         self.host = HostSampler(root)
         self.gpu = GpuWatch()
+        self.reserve = Reserve(supervisor_dir(root) / "reserve", RESERVE_BYTES)
+        self.reserve.hold()
         self.fleet = FleetJournal(supervisor_dir(root) / "events.jsonl")
         self.store = Store(
             str(root),
             SupervisorInfo(pid=os.getpid(), version=__version__, started_t=time.time()),
-            self.host.sample(""),
+            self.host.sample("", disk_full=self.reserve.needed),
         )
         self.live: dict[str, LiveRun] = {}
         self.launched: dict[str, float] = {}
@@ -58,6 +64,12 @@ class Core:
     def name_of(self, run_id: str) -> str:
         """What people call the run; empty for one that is not known."""
         return self.store.run(run_id).told.name if run_id in self.store.run_ids() else ""
+
+    def check_room(self) -> None:
+        """Raise `MissionError` while the disk of the runs root is full: what lives goes on, nothing new is started."""
+        self.reserve.hold()
+        if self.reserve.needed:
+            raise MissionError(f"the disk of {self.root} is full: nothing new is started; free some space there first")
 
     def add(self, run: RunDir, spec: Spec | None) -> None:
         """Know a run directory; its facts follow."""
@@ -89,7 +101,7 @@ class Core:
     def take_journal(self, run: RunDir, last_seq: int) -> RunJournal:
         """The run's journal; the very one that still holds events that a full disk did not take."""
         held = self.unwritten.pop(run.id, None)
-        return held if held is not None else RunJournal(run.events, last_seq)
+        return held if held is not None else RunJournal(run.events, last_seq, self.reserve)
 
     def ask(self, run: LiveRun, make: Make) -> FleetEvent:
         """Journal what a person asked for, before it is acknowledged. Raises `StorageError`."""
@@ -135,7 +147,7 @@ class Core:
         """Take in the machine's meters of this moment."""
         self._sampled_at = time.monotonic()
         self.store.observe_gpus(self.gpu.gpus)
-        self.store.observe_host(self.host.sample(self.gpu.note))
+        self.store.observe_host(self.host.sample(self.gpu.note, disk_full=self.reserve.needed))
 
     async def measure(self) -> None:
         """Have meters that are fresh, also right after nobody looked; a GPU's first sample is waited for a moment."""

@@ -27,7 +27,7 @@ class HostSampler:
         self._cpu: deque[float] = deque(maxlen=_HISTORY)
         psutil.cpu_percent(None)
 
-    def sample(self, gpu_note: str) -> HostMeters:
+    def sample(self, gpu_note: str, *, disk_full: bool = False) -> HostMeters:
         """The meters of this second; what cannot be read is None."""
         memory = psutil.virtual_memory()
         self._cpu.append(psutil.cpu_percent(None))
@@ -40,6 +40,7 @@ class HostSampler:
             disk_free=self._disk_free(),
             load_1m=os.getloadavg()[0],
             gpu_note=gpu_note,
+            disk_full=disk_full,
             cpu_history=tuple(self._cpu),
         )
 

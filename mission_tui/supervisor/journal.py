@@ -18,6 +18,7 @@ from mission_tui import __version__
 from mission_tui.fleet.events import FileDamaged, FleetEvent
 from mission_tui.fleet.text import clean
 from mission_tui.records.append import AppendLog
+from mission_tui.records.reserve import Reserve
 from mission_tui.records.storage import StorageError
 
 __all__ = [
@@ -42,10 +43,14 @@ def damaged(file: str, detail: str) -> Make:
 
 
 class RunJournal:
-    """The one writer of a run's `events.jsonl`. `last_seq` is that of the newest event read from it."""
+    """The one writer of a run's `events.jsonl`. `last_seq` is that of the newest event read from it.
 
-    def __init__(self, path: Path, last_seq: int = 0) -> None:
+    On a full disk `reserve` is given up for the event.
+    """
+
+    def __init__(self, path: Path, last_seq: int = 0, reserve: Reserve | None = None) -> None:
         self._path = path
+        self._reserve = reserve
         self._log: AppendLog | None = None
         self._last_seq = last_seq
         self._held: list[tuple[Make, float]] = []
@@ -92,11 +97,20 @@ class RunJournal:
             self._log = None
 
     def _append(self, make: Make, t: float) -> FleetEvent:
-        if self._log is None:
-            self._log = AppendLog(self._path)
-        event = self._log.append(lambda seq: make(seq, t))
+        try:
+            event = self._write(make, t)
+        except StorageError as error:
+            if self._reserve is None or not self._reserve.gives_way_to(error):
+                raise
+            log.warning("%s; the reserve was given up for it", error)
+            event = self._write(make, t)
         self._last_seq = event.seq
         return event
+
+    def _write(self, make: Make, t: float) -> FleetEvent:
+        if self._log is None:
+            self._log = AppendLog(self._path)
+        return self._log.append(lambda seq: make(seq, t))
 
 
 class SupervisorStarted(Struct, frozen=True, tag="supervisor_started", tag_field="kind"):

@@ -25,7 +25,8 @@ from mission_tui.supervisor.identity import boot_id
 __all__ = ["Remains", "find_remains", "remove_remains"]
 
 SHARED = Path("/dev/shm")  # noqa: S108 - where the kernel keeps named shared memory
-_HALF_CHECKPOINT = ".tmp-"
+_HALF_CHECKPOINTS = (".tmp-", ".reserve")
+_ROOM = ".exit.json.room"
 _HALF_FILE = re.compile(r"\..+\.(\d+)\.tmp")
 _MOST_BYTES = 1 << 20
 
@@ -108,8 +109,9 @@ def _half_written(run: RunDir) -> Iterator[Remains]:
         with suppress(OSError):
             for path in folder.iterdir():
                 writer = _HALF_FILE.fullmatch(path.name)
-                half = folder == run.checkpoints and path.name.startswith(_HALF_CHECKPOINT)
+                half = folder == run.checkpoints and path.name.startswith(_HALF_CHECKPOINTS)
                 # An evaluation or an export of an ended run may be writing just now.
+                half = half or path.name == _ROOM
                 if half or (writer is not None and not Path(f"/proc/{writer[1]}").exists()):
                     yield _remains("file", path, path.lstat(), run)
 

@@ -9,16 +9,19 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch as th
 
 from mission_tui.errors import CheckpointError
 from mission_tui.fleet.spec import CheckpointKeep
 from mission_tui.records.checkpoint import CheckpointFacts, Manifest, prune, save_checkpoint, verify_checkpoint
 from mission_tui.records.layout import RunDir
+from mission_tui.records.reserve import Reserve
 from mission_tui.records.storage import StorageError
 from mission_tui.trainer.boundary import Boundary
 from mission_tui.trainer.failures import complain
@@ -28,6 +31,9 @@ from mission_tui.trainer.tree import read_tree, write_tree
 
 __all__ = ["Checkpoints", "Loaded", "load_checkpoint"]
 
+RESERVE = ".reserve"
+_SLACK_BYTES = 256 << 10
+"""For file headers, JSON, folders, and the last rows of the record."""
 _POLICY, _OPTIMIZER, _STATE = "policy.safetensors", "optimizer.safetensors", "state"
 
 
@@ -70,6 +76,7 @@ class Checkpoints:
         self._saved_at: tuple[int, int] | None = None
         self._saved_timesteps = 0
         self._protected: set[str] = set()
+        self._reserve: Reserve | None = None
         self.newest: str | None = None
 
     def started_from(self, loaded: Loaded) -> None:
@@ -114,12 +121,42 @@ class Checkpoints:
             extra={**extra, "env_state": boundary.has_env_state, "lineage": sorted(self._protected)},
         )
         name = f"{boundary.timesteps:09d}"
-        manifest = save_checkpoint(self._run_dir.checkpoints, name, lambda folder: _fill(folder, boundary), facts)
+        manifest = self._written(name, boundary, facts)
         self.newest, self._saved_at, self._saved_at_s = name, (boundary.update, boundary.timesteps), time.monotonic()
         self._saved_timesteps = boundary.timesteps
         self._record.saved(manifest, reason, seconds=self._saved_at_s - begun_s)
         self._prune(kept)
         return name
+
+    def hold_reserve(self, boundary: Boundary) -> None:
+        """Keep room for one checkpoint like `boundary`, so that a disk that fills up costs the run nothing."""
+        tensors = (*boundary.parameters.values(), *boundary.moments.values())
+        size = sum(tensor.nbytes for tensor in tensors) + _bytes(boundary.state) + _SLACK_BYTES
+        self._reserve = Reserve(self._run_dir.checkpoints / RESERVE, size)
+        with suppress(OSError):
+            self._run_dir.checkpoints.mkdir(parents=True, exist_ok=True)
+        if not self._reserve.hold():
+            complain("there is no room to keep for a last checkpoint: the disk is nearly full")
+
+    def close(self) -> None:
+        """Nothing more is saved: the room that was kept is given back."""
+        if self._reserve is not None:
+            self._reserve.release()
+
+    def _written(self, name: str, boundary: Boundary, facts: CheckpointFacts) -> Manifest:
+        """On a full disk the last checkpoint of an attempt gets the room that was kept for it."""
+
+        def write() -> Manifest:
+            return save_checkpoint(self._run_dir.checkpoints, name, lambda folder: _fill(folder, boundary), facts)
+
+        try:
+            return write()
+        except StorageError as error:
+            last = facts.reason in ("stop", "end") and self._reserve is not None
+            if not last or self._reserve is None or not self._reserve.gives_way_to(error):
+                raise
+            complain(f"{error}; the room kept for a last checkpoint is used")
+            return write()
 
     def _prune(self, kept: Collection[str]) -> None:
         try:
@@ -127,6 +164,13 @@ class Checkpoints:
         except StorageError as error:
             # What was saved is saved; an old checkpoint too many is no reason to end a training.
             complain(f"old checkpoints stay: {error}")
+
+
+def _bytes(tree: Any) -> int:
+    """Bytes of the arrays in a state."""
+    if isinstance(tree, dict | list | tuple):
+        return sum(map(_bytes, tree.values() if isinstance(tree, dict) else tree))
+    return int(tree.nbytes) if isinstance(tree, np.ndarray) else 0
 
 
 def _check_finite(boundary: Boundary) -> None:

@@ -49,13 +49,15 @@ class Training:
         """
         self.model.stop_asked = self.orders.stop_asked
         watch = Stopwatch(self.progress.trained_s)
+        self.boundary = self._take_boundary(watch)
+        self.checkpoints.hold_reserve(self.boundary)
         while True:
-            self.boundary = self._take_boundary(watch)
             if self.budget.spent(self.model.num_timesteps, watch.seconds):
                 return self._end("finished", "end")
             self._obey(watch)
             if self.orders.stop_asked() or not self._advance(watch):
                 return self._end("stopped", "stop")
+            self.boundary = self._take_boundary(watch)
 
     def save(self, reason: CheckpointReason) -> str:
         """Save the last boundary; returns the checkpoint's name."""

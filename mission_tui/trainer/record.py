@@ -1,14 +1,17 @@
 """The trainer's own account of its run: rows of `metrics.jsonl`, the only truth, and a word on the socket after each.
 
-The file is written first. A disk that refuses a row costs that row, is said once on stderr, and does not end a
-training.
+The file is written first. Rows that the disk refuses are held, in order, until it takes them; that is said once on
+stderr and does not end a training.
 """
 
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Literal, Self
+
+from msgspec import structs
 
 from mission_tui.fleet.metrics import (
     CheckpointSaved,
@@ -33,6 +36,7 @@ __all__ = ["CheckpointReason", "Record"]
 CheckpointReason = Literal["time", "steps", "asked", "stop", "end", "finding"]
 
 _SYNC_EVERY_S = 1.0
+_MOST_HELD = 10_000
 
 
 class Record:
@@ -45,6 +49,7 @@ class Record:
         self._attempt = attempt
         self._say = say
         self._complained = False
+        self._held: deque[MetricRecord] = deque(maxlen=_MOST_HELD)
         self.update = 0
         self.timesteps = 0
 
@@ -147,14 +152,21 @@ class Record:
         self._log.close()
 
     def _write(self, make: Callable[[int], MetricRecord], *, durable: bool = False) -> None:
+        # Made now, because a row says when it happened, not when the disk took it.
+        self._held.append(make(0))
         try:
-            record = self._log.append(make)
+            while self._held:
+                self._append(self._held[0])
+                self._held.popleft()
             if durable:
                 self._log.sync()
         except StorageError as error:
             if not self._complained:
-                complain(f"a row of metrics.jsonl is lost: {error}")
+                complain(f"rows of metrics.jsonl wait for the disk: {error}")
             self._complained = True
             return
         self._complained = False
-        self._say(WroteSaid(record.seq))
+        self._say(WroteSaid(self._log.last_seq))
+
+    def _append(self, record: MetricRecord) -> None:
+        self._log.append(lambda seq: structs.replace(record, seq=seq))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch as th
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 
 from mission_tui.errors import CheckpointError
 
@@ -66,7 +66,8 @@ def put_moments(policy: th.nn.Module, optimizer: th.optim.Optimizer, moments: Te
 
 def write_tensors(tensors: Tensors, path: Path) -> None:
     """Write `tensors` as safetensors."""
-    save_file({name: tensor.contiguous().cpu() for name, tensor in tensors.items()}, path)
+    # Not by `save_file`: its own writing reports a full disk as an error of its own kind, which no caller expects.
+    path.write_bytes(save({name: tensor.contiguous().cpu() for name, tensor in tensors.items()}))
 
 
 def read_tensors(path: Path) -> Tensors:

@@ -101,8 +101,9 @@ class Job:
             return self.checkpoint
 
     def close(self) -> None:
-        """Close the event file and end the environments; how the run ended is settled, whatever they say to that."""
+        """Let go of what is held and end the environments; how the run ended is settled, whatever they say to that."""
         if self.training is not None:
+            self.training.checkpoints.close()
             self.training.events.close()
         if self.envs is not None:
             try:

@@ -31,10 +31,10 @@ def test_rows_go_on_where_an_earlier_attempt_ended(tmp_path: Path) -> None:
     assert (last.attempt, last.steps_per_s, last.metrics) == (2, 64.0, {"train/loss": "nan"})
 
 
-def test_a_refused_row_is_said_once_and_never_announced(
+def test_refused_rows_are_said_once_and_written_when_the_disk_takes_them(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A disk that refuses costs rows, not the training; nobody is told of rows that are not there."""
+    """A disk that refuses ends no training and costs no row; nobody is told of rows that are not there."""
     import os
 
     said: list[TelemetryMessage] = []
@@ -49,8 +49,13 @@ def test_a_refused_row_is_said_once_and_never_announced(
             record.updated(1, 64, 0.5, 0.5, {}, Episodes())
         assert said == []
         record.updated(2, 128, 0.5, 0.5, {}, Episodes())
-    assert said == [WroteSaid(1)]
-    assert capfd.readouterr().err.count("a row of metrics.jsonl is lost") == 1
+    assert said == [WroteSaid(3)]
+    assert capfd.readouterr().err.count("rows of metrics.jsonl wait for the disk") == 1
+    rows, damage = read_all(RunDir(tmp_path).metrics, MetricRecord)
+    assert damage == []
+    assert [row.seq for row in rows] == [1, 2, 3]
+    assert [row.update for row in rows if isinstance(row, UpdateDone)] == [1, 2]
+    assert rows[0].t <= rows[1].t <= rows[2].t
 
 
 def test_at_most_256_episodes_are_kept_of_any_number() -> None:

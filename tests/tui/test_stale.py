@@ -71,3 +71,15 @@ def test_gpu_memory_is_shown_beside_memory() -> None:
     )
     text = "\n".join(strip.text for strip in LeftoversScreen((held,)).lines(120))
     assert "1.0G + 3.0G VRAM" in text
+
+
+async def test_a_full_disk_takes_the_line_of_the_meters() -> None:
+    """Nothing is more urgent there; what it means is said, and it goes with the fullness."""
+    full = structs.replace(
+        a_fleet(revision=60), host=structs.replace(a_fleet().host, disk_full=True, disk_free=1 << 20)
+    )
+    async with staged() as stage:
+        await stage.arrive(full)
+        await stage.shows("disk full, 1.0M left: nothing new starts")
+        await stage.arrive(a_fleet(revision=61))
+        await stage.until(lambda: "disk full" not in stage.text())

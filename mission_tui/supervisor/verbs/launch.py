@@ -43,6 +43,7 @@ async def launch(core: Core, request: Launch) -> Launched:
     """Make and start the runs; `Launched` means that they are on disk. Raises `MissionError` with nothing made."""
     if not request.items:
         raise UsageError("nothing to launch: name at least one preset")
+    core.check_room()
     caller = Caller(request.python, request.cwd, request.environ)
     specs = [item.spec for item in request.items]
     warnings = _assessed(core, specs)

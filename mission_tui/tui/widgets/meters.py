@@ -51,6 +51,10 @@ class Meters(Lines):
             self.show([line([(f" ▲ {self._banner}", colours.WARN)], width)])
         elif self._snapshot is None:
             self.show([line([(" connecting to the supervisor…", colours.QUIET)], width)])
+        elif self._snapshot.host.disk_full:
+            free = numbers.size(self._snapshot.host.disk_free)
+            sentence = f" ▲ disk full, {free} left: nothing new starts, runs go on and save when there is room"
+            self.show([line([(sentence, colours.ALARM)], width)])
         else:
             self.show(_lines(self._snapshot, width, self.size.height))
 

@@ -1,0 +1,55 @@
+"""A full disk under a living fleet: what happens is still written down, nothing new starts, and room brings it back."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mission_tui.errors import MissionError
+from mission_tui.fleet.events import AttemptEnded, FleetEvent
+from mission_tui.records.tail import read_all
+from tests.full_disk import fill, small_disk
+from tests.supervisor.conftest import Lab
+from tests.waiting import until
+
+
+@pytest.fixture
+def small_lab(tmp_path: Path) -> Iterator[Lab]:
+    """A runs root on a file system of 80 MB, with a supervisor."""
+    with small_disk(tmp_path / "disk", 80 << 20) as disk:
+        lab = Lab(disk / "runs")
+        lab.root.mkdir()
+        lab.start()
+        try:
+            yield lab
+        finally:
+            while processes := lab.processes():
+                for process in processes:
+                    process.kill()
+            assert lab.supervisor is not None
+            lab.supervisor.wait(5)
+
+
+def test_an_end_is_journaled_on_a_full_disk_and_nothing_new_starts(small_lab: Lab) -> None:
+    """(root) The reserve is given up for the event; launching is refused with the reason until there is room."""
+    lab = small_lab
+    (run,) = lab.launch(STUB_UPDATE_S="0.5")
+    view = lab.running(run)
+    ballast = fill(lab.root.parent)
+    assert view.pids.trainer is not None
+    os.kill(view.pids.trainer, signal.SIGKILL)
+    assert lab.ended(run, 20).kind == "crash"
+    events, damage = read_all(lab.dir(run).events, FleetEvent)
+    assert damage == []
+    assert isinstance(events[-1], AttemptEnded)
+    until(lambda: lab.snapshot().host.disk_full, 15)
+    with pytest.raises(MissionError, match="is full: nothing new is started"):
+        lab.launch()
+    ballast.unlink()
+    until(lambda: not lab.snapshot().host.disk_full, 20)
+    (again,) = lab.launch()
+    lab.running(again)
