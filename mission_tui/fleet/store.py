@@ -66,14 +66,9 @@ class Store:
         self._bound_memory(run)
         return True
 
-    def observe_host(self, host: HostMeters) -> None:
-        if host != self._host:
-            self._host = host
-            self._snapshot = None
-
-    def observe_gpus(self, gpus: Sequence[GpuMeters]) -> None:
-        if tuple(gpus) != self._gpus:
-            self._gpus = tuple(gpus)
+    def observe_machine(self, host: HostMeters, gpus: Sequence[GpuMeters]) -> None:
+        if (host, tuple(gpus)) != (self._host, self._gpus):
+            self._host, self._gpus = host, tuple(gpus)
             self._snapshot = None
 
     def observe_stale(self, stale: tuple[StaleRun, ...]) -> None:

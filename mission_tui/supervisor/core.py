@@ -146,8 +146,8 @@ class Core:
     def sample(self) -> None:
         """Take in the machine's meters of this moment."""
         self._sampled_at = time.monotonic()
-        self.store.observe_gpus(self.gpu.gpus)
-        self.store.observe_host(self.host.sample(self.gpu.note, disk_full=self.reserve.needed))
+        host = self.host.sample(self.gpu.note, disk_full=self.reserve.needed)
+        self.store.observe_machine(host, self.gpu.gpus)
 
     async def measure(self) -> None:
         """Have meters that are fresh, also right after nobody looked; a GPU's first sample is waited for a moment."""

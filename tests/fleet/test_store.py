@@ -153,8 +153,7 @@ def test_revision_rises_only_with_a_change() -> None:
     store = running(update(1, seq=2))
     first = store.snapshot(now=1.0)
     store.apply(RUN, LinkSeen(connected=False))
-    store.observe_host(HostMeters(name="box", cores=2))
-    store.observe_gpus([])
+    store.observe_machine(HostMeters(name="box", cores=2), [])
     assert store.snapshot(now=2.0) is first
     store.apply(RUN, LinkSeen(connected=True))
     second = store.snapshot(now=3.0)
