@@ -60,7 +60,8 @@ def _facts(it: Stale) -> dict[str, Any]:
 
 def _show(found: tuple[Stale, ...]) -> None:
     from mission_tui.cli.table import Table
-    from mission_tui.cli.words import duration, gibibytes
+    from mission_tui.cli.words import duration, size
+    from mission_tui.fleet.text import clean
 
     table = Table(
         ("kind", "pid or name", "run", "verdict", "age", "memory", "vram", "command"),
@@ -69,12 +70,12 @@ def _show(found: tuple[Stale, ...]) -> None:
     for it in found:
         table.add(
             it.kind,
-            str(it.pid or it.name or ""),
+            clean(str(it.pid or it.name or "")),
             it.run or "",
             it.verdict,
             duration(it.age_s),
-            gibibytes(it.memory_bytes),
-            gibibytes(it.vram_bytes),
+            size(it.memory_bytes),
+            size(it.vram_bytes),
             it.command,
         )
     table.write(sys.stdout)

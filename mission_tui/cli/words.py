@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["UNKNOWN", "count", "duration", "gibibytes", "measure", "percent"]
+__all__ = ["UNKNOWN", "count", "duration", "gibibytes", "measure", "percent", "size"]
 
 UNKNOWN = "-"
 
@@ -27,6 +27,14 @@ def percent(share: float | None) -> str:
 def gibibytes(size_bytes: int | None) -> str:
     """Bytes as GiB with one decimal: `7.6G`."""
     return UNKNOWN if size_bytes is None else f"{size_bytes / 2**30:.1f}G"
+
+
+def size(size_bytes: int | None) -> str:
+    """Bytes in the largest unit that gives at least one: `25.0M`, `7.6G`."""
+    if size_bytes is None:
+        return UNKNOWN
+    unit = next((unit for unit in "GMK" if size_bytes >= 1024 ** (1 + "KMG".index(unit))), "")
+    return f"{size_bytes / 1024 ** (1 + 'KMG'.index(unit)):.1f}{unit}" if unit else f"{size_bytes}B"
 
 
 def duration(seconds: float | None) -> str:

@@ -90,8 +90,8 @@ class Clock:
             show_pids(self._core, run)
 
     def _look_for_stale(self) -> None:
-        """At the start, and now and then while somebody sees it; every look reads all of /proc."""
-        due = self._beats == 1 or (self._beats % STALE_TICKS == 0 and self._desk.attended)
+        """At the start, after an end without a keeper, now and then while somebody sees it: it reads all of /proc."""
+        due = self._core.orphaned or (self._beats % STALE_TICKS == 0 and self._desk.attended)
         if due and (self._looking is None or self._looking.done()):
             self._looking = asyncio.create_task(look_for_stale(self._core), name="stale")
 

@@ -36,7 +36,10 @@ RESERVE_BYTES = 256 << 10
 
 
 class Core:
-    """One per process. `live` holds every run that has not ended; `launched` when (monotonic) a run was made here."""
+    """One per process. `live` holds every run that has not ended; `launched` when (monotonic) a run was made here.
+
+    `orphaned`: processes of a dead run may be about, and nobody has looked yet.
+    """
 
     def __init__(self, root: Path, launcher: Launcher) -> None:
         self.root = root
@@ -54,6 +57,7 @@ class Core:
         self.live: dict[str, LiveRun] = {}
         self.launched: dict[str, float] = {}
         self.unwritten: dict[str, RunJournal] = {}
+        self.orphaned = True
         self._sampled_at = 0.0
         self.changed = asyncio.Event()
         self.leaving: asyncio.Future[str] = asyncio.get_running_loop().create_future()

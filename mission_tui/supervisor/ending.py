@@ -47,6 +47,7 @@ def finish(core: Core, run: LiveRun, ended: ExitRecord | None, identity: Identit
         outcome = structs.replace(outcome, cause="saved and ended on request; its memory is free")
     if ended is not None and still_hang(ended):
         core.see(run.id, FlagSeen("unkillable", raised=True))
+    core.orphaned |= ended is None
     attempt = run.attempt
     abandon(core, run, outcome)
     if ended is None and asked & ENDING:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from mission_tui.errors import DamagedError
+from mission_tui.fleet.text import clean
 from mission_tui.records.attempt import Identity, read_identity, read_launch
 from mission_tui.records.layout import RunDir
 from mission_tui.supervisor.identity import Process, Stat, boot_id, read_stat, see
@@ -152,7 +153,7 @@ def _command(pid: int) -> str:
         words = Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return ""
-    return os.fsdecode(words.replace(b"\0", b" ").strip())[:_COMMAND_CHARACTERS]
+    return clean(os.fsdecode(words.replace(b"\0", b" ")), _COMMAND_CHARACTERS)
 
 
 def _resident_bytes(pid: int) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mission_tui.cli.words import count, duration, gibibytes, measure, percent
+from mission_tui.cli.words import count, duration, gibibytes, measure, percent, size
 
 
 @pytest.mark.parametrize(
@@ -48,3 +48,20 @@ def test_measures_keep_four_digits_and_name_what_is_not_finite() -> None:
 def test_counts_separate_thousands() -> None:
     """Timesteps can be read at a glance."""
     assert count(12_345_678) == "12,345,678"
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "word"),
+    [
+        (None, "-"),
+        (0, "0B"),
+        (1023, "1023B"),
+        (1024, "1.0K"),
+        (25 << 20, "25.0M"),
+        (3 << 30, "3.0G"),
+        (5 << 40, "5120.0G"),
+    ],
+)
+def test_sizes_have_the_largest_unit_that_fits(size_bytes: int | None, word: str) -> None:
+    """A worker of 25 MB is not 0.0G."""
+    assert size(size_bytes) == word

@@ -13,18 +13,27 @@ from pathlib import Path
 import pytest
 
 from mission_tui.ipc.messages import Clean, CleanReply, Stale
+from mission_tui.records.attempt import read_launch
 from mission_tui.supervisor.leftovers import Leftover
 from mission_tui.supervisor.stale import stale_runs, vram_of
 from tests.supervisor.conftest import Lab, living
 from tests.supervisor.test_clean import orphaned
 from tests.waiting import until
 
+SLEEP = "import time; time.sleep(60)"
 HOLD = """
 import mmap, os, sys
 mapped = mmap.mmap(os.open(sys.argv[1], os.O_RDWR), 4096)
 print(flush=True)
 sys.stdin.read()
 """
+
+
+def processes(lab: Lab) -> list[Stale]:
+    """The processes that `clean` lists."""
+    reply = lab.ask(lambda id_: Clean(id=id_))
+    assert isinstance(reply, CleanReply)
+    return [stale for stale in reply.stale if stale.kind == "process"]
 
 
 def remains(lab: Lab, *keys: str) -> dict[str, Stale]:
@@ -68,6 +77,7 @@ def test_stale_processes_are_shown_after_a_restart_and_gone_after_clean(lab: Lab
     """A fresh supervisor finds them by itself and removes nothing; `clean` clears the note at once."""
     (run,) = lab.launch(STUB_WORKERS="3")
     workers = orphaned(lab, run)
+    until(lambda: lab.snapshot().stale, 5, "they are shown without anybody asking")
     lab.kill_supervisor()
     lab.start()
     (stale,) = until(lambda: lab.snapshot().stale, 5)
@@ -89,7 +99,7 @@ def test_recorded_shared_memory_of_a_dead_run_is_removed_and_nobody_elses(lab: L
     (live,) = lab.launch()
     lab.running(live)
     write_down(lab, live, (busy.stat().st_ino, busy.name))
-    found = remains(lab)
+    found = {name: stale for name, stale in remains(lab).items() if stale.kind == "shm"}
     assert [(stale.kind, stale.run, stale.verdict, stale.name) for stale in found.values()] == [
         ("shm", run, "ours", str(ours))
     ]
@@ -132,10 +142,26 @@ def test_half_written_files_of_a_dead_run_are_removed_and_those_of_a_live_one_ar
         path.write_bytes(b"half")
     found = remains(lab)
     half = lab.dir(dead).checkpoints / ".tmp-000000064"
-    assert {name: stale.memory_bytes for name, stale in found.items()} == {str(half): 100, str(sibling): 4}
+    room = lab.dir(dead).attempt(1).path / ".exit.json.room"
+    sizes = {str(half): 100, str(sibling): 4, str(room): room.stat().st_size}
+    assert {name: stale.memory_bytes for name, stale in found.items()} == sizes
     assert all(stale.removed for stale in remains(lab, *(stale.key for stale in found.values())).values())
     assert [path.exists() for path in (half, sibling, writing, torn)] == [False, False, True, True]
     assert (lab.dir(live).checkpoints / ".tmp-000000064").exists()
+
+
+def test_a_hostile_command_line_of_a_leftover_is_one_harmless_line(lab: Lab) -> None:
+    """Escapes, line breaks and overrides in a process's own words do not come out of `clean`."""
+    run = dead_run(lab)
+    order = read_launch(lab.dir(run).attempt(1).launch)
+    assert order is not None
+    hostile = "\x1b]0;owned\x07\x1b[2Jone\ntwo\u202e"
+    with subprocess.Popen([sys.executable, "-S", "-c", SLEEP, hostile], env=dict(order.env)) as process:
+        try:
+            found = until(lambda: [s for s in processes(lab) if s.pid == process.pid and "one two" in s.command], 5)
+            assert found[0].command.isprintable()
+        finally:
+            process.kill()
 
 
 def test_gpu_memory_counts_only_for_a_process_that_has_the_device(tmp_path: Path) -> None:
