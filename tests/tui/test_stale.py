@@ -73,6 +73,30 @@ def test_gpu_memory_is_shown_beside_memory() -> None:
     assert "1.0G + 3.0G VRAM" in text
 
 
+def test_at_80_columns_it_still_says_whose_and_what() -> None:
+    """Verdict, kind, number or file and run stay; the long words of a process and long paths give way."""
+    run = "20261121-154627-heavy-3f9a"
+    stale = (
+        Stale(
+            key="a", kind="process", verdict="ours", run=run, pid=28583, age_s=9, memory_bytes=GIB, command="x " * 80
+        ),
+        Stale(key="b", kind="file", verdict="ours", run=run, name=f"/lab/{run}/attempts/1/.exit.json.room", age_s=9),
+        Stale(key="c", kind="shm", verdict="unverifiable", run=run, name="/dev/shm/psm_4f5a", memory_bytes=4096),
+    )
+    lines = [strip.text for strip in LeftoversScreen(stale).lines(72)]
+    assert max(map(len, lines)) <= 72
+    for line, words in zip(
+        lines,
+        (
+            ("ours", "process", "pid 28583", "heavy-3f9a", "1.0G"),
+            ("file", ".exit.json.room"),
+            ("unsure", "shm", "psm_4f5a"),
+        ),
+        strict=False,
+    ):
+        assert all(word in line for word in words), line
+
+
 async def test_a_full_disk_takes_the_line_of_the_meters() -> None:
     """Nothing is more urgent there; what it means is said, and it goes with the fullness."""
     full = structs.replace(

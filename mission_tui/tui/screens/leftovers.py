@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import PurePath
 from typing import ClassVar
 
 from rich.table import Table
@@ -10,12 +11,19 @@ from textual.binding import Binding, BindingType
 from textual.strip import Strip
 
 from mission_tui.ipc.messages import Stale
+from mission_tui.process_name import short_name
 from mission_tui.tui import colours, numbers
 from mission_tui.tui.literal import literal
 from mission_tui.tui.screens.sheet import Sheet
 from mission_tui.tui.strips import line, rendered
 
 __all__ = ["LeftoversScreen"]
+
+_MOST = 16
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MOST else text[: _MOST - 1] + "…"
 
 
 def _sizes(found: Stale) -> str:
@@ -36,17 +44,19 @@ class LeftoversScreen(Sheet[bool]):
 
     def lines(self, width: int) -> list[Strip]:
         """A table, and a sentence about what is never touched."""
-        table = Table.grid(padding=(0, 2, 0, 0))
-        for _ in range(6):
-            table.add_column(no_wrap=True, overflow="ellipsis")
+        table = Table.grid(padding=(0, 2, 0, 0), expand=True)
+        for _ in range(5):
+            table.add_column(no_wrap=True)
+        # The words of a process give way first: who it belongs to and what it holds decide.
+        table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
         for found in self._stale:
             ours = found.verdict == "ours"
-            what = f"pid {found.pid}" if found.pid is not None else literal(found.name or "")
+            what = f"pid {found.pid}" if found.pid is not None else literal(PurePath(found.name or "").name)
             table.add_row(
                 Text("ours" if ours else "unsure", style=colours.GOOD if ours else colours.WARN),
                 Text(found.kind, style=colours.INK),
-                Text(what, style=colours.INK),
-                Text(literal(found.run or "no run"), style=colours.QUIET),
+                Text(_cut(what), style=colours.INK),
+                Text(_cut(literal(short_name(found.run) if found.run else "no run")), style=colours.QUIET),
                 Text(f"{numbers.duration(found.age_s)} {_sizes(found)}", style=colours.QUIET),
                 Text(literal(found.command), style=colours.QUIET),
             )
