@@ -30,6 +30,7 @@ __all__ = [
     "PolicyFrozenLimits",
     "PolicyStdLimits",
     "RatioLimits",
+    "ResumeProbeLimits",
     "RewardOscillationLimits",
     "RuleLimits",
     "StallLimits",
@@ -304,6 +305,23 @@ class PlateauLimits(RuleLimits, frozen=True, kw_only=True):
     share: Share = 0.02
 
 
+class ResumeProbeLimits(RuleLimits, frozen=True, kw_only=True):
+    """The first `updates` of a resumed attempt: u above `u` or a clip fraction above it in `needed` of `window`.
+
+    The return may be lower by `sigmas` standard errors and by `share` of what was recorded, the larger; the entropy may
+    differ by `entropy_share`.
+    """
+
+    updates: Count = 20
+    u: Above = 2.0
+    clip_fraction: Share = 0.35
+    needed: Count = 3
+    window: Count = 5
+    sigmas: Above = 3.0
+    share: Share = 0.05
+    entropy_share: Share = 0.5
+
+
 def _written(name: str) -> str:
     """Rules are written by their ids, settings as SB3 and presets write theirs."""
     return name if name in ("on_event", "profile", "apprise") else name.replace("_", "-")
@@ -332,6 +350,7 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit
     hang: HangLimits = HangLimits()
     nan: NanLimits = NanLimits()
     plateau: PlateauLimits = PlateauLimits()
+    resume_probe: ResumeProbeLimits = ResumeProbeLimits()
 
 
 class HealthKeep(Limits, frozen=True, kw_only=True, rename=_written):

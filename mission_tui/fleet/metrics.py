@@ -17,6 +17,7 @@ __all__ = [
     "EvaluationDone",
     "Metric",
     "MetricRecord",
+    "Resumed",
     "TrainingEnded",
     "TrainingStarted",
     "UpdateDone",
@@ -48,6 +49,21 @@ class Episodes(Struct, frozen=True, omit_defaults=True):
     outcomes: dict[str, int] = field(default_factory=dict)
 
 
+class Resumed(Struct, frozen=True, omit_defaults=True):
+    """What was recorded with the checkpoint of a resume (its last episodes, the entropy loss of its last update), and
+    what the policy scored when it was played before training went on; None where nothing was.
+    """
+
+    exact: bool = False
+    mean_before: Metric | None = None
+    std_before: Metric | None = None
+    episodes_before: int = 0
+    entropy_before: float | None = None
+    mean: Metric | None = None
+    std: Metric | None = None
+    episodes: int = 0
+
+
 class TrainingStarted(Struct, frozen=True, tag="start", tag_field="kind", omit_defaults=True):
     """An attempt begins to learn. Readers drop rows of earlier attempts later than `from_update`.
 
@@ -63,6 +79,7 @@ class TrainingStarted(Struct, frozen=True, tag="start", tag_field="kind", omit_d
     exact: bool = False
     reward_threshold: float | None = None
     max_episode_steps: int | None = None
+    resumed: Resumed | None = None
 
 
 class UpdateDone(Struct, frozen=True, tag="update", tag_field="kind", omit_defaults=True):

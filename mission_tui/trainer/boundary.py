@@ -28,10 +28,11 @@ __all__ = ["Boundary", "Progress", "capture", "restore_envs", "restore_learner",
 
 @dataclass(slots=True)
 class Progress:
-    """How far a run is, over all its attempts: updates done and seconds spent training."""
+    """How far a run is, over all its attempts: updates done, seconds trained, and the last update's entropy loss."""
 
     update: int = 0
     trained_s: float = 0.0
+    entropy: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,7 @@ def capture(model: PPO, progress: Progress, facts: Mapping[str, Any]) -> Boundar
         "facts": dict(facts),
         "n_updates": model._n_updates,
         "easing": model.easing.state,
+        "entropy": progress.entropy,
         "episodes": _window(model),
         "random": capture_random(model.device, model.action_space),
         "normalizer": None if normalizer is None else capture_normalizer(normalizer),

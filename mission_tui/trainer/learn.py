@@ -81,6 +81,7 @@ class Training:
             return False
         self.progress.update += 1
         metrics = rollout.metrics | update.read(self.model)
+        self.progress.entropy = metrics.get("train/entropy_loss")
         timesteps = self.model.num_timesteps
         self.record.updated(self.progress.update, timesteps, rollout_s, update_s, metrics, self.model.episodes.take())
         self.events.write(metrics, timesteps)

@@ -17,6 +17,7 @@ from mission_tui.fleet.metrics import (
     CheckpointSaved,
     Episodes,
     MetricRecord,
+    Resumed,
     TrainingEnded,
     TrainingStarted,
     UpdateDone,
@@ -64,6 +65,7 @@ class Record:
         checkpoint: str | None,
         exact: bool,
         registration: Registration = Registration(),  # noqa: B008 - frozen
+        resumed: Resumed | None = None,
     ) -> None:
         """The attempt begins to learn after `update` updates; rows of earlier attempts beyond that are void."""
         self.update, self.timesteps = update, timesteps
@@ -78,6 +80,7 @@ class Record:
                 exact=exact,
                 reward_threshold=registration.reward_threshold,
                 max_episode_steps=registration.max_episode_steps,
+                resumed=resumed,
             ),
             durable=True,
         )

@@ -26,6 +26,7 @@ from mission_tui.trainer.link import Link
 from mission_tui.trainer.model import build_ppo, engine_options
 from mission_tui.trainer.orders import Orders
 from mission_tui.trainer.ppo import PPO, FastPPO
+from mission_tui.trainer.probe import probe
 from mission_tui.trainer.record import Record
 from mission_tui.trainer.registration import registration_of
 from mission_tui.trainer.resume import Facts, facts_of, put_back
@@ -63,9 +64,10 @@ class Job:
             reasons["model.parameters"] = take_weights(model, branched.boundary)
         self.training, exact = self._stand_at(start, model, facts, terms)
         self._write_effective(self.training, reasons)
-        registration = registration_of(self.spec.env, self.attempt.run_dir.snapshot)
-        update = self.training.progress.update
-        self.record.started(update, model.num_timesteps, self.attempt.checkpoint, exact, registration)
+        snapshot = self.attempt.run_dir.snapshot
+        registration, update = registration_of(self.spec.env, snapshot), self.training.progress.update
+        resumed = probe(model, start.boundary, self.spec, snapshot, exact=exact) if start else None
+        self.record.started(update, model.num_timesteps, self.attempt.checkpoint, exact, registration, resumed)
         return self.training.learn()
 
     def _build(self, envs: BuiltEnvs, was: Facts) -> tuple[PPO, Facts, dict[str, str]]:
@@ -145,7 +147,8 @@ class Job:
         checkpoints = Checkpoints(run_dir, attempt.number, attempt.spec_file, keep, self.record)
         progress, exact = Progress(), False
         if start is not None:
-            progress = Progress(start.boundary.update, start.boundary.trained_s)
+            boundary = start.boundary
+            progress = Progress(boundary.update, boundary.trained_s, boundary.state.get("entropy"))
             checkpoints.started_from(start)
             exact = put_back(model, start.boundary, facts, attempt.number, terms)
         # Resets the environments, unless they were put back into the middle of their episodes.

@@ -17,6 +17,7 @@ from mission_tui.fleet.health.outcomes import Outcomes
 from mission_tui.fleet.health.plateau import Plateau
 from mission_tui.fleet.health.policy_std import PolicyStd
 from mission_tui.fleet.health.ratio import Ratio
+from mission_tui.fleet.health.resume_probe import ResumeProbe
 from mission_tui.fleet.health.rule import Rule
 from mission_tui.fleet.health.stall import Stall
 from mission_tui.fleet.health.throughput import Throughput
@@ -43,4 +44,5 @@ RULES: tuple[type[Rule], ...] = (
     Outcomes,
     Throughput,
     Plateau,
+    ResumeProbe,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from mission_tui.fleet.metrics import TrainingStarted
+from mission_tui.fleet.metrics import Resumed, TrainingStarted
 from mission_tui.fleet.sizes import plan_batch
 from mission_tui.fleet.spec import Schedule, Spec, rollout_size
 
@@ -43,6 +43,7 @@ class Settings:
     stats_window: int = 100
     reward_threshold: float | None = None
     max_episode_steps: int | None = None
+    resumed: Resumed | None = None
 
     @property
     def budget(self) -> int | None:
@@ -55,8 +56,13 @@ class Settings:
         return self.learning_rate.start if isinstance(self.learning_rate, Schedule) else self.learning_rate
 
     def with_env(self, record: TrainingStarted) -> Settings:
-        """With what the trainer said of the environment when it began."""
-        return replace(self, reward_threshold=record.reward_threshold, max_episode_steps=record.max_episode_steps)
+        """With what the trainer said of the environment, and of the resume, when it began."""
+        return replace(
+            self,
+            reward_threshold=record.reward_threshold,
+            max_episode_steps=record.max_episode_steps,
+            resumed=record.resumed,
+        )
 
 
 def settings_of(spec: Spec, total_timesteps: int | None = None) -> Settings:

@@ -1,0 +1,80 @@
+"""The probe of a resume: a few episodes with environments of its own, before the training goes on.
+
+It draws from every generator that training draws from, so all of them are put back: training computes the same numbers
+with the probe as without it. It gives up when it takes too long; half of its episodes would favour short ones.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import msgspec
+import numpy as np
+from stable_baselines3.common.vec_env import VecNormalize
+
+from mission_tui.fleet.metrics import Resumed, spoken
+from mission_tui.fleet.spec import Spec
+from mission_tui.trainer.boundary import Boundary
+from mission_tui.trainer.env_ids import native_refusal
+from mission_tui.trainer.evaluation import play
+from mission_tui.trainer.normalizer import capture_normalizer, restore_normalizer
+from mission_tui.trainer.ppo import PPO
+from mission_tui.trainer.random_state import capture_random, restore_random
+from mission_tui.trainer.vec_env import build_vec_env
+
+__all__ = ["probe"]
+
+EPISODES = 16
+LANES = {"native": 16, "inline": 4}
+LIMIT_S = 3.0
+SEED = 20_000
+
+
+class _TooLongError(Exception):
+    """The probe's time is up."""
+
+
+def probe(model: PPO, boundary: Boundary, spec: Spec, snapshot: Path | None, *, exact: bool) -> Resumed:
+    """What was recorded with `boundary`, and what its policy scores now. An exact resume has nothing to compare."""
+    returns = np.array([r for r, _, _ in boundary.state["episodes"]["info"]], dtype=float)
+    before = Resumed(
+        exact=exact,
+        mean_before=spoken(float(returns.mean())) if returns.size else None,
+        std_before=spoken(float(returns.std())) if returns.size else None,
+        episodes_before=int(returns.size),
+        entropy_before=boundary.state.get("entropy"),
+    )
+    if exact or not returns.size:
+        return before
+    generators = capture_random(model.device, model.action_space)
+    try:
+        played = _played(model, spec, snapshot)
+    except Exception:  # noqa: BLE001 - an environment is foreign code; the training itself will say what ails it
+        return before
+    finally:
+        restore_random(generators, model.device, model.action_space)
+    now = {"mean": spoken(float(played.mean())), "std": spoken(float(played.std())), "episodes": int(played.size)}
+    return msgspec.structs.replace(before, **now)
+
+
+def _played(model: PPO, spec: Spec, snapshot: Path | None) -> np.ndarray:
+    kind = "inline" if native_refusal(spec.env) else "native"
+    lanes = msgspec.structs.replace(spec.env, vec=kind, n_envs=LANES[kind])
+    vec = build_vec_env(msgspec.structs.replace(spec, env=lanes), snapshot).vec
+    until_s = time.monotonic() + LIMIT_S
+    try:
+        own = model.get_vec_normalize_env()
+        if isinstance(vec, VecNormalize) and own is not None:
+            vec.training, vec.norm_reward = False, False
+            restore_normalizer(vec, capture_normalizer(own), lanes=False)
+        env = model._wrap_env(vec)
+
+        def act(observations: object) -> np.ndarray:
+            if time.monotonic() > until_s:
+                raise _TooLongError
+            return model.predict(observations, deterministic=False)[0]  # type: ignore[arg-type]
+
+        return np.array(play(act, env, EPISODES, SEED, lambda _: None).returns)
+    finally:
+        vec.close()

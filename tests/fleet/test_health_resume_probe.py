@@ -1,0 +1,142 @@
+"""`resume-probe`: what a resumed training is compared with, and what is said of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import pytest
+from msgspec import structs
+
+from mission_tui.fleet.health import judge_of
+from mission_tui.fleet.health.judge import Judge
+from mission_tui.fleet.health.replay import replay
+from mission_tui.fleet.metrics import Episodes, Metric, Resumed, TrainingStarted, UpdateDone
+from mission_tui.fleet.preset import change
+from tests.fleet.resuming import WAS
+
+AS_BEFORE = Resumed(
+    mean_before=100.0, std_before=20.0, episodes_before=100, entropy_before=-0.5, mean=98.0, std=20.0, episodes=16
+)
+
+
+def started(resumed: Resumed | None) -> TrainingStarted:
+    """Attempt 2 goes on after update 10."""
+    return TrainingStarted(1, 2, 1000.0, 10, 2560, checkpoint="000002560", resumed=resumed)
+
+
+def updates(count: int = 25, first: Mapping[str, float] = MappingProxyType({})) -> list[UpdateDone]:
+    """Healthy updates after the resume; `first` are metrics (by their last word) of the first one."""
+    usual: dict[str, Metric] = {
+        "train/approx_kl": 0.01,
+        "train/clip_fraction": 0.1,
+        "train/ratio_first": 1e-7,
+        "train/entropy_loss": -0.5,
+    }
+    odd: dict[str, Metric] = {f"train/{name}": value for name, value in first.items()}
+    return [
+        UpdateDone(
+            1 + at,
+            2,
+            10 + at,
+            2560 + 256 * at,
+            1000.0 + at,
+            0.5,
+            0.5,
+            256.0,
+            metrics=dict(usual | (odd if at == 1 else {})),
+            episodes=Episodes(n=2),
+        )
+        for at in range(1, count + 1)
+    ]
+
+
+def probed(resumed: Resumed | None, rows: list[UpdateDone]) -> list[tuple[str, str, str]]:
+    """Each change of the probe's finding: severity, state, sentence."""
+    judge: Judge = judge_of(WAS)
+    changed = judge.hear(started(resumed))
+    for row in rows:
+        changed += judge.hear(row)
+    return [(it.severity, it.state, it.sentence) for it in changed if it.rule == "resume-probe"]
+
+
+def test_a_run_that_is_as_it_was_says_so_and_is_done() -> None:
+    """Information with the numbers from the first update on, over after twenty."""
+    opened, over = probed(AS_BEFORE, updates())
+    assert opened[:2] == ("info", "open")
+    assert opened[2] == "resumed as it was: return 98 (100 before); entropy 0.5 (0.5); first ratio off 1 by 1e-07"
+    assert over[1] == "cleared"
+    assert len(probed(AS_BEFORE, updates(20))) == 1
+
+
+def test_a_fresh_run_is_not_probed() -> None:
+    """Nothing is said of an attempt that begins from nothing."""
+    assert probed(None, updates()) == []
+
+
+@pytest.mark.parametrize(
+    ("resumed", "first", "said"),
+    [
+        (structs.replace(AS_BEFORE, mean=70.0), {}, "return 70 over 16 episodes against 100 recorded"),
+        (AS_BEFORE, {"ratio_first": 0.1}, "first minibatch are 0.1 away from 1"),
+        (AS_BEFORE, {"entropy_loss": -0.1}, "entropy 0.1, and 0.5 before the checkpoint"),
+    ],
+)
+def test_what_is_off_is_a_warning(resumed: Resumed, first: dict[str, float], said: str) -> None:
+    """Return, ratio and entropy are each looked at on their own."""
+    severity, state, sentence = probed(resumed, updates(first=first))[0]
+    assert (severity, state) == ("warning", "open")
+    assert said in sentence
+
+
+@pytest.mark.parametrize(
+    "resumed",
+    [
+        structs.replace(AS_BEFORE, mean=None, std=None, episodes=0),
+        structs.replace(AS_BEFORE, mean=130.0),
+        structs.replace(AS_BEFORE, mean="nan"),
+        structs.replace(AS_BEFORE, mean=90.0),
+        Resumed(exact=True),
+    ],
+)
+def test_what_is_not_known_or_not_worse_is_no_trouble(resumed: Resumed) -> None:
+    """A probe that gave up, a better return, one within three standard errors, an exact resume."""
+    assert [severity for severity, *_ in probed(resumed, updates())] == ["info", "info"]
+
+
+def test_the_first_updates_have_tighter_limits() -> None:
+    """Three of five far updates are enough here; after twenty they are left to the rules of every update."""
+    far = [structs.replace(row, metrics=dict(row.metrics) | {"train/approx_kl": 0.05}) for row in updates(3)]
+    (opened, worse) = probed(AS_BEFORE, far)
+    assert (opened[0], worse[0]) == ("info", "warning")
+    assert "3 of 3 updates after it went far (u up to 2.5)" in worse[2]
+
+
+def test_replay_gives_the_same_finding() -> None:
+    """The records alone decide, so judging again finds what was found live."""
+    rows = updates(5, {"ratio_first": 0.1})
+    (found,) = (it for it in replay({2: WAS}, [started(AS_BEFORE), *rows], ()) if it.rule == "resume-probe")
+    judge = judge_of(WAS)
+    judge.hear(started(AS_BEFORE))
+    for row in rows:
+        judge.hear(row)
+    assert found in judge.findings
+
+
+def falling(episodes_of: Callable[[int], int]) -> set[str]:
+    """The rules that speak of a return that rises for sixty updates and then falls to a tenth."""
+    judge = judge_of(change(WAS, ["run.total_timesteps=100_000"]))
+    judge.hear(started(AS_BEFORE))
+    found: set[str] = set()
+    for at, row in enumerate(updates(140)):
+        mean = 100.0 + 3.0 * at + 2.0 * (at % 2) if at < 60 else 28.0
+        metrics: dict[str, Metric] = dict(row.metrics) | {"rollout/ep_rew_mean": mean}
+        told = structs.replace(row, metrics=metrics, episodes=Episodes(n=episodes_of(at)))
+        found |= {it.rule for it in judge.hear(told)}
+    return found - {"resume-probe"}
+
+
+def test_rules_about_the_return_wait_for_a_refilled_window() -> None:
+    """The same fall is trouble once 100 episodes of this attempt have ended, and nothing before that."""
+    assert falling(lambda _: 3) >= {"drawdown"}
+    assert falling(lambda at: at % 2) == set()

@@ -1,0 +1,68 @@
+"""The probe after a resume: it says what was recorded and what the policy scores, and leaves the training alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mission_tui.fleet.spec import Spec
+from mission_tui.records.spec_file import write_spec
+from mission_tui.trainer import probe as probing
+from tests.trainer.harness import PROBES, Ran, equal, new_run, run_attempt, spec_with, stop_in
+
+
+def resumed(path: Path, spec: Spec, now: Spec) -> Ran:
+    """Attempt 2 of `spec` with the spec `now`."""
+    run_dir = new_run(path, spec)
+    first = run_attempt(run_dir, hook=stop_in("rollout", 3))
+    folder = run_dir.attempt(2)
+    folder.path.mkdir(parents=True)
+    write_spec(folder.spec, now)
+    return run_attempt(run_dir, 2, first.ended().checkpoint)
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_a_changed_resume_is_played_beside_the_training(normalize: bool, tmp_path: Path) -> None:
+    """Sixteen episodes are compared with the window of the checkpoint, and its entropy is recorded."""
+    spec = spec_with(env={"normalize": normalize})
+    ran = resumed(tmp_path / "run", spec, spec_with(env={"normalize": normalize}, ppo={"learning_rate": 1e-4}))
+    told = ran.started().resumed
+    assert told is not None
+    assert (told.exact, told.episodes) == (False, 16)
+    window = [r for row in ran.updates() if row.attempt == 1 for r in row.episodes.r]
+    assert told.episodes_before == len(window)
+    assert told.mean_before == pytest.approx(sum(float(r) for r in window) / len(window))
+    assert 5 < float(told.mean or 0.0) < 200
+    last = [row for row in ran.updates() if row.attempt == 1][-1]
+    assert told.entropy_before == last.metrics["train/entropy_loss"]
+
+
+def test_training_computes_the_same_with_the_probe_as_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every generator is put back, so a resume with a note alone still goes on from the same numbers."""
+    spec, now = spec_with(), spec_with(ppo={"learning_rate": 1e-4})
+    with_probe = resumed(tmp_path / "with", spec, now)
+    monkeypatch.setattr(probing, "LIMIT_S", 0.0)
+    without = resumed(tmp_path / "without", spec, now)
+    told = without.started().resumed
+    assert told is not None
+    assert told.mean is None
+    assert equal(with_probe.parameters(), without.parameters())
+
+
+def test_an_exact_resume_plays_nothing(tmp_path: Path) -> None:
+    """There is nothing to compare; what was recorded is said all the same."""
+    told = resumed(tmp_path / "run", spec_with(), spec_with()).started().resumed
+    assert told is not None
+    assert (told.exact, told.mean, told.episodes) == (True, None, 0)
+    assert told.mean_before is not None
+
+
+def test_a_fresh_run_has_no_probe_and_other_environments_do(tmp_path: Path) -> None:
+    """Only a resume is compared; an environment that cannot be saved is played too."""
+    walk = spec_with(env={"id": "Walk-v0", **PROBES})
+    ran = resumed(tmp_path / "run", walk, walk)
+    starts = [row.resumed for row in ran.records() if row.__struct_config__.tag == "start"]  # type: ignore[union-attr]
+    assert starts[0] is None
+    assert starts[1] is not None
+    assert not starts[1].exact
