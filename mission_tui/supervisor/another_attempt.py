@@ -9,7 +9,7 @@ from msgspec import structs
 from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.outcome import Finished
 from mission_tui.fleet.preset import draft_change
-from mission_tui.fleet.resume import ResumeFacts, Wanted, chosen, judge_resume, overriding, take
+from mission_tui.fleet.resume import ResumeFacts, as_chosen, judge_resume
 from mission_tui.fleet.spec import Spec
 from mission_tui.fleet.terms import AS_IT_WAS, Terms
 from mission_tui.fleet.verdict import Change, ResumeVerdict
@@ -77,17 +77,10 @@ async def plan_attempt(
     )
     verdict, terms = judge_resume(was, now, facts), AS_IT_WAS
     if isinstance(request, Resume) and (request.remedies or request.overrides):
-        now, terms = _as_chosen(was, now, verdict, request)
+        wanted = as_chosen(was, now, facts, request.remedies, request.overrides)
+        now, terms = wanted.spec, wanted.terms
         verdict = judge_resume(was, now, facts, terms)
     return Plan(was, now, checkpoint, verdict, caller, terms)
-
-
-def _as_chosen(was: Spec, now: Spec, verdict: ResumeVerdict, request: Resume) -> tuple[Spec, Terms]:
-    """Spec and terms once the remedies and overrides of `request` are carried out. Raises `UsageError`."""
-    wanted = Wanted(now, overriding(verdict, request.overrides))
-    for field, remedy in chosen(verdict, request.remedies):
-        wanted = take(was, wanted, field, remedy)
-    return wanted.spec, wanted.terms
 
 
 def _made_under(run: RunDir, checkpoint: Manifest, newest: Spec) -> Spec:

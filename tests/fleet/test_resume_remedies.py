@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 
 from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.preset import change, draft_change
-from mission_tui.fleet.resume import ResumeFacts, Wanted, chosen, judge_resume, overriding, take
+from mission_tui.fleet.resume import ResumeFacts, as_chosen, judge_resume
+from mission_tui.fleet.resume.taking import Wanted, chosen, overriding, take
 from mission_tui.fleet.spec import EnvSpec, PpoSpec, RunSpec, Spec
 from mission_tui.fleet.terms import Terms
 from mission_tui.fleet.verdict import Change, Grade, Remedy
-from tests.fleet.resuming import HALFWAY, SCHEDULED, WAS, named, verdict
+from tests.fleet.resuming import FINISHED, HALFWAY, SCHEDULED, WAS, named, verdict
 
 GRADES = get_args(Grade)
 LARGE = change(WAS, ["env.n_envs=64", "ppo.batch_size=2048"])
@@ -27,10 +28,7 @@ def offered(of: Change) -> dict[str, Remedy]:
 
 def taken(was: Spec, words: list[str], *names: str, facts: ResumeFacts = HALFWAY) -> Wanted:
     """What comes of resuming `was` with `words` and the remedies `names`."""
-    wanted = Wanted(draft_change(was, words))
-    for field, remedy in chosen(judge_resume(was, wanted.spec, facts), names):
-        wanted = take(was, wanted, field, remedy)
-    return wanted
+    return as_chosen(was, draft_change(was, words), facts, names, ())
 
 
 @pytest.mark.parametrize(
@@ -92,6 +90,15 @@ def test_a_remedy_may_be_named_for_one_field_only() -> None:
     words = ["ppo.gamma=0.9", "ppo.gae_lambda=0.5"]
     assert taken(WAS, words, "restore").spec == WAS
     assert taken(WAS, words, "restore:ppo.gamma").spec == change(WAS, ["ppo.gae_lambda=0.5"])
+
+
+def test_choices_follow_one_another() -> None:
+    """A finished run's nearest total makes its schedule jump, and only then is there something to pin."""
+    wanted = taken(SCHEDULED, [], "nearest", "pin-schedule", facts=FINISHED)
+    assert wanted.spec.run.total_timesteps == 1_000_448
+    assert wanted.spec.ppo.learning_rate == 1e-5
+    with pytest.raises(UsageError, match="no remedy 'pin-schedule' is offered"):
+        taken(SCHEDULED, [], "pin-schedule", "nearest", facts=FINISHED)
 
 
 def test_a_remedy_that_is_not_offered_is_named_with_the_nearest() -> None:
@@ -198,8 +205,8 @@ def test_every_remedy_of_any_two_specs_can_be_carried_out(
             better = take(was, Wanted(now), of.name, remedy)
             after = judge_resume(was, better.spec, facts, better.terms)
             assert GRADES.index(after.grade) <= GRADES.index(judged.grade)
-            if of.grade == "refuse" and remedy.name != "branch":
-                assert of.name not in {change.name for change in after.changes if change.grade == "refuse"}
+            own = next((it.grade for it in after.changes if it.name == of.name), "safe")
+            assert remedy.name == "branch" or (own != "refuse" and GRADES.index(own) <= GRADES.index(of.grade))
 
 
 @settings(max_examples=100, deadline=None)

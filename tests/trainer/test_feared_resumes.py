@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 
 from mission_tui.fleet.metrics import UpdateDone
 from mission_tui.fleet.preset import draft_change
-from mission_tui.fleet.resume import ResumeFacts, Wanted, chosen, judge_resume, take
+from mission_tui.fleet.resume import ResumeFacts, as_chosen, judge_resume
+from mission_tui.fleet.resume.taking import Wanted
 from mission_tui.fleet.spec import Spec
 from mission_tui.fleet.terms import Terms
 from mission_tui.fleet.verdict import Change, Remedy, ResumeVerdict
@@ -124,10 +125,7 @@ def attempt(of: Trained, path: Path, now: Spec, terms: Terms) -> Attempt:
 
 def remedied(of: Trained, now: Spec, *names: str) -> Wanted:
     """What comes of the remedies."""
-    wanted = Wanted(now)
-    for field, remedy in chosen(verdict(of, now), names):
-        wanted = take(of.spec, wanted, field, remedy)
-    return wanted
+    return as_chosen(of.spec, now, ResumeFacts(of.timesteps, grad_clipped_share=of.clipped), names, ())
 
 
 def no_worse(changed: list[UpdateDone], other: list[UpdateDone]) -> bool:

@@ -2,8 +2,8 @@
 change does to this run: safe, a note, a warning to accept, or a refusal; and what comes of the remedies chosen. Pure.
 """
 
+from mission_tui.fleet.resume.choosing import as_chosen
 from mission_tui.fleet.resume.judge import judge_resume
 from mission_tui.fleet.resume.sides import ResumeFacts
-from mission_tui.fleet.resume.taking import Wanted, chosen, overriding, take
 
-__all__ = ["ResumeFacts", "Wanted", "chosen", "judge_resume", "overriding", "take"]
+__all__ = ["ResumeFacts", "as_chosen", "judge_resume"]

@@ -123,8 +123,10 @@ def _helps(was: Spec, wanted: Wanted, facts: ResumeFacts, grade: Grade, change: 
     if better == wanted:
         return False
     after = _judged(Sides.of(was, better.spec, facts, better.terms))
-    stands = any(it.name == change.name and it.grade == change.grade == "refuse" for it in after.changes)
-    return not stands and _GRAVITY.index(after.grade) <= _GRAVITY.index(grade)
+    if _GRAVITY.index(after.grade) > _GRAVITY.index(grade):
+        return False
+    own = next((it.grade for it in after.changes if it.name == change.name), "safe")
+    return own != "refuse" and _GRAVITY.index(own) <= _GRAVITY.index(change.grade)
 
 
 def _changes(sides: Sides) -> Iterator[Change]:

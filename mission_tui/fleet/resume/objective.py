@@ -122,8 +122,9 @@ def _jumps(sides: Sides, budget: str) -> Ruling:
             continue
         before, after = sides.value_at_resume(was, sides.was), sides.value_at_resume(now, sides.now)
         jumps.append(f"ppo.{name} {before:.3g} -> {after:.3g}")
-        pins.append(_pin(sides, name, now, before))
-        stays.append(f"ppo.{name} {before:.3g}")
+        word, kept = _pin(sides, name, now, before)
+        pins.append(word)
+        stays.append(f"ppo.{name} {kept:.3g}")
     if not jumps:
         return Ruling("note", budget)
     why = f"{budget}; progress is recomputed from it and schedules jump: {', '.join(jumps)}"
@@ -132,13 +133,14 @@ def _jumps(sides: Sides, budget: str) -> Ruling:
     return Ruling("warn", why, words, (pin,))
 
 
-def _pin(sides: Sides, name: str, schedule: Schedule, before: float) -> str:
-    """The assignment with which a schedule goes on from the value it has `before`, to the same end.
+def _pin(sides: Sides, name: str, schedule: Schedule, before: float) -> tuple[str, float]:
+    """The assignment with which a schedule goes on from the value it has `before`, to the same end; and that value.
 
     One that has reached its end, or whose progress is not known, goes on as a constant.
     """
     total = sides.now.run.total_timesteps
     if total is None or before == schedule.end:
-        return f"ppo.{name}={before or schedule.start * LEAST_SHARE:.4g}"
+        kept = before or schedule.start * LEAST_SHARE
+        return f"ppo.{name}={kept:.4g}", kept
     remaining = 1.0 - sides.facts.timesteps / total
-    return f"ppo.{name}.start={schedule.end + (before - schedule.end) / remaining:.4g}"
+    return f"ppo.{name}.start={schedule.end + (before - schedule.end) / remaining:.4g}", before
