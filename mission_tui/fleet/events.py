@@ -59,8 +59,8 @@ class RunCreated(Struct, frozen=True, tag="created", tag_field="kind", omit_defa
 class AttemptStarting(Struct, frozen=True, tag="attempt", tag_field="kind", omit_defaults=True):
     """Attempt `attempt` was handed to a keeper; `changes` are the accepted differences to the attempt before.
 
-    `terms` are those on which it goes on from `checkpoint`, with the refusals that were overridden. `restart` counts the
-    attempts in a row that nobody asked for; 0 is one that somebody did.
+    `terms` are those on which it goes on from `checkpoint`, with the refusals that were overridden. `restart` counts
+    the attempts in a row that nobody asked for; 0 is one that somebody did.
     """
 
     seq: int

@@ -200,6 +200,26 @@ async def test_each_remedy_is_one_key_and_is_judged_before_it_is_agreed_to() -> 
         assert stage.client.asked_for(Resume)[-1].remedies == ("reset-adam:ppo.batch_size",)
 
 
+async def test_other_settings_are_typed_and_judged_before_anything_starts() -> None:
+    """`R` takes `--set` words; even a change that needs no accepting is shown, and a remedy keeps the words."""
+    async with staged() as stage:
+        stage.client.answers[Resume] = lambda request: VerdictReply(
+            re=request.id, run=request.run, verdict=GRAVE if not request.remedies else WARNING, accept_needed=True
+        )
+        await stage.press("end", "R")
+        await stage.shows("with other settings")
+        await stage.press(*"ppo.n_epochs=5", "enter")
+        await stage.shows("asked: ppo.n_epochs=5")
+        first = stage.client.asked_for(Resume)[0]
+        assert (first.assignments, first.check_only) == (("ppo.n_epochs=5",), True)
+        await stage.press("3")
+        await stage.shows("chosen: --remedy reset-adam")
+        await stage.press("y")
+        await stage.until(lambda: stage.client.asked_for(Resume)[-1].accept)
+        last = stage.client.asked_for(Resume)[-1]
+        assert (last.assignments, last.remedies) == (("ppo.n_epochs=5",), ("reset-adam:ppo.batch_size",))
+
+
 async def test_a_branch_is_started_from_the_verdict_that_refuses() -> None:
     """Its key shows what will differ; `y` makes another run and leaves this one alone."""
     async with staged() as stage:

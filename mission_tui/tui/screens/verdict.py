@@ -77,14 +77,23 @@ class VerdictScreen(Sheet[Choice]):
     ]
 
     def __init__(
-        self, name: str, reply: VerdictReply, proposal: Proposal | None = None, choice: Choice | None = None
+        self,
+        name: str,
+        reply: VerdictReply,
+        proposal: Proposal | None = None,
+        choice: Choice | None = None,
+        words: tuple[str, ...] = (),
     ) -> None:
         self._choice = choice or Choice()
         grave = reply.verdict.grade == "refuse" and not self._choice.branch
-        self._acceptable = not grave and (reply.accept_needed or proposal is not None or self._choice != Choice())
+        self._acceptable = not grave and (
+            reply.accept_needed or proposal is not None or bool(words) or self._choice != Choice()
+        )
         self._facts = proposal.facts if proposal else ()
+        if words:
+            self._facts = (f"asked: {' '.join(words)}",)
         if self._choice != Choice():
-            self._facts = (f"chosen: {self._choice.said}",)
+            self._facts = (*self._facts, f"chosen: {self._choice.said}")
         self._reply = reply
         changes = sorted(reply.verdict.changes, key=lambda change: _ORDER.index(change.grade))
         self._changes = tuple(changes)

@@ -23,7 +23,7 @@ from mission_tui.tui.verbs.palette import palette
 from mission_tui.tui.verbs.park import park
 from mission_tui.tui.verbs.pause import pause
 from mission_tui.tui.verbs.refresh import refresh
-from mission_tui.tui.verbs.resume import resume
+from mission_tui.tui.verbs.resume import resume, resume_with
 from mission_tui.tui.verbs.silence import silence
 from mission_tui.tui.verbs.stop import stop
 from mission_tui.tui.verbs.suspend import suspend
@@ -51,6 +51,7 @@ VERBS: Mapping[str, Verb] = {
     "pause": pause,
     "refresh": refresh,
     "resume": resume,
+    "resume with": resume_with,
     "silence": silence,
     "stop": stop,
     "suspend": suspend,

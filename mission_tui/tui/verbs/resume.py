@@ -1,4 +1,7 @@
-"""`r`: let a paused or frozen run go on, or give an ended one another attempt, after showing what would change."""
+"""`r`: let a paused or frozen run go on, or give an ended one another attempt after the person has seen what would change.
+
+`R` asks for other settings first, and shows what they do whatever it is.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,9 @@ from mission_tui.fleet.snapshot import RunView
 from mission_tui.ipc.messages import Accepted, Resume, VerdictReply
 from mission_tui.tui.desk import UNDO_S, Desk
 from mission_tui.tui.screens.verdict import Choice, VerdictScreen
+from mission_tui.tui.screens.words import WordsScreen
 
-__all__ = ["resume"]
+__all__ = ["resume", "resume_with"]
 
 
 async def resume(desk: Desk, runs: tuple[RunView, ...]) -> None:
@@ -18,6 +22,18 @@ async def resume(desk: Desk, runs: tuple[RunView, ...]) -> None:
             reply = await _agreed(desk, view, reply)
         if isinstance(reply, Accepted):
             _tell(desk, view, reply)
+
+
+async def resume_with(desk: Desk, runs: tuple[RunView, ...]) -> None:
+    """Resume the first of `runs` with settings that are typed now."""
+    view = runs[0]
+    words = await desk.consult(WordsScreen(view.name))
+    if not words:
+        return
+    reply = await _ask(desk, view.id, words=words, check_only=True)
+    agreed = reply if isinstance(reply, Accepted) else await _agreed(desk, view, reply, words)
+    if agreed is not None:
+        _tell(desk, view, agreed)
 
 
 def _tell(desk: Desk, view: RunView, reply: Accepted) -> None:
@@ -31,28 +47,35 @@ def _tell(desk: Desk, view: RunView, reply: Accepted) -> None:
         desk.tell(note, "warning")
 
 
-async def _agreed(desk: Desk, view: RunView, verdict: VerdictReply) -> Accepted | None:
+async def _agreed(desk: Desk, view: RunView, verdict: VerdictReply, words: tuple[str, ...] = ()) -> Accepted | None:
     """Show what would be until the person agrees to it; each remedy they choose is judged before it is shown."""
     choice = Choice()
     while True:
-        picked = await desk.consult(VerdictScreen(view.name, verdict, choice=choice))
+        picked = await desk.consult(VerdictScreen(view.name, verdict, choice=choice, words=words))
         if picked is None:
             return None
         choice = picked
-        reply = await _ask(desk, view.id, choice, accept=choice.agreed, check_only=not choice.agreed)
+        reply = await _ask(desk, view.id, choice, words, accept=choice.agreed, check_only=not choice.agreed)
         if isinstance(reply, Accepted):
             return reply
         verdict = reply
 
 
 async def _ask(
-    desk: Desk, run: str, choice: Choice | None = None, *, accept: bool = False, check_only: bool = False
+    desk: Desk,
+    run: str,
+    choice: Choice | None = None,
+    words: tuple[str, ...] = (),
+    *,
+    accept: bool = False,
+    check_only: bool = False,
 ) -> Accepted | VerdictReply:
     origin, choice = desk.origin, choice or Choice()
     return await desk.ask(
         lambda id_: Resume(
             id=id_,
             run=run,
+            assignments=words,
             remedies=choice.remedies,
             overrides=choice.overrides,
             branch=choice.branch,
