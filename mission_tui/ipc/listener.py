@@ -15,7 +15,7 @@ from pathlib import Path
 from mission_tui.errors import EX_UNAVAILABLE
 from mission_tui.ipc.framing import LineReader, MalformedError, encode
 from mission_tui.ipc.messages import Refused
-from mission_tui.ipc.sockets import bind, peer, prepare_socket_dir
+from mission_tui.ipc.sockets import bind, is_private, peer, prepare_socket_dir
 
 __all__ = ["CONNECTION_LIMIT", "HELLO_S", "Listener", "lines"]
 
@@ -50,8 +50,11 @@ class Listener:
         self._server = await asyncio.start_unix_server(self._accepted, sock=bound)
 
     async def restore(self) -> bool:
-        """Bind anew if the socket or its folder was removed or replaced; connections go on. True when it had to."""
-        if self._is_ours():
+        """Bind anew if the socket or its folder was removed, replaced or opened to others; connections go on.
+
+        True when it had to.
+        """
+        if self._is_ours() and is_private(self.path.parent):
             return False
         if self._server is not None:
             self._server.close()

@@ -13,7 +13,16 @@ from pathlib import Path
 
 from mission_tui.errors import NoSupervisorError
 
-__all__ = ["MAX_PATH_BYTES", "OPERATOR_SOCKET", "TELEMETRY_SOCKET", "bind", "connect", "peer", "prepare_socket_dir"]
+__all__ = [
+    "MAX_PATH_BYTES",
+    "OPERATOR_SOCKET",
+    "TELEMETRY_SOCKET",
+    "bind",
+    "connect",
+    "is_private",
+    "peer",
+    "prepare_socket_dir",
+]
 
 OPERATOR_SOCKET = "operator.sock"
 TELEMETRY_SOCKET = "telemetry.sock"
@@ -34,6 +43,18 @@ def prepare_socket_dir(path: Path) -> None:
         except FileExistsError:
             _check_ours(folder)
         folder.chmod(0o700)
+
+
+def is_private(folder: Path) -> bool:
+    """Whether `folder` and its parent are folders that only we can enter."""
+    try:
+        both = folder.lstat(), folder.parent.lstat()
+    except OSError:
+        return False
+    return all(
+        stat.S_ISDIR(facts.st_mode) and stat.S_IMODE(facts.st_mode) == 0o700 and facts.st_uid == os.getuid()
+        for facts in both
+    )
 
 
 def _check_ours(folder: Path) -> None:

@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Callable
 
+from mission_tui.errors import MissionError
 from mission_tui.ipc.server import Listener
 from mission_tui.records.storage import StorageError
 from mission_tui.supervisor.attempts import settle, show_pids
@@ -53,7 +54,8 @@ class Clock:
         while True:
             try:
                 await self._beat()
-            except OSError:
+            except (OSError, MissionError):
+                # A disk that refuses, or somebody's link where the sockets belong: the next beat may do better.
                 log.exception("a beat failed")
             await asyncio.sleep(TICK_S)
 

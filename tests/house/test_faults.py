@@ -52,14 +52,17 @@ def test_a_fault_test_stands_in_the_row_it_is_named_after() -> None:
 
 
 def test_tests_of_other_rooms_that_a_row_names_exist() -> None:
-    """`tests/room/test_x.py::test_y` in the table is a test of that file."""
+    """`tests/room/test_x.py::test_y` in the table, and in SECURITY.md, is a test of that file."""
+    security = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+    found_by_it = (ROOT / "docs" / "faults.md").read_text(encoding="utf-8").partition("## What it found")[2]
     absent = [
         found[0]
-        for covered in table().values()
-        for found in NAMED.finditer(covered)
+        for text in (*table().values(), security, found_by_it)
+        for found in NAMED.finditer(text)
         if found["file"] and not ((ROOT / found["file"]).is_file() and found["test"] in names_in(ROOT / found["file"]))
     ]
     assert absent == []
+    assert len(NAMED.findall(security)) > 15
 
 
 def test_parts_of_the_campaign_stand_in_the_rows_they_cover() -> None:

@@ -8,6 +8,7 @@ import gc
 import os
 import shutil
 import socket
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -314,6 +315,19 @@ async def test_removed_socket_is_made_again(tmp_path: Path) -> None:
             for wire in (old, new):
                 wire.say(GetSnapshot(id=1))
                 assert isinstance(await wire.hear(), SnapshotReply)
+
+
+@pytest.mark.parametrize("level", [0, 1])
+async def test_a_door_that_was_opened_is_closed_again(tmp_path: Path, level: int) -> None:
+    """Somebody's recursive chmod lets others in until the next look, which closes the folder and binds anew."""
+    async with served(tmp_path) as (_, listener), Wire.to(listener.path, hello=True) as old:
+        folder = listener.path.parents[level]
+        folder.chmod(0o777)
+        assert await listener.restore()
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        assert not await listener.restore()
+        old.say(GetSnapshot(id=1))
+        assert isinstance(await old.hear(), SnapshotReply)
 
 
 async def test_closing_ends_every_connection_and_removes_the_socket(tmp_path: Path) -> None:

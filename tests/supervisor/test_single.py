@@ -40,6 +40,22 @@ def test_a_deleted_socket_folder_is_made_again(lab: Lab) -> None:
     lab.running(run, (lab.view(run).update or 0) + 2)
 
 
+def test_what_stands_where_the_sockets_belong_is_outlived(lab: Lab) -> None:
+    """A link in place of the folder is not followed and stops no clock: once it is gone, clients connect again."""
+    (run,) = lab.launch()
+    lab.running(run)
+    folder, elsewhere = socket_dir(lab.root), lab.root.parent / "elsewhere"
+    elsewhere.mkdir()
+    shutil.rmtree(folder)
+    folder.symlink_to(elsewhere)
+    log = lab.root / ".supervisor" / "supervisor.log"
+    until(lambda: "is not a folder" in log.read_text(encoding="utf-8"), 8)
+    folder.unlink()
+    until(lab.answers, 8)
+    assert list(elsewhere.iterdir()) == []
+    lab.running(run, (lab.view(run).update or 0) + 2)
+
+
 def test_an_idle_supervisor_leaves(idle_lab: Lab) -> None:
     """No run, no client: gone after the idle time, sockets removed, exit code 0."""
     process = idle_lab.start(MISSION_TUI_IDLE_S="0.5")
