@@ -6,6 +6,7 @@ that waits until it is traced, so that a tracer counts nothing but the act's own
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import json
 import os
@@ -18,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from mission_tui.errors import CheckpointError, MissionError
-from mission_tui.fleet.events import FleetEvent, RunCreated
+from mission_tui.fleet.events import AttemptEnded, FleetEvent, RunCreated
 from mission_tui.records.append import AppendLog
 from mission_tui.records.atomic import write_json
 from mission_tui.records.attempt import LaunchOrder, read_launch
@@ -27,6 +28,9 @@ from mission_tui.records.layout import RunDir, supervisor_dir
 from mission_tui.records.spec_file import read_spec
 from mission_tui.records.storage import StorageError
 from mission_tui.records.tail import read_all
+from mission_tui.supervisor.adoption import adopt_live, load_ended, read_fleet
+from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.launchers.local import LocalLauncher
 from mission_tui.supervisor.run_directory import create_run, remove_run, sweep_up
 from tests.records.journal import paused, write_journal
 from tests.records.saving import save
@@ -218,6 +222,48 @@ class _Remove(Scene):
             yield "something of a removed run stays"
 
 
+class _Adopt(Scene):
+    """A supervisor finds a run that ended unseen, its journal torn: it mends and says how the run ended."""
+
+    def prepare(self, folder: Path) -> None:
+        supervisor_dir(folder).mkdir(parents=True)
+        run = RunDir(folder / RECORDED.name)
+        shutil.copytree(RECORDED, run.path)
+        run.events.write_bytes(b"".join(run.events.read_bytes().splitlines(keepends=True)[:-1]) + HALF)
+
+    def act(self, folder: Path, acknowledge: Acknowledge) -> None:
+        # Nothing is acknowledged: what a disk refuses is held in memory, and found again by the next supervisor.
+        asyncio.run(_adopt_all(folder))
+
+    def wrong(self, folder: Path, acknowledged: list[str]) -> Iterator[str]:
+        run = RunDir(folder / RECORDED.name)
+        recorded, _ = read_all(RECORDED / "events.jsonl", FleetEvent)
+        for times in ((0, 1), (1,)):
+            events, _ = read_all(run.events, FleetEvent)
+            if events[: len(recorded) - 1] != recorded[:-1]:
+                yield f"of {len(recorded) - 1} earlier records {len(events)} are left"
+            ended = [event for event in events if isinstance(event, AttemptEnded) and event.attempt == 2]
+            if len(ended) not in times:
+                yield f"the attempt ended {len(ended)} times"
+            if any(event.outcome != recorded[-1].outcome for event in ended):
+                yield "the attempt ended otherwise"
+            if not any(HALF in path.read_bytes() for path in run.path.glob("events.jsonl*")):
+                yield "the torn tail is nowhere"
+            asyncio.run(_adopt_all(folder))
+
+
+async def _adopt_all(root: Path) -> None:
+    core = Core(root, LocalLauncher())
+    live, ended = read_fleet(root)
+    for found in live:
+        adopt_live(core, found)
+    for found in ended:
+        load_ended(core, found)
+    for run in core.live.values():
+        run.release()
+    core.gpu.close()
+
+
 SCENES: dict[str, Scene] = {
     "journal": _Journal(),
     "save": _Save(),
@@ -226,6 +272,7 @@ SCENES: dict[str, Scene] = {
     "whole": _Whole(),
     "create": _Create(),
     "remove": _Remove(),
+    "adopt": _Adopt(),
 }
 
 

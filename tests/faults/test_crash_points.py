@@ -23,8 +23,8 @@ def places(*scenes: str) -> list[int]:
 @traced
 @pytest.mark.timeout(90)
 def test_s2_a_change_killed_at_any_call_leaves_the_old_state_or_the_new() -> None:
-    """Appends, whole files, run directories made and removed: nothing acknowledged is lost, no half bears a name."""
-    found, figures = violations_in(crash_points.PART, places("journal", "whole", "create", "remove"))
+    """Appends, whole files, runs made, removed and adopted: nothing acknowledged is lost, no half bears a name."""
+    found, figures = violations_in(crash_points.PART, places("journal", "whole", "create", "remove", "adopt"))
     assert found == []
     assert figures["crash points"] > 30
 
