@@ -9,7 +9,7 @@ import pytest
 
 from mission_tui.errors import MissionError
 from tests.faults.campaign.part import violations_in
-from tests.faults.parts import corruption, failing_calls
+from tests.faults.parts import corruption, failing_calls, power_cuts
 from tests.faults.scenes import SCENES
 from tests.faults.small_disk import in_namespace, lacks_namespaces
 from tests.faults.tracing import lacks_strace
@@ -72,6 +72,15 @@ def test_d4_an_input_output_error_anywhere_is_survived(scene: str) -> None:
     found, figures = violations_in(failing_calls.PART, rounds)
     assert found == []
     assert figures["failed calls"] > 20
+
+
+@pytest.mark.skipif(bool(lacks_strace()), reason=lacks_strace() or "strace works")
+@pytest.mark.timeout(90)
+def test_d7_what_was_acknowledged_survives_a_power_cut_at_any_call() -> None:
+    """Of what was not synced any beginning may be on the disk: no acknowledged change is gone, no half has a name."""
+    found, figures = violations_in(power_cuts.PART, range(power_cuts.PART.rounds))
+    assert found == []
+    assert figures["states of a disk"] > 100
 
 
 def test_d5_a_torn_or_zeroed_tail_is_set_aside_and_all_earlier_records_stay() -> None:

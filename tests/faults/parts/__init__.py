@@ -12,6 +12,7 @@ from tests.faults.parts import (
     hostile_frames,
     hostile_strings,
     names,
+    power_cuts,
 )
 
 __all__ = ["ALL"]
@@ -19,6 +20,7 @@ __all__ = ["ALL"]
 ALL: tuple[Part, ...] = (
     crash_points.PART,
     failing_calls.PART,
+    power_cuts.PART,
     corruption.PART,
     hostile_archives.PART,
     hostile_frames.PART,
