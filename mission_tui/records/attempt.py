@@ -14,6 +14,7 @@ from msgspec import Struct, field
 
 from mission_tui.errors import DamagedError
 from mission_tui.records.atomic import write_json
+from mission_tui.records.regular import open_regular
 
 __all__ = [
     "ExitRecord",
@@ -118,7 +119,8 @@ def write_launch(path: Path, order: LaunchOrder) -> None:
 
 def _read(path: Path, type_: type[_Record]) -> _Record | None:
     try:
-        raw = path.read_bytes()
+        with open_regular(path) as file:
+            raw = file.read()
     except FileNotFoundError:
         return None
     try:

@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 
 from mission_tui.errors import DamagedError
 from mission_tui.records.lines import LINE_BYTES, decode_line
+from mission_tui.records.regular import open_regular
 
 __all__ = ["Tail", "read_all", "read_newest"]
 
@@ -30,7 +31,7 @@ class Tail:
     def read(self) -> list[Any]:
         """Records whose lines were completed since the last call; empty while the file is absent."""
         try:
-            with self.path.open("rb") as file:
+            with open_regular(self.path) as file:
                 return self._read(file)
         except FileNotFoundError:
             if self._offset:
@@ -99,7 +100,7 @@ def read_newest(path: Path, type_: Any, max_bytes: int = 262144) -> list[Any]:
     Damaged lines are passed over in silence: `Tail` and `read_all` are the readers that report them.
     """
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             start = max(0, file.seek(0, os.SEEK_END) - max_bytes)
             file.seek(start)
             lines = file.read().split(b"\n")

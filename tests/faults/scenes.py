@@ -35,7 +35,7 @@ from mission_tui.supervisor.run_directory import create_run, remove_run, sweep_u
 from tests.records.journal import paused, write_journal
 from tests.records.saving import save
 
-__all__ = ["SCENES", "SURPRISE", "SURPRISED", "Scene"]
+__all__ = ["RECORDED", "SCENES", "SURPRISE", "SURPRISED", "Scene"]
 
 PR_SET_PTRACER = 0x59616D61
 SURPRISE = "surprise"

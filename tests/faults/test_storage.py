@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from mission_tui.errors import MissionError
+from mission_tui.supervisor.adoption import read_fleet
 from tests.faults.campaign.part import violations_in
 from tests.faults.parts import corruption, failing_calls, power_cuts
-from tests.faults.scenes import SCENES
+from tests.faults.scenes import RECORDED, SCENES
 from tests.faults.small_disk import in_namespace, lacks_namespaces
 from tests.faults.tracing import lacks_strace
 from tests.records.limits import file_size_limit
@@ -95,3 +97,28 @@ def test_d6_a_damaged_record_is_rejected_alone_and_reported() -> None:
     found, figures = violations_in(corruption.PART, range(1502, 4500, 3))
     assert found == []
     assert figures["damaged journals"] == 1000
+
+
+def test_d10_odd_entries_among_many_runs_hide_none_of_them(tmp_path: Path) -> None:
+    """A thousand runs, every tenth with a journal that is noise, a folder, a loop, a pipe or absent: all are found."""
+    for number in range(1000):
+        run = tmp_path / f"20260101-000000-many-{number:04x}"
+        run.mkdir()
+        journal = run / "events.jsonl"
+        match number % 50:
+            case 0:
+                journal.write_bytes(b"\x00 noise \xff\n" * 50)
+            case 10:
+                journal.mkdir()
+            case 20:
+                journal.symlink_to(journal)
+            case 30:
+                os.mkfifo(journal)
+            case 40:
+                pass
+            case _:
+                journal.write_bytes((RECORDED / "events.jsonl").read_bytes())
+    live, ended = read_fleet(tmp_path)
+    assert len(ended) == 900
+    assert len(live) == 100
+    assert sum("events.jsonl" in found.damage for found in live) == 80

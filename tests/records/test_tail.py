@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
+
+import pytest
 
 from mission_tui.fleet.events import FleetEvent
 from mission_tui.fleet.metrics import MetricRecord, UpdateDone
 from mission_tui.records.append import AppendLog
+from mission_tui.records.attempt import read_exit
 from mission_tui.records.lines import LINE_BYTES, encode_line
 from mission_tui.records.tail import Tail, read_all, read_newest
 from tests.records.journal import paused, seqs, write_journal
@@ -161,3 +165,16 @@ def test_a_hundred_thousand_lines_are_read_in_seconds(tmp_path: Path) -> None:
     records, damage = read_all(path, MetricRecord)
     assert time.monotonic() - before < 10.0
     assert (len(records), damage) == (100_000, [])
+
+
+@pytest.mark.parametrize("odd", ["pipe", "folder"])
+def test_what_is_no_file_is_an_error_at_once(tmp_path: Path, odd: str) -> None:
+    """A pipe without a writer under a journal's name would hold up whoever reads all runs, for ever."""
+    path = tmp_path / "events.jsonl"
+    if odd == "pipe":
+        os.mkfifo(path)
+    else:
+        path.mkdir()
+    for read in (lambda: read_all(path, FleetEvent), lambda: read_newest(path, FleetEvent), lambda: read_exit(path)):
+        with pytest.raises(OSError, match="not a regular file"):
+            read()
