@@ -76,7 +76,7 @@ def measured(spec: Spec, measure_s: float) -> Floor:
                 pull @ weight
 
     once()
-    times = []
+    times: list[float] = []
     begun = time.perf_counter()
     while (now := time.perf_counter()) - begun < measure_s or len(times) < 3:
         once()

@@ -64,7 +64,8 @@ def by_process(pairs: int, steps: int) -> Row:
     """Launched and alone, in turn, each going first in every other pair."""
     words = (f"run.total_timesteps={steps}", "run.seed=1")
     settings = [word for each in words for word in ("--set", each)]
-    ours, theirs = [], []
+    ours: list[float] = []
+    theirs: list[float] = []
     with opened() as lab:
         sides: list[tuple[list[float], Callable[[], float]]] = [
             (ours, lambda: supervised(lab, settings)),

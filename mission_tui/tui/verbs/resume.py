@@ -1,4 +1,4 @@
-"""`r`: let a paused or frozen run go on, or give an ended one another attempt after the person has seen what would change.
+"""`r`: let a paused or frozen run go on, or give an ended one another attempt after showing what would change.
 
 `R` asks for other settings first, and shows what they do whatever it is.
 """
