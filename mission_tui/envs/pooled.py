@@ -36,7 +36,7 @@ class _Pool:
     def __init__(self, task: str, lanes: int, num_threads: int | None, options: dict[str, Any]) -> None:
         import envpool
 
-        # Lanes that are few to a thread cost more in handing over than they gain (CartPole: 0.86 x with 16 to each).
+        # A second thread slows the cheapest a little (32 CartPole: 0.86 x) and speeds dear ones (16 Pong: 1.34 x).
         most = max(1, min(len(os.sched_getaffinity(0)), lanes // _LANES_A_THREAD))
         self._making = {"task_id": task, "num_envs": lanes, "num_threads": num_threads or most, **options}
         with _quiet():
@@ -161,7 +161,7 @@ def _quiet() -> warnings.catch_warnings[None]:
 
 
 def _register() -> None:
-    """All at once and past `gymnasium.register`, which looks through all ids for each: a second instead of 10 ms."""
+    """Past `gymnasium.register`, which looks through all ids for each of the 1,651: 100 ms instead of 10."""
     if importlib.util.find_spec("envpool") is None:
         return  # it is an extra, and whoever asks for one of its tasks is told so
     import envpool
