@@ -184,6 +184,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         runs = launch(lab, asked.assignments)
         seen = first_updates(lab, runs, asked.limit)
         stopped = stop_in_update(lab, runs[0], runs[-1])
+    floor = floor.and_later(floor_of("beast", asked.assignments))
     finish("Four beast runs at once", "python -m benchmarks.fleet.beast", rows(seen, stopped, floor), asked.json)
 
 

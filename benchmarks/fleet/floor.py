@@ -34,6 +34,11 @@ class Floor:
         """Seconds of an update's products when `runs` runs share the cores."""
         return self.seconds * max(1.0, runs / self.cores)
 
+    def and_later(self, later: Floor) -> Floor:
+        """The middle of this one, taken before a campaign, and one taken after it: machines change their pace."""
+        seconds = (self.seconds + later.seconds) / 2
+        return Floor(seconds, self.tera_flop, 1000 * self.tera_flop / seconds, self.cores)
+
 
 def floor_of(preset: str, assignments: Sequence[str], measure_s: float = 5.0) -> Floor:
     """The floor of a preset with `--set` words, from one process a core at the same time."""

@@ -141,6 +141,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         mine = [ours(lab, asked.assignments, asked.updates)]
         default, single = theirs(*sb3, None), theirs(*sb3, 1)
         mine.append(ours(lab, asked.assignments, asked.updates))
+    floor = floor.and_later(floor_of("heavy", asked.assignments))
     note = f"their workers forked, to fit; {ceiling(floor, rollout_size(spec), mine)}"
     rows = [
         row("SB3 + SubprocVecEnv, torch's default threads", 8.0, mine, default, note),

@@ -44,6 +44,12 @@ def test_a_peer_is_the_sum_of_its_scripts() -> None:
     assert row("SB3", 8.0, [700.0], their, "").met is False
 
 
+def test_a_floor_lies_between_before_and_after() -> None:
+    """A machine that became slower meanwhile has its middle as the floor, and the rate that belongs to it."""
+    found = FLOOR.and_later(replace(FLOOR, seconds=30.0, giga_flop_s=33.3))
+    assert (found.seconds, found.giga_flop_s, found.tera_flop, found.cores) == (20.0, 50.0, 1.0, 2)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_sb3s_scripts_say_how_fast_they_are() -> None:
