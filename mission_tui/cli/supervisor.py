@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import select
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mission_tui.ipc.messages import Accepted, Welcome
 
 GONE_WITHIN_S = 10.0
+LOOK_S = 0.05
 
 
 @click.group("supervisor")
@@ -83,12 +84,20 @@ def _shut_down(session: Session, with_runs: bool) -> Accepted | None:
     try:
         with session.connect(start=False) as connection:
             pid = connection.welcome.pid
-            process = os.pidfd_open(pid)
             reply = connection.ask(lambda id_: Shutdown(id=id_, with_runs=with_runs))
     except NoSupervisorError:
         return None
-    gone, _, _ = select.select([process], [], [], GONE_WITHIN_S)
-    os.close(process)
-    if not gone:
+    deadline = time.monotonic() + GONE_WITHIN_S
+    while (there := _is_supervisor(pid)) and time.monotonic() < deadline:
+        time.sleep(LOOK_S)
+    if there:
         raise MissionError(f"supervisor {pid} said it would end and has not: look into its log (mission-tui paths)")
     return reply
+
+
+def _is_supervisor(pid: int) -> bool:
+    """Whether the process that has this number is one, zombies aside: nobody is signalled for it."""
+    try:
+        return b"mission_tui.supervisor" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False

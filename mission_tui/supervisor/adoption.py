@@ -27,7 +27,6 @@ from mission_tui.fleet.events import (
     Verb,
 )
 from mission_tui.fleet.metrics import MetricRecord, UpdateDone
-from mission_tui.fleet.observations import FlagSeen
 from mission_tui.fleet.outcome import Failed
 from mission_tui.fleet.snapshot import SERIES
 from mission_tui.fleet.spec import Spec
@@ -39,10 +38,12 @@ from mission_tui.records.tail import read_all, read_newest
 from mission_tui.supervisor.acting import react_to_due
 from mission_tui.supervisor.attempts import begin, hold_live, settle
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.ending import abandon, still_hang
+from mission_tui.supervisor.ending import abandon
 from mission_tui.supervisor.freezing import take_up_freeze
 from mission_tui.supervisor.journal import Make, RunJournal, damaged
+from mission_tui.supervisor.ladder import carry_on
 from mission_tui.supervisor.restarting import decide_restart
+from mission_tui.supervisor.unkillable import admit_unkillable
 
 __all__ = ["LAST_BYTES", "RunOnDisk", "adopt_live", "load_ended", "read_fleet"]
 
@@ -100,8 +101,8 @@ def load_ended(core: Core, found: RunOnDisk, newest_bytes: int = SPARKLINE_BYTES
     decide_restart(core, run_id)
     with suppress(DamagedError, OSError):
         ended = read_exit(found.dir.attempt(core.store.run(run_id).told.attempt).exit)
-        if ended is not None and still_hang(ended):
-            core.store.apply(run_id, FlagSeen("unkillable", raised=True))
+        if ended is not None:
+            admit_unkillable(core, run_id, ended)
 
 
 def adopt_live(core: Core, found: RunOnDisk) -> None:
@@ -124,6 +125,7 @@ def adopt_live(core: Core, found: RunOnDisk) -> None:
     run.nonce = order.nonce if order is not None else ""
     run.wants_pause = _wants(found.events, "pause")
     settle(core, run)
+    carry_on(core, run)
     take_up_freeze(core, run, _wants(found.events, "freeze"))
     react_to_due(core, run)
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from functools import partial
 
@@ -14,7 +13,7 @@ from mission_tui.fleet.events import AttemptStarting, FindingChanged, KeeperLost
 from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.health import cleared
 from mission_tui.fleet.metrics import MetricRecord
-from mission_tui.fleet.observations import PidsSeen
+from mission_tui.fleet.observations import FlagSeen, PidsSeen
 from mission_tui.fleet.outcome import Failed
 from mission_tui.fleet.snapshot import Pids
 from mission_tui.fleet.spec import Spec
@@ -29,6 +28,7 @@ from mission_tui.supervisor.family import descendants
 from mission_tui.supervisor.feed import begin_judging, read_everything
 from mission_tui.supervisor.identity import Process
 from mission_tui.supervisor.journal import damaged
+from mission_tui.supervisor.ladder import carry_on
 from mission_tui.supervisor.launchers import Found
 from mission_tui.supervisor.run import LiveRun
 
@@ -102,6 +102,7 @@ def settle(core: Core, run: LiveRun) -> None:
     """Find out who of the attempt lives, watch it, and end the run when nobody does."""
     found = core.launcher.find(run.dir, run.attempt)
     _hold(run, found)
+    core.see(run.id, FlagSeen("unverifiable", raised=False))
     if run.keeper is not None:
         _watch(core, run, run.keeper)
         show_pids(core, run)
@@ -115,7 +116,7 @@ def settle(core: Core, run: LiveRun) -> None:
             _keeperless(core, run)
         _watch(core, run, run.trainer)
     elif "unverifiable" in (found.keeper_verdict, found.trainer_verdict):
-        return
+        core.see(run.id, FlagSeen("unverifiable", raised=True))
     elif found.identity is not None or _nobody_came(core, run):
         finish(core, run, None, found.identity)
 
@@ -141,10 +142,7 @@ def _hold(run: LiveRun, found: Found) -> None:
 
 
 def _watch(core: Core, run: LiveRun, process: Process) -> None:
-    loop = asyncio.get_running_loop()
-
     def gone() -> None:
-        loop.remove_reader(process.fd)
         if core.live.get(run.id) is not run:
             return
         if run.keeper is process:
@@ -154,12 +152,13 @@ def _watch(core: Core, run: LiveRun, process: Process) -> None:
         process.close()
         settle(core, run)
 
-    loop.add_reader(process.fd, gone)
+    core.exits.watch(process, gone)
 
 
 def _keeperless(core: Core, run: LiveRun) -> None:
     if "keeperless" not in core.store.run(run.id).told.flags:
         core.witness(run, lambda seq, t: KeeperLost(seq, t, run.attempt))
+        carry_on(core, run)
     show_pids(core, run)
 
 

@@ -1,4 +1,4 @@
-"""Child processes of the supervisor, reaped when their pidfd says so.
+"""Child processes of the supervisor, reaped when their pidfd says so, or by looking where pidfds are refused.
 
 No asyncio child watcher is involved: it may signal a number that has been given away (CPython #127049). Until `poll`
 has reaped a child its number cannot be reused, so signals through `Popen` reach this child and nobody else.
@@ -12,6 +12,9 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from mission_tui.supervisor.exits import LOOK_S
+from mission_tui.supervisor.identity import NO_PIDFD, REFUSED
+
 __all__ = ["Child", "start_child"]
 
 
@@ -22,8 +25,15 @@ class Child:
         self.process = process
         self._on_exit = on_exit
         self._loop = asyncio.get_running_loop()
-        self._pidfd = os.pidfd_open(process.pid)
-        self._loop.add_reader(self._pidfd, self._reap)
+        try:
+            self._pidfd = os.pidfd_open(process.pid)
+        except OSError as error:
+            if error.errno not in REFUSED:
+                raise
+            self._pidfd = NO_PIDFD
+            self._loop.call_later(LOOK_S, self._look)
+        else:
+            self._loop.add_reader(self._pidfd, self._reap)
 
     @property
     def pid(self) -> int:
@@ -32,6 +42,13 @@ class Child:
     def kill(self) -> None:
         """SIGKILL; the exit is reported through `on_exit` as always."""
         self.process.kill()
+
+    def _look(self) -> None:
+        code = self.process.poll()
+        if code is None:
+            self._loop.call_later(LOOK_S, self._look)
+        else:
+            self._on_exit(code)
 
     def _reap(self) -> None:
         code = self.process.poll()

@@ -20,6 +20,7 @@ from mission_tui.supervisor.freezing import watch_stops
 from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.stale import look_for_stale
 from mission_tui.supervisor.starting_again import Restarts
+from mission_tui.supervisor.unkillable import look_at_unkillable
 
 __all__ = ["Clock"]
 
@@ -67,6 +68,7 @@ class Clock:
         for run in list(self._core.live.values()):
             self._look_at(run)
         self._company.look()
+        look_at_unkillable(self._core)
         self._restarts.look(time.time())
         self._retry_journals()
         self._sample()

@@ -21,6 +21,7 @@ from mission_tui.fleet.spec import Spec
 from mission_tui.fleet.store import Store
 from mission_tui.records.layout import RunDir, supervisor_dir
 from mission_tui.records.reserve import Reserve
+from mission_tui.supervisor.exits import Exits
 from mission_tui.supervisor.gpu import GpuWatch
 from mission_tui.supervisor.host import HostSampler
 from mission_tui.supervisor.journal import FleetJournal, Make, RunJournal
@@ -48,6 +49,8 @@ class Core:
         self.gpu = GpuWatch()
         self.reserve = Reserve(supervisor_dir(root) / "reserve", RESERVE_BYTES)
         self.reserve.hold()
+        self.exits = Exits()
+        self.unkillable: dict[str, tuple[int, ...]] = {}
         self.fleet = FleetJournal(supervisor_dir(root) / "events.jsonl")
         self.store = Store(
             str(root),

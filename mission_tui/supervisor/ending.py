@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from pathlib import Path
 
 from msgspec import structs
 
 from mission_tui.fleet.classify import ExitFacts, classify
 from mission_tui.fleet.events import ENDING, AttemptEnded
-from mission_tui.fleet.observations import FlagSeen
 from mission_tui.fleet.outcome import Failed, Outcome, Stopped
 from mission_tui.records.attempt import ExitRecord, Identity
 from mission_tui.supervisor.core import Core
@@ -20,8 +17,9 @@ from mission_tui.supervisor.leftovers import find_leftovers, remove_leftover
 from mission_tui.supervisor.notifying import tell_end
 from mission_tui.supervisor.restarting import decide_restart
 from mission_tui.supervisor.run import LiveRun
+from mission_tui.supervisor.unkillable import admit_unkillable, who_hangs
 
-__all__ = ["abandon", "finish", "still_hang"]
+__all__ = ["abandon", "finish"]
 
 log = logging.getLogger(__name__)
 
@@ -45,18 +43,14 @@ def finish(core: Core, run: LiveRun, ended: ExitRecord | None, identity: Identit
         outcome = structs.replace(outcome, cause=f"stopped because of {by.id}: {by.sentence}")
     elif isinstance(outcome, Stopped) and asked & ENDING == {"park"}:
         outcome = structs.replace(outcome, cause="saved and ended on request; its memory is free")
-    if ended is not None and still_hang(ended):
-        core.see(run.id, FlagSeen("unkillable", raised=True))
     core.orphaned |= ended is None
+    if ended is not None and (hanging := who_hangs(ended)):
+        outcome = structs.replace(outcome, cause=f"{outcome.cause}; even SIGKILL does not end {hanging}")
+        admit_unkillable(core, run.id, ended)
     attempt = run.attempt
     abandon(core, run, outcome)
     if ended is None and asked & ENDING:
         _sweep(core, run, attempt)
-
-
-def still_hang(ended: ExitRecord) -> bool:
-    """Whether a process that could not be killed is still there."""
-    return any(Path(f"/proc/{left.pid}").exists() for left in ended.left)
 
 
 def _facts(ended: ExitRecord | None) -> ExitFacts | None:
@@ -78,10 +72,9 @@ def abandon(core: Core, run: LiveRun, outcome: Outcome) -> None:
     log.info("%s: attempt %d ended: %s", run.id, run.attempt, outcome.cause)
     core.witness(run, lambda seq, t: AttemptEnded(seq, t, run.attempt, outcome))
     decide_restart(core, run.id)
-    loop = asyncio.get_running_loop()
     for process in (run.keeper, run.trainer):
         if process is not None:
-            loop.remove_reader(process.fd)
+            core.exits.forget(process)
     del core.live[run.id]
     if run.journal.holding:
         core.unwritten[run.id] = run.journal

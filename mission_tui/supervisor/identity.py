@@ -1,21 +1,41 @@
 """Who a process is: a recorded identity against what the kernel says now, in three values, failing closed.
 
 The order is always: open a pidfd, read /proc, see that the pidfd still stands for a living process, and only then
-signal, through that same pidfd. A process that could not be read is `unverifiable` and is never signalled.
+signal, through that same pidfd. Where pidfds are refused, the start time is looked at before every signal instead. A
+process that could not be read is `unverifiable` and is never signalled.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import signal
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
-__all__ = ["Process", "Recorded", "Sighting", "Stat", "Verdict", "boot_id", "read_stat", "see", "verify"]
+__all__ = [
+    "NO_PIDFD",
+    "REFUSED",
+    "Process",
+    "Recorded",
+    "Sighting",
+    "Stat",
+    "Verdict",
+    "boot_id",
+    "read_stat",
+    "see",
+    "verify",
+]
 
 Verdict = Literal["ours", "stranger", "unverifiable"]
+
+NO_PIDFD = -1
+REFUSED = frozenset({errno.ENOSYS, errno.EPERM, errno.EACCES})
+"""What `pidfd_open` says where the kernel has none (before Linux 5.3), or a sandbox blocks it."""
 
 _TO_GROUP = 1 << 2  # PIDFD_SIGNAL_PROCESS_GROUP, Linux 6.9
 
@@ -45,19 +65,27 @@ class Stat:
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A living process held by a pidfd; whoever holds it closes it."""
+    """A living process held by a pidfd; whoever holds it closes it.
+
+    Where kernel or sandbox refuse pidfds, `fd` is `NO_PIDFD` and its `start_time` (clock ticks) tells it from others.
+    """
 
     pid: int
     fd: int
+    start_time: int = 0
 
     def alive(self) -> bool:
         """Whether the process has not exited; a zombie has."""
+        if self.fd == NO_PIDFD:
+            return self._still_there()
         poll = select.poll()
         poll.register(self.fd, select.POLLIN)
         return not poll.poll(0)
 
     def send(self, number: signal.Signals) -> bool:
         """Send `number` to this very process; False when it is gone."""
+        if self.fd == NO_PIDFD:
+            return self._still_there() and _kill(os.kill, self.pid, number)
         return _send(self.fd, number, 0)
 
     def send_to_group(self, number: signal.Signals) -> bool:
@@ -65,16 +93,20 @@ class Process:
 
         Before Linux 6.9 the group number is used, which the kernel cannot have given away while the leader lives.
         """
-        try:
-            return _send(self.fd, number, _TO_GROUP)
-        except OSError:
-            if not self.alive():
-                return False
-            os.killpg(self.pid, number)
-            return True
+        if self.fd != NO_PIDFD:
+            with suppress(OSError):
+                return _send(self.fd, number, _TO_GROUP)
+        return self.alive() and _kill(os.killpg, self.pid, number)
 
     def close(self) -> None:
-        os.close(self.fd)
+        if self.fd != NO_PIDFD:
+            os.close(self.fd)
+
+    def _still_there(self) -> bool:
+        with suppress(OSError, ValueError):
+            stat = read_stat(self.pid)
+            return stat is not None and stat.start_time == self.start_time and stat.state not in "ZX"
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +145,11 @@ def see(pid: int) -> Process | None:
         return Process(pid, os.pidfd_open(pid))
     except ProcessLookupError:
         return None
+    except OSError as error:
+        if error.errno not in REFUSED:
+            raise
+    stat = read_stat(pid)
+    return None if stat is None else Process(pid, NO_PIDFD, stat.start_time)
 
 
 def verify(recorded: Recorded, recorded_boot: str) -> Sighting:
@@ -135,11 +172,13 @@ def verify(recorded: Recorded, recorded_boot: str) -> Sighting:
 def _compare(process: Process, recorded: Recorded) -> Verdict:
     try:
         stat = read_stat(process.pid)
-        inode = os.fstat(process.fd).st_ino
+        inode = None if process.fd == NO_PIDFD else os.fstat(process.fd).st_ino
     except (OSError, ValueError):
         return "unverifiable"
     if stat is None or stat.start_time != recorded.start_time:
         return "stranger"
+    if recorded.pidfd_inode is not None and inode is None:
+        return "unverifiable"  # a number may come back within the 10 ms of one start time
     if recorded.pidfd_inode is not None and recorded.pidfd_inode != inode:
         return "stranger"
     return "ours" if process.alive() else "stranger"
@@ -148,6 +187,14 @@ def _compare(process: Process, recorded: Recorded) -> Verdict:
 def _send(fd: int, number: signal.Signals, flags: int) -> bool:
     try:
         signal.pidfd_send_signal(fd, number, None, flags)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _kill(how: Callable[[int, int], None], number: int, sent: signal.Signals) -> bool:
+    try:
+        how(number, sent)
     except ProcessLookupError:
         return False
     return True

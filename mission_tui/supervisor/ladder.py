@@ -1,6 +1,7 @@
-"""Ending a run from here: ask the trainer, then its keeper; act ourselves only when the keeper is gone.
+"""Ending a run from here: ask the trainer, then its keeper; climb the ladder ourselves only when the keeper is gone.
 
-The keeper carries out the ladder and records it. Every signal goes through a held pidfd of a verified process.
+The keeper carries out the ladder and records it. What was asked before a supervisor or a keeper died is carried on by
+whoever is left. Every signal goes through a held pidfd of a verified process.
 """
 
 from __future__ import annotations
@@ -8,16 +9,28 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
 
+from mission_tui.fleet.events import ENDING
+from mission_tui.fleet.observations import FlagSeen
 from mission_tui.ipc.telemetry_messages import Order
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.freezing import thaw_run
 from mission_tui.supervisor.identity import Process
 from mission_tui.supervisor.run import LiveRun
+from mission_tui.supervisor.unkillable import hanging
 
-__all__ = ["end_gracefully", "end_now", "patience_s"]
+__all__ = ["carry_on", "end_gracefully", "end_now", "patience_s"]
 
 LEAST_PATIENCE_S = 60.0
+GRACE_S = 30.0
+SAVE_LOOK_S = 2.0
+SAVE_GRACES = 4
+"""As the keeper has them: a TERM may take so long, and four times that while a checkpoint visibly grows."""
+
+KILL_WAIT_S = 5.0
 log = logging.getLogger(__name__)
 
 
@@ -34,30 +47,72 @@ def end_gracefully(core: Core, run: LiveRun, keep: str = "") -> None:
     """
     thaw_run(core, run)
     if run.link is None:
-        _terminate(run)
+        _terminate(core, run)
         return
     run.link.send(Order("stop", keep=(keep,) if keep else ()))
-    if run.escalation is not None:
-        run.escalation.cancel()
-    run.escalation = asyncio.get_running_loop().call_later(patience_s(core, run), _terminate, run)
+    _later(run, patience_s(core, run), lambda: _terminate(core, run))
 
 
-def end_now(run: LiveRun) -> None:
+def carry_on(core: Core, run: LiveRun) -> None:
+    """Somebody died who was ending the run: go on with what was asked. A trainer that comes back is asked once more."""
+    asked = core.store.run(run.id).told.asked
+    if "kill" in asked:
+        end_now(core, run)
+    elif asked & ENDING:
+        _later(run, patience_s(core, run), lambda: _terminate(core, run))
+
+
+def end_now(core: Core, run: LiveRun) -> None:
     """Kill the run's tree: through its keeper, or the trainer's group ourselves when the keeper is gone."""
     if run.keeper is not None:
         _tell(run.keeper, signal.SIGQUIT)
     elif run.trainer is not None:
         run.trainer.send_to_group(signal.SIGKILL)
+        _later(run, KILL_WAIT_S, lambda: _admit(core, run))
     else:
         log.warning("%s: nobody to kill is known yet", run.id)
 
 
-def _terminate(run: LiveRun) -> None:
-    process = run.keeper or run.trainer
-    if process is None:
+def _terminate(core: Core, run: LiveRun) -> None:
+    if run.keeper is not None:
+        _tell(run.keeper, signal.SIGTERM)
+    elif run.trainer is not None:
+        _tell(run.trainer, signal.SIGTERM)
+        until = time.monotonic() + SAVE_GRACES * GRACE_S
+        _later(run, GRACE_S, lambda: _after_grace(core, run, 0, until))
+    else:
         log.warning("%s: nobody to terminate is known yet", run.id)
-        return
-    _tell(process, signal.SIGTERM)
+
+
+def _after_grace(core: Core, run: LiveRun, before: int, until: float) -> None:
+    """The trainer of a keeperless run did not end in time: a save that grows is waited for, nothing else is."""
+    saved = _unsaved_bytes(run)
+    if saved != before and time.monotonic() < until:
+        _later(run, SAVE_LOOK_S, lambda: _after_grace(core, run, saved, until))
+    else:
+        end_now(core, run)
+
+
+def _admit(core: Core, run: LiveRun) -> None:
+    """Even SIGKILL did not end the trainer of a keeperless run."""
+    if core.live.get(run.id) is run and run.trainer is not None and run.trainer.alive():
+        log.error("%s: even SIGKILL does not end %s", run.id, hanging(run.trainer.pid))
+        core.see(run.id, FlagSeen("unkillable", raised=True))
+
+
+def _unsaved_bytes(run: LiveRun) -> int:
+    total = 0
+    for member in run.dir.checkpoints.glob(".tmp-*/*"):
+        with suppress(OSError):
+            total += member.stat().st_size
+    return total
+
+
+def _later(run: LiveRun, wait_s: float, step: Callable[[], None]) -> None:
+    """The next step of the run's ladder takes the place of the one that was to come."""
+    if run.escalation is not None:
+        run.escalation.cancel()
+    run.escalation = asyncio.get_running_loop().call_later(wait_s, step)
 
 
 def _tell(process: Process, number: signal.Signals) -> None:

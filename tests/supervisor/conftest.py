@@ -57,6 +57,7 @@ class Lab:
             "MISSION_TUI_RUNS": str(root),
         }
         self.supervisor: subprocess.Popen[bytes] | None = None
+        self.under: tuple[str, ...] = ()
 
     def start(self, **environ: str) -> subprocess.Popen[bytes]:
         """Start a supervisor and wait until it answers."""
@@ -70,7 +71,7 @@ class Lab:
         state.mkdir(parents=True, exist_ok=True)
         with (state / "supervisor.log").open("ab") as log:
             return subprocess.Popen(
-                [sys.executable, "-m", "mission_tui.supervisor", "--runs-dir", str(self.root)],
+                [*self.under, sys.executable, "-m", "mission_tui.supervisor", "--runs-dir", str(self.root)],
                 cwd="/",
                 env=self.environ | environ,
                 stdin=subprocess.DEVNULL,

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import psutil
@@ -15,10 +18,11 @@ from mission_tui.records.layout import RunDir, supervisor_dir
 from mission_tui.records.tail import Tail
 from mission_tui.supervisor import ladder
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.identity import see
+from mission_tui.supervisor.identity import Process, see
 from mission_tui.supervisor.journal import RunJournal
 from mission_tui.supervisor.launchers.local import LocalLauncher
 from mission_tui.supervisor.run import LiveRun
+from mission_tui.supervisor.unkillable import hanging
 from tests.supervisor.conftest import stub_spec
 from tests.waiting import until
 
@@ -70,3 +74,64 @@ def a_run(root: Path) -> LiveRun:
     run = RunDir(root / "20260101-000000-stub-0000")
     run.path.mkdir()
     return LiveRun(run, stub_spec(), RunJournal(run.events), Tail(run.metrics, MetricRecord), attempt=1)
+
+
+def deaf_run(root: Path, core: Core) -> tuple[LiveRun, psutil.Popen]:
+    """A keeperless run whose trainer ignores SIGTERM."""
+    run = a_run(root)
+    core.add(run.dir, run.spec)
+    core.live[run.id] = run
+    program = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(60)"
+    process = psutil.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, process_group=0)
+    assert process.stdout.readline()
+    run.trainer = see(process.pid)
+    return run, process
+
+
+async def test_without_a_keeper_the_ladder_is_climbed_from_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TERM, its grace, and then KILL to the group of a trainer that obeys nobody."""
+    monkeypatch.setattr(ladder, "GRACE_S", 0.3)
+    core = a_core(tmp_path)
+    run, process = deaf_run(tmp_path, core)
+    ladder.end_gracefully(core, run)
+    await asyncio.to_thread(until, lambda: process.poll() is not None)
+    assert process.returncode == -signal.SIGKILL
+    process.stdout.close()
+    run.release()
+
+
+async def test_a_save_that_grows_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the unfinished checkpoint grows between two looks nobody is killed; when it stands, the ladder goes on."""
+    monkeypatch.setattr(ladder, "GRACE_S", 0.5)
+    monkeypatch.setattr(ladder, "SAVE_LOOK_S", 0.2)
+    core = a_core(tmp_path)
+    run, process = deaf_run(tmp_path, core)
+    member = run.dir.checkpoints / ".tmp-1" / "weights"
+    member.parent.mkdir(parents=True)
+    ladder.end_gracefully(core, run)
+    begun = time.monotonic()
+    while time.monotonic() - begun < 1.4:
+        with member.open("ab") as file:
+            file.write(b"x")
+        assert process.poll() is None
+        await asyncio.sleep(0.02)
+    await asyncio.to_thread(until, lambda: process.poll() is not None)
+    process.stdout.close()
+    run.release()
+
+
+async def test_who_survives_sigkill_is_admitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run is flagged as unkillable, and the log has pid, state and wait channel."""
+    monkeypatch.setattr(ladder, "KILL_WAIT_S", 0.1)
+    monkeypatch.setattr(Process, "send_to_group", lambda _self, _number: True)  # as from a driver that never returns
+    core = a_core(tmp_path)
+    run, process = deaf_run(tmp_path, core)
+    ladder.end_now(core, run)
+    await asyncio.to_thread(until, lambda: "unkillable" in core.store.view(run.id).flags)
+    assert hanging(process.pid).startswith(f"pid {process.pid} (state S")
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    run.release()

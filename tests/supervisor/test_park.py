@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable
 
 import pytest
 
 from mission_tui.errors import UsageError
+from mission_tui.fleet.events import Asked
 from mission_tui.fleet.metrics import MetricRecord, UpdateDone
 from mission_tui.ipc.messages import Accepted, Resume
+from mission_tui.records.append import AppendLog
 from mission_tui.records.tail import read_all
 from tests.supervisor.conftest import Lab, living
 from tests.waiting import until
@@ -146,3 +149,30 @@ def test_what_ends_otherwise_is_not_parked(lab: Lab) -> None:
     lab.act("stop", run)
     view = lab.ended(run)
     assert (view.state, view.outcome) == ("ended", "stopped")
+
+
+def test_a_kill_that_was_asked_is_carried_out_by_the_next_supervisor(lab: Lab) -> None:
+    """The request was journaled and its signal never sent: whoever reads the journal sends it."""
+    (run,) = lab.launch()
+    lab.running(run, 2)
+    lab.kill_supervisor()
+    log = AppendLog(lab.dir(run).events)
+    log.append(lambda seq: Asked(seq, time.time(), "kill", 1))
+    log.close()
+    lab.start()
+    assert lab.ended(run).outcome == "killed"
+
+
+def test_a_keeper_that_dies_while_it_ends_a_run_is_replaced(lab: Lab) -> None:
+    """The kill is journaled, its keeper is gone: the supervisor ends the trainer's group itself."""
+    (run,) = lab.launch(STUB_DEAF="1", STUB_WORKERS="2")
+    pids = lab.running(run, 2).pids
+    family = lab.family(run)
+    assert pids.keeper is not None
+    os.kill(pids.keeper, signal.SIGSTOP)
+    lab.act("stop", run)
+    os.kill(pids.keeper, signal.SIGKILL)
+    lab.wait(run, lambda view: "keeperless" in view.flags)
+    lab.act("kill", run)
+    assert lab.ended(run).outcome == "killed"
+    until(lambda: not living(family))

@@ -6,6 +6,7 @@ from mission_tui.ipc.messages import Accepted, Act
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ladder import end_now
 from mission_tui.supervisor.restarting import call_off_restarts
+from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.targets import live_targets
 
 __all__ = ["kill"]
@@ -13,9 +14,17 @@ __all__ = ["kill"]
 
 async def kill(core: Core, request: Act) -> Accepted:
     """Kill the runs through their keepers. Asking again kills again."""
+
+    def objection(run: LiveRun) -> str | None:
+        if "unverifiable" not in core.store.view(run.id).flags:
+            return None
+        identity = core.launcher.find(run.dir, run.attempt).identity
+        pids = f" (keeper {identity.keeper.pid}, trainer {identity.trainer.pid})" if identity is not None else ""
+        return f"nothing proves that its processes{pids} are still its own; look at them and end them yourself"
+
     waited = call_off_restarts(core, request.runs, "kill")
-    runs, notes = live_targets(core, request.runs, "kill", lambda _run: None, waited)
+    runs, notes = live_targets(core, request.runs, "kill", objection, waited)
     for run in runs:
         core.ask_for(run, "kill")
-        end_now(run)
+        end_now(core, run)
     return Accepted(re=request.id, runs=waited + tuple(run.id for run in runs), notes=tuple(notes))

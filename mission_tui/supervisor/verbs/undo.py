@@ -33,7 +33,7 @@ async def _take_back(core: Core, run_id: str) -> None:
     run = core.live.get(run_id)
     if run is not None:
         core.ask_for(run, "kill")
-        end_now(run)
+        end_now(core, run)
         try:
             async with asyncio.timeout(END_S):
                 await run.gone.wait()
