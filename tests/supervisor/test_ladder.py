@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 import subprocess
 import sys
@@ -23,7 +24,7 @@ from mission_tui.supervisor.journal import RunJournal
 from mission_tui.supervisor.launchers.local import LocalLauncher
 from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.unkillable import hanging
-from tests.supervisor.conftest import stub_spec
+from tests.supervisor.conftest import Lab, stub_spec
 from tests.waiting import until
 
 
@@ -135,3 +136,21 @@ async def test_who_survives_sigkill_is_admitted(tmp_path: Path, monkeypatch: pyt
     process.wait()
     process.stdout.close()
     run.release()
+
+
+def test_whom_sigkill_did_not_end_is_shown_until_gone(lab: Lab) -> None:
+    """The exit record names who was left; the run is flagged while that process is there, and no longer."""
+    (run,) = lab.launch()
+    lab.running(run, 2)
+    lab.act("stop", run)
+    lab.ended(run)
+    lab.kill_supervisor()
+    left = subprocess.Popen(["sleep", "60"])
+    record = lab.dir(run).attempt(1).exit
+    facts = json.loads(record.read_bytes()) | {"left": [{"pid": left.pid, "state": "D", "wchan": "nv_wait"}]}
+    record.write_text(json.dumps(facts))
+    lab.start()
+    assert lab.view(run).flags == ("unkillable",)
+    left.kill()
+    left.wait()
+    lab.wait(run, lambda view: view.flags == ())
