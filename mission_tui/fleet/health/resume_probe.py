@@ -55,7 +55,7 @@ class ResumeProbe(Rule):
         known = "; ".join(_compared(resumed, self._rows[0]))
         off = "; ".join(self._troubles.values())
         return Explanation(
-            sentence=f"resumed, and not as it was: {off}" if off else f"resumed as it was: {known}",
+            sentence=f"resumed, and not as it was: {off}" if off else f"{_fine(resumed)}: {known}",
             cause=f"the checkpoint, and what changed with the resume: {known}"
             if off
             else f"the next {limits.updates} updates have tighter limits",
@@ -113,6 +113,11 @@ def _fall(resumed: Resumed) -> tuple[float | None, float]:
     )
     fall = was - now
     return (fall, error) if math.isfinite(fall) and math.isfinite(error) else (None, 0.0)
+
+
+def _fine(resumed: Resumed) -> str:
+    played = resumed.mean is not None and resumed.mean_before is not None
+    return "resumed as it was" if played or resumed.exact else "resumed, and nothing is off so far"
 
 
 def _compared(resumed: Resumed, row: Row) -> list[str]:

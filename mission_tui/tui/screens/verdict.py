@@ -117,8 +117,8 @@ class VerdictScreen(Sheet[Choice]):
             parts.append(f"{keys[0]}-{keys[-1]} choose" if len(keys) > 1 else f"{keys[0]} choose")
         if self._choice != Choice():
             parts.append("0 as first asked")
-        parts.append("n or Esc leave it" if self._acceptable else "Esc back")
-        return "   ".join(parts)
+        parts += ["↑↓ scroll", "Esc leave it" if self._acceptable else "Esc back"]
+        return "  ".join(parts)
 
     def lines(self, width: int) -> list[Strip]:
         """The worst changes first: what, from what to what, why it matters, and each remedy with its key."""
