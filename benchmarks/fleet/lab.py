@@ -109,7 +109,8 @@ class Lab:
 
     def kill(self, *runs: str) -> None:
         """Kill the runs and wait until they are gone."""
-        self.cli("kill", *runs)
+        with suppress(subprocess.CalledProcessError):  # one that has just ended by itself cannot be killed
+            self.cli("kill", *runs)
         until(lambda: all(self.views()[run].state == "ended" for run in runs), 30.0, "the runs end")
 
 
