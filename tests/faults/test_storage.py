@@ -56,7 +56,8 @@ def test_d2_a_write_cut_short_at_any_size_leaves_the_old_state(scene: str, tmp_p
 @pytest.mark.parametrize(("kind", "remedy"), [("inodes", "free some disk space"), ("readonly", "mounted read-only")])
 def test_d3_no_inodes_and_a_read_only_disk_are_named(kind: str, remedy: str, tmp_path: Path) -> None:
     """Every change of state is refused with its own reason, and leaves the old state."""
-    outcome = in_namespace(tmp_path, kind, *SCENES)
+    # A supervisor keeps the journals of what it adopts open for as long as it lives, so its disk cannot be taken away.
+    outcome = in_namespace(tmp_path, kind, *(scene for scene in SCENES if scene != "adopt"))
     assert outcome["wrong"] == []
     assert any(remedy in sentence for sentence in outcome["refused"])
 
