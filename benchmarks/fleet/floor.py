@@ -70,7 +70,9 @@ def measured(spec: Spec, measure_s: float) -> Floor:
         for layer in policy.modules()
         if isinstance(layer, th.nn.Linear)
     ]
-    first = policy.observation_space.shape[0]
+    shape = policy.observation_space.shape
+    assert shape is not None
+    first = shape[0]
     flop = sum(2 * x.numel() * w.shape[0] * (2 if x.shape[1] == first else 3) for x, w, _ in layers)
 
     def once() -> None:
