@@ -45,10 +45,13 @@ class Objective:
         """Losses of a minibatch of n transitions and their pull; `values` (n, 1), `advantages` (n,)."""
         log_ratio = judged.log_prob - batch.old_log_prob
         ratio = log_ratio.exp()
-        plain = advantages * ratio
-        clipped = advantages * ratio.clamp(1 - self.clip.policy, 1 + self.clip.policy)
+        held = ratio.clamp(1 - self.clip.policy, 1 + self.clip.policy)
+        plain, clipped = advantages * ratio, advantages * held
         policy_loss = -th.min(plain, clipped).mean()
-        to_log_prob = (advantages * (-1 / len(ratio))).masked_fill_(plain > clipped, 0.0).mul_(ratio)
+        to_log_prob = (advantages * (-1 / len(ratio))).masked_fill_(plain > clipped, 0.0)
+        # An ulp outside the range both products may round to one number; `min` then gives half to the one that is held.
+        tied = (plain == clipped) & (ratio != held)
+        to_log_prob = th.where(tied, to_log_prob / 2, to_log_prob).mul_(ratio)
         value_loss, to_values = self._value(batch, values.flatten())
         pull = Pull([judged.log_prob, values], [to_log_prob, to_values.view(values.shape)])
         entropy_loss = -th.mean(-judged.log_prob if judged.entropy is None else judged.entropy)
