@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -170,11 +170,11 @@ def end(processes: Sequence[psutil.Process]) -> None:
     until(lambda: not living(processes), 5)
 
 
-@pytest.fixture
-def idle_lab(tmp_path: Path) -> Iterator[Lab]:
-    """A runs root without a supervisor yet."""
-    lab = Lab(tmp_path / "runs")
-    lab.root.mkdir()
+@contextmanager
+def opened_lab(root: Path) -> Iterator[Lab]:
+    """A runs root without a supervisor yet; nothing of it lives afterwards."""
+    lab = Lab(root)
+    lab.root.mkdir(exist_ok=True)
     try:
         yield lab
     finally:
@@ -187,6 +187,13 @@ def idle_lab(tmp_path: Path) -> Iterator[Lab]:
             path.unlink(missing_ok=True)
         if sockets.is_dir():
             sockets.rmdir()
+
+
+@pytest.fixture
+def idle_lab(tmp_path: Path) -> Iterator[Lab]:
+    """A runs root without a supervisor yet."""
+    with opened_lab(tmp_path / "runs") as lab:
+        yield lab
 
 
 @pytest.fixture

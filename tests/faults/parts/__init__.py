@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.faults.campaign.part import Part
 from tests.faults.parts import (
+    adopt,
     configs,
     corruption,
     crash_points,
@@ -11,7 +12,9 @@ from tests.faults.parts import (
     hostile_archives,
     hostile_frames,
     hostile_strings,
+    kills,
     names,
+    pid_reuse,
     power_cuts,
 )
 
@@ -27,4 +30,7 @@ ALL: tuple[Part, ...] = (
     hostile_strings.PART,
     configs.PART,
     names.PART,
+    pid_reuse.PART,
+    adopt.PART,
+    kills.PART,
 )
