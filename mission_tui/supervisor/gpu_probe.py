@@ -18,6 +18,7 @@ from mission_tui.supervisor.gpu_line import GpuProcess, GpuSample, ProbeLine
 __all__ = ["main"]
 
 PERIOD_S = 0.25
+MOST_W, MOST_C = 10_000.0, 150.0
 
 
 def main() -> int:
@@ -25,17 +26,18 @@ def main() -> int:
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:
-        return _say(ProbeLine(note=f"no GPU: {error}"))
+        return _say(ProbeLine(note=f"no GPU: {error}{_remedy(error)}"))
+    known: dict[int, GpuSample] = {}
     try:
         while True:
             started = time.monotonic()
-            handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
-            if not handles:
+            count = pynvml.nvmlDeviceGetCount()
+            if not count:
                 return _say(ProbeLine(note="no GPU: NVML lists none"))
-            _say(ProbeLine(gpus=tuple(_sample(handle) for handle in handles)))
+            _say(ProbeLine(gpus=tuple(_look_at(index, known) for index in range(count))))
             time.sleep(max(0.0, PERIOD_S - (time.monotonic() - started)))
     except pynvml.NVMLError as error:
-        return _say(ProbeLine(note=f"GPU meters stopped: {error}"))
+        return _say(ProbeLine(note=f"GPU meters stopped: {error}{_remedy(error)}"))
     except BrokenPipeError:
         return 0
 
@@ -46,18 +48,40 @@ def _say(line: ProbeLine) -> int:
     return 0
 
 
+def _remedy(error: Exception) -> str:
+    """What helps against `error`: after an upgrade under a running driver only a restart does."""
+    mismatch = isinstance(error, pynvml.NVMLError_LibRmVersionMismatch)
+    return "; restart the machine to use its new driver" if mismatch else ""
+
+
+def _look_at(index: int, known: dict[int, GpuSample]) -> GpuSample:
+    """The GPU now; one that fell off the bus stays listed as what it was, so that the others go on."""
+    try:
+        known[index] = _sample(pynvml.nvmlDeviceGetHandleByIndex(index))
+    except pynvml.NVMLError_GpuIsLost:
+        before = known.get(index, GpuSample(uuid=f"index {index}", name="GPU"))
+        return GpuSample(uuid=before.uuid, name=f"{before.name} (lost)")
+    return known[index]
+
+
+def _within(value: float | None, most: float) -> float | None:
+    """`value` where it can be true: drivers have said four million degrees."""
+    return value if value is not None and 0 <= value <= most else None
+
+
 def _sample(handle: Any) -> GpuSample:
     memory = _ask(pynvml.nvmlDeviceGetMemoryInfo, handle)
     rates = _ask(pynvml.nvmlDeviceGetUtilizationRates, handle)
     power_mw = _ask(pynvml.nvmlDeviceGetPowerUsage, handle)
+    celsius = _ask(lambda device: pynvml.nvmlDeviceGetTemperature(device, pynvml.NVML_TEMPERATURE_GPU), handle)
     return GpuSample(
         uuid=str(pynvml.nvmlDeviceGetUUID(handle)),
         name=str(pynvml.nvmlDeviceGetName(handle)),
         busy_percent=None if rates is None else min(100.0, float(rates.gpu)),
-        memory_used=None if memory is None else int(memory.used),
+        memory_used=None if memory is None or memory.used > memory.total else int(memory.used),
         memory_total=None if memory is None else int(memory.total),
-        power_w=None if power_mw is None else power_mw / 1000.0,
-        temperature_c=_ask(lambda device: pynvml.nvmlDeviceGetTemperature(device, pynvml.NVML_TEMPERATURE_GPU), handle),
+        power_w=_within(None if power_mw is None else power_mw / 1000.0, MOST_W),
+        temperature_c=_within(celsius, MOST_C),
         processes=_processes(handle),
     )
 

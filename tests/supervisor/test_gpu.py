@@ -19,6 +19,8 @@ class NVMLError(Exception): pass
 class NVMLError_NotSupported(NVMLError): pass
 class NVMLError_FunctionNotFound(NVMLError): pass
 class NVMLError_NoPermission(NVMLError): pass
+class NVMLError_GpuIsLost(NVMLError): pass
+class NVMLError_LibRmVersionMismatch(NVMLError): pass
 NVML_TEMPERATURE_GPU = 0
 class Memory: used, total = 5, 8
 class Rates: gpu = 37

@@ -1,0 +1,56 @@
+/* libnvidia-ml.so.1 as a file wants it: each call reads $FAKE_NVML anew, so that a test edits a machine while it runs.
+   gpu UUID BUSY USED TOTAL MILLIWATT CELSIUS | fail FUNCTION CODE [INDEX] | hang FUNCTION | process INDEX PID BYTES */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef unsigned long long u64;
+typedef struct { char uuid[64]; unsigned busy, milliwatt, celsius; u64 used, total; } gpu_t;
+typedef struct { unsigned pid; u64 bytes; unsigned instance, compute; } process_t;
+
+static int ask(const char *function, long index, gpu_t *gpu, process_t *processes, unsigned *count) {
+    char line[256], word[64], name[64];
+    long number = 0, at;
+    unsigned pid, found = 0;
+    int code = 0, given, known = index < 0;
+    u64 bytes;
+    FILE *file = fopen(getenv("FAKE_NVML"), "r");
+    if (!file) return 9;
+    while (fgets(line, sizeof line, file)) {
+        gpu_t g = {0};
+        if (sscanf(line, "gpu %63s %u %llu %llu %u %u", g.uuid, &g.busy, &g.used, &g.total, &g.milliwatt, &g.celsius) == 6) {
+            if (number++ == index) { known = 1; if (gpu) *gpu = g; }
+        } else if (sscanf(line, "hang %63s", word) == 1) {
+            while (!strcmp(word, function)) sleep(600);
+        } else if ((given = sscanf(line, "fail %63s %d %ld", name, &code, &at)) >= 2) {
+            if (!strcmp(name, function) && (given == 2 || at == index)) { fclose(file); return code; }
+        } else if (sscanf(line, "process %ld %u %llu", &at, &pid, &bytes) == 3 && at == index) {
+            if (processes && found < *count) processes[found] = (process_t){pid, bytes, 0, 0};
+            found++;
+        }
+    }
+    fclose(file);
+    if (count) {
+        unsigned room = processes ? *count : 0;
+        *count = index < 0 ? (unsigned)number : found;
+        if (index >= 0 && found > room) return 7;
+    }
+    return known ? 0 : 2;
+}
+
+#define INDEX ((long)device - 1)
+int nvmlInitWithFlags(unsigned flags) { return ask("init", -1, 0, 0, 0); }
+int nvmlShutdown(void) { return 0; }
+const char *nvmlErrorString(int code) { return code == 9 ? "Driver Not Loaded" : code == 15 ? "GPU is lost"
+    : code == 18 ? "Driver/library version mismatch" : "Unknown Error"; }
+int nvmlDeviceGetCount_v2(unsigned *count) { return ask("count", -1, 0, 0, count); }
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device) { *device = (void *)(long)(index + 1); return ask("handle", index, 0, 0, 0); }
+int nvmlDeviceGetUUID(void *device, char *text, unsigned size) { gpu_t g = {0}; int code = ask("uuid", INDEX, &g, 0, 0); snprintf(text, size, "%s", g.uuid); return code; }
+int nvmlDeviceGetName(void *device, char *text, unsigned size) { snprintf(text, size, "Stub"); return ask("name", INDEX, 0, 0, 0); }
+int nvmlDeviceGetMemoryInfo(void *device, u64 *memory) { gpu_t g = {0}; int code = ask("memory", INDEX, &g, 0, 0); memory[0] = g.total; memory[1] = g.total - g.used; memory[2] = g.used; return code; }
+int nvmlDeviceGetUtilizationRates(void *device, unsigned *rates) { gpu_t g = {0}; int code = ask("busy", INDEX, &g, 0, 0); rates[0] = g.busy; rates[1] = 0; return code; }
+int nvmlDeviceGetPowerUsage(void *device, unsigned *milliwatt) { gpu_t g = {0}; int code = ask("power", INDEX, &g, 0, 0); *milliwatt = g.milliwatt; return code; }
+int nvmlDeviceGetTemperature(void *device, int kind, unsigned *celsius) { gpu_t g = {0}; int code = ask("temperature", INDEX, &g, 0, 0); *celsius = g.celsius; return code; }
+int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count, process_t *processes) { return ask("processes", INDEX, 0, processes, count); }
+int nvmlDeviceGetGraphicsRunningProcesses_v3(void *device, unsigned *count, process_t *processes) { *count = 0; return 0; }
