@@ -35,6 +35,7 @@ VERBS = (
     "judge",
     "evaluate",
     "export",
+    "import-checkpoint",
     "clean",
     "presets",
     "paths",
@@ -44,7 +45,7 @@ VERBS = (
 
 
 class Verbs(click.Group):
-    """A group whose commands live one to a module: verb `x` is `mission_tui.cli.x.command`."""
+    """A group whose commands live one to a module: verb `x-y` is `mission_tui.cli.x_y.command`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(VERBS)
@@ -52,7 +53,7 @@ class Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in VERBS:
             return None
-        command = importlib.import_module(f"mission_tui.cli.{cmd_name}").command
+        command = importlib.import_module(f"mission_tui.cli.{cmd_name.replace('-', '_')}").command
         assert isinstance(command, click.Command)
         return command
 

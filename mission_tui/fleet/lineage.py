@@ -18,10 +18,11 @@ DIFF_CHARS = 60
 class Origin(Struct, frozen=True, omit_defaults=True):
     """`kind` "branch": a run of its own that began with weights of `checkpoint` of `run`, which bore `name` then.
 
-    "resumed": the newest attempt goes on from `checkpoint` of its own run. `diff` is a line per changed setting.
+    "resumed": the newest attempt goes on from `checkpoint` of its own run. "imported": the run began as the file
+    `name`, and `run` is empty. `diff` is a line per changed setting.
     """
 
-    kind: Literal["branch", "resumed"]
+    kind: Literal["branch", "resumed", "imported"]
     run: str
     name: str
     checkpoint: str
@@ -30,6 +31,8 @@ class Origin(Struct, frozen=True, omit_defaults=True):
     @property
     def sentence(self) -> str:
         """The "from" line."""
+        if self.kind == "imported":
+            return f"imported from {self.name} as {self.checkpoint}"
         changed = ", ".join(self.diff) or "nothing changed"
         if self.kind == "branch":
             return f"branch: weights from {self.name} at {self.checkpoint}; {changed}"

@@ -184,6 +184,17 @@ class Export(Request, Asking["Exported"], frozen=True, kw_only=True, tag="export
     checkpoint: str | None = None
 
 
+class ImportCheckpoint(Request, Asking["Accepted"], frozen=True, kw_only=True, tag="import-checkpoint"):
+    """Make an ended run of the foreign SB3 zip at absolute `path`, as `item`'s spec. `trusted` is a person's word."""
+
+    path: str
+    item: LaunchItem
+    trusted: bool
+    cwd: str
+    python: str
+    environ: dict[str, str]
+
+
 class Shutdown(Request, Asking["Accepted"], frozen=True, kw_only=True, tag="shutdown"):
     """End the supervisor; runs go on unless `with_runs` (then they are stopped first)."""
 
@@ -207,6 +218,7 @@ OperatorRequest = (
     | Clean
     | Evaluate
     | Export
+    | ImportCheckpoint
     | Shutdown
 )
 

@@ -6,13 +6,10 @@ The source is only read, so it may be live; the new run stands on its own and ou
 from __future__ import annotations
 
 import asyncio
-import secrets
 import shutil
 import time
 from functools import partial
 from pathlib import Path
-
-from msgspec import structs
 
 from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.consistency import violations
@@ -30,12 +27,11 @@ from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.launchers.local import attempt_order
 from mission_tui.supervisor.preflight import known_by_heart, preflight
 from mission_tui.supervisor.run_directory import create_run, rule_files
+from mission_tui.supervisor.seeds import seeded
 from mission_tui.supervisor.subject import named_checkpoint
 from mission_tui.supervisor.targets import the_run
 
 __all__ = ["branch"]
-
-_SEED_SPAN = 2**31
 
 
 async def branch(core: Core, request: Resume) -> Accepted | VerdictReply:
@@ -108,4 +104,4 @@ def _seeded(spec: Spec, assignments: tuple[str, ...]) -> Spec:
     """A seed of its own, so that the source's episodes are not replayed; one that was asked for stays."""
     if any(word.partition("=")[0].strip() == "run.seed" for word in assignments):
         return spec
-    return structs.replace(spec, run=structs.replace(spec.run, seed=secrets.randbelow(_SEED_SPAN)))
+    return seeded(spec, anew=True)

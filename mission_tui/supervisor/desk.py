@@ -21,6 +21,7 @@ from mission_tui.ipc.messages import (
     GetLog,
     GetSnapshot,
     Hello,
+    ImportCheckpoint,
     Launch,
     Mark,
     OperatorReply,
@@ -42,6 +43,7 @@ from mission_tui.supervisor.verbs.evaluate import evaluate
 from mission_tui.supervisor.verbs.export import export
 from mission_tui.supervisor.verbs.freeze import freeze
 from mission_tui.supervisor.verbs.history import history
+from mission_tui.supervisor.verbs.import_checkpoint import import_checkpoint
 from mission_tui.supervisor.verbs.kill import kill
 from mission_tui.supervisor.verbs.launch import launch
 from mission_tui.supervisor.verbs.log import log
@@ -151,6 +153,8 @@ class Desk:
                 return await clean(core, request)
             case Export():
                 return await export(core, request)
+            case ImportCheckpoint():
+                return await import_checkpoint(core, request)
             case Shutdown():
                 return await shutdown(core, request)
             case Hello() | Watch() | Evaluate():

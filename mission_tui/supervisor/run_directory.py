@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import mission_tui
@@ -22,12 +23,12 @@ from mission_tui.records.layout import RunDir, supervisor_dir
 from mission_tui.records.spec_file import write_spec
 from mission_tui.records.storage import storing
 
-__all__ = ["create_run", "remove_run", "rule_files", "sweep_up", "write_snapshot"]
+__all__ = ["MAKING", "create_run", "remove_run", "rule_files", "sweep_up", "write_snapshot"]
 
 MISSION_GYM = "MissionGym-v0"
 _MISSIONS = Path(mission_tui.__file__).parent / "envs" / "missions"
 _RULE_FILES = ("world.toml", "units.toml", "rules.toml", "rewards.toml")
-_MAKING = "making-"
+MAKING = "making-"
 _REMOVING = "removing-"
 
 
@@ -41,12 +42,15 @@ def create_run(
     group: str | None,
     origin: Origin | None = None,
     fill: Callable[[RunDir], None] | None = None,
+    story: Sequence[Callable[[int, float], FleetEvent]] = (),
 ) -> FleetEvent:
     """Make `run` with everything its first attempt needs; its first event. `fill` adds what a branch takes along.
 
+    `story` are events that follow the first: those of an attempt that was over before the run came here.
+
     Raises `StorageError` with nothing made.
     """
-    making = RunDir(supervisor_dir(root) / f"{_MAKING}{run.id}")
+    making = RunDir(supervisor_dir(root) / f"{MAKING}{run.id}")
     try:
         with storing(run.path, "make"):
             making.path.mkdir(mode=0o755)
@@ -59,6 +63,8 @@ def create_run(
         events = AppendLog(making.events)
         try:
             created = events.append(lambda seq: RunCreated(seq, time.time(), name, spec.preset, group, origin))
+            for make in story:
+                events.append(partial(_told, make))
         finally:
             events.close()
         with storing(run.path, "make"):
@@ -67,6 +73,10 @@ def create_run(
     finally:
         shutil.rmtree(making.path, ignore_errors=True)
     return created
+
+
+def _told(make: Callable[[int, float], FleetEvent], seq: int) -> FleetEvent:
+    return make(seq, time.time())
 
 
 def remove_run(root: Path, run: RunDir) -> None:
@@ -81,7 +91,7 @@ def remove_run(root: Path, run: RunDir) -> None:
 def sweep_up(root: Path) -> None:
     """Remove what a supervisor that was killed was making or removing."""
     for folder in supervisor_dir(root).iterdir():
-        if folder.name.startswith((_MAKING, _REMOVING)):
+        if folder.name.startswith((MAKING, _REMOVING)):
             shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -29,7 +29,7 @@ from mission_tui.trainer.record import CheckpointReason, Record
 from mission_tui.trainer.tensors import read_tensors, write_tensors
 from mission_tui.trainer.tree import read_tree, write_tree
 
-__all__ = ["Checkpoints", "Loaded", "load_checkpoint"]
+__all__ = ["Checkpoints", "Loaded", "fill_checkpoint", "load_checkpoint"]
 
 RESERVE = ".reserve"
 _SLACK_BYTES = 256 << 10
@@ -147,7 +147,9 @@ class Checkpoints:
         """On a full disk the last checkpoint of an attempt gets the room that was kept for it."""
 
         def write() -> Manifest:
-            return save_checkpoint(self._run_dir.checkpoints, name, lambda folder: _fill(folder, boundary), facts)
+            return save_checkpoint(
+                self._run_dir.checkpoints, name, lambda folder: fill_checkpoint(folder, boundary), facts
+            )
 
         try:
             return write()
@@ -181,7 +183,8 @@ def _check_finite(boundary: Boundary) -> None:
                 raise CheckpointError(f"{name} at update {boundary.update} is nan or infinite; it was not saved")
 
 
-def _fill(folder: Path, boundary: Boundary) -> None:
+def fill_checkpoint(folder: Path, boundary: Boundary) -> None:
+    """Write the members of a checkpoint of `boundary` into `folder`."""
     write_tensors(boundary.parameters, folder / _POLICY)
     write_tensors(boundary.moments, folder / _OPTIMIZER)
     write_tree({"trained_s": boundary.trained_s, **boundary.state}, folder / _STATE)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-from msgspec import structs
 
 from mission_tui.errors import MissionError, PresetError, UsageError
 from mission_tui.fleet.consistency import cautions
@@ -23,10 +20,9 @@ from mission_tui.supervisor.launchers.local import Caller, attempt_order
 from mission_tui.supervisor.live_load import live_load
 from mission_tui.supervisor.preflight import known_by_heart, preflight
 from mission_tui.supervisor.run_directory import create_run, remove_run, rule_files
+from mission_tui.supervisor.seeds import seeded
 
 __all__ = ["launch"]
-
-_SEED_SPAN = 2**31
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +89,7 @@ def _make_all(core: Core, request: Launch, caller: Caller) -> list[_Made]:
     made: list[_Made] = []
     try:
         for item in request.items:
-            spec = _seeded(item.spec)
+            spec = seeded(item.spec)
             run = _new_run(core, item.name or spec.preset)
             order = attempt_order(core.root, run, 1, spec, caller, None)
             rules = rule_files(spec.env, caller.cwd)
@@ -114,10 +110,3 @@ def _new_run(core: Core, stem: str) -> RunDir:
         run = core.run_dir(new_run_id(stem))
         if not run.path.exists():
             return run
-
-
-def _seeded(spec: Spec) -> Spec:
-    """The spec with a seed, drawn here if none was given, so that it is on record."""
-    if spec.run.seed is not None:
-        return spec
-    return structs.replace(spec, run=structs.replace(spec.run, seed=secrets.randbelow(_SEED_SPAN)))

@@ -1,0 +1,165 @@
+"""Reading a Stable-Baselines3 zip that somebody else may have made: tensors and numbers come out, nothing else.
+
+Nothing in the file is run: of its pickles only tensors are taken, by torch's restricted loader, and the serialized
+objects in its `data` stay text. Every size is checked before anything is read.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import stat
+import zipfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch as th
+
+from mission_tui.errors import CheckpointError
+from mission_tui.trainer.tensors import Tensors
+
+__all__ = ["FILE_BYTES", "ForeignModel", "read_foreign"]
+
+FILE_BYTES = 1 << 30
+"""The largest zip that is looked at: weights and two moments of ninety million parameters."""
+
+DATA_BYTES = 16 << 20
+"""Of the JSON, and of the structure of one file of tensors; real ones have some kilobytes."""
+
+_DATA, _POLICY, _OPTIMIZER = "data", "policy.pth", "policy.optimizer.pth"
+_IGNORED = frozenset({"pytorch_variables.pth", "_stable_baselines3_version", "system_info.txt"})
+_MOMENTS = frozenset({"step", "exp_avg", "exp_avg_sq"})
+_COUNT_LIMIT = 10**15
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignModel:
+    """What was in the zip: named weights, Adam's moments by the position of their parameter, and plain settings."""
+
+    parameters: Tensors
+    moments: Mapping[int, Tensors]
+    timesteps: int
+    gradient_epochs: int
+    settings: Mapping[str, bool | int | float | str]
+
+
+def read_foreign(path: Path) -> ForeignModel:
+    """The model in the zip at `path`. Raises `CheckpointError` naming what does not belong into an SB3 zip."""
+    try:
+        size = path.stat().st_size
+        if not path.is_file() or size > FILE_BYTES:
+            raise CheckpointError(f"{path} is not a file of at most {FILE_BYTES >> 20} MiB, so it is not opened")
+        with zipfile.ZipFile(path) as archive:
+            members = _checked(archive.infolist(), size, path.name)
+            _check_names(members, path.name)
+            data = _settings(_bytes(archive, _DATA, path.name), path.name)
+            parameters = _loaded(_bytes(archive, _POLICY, path.name), f"{path.name}: {_POLICY}")
+            optimizer = _loaded(_bytes(archive, _OPTIMIZER, path.name), f"{path.name}: {_OPTIMIZER}")
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be read: {error.strerror or error}") from error
+    except (zipfile.BadZipFile, NotImplementedError, EOFError, ValueError) as error:
+        raise CheckpointError(f"{path} is not a zip that Stable-Baselines3 writes: {error}") from error
+    except (MemoryError, RecursionError) as error:
+        raise CheckpointError(f"{path} asks for more memory than a model of its size needs; it was not read") from error
+    return ForeignModel(
+        parameters=_tensors(parameters, f"{path.name}: {_POLICY}"),
+        moments=_moments(optimizer, f"{path.name}: {_OPTIMIZER}"),
+        timesteps=_count(data, "num_timesteps", path.name),
+        gradient_epochs=_count(data, "_n_updates", path.name),
+        settings={name: value for name, value in data.items() if isinstance(value, bool | int | float | str)},
+    )
+
+
+def _checked(members: Iterable[zipfile.ZipInfo], size: int, where: str) -> list[zipfile.ZipInfo]:
+    """Members that are plain, stored, of different names, and together no larger than the file that holds them."""
+    listed = list(members)
+    for member in listed:
+        mode = member.external_attr >> 16
+        if member.compress_type != zipfile.ZIP_STORED or member.flag_bits & 0x1:
+            raise CheckpointError(f"{where} holds a compressed or encrypted member; Stable-Baselines3 writes neither")
+        if stat.S_IFMT(mode) not in (0, stat.S_IFREG):
+            raise CheckpointError(f"{where} holds a member that is no plain file, such as a link")
+    if len({member.filename for member in listed}) < len(listed):
+        raise CheckpointError(f"{where} holds two members of one name")
+    if sum(member.file_size for member in listed) > size:
+        raise CheckpointError(f"{where} claims to hold more than its own size")
+    return listed
+
+
+def _check_names(members: list[zipfile.ZipInfo], where: str) -> None:
+    names = {member.filename for member in members}
+    if missing := {_DATA, _POLICY, _OPTIMIZER} - names:
+        raise CheckpointError(f"{where} has no {min(missing)}: it is not what `PPO.save` writes")
+    if odd := names - {_DATA, _POLICY, _OPTIMIZER} - _IGNORED:
+        raise CheckpointError(f"{where} holds {min(odd)[:60]!r}, which `PPO.save` does not write")
+
+
+def _bytes(archive: zipfile.ZipFile, name: str, where: str) -> bytes:
+    if name == _DATA and archive.getinfo(name).file_size > DATA_BYTES:
+        raise CheckpointError(f"{where}: {name} is larger than {DATA_BYTES >> 20} MiB")
+    return archive.read(name)
+
+
+def _settings(raw: bytes, where: str) -> dict[str, Any]:
+    data = json.loads(raw)
+    if not isinstance(data, dict):
+        raise CheckpointError(f"{where}: data is not a JSON object")
+    return data
+
+
+def _count(data: Mapping[str, Any], name: str, where: str) -> int:
+    value = data.get(name)
+    if type(value) is not int or not 0 <= value <= _COUNT_LIMIT:
+        raise CheckpointError(f"{where}: data has no usable {name}")
+    return value
+
+
+def _loaded(raw: bytes, where: str) -> object:
+    """What torch's restricted loader makes of a `.pth`, after its own zip was looked at like the outer one."""
+    with zipfile.ZipFile(io.BytesIO(raw)) as archive:
+        members = _checked(archive.infolist(), len(raw), where)
+    structure = [member for member in members if member.filename.endswith("/data.pkl")]
+    # With a constants.pkl torch would take it for a program.
+    program = any(member.filename.endswith("constants.pkl") for member in members)
+    if len(structure) != 1 or structure[0].file_size > DATA_BYTES or program:
+        raise CheckpointError(f"{where} is not a file of tensors as torch saves them")
+    try:
+        return th.load(io.BytesIO(raw), map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, AttributeError, KeyError, TypeError, AssertionError) as error:
+        said = str(error).strip().splitlines()
+        first = said[0][:120] if said else type(error).__name__
+        raise CheckpointError(f"{where} holds something other than tensors; nothing of it was run: {first}") from error
+
+
+def _tensors(loaded: object, where: str) -> Tensors:
+    if not isinstance(loaded, dict) or not all(isinstance(name, str) for name in loaded):
+        raise CheckpointError(f"{where} is not a dictionary of named tensors")
+    return {name: _plain(tensor, f"{where}: {name[:60]}") for name, tensor in loaded.items()}
+
+
+def _moments(loaded: object, where: str) -> dict[int, Tensors]:
+    state = loaded.get("state") if isinstance(loaded, dict) else None
+    if not isinstance(state, dict):
+        raise CheckpointError(f"{where} is not the state of an optimizer")
+    moments: dict[int, Tensors] = {}
+    for index, kept in state.items():
+        if type(index) is not int or not isinstance(kept, dict) or kept.keys() != _MOMENTS:
+            raise CheckpointError(f"{where} is not the state of Adam, which is what PPO trains with")
+        moments[index] = {name: _plain(tensor, f"{where}: {index}/{name}") for name, tensor in kept.items()}
+    return moments
+
+
+def _plain(tensor: object, where: str) -> th.Tensor:
+    """`tensor` if it is plain numbers. A view may claim any shape: nothing is copied before shapes are compared."""
+    plain = (
+        type(tensor) is th.Tensor
+        and tensor.layout == th.strided
+        and tensor.is_floating_point()
+        and tensor.device.type == "cpu"
+    )
+    if not plain or not isinstance(tensor, th.Tensor):
+        raise CheckpointError(f"{where} is not a plain tensor of floating-point numbers")
+    return tensor

@@ -1,0 +1,101 @@
+"""A stock `PPO.save` zip becomes a checkpoint of ours, read by a process that gave up what it does not need."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import torch as th
+
+from mission_tui.trainer.checkpoint import load_checkpoint
+from tests.faults.foreign_zips import members, stock_model, written
+from tests.trainer.harness import equal, new_run, run_attempt, spec_with
+
+
+def imported(file: Path, folder: Path, **tables: dict[str, object]) -> tuple[int, dict[str, object]]:
+    """Exit code and last line of the short process."""
+    argv = [sys.executable, "-m", "mission_tui.trainer.import_checkpoint", str(file), str(folder), "--run", "new"]
+    spec = msgspec.json.encode(spec_with(**tables))
+    done = subprocess.run(argv, input=spec, capture_output=True, check=False, env={**os.environ})
+    return done.returncode, json.loads(done.stdout.splitlines()[-1])
+
+
+def test_weights_and_moments_come_along_and_training_goes_on(tmp_path: Path) -> None:
+    """Parameters, Adam moments and counters equal the file's; a resume goes on from them, and is not called exact."""
+    run_dir = new_run(tmp_path / "run", spec_with(run={"total_timesteps": 192}))
+    code, said = imported(written(tmp_path / "foreign.zip", members()), run_dir.checkpoints)
+    assert code == 0, said
+    boundary = load_checkpoint(run_dir.checkpoints / "000000064").boundary
+    stock = stock_model()
+    assert equal(dict(stock.policy.named_parameters()), boundary.parameters)
+    first = next(name for name, _ in stock.policy.named_parameters())
+    kept = stock.policy.optimizer.state_dict()["state"][0]
+    assert th.equal(boundary.moments[f"{first}/exp_avg"], kept["exp_avg"])
+    assert (boundary.timesteps, boundary.has_env_state) == (64, False)
+    ran = run_attempt(run_dir, 2, "000000064")
+    assert ran.exit_code == 0
+    assert (ran.started().from_timesteps, ran.started().exact) == (64, False)
+    assert ran.updates()[-1].timesteps == 192
+
+
+def test_another_network_is_refused_with_both_shapes(tmp_path: Path) -> None:
+    """Shapes are compared with the preset's policy before anything is copied; nothing is left behind."""
+    code, said = imported(
+        written(tmp_path / "foreign.zip", members()), tmp_path / "checkpoints", ppo={"net_arch": [16]}
+    )
+    assert code == 1
+    assert "[8, 4] in the file and [16, 4] in the preset's policy" in str(said["error"])
+    assert not (tmp_path / "checkpoints").exists()
+
+
+def test_what_stays_behind_is_said(tmp_path: Path) -> None:
+    """Settings that differ, a used-up budget and statistics that a pickle holds are named."""
+    code, said = imported(
+        written(tmp_path / "foreign.zip", members()),
+        tmp_path / "checkpoints",
+        env={"normalize": True},
+        ppo={"gamma": 0.9},
+        run={"total_timesteps": 64},
+    )
+    assert code == 0
+    result = said["result"]
+    assert isinstance(result, dict)
+    notes = "; ".join(result["notes"])
+    assert "gamma was 0.99 in the file and is 0.9 in the preset" in notes
+    assert "resume it with a larger total" in notes
+    assert "statistics begin anew" in notes
+
+
+CONFINED = """
+import os, sys
+from pathlib import Path
+from mission_tui.trainer.confinement import confine
+here = Path(sys.argv[1])
+confine(here / "foreign.zip", here / "checkpoints")
+try:
+    bytearray(3 << 30)
+except MemoryError:
+    print("memory")
+try:
+    with (here / "large").open("wb", buffering=0) as file:
+        file.truncate(1 << 30)
+except OSError as error:
+    print("file")
+try:
+    if os.fork() == 0:
+        os._exit(0)
+except OSError:
+    print("process")
+"""
+
+
+def test_the_process_that_reads_is_confined(tmp_path: Path) -> None:
+    """Memory, the size of files and new processes are limited by the kernel before the file is opened."""
+    (tmp_path / "foreign.zip").write_bytes(b"x")
+    done = subprocess.run([sys.executable, "-c", CONFINED, str(tmp_path)], capture_output=True, text=True, check=True)
+    # A superuser may always have another process.
+    assert done.stdout.split() == (["memory", "file"] if os.getuid() == 0 else ["memory", "file", "process"])
