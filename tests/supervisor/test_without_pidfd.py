@@ -17,6 +17,7 @@ from mission_tui.errors import UsageError
 from mission_tui.ipc.messages import Accepted, Resume
 from mission_tui.supervisor.identity import NO_PIDFD, Process, see
 from tests.supervisor.conftest import Lab, living
+from tests.supervisor.test_clean import clean, orphaned
 from tests.waiting import until
 
 STRACE = shutil.which("strace")
@@ -64,6 +65,21 @@ def test_a_run_lives_and_ends_without_pidfds(idle_lab: Lab, error: str) -> None:
     lab.act("kill", run)
     assert lab.ended(run).outcome == "killed"
     until(lambda: not living(family))
+
+
+@needs_strace
+def test_what_a_dead_run_left_is_cleaned_without_pidfds(idle_lab: Lab) -> None:
+    """The workers of a run whose keeper and trainer were killed are listed, removed, and gone when the answer comes."""
+    lab = idle_lab
+    lab.under = refusing("ENOSYS")
+    lab.start()
+    (run,) = lab.launch(STUB_WORKERS="2")
+    workers = orphaned(lab, run)
+    listed = clean(lab)
+    assert {(stale.pid, stale.verdict) for stale in listed} == {(worker.pid, "ours") for worker in workers}
+    removed = clean(lab, *(stale.key for stale in listed))
+    assert all(stale.removed for stale in removed)
+    assert not living(workers)
 
 
 @needs_strace

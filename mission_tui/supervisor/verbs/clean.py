@@ -26,7 +26,7 @@ async def clean(core: Core, request: Clean) -> CleanReply:
     wanted = set(request.remove)
     vram = {item.pid: vram_of(item.pid, core.gpu.held) for item in leftovers}
     killed = [item for item in leftovers if item.verdict == "ours" and _key(item) in wanted and _remove(core, item)]
-    await asyncio.gather(*map(_gone, killed))
+    await asyncio.gather(*(_gone(core, item) for item in killed))
     gone = {item.pid for item in killed}
     stale = [_process(item, vram[item.pid], item.pid in gone) for item in leftovers]
     # Whoever is ours goes first or together with what it holds, so it holds nothing up.
@@ -53,18 +53,18 @@ def _remove(core: Core, leftover: Leftover) -> bool:
     return True
 
 
-async def _gone(killed: Leftover) -> None:
+async def _gone(core: Core, killed: Leftover) -> None:
     """Wait a little until the killed is gone, so that the answer is true when it arrives."""
     process = see(killed.pid)
     if process is None:
         return
-    loop, dead = asyncio.get_running_loop(), asyncio.Event()
-    loop.add_reader(process.fd, dead.set)
+    dead = asyncio.Event()
+    core.exits.watch(process, dead.set)
     try:
         with suppress(TimeoutError):
             await asyncio.wait_for(dead.wait(), DEATH_S)
     finally:
-        loop.remove_reader(process.fd)
+        core.exits.forget(process)
         process.close()
 
 
