@@ -103,5 +103,6 @@ def _print(log: TrainingLog, settings: str, findings: tuple[Finding, ...]) -> No
         severity = click.style(it.severity, fg=COLOURS[it.severity])
         click.echo(f"\n  {severity} {it.rule}, updates {it.first_update:,} to {it.last_update:,}, {it.state}")
         for title, words in (("", it.sentence), ("cause: ", it.cause), ("advice: ", it.proposal)):
-            click.echo(f"    {title}{clean(words, 1000)}")
+            if words:
+                click.echo(f"    {title}{clean(words, 1000)}")
     click.echo()

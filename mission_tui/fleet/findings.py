@@ -47,6 +47,11 @@ class Finding(Struct, frozen=True, omit_defaults=True):
         return int(number) if number.isdecimal() else 0
 
     @property
+    def applicable(self) -> bool:
+        """Whether a resume can follow its advice: information without assignments asks for nothing."""
+        return bool(self.advice_set) or self.severity != "info"
+
+    @property
     def proposal(self) -> str:
         """The advice with the exact assignments it proposes, as one would type them."""
         return " ".join((self.advice, *(f"--set {assignment}" for assignment in self.advice_set)))

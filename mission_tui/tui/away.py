@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.snapshot import FleetSnapshot, RunView
-from mission_tui.tui.standing import open_findings
+from mission_tui.tui.standing import alarms
 
 __all__ = ["while_away"]
 
@@ -16,7 +16,7 @@ def while_away(snapshot: FleetSnapshot, last_seen_t: float | None) -> str | None
     ended = [view for view in snapshot.runs if view.ended_t is not None and view.ended_t > last_seen_t]
     failed = sum(view.outcome in ("failed", "lost") for view in ended)
     findings = sum(
-        _opened_t(finding, view, snapshot.t) > last_seen_t for view in snapshot.runs for finding in open_findings(view)
+        _opened_t(finding, view, snapshot.t) > last_seen_t for view in snapshot.runs for finding in alarms(view)
     )
     parts = []
     if ended:

@@ -10,7 +10,7 @@ from typing import Any
 from mission_tui.fleet.metrics import number
 from mission_tui.fleet.outcome import ALIVE
 from mission_tui.fleet.snapshot import FleetSnapshot, RunView
-from mission_tui.tui.standing import open_findings, share_done, state_word
+from mission_tui.tui.standing import alarms, share_done, state_word
 
 __all__ = ["SORTS", "Roster", "muster"]
 
@@ -80,5 +80,5 @@ def _sort_key(sort: str, now: float) -> Callable[[RunView], tuple[bool, Any]]:
 def _severity_rank(view: RunView) -> int:
     if view.flags or view.outcome in ("failed", "lost"):
         return 0
-    findings = open_findings(view)
-    return {"critical": 1, "warning": 2, "info": 3}[findings[0].severity] if findings else 4
+    asking = alarms(view)
+    return 3 if not asking else 1 if asking[0].severity == "critical" else 2

@@ -13,6 +13,7 @@ from mission_tui.tui import colours, numbers
 from mission_tui.tui.glyphs import OUTCOME_SHAPES, SEVERITY_SHAPES, STATE_SHAPES
 
 __all__ = [
+    "alarms",
     "badge",
     "finding_span",
     "finding_word",
@@ -89,9 +90,14 @@ def update_share(view: RunView) -> float | None:
 
 
 def open_findings(view: RunView) -> tuple[Finding, ...]:
-    """Findings that ask for attention, worst first, newest first among equals."""
+    """Findings that nobody has dealt with, worst first, newest first among equals."""
     asking = (finding for finding in view.findings if finding.state == "open")
     return tuple(sorted(asking, key=lambda finding: (_RANK[finding.severity], -finding.last_update)))
+
+
+def alarms(view: RunView) -> tuple[Finding, ...]:
+    """Open findings that somebody should act on, worst first; information asks nothing of anyone."""
+    return tuple(finding for finding in open_findings(view) if finding.severity != "info")
 
 
 def severity_shape(finding: Finding) -> str:
@@ -122,18 +128,16 @@ def finding_span(finding: Finding, now: float) -> str:
 def badge(view: RunView) -> tuple[str, Style]:
     """The health of a run in a few letters: a flag, what is wrong, why it waits, or `ok`; a dash when unknown.
 
-    What is acknowledged stands in brackets; a silenced rule says nothing.
+    What is acknowledged stands in brackets; a silenced rule says nothing, and information leaves the `ok` with a dot.
     """
     if view.flags:
         return f"▲ {view.flags[0]}", colours.ALARM
     if view.outcome == "failed":
         return f"▲ {view.kind or 'unknown'}", colours.ALARM
-    findings = open_findings(view)
-    if findings:
-        worst = findings[0]
-        # As the header counts: information asks nothing of anyone.
-        alarms = sum(finding.severity != "info" for finding in findings)
-        count = str(alarms) if alarms > 1 else ""
+    asking = alarms(view)
+    if asking:
+        worst = asking[0]
+        count = str(len(asking)) if len(asking) > 1 else ""
         return f"{severity_shape(worst)}{count} {_short(worst)}", colours.severity_style(worst.severity)
     known = next((finding for finding in view.findings if finding.state == "acknowledged"), None)
     if known is not None:
@@ -143,7 +147,8 @@ def badge(view: RunView) -> tuple[str, Style]:
     if view.held is not None:
         return f"holds {numbers.size(view.held.memory_bytes)}", colours.state_style(view.state)
     if view.update and (view.state in ALIVE or view.outcome == "finished"):
-        return "ok", colours.GOOD if view.state in ALIVE else colours.QUIET
+        word = "ok ·" if open_findings(view) else "ok"
+        return word, colours.GOOD if view.state in ALIVE else colours.QUIET
     return numbers.DASH, colours.QUIET
 
 

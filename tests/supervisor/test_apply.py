@@ -148,7 +148,7 @@ def test_advice_without_a_change_goes_back(lab: Lab) -> None:
     ("fields", "sentence"),
     [
         ({"advice_set": ("ppo.lerning_rate=1e-4",)}, "is nothing a resume can do.*learning_rate"),
-        ({"severity": "info"}, "is information, and its advice is nothing a resume can do: do this"),
+        ({"severity": "info"}, "is information and asks for nothing; its advice is nothing a resume can do: do this"),
         ({"first_update": 1}, "has no checkpoint from before update 1"),
     ],
 )

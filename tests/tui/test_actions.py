@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import get_args
 
 import pytest
+from msgspec import structs
 
 from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.snapshot import RunView
@@ -76,6 +77,8 @@ def test_the_footer_offers_the_finding_keys_where_there_is_one() -> None:
     assert offered_for("run", ENTROPY_FINDING, 200) == set()
     assert offered_for("run", KL_FINDING, 40) == {"apply", "ack", "silence"}
     assert offered_for("fleet", KL_FINDING, 80) == {"apply"}
+    asks_nothing = structs.replace(KL_FINDING, severity="info", advice="", advice_set=())
+    assert offered_for("run", asks_nothing, 200) == {"ack", "silence"}
 
 
 def test_destructive_actions_are_marked() -> None:

@@ -37,6 +37,11 @@ def test_learn_puts_trouble_before_outcomes() -> None:
     assert "(since update 1,204)" in shown
     assert "advice fewer epochs" in shown
     assert "episodes" not in shown
+    told = structs.replace(KL_FINDING, severity="info", sentence="resumed as it was", advice="", advice_set=())
+    resumed = structs.replace(LIVE[1], findings=(told,))
+    for lines in (learn(resumed, 80, 8, NOW), health(resumed, None, 80, NOW)):
+        assert "resumed as it was" in text(lines)
+        assert "advice" not in text(lines)
 
 
 def test_learn_of_a_waiting_run_says_what_it_waits_for() -> None:

@@ -8,8 +8,11 @@ from msgspec import structs
 
 from mission_tui.fleet.outcome import RunState
 from mission_tui.tui import colours, standing
+from mission_tui.tui.away import while_away
 from mission_tui.tui.glyphs import OUTCOME_SHAPES, SEVERITY_SHAPES, STATE_SHAPES, to_ascii
-from tests.tui.fleets import ENDED, ENTROPY_FINDING, KL_FINDING, NAN_FINDING, NOW, a_run, ended, queued
+from mission_tui.tui.widgets.pane import pane
+from mission_tui.tui.widgets.tab_line import tab_line
+from tests.tui.fleets import ENDED, ENTROPY_FINDING, KL_FINDING, NAN_FINDING, NOW, a_fleet, a_run, ended, queued
 
 
 def test_every_state_and_outcome_has_a_shape_of_its_own() -> None:
@@ -48,8 +51,30 @@ def test_an_acknowledged_finding_is_dim_and_not_counted() -> None:
     """It stands in brackets while nothing else is open, and beside an open one it says nothing."""
     known = structs.replace(KL_FINDING, id="k", state="acknowledged")
     assert standing.badge(a_run("a", findings=(known,))) == ("(KL)", colours.QUIET)
-    info = structs.replace(KL_FINDING, id="p", rule="plateau", severity="info")
-    assert standing.badge(a_run("a", findings=(known, info)))[0] == "△ plateau"
+    other = structs.replace(KL_FINDING, id="p", rule="plateau")
+    assert standing.badge(a_run("a", findings=(known, other)))[0] == "▲ plateau"
+
+
+def test_information_leaves_the_run_ok() -> None:
+    """It gets a dot: no flag, no count, no number at the tab, nothing that came while away; what asks stays first."""
+    info = structs.replace(KL_FINDING, id="p", rule="resume-probe", severity="info")
+    told = a_run("a", findings=(info,))
+    assert standing.badge(told) == ("ok ·", colours.GOOD)
+    assert standing.open_findings(told) == (info,)
+    assert standing.badge(a_run("a", findings=(info, KL_FINDING)))[0] == "▲ KL"
+    assert "health 1" not in tab_line(told, "learn", 80, focused=False).text
+    assert "health 1" in tab_line(a_run("a", findings=(info, KL_FINDING)), "learn", 80, focused=False).text
+    fleet = structs.replace(a_fleet(), runs=(told,))
+    assert while_away(fleet, 1.0) is None
+
+
+def test_information_gives_way_to_why_a_run_stands_still() -> None:
+    """The pane of a frozen run says what is held, whatever a rule has to tell."""
+    info = structs.replace(KL_FINDING, id="p", rule="resume-probe", severity="info", sentence="resumed as it was")
+    held = a_run("a", state="frozen", cause="frozen: 1.0 GiB of memory stays held", findings=(info,))
+    said = "\n".join(strip.text for strip in pane(held, 80, NOW, chosen=False, marked=False))
+    assert "stays held" in said
+    assert "resumed as it was" not in said
 
 
 def test_a_finding_says_when_it_began_and_how_long_it_lasted(utc: None) -> None:

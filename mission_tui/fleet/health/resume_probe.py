@@ -61,7 +61,7 @@ class ResumeProbe(Rule):
             else f"the next {limits.updates} updates have tighter limits",
             advice="go back to the checkpoint and resume with a remedy that its verdict offers, or as it was"
             if off
-            else "nothing",
+            else "",
             evidence=tuple(row.evidence(*TAGS) for row in self._rows),
             signal=KL,
             threshold=limits.u * radius_of(self._rows[-1], self.patient.settings),

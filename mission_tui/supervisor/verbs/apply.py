@@ -61,8 +61,9 @@ def _check(core: Core, run_id: str, finding: Finding) -> None:
     name, live = core.store.view(run_id).name, core.live.get(run_id)
     if live is not None and live.applying:
         raise UsageError(f"{name} is ending to follow the advice of {live.applying}; wait for that")
-    if not finding.advice_set and finding.severity == "info":
-        raise UsageError(f"{finding.id} is information, and its advice is nothing a resume can do: {finding.advice}")
+    if not finding.applicable:
+        advice = f"; its advice is nothing a resume can do: {finding.advice}" if finding.advice else ""
+        raise UsageError(f"{finding.id} is information and asks for nothing{advice}")
 
 
 async def _planned(core: Core, run_id: str, finding: Finding, request: Apply) -> Plan:

@@ -35,7 +35,7 @@ def finding_rows(finding: Finding, width: int, now: float) -> list[list[Part]]:
     ]
     rows.append([(f"  {word}", style), (f"  {finding_span(finding, now)}{_length(finding)}", colours.QUIET)])
     rows += _labelled("cause", finding.cause, width)
-    return rows + _labelled("advice", finding.proposal, width)
+    return rows + (_labelled("advice", finding.proposal, width) if finding.proposal else [])
 
 
 def _length(finding: Finding) -> str:

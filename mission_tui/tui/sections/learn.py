@@ -86,7 +86,8 @@ def _concerns(view: RunView, width: int, now: float) -> list[list[Part]]:
         since = f" ({standing.finding_span(worst, now)})"
         rows: list[list[Part]] = [[(fit(f"{standing.severity_shape(worst)} {worst.sentence}{since}", width), style)]]
         rows.append([("  cause  ", colours.QUIET), (fit(worst.cause, width - 9), colours.INK)])
-        rows.append([("  advice ", colours.QUIET), (fit(worst.proposal, width - 9), colours.INK)])
+        if worst.proposal:
+            rows.append([("  advice ", colours.QUIET), (fit(worst.proposal, width - 9), colours.INK)])
         return rows
     total = sum(view.outcomes.values())
     if not total:

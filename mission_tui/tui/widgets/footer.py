@@ -56,6 +56,8 @@ def hints(
     unfitting = _unfitting(chosen)
     if finding is None or finding.state == "cleared":
         unfitting |= _ON_FINDINGS
+    elif not finding.applicable:
+        unfitting |= {"apply"}
     shown: list[Hint] = []
     if undoable and not readonly:
         shown.append(Hint("u", "undo", "app.do('undo')", -1, "undo"))

@@ -117,7 +117,8 @@ def _phases(view: RunView) -> Text:
 
 def _concern(view: RunView, now: float, width: int) -> list[Part]:
     findings = standing.open_findings(view)
-    if not findings:
+    # Information gives way to why a run stands still.
+    if not findings or (view.cause and not standing.alarms(view)):
         return [(fit(standing.headline(view, now), width), colours.QUIET)]
     worst = findings[0]
     style = colours.severity_style(worst.severity)

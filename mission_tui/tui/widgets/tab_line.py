@@ -10,7 +10,7 @@ from mission_tui.fleet.snapshot import RunView
 from mission_tui.tui import colours
 from mission_tui.tui.literal import literal
 from mission_tui.tui.outlook import TABS
-from mission_tui.tui.standing import open_findings
+from mission_tui.tui.standing import alarms
 from mission_tui.tui.strips import Part, fit, line
 
 __all__ = ["tab_line"]
@@ -22,7 +22,7 @@ def tab_line(view: RunView, tab: str, width: int, *, focused: bool, note: str = 
     """One strip; the run's name gives way before the tabs do."""
     rule = colours.KEY if focused else colours.LINE
     tabs: list[Part] = []
-    asking = len(open_findings(view))
+    asking = len(alarms(view))
     for name in TABS:
         title = f"{name} {asking}" if name == "health" and asking else name
         style = (_SHOWN if name == tab else colours.QUIET) + Style(meta={"@click": f"screen.tab('{name}')"})
