@@ -102,7 +102,8 @@ class RunFrozen(Struct, frozen=True, tag="frozen", tag_field="kind", omit_defaul
     """The processes of the attempt are stopped where they stood, and hold what they held.
 
     `by` is `outside` when nobody asked: somebody sent SIGSTOP. `processes` counts the stopped ones, `running` are those
-    that did not stop; `memory_bytes` is what they all hold in memory, `gpu` that one of them holds a GPU.
+    that did not stop; `memory_bytes` and `vram_bytes` are what they all hold in memory and on GPUs, as far as it is
+    known, `gpu` that one of them holds a GPU.
     """
 
     seq: int
@@ -113,6 +114,7 @@ class RunFrozen(Struct, frozen=True, tag="frozen", tag_field="kind", omit_defaul
     running: tuple[int, ...] = ()
     memory_bytes: int | None = None
     gpu: bool = False
+    vram_bytes: int | None = None
 
 
 class RunThawed(Struct, frozen=True, tag="thawed", tag_field="kind", omit_defaults=True):

@@ -7,6 +7,7 @@ from typing import Literal, cast
 
 from msgspec import structs
 
+from mission_tui.fleet.events import RunFrozen
 from mission_tui.fleet.findings import GRAVITY, Finding
 from mission_tui.fleet.metrics import Metric, UpdateDone, spoken
 from mission_tui.fleet.outcome import Failed, outcome_word
@@ -69,9 +70,13 @@ def view_of(run: RunHistory) -> RunView:
         silenced=tuple(sorted(told.silenced)),
         origins=tuple(origin for origin in (told.branched, told.resumed) if origin is not None),
         pids=seen.pids,
-        held=Held(told.frozen.memory_bytes, told.frozen.gpu) if told.frozen else None,
+        held=_held(told.frozen),
         restart=Restart(told.restart.due_t, told.restart.number, told.restart.most) if told.restart else None,
     )
+
+
+def _held(frozen: RunFrozen | None) -> Held | None:
+    return None if frozen is None else Held(frozen.memory_bytes, frozen.gpu, frozen.vram_bytes)
 
 
 def _eta_s(run: RunHistory) -> float | None:

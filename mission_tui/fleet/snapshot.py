@@ -91,10 +91,11 @@ class Pids(Struct, frozen=True):
 
 
 class Held(Struct, frozen=True):
-    """What a frozen run holds: bytes of memory, as far as they can be read, and whether a GPU is among it."""
+    """What a frozen run holds, as far as it is known; `gpu`: a GPU too, be its bytes known or not."""
 
     memory_bytes: int | None = None
     gpu: bool = False
+    vram_bytes: int | None = None
 
 
 class Restart(Struct, frozen=True):

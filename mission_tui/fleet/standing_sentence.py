@@ -21,7 +21,8 @@ def sentence_of(told: Told) -> str | None:
 def _frozen(event: RunFrozen) -> str:
     who = "frozen" if event.by == "asked" else "stopped from outside by SIGSTOP"
     memory = "its memory" if event.memory_bytes is None else f"{_size(event.memory_bytes)} of memory"
-    gpu = " and its GPU memory" if event.gpu else ""
+    known = event.vram_bytes is not None
+    gpu = f" and {_size(event.vram_bytes or 0)} on the GPU" if known else " and its GPU memory" if event.gpu else ""
     stay = "stay" if event.gpu else "stays"
     going = f"; {', '.join(map(str, event.running))} did not stop" if event.running else ""
     return f"{who}: {memory}{gpu} {stay} held; resume lets it go on{going}"

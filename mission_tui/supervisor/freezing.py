@@ -37,7 +37,7 @@ async def freeze_run(core: Core, run: LiveRun) -> Stood | None:
         await asyncio.sleep(ROUND_S)
     if not _may_freeze(core, run):
         return None
-    stand = await asyncio.to_thread(stood, run)
+    stand = await asyncio.to_thread(stood, run, core.gpu.held)
     if not _may_freeze(core, run):
         return None
     core.witness(run, partial(_frozen, run.attempt, "asked", stand))
@@ -76,7 +76,7 @@ def watch_stops(core: Core, run: LiveRun) -> None:
         # Twice in a row: a debugger or a shell may stop a process for a moment.
         run.seen_stopped += 1
         if run.seen_stopped > 1:
-            core.witness(run, partial(_frozen, run.attempt, "outside", stood(run)))
+            core.witness(run, partial(_frozen, run.attempt, "outside", stood(run, core.gpu.held)))
 
 
 def _may_freeze(core: Core, run: LiveRun) -> bool:
@@ -84,4 +84,5 @@ def _may_freeze(core: Core, run: LiveRun) -> bool:
 
 
 def _frozen(attempt: int, by: By, stand: Stood, seq: int, t: float) -> FleetEvent:
-    return RunFrozen(seq, t, attempt, by, stand.stopped, stand.running, stand.memory_bytes, stand.gpu)
+    memory, vram = stand.memory_bytes, stand.vram_bytes
+    return RunFrozen(seq, t, attempt, by, stand.stopped, stand.running, memory, stand.gpu, vram)

@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
-from pathlib import Path
 
 from mission_tui.fleet.snapshot import StaleRun
 from mission_tui.process_name import short_name
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.leftovers import Leftover, find_leftovers
+from mission_tui.supervisor.vram import vram_of
 
-__all__ = ["look_for_stale", "stale_runs", "vram_of"]
-
-_GPU_DEVICES = (b"/dev/nvidia", b"/dev/dxg")
+__all__ = ["look_for_stale", "stale_runs"]
 
 
 async def look_for_stale(core: Core) -> None:
@@ -31,18 +29,6 @@ def stale_runs(
     """The leftovers by run. `held` are bytes of GPU memory by process."""
     by_run = groupby(sorted(found, key=lambda item: item.run), key=lambda item: item.run)
     return tuple(_of_run(run, name_of(run), list(items), held) for run, items in by_run)
-
-
-def vram_of(pid: int, held: Mapping[int, int | None]) -> int | None:
-    """Bytes of GPU memory that the process holds, None where nobody tells.
-
-    In a container the driver may name processes by their numbers outside of it: one without the device is another.
-    """
-    try:
-        maps = Path(f"/proc/{pid}/maps").read_bytes() if pid in held else b""
-    except OSError:
-        return None
-    return held[pid] if any(device in maps for device in _GPU_DEVICES) else None
 
 
 def _of_run(run: str, name: str, items: Sequence[Leftover], held: Mapping[int, int | None]) -> StaleRun:

@@ -7,7 +7,7 @@ held by a pidfd before it is looked at, and signalled through that pidfd while i
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,7 @@ from pathlib import Path
 from mission_tui.supervisor.family import children_of
 from mission_tui.supervisor.identity import Process, Stat, read_stat, see
 from mission_tui.supervisor.run import LiveRun
+from mission_tui.supervisor.vram import holds_gpu, vram_of
 
 __all__ = ["Stood", "is_stopped", "signal_running", "signal_stopped", "stood"]
 
@@ -23,11 +24,15 @@ _STOPPED, _GONE = "T", "ZX"
 
 @dataclass(frozen=True, slots=True)
 class Stood:
-    """How a run's processes stand: how many are stopped, which run, what all hold; `gpu`: one of them holds a GPU."""
+    """How a run's processes stand: how many are stopped, which run, what all hold; `gpu`: one of them holds a GPU.
+
+    Bytes are None where nobody tells them.
+    """
 
     stopped: int
     running: tuple[int, ...]
     memory_bytes: int | None
+    vram_bytes: int | None
     gpu: bool
 
 
@@ -50,18 +55,29 @@ def signal_stopped(run: LiveRun) -> int:
     return _signal(run, signal.SIGCONT, lambda stat: stat.state == _STOPPED)
 
 
-def stood(run: LiveRun) -> Stood:
-    """How the run's processes stand now. Reads all their memory maps, which takes a moment."""
-    stopped, running, sizes, gpu = 0, [], [], False
+def stood(run: LiveRun, held: Mapping[int, int | None]) -> Stood:
+    """How the run's processes stand now; `held` are bytes of GPU memory by process, as the probe said them.
+
+    Reads all their memory maps, which takes a moment.
+    """
+    stopped, gpu = 0, False
+    running: list[int] = []
+    memory: list[int | None] = []
+    vram: list[int | None] = []
     for process, stat in _members(run):
         if stat.state == _STOPPED:
             stopped += 1
         else:
             running.append(process.pid)
-        sizes.append(_memory_bytes(process.pid))
-        gpu = gpu or _holds_gpu(process.pid)
+        memory.append(_memory_bytes(process.pid))
+        vram.append(vram_of(process.pid, held))
+        gpu = gpu or vram[-1] is not None or holds_gpu(process.pid)
+    return Stood(stopped, tuple(running), _known(memory), _known(vram), gpu)
+
+
+def _known(sizes: list[int | None]) -> int | None:
     known = [size for size in sizes if size is not None]
-    return Stood(stopped, tuple(running), sum(known) if known else None, gpu)
+    return sum(known) if known else None
 
 
 def _signal(run: LiveRun, number: signal.Signals, meant: Callable[[Stat], bool]) -> int:
@@ -101,12 +117,3 @@ def _memory_bytes(pid: int) -> int | None:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()
         return int(next(line.split()[1] for line in lines if line.startswith("Pss:"))) << 10
     return None
-
-
-def _holds_gpu(pid: int) -> bool:
-    with suppress(OSError):
-        for entry in Path(f"/proc/{pid}/fd").iterdir():
-            with suppress(OSError):
-                if str(entry.readlink()).startswith("/dev/nvidia"):
-                    return True
-    return False

@@ -145,7 +145,8 @@ def badge(view: RunView) -> tuple[str, Style]:
     if view.state == "queued":
         return view.cause or numbers.DASH, colours.QUIET
     if view.held is not None:
-        return f"holds {numbers.size(view.held.memory_bytes)}", colours.state_style(view.state)
+        vram = f"+{numbers.size(view.held.vram_bytes)}" if view.held.vram_bytes else "+GPU" if view.held.gpu else ""
+        return f"holds {numbers.size(view.held.memory_bytes)}{vram}", colours.state_style(view.state)
     if view.update and (view.state in ALIVE or view.outcome == "finished"):
         word = "ok ·" if open_findings(view) else "ok"
         return word, colours.GOOD if view.state in ALIVE else colours.QUIET

@@ -4,11 +4,12 @@
 `STUB_FORKS` (how many children a forking helper gets), `STUB_DEAF` (obeys no stop), `STUB_MUTE` (no telemetry),
 `STUB_KL` (approx_kl of every update), `STUB_NAN_FROM` (the first update whose approx_kl is not a number),
 `STUB_DIES_AT` (the update at which it ends by itself, as failed), `STUB_CRASHES_AFTER` (how many updates an attempt
-does before it ends by SIGSEGV).
+does before it ends by SIGSEGV), `STUB_MAPS` (a file it maps, as drivers map their devices).
 """
 
 from __future__ import annotations
 
+import mmap
 import os
 import signal
 import subprocess
@@ -50,6 +51,8 @@ class StubTrainer:
         self.log = AppendLog(run.metrics, sync_every_s=1.0)
         self.telemetry = self._connect()
         self.workers = [self._worker(WORKER) for _ in range(int(environ.get("STUB_WORKERS", "0")))]
+        if "STUB_MAPS" in environ:
+            self.mapped = mmap.mmap(os.open(environ["STUB_MAPS"], os.O_RDWR), 0)
         if "STUB_FORKS" in environ:
             self.workers.append(self._worker(FORKER.format(environ["STUB_FORKS"])))
 

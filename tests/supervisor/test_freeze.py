@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from pathlib import Path
 from typing import TypeVar
 
 import psutil
@@ -15,10 +16,35 @@ from mission_tui.fleet.events import FleetEvent, RunFrozen, RunThawed
 from mission_tui.fleet.snapshot import RunView
 from mission_tui.ipc.messages import Accepted, Resume
 from mission_tui.records.tail import read_all
-from tests.supervisor.conftest import Lab, living, stub_spec
+from tests.supervisor.conftest import REPOSITORY, Lab, living, stub_spec
 from tests.waiting import until
 
 T = TypeVar("T")
+
+NVML = """
+class NVMLError(Exception): pass
+class NVMLError_NotSupported(NVMLError): pass
+class NVMLError_FunctionNotFound(NVMLError): pass
+class NVMLError_NoPermission(NVMLError): pass
+NVML_TEMPERATURE_GPU = 0
+def holders(): return [int(word) for word in open("{holders}").read().split()]
+class Memory:
+    def __init__(self): self.used, self.total = len(holders()), 8
+class Rates: gpu = 1
+class Process:
+    def __init__(self, pid): self.pid, self.usedGpuMemory = pid, 3 << 30
+def nvmlInit(): pass
+def nvmlDeviceGetCount(): return 1
+def nvmlDeviceGetHandleByIndex(i): return i
+def nvmlDeviceGetUUID(i): return "GPU-0"
+def nvmlDeviceGetName(i): return "Stand-in"
+def nvmlDeviceGetMemoryInfo(i): return Memory()
+def nvmlDeviceGetUtilizationRates(i): return Rates
+def nvmlDeviceGetPowerUsage(i): raise NVMLError_NotSupported
+def nvmlDeviceGetTemperature(i, kind): return 61
+def nvmlDeviceGetComputeRunningProcesses(i): return [Process(pid) for pid in holders()]
+def nvmlDeviceGetGraphicsRunningProcesses(i): return []
+"""
 
 
 def resume(lab: Lab, run: str) -> None:
@@ -76,6 +102,25 @@ def test_every_process_but_the_keeper_stands_and_what_is_held_is_said(lab: Lab) 
     view = lab.running(run, (view.update or 0) + 2)
     assert view.held is None
     assert psutil.STATUS_STOPPED not in states(lab, run).values()
+
+
+def test_what_a_frozen_run_holds_on_the_gpu_is_said_in_bytes(idle_lab: Lab, tmp_path: Path) -> None:
+    """As the driver tells them, summed over the run's processes; another's are not counted."""
+    lab, device, holders = idle_lab, tmp_path / "dev" / "nvidia0", tmp_path / "holders"
+    device.parent.mkdir()
+    device.write_bytes(b"\0" * 4096)
+    holders.write_text(str(os.getpid()))
+    (tmp_path / "pynvml.py").write_text(NVML.format(holders=holders))
+    lab.start(PYTHONPATH=f"{tmp_path}:{REPOSITORY}")
+    (run,) = lab.launch(STUB_WORKERS="1", STUB_MAPS=str(device))
+    trainer = lab.running(run, 2).pids.trainer
+    holders.write_text(f"{os.getpid()} {trainer}")
+    until(lambda: [gpu.memory_used for gpu in lab.snapshot().gpus] == [2])
+    lab.act("freeze", run)
+    view = lab.view(run)
+    assert view.held is not None
+    assert (view.held.vram_bytes, view.held.gpu) == (3 << 30, True)
+    assert " of memory and 3.0 GiB on the GPU stay held" in (view.cause or "")
 
 
 def test_a_frozen_run_stays_frozen_through_a_supervisors_death(lab: Lab) -> None:

@@ -7,6 +7,7 @@ from typing import get_args
 from msgspec import structs
 
 from mission_tui.fleet.outcome import RunState
+from mission_tui.fleet.snapshot import Held
 from mission_tui.tui import colours, standing
 from mission_tui.tui.away import while_away
 from mission_tui.tui.glyphs import OUTCOME_SHAPES, SEVERITY_SHAPES, STATE_SHAPES, to_ascii
@@ -89,6 +90,17 @@ def test_nobody_knows_the_health_of_a_run_without_updates() -> None:
     """A waiting run says what it waits for, a young one nothing."""
     assert standing.badge(queued("a"))[0] == "needs 3.1G"
     assert standing.badge(a_run("a", update=None))[0] == "-"
+
+
+def test_a_frozen_run_says_what_it_holds() -> None:
+    """Memory, and on the GPU in bytes where they are known."""
+
+    def badge(held: Held) -> str:
+        return standing.badge(a_run("a", state="frozen", held=held))[0]
+
+    assert badge(Held(1 << 30)) == "holds 1.0G"
+    assert badge(Held(1 << 30, gpu=True)) == "holds 1.0G+GPU"
+    assert badge(Held(1 << 30, gpu=True, vram_bytes=3 << 30)) == "holds 1.0G+3.0G"
 
 
 def test_the_share_done_is_of_steps_or_of_time() -> None:

@@ -11,7 +11,8 @@ from mission_tui.supervisor.dead_sockets import DeadSocket, find_dead_sockets, r
 from mission_tui.supervisor.identity import see
 from mission_tui.supervisor.leftovers import Leftover, find_leftovers, remove_leftover
 from mission_tui.supervisor.remains import Remains, find_remains, remove_remains
-from mission_tui.supervisor.stale import look_for_stale, vram_of
+from mission_tui.supervisor.stale import look_for_stale
+from mission_tui.supervisor.vram import vram_of
 
 __all__ = ["clean"]
 
