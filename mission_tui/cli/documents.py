@@ -35,6 +35,8 @@ RUN_FACTS = (
     "eta_s",
     "seed",
     "pids",
+    "held",
+    "restart",
     "findings",
     "run_dir",
 )

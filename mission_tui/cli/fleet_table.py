@@ -56,7 +56,7 @@ def share_done(view: RunView, now: float) -> float | None:
 
 
 def fleet_table(views: tuple[RunView, ...], now: float | None = None) -> Table:
-    """A row per run; the last column is what went wrong, or the newest open finding."""
+    """A row per run; the last column is what went wrong or is held, or the worst open finding; never information."""
     import time
 
     moment = time.time() if now is None else now
@@ -83,9 +83,10 @@ def _remark(view: RunView, now: float) -> str:
     if view.restart is not None:
         left = duration(view.restart.due_t - now)
         return f"restarts in {left} ({view.restart.number} of {view.restart.most}): {view.cause}"
-    open_findings = [finding.sentence for finding in view.findings if finding.state == "open"]
+    # They come worst first.
+    asking = [it.sentence for it in view.findings if it.state == "open" and it.severity != "info"]
     flags = ", ".join(view.flags)
     if view.state in OVER and view.outcome in ("failed", "lost"):
         return view.cause or ""
     held = view.cause if view.held is not None else ""
-    return "; ".join(word for word in (flags, held, *open_findings[-1:]) if word)
+    return "; ".join(word for word in (flags, held, *asking[:1]) if word)

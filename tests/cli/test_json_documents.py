@@ -6,10 +6,12 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
+from mission_tui.cli.documents import run_facts
+from mission_tui.fleet.snapshot import Held, Restart, RunFlag, RunView
 from tests.shell import Shell
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "json.md"
@@ -59,6 +61,26 @@ def test_the_reference_can_tell_documents_apart() -> None:
     assert list(differences(shown, {"a": 2, "b": {"c": "y"}, "d": [], "f": {"any": 1}})) == []
     assert list(differences(shown, {"a": "2", "b": {}, "d": [{"g": 1}], "f": None})) != []
     assert list(differences(shown, {"a": 1, "b": "x", "d": [{"e": True}], "f": None})) != []
+
+
+def test_a_run_says_what_it_holds_and_when_it_starts_again() -> None:
+    """By the names that the reference gives; a run in the reference has every name that is printed."""
+    view = RunView(
+        id="a",
+        name="a",
+        preset="tiny",
+        run_dir="/a",
+        state="frozen",
+        created_t=1.0,
+        held=Held(5, gpu=True, vram_bytes=7),
+        restart=Restart(due_t=9.0, number=2, most=3),
+    )
+    facts = run_facts(view)
+    assert facts["held"] == {"memory_bytes": 5, "gpu": True, "vram_bytes": 7}
+    assert facts["restart"] == {"due_t": 9.0, "number": 2, "most": 3}
+    assert facts.keys() == examples()["status"]["runs"][0].keys()
+    for name in (*facts["held"], *facts["restart"], *get_args(RunFlag)):
+        assert re.search(rf"\b{name}\b", REFERENCE.read_text("utf-8"))
 
 
 def test_documents_without_a_supervisor(shell: Shell) -> None:

@@ -1,0 +1,40 @@
+"""The fleet as text: what the last column says of a run."""
+
+from __future__ import annotations
+
+import io
+
+from mission_tui.cli.fleet_table import fleet_table
+from mission_tui.fleet.findings import Finding, Severity
+from mission_tui.fleet.snapshot import Held, Restart
+from tests.tui.fleets import a_run
+
+
+def finding(rule: str, severity: Severity) -> Finding:
+    return Finding(rule, rule, severity, 1, 2, f"{rule} says so", "because", "do this")
+
+
+def row(**changed: object) -> str:
+    """The line of one run at time 100."""
+    stream = io.StringIO()
+    fleet_table((a_run("a", **changed),), 100.0).write(stream)
+    return stream.getvalue().splitlines()[1]
+
+
+def test_the_remark_is_the_worst_finding_and_never_information() -> None:
+    """Findings come worst first; what asks nothing of anyone is no remark."""
+    told = finding("resume-probe", "info")
+    assert row(findings=(finding("nan", "critical"), finding("kl-spike", "warning"), told)).endswith("nan says so")
+    assert "says so" not in row(findings=(told,))
+
+
+def test_a_frozen_run_says_what_it_holds() -> None:
+    """The sentence of the supervisor, as it is."""
+    said = "frozen: 1.0 GiB of memory and 3.0 GiB on the GPU stay held; resume lets it go on"
+    assert row(state="frozen", cause=said, held=Held(1 << 30, gpu=True, vram_bytes=3 << 30)).endswith(said)
+
+
+def test_a_waiting_run_says_when_it_starts_again() -> None:
+    """How long it still waits, which restart it will be, and why it failed."""
+    waiting = row(state="ended", outcome="failed", cause="SIGSEGV", restart=Restart(120.0, 2, 3))
+    assert waiting.endswith("restarts in 20s (2 of 3): SIGSEGV")
