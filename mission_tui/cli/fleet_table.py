@@ -46,12 +46,13 @@ def state_word(view: RunView) -> str:
     return view.phase if view.state == "running" and view.phase else view.state
 
 
-def share_done(view: RunView, now: float) -> float | None:
+def share_done(view: RunView) -> float | None:
     """How much of its budget (timesteps, or seconds for a timed run) a run has used: 0..1, None while unknown."""
     if view.total_timesteps:
         return None if view.timesteps is None else min(1.0, view.timesteps / view.total_timesteps)
-    if view.duration_s and view.started_t:
-        return min(1.0, max(0.0, (view.ended_t or now) - view.started_t) / view.duration_s)
+    if view.duration_s:
+        # A checkpoint in between counts too, so that the last update ends a little before the budget.
+        return 1.0 if view.outcome == "finished" else min(1.0, view.trained_s / view.duration_s)
     return None
 
 
@@ -69,7 +70,7 @@ def fleet_table(views: tuple[RunView, ...], now: float | None = None) -> Table:
             view.id,
             view.name,
             state_word(view),
-            percent(share_done(view, moment)),
+            percent(share_done(view)),
             count(view.timesteps),
             measure(view.metrics.get(RETURN)),
             count(view.steps_per_s) if view.state not in OVER else UNKNOWN,

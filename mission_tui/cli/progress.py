@@ -79,7 +79,7 @@ class PlainBoard:
         table.write(self._stream)
 
     def _line(self, view: RunView, t: float) -> str:
-        words = [view.name, state_word(view), percent(share_done(view, t)), f"{_steps(view)} steps"]
+        words = [view.name, state_word(view), percent(share_done(view)), f"{_steps(view)} steps"]
         if view.state not in OVER:
             words += [f"{count(view.steps_per_s)} steps/s", f"ETA {duration(view.eta_s)}"]
         words.append(f"return {measure(view.metrics.get(RETURN))}")
@@ -114,7 +114,7 @@ class RichBoard:
         for view in views:
             if view.id not in self._tasks:
                 self._tasks[view.id] = self._progress.add_task("", total=None, run=view.name, facts="")
-            share = share_done(view, t)
+            share = share_done(view)
             self._progress.update(
                 self._tasks[view.id],
                 total=None if share is None else 1.0,

@@ -54,6 +54,7 @@ def view_of(run: RunHistory) -> RunView:
         timesteps=row.timesteps if row else None,
         total_timesteps=told.total_timesteps or (spec.run.total_timesteps if spec else None),
         duration_s=spec.run.duration_s if spec else None,
+        trained_s=trained.seconds,
         steps_per_s=row.steps_per_s if row else None,
         eta_s=_eta_s(run),
         rollout_s=row.rollout_s if row else None,

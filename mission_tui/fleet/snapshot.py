@@ -107,7 +107,10 @@ class Restart(Struct, frozen=True):
 
 
 class RunView(Struct, frozen=True, kw_only=True):
-    """One run as everyone sees it. `origins`: what it branched from, then what its newest attempt goes on from."""
+    """One run as everyone sees it. `origins`: what it branched from, then what its newest attempt goes on from.
+
+    `trained_s` are seconds in rollouts and updates over all attempts: what a budget in seconds (`duration_s`) counts.
+    """
 
     id: str
     name: str
@@ -132,6 +135,7 @@ class RunView(Struct, frozen=True, kw_only=True):
     timesteps: int | None = None
     total_timesteps: int | None = None
     duration_s: float | None = None
+    trained_s: float = 0.0
     steps_per_s: float | None = None
     eta_s: float | None = None
     rollout_s: float | None = None

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from mission_tui.errors import MissionError
 from mission_tui.process_name import call_process
 from mission_tui.trainer.attempt import Attempt
+from mission_tui.trainer.awake import notice_stops
 from mission_tui.trainer.failures import Failure, classify, complain
 from mission_tui.trainer.link import Link
 from mission_tui.trainer.orders import Orders
@@ -37,6 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     keep_lease_private(os.environ)
     # A keeper gives the trainer a session of their own; started by hand, the session is somebody's terminal.
     lower_priority(own_session="MISSION_TUI_LEASE_FD" in os.environ)
+    notice_stops()
     link = Link(attempt, os.environ)
     orders = Orders(link.orders)
     orders.obey_signals()

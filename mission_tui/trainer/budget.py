@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 from mission_tui.fleet.spec import RunSpec
+from mission_tui.trainer.awake import awake_s
 
 __all__ = ["Budget", "Stopwatch"]
 
@@ -36,15 +36,15 @@ class Budget:
 
 
 class Stopwatch:
-    """Seconds spent training by the monotonic clock; pauses do not count."""
+    """Seconds spent training; neither pauses count nor the time that the process stood frozen."""
 
     def __init__(self, already_s: float = 0.0) -> None:
         self._before_s = already_s
-        self._since: float | None = time.monotonic()
+        self._since: float | None = awake_s()
 
     @property
     def seconds(self) -> float:
-        running_s = 0.0 if self._since is None else time.monotonic() - self._since
+        running_s = 0.0 if self._since is None else awake_s() - self._since
         return self._before_s + running_s
 
     def pause(self) -> None:
@@ -53,4 +53,4 @@ class Stopwatch:
 
     def go_on(self) -> None:
         """Count again."""
-        self._since = time.monotonic()
+        self._since = awake_s()

@@ -6,13 +6,13 @@ too: the unfinished rollout or update is dropped, and the boundary before it sta
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from mission_tui.errors import CheckpointError
 from mission_tui.records.storage import StorageError
+from mission_tui.trainer.awake import awake_s
 from mission_tui.trainer.boundary import Boundary, Progress, capture
 from mission_tui.trainer.budget import Budget, Stopwatch
 from mission_tui.trainer.checkpoint import Checkpoints
@@ -131,6 +131,6 @@ class Training:
 
 
 def _timed(work: Callable[[], T]) -> tuple[T, float]:
-    begun_s = time.perf_counter()
+    begun_s = awake_s()
     result = work()
-    return result, time.perf_counter() - begun_s
+    return result, awake_s() - begun_s

@@ -63,7 +63,7 @@ def _sort_key(sort: str, now: float) -> Callable[[RunView], tuple[bool, Any]]:
             case "state":
                 return (False, state_word(view))
             case "done":
-                return falling(share_done(view, now))
+                return falling(share_done(view))
             case "return":
                 return falling(number(view.metrics.get("rollout/ep_rew_mean")))
             case "st/s":

@@ -73,12 +73,13 @@ def state_style(view: RunView) -> Style:
     return colours.state_style(view.state)
 
 
-def share_done(view: RunView, now: float) -> float | None:
+def share_done(view: RunView) -> float | None:
     """The share of the budget that is used, by steps or by time; None while neither is known."""
     if view.total_timesteps and view.timesteps is not None:
         return min(1.0, view.timesteps / view.total_timesteps)
-    if view.duration_s and view.started_t is not None:
-        return min(1.0, max(0.0, (view.ended_t or now) - view.started_t) / view.duration_s)
+    if view.duration_s:
+        # A checkpoint in between counts too, so that the last update ends a little before the budget.
+        return 1.0 if view.outcome == "finished" else min(1.0, view.trained_s / view.duration_s)
     return None
 
 

@@ -54,7 +54,7 @@ def test_a_pipe_gets_a_line_per_change_and_every_ten_seconds() -> None:
 def test_a_timed_run_advances_with_its_seconds() -> None:
     """Without a step budget the share done is that of the duration."""
     stream = io.StringIO()
-    timed = replace(RUN, total_timesteps=None, duration_s=60.0, started_t=1000.0)
+    timed = replace(RUN, total_timesteps=None, duration_s=60.0, trained_s=15.0, started_t=1000.0)
     PlainBoard(stream, Clock()).show((timed,), 1015.0)
     assert "25%  2,500 steps" in stream.getvalue()
 

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from mission_tui.ipc.telemetry_messages import Order, PhaseSaid, TelemetryMessag
 from mission_tui.records.checkpoint import newest_verified
 from mission_tui.records.layout import RunDir
 from mission_tui.records.tail import read_all
+from mission_tui.trainer.checkpoint import load_checkpoint
 from tests.trainer.harness import PROBES, new_run, spec_with
 from tests.waiting import until
 
@@ -103,6 +105,26 @@ def test_a_stop_does_not_wait_for_a_long_update(tmp_path: Path) -> None:
         process.terminate()
         assert process.wait(5) == 0
     assert (last(run_dir).how, last(run_dir).checkpoint) == ("stopped", "000000000")
+
+
+def test_frozen_time_is_not_trained_time(tmp_path: Path) -> None:
+    """A run of 3 seconds that is stopped for 5 in the middle still trains 3, and no update says that it took longer."""
+    run_dir = new_run(tmp_path / "run", spec_with(run={"total_timesteps": None, "duration_s": 3.0}))
+    with trainer(run_dir, "1") as process:
+        until(lambda: advanced(run_dir), 15)
+        process.send_signal(signal.SIGSTOP)
+        stopped_s = time.monotonic()
+        until(lambda: time.monotonic() - stopped_s > 5.0, 6)
+        process.send_signal(signal.SIGCONT)
+        assert process.wait(15) == 0
+    assert last(run_dir).how == "finished"
+    manifest = newest_verified(run_dir.checkpoints)
+    assert manifest is not None
+    trained_s = load_checkpoint(run_dir.checkpoints / manifest.name).boundary.trained_s
+    updates = [row for row in rows(run_dir) if isinstance(row, UpdateDone)]
+    assert 3.0 <= trained_s < 3.5
+    assert 2.0 < sum(row.rollout_s + row.update_s for row in updates) < 3.5
+    assert max(row.rollout_s + row.update_s for row in updates) < 1.0
 
 
 def test_it_is_nice_to_the_screen(tmp_path: Path) -> None:

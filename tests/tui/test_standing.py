@@ -104,11 +104,13 @@ def test_a_frozen_run_says_what_it_holds() -> None:
 
 
 def test_the_share_done_is_of_steps_or_of_time() -> None:
-    """A run with a duration advances with the clock; one with neither has no share."""
-    assert standing.share_done(a_run("a", timesteps=5, total_timesteps=20), NOW) == 0.25
-    timed = a_run("a", total_timesteps=None, duration_s=100.0, started_t=NOW - 40)
-    assert standing.share_done(timed, NOW) == 0.4
-    assert standing.share_done(a_run("a", total_timesteps=None), NOW) is None
+    """A run with a duration has used what it trained, whatever the clock says; one with neither has no share."""
+    assert standing.share_done(a_run("a", timesteps=5, total_timesteps=20)) == 0.25
+    timed = a_run("a", total_timesteps=None, duration_s=100.0, trained_s=40.0, started_t=NOW - 90)
+    assert standing.share_done(timed) == 0.4
+    over = structs.replace(timed, state="ended", outcome="finished", trained_s=99.0)
+    assert standing.share_done(over) == 1.0
+    assert standing.share_done(a_run("a", total_timesteps=None)) is None
 
 
 def test_an_ended_run_says_what_happened_and_what_is_left() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mission_tui.envs.assignment import Assignment, Raised
+from mission_tui.trainer.awake import awake_s
 from mission_tui.trainer.failures import EnvError
 from mission_tui.trainer.vec_env.last_words import LastWords
 from mission_tui.trainer.vec_env.worker_process import Patience, WorkerProcess
@@ -67,7 +68,7 @@ class Crew:
 
     def hear(self, indices: Collection[int], doing: str, patience: Patience) -> list[Any]:
         """The answers of these workers. All are heard before one of them is raised, so that none answers late."""
-        begun_s = time.perf_counter()
+        begun_s = awake_s()
         try:
             answers = [self._workers[index].answer(doing, patience, self._check) for index in indices]
         except EnvError as error:
@@ -76,7 +77,7 @@ class Crew:
         except BaseException:  # a signal's handler raised: an answer was left half read
             self._broken = EnvError("waiting for the env workers was interrupted")
             raise
-        patience.took(time.perf_counter() - begun_s)
+        patience.took(awake_s() - begun_s)
         for index, answer in zip(indices, answers, strict=True):
             if isinstance(answer, Raised):
                 raise _error(index, doing, answer)

@@ -28,7 +28,7 @@ def learn(view: RunView, width: int, height: int, now: float) -> list[Strip]:
         said = wrap(standing.headline(view, now), inside)[:_HEADLINE_MOST]
         rows += [[(text, standing.state_style(view))] for text in said]
     if view.update:
-        rows.append(_progress(view, inside, now))
+        rows.append(_progress(view, inside))
         below = [vitals(view, inside), *_concerns(view, inside, now)]
         rows += _chart(view, inside, height - len(rows) - len(below)) or [_curves(view, inside)]
         rows += below
@@ -66,8 +66,8 @@ def _chart(view: RunView, width: int, height: int) -> list[list[Part]]:
     return rows
 
 
-def _progress(view: RunView, width: int, now: float) -> list[Part]:
-    share = standing.share_done(view, now)
+def _progress(view: RunView, width: int) -> list[Part]:
+    share = standing.share_done(view)
     done, rest = bar(share, 16 if width < 100 else 32)
     steps = f"{numbers.compact(view.timesteps)}/{numbers.compact(view.total_timesteps)}"
     parts: list[Part] = [(done, colours.LIVE), (rest, colours.TRACK)]

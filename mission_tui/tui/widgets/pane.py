@@ -29,7 +29,7 @@ def pane(view: RunView, width: int, now: float, *, chosen: bool, marked: bool) -
     frame = colours.KEY if chosen else colours.LINE
     inside = width - 4
     body = [
-        line(_progress(view, inside, now), inside),
+        line(_progress(view, inside), inside),
         *rendered(_facts(view, inside), inside),
         line(vitals(view, inside), inside),
         line(_concern(view, now, inside), inside),
@@ -62,8 +62,8 @@ def _top(view: RunView, width: int, frame: Style, *, chosen: bool, marked: bool)
     return line(parts, width)
 
 
-def _progress(view: RunView, width: int, now: float) -> list[Part]:
-    share = standing.share_done(view, now)
+def _progress(view: RunView, width: int) -> list[Part]:
+    share = standing.share_done(view)
     if view.total_timesteps:
         amount = f"{numbers.compact(view.timesteps)}/{numbers.compact(view.total_timesteps)}"
     else:

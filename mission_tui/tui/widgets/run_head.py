@@ -50,7 +50,7 @@ class RunHead(Lines):
 
 def _standing(view: RunView, now: float, width: int) -> list[Part]:
     health, health_style = standing.badge(view)
-    share = standing.share_done(view, now)
+    share = standing.share_done(view)
     amount = f"{numbers.compact(view.timesteps)}/{numbers.compact(view.total_timesteps)}"
     pace = (
         f"  {numbers.rate(view.steps_per_s)} st/s  {numbers.duration(view.eta_s)} left"

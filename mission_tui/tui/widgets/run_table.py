@@ -42,7 +42,7 @@ def _state(view: RunView, _now: float, _width: int) -> Part:
 
 
 def _done(view: RunView, now: float, _width: int) -> Part:
-    return numbers.percent(standing.share_done(view, now)), colours.INK
+    return numbers.percent(standing.share_done(view)), colours.INK
 
 
 def _return(view: RunView, _now: float, _width: int) -> Part:

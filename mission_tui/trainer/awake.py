@@ -1,0 +1,77 @@
+"""The time that this process lived through: monotonic seconds without those for which SIGSTOP held it.
+
+The kernel tells nobody how long a process was stopped. So a thread looks at the clock four times a second: a gap that
+ends with a SIGCONT was a stop, one without is a busy machine and counts. SIGCONT is blocked and only looked at, which
+keeps it from interrupting anything; it lets a process go on all the same.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+
+__all__ = ["awake_s", "notice_stops"]
+
+TICK_S = 0.25
+LATE_S = 2 * TICK_S
+PATIENCE_S = 2.0
+"""How long to wait for the thread's turn; only C code that keeps the interpreter to itself can hold it up."""
+
+
+class _Awake:
+    """`stopped_s` so far; `ticked_s` when the thread last looked; `alive_s` when anybody last looked."""
+
+    def __init__(self) -> None:
+        self.turn = threading.Condition()
+        self.stopped_s = 0.0
+        self.ticked_s = self.alive_s = time.monotonic()
+        self.noticing = False
+
+    def seconds(self) -> float:
+        now_s = time.monotonic()
+        if not self.noticing:
+            return now_s
+        with self.turn:
+            if now_s - self.ticked_s > LATE_S:
+                # Just continued, perhaps: the thread must tell before this look hides the gap.
+                self.turn.wait_for(lambda: self.ticked_s >= now_s, PATIENCE_S)
+            self.alive_s = max(self.alive_s, now_s)
+            return now_s - self.stopped_s
+
+    def tick(self) -> None:
+        continued = signal.SIGCONT in signal.sigpending()
+        if continued:
+            signal.sigtimedwait((signal.SIGCONT,), 0)
+        with self.turn:
+            now_s = time.monotonic()
+            if continued and now_s - self.ticked_s > LATE_S:
+                self.stopped_s += now_s - self.alive_s
+            self.ticked_s = self.alive_s = now_s
+            self.turn.notify_all()
+
+    def run(self) -> None:
+        while True:
+            time.sleep(TICK_S)
+            self.tick()
+
+
+_awake = _Awake()
+
+
+def awake_s() -> float:
+    """Monotonic seconds that leave out stops of more than half a second, each to within a quarter of a second.
+
+    Without `notice_stops` those of `time.monotonic`.
+    """
+    return _awake.seconds()
+
+
+def notice_stops() -> None:
+    """Leave out stops from now on. Once a process, before other threads start: they must not take SIGCONT away."""
+    if _awake.noticing:
+        return
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCONT,))
+    _awake.ticked_s = _awake.alive_s = time.monotonic()
+    _awake.noticing = True
+    threading.Thread(target=_awake.run, name="awake", daemon=True).start()
