@@ -166,7 +166,9 @@ def _settled(sides: Sides, name: str, ruling: Ruling) -> Ruling:
     taken = [remedy for remedy in ruling.remedies if remedy.terms != AS_IT_WAS and terms.covers(remedy.terms)]
     if not taken:
         return ruling
-    return Ruling("note", f"answered by {taken[0].name} ({taken[0].what}): {ruling.why}")
+    # What eases a training in is chosen once; settings that help besides, such as a target KL, stay on offer.
+    besides = tuple(remedy for remedy in ruling.remedies if remedy.terms == AS_IT_WAS)
+    return Ruling("note", f"answered by {taken[0].name} ({taken[0].what}): {ruling.why}", remedies=besides)
 
 
 def _values(spec: Spec, plan: BatchPlan) -> dict[str, Any]:
