@@ -64,6 +64,7 @@ def test_a_checkpoint_before_the_first_episode_is_left_out() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(90)
 def test_our_engines_learn_what_sb3_learns() -> None:
     """On a normalized task the three give the same curve, the same parameters and the same episodes."""
     spec = preset("acrobot", 5, 2 * 16 * 256)

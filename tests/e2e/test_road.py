@@ -159,7 +159,7 @@ def test_clean_names_and_removes_exactly_what_a_dead_run_left(fleet: Shell, byst
         return {process.pid for process in family if process.is_running() and process.status() != "zombie"}
 
     def listed() -> set[int]:
-        return {entry["pid"] for entry in fleet.json("clean")["stale"]}
+        return {entry["pid"] for entry in fleet.json("clean")["stale"] if entry["kind"] == "process"}
 
     until(lambda: listed() == left(), 10, "exactly those that are left are listed")
     assert left() == {int(path.stem) for path in fleet.cwd.glob("*.stuck")}

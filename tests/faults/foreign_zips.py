@@ -102,6 +102,11 @@ def _hidden_bomb(archive: zipfile.ZipFile) -> None:
     archive.writestr("system_info.txt", bytes(64 << 20), zipfile.ZIP_DEFLATED)
 
 
+def _no_zip(path: Path) -> Path:
+    path.write_bytes(b"PK nothing")
+    return path
+
+
 def _extra(name: str) -> Callable[[zipfile.ZipFile], None]:
     return lambda archive: archive.writestr(name, b"x")
 
@@ -128,7 +133,7 @@ HOSTILE: dict[str, Callable[[Path, Path], Path]] = {
     "a bare pickle": lambda path, _: written(path, _with(policy=b"\x80\x04N.")),
     "brackets without end": lambda path, _: written(path, _with(data=b"[" * 200_000)),
     "counters that are none": lambda path, _: written(path, _with(data=json.dumps({"num_timesteps": -1}).encode())),
-    "not a zip": lambda path, _: path.write_bytes(b"PK nothing") and path,
+    "not a zip": lambda path, _: _no_zip(path),
     "whole numbers": lambda path, _: written(
         path, _with(policy=_saved({name: tensor.long() for name, tensor in _weights().items()}))
     ),

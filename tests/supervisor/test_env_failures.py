@@ -75,7 +75,8 @@ def test_nothing_stays_of_64_workers_that_are_stuck_in_a_step(idle_lab: Lab) -> 
     (run,) = lab.launch(spec=real_spec("Stuck-v0", 64, 64, prefix=f"stuck-{secrets.token_hex(4)}"))
     view = lab.wait(run, lambda view: view.state == "ended" or ((view.update or 0) >= 3 and view.pids.workers), 240)
     family = lab.family(run)
-    assert len(view.pids.workers) == 64
+    # Their trackers of shared memory are processes below the trainer too.
+    assert len(view.pids.workers) >= 64
     assert len(living(family)) >= 66
     assert view.pids.trainer is not None
     made = {path.name for path in set(SHARED.iterdir()) - before}

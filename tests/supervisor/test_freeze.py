@@ -71,12 +71,16 @@ def frozen_run(lab: Lab, workers: int = 0, forks: int = 0) -> str:
     return run
 
 
+def later(lab: Lab, run: str, seconds: float) -> RunView:
+    beat = lab.snapshot().t + seconds
+    until(lambda: lab.snapshot().t > beat)
+    return lab.view(run)
+
+
 def holds_still(lab: Lab, run: str) -> RunView:
     """The run's view two beats later; its update did not move meanwhile."""
-    before = lab.view(run)
-    beat = lab.snapshot().t + 2.5
-    until(lambda: lab.snapshot().t > beat)
-    after = lab.view(run)
+    # What was written before the freeze may be read a beat after it.
+    before, after = (later(lab, run, beats) for beats in (1.5, 2.5))
     assert (after.update, after.state) == (before.update, "frozen")
     return after
 
