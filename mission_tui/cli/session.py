@@ -58,7 +58,12 @@ class Session:
         return Connection.connect(self.root, start=start)
 
     def require_writable_root(self) -> None:
-        """Raise `UsageError` unless the runs root, or the nearest folder above it that exists, can be written."""
+        """Raise `UsageError` unless the runs root, or the nearest folder above it that exists, can be written.
+
+        So it does when others may write there too.
+        """
+        from mission_tui.records.ground import check_private
+
         ground = self.root
         while not ground.exists() and ground != ground.parent:
             ground = ground.parent
@@ -67,6 +72,7 @@ class Session:
                 f"runs root {self.root} cannot be written ({ground} is not a writable folder): "
                 "give another with --runs-dir or MISSION_TUI_RUNS"
             )
+        check_private(self.root)
 
 
 pass_session = click.make_pass_decorator(Session)

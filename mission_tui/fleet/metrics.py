@@ -22,6 +22,7 @@ __all__ = [
     "TrainingStarted",
     "UpdateDone",
     "number",
+    "plain",
     "spoken",
 ]
 
@@ -33,6 +34,18 @@ def spoken(value: float) -> Metric:
     if math.isfinite(value):
         return float(value)
     return "nan" if math.isnan(value) else ("inf" if value > 0 else "-inf")
+
+
+def plain(value: object) -> float | None:
+    """The number that `value` is, nan and infinity included; None for what is no number: a truth, text, a list, or an
+    integer beyond every float.
+    """
+    if isinstance(value, bool | str | bytes) or type(value).__name__ in ("bool_", "bool"):
+        return None
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        return None
 
 
 def number(metric: Metric | None) -> float | None:

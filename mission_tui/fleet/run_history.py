@@ -294,7 +294,7 @@ class RunHistory:
                 told.flags.add("keeperless")
             case AttemptEnded():
                 told.end(event)
-                self.seen = Seen(flags=self.seen.flags)
+                self.seen = Seen(flags=self.seen.flags - {"slow-start"})
             case RestartDue():
                 told.restart = event
             case RunParked():

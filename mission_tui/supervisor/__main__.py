@@ -20,6 +20,7 @@ from mission_tui.fleet.store import SNAPSHOT_ENDED
 from mission_tui.ipc.server import Listener, serve_operator, serve_telemetry
 from mission_tui.ipc.sockets import OPERATOR_SOCKET, TELEMETRY_SOCKET
 from mission_tui.paths import socket_dir
+from mission_tui.records.ground import check_locks, check_private
 from mission_tui.records.layout import supervisor_dir
 from mission_tui.records.storage import storing
 from mission_tui.supervisor.adoption import LAST_BYTES, RunOnDisk, adopt_live, load_ended, read_fleet
@@ -46,7 +47,9 @@ def main() -> int:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         with storing(root, "use"):
+            check_private(root)
             supervisor_dir(root).mkdir(parents=True, exist_ok=True)
+            check_locks(supervisor_dir(root))
             lock = take_lock(_lock_path(root))
             if lock is None:
                 return 0

@@ -7,8 +7,9 @@ import logging
 import time
 from collections.abc import Callable
 
-from mission_tui.errors import MissionError
+from mission_tui.errors import MissionError, UsageError
 from mission_tui.ipc.server import Listener
+from mission_tui.records.ground import check_private
 from mission_tui.records.storage import StorageError
 from mission_tui.supervisor.attempts import settle, show_pids
 from mission_tui.supervisor.company import Company
@@ -18,6 +19,7 @@ from mission_tui.supervisor.desk import Desk
 from mission_tui.supervisor.feed import LATE_S, judge_silence, read_news
 from mission_tui.supervisor.freezing import watch_stops
 from mission_tui.supervisor.run import LiveRun
+from mission_tui.supervisor.slow_start import watch_start
 from mission_tui.supervisor.stale import look_for_stale
 from mission_tui.supervisor.starting_again import Restarts
 from mission_tui.supervisor.unkillable import look_at_unkillable
@@ -28,6 +30,7 @@ TICK_S = 1.0
 PIDS_TICKS = 3
 STALE_TICKS = 30
 RESERVE_TICKS = 10
+GROUND_TICKS = 2
 LINK_TICKS = 10
 """Until a new supervisor has heard a trainer, it does not know whether the silence is a pause."""
 log = logging.getLogger(__name__)
@@ -65,6 +68,8 @@ class Clock:
         if not self._owns_root():
             self._core.leave("its runs root was removed or replaced")
             return
+        if self._beats % GROUND_TICKS == 0:
+            self._check_ground()
         for run in list(self._core.live.values()):
             self._look_at(run)
         self._company.look()
@@ -88,10 +93,18 @@ class Clock:
             settle(self._core, run)
             return
         watch_stops(self._core, run)
+        watch_start(self._core, run, time.time())
         if run.link is not None or self._beats > LINK_TICKS:
             judge_silence(self._core, run, time.time() - LATE_S)
         if self._beats % PIDS_TICKS == 0:
             show_pids(self._core, run)
+
+    def _check_ground(self) -> None:
+        """Where others may write, nothing can be trusted: leave, so that the next client is told; runs go on."""
+        try:
+            check_private(self._core.root)
+        except UsageError as error:
+            self._core.leave(str(error))
 
     def _look_for_stale(self) -> None:
         """At the start, after an end without a keeper, now and then while somebody sees it: it reads all of /proc."""

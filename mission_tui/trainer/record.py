@@ -7,7 +7,7 @@ stderr and does not end a training.
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from typing import Literal, Self
 
@@ -16,11 +16,13 @@ from msgspec import structs
 from mission_tui.fleet.metrics import (
     CheckpointSaved,
     Episodes,
+    Metric,
     MetricRecord,
     Resumed,
     TrainingEnded,
     TrainingStarted,
     UpdateDone,
+    plain,
     spoken,
 )
 from mission_tui.fleet.outcome import Phase
@@ -51,6 +53,7 @@ class Record:
         self._say = say
         self._complained = False
         self._held: deque[MetricRecord] = deque(maxlen=_MOST_HELD)
+        self._dropped: Counter[str] = Counter()
         self.update = 0
         self.timesteps = 0
 
@@ -91,11 +94,12 @@ class Record:
         timesteps: int,
         rollout_s: float,
         update_s: float,
-        metrics: Mapping[str, float],
+        metrics: Mapping[str, object],
         episodes: Episodes,
     ) -> None:
         """One update is done; `timesteps` include its rollout."""
         steps, self.update, self.timesteps = timesteps - self.timesteps, update, timesteps
+        said = self._numbers(metrics)
         self._write(
             lambda seq: UpdateDone(
                 seq,
@@ -106,7 +110,7 @@ class Record:
                 rollout_s=rollout_s,
                 update_s=update_s,
                 steps_per_s=steps / (rollout_s + update_s),
-                metrics={tag: spoken(value) for tag, value in metrics.items()},
+                metrics=said,
                 episodes=episodes,
             )
         )
@@ -147,11 +151,26 @@ class Record:
             durable=True,
         )
 
+    def _numbers(self, metrics: Mapping[str, object]) -> dict[str, Metric]:
+        """The metrics that are numbers. Others are dropped and counted; each name is complained of once."""
+        said: dict[str, Metric] = {}
+        for tag, value in metrics.items():
+            number = plain(value)
+            if number is not None:
+                said[tag] = spoken(number)
+                continue
+            if tag not in self._dropped:
+                complain(f"metric {tag} is a {type(value).__name__} and no number: it is dropped, this run through")
+            self._dropped[tag] += 1
+        return said
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Make everything durable and close the file."""
+        """Make everything durable and close the file; say how much was dropped."""
+        for tag, times in self._dropped.items():
+            complain(f"metric {tag} was dropped {times} times, because it was no number")
         self._log.close()
 
     def _write(self, make: Callable[[int], MetricRecord], *, durable: bool = False) -> None:

@@ -26,7 +26,10 @@ class EventFile:
         if importlib.util.find_spec("tensorboard") is not None:
             from torch.utils.tensorboard import SummaryWriter
 
-            self._writer = SummaryWriter(str(run_dir), filename_suffix=f".attempt{attempt}")
+            try:
+                self._writer = SummaryWriter(str(run_dir), filename_suffix=f".attempt{attempt}")
+            except OSError as error:
+                complain(f"there are no TensorBoard events: {error}")
 
     def write(self, metrics: Mapping[str, float], timesteps: int) -> None:
         """One point of every metric at `timesteps`."""
@@ -43,4 +46,8 @@ class EventFile:
     def close(self) -> None:
         """Flush and close."""
         if self._writer is not None:
-            self._writer.close()
+            try:
+                self._writer.close()
+            except (OSError, RuntimeError) as error:
+                complain(f"TensorBoard events may lack their end: {error}")
+            self._writer = None

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 from mission_tui.cli.checkup.check import Check
 from mission_tui.errors import MissionError, NoSupervisorError, PresetError, UsageError
 from mission_tui.paths import socket_dir
+from mission_tui.records.ground import SHARED, check_private, file_system
 
 if TYPE_CHECKING:
     from mission_tui.cli.session import Session
 
 __all__ = ["checks"]
-
-SHARED = ("nfs", "nfs4", "cifs", "smb3", "lustre", "fuse", "9p", "beegfs", "gpfs")
 
 
 def checks(session: Session) -> list[Check]:
@@ -27,6 +26,7 @@ def checks(session: Session) -> list[Check]:
 def _runs_root(session: Session) -> Check:
     try:
         session.require_writable_root()
+        check_private(session.root)
     except UsageError as error:
         return Check("runs root", "bad", str(error))
     absent = "" if session.root.is_dir() else " (made at the first launch)"
@@ -34,14 +34,7 @@ def _runs_root(session: Session) -> Check:
 
 
 def _file_system(root: Path) -> Check:
-    """The type of the file system that holds `root`: the longest mount point above it."""
-    real = root.resolve()
-    best, kind = Path("/"), "unknown"
-    for line in Path("/proc/self/mounts").read_text(encoding="utf-8", errors="replace").splitlines():
-        _, point, found, *_ = line.split()
-        mount = Path(point.encode().decode("unicode_escape"))
-        if real.is_relative_to(mount) and len(mount.parts) >= len(best.parts):
-            best, kind = mount, found
+    kind, best = file_system(root)
     if kind.split(".")[0] in SHARED:
         advice = "locks on it may fail or hang: keep the runs root on a local disk and copy ended runs over"
         return Check("file system", "warn", f"{kind} at {best}", advice)
