@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from msgspec import structs
 
-from mission_tui.errors import MissionError, UsageError
+from mission_tui.errors import MissionError, PresetError, UsageError
 from mission_tui.fleet.outcome import Finished
 from mission_tui.fleet.preset import draft_change
 from mission_tui.fleet.resume import ResumeFacts, as_chosen, judge_resume
@@ -23,11 +23,13 @@ from mission_tui.records.terms_file import write_terms
 from mission_tui.supervisor.attempts import begin, hold_live
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.launchers.local import Caller, attempt_order
+from mission_tui.supervisor.live_load import check_machine
 from mission_tui.supervisor.preflight import Spaces, preflight
+from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.run_directory import rule_files, write_snapshot
 from mission_tui.supervisor.subject import caller_of
 
-__all__ = ["Plan", "plan_attempt", "start_attempt", "verdict_first"]
+__all__ = ["Plan", "check_place", "plan_attempt", "start_attempt", "verdict_first"]
 
 _CLIPPED_ROWS = 20
 _STOPPED_LEARNING = frozenset({"policy-frozen", "entropy-collapse"})
@@ -49,6 +51,14 @@ class Plan:
         """What changes, and what that does, a sentence each."""
         said = tuple(f"{change.name}: {change.was} -> {change.now}: {change.why}" for change in self.verdict.changes)
         return said if self.terms.sentence == "" else (*said, self.terms.sentence)
+
+
+def check_place(core: Core, run_id: str, plan: Plan, ending: LiveRun | None = None) -> tuple[str, ...]:
+    """What the machine lacks for `plan` once `ending` is gone. Raises `PresetError` for what keeps it from starting."""
+    try:
+        return check_machine(core, (plan.now,), ending)
+    except PresetError as error:
+        raise PresetError(f"{core.store.view(run_id).name} cannot go on now: {error}") from error
 
 
 async def plan_attempt(

@@ -21,7 +21,7 @@ from mission_tui.records.checkpoint import Manifest, newest_verified, verify_che
 from mission_tui.records.layout import RunDir, check_name, new_run_id
 from mission_tui.records.storage import storing
 from mission_tui.records.terms_file import write_terms
-from mission_tui.supervisor.another_attempt import Plan, plan_attempt
+from mission_tui.supervisor.another_attempt import Plan, check_place, plan_attempt
 from mission_tui.supervisor.attempts import begin, hold_live
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.launchers.local import attempt_order
@@ -46,6 +46,7 @@ async def branch(core: Core, request: Resume) -> Accepted | VerdictReply:
     if checkpoint is None:
         raise MissionError(f"cannot branch from {core.store.view(run_id).name}: it has no checkpoint yet")
     plan = await plan_attempt(core, run_id, request, checkpoint, request.assignments)
+    lacking = check_place(core, run_id, plan)
     if request.check_only:
         return VerdictReply(
             re=request.id, run=run_id, verdict=plan.verdict, accept_needed=True, checkpoint=checkpoint.name
@@ -58,7 +59,7 @@ async def branch(core: Core, request: Resume) -> Accepted | VerdictReply:
     note = (
         f"{core.store.view(made).name} begins with the weights of {core.store.view(run_id).name} at {checkpoint.name}"
     )
-    return Accepted(re=request.id, runs=(made,), notes=(note,))
+    return Accepted(re=request.id, runs=(made,), notes=(note, *lacking))
 
 
 async def _made(core: Core, source_id: str, request: Resume, plan: Plan) -> str:

@@ -14,6 +14,7 @@ from mission_tui.records.storage import storing
 from mission_tui.supervisor.attempts import begin, hold_live
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.launchers.local import attempt_order
+from mission_tui.supervisor.live_load import check_machine
 from mission_tui.supervisor.restarting import due_restarts
 from mission_tui.supervisor.subject import caller_of
 
@@ -55,6 +56,7 @@ def _start(core: Core, run_id: str, checkpoint: str | None) -> None:
     run, known = core.run_dir(run_id), core.store.run(run_id)
     assert known.spec is not None
     assert known.told.restart is not None
+    check_machine(core, (known.spec,))
     restart = known.told.restart.number
     number = max([known.told.attempt, *run.attempts()]) + 1
     order = attempt_order(core.root, run, number, known.spec, caller_of(run, known.told.attempt), checkpoint)

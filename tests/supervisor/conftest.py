@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from msgspec import structs
 
 from mission_tui.fleet.snapshot import FleetSnapshot, RunView
 from mission_tui.fleet.spec import EnvSpec, PpoSpec, RunSpec, Spec
@@ -43,6 +44,14 @@ def stub_spec(total_timesteps: int = FOREVER) -> Spec:
         ppo=PpoSpec(n_steps=16, batch_size=64, n_epochs=2),
         run=RunSpec(total_timesteps=total_timesteps),
     )
+
+
+def large_spec() -> Spec:
+    """One that asks for six tenths of the memory that is free now, and as a stub takes none of it."""
+    transitions = psutil.virtual_memory().available * 6 // 10 // 448  # bytes of two copies of one
+    spec = stub_spec()
+    env = structs.replace(spec.env, n_envs=1)
+    return structs.replace(spec, env=env, ppo=structs.replace(spec.ppo, n_steps=transitions, batch_size=64))
 
 
 class Lab:

@@ -10,19 +10,19 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from mission_tui.errors import MissionError, UsageError
+from mission_tui.errors import MissionError, PresetError, UsageError
 from mission_tui.fleet.events import Asked, AttemptStarting, FindingChanged, FleetEvent, HealthActed
 from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.limits import Act, HealthKeep, NanLimits
-from mission_tui.fleet.spec import KeepSpec
-from mission_tui.ipc.messages import Accepted, Apply, OperatorReply, VerdictReply
+from mission_tui.fleet.spec import KeepSpec, Spec
+from mission_tui.ipc.messages import Accepted, Apply, OperatorReply, Resume, VerdictReply
 from mission_tui.records.append import AppendLog
 from mission_tui.records.checkpoint import CheckpointFacts, save_checkpoint
 from mission_tui.records.layout import RunDir
 from mission_tui.records.spec_file import read_spec
 from mission_tui.records.tail import read_all
 from mission_tui.supervisor.last_good import last_good
-from tests.supervisor.conftest import Lab, stub_spec
+from tests.supervisor.conftest import Lab, large_spec, stub_spec
 from tests.waiting import until
 
 
@@ -41,9 +41,9 @@ def details(lab: Lab, run: str) -> list[str]:
     return [it.detail for it in events(lab, run) if isinstance(it, HealthActed) and it.act == "applied"]
 
 
-def sick(lab: Lab, act: Act = "notify", deaf: bool = False) -> tuple[str, str, str]:
+def sick(lab: Lab, act: Act = "notify", deaf: bool = False, base: Spec | None = None) -> tuple[str, str, str]:
     """A run with an early checkpoint and a finding after it, whose rule may `act`: run, finding, checkpoint."""
-    spec = structs.replace(stub_spec(), keep=KeepSpec(health=HealthKeep(nan=NanLimits(act=act))))
+    spec = structs.replace(base or stub_spec(), keep=KeepSpec(health=HealthKeep(nan=NanLimits(act=act))))
     stub = {"STUB_NAN_FROM": "40", "STUB_UPDATE_S": "0.03"} | ({"STUB_DEAF": "1"} if deaf else {})
     (run,) = lab.launch(1, spec=spec, name=None, **stub)
     lab.running(run)
@@ -100,6 +100,15 @@ def test_a_live_run_is_stopped_first(lab: Lab) -> None:
     words = [type(event).__name__ for event in events(lab, run)]
     assert words.index("HealthActed") < words.index("Asked", words.index("HealthActed")) < words.index("AttemptEnded")
     assert [event.verb for event in events(lab, run) if isinstance(event, Asked)] == ["checkpoint", "stop"]
+
+
+def test_what_the_ending_run_claims_is_free_for_its_next_attempt(lab: Lab) -> None:
+    """A run that wants most of the memory does not stand in its own way; beside another like it, it would."""
+    run, finding, _ = sick(lab, base=large_spec())
+    with pytest.raises(PresetError, match="MiB are free"):
+        lab.ask(lambda id_: Resume(id=id_, run=run, branch=True))
+    assert isinstance(apply(lab, run, finding), Accepted)
+    lab.wait(run, lambda view: view.attempt == 2 and view.state == "running")
 
 
 def test_only_the_checkpoint_that_was_agreed_to_will_do(lab: Lab) -> None:

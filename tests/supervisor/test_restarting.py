@@ -10,7 +10,7 @@ from mission_tui.fleet.events import AttemptStarting, FleetEvent, RestartDue
 from mission_tui.fleet.spec import RestartAlso, RestartKeep, Spec
 from mission_tui.ipc.messages import Accepted, Resume, Undo
 from mission_tui.records.tail import read_all
-from tests.supervisor.conftest import Lab, stub_spec
+from tests.supervisor.conftest import Lab, large_spec, stub_spec
 
 
 def restarting(most: int, wait_s: float, also: tuple[RestartAlso, ...] = ()) -> Spec:
@@ -94,6 +94,18 @@ def test_resume_and_undo_know_a_waiting_run(lab: Lab) -> None:
     assert not lab.dir(run).path.exists()
     run = waiting(lab)
     assert lab.act("stop", "@live").runs == (run,)
+
+
+def test_a_restart_that_does_not_fit_any_more_parks_the_run(lab: Lab) -> None:
+    """Another run took the memory meanwhile: the numbers are the reason, and the other is left alone."""
+    large = large_spec()
+    keep = structs.replace(large.keep, restart=RestartKeep(most=3, wait_s=2.0))
+    (run,) = lab.launch(spec=structs.replace(large, keep=keep), STUB_CRASHES_AFTER="3")
+    lab.wait(run, lambda view: view.restart)
+    (other,) = lab.launch(spec=large)
+    view = lab.wait(run, lambda view: view.state == "parked")
+    assert "could not be restarted: stub: needs about" in (view.cause or "")
+    assert lab.running(other).attempt == view.attempt == 1
 
 
 def test_a_resume_does_not_wait(lab: Lab) -> None:

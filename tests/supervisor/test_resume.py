@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mission_tui.errors import MissionError, UsageError
+from mission_tui.errors import MissionError, PresetError, UsageError
 from mission_tui.fleet.events import AttemptStarting, FleetEvent, RunCreated
 from mission_tui.fleet.metrics import MetricRecord, TrainingStarted, UpdateDone
 from mission_tui.fleet.terms import Terms
@@ -73,6 +73,15 @@ def test_a_refused_change_starts_nothing_even_when_accepted(lab: Lab) -> None:
     assert isinstance(refused, VerdictReply)
     assert (refused.verdict.grade, refused.accept_needed) == ("refuse", False)
     assert lab.view(run).state == "ended"
+
+
+def test_what_the_machine_cannot_carry_is_refused_with_numbers(lab: Lab) -> None:
+    """A rollout beyond the memory: how much is needed and free; asked, accepted or as a branch, nothing starts."""
+    run = stopped(lab)
+    for how in ({"check_only": True}, {"accept": True}, {"branch": True}):
+        with pytest.raises(PresetError, match=r"cannot go on now: .* MiB of memory and .* MiB are free"):
+            resume(lab, run, "ppo.n_steps=2000000000", "ppo.batch_size=64", **how)
+    assert (lab.view(run).attempt, len(lab.snapshot().runs)) == (1, 1)
 
 
 def test_check_only_starts_nothing(lab: Lab) -> None:

@@ -9,7 +9,6 @@ import sys
 import time
 from pathlib import Path
 
-import psutil
 import pytest
 from msgspec import structs
 
@@ -34,7 +33,7 @@ from mission_tui.ipc.messages import (
     Undo,
     Watch,
 )
-from tests.supervisor.conftest import REPOSITORY, Lab, living, stub_spec
+from tests.supervisor.conftest import REPOSITORY, Lab, large_spec, living, stub_spec
 from tests.waiting import until
 
 
@@ -90,9 +89,7 @@ def test_runs_that_are_live_count_for_the_next(lab: Lab) -> None:
 
 def test_memory_that_live_runs_will_still_take_is_not_free(lab: Lab) -> None:
     """A run that wants most of the memory has taken none yet; a second one like it is refused."""
-    transitions = psutil.virtual_memory().available * 6 // 10 // 448  # bytes of two copies of one
-    large = env_spec(n_envs=1, vec="inline")
-    large = structs.replace(large, ppo=structs.replace(large.ppo, n_steps=transitions, batch_size=64))
+    large = large_spec()
     lab.launch(spec=large)
     with pytest.raises(PresetError, match="MiB are free"):
         lab.launch(spec=large)

@@ -13,7 +13,7 @@ from mission_tui.fleet.events import FleetEvent, HealthActed
 from mission_tui.fleet.findings import Finding
 from mission_tui.ipc.messages import Accepted, Apply, VerdictReply
 from mission_tui.records.checkpoint import verify_checkpoint
-from mission_tui.supervisor.another_attempt import Plan, plan_attempt, start_attempt, verdict_first
+from mission_tui.supervisor.another_attempt import Plan, check_place, plan_attempt, start_attempt, verdict_first
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.keeping import keep_last_good
 from mission_tui.supervisor.ladder import end_gracefully
@@ -38,6 +38,7 @@ async def apply(core: Core, request: Apply) -> Accepted | VerdictReply:
     attempt = core.store.run(run_id).told.attempt
     plan = await _planned(core, run_id, finding, request)
     live = core.live.get(run_id)
+    lacking = check_place(core, run_id, plan, live)
     if live is not None:
         # A person may think about it while the finding clears and retention goes on.
         live.offered = plan.checkpoint.name
@@ -50,11 +51,11 @@ async def apply(core: Core, request: Apply) -> Accepted | VerdictReply:
     if live is None:
         start_attempt(core, run_id, plan)
         core.witness_of(run_id, partial(_applied, finding, _words(finding, plan)))
-        return Accepted(re=request.id, runs=(run_id,), notes=plan.notes)
+        return Accepted(re=request.id, runs=(run_id,), notes=(*plan.notes, *lacking))
     _check(core, run_id, finding)
     _end_first(core, live, finding, plan)
     stops = f"it stops first, then goes on from {plan.checkpoint.name}"
-    return Accepted(re=request.id, runs=(run_id,), notes=(stops, *plan.notes))
+    return Accepted(re=request.id, runs=(run_id,), notes=(stops, *plan.notes, *lacking))
 
 
 def _check(core: Core, run_id: str, finding: Finding) -> None:

@@ -6,18 +6,19 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from msgspec import structs
+
 from mission_tui.errors import MissionError, PresetError, UsageError
 from mission_tui.fleet.consistency import cautions
 from mission_tui.fleet.events import FleetEvent
 from mission_tui.fleet.spec import Spec
-from mission_tui.fleet.together import assess_together
 from mission_tui.ipc.messages import Launch, Launched
 from mission_tui.records.attempt import LaunchOrder
 from mission_tui.records.layout import RunDir, check_name, new_run_id
 from mission_tui.supervisor.attempts import begin, hold_live
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.launchers.local import Caller, attempt_order
-from mission_tui.supervisor.live_load import live_load
+from mission_tui.supervisor.live_load import check_machine
 from mission_tui.supervisor.preflight import known_by_heart, preflight
 from mission_tui.supervisor.run_directory import create_run, remove_run, rule_files
 from mission_tui.supervisor.seeds import seeded
@@ -55,14 +56,9 @@ async def launch(core: Core, request: Launch) -> Launched:
 
 def _assessed(core: Core, specs: Sequence[Spec]) -> tuple[str, ...]:
     """Warnings about what the machine lacks for all of them beside the live ones. Raises `PresetError`."""
-    gpus = core.gpu.gpus
-    live = live_load(core)
-    machine = core.host.machine(core.gpu.present(), len(gpus) if gpus else None, live.claimed_bytes)
-    together = assess_together(specs, machine, live.computing)
-    if together.hard:
-        raise PresetError("; ".join(together.hard))
+    lacking = check_machine(core, specs)
     cautioned = (f"{spec.preset}: {caution}" for spec in specs for caution in cautions(spec))
-    return tuple(dict.fromkeys((*together.warnings, *cautioned)))
+    return tuple(dict.fromkeys((*lacking, *cautioned)))
 
 
 async def _tried(specs: Sequence[Spec], caller: Caller) -> None:

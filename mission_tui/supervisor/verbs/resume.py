@@ -9,7 +9,7 @@ from mission_tui.ipc.messages import Accepted, Resume, VerdictReply
 from mission_tui.ipc.telemetry_messages import Order
 from mission_tui.records.checkpoint import Manifest, newest_verified, verify_checkpoint
 from mission_tui.records.layout import RunDir
-from mission_tui.supervisor.another_attempt import plan_attempt, start_attempt, verdict_first
+from mission_tui.supervisor.another_attempt import check_place, plan_attempt, start_attempt, verdict_first
 from mission_tui.supervisor.branching import branch
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.freezing import thaw_run
@@ -36,11 +36,12 @@ async def resume(core: Core, request: Resume) -> Accepted | VerdictReply:
         name = core.store.view(run_id).name
         raise MissionError(f"cannot resume {name}: it has no checkpoint to go on from; launch it again")
     plan = await plan_attempt(core, run_id, request, checkpoint, request.assignments)
+    lacking = check_place(core, run_id, plan)
     verdict = verdict_first(request, run_id, plan)
     if verdict is not None:
         return verdict
     start_attempt(core, run_id, plan)
-    return Accepted(re=request.id, runs=(run_id,), notes=plan.notes)
+    return Accepted(re=request.id, runs=(run_id,), notes=(*plan.notes, *lacking))
 
 
 def _go_on(core: Core, run: LiveRun, request: Resume) -> Accepted:
