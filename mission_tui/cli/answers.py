@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
 from mission_tui.cli.errors import say
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.verdict import Change, Remedy
+    from mission_tui.fleet.verdict import Change, Grade, Remedy
     from mission_tui.ipc.messages import Accepted, VerdictReply
 
-__all__ = ["answer_facts", "print_answer", "words"]
+__all__ = ["answer_facts", "change_lines", "print_answer", "words"]
+
+_COLOURS: Mapping[Grade, str | None] = {"safe": None, "note": None, "warn": "yellow", "refuse": "red"}
+_INDENT, _HANG = 8, 4
+_LEAST, _PIPED = 40, 120
+_CHARACTERS = 2000
 
 
 def answer_facts(answer: Accepted | VerdictReply) -> dict[str, Any]:
@@ -34,7 +41,6 @@ def _change_facts(change: Change) -> dict[str, Any]:
 
 def print_answer(answer: Accepted | VerdictReply) -> None:
     """The run that goes on, on stdout; what was noted, or why it does not, on stderr."""
-    from mission_tui.cli.table import Table
     from mission_tui.ipc.messages import Accepted
 
     if isinstance(answer, Accepted):
@@ -42,19 +48,54 @@ def print_answer(answer: Accepted | VerdictReply) -> None:
         for note in answer.notes:
             say(note)
         return
-    table = Table(("grade", "setting", "was", "now", "what it does", "advice"))
-    help_ = Table(("option", "for", "what it does"))
-    for change in answer.verdict.changes:
-        advice = "" if change.remedies else change.remedy
-        table.add(change.grade, change.name, change.was, change.now, change.why, advice)
-        for remedy in change.remedies:
-            option = "--branch" if remedy.name == "branch" else f"--remedy {remedy.name}"
-            help_.add(option, change.name, f"{remedy.what}{words(remedy)}")
-        if change.override:
-            help_.add(f"--override {change.name}", change.name, "resumes against this refusal")
-    table.write(sys.stderr)
-    help_.write(sys.stderr)
+    width = _width(sys.stderr)
+    for line in (line for change in answer.verdict.changes for line in change_lines(change, width)):
+        click.echo(line, err=True)
     say(f"{answer.run} was not resumed: {_todo(answer)}")
+
+
+def change_lines(change: Change, width: int) -> Iterator[str]:
+    """One change in `width` columns: grade and values, why it matters, each option that helps; a paragraph each.
+
+    A word that is longer than a line stays whole, so that it can be copied.
+    """
+    head = _folded(f"{change.name}: {change.was} -> {change.now}", width, _INDENT)
+    head[0] = click.style(f"{change.grade:<{_INDENT}}", fg=_COLOURS[change.grade]) + head[0][_INDENT:]
+    yield from head
+    yield from _folded(change.why, width, _INDENT)
+    for remedy in change.remedies:
+        option = "--branch" if remedy.name == "branch" else f"--remedy {remedy.name}"
+        yield from _folded(f"{option}: {remedy.what}{words(remedy)}", width, _INDENT, _HANG)
+    if change.override:
+        yield from _folded(f"--override {change.name}: resumes against this refusal", width, _INDENT, _HANG)
+    if change.remedy and not change.remedies:
+        yield from _folded(f"instead: {change.remedy}", width, _INDENT, _HANG)
+
+
+def _folded(text: str, width: int, indent: int, hang: int = 0) -> list[str]:
+    from textwrap import wrap
+
+    from mission_tui.fleet.text import clean
+
+    first, later = " " * indent, " " * (indent + hang)
+    return wrap(
+        clean(text, _CHARACTERS),
+        width,
+        initial_indent=first,
+        subsequent_indent=later,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _width(stream: TextIO) -> int:
+    """Columns of the terminal that `stream` is, else 120: a pipe has none, and a file should read well."""
+    if not stream.isatty():
+        return _PIPED
+    try:
+        return max(_LEAST, os.get_terminal_size(stream.fileno()).columns)
+    except OSError:
+        return _PIPED
 
 
 def words(remedy: Remedy) -> str:
@@ -65,7 +106,7 @@ def words(remedy: Remedy) -> str:
 
 def _todo(answer: VerdictReply) -> str:
     if answer.accept_needed:
-        return "add --accept to resume all the same, or a remedy from the table"
+        return "add --accept to resume all the same, or do what helps"
     if answer.verdict.grade == "refuse":
-        return "what is refused must change, or be overridden by name where the table offers that"
+        return "what is refused must change, or be overridden by name where that is offered"
     return "nothing keeps it from being resumed; it was only asked about"

@@ -43,8 +43,8 @@ def command(
 ) -> int:
     """Continue paused, frozen, parked or ended runs.
 
-    Where the changes do harm, a table says which, why, and what helps: exit 2, and nothing is started. A remedy is
-    named as in the table (reset-adam), or with its field (restore:ppo.gamma).
+    Where the changes do harm, a verdict says which, why, and what helps: exit 2, and nothing is started. A remedy is
+    named as there (reset-adam), or with its field (restore:ppo.gamma).
     """
     from mission_tui.cli.documents import write_document
     from mission_tui.ipc.messages import Resume, VerdictReply

@@ -1,0 +1,72 @@
+"""How a verdict reads in a terminal and in a file."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import termios
+
+import click
+import pytest
+
+from mission_tui.cli.answers import change_lines, print_answer
+from mission_tui.fleet.verdict import Change, Remedy, ResumeVerdict
+from mission_tui.ipc.messages import VerdictReply
+
+WHY = "16 x gradient steps per update (8 -> 128), because the rollout grows 16 x: each update takes the policy further"
+WARNED = Change(
+    name="env.n_envs",
+    was="4",
+    now="64",
+    grade="warn",
+    why=WHY,
+    remedies=(
+        Remedy("hold-steps", "as many gradient steps per update as before", ("ppo.batch_size=4096",)),
+        Remedy("branch", "a new run with these weights"),
+    ),
+)
+REFUSED = Change("env.id", "a" * 90, "\x1b[2Jb", "refuse", "another task", "launch it anew", override=True)
+REPLY = VerdictReply(re=1, run="heavy", verdict=ResumeVerdict("warn", (WARNED,)), accept_needed=True)
+
+
+def plain(change: Change, width: int) -> list[str]:
+    return [click.unstyle(line) for line in change_lines(change, width)]
+
+
+def test_a_change_is_a_head_with_paragraphs_below() -> None:
+    """Grade, setting and values first; why and each option indented, an option with the words that it stands for."""
+    assert plain(WARNED, 200) == [
+        "warn    env.n_envs: 4 -> 64",
+        f"        {WHY}",
+        "        --remedy hold-steps: as many gradient steps per update as before (--set ppo.batch_size=4096)",
+        "        --branch: a new run with these weights",
+    ]
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_no_line_is_wider_than_asked(width: int) -> None:
+    """Only a word that fits no line sticks out, whole; what a terminal would act on is gone."""
+    lines = plain(WARNED, width) + plain(REFUSED, width)
+    assert [line for line in lines if len(line) > width and "aaa" not in line] == []
+    assert sum("a" * 90 in line for line in lines) == 1
+    assert not any("\x1b" in line for line in lines)
+    assert any("--override env.id: resumes" in line for line in lines)
+
+
+def test_a_file_gets_120_columns_and_a_terminal_its_own(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Read later or at once, no line runs on for ever."""
+    print_answer(REPLY)
+    widest = max(map(len, capsys.readouterr().err.splitlines()[:-1]))
+    assert 80 < widest <= 120
+    master, slave = pty.openpty()
+    termios.tcsetwinsize(slave, (24, 60))
+    with os.fdopen(slave, "w") as terminal:
+        monkeypatch.setattr("sys.stderr", terminal)
+        print_answer(REPLY)
+        terminal.flush()
+        shown = click.unstyle(os.read(master, 65536).decode())
+    os.close(master)
+    assert max(map(len, io.StringIO(shown).read().splitlines()[:-1])) <= 60
