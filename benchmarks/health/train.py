@@ -26,7 +26,7 @@ from mission_tui.fleet.spec import Spec
 from mission_tui.ipc.telemetry_messages import Order, PhaseSaid, TelemetryMessage
 from mission_tui.records.layout import RunDir
 from mission_tui.records.spec_file import write_spec
-from mission_tui.trainer import budget, learn, record
+from mission_tui.trainer import awake, record
 from mission_tui.trainer.attempt import Attempt
 from mission_tui.trainer.failures import classify
 from mission_tui.trainer.link import Link
@@ -161,7 +161,7 @@ def _train(attempt: Attempt, spec: Spec, tamper: Callable[[Bench, int], None], c
 @contextmanager
 def _reading(clock: Clock) -> Iterator[None]:
     """Have the trainer read `clock`, which nothing but a hang sets off from the real one."""
-    modules: tuple[ModuleType, ...] = (learn, record, budget)
+    modules: tuple[ModuleType, ...] = (awake, record)
     with ExitStack() as stack:
         for module in modules:
             stack.enter_context(patch.object(module, "time", clock))

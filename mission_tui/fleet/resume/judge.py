@@ -7,6 +7,7 @@ gravest change, and an unchanged spec is safe.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, get_args
 
 from msgspec import Struct, structs
@@ -105,10 +106,8 @@ def _judged(sides: Sides) -> ResumeVerdict:
 
 def _with_offers(was: Spec, wanted: Wanted, facts: ResumeFacts, grade: Grade, change: Change) -> Change:
     """`change` with those of its remedies that help, and with going back to the old value where that helps."""
-    if _GRAVITY.index(change.grade) < _GRAVITY.index("warn"):
-        return structs.replace(change, remedies=())
-    offers = change.remedies
-    if change.name in RULES and restored(was, wanted.spec, change.name) != wanted.spec:
+    offers, grave = change.remedies, _GRAVITY.index(change.grade) >= _GRAVITY.index("warn")
+    if grave and change.name in RULES and restored(was, wanted.spec, change.name) != wanted.spec:
         offers = (*offers, Remedy("restore", f"{change.name} stays as it was"))
     return structs.replace(change, remedies=tuple(it for it in offers if _helps(was, wanted, facts, grade, change, it)))
 
@@ -162,7 +161,7 @@ def _settled(sides: Sides, name: str, ruling: Ruling) -> Ruling:
     if ruling.grade == "refuse" and ruling.override and name in terms.overridden:
         return Ruling("warn", f"overridden: {ruling.why}", ruling.remedy)
     if ruling.grade != "warn":
-        return ruling
+        return ruling if ruling.grade == "refuse" else replace(ruling, remedies=())
     taken = [remedy for remedy in ruling.remedies if remedy.terms != AS_IT_WAS and terms.covers(remedy.terms)]
     if not taken:
         return ruling

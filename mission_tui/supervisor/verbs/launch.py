@@ -6,9 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from msgspec import structs
-
-from mission_tui.errors import MissionError, PresetError, UsageError
+from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.consistency import cautions
 from mission_tui.fleet.events import FleetEvent
 from mission_tui.fleet.spec import Spec
