@@ -6,6 +6,7 @@ import os
 import random
 import signal
 import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,9 +14,10 @@ import psutil
 import pytest
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.events import AttemptEnded, AttemptStarting, FileDamaged, FleetEvent, KeeperLost
+from mission_tui.fleet.events import Asked, AttemptEnded, AttemptStarting, FileDamaged, FleetEvent, KeeperLost
 from mission_tui.fleet.metrics import MetricRecord, UpdateDone
 from mission_tui.fleet.outcome import Killed
+from mission_tui.records.append import AppendLog
 from mission_tui.records.tail import read_all
 from tests.supervisor.conftest import STUB, Lab, living, stub_spec
 from tests.waiting import until
@@ -178,6 +180,23 @@ def test_another_boot_means_lost(lab: Lab) -> None:
     assert ended.outcome == "lost"
     assert "restarted" in (ended.cause or "")
     assert living(family), "a process of a boot that was not verified must not be signalled"
+
+
+def test_a_kill_that_was_on_record_and_not_sent_is_carried_out(lab: Lab) -> None:
+    """A supervisor that dies between the journal and the signal leaves a run that the next one kills, keeper or not."""
+    kept, keeperless = lab.launch(2, STUB_WORKERS="1")
+    pids = {run: lab.running(run).pids for run in (kept, keeperless)}
+    families = [*lab.family(kept), *lab.family(keeperless)]
+    kill(pids[keeperless].keeper)
+    lab.wait(keeperless, lambda view: "keeperless" in view.flags, 3)
+    lab.kill_supervisor()
+    for run in (kept, keeperless):
+        journal = AppendLog(lab.dir(run).events)
+        journal.append(lambda seq: Asked(seq, time.time(), "kill", 1))
+        journal.close()
+    lab.start()
+    assert {lab.ended(run, 5).outcome for run in (kept, keeperless)} == {"killed"}
+    until(lambda: not living(families), 10)
 
 
 def test_damaged_directories_are_shown_and_hurt_nobody(lab: Lab) -> None:
