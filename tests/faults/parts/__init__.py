@@ -16,6 +16,7 @@ from tests.faults.parts import (
     names,
     pid_reuse,
     power_cuts,
+    simulator,
 )
 
 __all__ = ["ALL"]
@@ -33,4 +34,5 @@ ALL: tuple[Part, ...] = (
     pid_reuse.PART,
     adopt.PART,
     kills.PART,
+    simulator.PART,
 )
