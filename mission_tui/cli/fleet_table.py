@@ -73,7 +73,7 @@ def fleet_table(views: tuple[RunView, ...], now: float | None = None) -> Table:
             percent(share_done(view)),
             count(view.timesteps),
             measure(view.metrics.get(RETURN)),
-            count(view.steps_per_s) if view.state not in OVER else UNKNOWN,
+            count(view.pace),
             duration(view.eta_s) if view.state not in OVER else UNKNOWN,
             _remark(view, moment),
         )

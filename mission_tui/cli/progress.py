@@ -81,7 +81,7 @@ class PlainBoard:
     def _line(self, view: RunView, t: float) -> str:
         words = [view.name, state_word(view), percent(share_done(view)), f"{_steps(view)} steps"]
         if view.state not in OVER:
-            words += [f"{count(view.steps_per_s)} steps/s", f"ETA {duration(view.eta_s)}"]
+            words += [f"{count(view.pace)} steps/s", f"ETA {duration(view.eta_s)}"]
         words.append(f"return {measure(view.metrics.get(RETURN))}")
         return "  ".join(words)
 
@@ -127,10 +127,11 @@ class RichBoard:
         self._progress.console.print(table.rich())
 
     def _facts(self, view: RunView, share: float | None) -> str:
-        speed = UNKNOWN if view.state in OVER else count(view.steps_per_s)
         left = UNKNOWN if view.state in OVER else duration(view.eta_s)
         value = measure(view.metrics.get(RETURN))
-        return f"{percent(share)} {state_word(view)}  {_steps(view)}  {speed} st/s  return {value}  ETA {left}"
+        return (
+            f"{percent(share)} {state_word(view)}  {_steps(view)}  {count(view.pace)} st/s  return {value}  ETA {left}"
+        )
 
 
 class TaskBar:

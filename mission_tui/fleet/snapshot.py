@@ -155,6 +155,11 @@ class RunView(Struct, frozen=True, kw_only=True):
     held: Held | None = None
     restart: Restart | None = None
 
+    @property
+    def pace(self) -> float | None:
+        """Steps per second of a run that trains now; None for one that stands, waits or ended, however fast it was."""
+        return self.steps_per_s if self.state in ("running", "stopping") else None
+
 
 class StaleRun(Struct, frozen=True, kw_only=True):
     """How many processes a dead attempt left behind and what they hold; `unsure` of them are never touched."""

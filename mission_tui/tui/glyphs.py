@@ -27,12 +27,12 @@ STATE_SHAPES: Mapping[RunState, str] = {
     "ended": "■",
 }
 OUTCOME_SHAPES: Mapping[str, str] = {"finished": "■", "stopped": "□", "killed": "⊘", "failed": "✗", "lost": "?"}
-SEVERITY_SHAPES: Mapping[Severity, str] = {"critical": "◆", "warning": "▲", "info": "△"}
+SEVERITY_SHAPES: Mapping[Severity, str] = {"critical": "◆", "warning": "▲", "info": "i"}
 
 _STAND_INS = {
     **dict(zip("▁▂▃▄▅▆▇█", "__.-=+*#", strict=True)),
     **dict(zip("◌○●‖◇◐▣■□⊘✗", "o.*=&~@#%/x", strict=True)),
-    **dict(zip("◆▲△✓▾…→←↑↓␛", "X!i+v~><^v?", strict=True)),
+    **dict(zip("◆▲✓▾…→←↑↓␛", "X!+v~><^v?", strict=True)),
     **dict(zip("─━╸│▓░·×±", "-=>|#.?x~", strict=True)),
     **dict.fromkeys("║┃▏▎▍▌▋▊▉▐", "|"),
     **dict.fromkeys("═╌╍", "-"),

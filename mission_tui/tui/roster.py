@@ -67,7 +67,7 @@ def _sort_key(sort: str, now: float) -> Callable[[RunView], tuple[bool, Any]]:
             case "return":
                 return falling(number(view.metrics.get("rollout/ep_rew_mean")))
             case "st/s":
-                return falling(view.steps_per_s)
+                return falling(view.pace)
             case "health":
                 return (False, [_severity_rank(view), view.name])
             case _:

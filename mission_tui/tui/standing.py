@@ -25,6 +25,7 @@ __all__ = [
     "share_done",
     "state_style",
     "state_word",
+    "told_first",
     "update_share",
 ]
 
@@ -101,6 +102,12 @@ def alarms(view: RunView) -> tuple[Finding, ...]:
     return tuple(finding for finding in open_findings(view) if finding.severity != "info")
 
 
+def told_first(view: RunView) -> Finding | None:
+    """The finding to show where there is room for one; information only of a run that trains."""
+    worst = next(iter(open_findings(view)), None)
+    return worst if worst is None or worst.severity != "info" or view.state == "running" else None
+
+
 def severity_shape(finding: Finding) -> str:
     """One cell that tells severities apart without colour; a small dot where nothing is asked of anyone."""
     return SEVERITY_SHAPES[finding.severity] if finding.state == "open" else "·"
@@ -169,7 +176,7 @@ def headline(view: RunView, now: float) -> str:
     """How an ended run ended and what can be done; what the run is about while it lives."""
     if view.restart is not None:
         place = f"({view.restart.number} of {view.restart.most})"
-        return f"restarts in {remaining(view, now)} {place}, s calls that off: {view.cause}"
+        return f"{view.cause}; restarts in {remaining(view, now)} {place}: r starts it now, s calls it off"
     if view.state not in OVER:
         return view.cause or view.description or f"{view.preset} on {view.env_id}"
     kind = f" ({view.kind})" if view.kind else ""

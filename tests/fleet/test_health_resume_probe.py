@@ -64,7 +64,9 @@ def test_a_run_that_is_as_it_was_says_so_and_is_done() -> None:
     """Information with the numbers from the first update on, over after twenty."""
     opened, over = probed(AS_BEFORE, updates())
     assert opened[:2] == ("info", "open")
-    assert opened[2] == "resumed as it was: return 98 (100 before); entropy 0.5 (0.5); first ratio off 1 by 1e-07"
+    assert (
+        opened[2] == "resumed, as good as before: return 98 (100 before); entropy 0.5 (0.5); first ratio off 1 by 1e-07"
+    )
     assert over[1] == "cleared"
     assert len(probed(AS_BEFORE, updates(20))) == 1
 
@@ -103,8 +105,8 @@ def test_what_is_not_known_or_not_worse_is_no_trouble(resumed: Resumed) -> None:
     """A probe that gave up, a better return, one within three standard errors, an exact resume."""
     told = probed(resumed, updates())
     assert [severity for severity, *_ in told] == ["info", "info"]
-    as_it_was = told[0][2].startswith("resumed as it was")
-    assert as_it_was is (resumed.mean is not None or resumed.exact)
+    words = "resumed exactly where it was" if resumed.exact else "resumed, as good as before"
+    assert told[0][2].startswith(words) is (resumed.mean is not None or resumed.exact)
 
 
 def test_the_first_updates_have_tighter_limits() -> None:

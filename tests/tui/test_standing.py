@@ -7,7 +7,7 @@ from typing import get_args
 from msgspec import structs
 
 from mission_tui.fleet.outcome import RunState
-from mission_tui.fleet.snapshot import Held
+from mission_tui.fleet.snapshot import Held, Restart
 from mission_tui.tui import colours, standing
 from mission_tui.tui.away import while_away
 from mission_tui.tui.glyphs import OUTCOME_SHAPES, SEVERITY_SHAPES, STATE_SHAPES, to_ascii
@@ -90,6 +90,19 @@ def test_nobody_knows_the_health_of_a_run_without_updates() -> None:
     """A waiting run says what it waits for, a young one nothing."""
     assert standing.badge(queued("a"))[0] == "needs 3.1G"
     assert standing.badge(a_run("a", update=None))[0] == "-"
+
+
+def test_only_a_run_that_trains_has_a_pace() -> None:
+    """The newest row of one that starts again, stands or ended says how fast it was."""
+    paces = {state: a_run("a", state=state, steps_per_s=5.0).pace for state in get_args(RunState)}
+    assert {state for state, pace in paces.items() if pace == 5.0} == {"running", "stopping"}
+    assert set(paces.values()) == {5.0, None}
+
+
+def test_a_run_that_waits_for_its_restart_says_why_and_what_can_be_done() -> None:
+    """The cause first, then when, then the keys."""
+    run = a_run("a", state="queued", outcome="failed", cause="ended by SIGSEGV", restart=Restart(NOW + 20, 2, 3))
+    assert standing.headline(run, NOW) == "ended by SIGSEGV; restarts in 20s (2 of 3): r starts it now, s calls it off"
 
 
 def test_a_frozen_run_says_what_it_holds() -> None:

@@ -117,7 +117,9 @@ def _fall(resumed: Resumed) -> tuple[float | None, float]:
 
 def _fine(resumed: Resumed) -> str:
     played = resumed.mean is not None and resumed.mean_before is not None
-    return "resumed as it was" if played or resumed.exact else "resumed, and nothing is off so far"
+    if resumed.exact:
+        return "resumed exactly where it was"
+    return "resumed, as good as before" if played else "resumed, and nothing is off so far"
 
 
 def _compared(resumed: Resumed, row: Row) -> list[str]:

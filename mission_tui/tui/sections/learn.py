@@ -79,9 +79,8 @@ def _progress(view: RunView, width: int) -> list[Part]:
 
 def _concerns(view: RunView, width: int, now: float) -> list[list[Part]]:
     """The worst finding with cause and advice; without findings the outcomes of episodes."""
-    findings = standing.open_findings(view)
-    if findings:
-        worst = findings[0]
+    worst = standing.told_first(view)
+    if worst is not None:
         style = colours.severity_style(worst.severity)
         since = f" ({standing.finding_span(worst, now)})"
         rows: list[list[Part]] = [[(fit(f"{standing.severity_shape(worst)} {worst.sentence}{since}", width), style)]]

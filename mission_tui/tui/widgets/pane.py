@@ -80,7 +80,7 @@ def _facts(view: RunView, width: int) -> Table:
     table.add_column(width=half, no_wrap=True)
     table.add_column(width=width - half - 1, no_wrap=True)
     table.add_row(
-        _curve("st/s", numbers.rate(view.steps_per_s), view.series.get("steps_per_s", ()), half),
+        _curve("st/s", numbers.rate(view.pace), view.series.get("steps_per_s", ()), half),
         _phases(view),
     )
     table.add_row(
@@ -116,10 +116,8 @@ def _phases(view: RunView) -> Text:
 
 
 def _concern(view: RunView, now: float, width: int) -> list[Part]:
-    findings = standing.open_findings(view)
-    # Information gives way to why a run stands still.
-    if not findings or (view.cause and not standing.alarms(view)):
+    worst = standing.told_first(view)
+    if worst is None:
         return [(fit(standing.headline(view, now), width), colours.QUIET)]
-    worst = findings[0]
     style = colours.severity_style(worst.severity)
     return [(fit(f"{standing.severity_shape(worst)} {worst.sentence}", width), style)]

@@ -52,11 +52,7 @@ def _standing(view: RunView, now: float, width: int) -> list[Part]:
     health, health_style = standing.badge(view)
     share = standing.share_done(view)
     amount = f"{numbers.compact(view.timesteps)}/{numbers.compact(view.total_timesteps)}"
-    pace = (
-        f"  {numbers.rate(view.steps_per_s)} st/s  {numbers.duration(view.eta_s)} left"
-        if view.state not in OVER
-        else ""
-    )
+    pace = f"  {numbers.rate(view.pace)} st/s  {numbers.duration(view.eta_s)} left" if view.state not in OVER else ""
     tail = f" {numbers.percent(share)}  {amount}{pace}  "
     state = f" {standing.shape(view)} {standing.state_word(view)} "
     name = fit(view.name, min(30, cell_len(literal(view.name))))

@@ -55,7 +55,7 @@ def _spark(view: RunView, _now: float, width: int) -> Part:
 
 
 def _speed(view: RunView, _now: float, _width: int) -> Part:
-    return numbers.rate(view.steps_per_s if view.state in ALIVE else None), colours.INK
+    return numbers.rate(view.pace), colours.INK
 
 
 def _health(view: RunView, _now: float, _width: int) -> Part:
