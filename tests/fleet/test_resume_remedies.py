@@ -55,7 +55,7 @@ def test_each_grave_change_offers_what_helps(words: list[str], field: str, names
 
 
 def test_scaling_the_learning_rate_is_by_the_root_of_the_minibatches() -> None:
-    """2,048 to 512: half the rate for 1,000 gradient steps; the change is then answered, and a target KL helps besides."""
+    """2,048 to 512: half the rate for 1,000 gradient steps; that answers the change, and a target KL helps besides."""
     wanted = taken(LARGE, ["ppo.batch_size=512"], "scale-lr")
     assert wanted.terms == Terms(lr_scale=0.5, lr_scale_steps=1000)
     answered = named(judge_resume(LARGE, wanted.spec, HALFWAY, wanted.terms), "ppo.batch_size")
