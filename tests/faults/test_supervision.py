@@ -16,6 +16,7 @@ from msgspec import structs
 from mission_tui.errors import MissionError
 from tests.faults.campaign.part import violations_in
 from tests.faults.parts import kills, simulator
+from tests.faults.parts.lifecycle import histories
 from tests.supervisor.conftest import Lab, stub_spec
 from tests.waiting import until
 
@@ -25,6 +26,12 @@ def test_s1_no_kill_of_supervisor_keeper_trainer_or_worker_breaks_an_invariant()
     """One round of each kind over three runs with six workers; the campaign does eleven hundred over eight with 64."""
     found = list(kills.under_fire(range(2, 6), 1, lambda *_: None, 3, 2))
     assert found == []
+
+
+@pytest.mark.timeout(120)
+def test_s5_no_order_of_verbs_and_deaths_leaves_the_model() -> None:
+    """Two drawn histories of launch, pause, freeze, park, stop, kill and resume among deaths of all three processes."""
+    histories(7, 2, 12)
 
 
 @pytest.mark.timeout(60)

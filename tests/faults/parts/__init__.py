@@ -13,6 +13,8 @@ from tests.faults.parts import (
     hostile_frames,
     hostile_strings,
     kills,
+    lifecycle,
+    load,
     names,
     pid_reuse,
     power_cuts,
@@ -34,5 +36,7 @@ ALL: tuple[Part, ...] = (
     pid_reuse.PART,
     adopt.PART,
     kills.PART,
+    lifecycle.PART,
+    load.PART,
     simulator.PART,
 )
