@@ -133,7 +133,7 @@ class VerdictScreen(Sheet[Choice]):
             if change.remedy and not change.remedies:
                 advice = wrap(f"instead: {change.remedy}", width - _INDENT)
                 rows += [[(" " * _INDENT + text, colours.GOOD)] for text in advice]
-            for _ in range(_count(change)):
+            for _ in _ways(change, self._choice):
                 offer = next(offers, None)
                 rows += [] if offer is None else _offer_rows(offer, width)
         return [line(parts, width) for parts in rows]
@@ -155,27 +155,26 @@ class VerdictScreen(Sheet[Choice]):
             self.dismiss(Choice())
 
 
-def _count(change: Change) -> int:
-    return len(change.remedies) + change.override
-
-
 def _offers(changes: tuple[Change, ...], choice: Choice) -> tuple[_Offer, ...]:
-    """What can be picked, in the order it is shown. A branch is another run, for which nothing need be repaired."""
-    if choice.branch:
-        return ()
+    """What can be picked, in the order it is shown."""
+    found = [way for change in changes for way in _ways(change, choice)]
+    return tuple(_Offer(key, *way) for key, way in zip(_KEYS, found, strict=False))
+
+
+def _ways(change: Change, choice: Choice) -> list[tuple[str, Choice]]:
+    """What helps with `change` and was not chosen yet. A branch is another run, for which nothing need be repaired."""
     found: list[tuple[str, Choice]] = []
-    for change in changes:
-        for remedy in change.remedies:
-            more = replace(choice, remedies=(*choice.remedies, f"{remedy.name}:{change.name}"))
-            found.append((f"{remedy.name}: {remedy.what}", replace(choice, branch=True) if _new(remedy.name) else more))
-        if change.override:
-            against = replace(choice, overrides=(*choice.overrides, change.name))
-            found.append(("override: resume against this refusal", against))
-    return tuple(_Offer(key, *offer) for key, offer in zip(_KEYS, found, strict=False))
-
-
-def _new(name: str) -> bool:
-    return name == "branch"
+    for remedy in change.remedies if not choice.branch else ():
+        word = f"{remedy.name}:{change.name}"
+        if word in choice.remedies:
+            continue
+        more = replace(choice, remedies=(*choice.remedies, word))
+        picked = replace(choice, branch=True) if remedy.name == "branch" else more
+        found.append((f"{remedy.name}: {remedy.what}", picked))
+    if change.override and not choice.branch:
+        against = replace(choice, overrides=(*choice.overrides, change.name))
+        found.append(("override: resume against this refusal", against))
+    return found
 
 
 def _offer_rows(offer: _Offer, width: int) -> list[list[Part]]:

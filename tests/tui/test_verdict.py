@@ -1,0 +1,45 @@
+"""What the sheet with a resume's verdict offers."""
+
+from __future__ import annotations
+
+from mission_tui.fleet.verdict import Change, Remedy, ResumeVerdict
+from mission_tui.ipc.messages import VerdictReply
+from mission_tui.tui.screens.verdict import Choice, VerdictScreen
+
+HELP = (Remedy("hold-steps", "fewer"), Remedy("branch", "new"))
+REPLY = VerdictReply(
+    re=1,
+    run="a",
+    accept_needed=True,
+    verdict=ResumeVerdict(
+        "warn",
+        (
+            Change(
+                "env.n_envs",
+                "4",
+                "64",
+                "warn",
+                "why",
+                remedies=(Remedy("hold-steps", "fewer"), Remedy("branch", "new")),
+            ),
+            Change("ppo.gamma", "0.99", "0.9", "warn", "why", remedies=(Remedy("restore", "as it was"),)),
+        ),
+    ),
+)
+
+
+def offered(choice: Choice | None = None) -> list[str]:
+    """The lines that begin with a key."""
+    lines = (strip.text.strip() for strip in VerdictScreen("a", REPLY, choice=choice).lines(80))
+    return [line for line in lines if line[:1].isdigit()]
+
+
+def test_each_remedy_has_a_key() -> None:
+    """In the order of the changes."""
+    assert offered() == ["1 hold-steps: fewer", "2 branch: new", "3 restore: as it was"]
+
+
+def test_what_was_chosen_is_not_offered_again() -> None:
+    """Though the warning may stay; a branch repairs nothing, so nothing more is offered with it."""
+    assert offered(Choice(remedies=("hold-steps:env.n_envs",))) == ["1 branch: new", "2 restore: as it was"]
+    assert offered(Choice(branch=True)) == []
