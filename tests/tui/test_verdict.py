@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from mission_tui.fleet.verdict import Change, Remedy, ResumeVerdict
 from mission_tui.ipc.messages import VerdictReply
 from mission_tui.tui.screens.verdict import Choice, VerdictScreen
@@ -37,6 +39,17 @@ def offered(choice: Choice | None = None) -> list[str]:
 def test_each_remedy_has_a_key() -> None:
     """In the order of the changes."""
     assert offered() == ["1 hold-steps: fewer", "2 branch: new", "3 restore: as it was"]
+
+
+def test_changes_that_nobody_asked_for_now_are_explained() -> None:
+    """They were accepted by an attempt that saved nothing, so the checkpoint is from before them."""
+
+    def said(*words: str) -> str:
+        reply = structs.replace(REPLY, checkpoint="000086016")
+        return "\n".join(strip.text for strip in VerdictScreen("a", reply, words=words).lines(80))
+
+    assert "checkpoint 000086016 is from before these changes" in said()
+    assert "from before" not in said("env.n_envs=64")
 
 
 def test_what_was_chosen_is_not_offered_again() -> None:

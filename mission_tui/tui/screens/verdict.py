@@ -92,6 +92,9 @@ class VerdictScreen(Sheet[Choice]):
         self._facts = proposal.facts if proposal else ()
         if words:
             self._facts = (f"asked: {' '.join(words)}",)
+        elif proposal is None and self._choice == Choice() and any(it.was != it.now for it in reply.verdict.changes):
+            # Nothing was asked for, so they were accepted by an attempt that saved nothing.
+            self._facts = (f"checkpoint {reply.checkpoint or 'to go on from'} is from before these changes",)
         if self._choice != Choice():
             self._facts = (*self._facts, f"chosen: {self._choice.said}")
         self._reply = reply

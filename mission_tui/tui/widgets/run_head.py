@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from rich.cells import cell_len
 
-from mission_tui.fleet.outcome import OVER
 from mission_tui.fleet.snapshot import RunView
 from mission_tui.tui import colours, numbers, standing
 from mission_tui.tui.literal import literal
@@ -52,7 +51,7 @@ def _standing(view: RunView, now: float, width: int) -> list[Part]:
     health, health_style = standing.badge(view)
     share = standing.share_done(view)
     amount = f"{numbers.compact(view.timesteps)}/{numbers.compact(view.total_timesteps)}"
-    pace = f"  {numbers.rate(view.pace)} st/s  {numbers.duration(view.eta_s)} left" if view.state not in OVER else ""
+    pace = "" if view.pace is None else f"  {numbers.rate(view.pace)} st/s  {numbers.duration(view.eta_s)} left"
     tail = f" {numbers.percent(share)}  {amount}{pace}  "
     state = f" {standing.shape(view)} {standing.state_word(view)} "
     name = fit(view.name, min(30, cell_len(literal(view.name))))
