@@ -7,10 +7,12 @@ import logging
 
 from mission_tui.errors import MissionError
 from mission_tui.fleet.events import RunParked
+from mission_tui.fleet.terms import AS_IT_WAS, Terms
 from mission_tui.records.attempt import write_launch
 from mission_tui.records.checkpoint import newest_verified
 from mission_tui.records.spec_file import read_spec, write_spec
 from mission_tui.records.storage import storing
+from mission_tui.records.terms_file import read_terms, write_terms
 from mission_tui.supervisor.attempts import begin, hold_live
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.launchers.local import attempt_order
@@ -65,5 +67,14 @@ def _start(core: Core, run_id: str, checkpoint: str | None) -> None:
         folder.path.mkdir(parents=True)
     if known.spec != read_spec(run.spec):
         write_spec(folder.spec, known.spec)
+    terms = _unbegun_terms(core, run_id, checkpoint)
+    write_terms(folder.terms, terms)
     write_launch(folder.launch, order)
-    begin(core, hold_live(core, run, known.spec), order, checkpoint=checkpoint, restart=restart)
+    begin(core, hold_live(core, run, known.spec), order, checkpoint=checkpoint, terms=terms, restart=restart)
+
+
+def _unbegun_terms(core: Core, run_id: str, checkpoint: str | None) -> Terms:
+    """The terms of the failed attempt if it saved nothing: how far they have come is part of every later checkpoint."""
+    told = core.store.run(run_id).told
+    began_from = None if told.resumed is None else told.resumed.checkpoint
+    return read_terms(core.run_dir(run_id).attempt(told.attempt).terms) if checkpoint == began_from else AS_IT_WAS

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from msgspec import structs
 
 from mission_tui.errors import UsageError
 from mission_tui.fleet.events import AttemptStarting, FleetEvent, RestartDue
 from mission_tui.fleet.spec import RestartAlso, RestartKeep, Spec
+from mission_tui.fleet.terms import Terms
 from mission_tui.ipc.messages import Accepted, Resume, Undo
 from mission_tui.records.tail import read_all
+from mission_tui.records.terms_file import read_terms
+from tests.shell import REPOSITORY
 from tests.supervisor.conftest import Lab, large_spec, stub_spec
 
 
@@ -54,6 +59,26 @@ def test_a_restart_goes_on_from_the_newest_checkpoint(lab: Lab) -> None:
     assert [start.checkpoint for start in starts] == [None, saved]
     assert (view.update or 0) >= 5
     lab.act("kill", run)
+
+
+def test_a_restart_without_a_later_checkpoint_keeps_the_terms_of_its_attempt(lab: Lab) -> None:
+    """A branch that crashes before it saves anything begins with the same weights again."""
+    spec = restarting(1, 0.5)
+    (source,) = lab.launch(spec=spec)
+    lab.running(source, 3)
+    lab.act("stop", source)
+    checkpoint = lab.ended(source).last_checkpoint
+    crashing = {"PATH": lab.environ["PATH"], "PYTHONPATH": str(REPOSITORY), "STUB_CRASHES_AFTER": "2"}
+    branched = lab.ask(
+        lambda id_: Resume(
+            id=id_, run=source, branch=True, accept=True, cwd="/", python=sys.executable, environ=crashing
+        )
+    )
+    assert isinstance(branched, Accepted)
+    (run,) = branched.runs
+    lab.wait(run, lambda view: view.attempt == 2, 20)
+    assert checkpoint is not None
+    assert read_terms(lab.dir(run).attempt(2).terms) == Terms(weights_from=checkpoint)
 
 
 def test_a_crash_loop_is_parked_although_more_restarts_are_allowed(lab: Lab) -> None:
