@@ -6,7 +6,9 @@ The revision rises exactly when something a snapshot shows has changed; the same
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
+from mission_tui.fleet.events import AttemptEnded, AttemptStarting, RunCreated
 from mission_tui.fleet.metrics import MetricRecord
 from mission_tui.fleet.refs import RunRef, resolve
 from mission_tui.fleet.run_history import POINTS, Fact, RunHistory
@@ -14,6 +16,7 @@ from mission_tui.fleet.run_view import view_of
 from mission_tui.fleet.series import Thinned
 from mission_tui.fleet.snapshot import FleetSnapshot, GpuMeters, HostMeters, RunView, StaleRun, SupervisorInfo
 from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.text import clean
 
 __all__ = ["SNAPSHOT_ENDED", "Store"]
 
@@ -22,6 +25,24 @@ SNAPSHOT_ENDED = 200
 
 LOADED_ENDED = 8
 """Ended runs whose full history stays in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Shelved:
+    """An ended run by its first event and its end."""
+
+    id: str
+    run_dir: str
+    made: RunCreated
+    over: AttemptEnded
+
+    def history(self) -> RunHistory:
+        """What is known of it, folded."""
+        run = RunHistory(self.id, self.run_dir, None)
+        run.apply(self.made)
+        run.apply(AttemptStarting(self.over.seq - 1, self.made.t, self.over.attempt))
+        run.apply(self.over)
+        return run
 
 
 class Store:
@@ -34,6 +55,7 @@ class Store:
         self._gpus: tuple[GpuMeters, ...] = ()
         self._stale: tuple[StaleRun, ...] = ()
         self._runs: dict[str, RunHistory] = {}
+        self._shelf: dict[str, _Shelved] = {}
         self._views: dict[str, RunView] = {}
         self._loaded: dict[str, None] = {}
         self._order: tuple[list[str], list[str]] | None = None
@@ -43,6 +65,12 @@ class Store:
     def add_run(self, run_id: str, run_dir: str, spec: Spec | None) -> None:
         """Know a run from now on. Comes before its facts; `spec` is None when `spec.toml` cannot be read."""
         self._runs[run_id] = RunHistory(run_id, run_dir, spec)
+        self._shelf.pop(run_id, None)
+        self._touch(run_id, reorder=True)
+
+    def shelve(self, run_id: str, run_dir: str, made: RunCreated, over: AttemptEnded) -> None:
+        """Know of an ended run how it began and ended, and nothing else until `add_run` takes it from the shelf."""
+        self._shelf[run_id] = _Shelved(run_id, run_dir, made, over)
         self._touch(run_id, reorder=True)
 
     def replace_spec(self, run_id: str, spec: Spec) -> None:
@@ -52,7 +80,8 @@ class Store:
 
     def remove_run(self, run_id: str) -> None:
         """Forget a run whose directory was removed."""
-        del self._runs[run_id]
+        if self._shelf.pop(run_id, None) is None:
+            del self._runs[run_id]
         self._loaded.pop(run_id, None)
         self._touch(run_id, reorder=True)
 
@@ -98,12 +127,13 @@ class Store:
         """The run as a snapshot shows it; raises `KeyError` for an unknown id."""
         view = self._views.get(run_id)
         if view is None:
-            view = self._views[run_id] = view_of(self._runs[run_id])
+            view = self._views[run_id] = view_of(self.run(run_id))
         return view
 
     def run(self, run_id: str) -> RunHistory:
         """The run's folded history, to read from."""
-        return self._runs[run_id]
+        shelved = self._shelf.get(run_id)
+        return self._runs[run_id] if shelved is None else shelved.history()
 
     def run_ids(self) -> list[str]:
         """Live runs, oldest first, then ended ones, newest first."""
@@ -122,12 +152,9 @@ class Store:
 
     def resolve(self, ref: str) -> tuple[str, ...]:
         """Run ids that `ref` means (see `fleet.refs`); raises `UsageError`."""
-        runs = sorted(self._runs.values(), key=_age)
-        return resolve(ref, [RunRef(run.id, run.told.name, run.state not in ("ended", "parked")) for run in runs])
-
-    def has_history(self, run_id: str) -> bool:
-        """Whether `history` covers the run's every update, or only the last ones until `load_history`."""
-        return self._runs[run_id].trained.complete
+        known = [(*_age(run), run.told.name, run.state not in ("ended", "parked")) for run in self._runs.values()]
+        shelved = [(each.made.t, each.id, clean(each.made.name), False) for each in self._shelf.values()]
+        return resolve(ref, [RunRef(run_id, name, live) for _, run_id, name, live in sorted([*known, *shelved])])
 
     def load_history(self, run_id: str, records: Iterable[MetricRecord]) -> None:
         """Take in the whole of a run's `metrics.jsonl`; ended runs are let go again, the longest loaded first."""
@@ -152,9 +179,10 @@ class Store:
         """Ids of live runs, oldest first, and of ended ones, newest first."""
         if self._order is None:
             by_age = sorted(self._runs.values(), key=_age)
-            ended = [run for run in by_age if run.told.over]
-            ended.sort(key=lambda run: run.told.ended_t or 0.0, reverse=True)
-            self._order = [run.id for run in by_age if not run.told.over], [run.id for run in ended]
+            ended = [(run.told.ended_t or 0.0, run.id) for run in by_age if run.told.over]
+            ended.extend((each.over.t, each.id) for each in self._shelf.values())
+            ended.sort(key=lambda entry: entry[0], reverse=True)
+            self._order = [run.id for run in by_age if not run.told.over], [run_id for _, run_id in ended]
         return self._order
 
     def _bound_memory(self, run: RunHistory) -> None:

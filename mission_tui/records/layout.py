@@ -5,6 +5,7 @@ The keeper knows the same file names without importing this module; `docs/run-di
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 import time
@@ -141,6 +142,10 @@ def run_dirs(root: Path) -> Iterator[RunDir]:
     """Run directories of a runs root, oldest first. Folders that are not named like a run are passed over."""
     if not root.is_dir():
         return
-    for entry in sorted(root.iterdir()):
-        if RUN_ID.fullmatch(entry.name) and entry.is_dir() and not entry.is_symlink():
-            yield RunDir(entry)
+    # Asked of the listing itself: with fifty thousand runs a look at each folder takes longer than reading them.
+    with os.scandir(root) as entries:
+        names = sorted(
+            entry.name for entry in entries if RUN_ID.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False)
+        )
+    for name in names:
+        yield RunDir(root / name)

@@ -7,23 +7,22 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import logging
 import os
 import signal
 import sys
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.store import SNAPSHOT_ENDED
 from mission_tui.ipc.server import Listener, serve_operator, serve_telemetry
 from mission_tui.ipc.sockets import OPERATOR_SOCKET, TELEMETRY_SOCKET
 from mission_tui.paths import socket_dir
 from mission_tui.records.ground import check_locks, check_private
 from mission_tui.records.layout import supervisor_dir
 from mission_tui.records.storage import storing
-from mission_tui.supervisor.adoption import LAST_BYTES, RunOnDisk, adopt_live, load_ended, read_fleet
+from mission_tui.supervisor.adoption import load_waiting, take_in
 from mission_tui.supervisor.clock import Clock
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.dead_sockets import name_root, sweep_vanished_roots, unname_root
@@ -76,19 +75,25 @@ async def _supervise(root: Path, lock: int) -> None:
     sweep_up(root)
     for vanished in sweep_vanished_roots():
         log.info("the sockets of %s, which is gone, were removed", vanished)
-    live, ended = read_fleet(root)
-    for found in live:
-        adopt_live(core, found)
-    for found in ended[:SNAPSHOT_ENDED]:
-        load_ended(core, found)
+    # Collections while very many runs are taken in find nothing, and later ones need not look at them again.
+    gc.disable()
+    take_in(core)
+    gc.freeze()
+    gc.enable()
     desk = Desk(core)
     listeners = await _listen(core, desk)
-    log.info("supervisor %d watches %s: %d live, %d ended runs", os.getpid(), root, len(live), len(ended))
+    log.info(
+        "supervisor %d watches %s: %d live runs, %d ended ones not read yet",
+        os.getpid(),
+        root,
+        len(core.live),
+        len(core.waiting),
+    )
     clock = Clock(core, desk, listeners, partial(still_ours, _lock_path(root), lock), _idle_s())
     duties = [
         asyncio.create_task(desk.push(), name="push"),
         asyncio.create_task(clock.run(), name="clock"),
-        asyncio.create_task(_load_rest(core, ended[SNAPSHOT_ENDED:]), name="load"),
+        asyncio.create_task(_load_rest(core), name="load"),
     ]
     for duty in duties:
         duty.add_done_callback(partial(_report, core))
@@ -114,13 +119,14 @@ async def _listen(core: Core, desk: Desk) -> tuple[Listener, ...]:
     return telemetry, operator
 
 
-async def _load_rest(core: Core, ended: Sequence[RunOnDisk]) -> None:
-    """Know the older ended runs too, one at a time between everything else."""
-    for found in ended:
-        load_ended(core, found, LAST_BYTES)
+async def _load_rest(core: Core) -> None:
+    """Know the whole of the older ended runs too, one at a time between everything else."""
+    older = list(core.waiting)
+    for run_id in older:
+        load_waiting(core, run_id)
         await asyncio.sleep(0)
-    if ended:
-        log.info("all %d older runs are known", len(ended))
+    if older:
+        log.info("all %d older runs are known", len(older))
 
 
 def _report(core: Core, duty: asyncio.Task[None]) -> None:

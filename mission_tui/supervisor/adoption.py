@@ -9,9 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 from msgspec import structs
 
@@ -30,11 +28,12 @@ from mission_tui.fleet.metrics import MetricRecord, UpdateDone
 from mission_tui.fleet.outcome import Failed
 from mission_tui.fleet.snapshot import SERIES
 from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.store import SNAPSHOT_ENDED
 from mission_tui.fleet.text import clean
 from mission_tui.records.attempt import read_exit, read_launch
-from mission_tui.records.layout import RunDir, run_dirs
+from mission_tui.records.layout import RunDir
 from mission_tui.records.spec_file import read_spec
-from mission_tui.records.tail import read_all, read_newest
+from mission_tui.records.tail import read_newest
 from mission_tui.supervisor.acting import react_to_due
 from mission_tui.supervisor.attempts import begin, hold_live, settle
 from mission_tui.supervisor.core import Core
@@ -43,9 +42,10 @@ from mission_tui.supervisor.freezing import take_up_freeze
 from mission_tui.supervisor.journal import Make, RunJournal, damaged
 from mission_tui.supervisor.ladder import carry_on
 from mission_tui.supervisor.restarting import decide_restart
+from mission_tui.supervisor.run_on_disk import RunOnDisk, read_fleet, read_run
 from mission_tui.supervisor.unkillable import admit_unkillable
 
-__all__ = ["LAST_BYTES", "RunOnDisk", "adopt_live", "load_ended", "read_fleet"]
+__all__ = ["LAST_BYTES", "RunOnDisk", "adopt_live", "load_ended", "load_waiting", "read_fleet", "take_in"]
 
 SPARKLINE_BYTES = 64 << 10
 """Of an ended run's metrics: enough for the points that a snapshot shows."""
@@ -54,41 +54,40 @@ LAST_BYTES = 8 << 10
 """Of an ended run that no snapshot shows: enough for its last row."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunOnDisk:
-    """A run directory and what its `events.jsonl` says."""
+def take_in(core: Core) -> None:
+    """Know every run of the runs root: adopt the live ones, load the newest ended ones, shelve the rest.
 
-    dir: RunDir
-    events: list[FleetEvent]
-    damage: dict[str, str]
+    What is on the shelf has its name, its end and its place in every list; the rest of it waits in `core.waiting` until
+    it is wanted or `load_waiting` comes to it.
+    """
+    live, ended = read_fleet(core.root)
+    for found in live:
+        adopt_live(core, found)
+    for found in ended[:SNAPSHOT_ENDED]:
+        load_ended(core, found)
+    for found in ended[SNAPSHOT_ENDED:]:
+        if found.whole:
+            load_ended(core, found, LAST_BYTES)
+            continue
+        made, over = found.events
+        if isinstance(made, RunCreated) and isinstance(over, AttemptEnded):
+            core.store.shelve(found.dir.id, str(found.dir.path), made, over)
+            core.waiting[found.dir.id] = None
+    core.fetch = partial(load_waiting, core)
 
-    @property
-    def ended_t(self) -> float | None:
-        """When its last attempt was over; None while it is not."""
-        ended_t = None
-        for event in self.events:
-            if isinstance(event, AttemptStarting | AttemptEnded):
-                ended_t = event.t if isinstance(event, AttemptEnded) else None
-        return ended_t
 
-
-def read_fleet(root: Path) -> tuple[list[RunOnDisk], list[RunOnDisk]]:
-    """Live runs, oldest first, and ended ones, the last to end first."""
-    live: list[RunOnDisk] = []
-    ended: list[RunOnDisk] = []
-    for run_dir in run_dirs(root):
-        try:
-            events, damage = read_all(run_dir.events, FleetEvent)
-        except OSError as error:
-            events, damage = [], [str(error)]
-        found = RunOnDisk(run_dir, events, {run_dir.events.name: "; ".join(damage)} if damage else {})
-        (live if found.ended_t is None else ended).append(found)
-    return live, sorted(ended, key=lambda found: found.ended_t or 0.0, reverse=True)
+def load_waiting(core: Core, run_id: str) -> None:
+    """Know the whole of an ended run that waits on the shelf; nothing for any other."""
+    if run_id in core.waiting:
+        del core.waiting[run_id]
+        load_ended(core, read_run(core.run_dir(run_id)), LAST_BYTES)
 
 
 def load_ended(core: Core, found: RunOnDisk, newest_bytes: int = SPARKLINE_BYTES) -> None:
     """Know an ended run by its events and the last `newest_bytes` of its metrics."""
     run_id = found.dir.id
+    if not found.whole:
+        found = read_run(found.dir)
     _know(core, found)
     try:
         records = read_newest(found.dir.metrics, MetricRecord, newest_bytes)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -39,6 +39,8 @@ RESERVE_BYTES = 256 << 10
 class Core:
     """One per process. `live` holds every run that has not ended; `launched` when (monotonic) a run was made here.
 
+    `waiting` are the ended runs of which only name and end are known yet, the last to end first; `fetch` reads the
+    whole of one of them, and whoever speaks of a single run calls it first.
     `orphaned`: processes of a dead run may be about, and nobody has looked yet.
     """
 
@@ -60,6 +62,8 @@ class Core:
         self.live: dict[str, LiveRun] = {}
         self.launched: dict[str, float] = {}
         self.unwritten: dict[str, RunJournal] = {}
+        self.waiting: dict[str, None] = {}
+        self.fetch: Callable[[str], None] = lambda _: None
         self.orphaned = True
         self._sampled_at = 0.0
         self.changed = asyncio.Event()
@@ -86,6 +90,7 @@ class Core:
     def forget(self, run_id: str) -> None:
         """Know nothing more of a run whose directory was removed."""
         self.store.remove_run(run_id)
+        self.waiting.pop(run_id, None)
         self.launched.pop(run_id, None)
         self.changed.set()
 

@@ -129,6 +129,9 @@ class Desk:
                 await core.measure()
                 return self._snapshot(request.id)
             case GetEnded():
+                for view in core.store.ended(request.offset, request.limit)[0]:
+                    core.fetch(view.id)
+                    await asyncio.sleep(0)
                 runs, total = core.store.ended(request.offset, request.limit)
                 return EndedReply(re=request.id, runs=runs, total=total)
             case Act():

@@ -19,6 +19,7 @@ def the_run(core: Core, ref: str) -> str:
     found = core.store.resolve(ref)
     if len(found) != 1:
         raise UsageError(f"'{ref}' means {len(found)} runs here; name one")
+    core.fetch(found[0])
     return found[0]
 
 
@@ -37,6 +38,7 @@ def live_targets(
             run = core.live.get(run_id)
             if run_id in passing:
                 continue
+            core.fetch(run_id)
             name = core.store.view(run_id).name
             against = _over(core, run_id) if run is None else objection(run)
             if run is not None and against is None:

@@ -8,8 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.errors import MissionError
-from mission_tui.supervisor.adoption import read_fleet
+from mission_tui.errors import MissionError, UsageError
+from mission_tui.fleet.events import AttemptEnded, AttemptStarting, RunCreated
+from mission_tui.fleet.outcome import Finished
+from mission_tui.records.layout import RunDir
+from mission_tui.records.lines import encode_line
+from mission_tui.records.tail import read_all
+from mission_tui.supervisor import run_on_disk
+from mission_tui.supervisor.adoption import load_waiting, read_fleet, take_in
+from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.launchers.local import LocalLauncher
+from mission_tui.supervisor.targets import the_run
 from tests.faults.campaign.part import violations_in
 from tests.faults.parts import corruption, failing_calls, power_cuts
 from tests.faults.scenes import RECORDED, SCENES
@@ -123,3 +132,56 @@ def test_d10_odd_entries_among_many_runs_hide_none_of_them(tmp_path: Path) -> No
     assert len(ended) == 900
     assert len(live) == 100
     assert sum("events.jsonl" in found.damage for found in live) == 80
+
+
+async def test_d10_of_many_old_runs_only_the_newest_are_read_before_the_first_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 2,000 the newest 200 and the damaged ones are read; names, order and number are right of all at once."""
+    for number in range(2000):
+        run = RunDir(tmp_path / f"20260101-000000-many-{number:04x}")
+        old_run(run, number, damaged=number % 500 == 7)
+    (tmp_path / ".supervisor").mkdir()
+    read = CountedReads(monkeypatch)
+    core = Core(tmp_path, LocalLauncher())
+    take_in(core)
+    assert read.runs == 200 + 4
+    assert core.store.snapshot(0.0).ended_total == 2000
+    assert [len(core.waiting), len(core.store.live_ids())] == [1796, 0]
+    assert core.store.view("20260101-000000-many-0007").flags == ("damaged",)
+    page, total = core.store.ended(1990, 200)
+    assert ([view.name for view in page], total) == ([f"old-{number}" for number in range(9, -1, -1)], 2000)
+    assert the_run(core, "old-3") == "20260101-000000-many-0003"
+    assert read.runs == 200 + 5
+    assert core.store.view("20260101-000000-many-0003").total_timesteps == 1000
+    with pytest.raises(UsageError, match="matches 16 runs"):
+        the_run(core, "20260101-000000-many-012")
+    for run_id in list(core.waiting)[:100]:
+        load_waiting(core, run_id)
+    assert (read.runs, len(core.waiting), core.store.snapshot(0.0).ended_total) == (305, 1695, 2000)
+    assert core.store.view(f"20260101-000000-many-{1799:04x}").outcome == "finished"
+
+
+def old_run(run: RunDir, number: int, *, damaged: bool) -> None:
+    """A run that ended, the higher `number` the later; a damaged one has noise in its end."""
+    run.path.mkdir()
+    run.spec.symlink_to(RECORDED / "spec.toml")
+    events = (
+        RunCreated(1, float(number), f"old-{number}", "tiny"),
+        AttemptStarting(2, number + 0.1, 1, total_timesteps=1000),
+        AttemptEnded(3, number + 0.5, 1, Finished("000001000")),
+    )
+    noise = b"noise\n" if damaged else b""
+    run.events.write_bytes(b"".join(map(encode_line, events)) + noise)
+
+
+class CountedReads:
+    """How many journals were read whole."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.runs = 0
+        monkeypatch.setattr(run_on_disk, "read_all", self._read)
+
+    def _read(self, path: Path, type_: object) -> tuple[list[object], list[str]]:
+        self.runs += 1
+        return read_all(path, type_)

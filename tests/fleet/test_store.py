@@ -283,10 +283,10 @@ def test_full_histories_of_ended_runs_are_let_go() -> None:
     store = empty_store()
     ids = [ended_run(store, number) for number in range(10)]
     for run_id in ids:
-        assert not store.has_history(run_id)
+        assert not store.run(run_id).trained.complete
         store.load_history(run_id, [update(number, seq=number) for number in range(1, 101)])
-        assert store.has_history(run_id)
-    assert [store.has_history(run_id) for run_id in ids] == [False] * 2 + [True] * 8
+        assert store.run(run_id).trained.complete
+    assert [store.run(run_id).trained.complete for run_id in ids] == [False] * 2 + [True] * 8
     assert len(store.history(ids[0], []).updates) == 60
     assert store.view(ids[0]).update == 100
 
@@ -296,7 +296,7 @@ def test_end_of_a_file_alone_gives_the_newest_rows() -> None:
     tail = [update(number, seq=number + 500) for number in range(500, 530)]
     store = store_of(RunCreated(1, 1.0, "first", "demo"), *tail)
     assert store.view(RUN).update == 529
-    assert not store.has_history(RUN)
+    assert not store.run(RUN).trained.complete
     store.load_history(RUN, [update(number, seq=number + 500) for number in range(1, 530)])
-    assert store.has_history(RUN)
+    assert store.run(RUN).trained.complete
     assert len(store.history(RUN, []).updates) == 500

@@ -16,7 +16,7 @@ __all__ = ["history"]
 async def history(core: Core, request: GetHistory) -> HistoryReply:
     """The asked series, thinned to buckets."""
     run_id = the_run(core, request.run)
-    if not core.store.has_history(run_id) and run_id not in core.live:
+    if not core.store.run(run_id).trained.complete and run_id not in core.live:
         records, _ = await asyncio.to_thread(read_all, core.run_dir(run_id).metrics, MetricRecord)
         core.store.load_history(run_id, records)
     thinned = core.store.history(run_id, request.series, request.from_update, request.to_update, request.points)

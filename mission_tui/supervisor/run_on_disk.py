@@ -1,0 +1,111 @@
+"""Run directories as they are found on disk: the live ones and the damaged ones read, of the ended ones a glimpse.
+
+A journal whose first line made the run and whose last lines ended its attempt needs no reading to be known for ended.
+So a runs root with very many old runs is known in the time of one small read each; the whole is read when it is wanted.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from mission_tui.errors import DamagedError
+from mission_tui.fleet.events import (
+    AttemptEnded,
+    AttemptStarting,
+    CompanyChanged,
+    FileDamaged,
+    FindingChanged,
+    FindingMarked,
+    FleetEvent,
+    HealthActed,
+    RunCreated,
+)
+from mission_tui.records.layout import RunDir, run_dirs
+from mission_tui.records.lines import decode_line
+from mission_tui.records.tail import read_all
+
+__all__ = ["RunOnDisk", "read_fleet", "read_run"]
+
+GLIMPSE_BYTES = 64 << 10
+"""A journal that is longer is read like one of a live run."""
+
+LAST_LINES = 16
+_AFTERWARDS = FindingChanged | FindingMarked | HealthActed | CompanyChanged | FileDamaged
+"""What may follow the end of an attempt and leave the run ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunOnDisk:
+    """A run directory and what its `events.jsonl` says; of a glimpse only that it was made and that it ended."""
+
+    dir: RunDir
+    events: list[FleetEvent]
+    damage: dict[str, str]
+    whole: bool = True
+
+    @property
+    def ended_t(self) -> float | None:
+        """When its last attempt was over; None while it is not."""
+        ended_t = None
+        for event in self.events:
+            if isinstance(event, AttemptStarting | AttemptEnded):
+                ended_t = event.t if isinstance(event, AttemptEnded) else None
+        return ended_t
+
+
+def read_fleet(root: Path) -> tuple[list[RunOnDisk], list[RunOnDisk]]:
+    """Live runs, oldest first, each read; and ended ones, the last to end first, most of them a glimpse."""
+    live: list[RunOnDisk] = []
+    ended: list[RunOnDisk] = []
+    for run_dir in run_dirs(root):
+        found = _glimpse(run_dir) or read_run(run_dir)
+        (live if found.ended_t is None else ended).append(found)
+    return live, sorted(ended, key=lambda found: found.ended_t or 0.0, reverse=True)
+
+
+def read_run(run_dir: RunDir) -> RunOnDisk:
+    """The run with every event of its journal, and what of that is damaged."""
+    try:
+        events, damage = read_all(run_dir.events, FleetEvent)
+    except OSError as error:
+        events, damage = [], [str(error)]
+    return RunOnDisk(run_dir, events, {run_dir.events.name: "; ".join(damage)} if damage else {})
+
+
+def _glimpse(run_dir: RunDir) -> RunOnDisk | None:
+    """The run by two lines of its journal, if they show that it ended; None whenever anything is unusual."""
+    raw = _whole_file(f"{run_dir.path}/events.jsonl")
+    if not raw.endswith(b"\n"):
+        return None
+    lines = raw.split(b"\n")[:-1]
+    try:
+        made = decode_line(lines[0], FleetEvent)
+        for line in lines[: -LAST_LINES - 1 : -1]:
+            event = decode_line(line, FleetEvent)
+            if isinstance(event, AttemptEnded) and isinstance(made, RunCreated):
+                return RunOnDisk(run_dir, [made, event], {}, whole=False)
+            if not isinstance(event, _AFTERWARDS):
+                return None
+    except DamagedError:
+        pass
+    return None
+
+
+def _whole_file(path: str) -> bytes:
+    """The bytes of a short plain file; nothing of any other."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    try:
+        facts = os.fstat(descriptor)
+        if not stat.S_ISREG(facts.st_mode) or facts.st_size > GLIMPSE_BYTES:
+            return b""
+        return os.read(descriptor, GLIMPSE_BYTES)
+    except OSError:
+        return b""
+    finally:
+        os.close(descriptor)
