@@ -31,7 +31,7 @@ def test_s1_no_kill_of_supervisor_keeper_trainer_or_worker_breaks_an_invariant()
 @pytest.mark.timeout(120)
 def test_s5_no_order_of_verbs_and_deaths_leaves_the_model() -> None:
     """Two drawn histories of launch, pause, freeze, park, stop, kill and resume among deaths of all three processes."""
-    histories(7, 2, 12)
+    histories(7, 2, 8)
 
 
 @pytest.mark.timeout(60)

@@ -4,7 +4,8 @@
 `STUB_FORKS` (how many children a forking helper gets), `STUB_DEAF` (obeys no stop), `STUB_MUTE` (no telemetry),
 `STUB_KL` (approx_kl of every update), `STUB_NAN_FROM` (the first update whose approx_kl is not a number),
 `STUB_DIES_AT` (the update at which it ends by itself, as failed), `STUB_CRASHES_AFTER` (how many updates an attempt
-does before it ends by SIGSEGV), `STUB_MAPS` (a file it maps, as drivers map their devices).
+does before it ends by SIGSEGV), `STUB_MAPS` (a file it maps, as drivers map their devices), `STUB_SAVE_S` (how long
+a checkpoint takes to write).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -156,7 +158,7 @@ class StubTrainer:
             reason=reason,
             spec_sha256="",
         )
-        save_checkpoint(self.run.checkpoints, name, fill, facts)
+        save_checkpoint(self.run.checkpoints, name, partial(fill, float(self.environ.get("STUB_SAVE_S", "0"))), facts)
         self.checkpoint = name
         self._write(
             lambda seq: CheckpointSaved(seq, self.attempt, self.update, self.timesteps, time.time(), name, reason)
@@ -172,9 +174,13 @@ class StubTrainer:
             self.telemetry.say(PhaseSaid(phase, self.update, self.timesteps, time.time()))
 
 
-def fill(folder: Path) -> None:
-    """The one member of a fake checkpoint."""
-    (folder / "weights").write_text(folder.name)
+def fill(seconds: float, folder: Path) -> None:
+    """The one member of a fake checkpoint, written over so many seconds."""
+    with (folder / "weights").open("w", encoding="ascii") as file:
+        for character in folder.name:
+            file.write(character)
+            file.flush()
+            time.sleep(seconds / len(folder.name))
 
 
 def main(words: list[str], environ: Mapping[str, str]) -> int:
