@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import torch as th
-from benchmarks.batched_cartpole import BatchedCartPole
 from stable_baselines3.common.logger import Logger
 
+from benchmarks.ppo.batched_cartpole import BatchedCartPole
 from benchmarks.results import Row, Sheet, Spread, write_sheet
 from mission_tui.trainer.ppo import FastPPO
 from mission_tui.trainer.ppo.compiled import load_compiler

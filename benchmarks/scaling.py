@@ -18,7 +18,7 @@ import benchmarks.slow_env  # noqa: F401 - registers it
 from benchmarks.results import Row, Sheet, Spread, asked_as, busy_elsewhere, write_sheet
 from benchmarks.vec_subject import ACTIONS, Subject, brought_up, play, workers
 from mission_tui.fleet.spec import EnvSpec
-from mission_tui.trainer.vec_env.choosing import choose_kind
+from mission_tui.trainer.vec_env.choosing import choose
 from mission_tui.trainer.vec_env.making import EnvMaker
 
 ENVS = 64
@@ -42,9 +42,11 @@ def rows(subjects: dict[int, Subject], cores: int) -> list[Row]:
 def chosen(cores: int) -> Row:
     """What `env.vec = "auto"` makes of such an environment."""
     env = EnvSpec(id="Slow-v0", n_envs=ENVS, imports=("benchmarks.slow_env",))
-    kind, reason = choose_kind(env, EnvMaker(env, None))
-    goal = "workers" if cores > 1 else "inline"
-    return Row(f"`auto` with a slow environment, {ENVS} envs", "", None, goal, kind == goal, note=f"{kind}: {reason}")
+    found = choose(env, EnvMaker(env, None), cores)
+    goal = f"{cores} workers" if cores > 1 else "inline"
+    kind = f"{found.n_workers} workers" if found.kind == "workers" else found.kind
+    what = f"`auto` with a slow environment, {ENVS} envs"
+    return Row(what, "", None, goal, kind == goal, note=f"{kind}: {found.reason}")
 
 
 def main() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.results import Row, Sheet, write_sheet
+from benchmarks.results import Row, Sheet, busy_elsewhere, write_sheet
 
 __all__ = ["finish"]
 
@@ -17,7 +17,7 @@ def finish(title: str, command: str, rows: Sequence[Row], file: Path | None) -> 
     for row in rows:
         print(_line(row), flush=True)
     if file is not None:
-        write_sheet(Sheet(title, command, tuple(rows)), file)
+        write_sheet(Sheet(title, command, tuple(rows), elsewhere=busy_elsewhere()), file)
 
 
 def _line(row: Row) -> str:

@@ -13,6 +13,7 @@ mpl.rcParams.update(
 )
 
 from matplotlib import pyplot as plt  # noqa: E402 - the backend is chosen before
+from matplotlib.figure import Figure  # noqa: E402
 
 from benchmarks.health.scoring import Scored, false_rate, found  # noqa: E402
 from mission_tui.fleet.metrics import number  # noqa: E402
@@ -77,7 +78,7 @@ def _example(one: Scored, path: Path) -> str:
     return _save(figure, path)
 
 
-def _save(figure: plt.Figure, path: Path) -> str:
+def _save(figure: Figure, path: Path) -> str:
     figure.tight_layout()
     figure.savefig(path, metadata={"Date": None, "Creator": None})
     plt.close(figure)

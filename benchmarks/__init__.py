@@ -1,0 +1,1 @@
+"""Programs that measure; each stands beside its peers in one run. `make bench` runs them."""
