@@ -24,7 +24,7 @@ from benchmarks.rows import bounded, unmeasured
 from mission_tui.cli.plan import Wish, launch_items
 from mission_tui.fleet.metrics import MetricRecord, UpdateDone
 from mission_tui.ipc.client import Connection
-from mission_tui.ipc.messages import Act, Launch
+from mission_tui.ipc.requests import Act, Launch
 from mission_tui.ipc.start import captured_environ
 from mission_tui.records.layout import RunDir
 from mission_tui.records.tail import read_all

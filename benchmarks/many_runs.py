@@ -20,7 +20,7 @@ from mission_tui.fleet.events import AttemptEnded, AttemptStarting, RunCreated
 from mission_tui.fleet.outcome import Finished
 from mission_tui.fleet.spec import EnvSpec, PpoSpec, RunSpec, Spec
 from mission_tui.ipc.client import Connection
-from mission_tui.ipc.messages import GetSnapshot
+from mission_tui.ipc.requests import GetSnapshot
 from mission_tui.records.layout import RunDir
 from mission_tui.records.lines import encode_line
 from mission_tui.records.spec_file import write_spec

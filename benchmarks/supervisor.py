@@ -19,7 +19,7 @@ from benchmarks.fleet.watching import busy_s
 from benchmarks.results import Row, Sheet, asked_as, busy_elsewhere, write_sheet
 from benchmarks.rows import bounded
 from benchmarks.screen import REPLAYED
-from mission_tui.ipc.messages import LaunchItem
+from mission_tui.ipc.requests import LaunchItem
 
 EVERY_S = 0.25
 KINDS_A_ROW, HEARTBEATS_A_SECOND = 2, 1

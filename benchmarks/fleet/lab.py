@@ -20,7 +20,7 @@ import psutil
 from mission_tui.fleet.metrics import MetricRecord, UpdateDone
 from mission_tui.fleet.snapshot import RunView
 from mission_tui.ipc.client import Connection
-from mission_tui.ipc.messages import GetSnapshot, Launch, LaunchItem
+from mission_tui.ipc.requests import GetSnapshot, Launch, LaunchItem
 from mission_tui.ipc.start import captured_environ
 from mission_tui.paths import socket_dir
 from mission_tui.records.layout import RunDir

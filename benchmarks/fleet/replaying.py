@@ -19,7 +19,7 @@ from msgspec import structs
 from benchmarks.health.trace import TRACES, read_trace
 from mission_tui.fleet.metrics import MetricRecord, TrainingEnded, TrainingStarted
 from mission_tui.fleet.outcome import Phase
-from mission_tui.ipc.messages import PROTOCOL
+from mission_tui.ipc.requests import PROTOCOL
 from mission_tui.ipc.telemetry import Telemetry
 from mission_tui.ipc.telemetry_messages import PhaseSaid, TrainerHello, WroteSaid
 from mission_tui.records.append import AppendLog

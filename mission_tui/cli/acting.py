@@ -11,7 +11,7 @@ from mission_tui.cli.options import chosen
 from mission_tui.cli.session import Session
 
 if TYPE_CHECKING:
-    from mission_tui.ipc.messages import ActVerb
+    from mission_tui.ipc.requests import ActVerb
 
 __all__ = ["act"]
 
@@ -19,7 +19,7 @@ __all__ = ["act"]
 def act(session: Session, verb: ActVerb, runs: tuple[str, ...], every: bool, as_json: bool) -> None:
     """Ask for `verb` and print the runs it was accepted for, one id a line; what comes of it shows in `status`."""
     from mission_tui.cli.documents import write_document
-    from mission_tui.ipc.messages import Act
+    from mission_tui.ipc.requests import Act
 
     wanted = chosen(runs, every)
     with session.connect() as connection:

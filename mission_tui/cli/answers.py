@@ -13,7 +13,7 @@ from mission_tui.cli.errors import say
 
 if TYPE_CHECKING:
     from mission_tui.fleet.verdict import Change, Grade, Remedy
-    from mission_tui.ipc.messages import Accepted, VerdictReply
+    from mission_tui.ipc.replies import Accepted, VerdictReply
 
 __all__ = ["answer_facts", "change_lines", "print_answer", "words"]
 
@@ -25,7 +25,7 @@ _CHARACTERS = 2000
 
 def answer_facts(answer: Accepted | VerdictReply) -> dict[str, Any]:
     """One run of the document of `resume`."""
-    from mission_tui.ipc.messages import Accepted
+    from mission_tui.ipc.replies import Accepted
 
     if isinstance(answer, Accepted):
         return {"id": answer.runs[0], "accepted": True, "notes": list(answer.notes), "verdict": None}
@@ -41,7 +41,7 @@ def _change_facts(change: Change) -> dict[str, Any]:
 
 def print_answer(answer: Accepted | VerdictReply) -> None:
     """The run that goes on, on stdout; what was noted, or why it does not, on stderr."""
-    from mission_tui.ipc.messages import Accepted
+    from mission_tui.ipc.replies import Accepted
 
     if isinstance(answer, Accepted):
         click.echo(answer.runs[0])

@@ -15,7 +15,7 @@ from mission_tui.cli.options import json_option
 from mission_tui.cli.session import Session, pass_session
 
 if TYPE_CHECKING:
-    from mission_tui.ipc.messages import Stale
+    from mission_tui.ipc.replies import Stale
 
 
 @click.command("clean")
@@ -39,7 +39,7 @@ def command(session: Session, yes: bool, as_json: bool) -> None:
 
 
 def _clean(session: Session, remove: tuple[str, ...]) -> tuple[Stale, ...]:
-    from mission_tui.ipc.messages import Clean
+    from mission_tui.ipc.requests import Clean
 
     with session.connect() as connection:
         return connection.ask(lambda id_: Clean(id=id_, remove=remove)).stale

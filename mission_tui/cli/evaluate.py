@@ -51,7 +51,8 @@ def command(
     """Play episodes with a run's policy."""
     from mission_tui.cli.documents import write_document
     from mission_tui.cli.progress import TaskBar
-    from mission_tui.ipc.messages import Evaluate, Progress
+    from mission_tui.ipc.replies import Progress
+    from mission_tui.ipc.requests import Evaluate
 
     def request(id_: int) -> Evaluate:
         return Evaluate(

@@ -22,7 +22,8 @@ def command(session: Session, run: str, file: Path, checkpoint: str | None, as_j
     """Write a run's policy as a Stable-Baselines3 zip."""
     from mission_tui.cli.documents import write_document
     from mission_tui.cli.progress import TaskBar
-    from mission_tui.ipc.messages import Export, Progress
+    from mission_tui.ipc.replies import Progress
+    from mission_tui.ipc.requests import Export
 
     target = session.cwd / file
     if target.suffix != ".zip":

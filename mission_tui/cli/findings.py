@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mission_tui.fleet.events import Mark as MarkWord
     from mission_tui.fleet.findings import Finding
     from mission_tui.fleet.snapshot import RunView
-    from mission_tui.ipc.messages import Mark
+    from mission_tui.ipc.requests import Mark
     from mission_tui.records.layout import RunDir
 
 
@@ -88,7 +88,7 @@ def _show(session: Session, run: str | None, replay: bool, as_json: bool) -> Non
 
 def _views(session: Session, run: str | None) -> tuple[RunView, ...]:
     from mission_tui.cli.watching import view_of
-    from mission_tui.ipc.messages import GetSnapshot
+    from mission_tui.ipc.requests import GetSnapshot
 
     with session.connect() as connection:
         if run is not None:
@@ -157,7 +157,7 @@ def _mark(session: Session, run: str, mark: MarkWord, finding: str, rule: str, a
 
 
 def _mark_request(run: str, mark: MarkWord, finding: str, rule: str, id_: int) -> Mark:
-    from mission_tui.ipc.messages import Mark
+    from mission_tui.ipc.requests import Mark
 
     return Mark(id=id_, run=run, mark=mark, finding=finding, rule=rule)
 
@@ -166,7 +166,8 @@ def _apply(session: Session, run: str, finding: str, accept: bool, as_json: bool
     """The exit code: 2 when nothing was begun, because the verdict was not accepted or refuses."""
     from mission_tui.cli.answers import answer_facts, print_answer
     from mission_tui.cli.documents import write_document
-    from mission_tui.ipc.messages import Apply, VerdictReply
+    from mission_tui.ipc.replies import VerdictReply
+    from mission_tui.ipc.requests import Apply
     from mission_tui.ipc.start import captured_environ
 
     environ = captured_environ(session.environ)

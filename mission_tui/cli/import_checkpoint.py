@@ -35,7 +35,7 @@ def command(
 ) -> None:
     """Make a run of a foreign Stable-Baselines3 zip."""
     from mission_tui.cli.documents import write_document
-    from mission_tui.ipc.messages import ImportCheckpoint
+    from mission_tui.ipc.requests import ImportCheckpoint
     from mission_tui.ipc.start import captured_environ
 
     path = session.cwd / file

@@ -15,7 +15,7 @@ from mission_tui.errors import UsageError
 
 if TYPE_CHECKING:
     from mission_tui.fleet.snapshot import RunView
-    from mission_tui.ipc.messages import Launched
+    from mission_tui.ipc.replies import Launched
 
 SEED_LIMIT = 2**31 - 1
 
@@ -69,7 +69,7 @@ def _seeds(seed: tuple[int, ...], count: int | None) -> tuple[int, ...]:
 
 def _launch(session: Session, wish: Wish) -> Launched:
     """Understand the whole wish first; only then is a supervisor started or asked."""
-    from mission_tui.ipc.messages import Launch
+    from mission_tui.ipc.requests import Launch
     from mission_tui.ipc.start import captured_environ
 
     items = launch_items(wish, session.preset_dirs, session.health())

@@ -17,7 +17,7 @@ from mission_tui.cli.session import Session, pass_session
 from mission_tui.errors import UsageError
 
 if TYPE_CHECKING:
-    from mission_tui.ipc.messages import LogReply
+    from mission_tui.ipc.replies import LogReply
 
 FOLLOW_S = 0.3
 
@@ -79,7 +79,7 @@ def _read(session: Session, run: str, attempt: int | None, offset: int) -> tuple
     """The output from `offset`, and whether the run had ended before it was read: then no more will come."""
     from mission_tui.cli.watching import view_of
     from mission_tui.fleet.outcome import OVER
-    from mission_tui.ipc.messages import GetLog
+    from mission_tui.ipc.requests import GetLog
 
     with session.connect() as connection:
         ended = view_of(connection, run).state in OVER

@@ -15,7 +15,7 @@ from mission_tui.errors import UsageError
 
 if TYPE_CHECKING:
     from mission_tui.fleet.health_file import HealthFile
-    from mission_tui.ipc.messages import LaunchItem
+    from mission_tui.ipc.requests import LaunchItem
 
 __all__ = ["Wish", "launch_items"]
 
@@ -40,7 +40,7 @@ def launch_items(wish: Wish, preset_dirs: Sequence[Path], health: Sequence[Healt
     Raises `UsageError` for unknown presets, names and counts, `PresetError` for presets and settings.
     """
     from mission_tui.fleet.preset import expand, resolve
-    from mission_tui.ipc.messages import LaunchItem
+    from mission_tui.ipc.requests import LaunchItem
     from mission_tui.records.preset_files import launched_by
     from mission_tui.records.preset_files import load_preset as load
 

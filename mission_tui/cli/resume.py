@@ -15,7 +15,7 @@ from mission_tui.cli.session import Session, pass_session
 from mission_tui.errors import EX_USAGE, UsageError
 
 if TYPE_CHECKING:
-    from mission_tui.ipc.messages import Resume
+    from mission_tui.ipc.requests import Resume
 
 
 @click.command("resume")
@@ -47,7 +47,8 @@ def command(
     named as there (reset-adam), or with its field (restore:ppo.gamma).
     """
     from mission_tui.cli.documents import write_document
-    from mission_tui.ipc.messages import Resume, VerdictReply
+    from mission_tui.ipc.replies import VerdictReply
+    from mission_tui.ipc.requests import Resume
     from mission_tui.ipc.start import captured_environ
 
     if checkpoint is not None and len(runs) > 1:

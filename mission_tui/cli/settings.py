@@ -8,7 +8,7 @@ from mission_tui.cli.table import Table
 from mission_tui.cli.words import UNKNOWN
 
 if TYPE_CHECKING:
-    from mission_tui.ipc.messages import DetailsReply
+    from mission_tui.ipc.replies import DetailsReply
 
 __all__ = ["settings_table"]
 

@@ -24,7 +24,7 @@ REDRAW_S = 1.0
 @pass_session
 def command(session: Session, runs: tuple[str, ...], watch: bool, as_json: bool) -> None:
     """Show the machine and the runs."""
-    from mission_tui.ipc.messages import GetSnapshot
+    from mission_tui.ipc.requests import GetSnapshot
 
     with session.connect() as connection:
         reply = connection.ask(lambda id_: GetSnapshot(id=id_))

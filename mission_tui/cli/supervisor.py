@@ -14,7 +14,7 @@ from mission_tui.cli.session import Session, pass_session
 from mission_tui.errors import EX_UNAVAILABLE, MissionError, NoSupervisorError
 
 if TYPE_CHECKING:
-    from mission_tui.ipc.messages import Accepted, Welcome
+    from mission_tui.ipc.replies import Accepted, Welcome
 
 GONE_WITHIN_S = 10.0
 LOOK_S = 0.05
@@ -79,7 +79,7 @@ def _welcome(session: Session) -> Welcome | None:
 
 def _shut_down(session: Session, with_runs: bool) -> Accepted | None:
     """Ask for the end and wait until the process is gone; None when there was nobody to ask."""
-    from mission_tui.ipc.messages import Shutdown
+    from mission_tui.ipc.requests import Shutdown
 
     try:
         with session.connect(start=False) as connection:

@@ -42,7 +42,7 @@ def _ids(session: Session, runs: tuple[str, ...], every: bool) -> list[str]:
     """The ids behind the words; with `--all` those of every run that has not ended."""
     from mission_tui.cli.watching import view_of
     from mission_tui.fleet.outcome import OVER
-    from mission_tui.ipc.messages import GetSnapshot
+    from mission_tui.ipc.requests import GetSnapshot
 
     chosen(runs, every)
     with session.connect() as connection:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mission_tui.cli.session import Session
     from mission_tui.fleet.snapshot import FleetSnapshot, RunView
     from mission_tui.ipc.client import Connection
-    from mission_tui.ipc.messages import DetailsReply
+    from mission_tui.ipc.replies import DetailsReply
 
 __all__ = ["details_of", "exit_code", "snapshots", "until_ended", "view_of"]
 
@@ -24,7 +24,7 @@ Seen = Callable[[tuple["RunView", ...], float], None]
 
 def details_of(connection: Connection, run: str) -> DetailsReply:
     """All that is known of `run`. Raises `UsageError` for an unknown or ambiguous one."""
-    from mission_tui.ipc.messages import GetDetails
+    from mission_tui.ipc.requests import GetDetails
 
     return connection.ask(lambda id_: GetDetails(id=id_, run=run))
 
@@ -37,7 +37,8 @@ def view_of(connection: Connection, run: str) -> RunView:
 def snapshots(session: Session) -> Iterator[FleetSnapshot]:
     """Snapshots as they change, for ever; a lost supervisor is replaced (`NoSupervisorError` when that fails)."""
     from mission_tui.ipc.framing import ConnectionLostError
-    from mission_tui.ipc.messages import SnapshotReply, Watch
+    from mission_tui.ipc.replies import SnapshotReply
+    from mission_tui.ipc.requests import Watch
 
     while True:
         with session.connect() as connection:

@@ -18,18 +18,8 @@ from mission_tui.errors import MissionError, NoSupervisorError
 from mission_tui.fleet.snapshot import FleetSnapshot
 from mission_tui.ipc.client import REPLIES, refusal, request_line, welcomed
 from mission_tui.ipc.framing import REPLY_LINE_BYTES, ConnectionLostError, LineReader, decode
-from mission_tui.ipc.messages import (
-    PROTOCOL,
-    Answer,
-    Asking,
-    Hello,
-    OperatorReply,
-    Progress,
-    Refused,
-    Request,
-    SnapshotReply,
-    Watch,
-)
+from mission_tui.ipc.replies import OperatorReply, Progress, Refused, SnapshotReply
+from mission_tui.ipc.requests import PROTOCOL, Answer, Asking, Hello, Request, Watch
 from mission_tui.ipc.sockets import OPERATOR_SOCKET, connect
 from mission_tui.ipc.start import ensure_supervisor
 from mission_tui.paths import socket_dir

@@ -27,19 +27,8 @@ from mission_tui.ipc.framing import (
     decode,
     encode,
 )
-from mission_tui.ipc.messages import (
-    OPERATOR_LINE_BYTES,
-    PROTOCOL,
-    Answer,
-    Asking,
-    Hello,
-    OperatorReply,
-    Progress,
-    Refused,
-    Request,
-    Watch,
-    Welcome,
-)
+from mission_tui.ipc.replies import OperatorReply, Progress, Refused, Welcome
+from mission_tui.ipc.requests import OPERATOR_LINE_BYTES, PROTOCOL, Answer, Asking, Hello, Request, Watch
 from mission_tui.ipc.sockets import OPERATOR_SOCKET, connect
 from mission_tui.paths import socket_dir
 

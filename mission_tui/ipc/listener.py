@@ -14,7 +14,7 @@ from pathlib import Path
 
 from mission_tui.errors import EX_UNAVAILABLE
 from mission_tui.ipc.framing import LineReader, MalformedError, encode
-from mission_tui.ipc.messages import Refused
+from mission_tui.ipc.replies import Refused
 from mission_tui.ipc.sockets import bind, is_private, peer, prepare_socket_dir
 
 __all__ = ["CONNECTION_LIMIT", "HELLO_S", "Listener", "lines"]

@@ -20,7 +20,8 @@ from mission_tui.errors import EX_UNAVAILABLE, MissionError, ProtocolError
 from mission_tui.fleet.text import clean
 from mission_tui.ipc.framing import MalformedError, WrongVersionError, decode, encode
 from mission_tui.ipc.listener import CONNECTION_LIMIT, HELLO_S, Listener, lines
-from mission_tui.ipc.messages import OPERATOR_LINE_BYTES, PROTOCOL, Hello, OperatorRequest, Refused, Welcome
+from mission_tui.ipc.replies import Refused, Welcome
+from mission_tui.ipc.requests import OPERATOR_LINE_BYTES, PROTOCOL, Hello, OperatorRequest
 from mission_tui.ipc.session import STALL_S, Session
 from mission_tui.ipc.snapshot_lines import SnapshotLines
 from mission_tui.ipc.sockets import peer

@@ -10,7 +10,7 @@ import asyncio
 from collections import deque
 
 from mission_tui.ipc.framing import REPLY_LINE_BYTES, encode
-from mission_tui.ipc.messages import OperatorReply, Refused, SnapshotReply
+from mission_tui.ipc.replies import OperatorReply, Refused, SnapshotReply
 from mission_tui.ipc.snapshot_lines import SnapshotLines
 
 __all__ = ["BACKLOG_BYTES", "STALL_S", "Session"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from mission_tui.fleet.snapshot import FleetSnapshot, RunView
-from mission_tui.ipc.messages import SnapshotReply
+from mission_tui.ipc.replies import SnapshotReply
 
 __all__ = ["SnapshotLines"]
 

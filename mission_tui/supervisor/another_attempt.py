@@ -13,7 +13,8 @@ from mission_tui.fleet.resume import ResumeFacts, as_chosen, judge_resume
 from mission_tui.fleet.spec import Spec
 from mission_tui.fleet.terms import AS_IT_WAS, Terms
 from mission_tui.fleet.verdict import Change, ResumeVerdict
-from mission_tui.ipc.messages import Apply, Resume, VerdictReply
+from mission_tui.ipc.replies import VerdictReply
+from mission_tui.ipc.requests import Apply, Resume
 from mission_tui.records.attempt import write_launch
 from mission_tui.records.checkpoint import Manifest
 from mission_tui.records.layout import RunDir

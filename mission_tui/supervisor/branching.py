@@ -16,7 +16,8 @@ from mission_tui.fleet.consistency import violations
 from mission_tui.fleet.lineage import Origin, diff_of
 from mission_tui.fleet.spec import Spec
 from mission_tui.fleet.terms import Terms
-from mission_tui.ipc.messages import Accepted, Resume, VerdictReply
+from mission_tui.ipc.replies import Accepted, VerdictReply
+from mission_tui.ipc.requests import Resume
 from mission_tui.records.checkpoint import Manifest, newest_verified, verify_checkpoint
 from mission_tui.records.layout import RunDir, check_name, new_run_id
 from mission_tui.records.storage import storing

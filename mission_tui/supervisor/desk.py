@@ -8,11 +8,11 @@ from contextlib import aclosing
 from typing import assert_never
 
 from mission_tui.errors import ProtocolError
-from mission_tui.ipc.messages import (
+from mission_tui.ipc.replies import EndedReply, OperatorReply, SnapshotReply
+from mission_tui.ipc.requests import (
     Act,
     Apply,
     Clean,
-    EndedReply,
     Evaluate,
     Export,
     GetDetails,
@@ -24,11 +24,9 @@ from mission_tui.ipc.messages import (
     ImportCheckpoint,
     Launch,
     Mark,
-    OperatorReply,
     OperatorRequest,
     Resume,
     Shutdown,
-    SnapshotReply,
     Undo,
     Watch,
 )

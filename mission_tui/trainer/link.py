@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from mission_tui.ipc.messages import PROTOCOL
+from mission_tui.ipc.requests import PROTOCOL
 from mission_tui.ipc.telemetry import Telemetry
 from mission_tui.ipc.telemetry_messages import Order, TelemetryMessage, TrainerHello
 from mission_tui.trainer.attempt import Attempt

@@ -10,7 +10,8 @@ from collections.abc import AsyncIterator, Callable
 from typing import Protocol, TypeVar
 
 from mission_tui.fleet.snapshot import FleetSnapshot
-from mission_tui.ipc.messages import Asking, Progress
+from mission_tui.ipc.replies import Progress
+from mission_tui.ipc.requests import Asking
 
 __all__ = ["FleetClient"]
 

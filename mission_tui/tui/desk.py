@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from mission_tui.errors import MissionError
 from mission_tui.fleet.snapshot import FleetSnapshot, RunView
-from mission_tui.ipc.messages import Asking, Progress
+from mission_tui.ipc.replies import Progress
+from mission_tui.ipc.requests import Asking
 from mission_tui.tui.alarm import Alarm
 from mission_tui.tui.client import FleetClient
 from mission_tui.tui.literal import literal

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from mission_tui.fleet.sizes import plan_batch, update_pressure
 from mission_tui.fleet.spec import Schedule, Spec, rollout_size
-from mission_tui.ipc.messages import LaunchItem
+from mission_tui.ipc.requests import LaunchItem
 from mission_tui.tui import numbers
 
 __all__ = ["assignments", "meaning"]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.metrics import Metric, number
-from mission_tui.ipc.messages import DetailsReply, HistoryReply
+from mission_tui.ipc.replies import DetailsReply, HistoryReply
 
 __all__ = ["Points", "looked_from", "points_of", "rewritten", "seen_points", "stretch"]
 

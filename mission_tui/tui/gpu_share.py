@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mission_tui.fleet.outcome import ALIVE
 from mission_tui.fleet.snapshot import FleetSnapshot, RunView
-from mission_tui.ipc.messages import DetailsReply
+from mission_tui.ipc.replies import DetailsReply
 
 __all__ = ["NORMAL", "calm_share", "lone_share"]
 

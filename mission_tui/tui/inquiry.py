@@ -13,7 +13,8 @@ from mission_tui.errors import MissionError
 from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.outcome import ALIVE
 from mission_tui.fleet.snapshot import RunView
-from mission_tui.ipc.messages import Asking, DetailsReply, GetDetails, GetHistory, HistoryReply
+from mission_tui.ipc.replies import DetailsReply, HistoryReply
+from mission_tui.ipc.requests import Asking, GetDetails, GetHistory
 from mission_tui.tui.evidence import stretch
 from mission_tui.tui.log_tail import LogTail
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mission_tui.ipc.messages import Asking, GetLog, LogReply
+from mission_tui.ipc.replies import LogReply
+from mission_tui.ipc.requests import Asking, GetLog
 
 __all__ = ["LogTail"]
 

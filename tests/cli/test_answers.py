@@ -12,7 +12,7 @@ import pytest
 
 from mission_tui.cli.answers import change_lines, print_answer
 from mission_tui.fleet.verdict import Change, Remedy, ResumeVerdict
-from mission_tui.ipc.messages import VerdictReply
+from mission_tui.ipc.replies import VerdictReply
 
 WHY = "16 x gradient steps per update (8 -> 128), because the rollout grows 16 x: each update takes the policy further"
 WARNED = Change(

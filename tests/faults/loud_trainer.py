@@ -17,7 +17,7 @@ import msgspec
 
 from mission_tui.fleet.outcome import Phase
 from mission_tui.ipc.framing import decode, encode
-from mission_tui.ipc.messages import PROTOCOL
+from mission_tui.ipc.requests import PROTOCOL
 from mission_tui.ipc.telemetry_messages import Order, PhaseSaid, TelemetryMessage, TrainerHello
 from mission_tui.records.layout import RunDir
 from tests.supervisor.stub_trainer import StubTrainer

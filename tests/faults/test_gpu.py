@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.ipc.messages import Clean, CleanReply
+from mission_tui.ipc.replies import CleanReply
+from mission_tui.ipc.requests import Clean
 from mission_tui.supervisor import gpu
 from mission_tui.supervisor.gpu import GpuWatch
 from tests.supervisor.conftest import Lab

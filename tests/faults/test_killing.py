@@ -9,7 +9,8 @@ from signal import SIGKILL
 
 import pytest
 
-from mission_tui.ipc.messages import Accepted, Resume
+from mission_tui.ipc.replies import Accepted
+from mission_tui.ipc.requests import Resume
 from mission_tui.records.checkpoint import newest_verified
 from mission_tui.supervisor.identity import see
 from tests.faults.campaign.part import violations_in

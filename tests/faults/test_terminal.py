@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from mission_tui.ipc.client import Connection
-from mission_tui.ipc.messages import GetSnapshot, Watch
+from mission_tui.ipc.requests import GetSnapshot, Watch
 from tests.e2e.terminal import Terminal
 from tests.supervisor.conftest import Lab
 from tests.waiting import until

@@ -13,7 +13,8 @@ from mission_tui.fleet.metrics import MetricRecord, UpdateDone
 from mission_tui.fleet.snapshot import HostMeters, SupervisorInfo
 from mission_tui.fleet.store import Store
 from mission_tui.ipc.framing import encode
-from mission_tui.ipc.messages import GetLog, LogReply
+from mission_tui.ipc.replies import LogReply
+from mission_tui.ipc.requests import GetLog
 from mission_tui.records.lines import encode_line
 from mission_tui.records.tail import Tail
 from tests.keeper.conftest import KeptRun, kept

@@ -18,7 +18,8 @@ import psutil
 
 from mission_tui.fleet.events import Asked, AttemptEnded, AttemptStarting, FleetEvent
 from mission_tui.fleet.metrics import MetricRecord
-from mission_tui.ipc.messages import Accepted, Resume
+from mission_tui.ipc.replies import Accepted
+from mission_tui.ipc.requests import Resume
 from mission_tui.records.attempt import read_launch
 from mission_tui.records.tail import Tail
 from tests.faults.campaign.part import Violation

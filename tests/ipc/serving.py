@@ -16,21 +16,16 @@ from mission_tui.errors import PresetError
 from mission_tui.fleet.snapshot import FleetSnapshot, HostMeters, RunView, SupervisorInfo
 from mission_tui.ipc.framing import encode
 from mission_tui.ipc.listener import CONNECTION_LIMIT, HELLO_S
-from mission_tui.ipc.messages import (
+from mission_tui.ipc.replies import Accepted, Evaluated, LogReply, OperatorReply, Progress, SnapshotReply
+from mission_tui.ipc.requests import (
     PROTOCOL,
-    Accepted,
     Act,
     Evaluate,
-    Evaluated,
     GetEnded,
     GetLog,
     GetSnapshot,
     Hello,
-    LogReply,
-    OperatorReply,
     OperatorRequest,
-    Progress,
-    SnapshotReply,
     Watch,
 )
 from mission_tui.ipc.server import Listener, Session, serve_operator

@@ -12,7 +12,8 @@ import sys
 import time
 from pathlib import Path
 
-from mission_tui.ipc.messages import Accepted, GetSnapshot, OperatorRequest, Shutdown, SnapshotReply
+from mission_tui.ipc.replies import Accepted, SnapshotReply
+from mission_tui.ipc.requests import GetSnapshot, OperatorRequest, Shutdown
 from mission_tui.ipc.server import Session, serve_operator
 from mission_tui.ipc.start import operator_socket
 from tests.ipc.serving import snapshot

@@ -10,17 +10,8 @@ import pytest
 from mission_tui.errors import NoSupervisorError, PresetError
 from mission_tui.ipc.async_client import AsyncConnection
 from mission_tui.ipc.framing import ConnectionLostError, encode
-from mission_tui.ipc.messages import (
-    Accepted,
-    Act,
-    Evaluate,
-    Evaluated,
-    GetEnded,
-    GetSnapshot,
-    Progress,
-    Refused,
-    SnapshotReply,
-)
+from mission_tui.ipc.replies import Accepted, Evaluated, Progress, Refused, SnapshotReply
+from mission_tui.ipc.requests import Act, Evaluate, GetEnded, GetSnapshot
 from tests.ipc.serving import operator_path, served, snapshot, until
 
 

@@ -18,19 +18,8 @@ from mission_tui import __version__
 from mission_tui.errors import MissionError, NoSupervisorError, PresetError, ProtocolError, UsageError
 from mission_tui.ipc.client import Connection, refusal
 from mission_tui.ipc.framing import ConnectionLostError, TooLargeError, encode
-from mission_tui.ipc.messages import (
-    Accepted,
-    Evaluate,
-    Evaluated,
-    GetEnded,
-    GetSnapshot,
-    Progress,
-    Refused,
-    SnapshotReply,
-    Undo,
-    Watch,
-    Welcome,
-)
+from mission_tui.ipc.replies import Accepted, Evaluated, Progress, Refused, SnapshotReply, Welcome
+from mission_tui.ipc.requests import Evaluate, GetEnded, GetSnapshot, Undo, Watch
 from mission_tui.ipc.sockets import bind, prepare_socket_dir
 from tests.ipc.serving import Desk, operator_path, served, snapshot
 

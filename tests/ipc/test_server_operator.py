@@ -17,24 +17,18 @@ import pytest
 
 from mission_tui import __version__
 from mission_tui.ipc.framing import encode
-from mission_tui.ipc.messages import (
+from mission_tui.ipc.replies import Accepted, Evaluated, LogReply, Progress, Refused, SnapshotReply, Welcome
+from mission_tui.ipc.requests import (
     OPERATOR_LINE_BYTES,
     PROTOCOL,
-    Accepted,
     Act,
     Evaluate,
-    Evaluated,
     GetEnded,
     GetLog,
     GetSnapshot,
     Hello,
-    LogReply,
-    Progress,
-    Refused,
     Shutdown,
-    SnapshotReply,
     Watch,
-    Welcome,
 )
 from tests.ipc.hostile import HOSTILE_LINES
 from tests.ipc.serving import Wire, descriptors, served, snapshot, until

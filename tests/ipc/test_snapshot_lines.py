@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from mission_tui.ipc.framing import encode
-from mission_tui.ipc.messages import SnapshotReply
+from mission_tui.ipc.replies import SnapshotReply
 from mission_tui.ipc.snapshot_lines import SnapshotLines
 from tests.ipc.serving import snapshot
 

@@ -15,7 +15,7 @@ from mission_tui.errors import NoSupervisorError, UsageError
 from mission_tui.ipc import start
 from mission_tui.ipc.async_client import AsyncConnection
 from mission_tui.ipc.client import Connection
-from mission_tui.ipc.messages import GetSnapshot, Shutdown
+from mission_tui.ipc.requests import GetSnapshot, Shutdown
 from mission_tui.ipc.start import captured_environ, ensure_supervisor, operator_socket
 from tests.ipc.serving import operator_path
 from tests.ipc.serving import until as until_async

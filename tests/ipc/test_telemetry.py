@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from mission_tui.ipc.framing import encode
-from mission_tui.ipc.messages import PROTOCOL, Act, Refused
+from mission_tui.ipc.replies import Refused
+from mission_tui.ipc.requests import PROTOCOL, Act
 from mission_tui.ipc.server import Listener, TrainerLink, serve_telemetry
 from mission_tui.ipc.telemetry import Telemetry
 from mission_tui.ipc.telemetry_messages import (

@@ -24,7 +24,7 @@ from typing import Literal
 from mission_tui.fleet.metrics import CheckpointSaved, Metric, MetricRecord, TrainingEnded, TrainingStarted, UpdateDone
 from mission_tui.fleet.outcome import Phase
 from mission_tui.fleet.spec import Spec, rollout_size
-from mission_tui.ipc.messages import PROTOCOL
+from mission_tui.ipc.requests import PROTOCOL
 from mission_tui.ipc.telemetry import Telemetry
 from mission_tui.ipc.telemetry_messages import Order, PhaseSaid, TrainerHello, WroteSaid
 from mission_tui.records.append import AppendLog

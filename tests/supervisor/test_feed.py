@@ -26,7 +26,7 @@ from mission_tui.fleet.health.replay import replay
 from mission_tui.fleet.metrics import MetricRecord, TrainingStarted, UpdateDone
 from mission_tui.fleet.preset import change
 from mission_tui.fleet.spec import Spec
-from mission_tui.ipc.messages import Resume
+from mission_tui.ipc.requests import Resume
 from mission_tui.records.append import AppendLog
 from mission_tui.records.layout import RunDir, supervisor_dir
 from mission_tui.records.spec_file import read_attempt_spec, write_spec

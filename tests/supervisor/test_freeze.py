@@ -14,7 +14,8 @@ from msgspec import structs
 from mission_tui.errors import UsageError
 from mission_tui.fleet.events import FleetEvent, RunFrozen, RunThawed
 from mission_tui.fleet.snapshot import RunView
-from mission_tui.ipc.messages import Accepted, Resume
+from mission_tui.ipc.replies import Accepted
+from mission_tui.ipc.requests import Resume
 from mission_tui.records.tail import read_all
 from tests.supervisor.conftest import REPOSITORY, Lab, living, stub_spec
 from tests.waiting import until

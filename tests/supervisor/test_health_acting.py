@@ -25,7 +25,8 @@ from mission_tui.fleet.limits import Act, HealthKeep, KlPersistentLimits, NanLim
 from mission_tui.fleet.metrics import CheckpointSaved, MetricRecord
 from mission_tui.fleet.outcome import Killed
 from mission_tui.fleet.spec import KeepSpec, Spec
-from mission_tui.ipc.messages import Accepted, Mark, Resume
+from mission_tui.ipc.replies import Accepted
+from mission_tui.ipc.requests import Mark, Resume
 from mission_tui.records.attempt import write_launch
 from mission_tui.records.tail import read_all
 from mission_tui.supervisor import notifying

@@ -9,7 +9,7 @@ import time
 import psutil
 
 from mission_tui.fleet.metrics import MetricRecord
-from mission_tui.ipc.messages import Resume
+from mission_tui.ipc.requests import Resume
 from mission_tui.records.tail import read_all
 from tests.supervisor.conftest import Lab, living, stub_spec
 from tests.waiting import until

@@ -12,7 +12,8 @@ import pytest
 from mission_tui.errors import UsageError
 from mission_tui.fleet.events import Asked
 from mission_tui.fleet.metrics import MetricRecord, UpdateDone
-from mission_tui.ipc.messages import Accepted, Resume
+from mission_tui.ipc.replies import Accepted
+from mission_tui.ipc.requests import Resume
 from mission_tui.records.append import AppendLog
 from mission_tui.records.tail import read_all
 from tests.supervisor.conftest import Lab, living

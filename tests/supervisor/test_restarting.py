@@ -11,7 +11,8 @@ from mission_tui.errors import UsageError
 from mission_tui.fleet.events import AttemptStarting, FleetEvent, RestartDue
 from mission_tui.fleet.spec import RestartAlso, RestartKeep, Spec
 from mission_tui.fleet.terms import Terms
-from mission_tui.ipc.messages import Accepted, Resume, Undo
+from mission_tui.ipc.replies import Accepted
+from mission_tui.ipc.requests import Resume, Undo
 from mission_tui.records.tail import read_all
 from mission_tui.records.terms_file import read_terms
 from tests.shell import REPOSITORY

@@ -13,7 +13,8 @@ from mission_tui.errors import MissionError, PresetError, UsageError
 from mission_tui.fleet.events import AttemptStarting, FleetEvent, RunCreated
 from mission_tui.fleet.metrics import MetricRecord, TrainingStarted, UpdateDone
 from mission_tui.fleet.terms import Terms
-from mission_tui.ipc.messages import Accepted, OperatorReply, Resume, VerdictReply
+from mission_tui.ipc.replies import Accepted, OperatorReply, VerdictReply
+from mission_tui.ipc.requests import Resume
 from mission_tui.records.checkpoint import verify_checkpoint
 from mission_tui.records.spec_file import read_spec
 from mission_tui.records.tail import read_all

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.ipc.messages import Clean, CleanReply, Stale
+from mission_tui.ipc.replies import CleanReply, Stale
+from mission_tui.ipc.requests import Clean
 from mission_tui.records.attempt import read_launch
 from mission_tui.supervisor.leftovers import Leftover
 from mission_tui.supervisor.stale import stale_runs

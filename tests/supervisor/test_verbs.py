@@ -15,21 +15,16 @@ from msgspec import structs
 from mission_tui.errors import MissionError, PresetError, UsageError
 from mission_tui.fleet.spec import Spec
 from mission_tui.ipc.client import Connection
-from mission_tui.ipc.messages import (
-    DetailsReply,
-    EndedReply,
+from mission_tui.ipc.replies import DetailsReply, EndedReply, HistoryReply, Launched, LogReply, SnapshotReply
+from mission_tui.ipc.requests import (
     Evaluate,
     GetDetails,
     GetEnded,
     GetHistory,
     GetLog,
-    HistoryReply,
     Launch,
-    Launched,
     LaunchItem,
-    LogReply,
     Shutdown,
-    SnapshotReply,
     Undo,
     Watch,
 )

@@ -14,7 +14,8 @@ import psutil
 import pytest
 
 from mission_tui.errors import UsageError
-from mission_tui.ipc.messages import Accepted, Resume
+from mission_tui.ipc.replies import Accepted
+from mission_tui.ipc.requests import Resume
 from mission_tui.supervisor.identity import NO_PIDFD, Process, see
 from tests.supervisor.conftest import Lab, living
 from tests.supervisor.test_clean import clean, orphaned

@@ -12,8 +12,9 @@ from mission_tui.errors import MissionError, NoSupervisorError
 from mission_tui.fleet.snapshot import FleetSnapshot, RunView
 from mission_tui.fleet.spec import EnvSpec, PpoSpec, RunSpec, Spec
 from mission_tui.fleet.verdict import Change, ResumeVerdict
-from mission_tui.ipc import messages
-from mission_tui.ipc.messages import Asking, OperatorReply, Progress, Request
+from mission_tui.ipc import replies, requests
+from mission_tui.ipc.replies import OperatorReply, Progress
+from mission_tui.ipc.requests import Asking, Request
 from tests.tui.fleets import NOW
 
 Answer = TypeVar("Answer")
@@ -69,11 +70,11 @@ class FakeClient:
         self.asked.append(request)
         if self.gone:
             raise NoSupervisorError("no supervisor answers")
-        if isinstance(request, messages.Evaluate):
+        if isinstance(request, requests.Evaluate):
             for progress in self.progress:
                 yield progress
         answer = self.answers.get(type(request), self._answer)(request)
-        if isinstance(answer, messages.Refused):
+        if isinstance(answer, replies.Refused):
             raise MissionError(answer.message)
         yield cast("Answer", answer)
 
@@ -83,42 +84,42 @@ class FakeClient:
     def _answer(self, request: Request) -> OperatorReply:
         re = request.id
         match request:
-            case messages.GetSnapshot():
-                return messages.SnapshotReply(re=re, snapshot=self.snapshot)
-            case messages.Launch(items=items):
+            case requests.GetSnapshot():
+                return replies.SnapshotReply(re=re, snapshot=self.snapshot)
+            case requests.Launch(items=items):
                 views = tuple(self._made(item, at) for at, item in enumerate(items))
                 self.show(structs.replace(self.snapshot, runs=(*views, *self.snapshot.runs)))
-                return messages.Launched(re=re, runs=views)
-            case messages.Act(runs=runs) | messages.Undo(runs=runs):
-                return messages.Accepted(re=re, runs=runs)
-            case messages.Resume(run=run):
-                return messages.Accepted(re=re, runs=(run,))
-            case messages.Mark(run=run):
-                return messages.Accepted(re=re, runs=(run,))
-            case messages.Apply(run=run, check_only=True):
-                return messages.VerdictReply(
+                return replies.Launched(re=re, runs=views)
+            case requests.Act(runs=runs) | requests.Undo(runs=runs):
+                return replies.Accepted(re=re, runs=runs)
+            case requests.Resume(run=run):
+                return replies.Accepted(re=re, runs=(run,))
+            case requests.Mark(run=run):
+                return replies.Accepted(re=re, runs=(run,))
+            case requests.Apply(run=run, check_only=True):
+                return replies.VerdictReply(
                     re=re, run=run, verdict=FEWER_EPOCHS, accept_needed=False, checkpoint="000009832"
                 )
-            case messages.Apply(run=run):
-                return messages.Accepted(re=re, runs=(run,))
-            case messages.Clean():
-                return messages.CleanReply(re=re, stale=())
-            case messages.GetDetails(run=run):
+            case requests.Apply(run=run):
+                return replies.Accepted(re=re, runs=(run,))
+            case requests.Clean():
+                return replies.CleanReply(re=re, stale=())
+            case requests.GetDetails(run=run):
                 return details(re, self._view(run))
-            case messages.GetHistory(run=run, series=series, points=points, from_update=first, to_update=last):
+            case requests.GetHistory(run=run, series=series, points=points, from_update=first, to_update=last):
                 newest = min(last or 1 << 30, self._view(run).update or 0)
                 return history(re, run, series[0], min(points, max(0, newest - first)), first)
-            case messages.GetLog():
+            case requests.GetLog():
                 return log(re, request, self._view(request.run))
-            case messages.Evaluate(run=run):
-                return messages.Evaluated(re=re, result=evaluation(run))
+            case requests.Evaluate(run=run):
+                return replies.Evaluated(re=re, result=evaluation(run))
             case _:
-                return messages.Refused(re=re, message=f"the fake knows no {type(request).__name__}")
+                return replies.Refused(re=re, message=f"the fake knows no {type(request).__name__}")
 
     def _view(self, run: str) -> RunView:
         return next(view for view in self.snapshot.runs if view.id == run)
 
-    def _made(self, item: messages.LaunchItem, at: int) -> RunView:
+    def _made(self, item: requests.LaunchItem, at: int) -> RunView:
         name = item.name or f"{item.spec.preset}-new{at}"
         run = f"20261121-120000-{name}"
         return RunView(
@@ -141,10 +142,10 @@ def a_spec(preset: str = "heavy", **ppo: Any) -> Spec:
     )
 
 
-def details(re: int, view: RunView) -> messages.DetailsReply:
+def details(re: int, view: RunView) -> replies.DetailsReply:
     """Details with two attempts, three checkpoints and one evaluation."""
     checkpoints = tuple(
-        messages.CheckpointView(
+        replies.CheckpointView(
             name=f"{steps:09d}", update=steps // 8192, timesteps=steps, t=NOW - age, size_bytes=1_400_000,
             reason=reason, verified=verified,
         )
@@ -152,7 +153,7 @@ def details(re: int, view: RunView) -> messages.DetailsReply:
             (8_192_000, 3700.0, "time", True), (9_830_400, 1900.0, "asked", True), (11_468_800, 300.0, "time", None)
         )
     )  # fmt: skip
-    return messages.DetailsReply(
+    return replies.DetailsReply(
         re=re,
         view=view,
         spec=a_spec(view.preset),
@@ -164,11 +165,11 @@ def details(re: int, view: RunView) -> messages.DetailsReply:
             "reasons": {"env.vec": "one step takes 9 us: cheaper in the trainer than in a worker"},
         },
         attempts=(
-            messages.AttemptView(
+            replies.AttemptView(
                 attempt=1, started_t=NOW - 9000, ended_t=NOW - 7000, outcome="stopped", cause="stopped on request",
                 from_checkpoint=None, from_timesteps=None,
             ),
-            messages.AttemptView(
+            replies.AttemptView(
                 attempt=2, started_t=NOW - 6900, ended_t=None, outcome=None, cause=None,
                 from_checkpoint="008192000", from_timesteps=8_192_000,
             ),
@@ -187,7 +188,7 @@ def evaluation(run: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def history(re: int, run: str, tag: str, points: int, first: int = 0) -> messages.HistoryReply:
+def history(re: int, run: str, tag: str, points: int, first: int = 0) -> replies.HistoryReply:
     """A curve that rises and wavers; the KL jumps where its finding begins."""
     updates = tuple(range(first + 1, first + points + 1))
     values = tuple(
@@ -196,7 +197,7 @@ def history(re: int, run: str, tag: str, points: int, first: int = 0) -> message
     if tag == "train/approx_kl":
         values = tuple((0.05 if n > 1198 else 0.015) + 0.01 * ((n * 7) % 5 - 2) / 5 for n in updates)
     spread = 0.0 if tag == "train/approx_kl" else 0.4
-    return messages.HistoryReply(
+    return replies.HistoryReply(
         re=re,
         run=run,
         updates=updates,
@@ -207,11 +208,11 @@ def history(re: int, run: str, tag: str, points: int, first: int = 0) -> message
     )
 
 
-def log(re: int, request: messages.GetLog, view: RunView) -> messages.LogReply:
+def log(re: int, request: requests.GetLog, view: RunView) -> replies.LogReply:
     """The output of an attempt; it does not grow."""
     text = "".join(f"[{n:04d}] rollout done, return {n / 10:.1f}\n" for n in range(120)) + "warning: slow step 91 ms\n"
     end = len(text)
     start = end if request.offset == end else max(0, (request.offset or 0))
-    return messages.LogReply(
+    return replies.LogReply(
         re=re, run=view.id, attempt=max(1, view.attempt), text=text[start:], start=start, end=end, size=end
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mission_tui.ipc.messages import Act
+from mission_tui.ipc.requests import Act
 from mission_tui.tui.away import while_away
 from mission_tui.tui.pacing import Pace
 from tests.tui.fake_client import FakeClient

@@ -8,7 +8,8 @@ from msgspec import structs
 from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.snapshot import FleetSnapshot
 from mission_tui.fleet.verdict import Change, ResumeVerdict
-from mission_tui.ipc.messages import Accepted, Apply, GetHistory, Mark, Refused, VerdictReply
+from mission_tui.ipc.replies import Accepted, Refused, VerdictReply
+from mission_tui.ipc.requests import Apply, GetHistory, Mark
 from mission_tui.tui.evidence import looked_from, rewritten, seen_points, stretch
 from mission_tui.tui.screens.verdict import VerdictScreen
 from mission_tui.tui.sections.finding import finding_lines

@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from mission_tui.fleet.snapshot import FleetSnapshot, RunView, Utilisation
-from mission_tui.ipc.messages import GetDetails
+from mission_tui.ipc.requests import GetDetails
 from mission_tui.tui.gpu_share import calm_share
 from tests.tui.fake_client import details
 from tests.tui.fleets import ENDED, GPU, LIVE, a_fleet, a_run

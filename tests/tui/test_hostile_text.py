@@ -11,7 +11,8 @@ from msgspec import structs
 
 from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.snapshot import FleetSnapshot, RunView
-from mission_tui.ipc.messages import GetDetails, GetLog, LogReply
+from mission_tui.ipc.replies import LogReply
+from mission_tui.ipc.requests import GetDetails, GetLog
 from mission_tui.tui.glyphs import to_ascii
 from mission_tui.tui.literal import literal
 from mission_tui.tui.preset_choice import PresetChoice

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import pytest
 
 from mission_tui.errors import MissionError
-from mission_tui.ipc.messages import Asking, GetDetails, GetHistory, GetLog, Request
+from mission_tui.ipc.requests import Asking, GetDetails, GetHistory, GetLog, Request
 from mission_tui.tui.inquiry import Inquiry
 from tests.tui.fake_client import FakeClient
 from tests.tui.fleets import LIVE, a_fleet, a_run, ended
@@ -121,7 +121,7 @@ async def test_a_failed_question_says_why_and_is_asked_again(desk: FakeDesk) -> 
 
 async def test_a_fake_client_refuses_like_a_real_one(desk: FakeDesk) -> None:
     """Unknown requests are `MissionError`s, so tests cannot pass on a silent None."""
-    from mission_tui.ipc.messages import Export
+    from mission_tui.ipc.requests import Export
 
     with pytest.raises(MissionError):
         await asyncio.wait_for(desk.ask(lambda id_: Export(id=id_, run="r", path="/x")), 1)

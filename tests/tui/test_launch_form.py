@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mission_tui.ipc.messages import Launch, LaunchItem
+from mission_tui.ipc.requests import Launch, LaunchItem
 from mission_tui.tui.draft import assignments, meaning
 from mission_tui.tui.screens.launch_form import LaunchForm
 from tests.tui.fake_client import a_spec

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from mission_tui.ipc.messages import Launch, Launched, Undo
+from mission_tui.ipc.replies import Launched
+from mission_tui.ipc.requests import Launch, Undo
 from mission_tui.tui.preset_choice import PresetChoice
 from mission_tui.tui.screens.fleet import FleetScreen
 from tests.tui.fleets import a_fleet

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from mission_tui.ipc.messages import GetLog, LogReply
+from mission_tui.ipc.replies import LogReply
+from mission_tui.ipc.requests import GetLog
 from mission_tui.tui.log_tail import LogTail
 
 

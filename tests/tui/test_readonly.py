@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mission_tui.ipc.messages import Act, Clean, Evaluate, Launch, Resume, Undo
+from mission_tui.ipc.requests import Act, Clean, Evaluate, Launch, Resume, Undo
 from mission_tui.tui.actions import ACTIONS, offered
 from tests.tui.fleets import a_fleet
 from tests.tui.stage import staged

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from mission_tui.ipc.messages import GetDetails, GetHistory, GetLog, LogReply
+from mission_tui.ipc.replies import LogReply
+from mission_tui.ipc.requests import GetDetails, GetHistory, GetLog
 from mission_tui.tui.screens.run import RunScreen
 from tests.tui.fleets import ENDED, LIVE, a_fleet, a_run
 from tests.tui.stage import staged
@@ -140,7 +141,7 @@ async def test_a_run_that_left_the_list_keeps_its_last_picture() -> None:
 
 async def test_verbs_apply_to_the_shown_run() -> None:
     """`p` on a run's screen pauses that run."""
-    from mission_tui.ipc.messages import Act
+    from mission_tui.ipc.requests import Act
 
     async with staged() as stage:
         await stage.press("down", "enter", "p")
@@ -161,7 +162,7 @@ async def test_z_shows_the_chart_alone() -> None:
 
 async def test_an_unanswered_question_says_why() -> None:
     """When the supervisor refuses details, its sentence stands where they would."""
-    from mission_tui.ipc.messages import Refused
+    from mission_tui.ipc.replies import Refused
 
     async with staged() as stage:
         stage.client.answers[GetDetails] = lambda request: Refused(re=request.id, message="the run directory is gone")

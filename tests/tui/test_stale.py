@@ -8,7 +8,7 @@ from msgspec import structs
 
 from mission_tui.fleet.snapshot import FleetSnapshot, StaleRun
 from mission_tui.fleet.stale import stale_sentence
-from mission_tui.ipc.messages import Stale
+from mission_tui.ipc.replies import Stale
 from mission_tui.tui.screens.leftovers import LeftoversScreen
 from mission_tui.tui.stale import StaleNews
 from tests.tui.fake_client import FakeClient

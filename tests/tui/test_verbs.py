@@ -7,20 +7,8 @@ import os
 import pytest
 
 from mission_tui.fleet.verdict import Change, Remedy, ResumeVerdict
-from mission_tui.ipc.messages import (
-    Accepted,
-    Act,
-    Clean,
-    CleanReply,
-    Evaluate,
-    Evaluated,
-    GetSnapshot,
-    Progress,
-    Refused,
-    Resume,
-    Stale,
-    VerdictReply,
-)
+from mission_tui.ipc.replies import Accepted, CleanReply, Evaluated, Progress, Refused, Stale, VerdictReply
+from mission_tui.ipc.requests import Act, Clean, Evaluate, GetSnapshot, Resume
 from mission_tui.tui.screens.confirm import ConfirmScreen
 from mission_tui.tui.screens.evaluation import EvaluationScreen
 from mission_tui.tui.screens.fleet import FleetScreen

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import structs
 
 from mission_tui.fleet.verdict import Change, Remedy, ResumeVerdict
-from mission_tui.ipc.messages import VerdictReply
+from mission_tui.ipc.replies import VerdictReply
 from mission_tui.tui.screens.verdict import Choice, VerdictScreen
 
 HELP = (Remedy("hold-steps", "fewer"), Remedy("branch", "new"))

@@ -11,7 +11,8 @@ from functools import partial
 from mission_tui.errors import MissionError, PresetError, UsageError
 from mission_tui.fleet.events import FleetEvent, HealthActed
 from mission_tui.fleet.findings import Finding
-from mission_tui.ipc.messages import Accepted, Apply, VerdictReply
+from mission_tui.ipc.replies import Accepted, VerdictReply
+from mission_tui.ipc.requests import Apply
 from mission_tui.records.checkpoint import verify_checkpoint
 from mission_tui.supervisor.another_attempt import Plan, check_place, plan_attempt, start_attempt, verdict_first
 from mission_tui.supervisor.core import Core

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
-from mission_tui.ipc.messages import Clean, CleanReply, Stale
+from mission_tui.ipc.replies import CleanReply, Stale
+from mission_tui.ipc.requests import Clean
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.dead_sockets import DeadSocket, find_dead_sockets, remove_dead_socket
 from mission_tui.supervisor.identity import see

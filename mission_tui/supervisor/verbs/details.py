@@ -12,7 +12,8 @@ from mission_tui.errors import DamagedError
 from mission_tui.fleet.events import AttemptEnded, AttemptStarting, FleetEvent
 from mission_tui.fleet.outcome import outcome_word
 from mission_tui.fleet.text import clean
-from mission_tui.ipc.messages import AttemptView, CheckpointView, DetailsReply, GetDetails
+from mission_tui.ipc.replies import AttemptView, CheckpointView, DetailsReply
+from mission_tui.ipc.requests import GetDetails
 from mission_tui.records.checkpoint import Manifest, list_checkpoints
 from mission_tui.records.layout import RunDir
 from mission_tui.records.spec_file import read_spec

@@ -6,7 +6,8 @@ import time
 from collections.abc import AsyncGenerator
 
 from mission_tui.errors import MissionError
-from mission_tui.ipc.messages import Evaluate, Evaluated, Progress
+from mission_tui.ipc.replies import Evaluated, Progress
+from mission_tui.ipc.requests import Evaluate
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.subject import subject_of
 from mission_tui.supervisor.tasks import Task, run_task

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from mission_tui.errors import UsageError
-from mission_tui.ipc.messages import Export, Exported
+from mission_tui.ipc.replies import Exported
+from mission_tui.ipc.requests import Export
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.subject import subject_of
 from mission_tui.supervisor.tasks import Task, run_task

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from mission_tui.ipc.messages import Accepted, Act
+from mission_tui.ipc.replies import Accepted
+from mission_tui.ipc.requests import Act
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.freezing import freeze_run
 from mission_tui.supervisor.run import LiveRun

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from mission_tui.fleet.metrics import MetricRecord
-from mission_tui.ipc.messages import GetHistory, HistoryReply
+from mission_tui.ipc.replies import HistoryReply
+from mission_tui.ipc.requests import GetHistory
 from mission_tui.records.tail import read_all
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.targets import the_run

@@ -17,7 +17,8 @@ from mission_tui.fleet.events import AttemptEnded, AttemptStarting, FleetEvent
 from mission_tui.fleet.lineage import Origin
 from mission_tui.fleet.outcome import Stopped
 from mission_tui.fleet.text import clean
-from mission_tui.ipc.messages import Accepted, ImportCheckpoint
+from mission_tui.ipc.replies import Accepted
+from mission_tui.ipc.requests import ImportCheckpoint
 from mission_tui.records.checkpoint import newest_verified
 from mission_tui.records.layout import RunDir, check_name, new_run_id, supervisor_dir
 from mission_tui.records.storage import storing

@@ -10,7 +10,8 @@ from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.consistency import cautions
 from mission_tui.fleet.events import FleetEvent
 from mission_tui.fleet.spec import Spec
-from mission_tui.ipc.messages import Launch, Launched
+from mission_tui.ipc.replies import Launched
+from mission_tui.ipc.requests import Launch
 from mission_tui.records.attempt import LaunchOrder
 from mission_tui.records.layout import RunDir, check_name, new_run_id
 from mission_tui.supervisor.attempts import begin, hold_live

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from mission_tui.errors import UsageError
 from mission_tui.fleet.text import clean
-from mission_tui.ipc.messages import GetLog, LogReply
+from mission_tui.ipc.replies import LogReply
+from mission_tui.ipc.requests import GetLog
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.targets import the_run
 

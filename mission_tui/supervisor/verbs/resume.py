@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from mission_tui.errors import MissionError, UsageError
-from mission_tui.ipc.messages import Accepted, Resume, VerdictReply
+from mission_tui.ipc.replies import Accepted, VerdictReply
+from mission_tui.ipc.requests import Resume
 from mission_tui.ipc.telemetry_messages import Order
 from mission_tui.records.checkpoint import Manifest, newest_verified, verify_checkpoint
 from mission_tui.records.layout import RunDir

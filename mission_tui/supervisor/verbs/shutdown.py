@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from mission_tui.ipc.messages import Accepted, Shutdown
+from mission_tui.ipc.replies import Accepted
+from mission_tui.ipc.requests import Shutdown
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ladder import end_gracefully
 from mission_tui.supervisor.restarting import call_off_restarts

@@ -6,7 +6,8 @@ import asyncio
 import time
 
 from mission_tui.errors import MissionError, UsageError
-from mission_tui.ipc.messages import Accepted, Undo
+from mission_tui.ipc.replies import Accepted
+from mission_tui.ipc.requests import Undo
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ladder import end_now
 from mission_tui.supervisor.run_directory import remove_run

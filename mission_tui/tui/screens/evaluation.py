@@ -8,7 +8,8 @@ from textual.strip import Strip
 
 from mission_tui.errors import MissionError
 from mission_tui.fleet.snapshot import RunView
-from mission_tui.ipc.messages import Evaluate, Evaluated, Progress
+from mission_tui.ipc.replies import Evaluated, Progress
+from mission_tui.ipc.requests import Evaluate
 from mission_tui.tui import colours, numbers
 from mission_tui.tui.desk import Desk
 from mission_tui.tui.screens.sheet import Sheet

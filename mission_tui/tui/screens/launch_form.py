@@ -12,7 +12,7 @@ from textual.strip import Strip
 from textual.widgets import Input, Static, TextArea
 
 from mission_tui.errors import MissionError
-from mission_tui.ipc.messages import LaunchItem
+from mission_tui.ipc.requests import LaunchItem
 from mission_tui.tui import colours
 from mission_tui.tui.desk import Desk
 from mission_tui.tui.draft import assignments, meaning

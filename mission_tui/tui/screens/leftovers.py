@@ -10,7 +10,7 @@ from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.strip import Strip
 
-from mission_tui.ipc.messages import Stale
+from mission_tui.ipc.replies import Stale
 from mission_tui.process_name import short_name
 from mission_tui.tui import colours, numbers
 from mission_tui.tui.literal import literal

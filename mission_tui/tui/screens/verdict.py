@@ -13,7 +13,7 @@ from textual.binding import Binding, BindingType
 from textual.strip import Strip
 
 from mission_tui.fleet.verdict import Change, Grade
-from mission_tui.ipc.messages import VerdictReply
+from mission_tui.ipc.replies import VerdictReply
 from mission_tui.tui import colours
 from mission_tui.tui.screens.sheet import Sheet
 from mission_tui.tui.strips import Part, line

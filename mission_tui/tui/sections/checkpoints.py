@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 from textual.strip import Strip
 
-from mission_tui.ipc.messages import AttemptView, CheckpointView, DetailsReply
+from mission_tui.ipc.replies import AttemptView, CheckpointView, DetailsReply
 from mission_tui.tui import colours, numbers
 from mission_tui.tui.literal import literal
 from mission_tui.tui.strips import line, rendered

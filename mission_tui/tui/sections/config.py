@@ -11,7 +11,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from mission_tui.fleet.spec import Spec
-from mission_tui.ipc.messages import DetailsReply
+from mission_tui.ipc.replies import DetailsReply
 from mission_tui.tui import colours, numbers
 from mission_tui.tui.strips import fit, line
 from mission_tui.tui.wrapping import wrap

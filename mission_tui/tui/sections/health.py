@@ -6,7 +6,7 @@ from textual.strip import Strip
 
 from mission_tui.fleet.outcome import ALIVE
 from mission_tui.fleet.snapshot import RunView
-from mission_tui.ipc.messages import DetailsReply
+from mission_tui.ipc.replies import DetailsReply
 from mission_tui.tui import colours
 from mission_tui.tui.sections.finding import finding_rows
 from mission_tui.tui.sections.readings import reading_lines

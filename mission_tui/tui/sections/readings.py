@@ -10,7 +10,7 @@ from mission_tui.fleet.findings import Severity
 from mission_tui.fleet.health.readings import Reading, readings
 from mission_tui.fleet.health.settings import settings_of
 from mission_tui.fleet.snapshot import RunView
-from mission_tui.ipc.messages import DetailsReply
+from mission_tui.ipc.replies import DetailsReply
 from mission_tui.tui import colours, numbers
 from mission_tui.tui.glyphs import SEVERITY_SHAPES
 from mission_tui.tui.strips import Part, fit, line

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from mission_tui.fleet.outcome import RunState
 from mission_tui.fleet.snapshot import RunView
-from mission_tui.ipc.messages import Act, ActVerb
+from mission_tui.ipc.requests import Act, ActVerb
 from mission_tui.tui.desk import Desk
 from mission_tui.tui.standing import state_word
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.outcome import ALIVE
 from mission_tui.fleet.snapshot import RunView
-from mission_tui.ipc.messages import Accepted, Apply, VerdictReply
+from mission_tui.ipc.replies import Accepted, VerdictReply
+from mission_tui.ipc.requests import Apply
 from mission_tui.tui import numbers
 from mission_tui.tui.desk import Desk
 from mission_tui.tui.screens.verdict import Proposal, VerdictScreen

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from mission_tui.errors import MissionError
-from mission_tui.ipc.messages import Launch, LaunchItem
+from mission_tui.ipc.requests import Launch, LaunchItem
 from mission_tui.tui.desk import UNDO_S, Desk
 from mission_tui.tui.preset_choice import PresetChoice, by_key, members
 

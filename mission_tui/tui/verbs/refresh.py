@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from mission_tui.fleet.snapshot import RunView
-from mission_tui.ipc.messages import GetSnapshot
+from mission_tui.ipc.requests import GetSnapshot
 from mission_tui.tui.desk import Desk
 
 __all__ = ["read_presets", "refresh"]

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from mission_tui.fleet.snapshot import RunView
-from mission_tui.ipc.messages import Accepted, Resume, VerdictReply
+from mission_tui.ipc.replies import Accepted, VerdictReply
+from mission_tui.ipc.requests import Resume
 from mission_tui.tui.desk import UNDO_S, Desk
 from mission_tui.tui.screens.verdict import Choice, VerdictScreen
 from mission_tui.tui.screens.words import WordsScreen

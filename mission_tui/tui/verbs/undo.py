@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mission_tui.fleet.snapshot import RunView
-from mission_tui.ipc.messages import Undo
+from mission_tui.ipc.requests import Undo
 from mission_tui.tui.desk import UNDO_S, Desk
 
 __all__ = ["undo"]

@@ -8,7 +8,7 @@ from typing import ClassVar
 from textual_plot import HiResMode, PlotWidget
 from textual_plot.axis_formatter import NumericAxisFormatter
 
-from mission_tui.ipc.messages import HistoryReply
+from mission_tui.ipc.replies import HistoryReply
 from mission_tui.tui import numbers
 from mission_tui.tui.evidence import Points, points_of
 

@@ -19,7 +19,8 @@ import msgspec
 
 from mission_tui import __version__
 from mission_tui.ipc.framing import encode
-from mission_tui.ipc.messages import (
+from mission_tui.ipc.replies import OperatorReply, Refused, SnapshotReply
+from mission_tui.ipc.requests import (
     OPERATOR_LINE_BYTES,
     PROTOCOL,
     Act,
@@ -29,9 +30,6 @@ from mission_tui.ipc.messages import (
     GetLog,
     GetSnapshot,
     Hello,
-    OperatorReply,
-    Refused,
-    SnapshotReply,
     Watch,
 )
 from mission_tui.ipc.server import REQUESTS, TELEMETRY

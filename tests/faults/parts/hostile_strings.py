@@ -20,7 +20,8 @@ from msgspec import structs
 
 from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.snapshot import FleetSnapshot, RunView
-from mission_tui.ipc.messages import DetailsReply, GetDetails, GetLog, LogReply
+from mission_tui.ipc.replies import DetailsReply, LogReply
+from mission_tui.ipc.requests import GetDetails, GetLog
 from mission_tui.tui.preset_choice import PresetChoice
 from tests.faults.campaign.part import Part, Tell, Violation, chance
 from tests.tui.fake_client import details

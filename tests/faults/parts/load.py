@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 
 from mission_tui.ipc.client import Connection
-from mission_tui.ipc.messages import Act, Watch
+from mission_tui.ipc.requests import Act, Watch
 from tests.faults.campaign.part import Part, Tell, Violation
 from tests.supervisor.conftest import Lab, opened_lab
 

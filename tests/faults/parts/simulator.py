@@ -20,7 +20,7 @@ from unittest import mock
 
 from mission_tui.errors import MissionError
 from mission_tui.fleet.events import Asked, AttemptEnded, AttemptStarting, FleetEvent
-from mission_tui.ipc.messages import Act, Launch, LaunchItem, Resume
+from mission_tui.ipc.requests import Act, Launch, LaunchItem, Resume
 from mission_tui.records.append import AppendLog
 from mission_tui.records.layout import supervisor_dir
 from mission_tui.records.tail import read_all

@@ -1,0 +1,189 @@
+"""What a supervisor answers on the operator plane, as a msgspec tagged union: one JSON object a line."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec import Struct, field
+
+from mission_tui.fleet.metrics import Metric
+from mission_tui.fleet.snapshot import FleetSnapshot, RunView
+from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.verdict import Change, ResumeVerdict
+
+
+class Reply(Struct, frozen=True, kw_only=True, tag_field="reply"):
+    """Base of all answers; `re` is the request's id."""
+
+    re: int
+
+
+class Welcome(Reply, frozen=True, kw_only=True, tag="welcome"):
+    """The supervisor's side of the hello."""
+
+    protocol: int
+    version: str
+    pid: int
+    runs_root: str
+
+
+class SnapshotReply(Reply, frozen=True, kw_only=True, tag="snapshot"):
+    """A snapshot, once or as one of a watch."""
+
+    snapshot: FleetSnapshot
+
+
+class Launched(Reply, frozen=True, kw_only=True, tag="launched"):
+    """These run directories exist and their runs are queued; `warnings` say what will be slow and why."""
+
+    runs: tuple[RunView, ...]
+    warnings: tuple[str, ...] = ()
+
+
+class Accepted(Reply, frozen=True, kw_only=True, tag="accepted"):
+    """The request was accepted for `runs` (ids). What comes of it shows in snapshots. `notes` are sentences."""
+
+    runs: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+
+class VerdictReply(Reply, frozen=True, kw_only=True, tag="verdict"):
+    """What a resume from `checkpoint` would change; nothing was started. `accept_needed`: `accept` would start it."""
+
+    run: str
+    verdict: ResumeVerdict
+    accept_needed: bool
+    checkpoint: str = ""
+
+
+class CheckpointView(Struct, frozen=True, kw_only=True):
+    """A checkpoint on disk; `verified` is None until it was read back."""
+
+    name: str
+    update: int
+    timesteps: int
+    t: float
+    size_bytes: int
+    reason: str
+    verified: bool | None = None
+
+
+class AttemptView(Struct, frozen=True, kw_only=True):
+    """One process lifetime of the run."""
+
+    attempt: int
+    started_t: float | None
+    ended_t: float | None
+    outcome: str | None
+    cause: str | None
+    from_checkpoint: str | None
+    from_timesteps: int | None
+    changes: tuple[Change, ...] = ()
+
+
+class DetailsReply(Reply, frozen=True, kw_only=True, tag="details"):
+    """All that is known of a run beyond its view. `effective` are values read back from the model, by table."""
+
+    view: RunView
+    spec: Spec
+    effective: dict[str, Any] = field(default_factory=dict)
+    attempts: tuple[AttemptView, ...] = ()
+    checkpoints: tuple[CheckpointView, ...] = ()
+    evaluations: tuple[dict[str, Any], ...] = ()
+
+
+class HistoryReply(Reply, frozen=True, kw_only=True, tag="history"):
+    """Equal-length columns: x axes by bucket end, and per series the bucket's minimum and maximum (None: no value)."""
+
+    run: str
+    updates: tuple[int, ...]
+    timesteps: tuple[int, ...]
+    t: tuple[float, ...]
+    low: dict[str, tuple[Metric | None, ...]]
+    high: dict[str, tuple[Metric | None, ...]]
+
+
+class LogReply(Reply, frozen=True, kw_only=True, tag="log"):
+    """Text between byte `start` and `end` of an output file of `size` bytes; undecodable bytes are replaced."""
+
+    run: str
+    attempt: int
+    text: str
+    start: int
+    end: int
+    size: int
+
+
+class EndedReply(Reply, frozen=True, kw_only=True, tag="ended"):
+    """A page of ended runs."""
+
+    runs: tuple[RunView, ...]
+    total: int
+
+
+class Stale(Struct, frozen=True, kw_only=True):
+    """A leftover of a dead run. Only `ours` may be removed; `unverifiable` is shown and never touched."""
+
+    key: str
+    kind: Literal["process", "socket", "shm", "file"]
+    verdict: Literal["ours", "unverifiable"]
+    run: str | None = None
+    pid: int | None = None
+    name: str | None = None
+    age_s: float | None = None
+    memory_bytes: int | None = None
+    vram_bytes: int | None = None
+    command: str = ""
+    removed: bool = False
+
+
+class CleanReply(Reply, frozen=True, kw_only=True, tag="clean"):
+    """What was found, and which of it was removed."""
+
+    stale: tuple[Stale, ...]
+
+
+class Progress(Reply, frozen=True, kw_only=True, tag="progress"):
+    """A long task is at `done` of `total`."""
+
+    done: int
+    total: int
+    note: str = ""
+
+
+class Evaluated(Reply, frozen=True, kw_only=True, tag="evaluated"):
+    """The result of an evaluation, as it was written to `evaluations/`."""
+
+    result: dict[str, Any]
+
+
+class Exported(Reply, frozen=True, kw_only=True, tag="exported"):
+    """The zip exists at `path`, made from `checkpoint`."""
+
+    path: str
+    checkpoint: str
+
+
+class Refused(Reply, frozen=True, kw_only=True, tag="refused"):
+    """Nothing was done; `message` is one actionable sentence, `exit_code` what a command line should exit with."""
+
+    message: str
+    exit_code: int = 1
+
+
+OperatorReply = (
+    Welcome
+    | SnapshotReply
+    | Launched
+    | Accepted
+    | VerdictReply
+    | DetailsReply
+    | HistoryReply
+    | LogReply
+    | EndedReply
+    | CleanReply
+    | Progress
+    | Evaluated
+    | Exported
+    | Refused
+)

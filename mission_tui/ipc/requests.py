@@ -1,0 +1,234 @@
+"""What a client asks on the operator plane (`operator.sock`), as a msgspec tagged union: one JSON object a line.
+
+A client says `Hello`, then requests with rising `id`; every answer (`ipc/replies.py`) carries that id in `re`.
+"""
+
+from __future__ import annotations
+
+from typing import Generic, Literal, TypeVar
+
+from msgspec import Struct
+
+from mission_tui.fleet.events import Mark as FindingMark
+from mission_tui.fleet.spec import Spec
+from mission_tui.ipc.replies import (
+    Accepted,
+    CleanReply,
+    DetailsReply,
+    EndedReply,
+    Evaluated,
+    Exported,
+    HistoryReply,
+    Launched,
+    LogReply,
+    SnapshotReply,
+    VerdictReply,
+    Welcome,
+)
+
+Answer = TypeVar("Answer", covariant=True)
+
+PROTOCOL = 1
+OPERATOR_LINE_BYTES = 1 << 20
+
+
+class Asking(Generic[Answer]):
+    """Mixed into a request: what a client gets back when the request is not refused."""
+
+    __slots__ = ()
+
+
+class Request(Struct, frozen=True, kw_only=True, tag_field="op", forbid_unknown_fields=True):
+    """Base of all requests; `id` is chosen by the client and comes back as `re`."""
+
+    id: int
+
+
+class Hello(Request, Asking[Welcome], frozen=True, kw_only=True, tag="hello"):
+    """First line of every operator connection."""
+
+    protocol: int
+    version: str
+
+
+class GetSnapshot(Request, Asking[SnapshotReply], frozen=True, kw_only=True, tag="snapshot"):
+    """The newest snapshot, once."""
+
+
+class Watch(Request, Asking[SnapshotReply], frozen=True, kw_only=True, tag="watch"):
+    """Snapshots as they change, at most four a second; a slow reader gets the newest later, never a backlog."""
+
+
+class LaunchItem(Struct, frozen=True, kw_only=True):
+    """One run to make: its resolved spec, its display name (None: made from preset and id) and its group."""
+
+    spec: Spec
+    name: str | None = None
+    group: str | None = None
+
+
+class Launch(Request, Asking[Launched], frozen=True, kw_only=True, tag="launch"):
+    """Make and start runs with the client's interpreter, working folder and (allow-listed) environment. All or none."""
+
+    items: tuple[LaunchItem, ...]
+    cwd: str
+    python: str
+    environ: dict[str, str]
+
+
+class Undo(Request, Asking[Accepted], frozen=True, kw_only=True, tag="undo"):
+    """Kill and remove runs launched less than ten seconds ago."""
+
+    runs: tuple[str, ...]
+
+
+ActVerb = Literal["stop", "kill", "pause", "freeze", "park", "checkpoint"]
+
+
+class Act(Request, Asking[Accepted], frozen=True, kw_only=True, tag="act"):
+    """Do `verb` to `runs`: ids, unique prefixes, names, `@last`, or `@live` for every live run."""
+
+    verb: ActVerb
+    runs: tuple[str, ...]
+
+
+class Resume(Request, Asking[Accepted | VerdictReply], frozen=True, kw_only=True, tag="resume"):
+    """Continue a paused or ended run; `assignments` are `--set` words; warnings need `accept`.
+
+    `remedies` (NAME or NAME:FIELD) of those that a verdict offers are carried out; each of `overrides` is a field whose
+    refusal is gone against. `branch` leaves the run alone and makes another, called `name`, with its weights.
+    """
+
+    run: str
+    assignments: tuple[str, ...] = ()
+    checkpoint: str | None = None
+    accept: bool = False
+    remedies: tuple[str, ...] = ()
+    overrides: tuple[str, ...] = ()
+    branch: bool = False
+    name: str | None = None
+    check_only: bool = False
+    cwd: str | None = None
+    python: str | None = None
+    environ: dict[str, str] | None = None
+
+
+class Mark(Request, Asking[Accepted], frozen=True, kw_only=True, tag="mark"):
+    """Acknowledge one finding by its id, or silence one rule for the run; `open` takes either back."""
+
+    run: str
+    mark: FindingMark
+    finding: str = ""
+    rule: str = ""
+
+
+class Apply(Request, Asking[Accepted | VerdictReply], frozen=True, kw_only=True, tag="apply"):
+    """Follow a finding's advice: resume from the last good checkpoint with that change; a live run is stopped first.
+
+    `checkpoint` is the one that a verdict has named and a person has agreed to; no other will do then.
+    """
+
+    run: str
+    finding: str
+    checkpoint: str | None = None
+    accept: bool = False
+    check_only: bool = False
+    cwd: str | None = None
+    python: str | None = None
+    environ: dict[str, str] | None = None
+
+
+class GetDetails(Request, Asking[DetailsReply], frozen=True, kw_only=True, tag="details"):
+    """Spec, effective values, attempts, checkpoints and evaluations of one run."""
+
+    run: str
+
+
+class GetHistory(Request, Asking[HistoryReply], frozen=True, kw_only=True, tag="history"):
+    """Columns over updates of one run, thinned to at most `points` buckets as min and max."""
+
+    run: str
+    series: tuple[str, ...]
+    from_update: int = 0
+    to_update: int | None = None
+    points: int = 500
+
+
+class GetLog(Request, Asking[LogReply], frozen=True, kw_only=True, tag="log"):
+    """Up to `limit` bytes of an attempt's output from byte `offset`; None means the end."""
+
+    run: str
+    offset: int | None = None
+    limit: int = 65536
+    attempt: int | None = None
+
+
+class GetEnded(Request, Asking[EndedReply], frozen=True, kw_only=True, tag="ended"):
+    """Ended runs beyond those of the snapshot, newest first."""
+
+    offset: int = 0
+    limit: int = 200
+
+
+class Clean(Request, Asking[CleanReply], frozen=True, kw_only=True, tag="clean"):
+    """List what dead runs left behind; with `remove`, remove exactly the listed keys that still pass the verdict."""
+
+    remove: tuple[str, ...] = ()
+
+
+class Evaluate(Request, Asking[Evaluated], frozen=True, kw_only=True, tag="evaluate"):
+    """Play episodes with a checkpoint (None: latest verified), from the run's snapshot. Streams `Progress`."""
+
+    run: str
+    checkpoint: str | None = None
+    episodes: int = 100
+    deterministic: bool = True
+    seed: int = 10_000
+    policy: Literal["trained", "random"] = "trained"
+
+
+class Export(Request, Asking[Exported], frozen=True, kw_only=True, tag="export"):
+    """Write a checkpoint as an ordinary SB3 zip to absolute `path`."""
+
+    run: str
+    path: str
+    checkpoint: str | None = None
+
+
+class ImportCheckpoint(Request, Asking[Accepted], frozen=True, kw_only=True, tag="import-checkpoint"):
+    """Make an ended run of the foreign SB3 zip at absolute `path`, as `item`'s spec. `trusted` is a person's word."""
+
+    path: str
+    item: LaunchItem
+    trusted: bool
+    cwd: str
+    python: str
+    environ: dict[str, str]
+
+
+class Shutdown(Request, Asking[Accepted], frozen=True, kw_only=True, tag="shutdown"):
+    """End the supervisor; runs go on unless `with_runs` (then they are stopped first)."""
+
+    with_runs: bool = False
+
+
+OperatorRequest = (
+    Hello
+    | GetSnapshot
+    | Watch
+    | Launch
+    | Undo
+    | Act
+    | Resume
+    | Mark
+    | Apply
+    | GetDetails
+    | GetHistory
+    | GetLog
+    | GetEnded
+    | Clean
+    | Evaluate
+    | Export
+    | ImportCheckpoint
+    | Shutdown
+)
