@@ -29,6 +29,9 @@ class Child:
             self._pidfd = os.pidfd_open(process.pid)
         except OSError as error:
             if error.errno not in REFUSED:
+                # No descriptor is left to watch it by: whoever asked for it is told that there is none.
+                process.kill()
+                process.wait()
                 raise
             self._pidfd = NO_PIDFD
             self._loop.call_later(LOOK_S, self._look)
