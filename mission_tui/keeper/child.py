@@ -72,7 +72,7 @@ def take_lease(path: Path) -> int:
 
 
 def start_trainer(order: Order, lease: int, output: int) -> int:
-    """Spawn the trainer and return its pid: own process group, default signals, no input, all output to `output`.
+    """Spawn the trainer and return its pid: own process group, default signals (but no HUP), no input, all output to `output`.
 
     It is not tied to this process: a trainer survives its keeper. Raises `StartError`.
     """
@@ -93,7 +93,8 @@ def start_trainer(order: Order, lease: int, output: int) -> int:
             ],
             setpgroup=0,
             setsigmask=[],
-            setsigdef=signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP},
+            # HUP stays ignored: the kernel sends it to a stopped group whose keeper is killed (POSIX, orphaned groups).
+            setsigdef=signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, signal.SIGHUP},
         )
     except (OSError, ValueError) as error:
         raise StartError(f"cannot start {order.argv[0]}: {error}") from error

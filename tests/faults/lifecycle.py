@@ -109,7 +109,8 @@ class Lifecycle(RuleBasedStateMachine):
             os.kill(pid, signal.SIGKILL)
             self.keeperless.add(run)
             self.witness.lab.wait(run, lambda view: "keeperless" in view.flags, WITHIN_S)
-            self._stands(run, self.stands[run])
+            # The kernel lets a stopped group go on when its session loses the last parent outside of it.
+            self._stands(run, "running" if self.stands[run] == "frozen" else self.stands[run])
 
     @rule()
     def supervisor_dies(self) -> None:

@@ -236,3 +236,14 @@ def test_a_freeze_that_was_asked_is_finished_by_the_next_supervisor(lab: Lab) ->
     lab.start()
     lab.wait(run, lambda view: view.state == "frozen")
     assert psutil.Process(trainer).status() == psutil.STATUS_STOPPED
+
+
+def test_a_frozen_run_whose_keeper_is_killed_is_let_go_by_the_kernel_and_trains_on(lab: Lab) -> None:
+    """A stopped group that loses its keeper gets CONT and HUP: it goes on, shown as running and keeperless."""
+    run = frozen_run(lab)
+    keeper, before = lab.view(run).pids.keeper, lab.view(run).update or 0
+    assert keeper is not None
+    os.kill(keeper, signal.SIGKILL)
+    view = lab.running(run, before + 3)
+    assert "keeperless" in view.flags
+    assert view.outcome is None
