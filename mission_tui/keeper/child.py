@@ -72,7 +72,7 @@ def take_lease(path: Path) -> int:
 
 
 def start_trainer(order: Order, lease: int, output: int) -> int:
-    """Spawn the trainer and return its pid: own process group, default signals (but no HUP), no input, all output to `output`.
+    """Spawn the trainer and return its pid: own group, default signals but no HUP, no input, all output to `output`.
 
     It is not tied to this process: a trainer survives its keeper. Raises `StartError`.
     """
