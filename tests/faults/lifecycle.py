@@ -25,7 +25,9 @@ WITHIN_S = 20.0
 
 
 class Lifecycle(RuleBasedStateMachine):
-    """`stands` is how each run of this example must be shown; `keeperless` are those whose keeper was killed."""
+    """`stands` is how each run of this example must be shown; `keeperless` are those whose keeper was killed;
+    `paused_below` those that were paused before they were frozen.
+    """
 
     witness: ClassVar[Witness]
 
@@ -33,6 +35,7 @@ class Lifecycle(RuleBasedStateMachine):
         super().__init__()
         self.stands: dict[str, str] = {}
         self.keeperless: set[str] = set()
+        self.paused_below: set[str] = set()
         self.families: dict[str, list[psutil.Process]] = {}
 
     def some(self, data: Any, *states: str) -> str:
@@ -60,6 +63,7 @@ class Lifecycle(RuleBasedStateMachine):
     def freeze_paused(self, data: Any) -> None:
         run = self.some(data, "paused")
         self.witness.act("freeze", run)
+        self.paused_below.add(run)
         self._stands(run, "frozen")
 
     @precondition(lambda self: self.has("paused", "frozen"))
@@ -110,7 +114,8 @@ class Lifecycle(RuleBasedStateMachine):
             self.keeperless.add(run)
             self.witness.lab.wait(run, lambda view: "keeperless" in view.flags, WITHIN_S)
             # The kernel lets a stopped group go on when its session loses the last parent outside of it.
-            self._stands(run, "running" if self.stands[run] == "frozen" else self.stands[run])
+            thawed = "paused" if run in self.paused_below else "running"
+            self._stands(run, thawed if self.stands[run] == "frozen" else self.stands[run])
 
     @rule()
     def supervisor_dies(self) -> None:
@@ -141,7 +146,13 @@ class Lifecycle(RuleBasedStateMachine):
             return state in (view.state, view.outcome)
 
         self.stands[run] = state
-        self.witness.lab.wait(run, so, WITHIN_S)
+        if state != "frozen":
+            self.paused_below.discard(run)
+        try:
+            self.witness.lab.wait(run, so, WITHIN_S)
+        except AssertionError as error:
+            view = self.witness.lab.view(run)
+            raise AssertionError(f"{run} should be {state} and is {view.state} {view.outcome} {view.flags}") from error
 
     def _over(self, run: str, state: str) -> None:
         self._stands(run, state)
