@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 from rich.segment import Segment
 from rich.style import Style
 from textual.geometry import Region
@@ -11,7 +12,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from mission_tui.tui.widgets.lines import difference
-from tests.tui.fleets import ENDED, LIVE, a_fleet, a_run
+from tests.tui.fleets import ENDED, LIVE, a_fleet
 from tests.tui.stage import Stage, staged
 
 STYLES = [Style(color="red"), Style(color="blue")]
@@ -48,11 +49,11 @@ async def test_a_changed_number_repaints_a_part_of_one_line() -> None:
     """A snapshot in which one run's speed changed paints neither other lines nor the line's beginning."""
     async with staged() as stage:
         painted = spied(stage)
-        changed = a_run("deep-77aa", state="paused", phase="paused", steps_per_s=7.0, eta_s=None)
-        await stage.arrive(a_fleet((*LIVE[:2], changed, *stage.client.snapshot.runs[3:]), revision=2))
+        changed = structs.replace(LIVE[1], steps_per_s=7.0)
+        await stage.arrive(a_fleet((LIVE[0], changed, *stage.client.snapshot.runs[2:]), revision=2))
         ((widget, (region,)),) = painted
         assert widget == "runs"
-        assert (region.y, region.height) == (3, 1)
+        assert (region.y, region.height) == (2, 1)
         assert region.x > 20
 
 
