@@ -29,6 +29,11 @@ def names_in(path: Path) -> set[str]:
     }
 
 
+def fault_tests() -> set[str]:
+    """The tests of `tests/faults/`."""
+    return {name for path in (ROOT / "tests" / "faults").glob("test_*.py") for name in names_in(path)}
+
+
 def test_every_row_of_the_catalogue_is_there_once() -> None:
     """86 rows, each covered by something or with the reason why not."""
     document = (ROOT / "docs" / "faults.md").read_text(encoding="utf-8").partition("## What it found")[0]
@@ -40,7 +45,7 @@ def test_every_row_of_the_catalogue_is_there_once() -> None:
 
 def test_a_fault_test_stands_in_the_row_it_is_named_after() -> None:
     """Each test of tests/faults/ begins with its row's number and is named in that row, and in no other."""
-    written = {name for path in (ROOT / "tests" / "faults").glob("test_*.py") for name in names_in(path)}
+    written = fault_tests()
     assert [name for name in written if not ROW_OF_A_TEST.match(name)] == []
     cited = {
         (found["test"], row)
@@ -52,7 +57,7 @@ def test_a_fault_test_stands_in_the_row_it_is_named_after() -> None:
 
 
 def test_tests_of_other_rooms_that_a_row_names_exist() -> None:
-    """`tests/room/test_x.py::test_y` in the table, and in SECURITY.md, is a test of that file."""
+    """`tests/room/test_x.py::test_y` in both tables, and in SECURITY.md, is a test of that file; without a file, of here."""
     security = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
     found_by_it = (ROOT / "docs" / "faults.md").read_text(encoding="utf-8").partition("## What it found")[2]
     absent = [
@@ -62,6 +67,8 @@ def test_tests_of_other_rooms_that_a_row_names_exist() -> None:
         if found["file"] and not ((ROOT / found["file"]).is_file() and found["test"] in names_in(ROOT / found["file"]))
     ]
     assert absent == []
+    bare = {found["test"] for found in NAMED.finditer(found_by_it) if not found["file"]}
+    assert bare <= fault_tests()
     assert len(NAMED.findall(security)) > 15
 
 
