@@ -57,7 +57,7 @@ def test_a_fault_test_stands_in_the_row_it_is_named_after() -> None:
 
 
 def test_tests_of_other_rooms_that_a_row_names_exist() -> None:
-    """`tests/room/test_x.py::test_y` in both tables, and in SECURITY.md, is a test of that file; a bare name of here."""
+    """`tests/room/test_x.py::test_y` in both tables and SECURITY.md, is a test of that file, a bare name of here."""
     security = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
     found_by_it = (ROOT / "docs" / "faults.md").read_text(encoding="utf-8").partition("## What it found")[2]
     absent = [
