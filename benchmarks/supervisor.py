@@ -21,7 +21,7 @@ from benchmarks.rows import bounded
 from benchmarks.screen import REPLAYED
 from mission_tui.ipc.requests import LaunchItem
 
-EVERY_S = 0.25
+EVERY_S = 0.16
 KINDS_A_ROW, HEARTBEATS_A_SECOND = 2, 1
 """A frame carries where the row is and which phase began; a heartbeat goes every second."""
 PERCENT, MEMORY_MIB = 12.0, 60.0
@@ -71,7 +71,7 @@ def rows(runs: int, heard: Heard) -> list[Row]:
 def main() -> None:
     """Measure and print; with `--json` also write the sheet."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=96)
+    parser.add_argument("--runs", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=10.0, help="of each round")
     parser.add_argument("--json", type=Path)
