@@ -167,4 +167,4 @@ def _answer(stage: Stage, text: Text) -> None:
     stage.client.answers[GetLog] = tell_log
 
 
-PART = Part("hostile-strings", ("I8", "I9"), 450, _run)
+PART = Part("hostile-strings", ("I8", "I9"), 600, _run)
