@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from mission_tui.errors import EX_CONFIG
-from mission_tui.fleet.events import Verb
+from mission_tui.fleet.events import ENDING, Verb
 from mission_tui.fleet.metrics import TrainingEnded
 from mission_tui.fleet.outcome import Failed, Finished, Killed, Lost, Outcome, Stopped
 from mission_tui.fleet.text import clean
 
-__all__ = ["ExitFacts", "classify"]
+__all__ = ["ExitFacts", "classify", "never_begun"]
 
 CAUSE_CHARACTERS = 400
 
@@ -60,6 +60,16 @@ def classify(
     if ended_by_us or (exit_facts.asked == "term" and exit_facts.signal == signal.SIGTERM):
         return Killed(checkpoint, _why_killed(exit_facts, asked))
     return _failed(end, exit_facts, checkpoint)
+
+
+def never_begun(asked: Collection[Verb], last_checkpoint: str | None) -> Outcome:
+    """The outcome of an attempt of which no process was ever seen, given the newest verified checkpoint of before."""
+    if not ENDING & set(asked):
+        return Failed("start", "its keeper was never started, or died at once", last_checkpoint)
+    cause = "ended on request before it had begun"
+    if last_checkpoint is None or "kill" in asked:
+        return Killed(last_checkpoint, cause)
+    return Stopped(last_checkpoint, cause)
 
 
 def _unseen(end: TrainingEnded | None, asked: Collection[Verb], checkpoint: str | None, rebooted: bool) -> Outcome:

@@ -121,7 +121,7 @@ def adopt_live(core: Core, found: RunOnDisk) -> None:
         else:
             begin(core, run, order)
         return
-    run.nonce = order.nonce if order is not None else ""
+    run.nonce, run.unbegun = (order.nonce, order) if order is not None else ("", None)
     run.wants_pause = _wants(found.events, "pause")
     settle(core, run)
     carry_on(core, run)

@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from functools import partial
 
 from mission_tui.errors import DamagedError, MissionError
-from mission_tui.fleet.events import AttemptStarting, FindingChanged, KeeperLost
+from mission_tui.fleet.events import ENDING, AttemptStarting, FindingChanged, KeeperLost
 from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.health import cleared
 from mission_tui.fleet.metrics import MetricRecord
@@ -33,6 +34,8 @@ from mission_tui.supervisor.launchers import Found
 from mission_tui.supervisor.run import LiveRun
 
 __all__ = ["begin", "hold_live", "settle", "show_pids"]
+
+log = logging.getLogger(__name__)
 
 PATIENCE_S = 5.0
 """How long a keeper may take to say who it is before nobody is taken to be there."""
@@ -79,9 +82,13 @@ def begin(
     except MissionError as error:
         abandon(core, run, Failed(kind="start", cause=str(error), checkpoint=checkpoint))
         return
+    _await_word(core, run, run.keeper)
+
+
+def _await_word(core: Core, run: LiveRun, keeper: Process) -> None:
     run.patient_until = time.monotonic() + PATIENCE_S
-    _watch(core, run, run.keeper)
-    core.note(run.id, PidsSeen(Pids(keeper=run.keeper.pid)))
+    _watch(core, run, keeper)
+    core.note(run.id, PidsSeen(Pids(keeper=keeper.pid)))
 
 
 def _close_findings(core: Core, run: LiveRun) -> None:
@@ -117,8 +124,10 @@ def settle(core: Core, run: LiveRun) -> None:
         _watch(core, run, run.trainer)
     elif "unverifiable" in (found.keeper_verdict, found.trainer_verdict):
         core.see(run.id, FlagSeen("unverifiable", raised=True))
-    elif found.identity is not None or _nobody_came(core, run):
+    elif found.identity is not None:
         finish(core, run, None, found.identity)
+    elif _nobody_came(core, run) and not _begin_after_all(core, run):
+        finish(core, run, None, None)
 
 
 def show_pids(core: Core, run: LiveRun) -> None:
@@ -163,7 +172,23 @@ def _keeperless(core: Core, run: LiveRun) -> None:
 
 
 def _nobody_came(core: Core, run: LiveRun) -> bool:
-    return time.monotonic() > run.patient_until and core.launcher.is_free(run.dir)
+    late = time.monotonic() > run.patient_until
+    return late and core.launcher.is_free(run.dir) and not core.launcher.is_coming(run.dir, run.attempt)
+
+
+def _begin_after_all(core: Core, run: LiveRun) -> bool:
+    """Start the keeper that a supervisor wrote the order for and died before it could; once, and not against a stop."""
+    order, run.unbegun = run.unbegun, None
+    if order is None or core.store.run(run.id).told.asked & ENDING:
+        return False
+    try:
+        run.keeper = core.launcher.submit(run.dir, order)
+    except MissionError as error:
+        abandon(core, run, Failed(kind="start", cause=str(error)))
+        return True
+    log.warning("%s: attempt %d had no keeper; it is started now", run.id, run.attempt)
+    _await_word(core, run, run.keeper)
+    return True
 
 
 def _exit_record(core: Core, run: LiveRun) -> ExitRecord | None:

@@ -6,9 +6,9 @@ import logging
 
 from msgspec import structs
 
-from mission_tui.fleet.classify import ExitFacts, classify
+from mission_tui.fleet.classify import ExitFacts, classify, never_begun
 from mission_tui.fleet.events import ENDING, AttemptEnded
-from mission_tui.fleet.outcome import Failed, Outcome, Stopped
+from mission_tui.fleet.outcome import Outcome, Stopped
 from mission_tui.records.attempt import ExitRecord, Identity
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.feed import judge_silence, read_news
@@ -33,8 +33,8 @@ def finish(core: Core, run: LiveRun, ended: ExitRecord | None, identity: Identit
     asked = set(known.told.asked)
     checkpoint = known.trained.checkpoint
     outcome: Outcome
-    if ended is None and identity is None and run.end is None and not asked & ENDING:
-        outcome = Failed(kind="start", cause="its keeper was never started, or died at once", checkpoint=checkpoint)
+    if ended is None and identity is None and run.end is None:
+        outcome = never_begun(asked, checkpoint)
     else:
         rebooted = identity is not None and identity.boot_id != boot_id()
         outcome = classify(run.end, _facts(ended), asked, checkpoint, rebooted=rebooted)

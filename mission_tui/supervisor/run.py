@@ -13,6 +13,7 @@ from mission_tui.fleet.health import Judge
 from mission_tui.fleet.metrics import MetricRecord, TrainingEnded
 from mission_tui.fleet.spec import Spec
 from mission_tui.ipc.server import TrainerLink
+from mission_tui.records.attempt import LaunchOrder
 from mission_tui.records.layout import RunDir
 from mission_tui.records.tail import Tail
 from mission_tui.supervisor.identity import Process
@@ -26,11 +27,11 @@ class LiveRun:
     """A run that has not ended, in its attempt `attempt`. `spec` is None when it cannot be read.
 
     `keeper` and `trainer` are None while unknown or gone; `patient_until` (monotonic) is how long an attempt may take
-    to say who it is; `workers` are the processes that its trainer named; `breaks_told` counts the breaks that its judge
-    has heard; `messengers` counts the commands that tell people of it; `applying` is the finding whose advice it is
-    ending for; `kept` are the checkpoints its trainer was told to leave, `offered` the one that somebody was shown to
-    go back to; `freezes` says that its processes are to stay stopped, `freezing` is what finishes a
-    freeze after a restart, `seen_stopped` in how many looks in a row its
+    to say who it is, `unbegun` its order while nobody was found to carry it out; `workers` are the processes that its
+    trainer named; `breaks_told` counts the breaks that its judge has heard; `messengers` counts the commands that tell
+    people of it; `applying` is the finding whose advice it is ending for; `kept` are the checkpoints its trainer was
+    told to leave, `offered` the one that somebody was shown to go back to; `freezes` says that its processes are to
+    stay stopped, `freezing` is what finishes a freeze after a restart, `seen_stopped` in how many looks in a row its
     trainer was stopped although they are not. `gone` is set when the run has ended.
     """
 
@@ -46,6 +47,7 @@ class LiveRun:
     workers: tuple[int, ...] = ()
     judge: Judge | None = None
     breaks_told: int = 0
+    unbegun: LaunchOrder | None = None
     unjudged: deque[MetricRecord] = field(default_factory=deque)
     catching_up: asyncio.TimerHandle | None = None
     end: TrainingEnded | None = None

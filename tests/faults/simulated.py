@@ -345,6 +345,10 @@ class World:
         self.call()
         return all(it.body.dead and it.keeper.dead for it in self.trainings if it.run.id == run.id)
 
+    def is_coming(self, run: RunDir, attempt: int) -> bool:
+        """Keepers of this machine own their run from the start."""
+        return False
+
     def find(self, run: RunDir, attempt: int) -> Found:
         self.call()
         identity = read_identity(run.attempt(attempt).identity)

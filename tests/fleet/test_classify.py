@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mission_tui.fleet.classify import ExitFacts, classify
+from mission_tui.fleet.classify import ExitFacts, classify, never_begun
 from mission_tui.fleet.events import Verb
 from mission_tui.fleet.metrics import TrainingEnded
 from mission_tui.fleet.outcome import Failed, Finished, Killed, Lost, Outcome, Stopped
@@ -124,6 +124,22 @@ def test_outcome_and_cause(
 def test_reboot_is_a_loss_with_its_own_cause() -> None:
     """After a reboot nothing about the processes is known, and the checkpoint is offered."""
     assert classify(None, None, {"kill"}, LAST, rebooted=True) == Lost("the machine was restarted while it ran", LAST)
+
+
+@pytest.mark.parametrize(
+    ("asked", "checkpoint", "outcome"),
+    [
+        (set(), LAST, Failed("start", "its keeper was never started, or died at once", LAST)),
+        ({"stop"}, LAST, Stopped(LAST, "ended on request before it had begun")),
+        ({"stop"}, None, Killed(None, "ended on request before it had begun")),
+        ({"kill"}, LAST, Killed(LAST, "ended on request before it had begun")),
+    ],
+)
+def test_an_attempt_that_never_began_ended_as_it_was_asked_to(
+    asked: set[Verb], checkpoint: str | None, outcome: Outcome
+) -> None:
+    """What was stopped before a process of it was seen is not lost; what nobody stopped has failed to start."""
+    assert never_begun(asked, checkpoint) == outcome
 
 
 def test_a_claim_without_a_checkpoint_is_not_believed() -> None:

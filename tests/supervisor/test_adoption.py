@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import random
 import signal
+import subprocess
+import sys
 import threading
 import time
 from contextlib import suppress
@@ -12,13 +14,16 @@ from pathlib import Path
 
 import psutil
 import pytest
+from msgspec import structs
 
 from mission_tui.errors import MissionError
 from mission_tui.fleet.events import Asked, AttemptEnded, AttemptStarting, FileDamaged, FleetEvent, KeeperLost
 from mission_tui.fleet.metrics import MetricRecord, UpdateDone
 from mission_tui.fleet.outcome import Killed
 from mission_tui.records.append import AppendLog
+from mission_tui.records.attempt import read_launch, write_launch
 from mission_tui.records.tail import read_all
+from mission_tui.supervisor.attempts import PATIENCE_S
 from tests.supervisor.conftest import STUB, Lab, living, stub_spec
 from tests.waiting import until
 
@@ -240,3 +245,55 @@ def test_a_queued_run_of_a_killed_supervisor_begins(lab: Lab) -> None:
     folder.attempt(1).exit.unlink()
     lab.start()
     assert lab.ended(run).attempt == 1
+
+
+@pytest.fixture
+def unbegun(lab: Lab) -> str:
+    """A run whose second attempt a supervisor wrote down and ordered, and died before it started a keeper for it."""
+    (run,) = lab.launch(spec=stub_spec(64 * 2))
+    lab.ended(run)
+    lab.kill_supervisor()
+    folder = lab.dir(run)
+    order = read_launch(folder.attempt(1).launch)
+    assert order is not None
+    folder.attempt(2).path.mkdir()
+    argv = tuple("2" if word == "1" else word for word in order.argv)
+    environ = order.env | {"MISSION_TUI_ATTEMPT": "2"}
+    write_launch(folder.attempt(2).launch, structs.replace(order, attempt=2, argv=argv, env=environ))
+    journal = AppendLog(folder.events)
+    journal.append(lambda seq: AttemptStarting(seq, time.time(), 2))
+    journal.close()
+    return run
+
+
+def test_an_attempt_whose_keeper_was_never_started_is_started_by_the_next_supervisor(lab: Lab, unbegun: str) -> None:
+    """What was asked for is not lost with the supervisor that was asked, and the attempt begins once."""
+    lab.start()
+    ended = lab.wait(unbegun, lambda view: view.state == "ended" and view.attempt == 2, 20)
+    assert ended.outcome == "finished"
+    events = read_all(lab.dir(unbegun).events, FleetEvent)[0]
+    assert [event.attempt for event in events if isinstance(event, AttemptStarting)] == [1, 2]
+
+
+def test_a_stop_before_the_keeper_was_started_is_obeyed(lab: Lab, unbegun: str) -> None:
+    """Nothing starts against a stop on record, and the run is not shown as lost."""
+    journal = AppendLog(lab.dir(unbegun).events)
+    journal.append(lambda seq: Asked(seq, time.time(), "stop", 2))
+    journal.close()
+    lab.start()
+    ended = lab.wait(unbegun, lambda view: view.state == "ended", 20)
+    assert (ended.outcome, ended.cause) == ("stopped", "ended on request before it had begun")
+    assert not lab.dir(unbegun).attempt(2).identity.exists()
+
+
+def test_a_keeper_on_its_way_is_waited_for(lab: Lab, unbegun: str) -> None:
+    """A process that names the attempt as a keeper does may still take the run: nobody is started beside it."""
+    words = [str(lab.dir(unbegun).path), "2"]
+    with subprocess.Popen([sys.executable, "-S", "-c", "input()", *words], stdin=subprocess.PIPE) as slow:
+        lab.start()
+        time_out = time.monotonic() + PATIENCE_S + 1.0
+        until(lambda: time.monotonic() > time_out, PATIENCE_S + 5)
+        assert lab.view(unbegun).state == "starting"
+        assert not lab.dir(unbegun).attempt(2).identity.exists()
+        slow.kill()
+    assert lab.wait(unbegun, lambda view: view.state == "ended", 20).outcome == "finished"

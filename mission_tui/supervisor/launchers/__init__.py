@@ -32,5 +32,8 @@ class Launcher(Protocol):
     def is_free(self, run: RunDir) -> bool:
         """Whether nobody of any attempt owns the run."""
 
+    def is_coming(self, run: RunDir, attempt: int) -> bool:
+        """Whether somebody of `attempt` may be about to own the run."""
+
     def find(self, run: RunDir, attempt: int) -> Found:
         """Who of `attempt` lives now. The caller closes the held processes."""

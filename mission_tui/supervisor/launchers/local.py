@@ -11,6 +11,7 @@ import os
 import secrets
 import sys
 from collections.abc import Mapping, MutableMapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -120,6 +121,15 @@ class LocalLauncher:
         finally:
             os.close(descriptor)
         return True
+
+    def is_coming(self, run: RunDir, attempt: int) -> bool:
+        """Whether a process names `attempt` as a keeper does before it has the lease. Nobody is signalled for that."""
+        words = b"\0" + os.fsencode(run.path) + b"\0" + str(attempt).encode() + b"\0"
+        for command in Path("/proc").glob("[0-9]*/cmdline"):
+            with suppress(OSError):
+                if words in command.read_bytes():
+                    return True
+        return False
 
     def find(self, run: RunDir, attempt: int) -> Found:
         """Who of `attempt` lives, by `identity.json`; a damaged one identifies nobody."""

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Literal
 
 import psutil
@@ -21,6 +22,7 @@ from mission_tui.errors import MissionError
 from mission_tui.fleet.snapshot import RunView
 from tests.faults.campaign.part import Part, Tell, Violation, chance
 from tests.faults.witness import Witness, watched
+from tests.waiting import until
 
 __all__ = ["PART", "under_fire"]
 
@@ -75,9 +77,18 @@ def _fill(witness: Witness, luck: random.Random, runs: int, workers: int) -> Non
             witness.launch(1, STUB_WORKERS=str(workers), STUB_UPDATE_S="0.2")
     for view in lab.snapshot().runs:
         if view.state not in ("ended", "stopping"):
-            lab.wait(view.id, lambda v: v.state == "ended" or (v.state == "running" and v.connected and v.update), 30)
+            until(partial(_trains, witness, view.id), 30, view.id)
     if not witness.strangers:
         witness.add_strangers(witness.known[0])
+
+
+def _trains(witness: Witness, run: str) -> bool:
+    """Whether it does, or has ended; a pause that was on its way to the trainer is taken back."""
+    view = witness.lab.view(run)
+    if view.state == "paused":
+        with suppress(MissionError):
+            witness.resume(run)
+    return view.state == "ended" or bool(view.state == "running" and view.connected and view.update)
 
 
 def _round(witness: Witness, luck: random.Random, whom: Whom, tell: Tell) -> Iterator[Violation]:
