@@ -145,10 +145,10 @@ def _import(module: str, key: str) -> Any:
 
 def _unknown(env_id: str, name: str, known: list[str]) -> str:
     namespace = name.partition("/")[0]
-    if namespace in _EXTRA_NAMESPACES:
-        package = _EXTRA_NAMESPACES[namespace]
-        return (
-            f"env.id '{env_id}' needs the `envs` extra: pip install 'mission-tui[envs]', "
-            f'and env.imports = ["{package}"] in the preset'
-        )
+    package = _EXTRA_NAMESPACES.get(namespace)
+    if package is not None and not any(other.startswith(f"{namespace}/") for other in known):
+        line = f'env.imports = ["{package}"] in the preset'
+        if importlib.util.find_spec(package) is not None:
+            return f"env.id '{env_id}' is registered by {package}: write {line}"
+        return f"env.id '{env_id}' needs the `envs` extra: pip install 'mission-tui[envs]', and {line}"
     return f"env.id '{env_id}' is not a registered environment{nearest(name, known)}"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.missing import search_path_without
 from tests.shell import Shell
 
 MISTAKES = [
@@ -66,6 +67,7 @@ def test_a_mistake_is_one_line_and_starts_nothing(shell: Shell, words: tuple[str
 )
 def test_what_this_machine_cannot_carry_leaves_no_run(shell: Shell, assignment: str, said: str) -> None:
     """A missing extra, an unknown environment or a missing GPU is one line and 78; no run directory comes of it."""
+    shell.environ["PYTHONPATH"] = search_path_without(("Box2D",), shell.cwd / "without-box2d")
     done = shell("launch", "tiny", "--set", assignment)
     assert done.returncode == 78, done.stderr
     (line,) = done.stderr.splitlines()

@@ -39,7 +39,7 @@ def single(task: str) -> VecEnv:
 
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without envpool the sentence is the line that installs it."""
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "envpool", None)
     with pytest.raises(PresetError, match=r"needs the `fast-envs` extra: pip install 'mission-tui\[fast-envs\]'"):
         built("CartPole-v1")
 

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,12 @@ import mission_tui.envs  # noqa: F401 - registers MissionGym
 from mission_tui.fleet.spec import EnvSpec, PpoSpec
 from mission_tui.trainer.preflight import _KNOWN, known_spaces, main
 from mission_tui.trainer.spaces import refusal, short
+from tests.missing import search_path_without
 
 ROOT = Path(__file__).parents[2]
 
 
-def preflight(spec: dict[str, Any], cwd: Path = ROOT) -> tuple[int, dict[str, Any], str]:
+def preflight(spec: dict[str, Any], search_path: str = str(ROOT)) -> tuple[int, dict[str, Any], str]:
     """Exit code, answer and stderr of a preflight process; it also reports which heavy modules it loaded."""
     code = (
         "import sys; from mission_tui.trainer.preflight import main; code = main(); "
@@ -33,8 +35,8 @@ def preflight(spec: dict[str, Any], cwd: Path = ROOT) -> tuple[int, dict[str, An
         input=json.dumps(spec),
         capture_output=True,
         text=True,
-        cwd=cwd,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": search_path},
         timeout=30,
     )
     (line,) = done.stdout.splitlines()
@@ -102,8 +104,6 @@ def test_a_module_beside_the_user_is_found(tmp_path: Path) -> None:
     ("env", "ppo", "sentence"),
     [
         ({"id": "CartPol-v1"}, {}, "did you mean 'CartPole-v1'"),
-        ({"id": "ALE/Pong-v5"}, {}, "needs the `envs` extra"),
-        ({"id": "LunarLander-v3"}, {}, "needs the `envs` extra"),
         ({"id": "Blackjack-v1"}, {}, "observations are a Tuple"),
         ({"id": "CartPole-v1"}, {"use_sde": True}, "use_sde needs continuous actions"),
         ({"id": "CartPole-v1"}, {"policy": "CnnPolicy"}, "needs images"),
@@ -129,6 +129,31 @@ def test_what_is_wrong_is_said_in_one_sentence(
     answer = json.loads(capfd.readouterr().out)
     assert answer["exit_code"] == 78
     assert sentence in answer["error"]
+
+
+@pytest.mark.parametrize(
+    ("env_id", "package"), [("LunarLander-v3", "Box2D"), ("Ant-v5", "mujoco"), ("ALE/Pong-v5", "ale_py")]
+)
+def test_a_missing_extra_is_named(env_id: str, package: str, tmp_path: Path) -> None:
+    """Where the environment's package cannot be imported, the sentence is the line that installs it."""
+    code, answer, _ = preflight({"preset": "p", "env": {"id": env_id}}, search_path_without((package,), tmp_path / "p"))
+    assert (code, answer["exit_code"]) == (78, 78)
+    assert "needs the `envs` extra: pip install 'mission-tui[envs]'" in answer["error"]
+
+
+@pytest.mark.skipif(find_spec("ale_py") is None, reason="the `envs` extra is not installed")
+@pytest.mark.parametrize(
+    ("env", "said"),
+    [
+        ({"id": "ALE/Pong-v5"}, 'is registered by ale_py: write env.imports = ["ale_py"] in the preset'),
+        ({"id": "ALE/Pnog-v5", "imports": ["ale_py"]}, "did you mean 'ALE/Pong-v5'?"),
+    ],
+)
+def test_what_is_installed_is_not_called_missing(env: dict[str, Any], said: str) -> None:
+    """With the extra, the import that the preset lacks is named, or the nearest of its ids."""
+    code, answer, _ = preflight({"preset": "p", "env": env})
+    assert code == 78
+    assert said in answer["error"]
 
 
 @pytest.mark.parametrize(
