@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import resource
 import shutil
-from contextlib import suppress
 from pathlib import Path
+
+from mission_tui.errors import CheckpointError
 
 __all__ = ["confine"]
 
@@ -22,7 +23,7 @@ def confine(file: Path, folder: Path) -> None:
     """Limit this process for the rest of its life to what reading `file` and writing `folder` from it needs.
 
     Only limits of the kernel, so nothing in the file can undo them: address space, processor time, size of files made,
-    and no further process.
+    and no further process. Raises `CheckpointError` when the kernel refuses one of them.
     """
     size = file.stat().st_size if file.is_file() else 0
     mapped = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()
@@ -36,7 +37,8 @@ def confine(file: Path, folder: Path) -> None:
 
 
 def _lower(what: int, limit: int) -> None:
-    _, hard = resource.getrlimit(what)
-    bound = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
-    with suppress(ValueError, OSError):
+    bound = min([limit, *(own for own in resource.getrlimit(what) if own != resource.RLIM_INFINITY)])
+    try:
         resource.setrlimit(what, (bound, bound))
+    except (ValueError, OSError, OverflowError) as error:
+        raise CheckpointError(f"this process cannot be confined; the file was not opened: {error}") from error

@@ -9,16 +9,21 @@ import sys
 from pathlib import Path
 
 import msgspec
+import pytest
 import torch as th
 
 from mission_tui.trainer.checkpoint import load_checkpoint
 from tests.faults.foreign_zips import members, stock_model, written
 from tests.trainer.harness import equal, new_run, run_attempt, spec_with
 
+MODULE = ("-m", "mission_tui.trainer.import_checkpoint")
 
-def imported(file: Path, folder: Path, **tables: dict[str, object]) -> tuple[int, dict[str, object]]:
+
+def imported(
+    file: Path, folder: Path, program: tuple[str, str] = MODULE, **tables: dict[str, object]
+) -> tuple[int, dict[str, object]]:
     """Exit code and last line of the short process."""
-    argv = [sys.executable, "-m", "mission_tui.trainer.import_checkpoint", str(file), str(folder), "--run", "new"]
+    argv = [sys.executable, *program, str(file), str(folder), "--run", "new"]
     spec = msgspec.json.encode(spec_with(**tables))
     done = subprocess.run(argv, input=spec, capture_output=True, check=False, env={**os.environ})
     return done.returncode, json.loads(done.stdout.splitlines()[-1])
@@ -99,3 +104,33 @@ def test_the_process_that_reads_is_confined(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", CONFINED, str(tmp_path)], capture_output=True, text=True, check=True)
     # A superuser may always have another process.
     assert done.stdout.split() == (["memory", "file"] if os.getuid() == 0 else ["memory", "file", "process"])
+
+
+UNCONFINED = """
+import resource, sys
+from mission_tui.trainer.import_checkpoint import main
+lower = resource.setrlimit
+def refuse(what, limits):
+    if what == resource.{name}:
+        raise {error}
+    lower(what, limits)
+resource.setrlimit = refuse
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        ("RLIMIT_AS", "ValueError('not allowed to raise maximum limit')"),
+        ("RLIMIT_FSIZE", "OSError(22, 'Invalid argument')"),
+        ("RLIMIT_NPROC", "OverflowError('too large')"),
+    ],
+)
+def test_without_its_limits_the_file_is_not_opened(name: str, error: str, tmp_path: Path) -> None:
+    """When the kernel refuses one limit the import ends there, and nothing is written."""
+    file = written(tmp_path / "foreign.zip", members())
+    code, said = imported(file, tmp_path / "checkpoints", ("-c", UNCONFINED.format(name=name, error=error)))
+    assert code == 1
+    assert str(said["error"]).startswith("this process cannot be confined; the file was not opened: ")
+    assert not (tmp_path / "checkpoints").exists()
