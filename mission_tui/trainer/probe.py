@@ -2,6 +2,7 @@
 
 It draws from every generator that training draws from, so all of them are put back: training computes the same numbers
 with the probe as without it. It gives up when it takes too long; half of its episodes would favour short ones.
+Why it gave up is said in the attempt's log.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from mission_tui.fleet.spec import Spec
 from mission_tui.trainer.boundary import Boundary
 from mission_tui.trainer.env_ids import native_refusal
 from mission_tui.trainer.evaluation import play
+from mission_tui.trainer.failures import complain, raised_by
 from mission_tui.trainer.normalizer import capture_normalizer, restore_normalizer
 from mission_tui.trainer.ppo import PPO
 from mission_tui.trainer.random_state import capture_random, restore_random
@@ -50,7 +52,11 @@ def probe(model: PPO, boundary: Boundary, spec: Spec, snapshot: Path | None, *, 
     generators = capture_random(model.device, model.action_space)
     try:
         played = _played(model, spec, snapshot)
-    except Exception:  # noqa: BLE001 - an environment is foreign code; the training itself will say what ails it
+    except _TooLongError:
+        complain(f"no return is known before training goes on: {EPISODES} episodes took over {LIMIT_S:.0f} s")
+        return before
+    except Exception as error:  # noqa: BLE001 - an environment is foreign code; if it ails, the training will end of it
+        complain(f"no return is known before training goes on: {raised_by(error)}")
         return before
     finally:
         restore_random(generators, model.device, model.action_space)

@@ -38,7 +38,9 @@ def test_a_changed_resume_is_played_beside_the_training(normalize: bool, tmp_pat
     assert told.entropy_before == last.metrics["train/entropy_loss"]
 
 
-def test_training_computes_the_same_with_the_probe_as_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_training_computes_the_same_with_the_probe_as_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Every generator is put back, so a resume with a note alone still goes on from the same numbers."""
     spec, now = spec_with(), spec_with(ppo={"learning_rate": 1e-4})
     with_probe = resumed(tmp_path / "with", spec, now)
@@ -47,6 +49,7 @@ def test_training_computes_the_same_with_the_probe_as_without(tmp_path: Path, mo
     told = without.started().resumed
     assert told is not None
     assert told.mean is None
+    assert "16 episodes took over 0 s" in capsys.readouterr().err
     assert equal(with_probe.parameters(), without.parameters())
 
 
@@ -66,3 +69,20 @@ def test_a_fresh_run_has_no_probe_and_other_environments_do(tmp_path: Path) -> N
     assert starts[0] is None
     assert starts[1] is not None
     assert not starts[1].exact
+
+
+def test_a_probe_that_cannot_play_says_what_ails_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What an environment of the probe raises stands in the log; the training goes on without its returns."""
+
+    def refuse(*_: object) -> None:
+        raise ZeroDivisionError("no more environments")
+
+    monkeypatch.setattr(probing, "build_vec_env", refuse)
+    ran = resumed(tmp_path / "run", spec_with(), spec_with(ppo={"learning_rate": 1e-4}))
+    told = ran.started().resumed
+    assert told is not None
+    assert told.mean is None
+    assert "ZeroDivisionError: no more environments (test_probe.py:" in capsys.readouterr().err
+    assert ran.updates()[-1].update == 6
