@@ -7,6 +7,7 @@ verifies every byte first and never unpickles.
 from __future__ import annotations
 
 import hashlib
+import math
 import time
 from collections.abc import Collection, Mapping
 from contextlib import suppress
@@ -49,17 +50,18 @@ def load_checkpoint(folder: Path) -> Loaded:
     """The checkpoint in `folder`. Raises `CheckpointError` for anything but what was saved."""
     manifest = verify_checkpoint(folder)
     state = read_tree(folder / _STATE)
-    try:
-        boundary = Boundary(
-            update=manifest.update,
-            timesteps=manifest.timesteps,
-            trained_s=float(state["trained_s"]),
-            parameters=read_tensors(folder / _POLICY),
-            moments=read_tensors(folder / _OPTIMIZER),
-            state=state,
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"checkpoint {folder} lacks a usable trained_s in its state: {error}") from error
+    trained_s = state.get("trained_s")
+    if not isinstance(trained_s, int | float) or not 0 <= trained_s < math.inf:
+        said = "no trained_s" if trained_s is None else f"trained_s = {str(trained_s)[:40]}"
+        raise CheckpointError(f"checkpoint {folder} has {said} in its state, where seconds of training belong")
+    boundary = Boundary(
+        update=manifest.update,
+        timesteps=manifest.timesteps,
+        trained_s=float(trained_s),
+        parameters=read_tensors(folder / _POLICY),
+        moments=read_tensors(folder / _OPTIMIZER),
+        state=state,
+    )
     return Loaded(manifest, boundary)
 
 

@@ -13,6 +13,7 @@ import torch as th
 from mission_tui.errors import CheckpointError
 from mission_tui.fleet.spec import CheckpointKeep
 from mission_tui.records.checkpoint import list_checkpoints, newest_verified
+from mission_tui.trainer import checkpoint
 from mission_tui.trainer.boundary import Boundary, Progress, capture, restore_envs, restore_learner
 from mission_tui.trainer.checkpoint import Checkpoints, load_checkpoint
 from mission_tui.trainer.model import build_ppo
@@ -183,6 +184,25 @@ def test_parameters_of_another_policy_are_refused_before_anything_changes() -> N
         put_parameters(model.policy, {k: v for k, v in boundary.parameters.items() if k != "value_net.bias"})
     with pytest.raises(CheckpointError, match=r"value_net.bias is \[7\] there and \[1\] here"):
         put_parameters(model.policy, {**boundary.parameters, "value_net.bias": th.zeros(7)})
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        ({"a": 1}, "has no trained_s in its state"),
+        ({"trained_s": "long"}, "has trained_s = long in its state"),
+        ({"trained_s": float("nan")}, "has trained_s = nan in its state"),
+        ({"trained_s": -1.0}, "has trained_s = -1.0 in its state"),
+    ],
+)
+def test_a_state_without_its_seconds_is_refused_as_that(
+    state: dict[str, Any], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sentence says what stands there."""
+    run_attempt(run_dir := new_run(tmp_path / "run", spec_with()))
+    monkeypatch.setattr(checkpoint, "read_tree", lambda _: state)
+    with pytest.raises(CheckpointError, match=said):
+        load_checkpoint(run_dir.checkpoints / "000000384")
 
 
 def test_a_missing_checkpoint_is_named(tmp_path: Path) -> None:
