@@ -13,7 +13,7 @@ from mission_tui.fleet.events import Asked, FleetEvent, RestartDue, RunParked, V
 from mission_tui.fleet.restarting import GiveUp, StartAgain, next_step
 from mission_tui.supervisor.core import Core
 
-__all__ = ["call_off_restarts", "decide_restart", "due_restarts"]
+__all__ = ["call_off_restarts", "decide_restart", "due_restarts", "waiting_for_restart"]
 
 
 def decide_restart(core: Core, run_id: str) -> None:
@@ -38,13 +38,16 @@ def due_restarts(core: Core, now: float) -> list[str]:
     return [run_id for run_id, restart in restarts.items() if restart is not None and restart.due_t <= now]
 
 
-def call_off_restarts(core: Core, refs: Sequence[str], verb: Verb) -> tuple[str, ...]:
-    """Of the runs that `refs` mean, those that waited for a restart, which now wait no more. Raises `StorageError`."""
+def waiting_for_restart(core: Core, refs: Sequence[str]) -> tuple[str, ...]:
+    """Of the runs that `refs` mean, those that wait for a restart. Raises `UsageError` for a ref that means none."""
     meant = dict.fromkeys(run_id for ref in refs for run_id in core.store.resolve(ref))
-    waiting = tuple(run_id for run_id in meant if core.store.run(run_id).told.restart is not None)
+    return tuple(run_id for run_id in meant if core.store.run(run_id).told.restart is not None)
+
+
+def call_off_restarts(core: Core, waiting: Sequence[str], verb: Verb) -> None:
+    """Journal that `verb` was asked of the runs, so that they wait no more. Raises `StorageError`."""
     for run_id in waiting:
         core.ask_of(run_id, partial(_asked, verb, core.store.run(run_id).told.attempt))
-    return waiting
 
 
 def _due(attempt: int, most: int, step: StartAgain, seq: int, t: float) -> FleetEvent:

@@ -111,6 +111,19 @@ def test_ending_a_waiting_run_calls_its_restart_off(lab: Lab, verb: str, state: 
     assert (view.state, view.restart, view.attempt) == (state, None, 1)
 
 
+def test_a_request_that_is_refused_calls_no_restart_off(lab: Lab) -> None:
+    """Ending a waiting run and an ended one is refused, and a refusal has done nothing to any of them."""
+    (over,) = lab.launch()
+    lab.running(over)
+    lab.act("kill", over)
+    lab.ended(over)
+    run = waiting(lab)
+    for verb in ("stop", "kill", "park"):
+        with pytest.raises(UsageError, match="it has ended"):
+            lab.act(verb, run, over)
+        assert lab.view(run).restart is not None
+
+
 def test_resume_and_undo_know_a_waiting_run(lab: Lab) -> None:
     """Undo removes it; nothing can be paused that has no process; a stop by `@live` means it too."""
     run = waiting(lab)

@@ -6,7 +6,7 @@ from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Act
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ladder import end_now
-from mission_tui.supervisor.restarting import call_off_restarts
+from mission_tui.supervisor.restarting import call_off_restarts, waiting_for_restart
 from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.targets import live_targets
 
@@ -23,9 +23,10 @@ async def kill(core: Core, request: Act) -> Accepted:
         pids = f" (keeper {identity.keeper.pid}, trainer {identity.trainer.pid})" if identity is not None else ""
         return f"nothing proves that its processes{pids} are still its own; look at them and end them yourself"
 
-    waited = call_off_restarts(core, request.runs, "kill")
-    runs, notes = live_targets(core, request.runs, "kill", objection, waited)
+    waiting = waiting_for_restart(core, request.runs)
+    runs, notes = live_targets(core, request.runs, "kill", objection, waiting)
+    call_off_restarts(core, waiting, "kill")
     for run in runs:
         core.ask_for(run, "kill")
         end_now(core, run)
-    return Accepted(re=request.id, runs=waited + tuple(run.id for run in runs), notes=tuple(notes))
+    return Accepted(re=request.id, runs=waiting + tuple(run.id for run in runs), notes=tuple(notes))

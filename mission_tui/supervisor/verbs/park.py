@@ -6,7 +6,7 @@ from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Act
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ladder import end_gracefully
-from mission_tui.supervisor.restarting import call_off_restarts
+from mission_tui.supervisor.restarting import call_off_restarts, waiting_for_restart
 from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.targets import live_targets
 
@@ -19,10 +19,11 @@ async def park(core: Core, request: Act) -> Accepted:
     def objection(run: LiveRun) -> str | None:
         return "it is stopping" if core.store.run(run.id).state == "stopping" else None
 
-    waited = call_off_restarts(core, request.runs, "park")
-    runs, notes = live_targets(core, request.runs, "park", objection, waited)
+    waiting = waiting_for_restart(core, request.runs)
+    runs, notes = live_targets(core, request.runs, "park", objection, waiting)
+    call_off_restarts(core, waiting, "park")
     for run in runs:
         run.applying = ""
         core.ask_for(run, "park")
         end_gracefully(core, run)
-    return Accepted(re=request.id, runs=waited + tuple(run.id for run in runs), notes=tuple(notes))
+    return Accepted(re=request.id, runs=waiting + tuple(run.id for run in runs), notes=tuple(notes))

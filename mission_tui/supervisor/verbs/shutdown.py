@@ -8,7 +8,7 @@ from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Shutdown
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ladder import end_gracefully
-from mission_tui.supervisor.restarting import call_off_restarts
+from mission_tui.supervisor.restarting import call_off_restarts, waiting_for_restart
 
 __all__ = ["shutdown"]
 
@@ -17,7 +17,7 @@ async def shutdown(core: Core, request: Shutdown) -> Accepted:
     """Leave once the answer is said. With `with_runs`, the answer comes when every run has saved and ended."""
     runs = list(core.live.values())
     if request.with_runs:
-        call_off_restarts(core, core.store.live_ids(), "stop")
+        call_off_restarts(core, waiting_for_restart(core, core.store.live_ids()), "stop")
         for run in runs:
             run.applying = ""
             if "stop" not in core.store.run(run.id).told.asked:

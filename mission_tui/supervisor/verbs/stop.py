@@ -6,7 +6,7 @@ from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Act
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ladder import end_gracefully
-from mission_tui.supervisor.restarting import call_off_restarts
+from mission_tui.supervisor.restarting import call_off_restarts, waiting_for_restart
 from mission_tui.supervisor.targets import live_targets
 
 __all__ = ["stop"]
@@ -14,8 +14,9 @@ __all__ = ["stop"]
 
 async def stop(core: Core, request: Act) -> Accepted:
     """Ask the runs to save and stop; a run that is stopping already goes on doing so, and stays stopped."""
-    waited = call_off_restarts(core, request.runs, "stop")
-    runs, notes = live_targets(core, request.runs, "stop", lambda _run: None, waited)
+    waiting = waiting_for_restart(core, request.runs)
+    runs, notes = live_targets(core, request.runs, "stop", lambda _run: None, waiting)
+    call_off_restarts(core, waiting, "stop")
     for run in runs:
         run.applying = ""
         if "stop" in core.store.run(run.id).told.asked:
@@ -23,4 +24,4 @@ async def stop(core: Core, request: Act) -> Accepted:
             continue
         core.ask_for(run, "stop")
         end_gracefully(core, run)
-    return Accepted(re=request.id, runs=waited + tuple(run.id for run in runs), notes=tuple(notes))
+    return Accepted(re=request.id, runs=waiting + tuple(run.id for run in runs), notes=tuple(notes))
