@@ -139,6 +139,11 @@ class Told:
         return next((self.findings[id_] for id_, _, act in self.acted if act == "stop"), None)
 
     @property
+    def held(self) -> bool:
+        """Whether the attempt keeps its processes and memory, but computes nothing."""
+        return self.paused or self.frozen is not None
+
+    @property
     def over(self) -> bool:
         """Whether the attempt has ended, and no other follows it by itself."""
         return self.outcome is not None and self.restart is None

@@ -1,7 +1,7 @@
 """Which runs train beside which: a declared break for throughput, journaled into every live run that it concerns.
 
-A run is company from the moment it is handed to a keeper (starting costs cores too) until it has ended or
-is held (paused, frozen). That it begins to learn is told once more, because it then begins to need what it will need.
+A run is company from its hand-over to a keeper (starting costs cores too) until it has ended or is held (paused,
+frozen). That it begins to learn is told once more, because only then it needs what it will need.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Company:
 
 def _stage(run: RunHistory) -> Stage | None:
     told = run.told
-    if told.attempt == 0 or told.outcome is not None or told.paused or told.frozen is not None:
+    if told.attempt == 0 or told.outcome is not None or told.held:
         return None
     return "training" if run.trained.attempt == told.attempt else "starting"
 

@@ -22,7 +22,7 @@ __all__ = ["LiveLoad", "check_machine", "live_load"]
 
 @dataclass(frozen=True, slots=True)
 class LiveLoad:
-    """`computing` are the specs of runs that are not paused; `claimed_bytes` is free now, but spoken for."""
+    """`computing` are the specs of runs that are not held; `claimed_bytes` is free now, but spoken for."""
 
     computing: tuple[Spec, ...]
     claimed_bytes: int
@@ -48,7 +48,7 @@ def live_load(core: Core, without: LiveRun | None = None) -> LiveLoad:
     known = [(run, run.spec) for run in core.live.values() if run.spec is not None and run is not without]
     machine = Machine(core.host.cores, None, None, None, gpu=core.gpu.present())
     claimed = sum(max(0, assess(spec, machine).ram_bytes - _held(run)) for run, spec in known)
-    computing = tuple(spec for run, spec in known if not core.store.run(run.id).told.paused)
+    computing = tuple(spec for run, spec in known if not core.store.run(run.id).told.held)
     return LiveLoad(computing, claimed)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,8 +15,8 @@ from msgspec import structs
 from mission_tui.errors import UsageError
 from mission_tui.fleet.events import FleetEvent, RunFrozen, RunThawed
 from mission_tui.fleet.snapshot import RunView
-from mission_tui.ipc.replies import Accepted
-from mission_tui.ipc.requests import Resume
+from mission_tui.ipc.replies import Accepted, Launched
+from mission_tui.ipc.requests import Launch, LaunchItem, Resume
 from mission_tui.records.tail import read_all
 from tests.supervisor.conftest import REPOSITORY, Lab, living, stub_spec
 from tests.waiting import until
@@ -196,6 +197,28 @@ def test_a_paused_run_can_be_frozen_and_resume_lets_it_train(lab: Lab) -> None:
     assert view.state == "frozen"
     resume(lab, run)
     lab.running(run, (view.update or 0) + 2)
+
+
+def test_a_frozen_run_keeps_no_core_busy(lab: Lab) -> None:
+    """What is launched beside it is warned of contention while it trains, and no more while it stands."""
+    spec = stub_spec()
+    spec = structs.replace(spec, run=structs.replace(spec.run, threads=len(os.sched_getaffinity(0))))
+    (run,) = lab.launch(spec=spec)
+    lab.running(run)
+
+    def warned() -> bool:
+        item = LaunchItem(spec=spec)
+        environ = {"PATH": lab.environ["PATH"], "PYTHONPATH": str(REPOSITORY)}
+        launched = lab.ask(lambda id_: Launch(id=id_, items=(item,), cwd="/", python=sys.executable, environ=environ))
+        assert isinstance(launched, Launched)
+        other = launched.runs[0].id
+        lab.act("kill", other)
+        lab.ended(other)
+        return any("1 of them live already" in warning for warning in launched.warnings)
+
+    assert warned()
+    lab.act("freeze", run)
+    assert not warned()
 
 
 def test_frozen_time_is_no_hang(lab: Lab) -> None:
