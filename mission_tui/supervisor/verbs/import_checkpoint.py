@@ -22,11 +22,11 @@ from mission_tui.ipc.requests import ImportCheckpoint
 from mission_tui.records.checkpoint import newest_verified
 from mission_tui.records.layout import RunDir, check_name, new_run_id, supervisor_dir
 from mission_tui.records.storage import storing
-from mission_tui.records.tail import read_all
-from mission_tui.supervisor.adoption import RunOnDisk, load_ended
+from mission_tui.supervisor.adoption import load_ended
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.launchers.local import Caller, attempt_order
 from mission_tui.supervisor.run_directory import MAKING, create_run, rule_files, write_snapshot
+from mission_tui.supervisor.run_on_disk import read_run
 from mission_tui.supervisor.seeds import seeded
 from mission_tui.supervisor.tasks import Task, run_task
 
@@ -95,8 +95,7 @@ async def _imported(core: Core, request: ImportCheckpoint, file: Path, run: RunD
             story=(_starting, partial(_ended, checkpoint.name)),
         )
     )
-    events, _ = await asyncio.to_thread(read_all, run.events, FleetEvent)
-    load_ended(core, RunOnDisk(run, events, {}))
+    load_ended(core, await asyncio.to_thread(read_run, run))
     core.changed.set()
     said_of_it = (clean(str(note), 200) for note in result.get("notes", ()))
     return (
