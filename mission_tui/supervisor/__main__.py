@@ -31,8 +31,8 @@ from mission_tui.supervisor.launchers.local import LocalLauncher, forget_marks
 from mission_tui.supervisor.run_directory import sweep_up
 from mission_tui.supervisor.singleton import still_ours, take_lock
 from mission_tui.supervisor.telemetry import Ears
+from mission_tui.supervisor.time_limits import TimeLimits, read_time_limits
 
-IDLE_S = 300.0
 GITIGNORE = "*\n!.gitignore\n"
 log = logging.getLogger("mission_tui.supervisor")
 
@@ -54,8 +54,9 @@ def main() -> int:
                 return 0
             if not (root / ".gitignore").exists():
                 (root / ".gitignore").write_text(GITIGNORE, encoding="ascii")
+        limits = read_time_limits(os.environ)
         forget_marks(os.environ)
-        asyncio.run(_supervise(root, lock))
+        asyncio.run(_supervise(root, lock, limits))
     except MissionError as error:
         log.error("%s", error)  # noqa: TRY400 - the sentence is for the person whose client reads the log's last line
         return error.exit_code
@@ -66,7 +67,7 @@ def _lock_path(root: Path) -> Path:
     return supervisor_dir(root) / "lock"
 
 
-async def _supervise(root: Path, lock: int) -> None:
+async def _supervise(root: Path, lock: int, limits: TimeLimits) -> None:
     core = Core(root, LocalLauncher())
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -89,7 +90,7 @@ async def _supervise(root: Path, lock: int) -> None:
         len(core.live),
         len(core.waiting),
     )
-    clock = Clock(core, desk, listeners, partial(still_ours, _lock_path(root), lock), _idle_s())
+    clock = Clock(core, desk, listeners, partial(still_ours, _lock_path(root), lock), limits)
     duties = [
         asyncio.create_task(desk.push(), name="push"),
         asyncio.create_task(clock.run(), name="clock"),
@@ -134,13 +135,6 @@ def _report(core: Core, duty: asyncio.Task[None]) -> None:
     if not duty.cancelled() and (error := duty.exception()) is not None:
         log.error("%s failed", duty.get_name(), exc_info=error)
         core.leave(f"{duty.get_name()} failed")
-
-
-def _idle_s() -> float:
-    try:
-        return float(os.environ.get("MISSION_TUI_IDLE_S", IDLE_S))
-    except ValueError:
-        return IDLE_S
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.slow_start import watch_start
 from mission_tui.supervisor.stale import look_for_stale
 from mission_tui.supervisor.starting_again import Restarts
+from mission_tui.supervisor.time_limits import TimeLimits
 from mission_tui.supervisor.unkillable import look_at_unkillable
 
 __all__ = ["Clock"]
@@ -40,13 +41,13 @@ class Clock:
     """One beat a second."""
 
     def __init__(
-        self, core: Core, desk: Desk, listeners: tuple[Listener, ...], owns_root: Callable[[], bool], idle_s: float
+        self, core: Core, desk: Desk, listeners: tuple[Listener, ...], owns_root: Callable[[], bool], limits: TimeLimits
     ) -> None:
         self._core = core
         self._desk = desk
         self._listeners = listeners
         self._owns_root = owns_root
-        self._idle_s = idle_s
+        self._limits = limits
         self._busy_at = time.monotonic()
         self._company = Company(core)
         self._restarts = Restarts(core)
@@ -84,8 +85,8 @@ class Clock:
                 name_root(self._core.root)
         if self._core.live or self._core.store.live_ids() or self._desk.attached:
             self._busy_at = time.monotonic()
-        elif time.monotonic() - self._busy_at > self._idle_s:
-            self._core.leave(f"no run and no client for {self._idle_s:g} s")
+        elif time.monotonic() - self._busy_at > self._limits.idle_s:
+            self._core.leave(f"no run and no client for {self._limits.idle_s:g} s")
 
     def _look_at(self, run: LiveRun) -> None:
         read_news(self._core, run)
@@ -93,7 +94,7 @@ class Clock:
             settle(self._core, run)
             return
         watch_stops(self._core, run)
-        watch_start(self._core, run, time.time())
+        watch_start(self._core, run, time.time(), self._limits.start_s)
         if run.link is not None or self._beats > LINK_TICKS:
             judge_silence(self._core, run, time.time() - LATE_S)
         if self._beats % PIDS_TICKS == 0:

@@ -7,31 +7,21 @@ killed, because a slow import may still end; `stop` and `kill` work as always.
 from __future__ import annotations
 
 import logging
-import os
 
 from mission_tui.fleet.observations import FlagSeen
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.run import LiveRun
 
-__all__ = ["START_S", "watch_start"]
+__all__ = ["watch_start"]
 
-START_S = 120.0
-"""Importing torch from a cold disk, starting 64 env workers and compiling took under a minute each where measured."""
 log = logging.getLogger(__name__)
 
 
-def watch_start(core: Core, run: LiveRun, now: float) -> None:
-    """Raise the flag `slow-start` when the attempt has been starting for longer than the deadline; lower it after."""
+def watch_start(core: Core, run: LiveRun, now: float, limit_s: float) -> None:
+    """Raise the flag `slow-start` when the attempt has been starting for longer than `limit_s`; lower it after."""
     history = core.store.run(run.id)
-    started_t, limit_s = history.told.started_t, _limit_s()
+    started_t = history.told.started_t
     slow = history.state == "starting" and started_t is not None and now - started_t > limit_s
     if core.see(run.id, FlagSeen("slow-start", raised=slow)) and slow:
         what = "builds its environments or model" if run.link is not None else "imports, or never came that far"
         log.warning("%s has been starting for more than %g s: its trainer %s", run.id, limit_s, what)
-
-
-def _limit_s() -> float:
-    try:
-        return float(os.environ.get("MISSION_TUI_START_S", START_S))
-    except ValueError:
-        return START_S

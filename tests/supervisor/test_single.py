@@ -63,6 +63,21 @@ def test_an_idle_supervisor_leaves(idle_lab: Lab) -> None:
     assert not list(socket_dir(idle_lab.root).glob("*.sock"))
 
 
+def test_a_time_limit_that_is_none_is_refused_by_name(idle_lab: Lab) -> None:
+    """The log's last line, which a client shows, names the variable and what to say instead; nothing is served."""
+    for name, word, instead in (
+        ("MISSION_TUI_IDLE_S", "5 min", "say 300"),
+        ("MISSION_TUI_IDLE_S", "nan", "say 300"),
+        ("MISSION_TUI_START_S", "-1", "say 0"),
+    ):
+        assert idle_lab.spawn(**{name: word}).wait(10) == 2
+        log = (idle_lab.root / ".supervisor" / "supervisor.log").read_text(encoding="utf-8")
+        said = log.splitlines()[-1]
+        assert f"{name} = '{word}'" in said
+        assert said.endswith(instead)
+        assert not idle_lab.answers()
+
+
 def test_a_live_run_keeps_the_supervisor(idle_lab: Lab) -> None:
     """With a run alive it stays beyond the idle time, and leaves after the run has ended."""
     process = idle_lab.start(MISSION_TUI_IDLE_S="1")

@@ -31,6 +31,7 @@ from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.desk import Desk
 from mission_tui.supervisor.run_directory import sweep_up
 from mission_tui.supervisor.telemetry import Ears
+from mission_tui.supervisor.time_limits import TimeLimits
 from mission_tui.supervisor.verbs.checkpoint import checkpoint
 from mission_tui.supervisor.verbs.kill import kill
 from mission_tui.supervisor.verbs.launch import launch
@@ -73,7 +74,7 @@ class Life:
         for found in ended:
             load_ended(core, found)
         self.world.ears = Ears(core)
-        clock = asyncio.create_task(Clock(core, Desk(core), (), lambda: True, float("inf")).run())
+        clock = asyncio.create_task(Clock(core, Desk(core), (), lambda: True, TimeLimits(idle_s=float("inf"))).run())
         for _ in range(steps):
             await self._step(core)
             await asyncio.sleep(self.luck.choice((0.0, 0.1, 1.0, 7.0)))
