@@ -24,44 +24,56 @@ __all__ = ["LiveRun"]
 
 @dataclass(slots=True, eq=False)
 class LiveRun:
-    """A run that has not ended, in its attempt `attempt`. `spec` is None when it cannot be read.
+    """A run that has not ended, in its attempt `attempt`: it owns that attempt's open files and held processes.
 
-    `keeper` and `trainer` are None while unknown or gone; `patient_until` (monotonic) is how long an attempt may take
-    to say who it is, `unbegun` its order while nobody was found to carry it out; `workers` are the processes that its
-    trainer named; `breaks_told` counts the breaks that its judge has heard; `messengers` counts the commands that tell
-    people of it; `applying` is the finding whose advice it is ending for; `kept` are the checkpoints its trainer was
-    told to leave, `offered` the one that somebody was shown to go back to; `freezes` says that its processes are to
-    stay stopped, `freezing` is what finishes a freeze after a restart, `seen_stopped` in how many looks in a row its
-    trainer was stopped although they are not. `gone` is set when the run has ended.
+    What is true of the run is in the store; here is what watching it and acting on it take.
     """
 
     dir: RunDir
     spec: Spec | None
+    """None when it cannot be read."""
     journal: RunJournal
     tail: Tail
     attempt: int = 0
     nonce: str = ""
+
     keeper: Process | None = None
     trainer: Process | None = None
+    """Both None while unknown or gone."""
+    patient_until: float = 0.0
+    """How long (monotonic) the attempt may take to say who it is."""
+    unbegun: LaunchOrder | None = None
+    """The order of an attempt that nobody was found to carry out."""
     link: TrainerLink | None = None
     workers: tuple[int, ...] = ()
+    """The processes that its trainer named."""
+
     judge: Judge | None = None
     breaks_told: int = 0
-    unbegun: LaunchOrder | None = None
+    """How many breaks the judge has heard."""
     unjudged: deque[MetricRecord] = field(default_factory=deque)
     catching_up: asyncio.TimerHandle | None = None
     end: TrainingEnded | None = None
+
     wants_pause: bool = False
     freezes: bool = False
+    """Its processes are to stay stopped."""
     freezing: asyncio.Task[object] | None = None
+    """What finishes a freeze that another supervisor began."""
     seen_stopped: int = 0
-    messengers: int = 0
-    kept: tuple[str, ...] = ()
-    offered: str = ""
-    applying: str = ""
-    patient_until: float = 0.0
+    """In how many looks in a row its trainer was stopped although nobody asked here."""
     escalation: asyncio.TimerHandle | None = None
+
+    messengers: int = 0
+    """Commands at work that tell people of it."""
+    kept: tuple[str, ...] = ()
+    """The checkpoints that its trainer was told to leave."""
+    offered: str = ""
+    """The checkpoint that somebody was shown to go back to."""
+    applying: str = ""
+    """The finding whose advice it is ending for."""
     gone: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the run has ended."""
 
     @property
     def id(self) -> str:

@@ -15,8 +15,7 @@ __all__ = ["admit_unkillable", "hanging", "look_at_unkillable", "who_hangs"]
 
 def who_hangs(ended: ExitRecord) -> str:
     """Who of an ended attempt is still there, as a person would look for it; empty when nobody is."""
-    there = [left for left in ended.left if _exists(left.pid)]
-    return ", ".join(f"pid {it.pid} (state {it.state}{f', in {it.wchan}' if it.wchan else ''})" for it in there)
+    return ", ".join(_sighting(left.pid, left.state, left.wchan) for left in ended.left if _exists(left.pid))
 
 
 def hanging(pid: int) -> str:
@@ -25,7 +24,7 @@ def hanging(pid: int) -> str:
         stat = read_stat(pid)
         wchan = Path(f"/proc/{pid}/wchan").read_text(encoding="ascii")
         if stat is not None:
-            return f"pid {pid} (state {stat.state}{f', in {wchan}' if wchan else ''})"
+            return _sighting(pid, stat.state, wchan)
     return f"pid {pid}"
 
 
@@ -44,6 +43,10 @@ def look_at_unkillable(core: Core) -> None:
             del core.unkillable[run_id]
             if run_id in core.store.run_ids():
                 core.see(run_id, FlagSeen("unkillable", raised=False))
+
+
+def _sighting(pid: int, state: str, wchan: str) -> str:
+    return f"pid {pid} (state {state}{f', in {wchan}' if wchan else ''})"
 
 
 def _exists(pid: int) -> bool:
