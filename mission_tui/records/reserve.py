@@ -6,15 +6,12 @@ twice over, so that a disk that is nearly full does not swing.
 
 from __future__ import annotations
 
-import errno
 import os
 from pathlib import Path
 
 from mission_tui.records.storage import StorageError
 
 __all__ = ["Reserve"]
-
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Reserve:
@@ -65,7 +62,7 @@ class Reserve:
 
     def gives_way_to(self, error: StorageError) -> bool:
         """Whether `error` is a full disk and the space was just given up for it: then trying again makes sense."""
-        return error.errno in _FULL and self.release()
+        return error.full and self.release()
 
     def _free_bytes(self) -> int:
         try:

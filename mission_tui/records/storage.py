@@ -29,6 +29,11 @@ class StorageError(MissionError):
         super().__init__(sentence)
         self.errno = number
 
+    @property
+    def full(self) -> bool:
+        """Whether the disk, or what one may use of it, is used up."""
+        return self.errno in (errno.ENOSPC, errno.EDQUOT)
+
 
 @contextmanager
 def storing(path: Path, action: str = "write") -> Iterator[None]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from msgspec import structs
 
-from mission_tui.errors import MissionError, PresetError, UsageError
+from mission_tui.errors import MissionError, PresetError
 from mission_tui.fleet.outcome import Finished
 from mission_tui.fleet.preset import draft_change
 from mission_tui.fleet.resume import ResumeFacts, as_chosen, judge_resume
@@ -15,22 +15,19 @@ from mission_tui.fleet.terms import AS_IT_WAS, Terms
 from mission_tui.fleet.verdict import Change, ResumeVerdict
 from mission_tui.ipc.replies import VerdictReply
 from mission_tui.ipc.requests import Apply, Resume
-from mission_tui.records.attempt import write_launch
 from mission_tui.records.checkpoint import Manifest
 from mission_tui.records.layout import RunDir
-from mission_tui.records.spec_file import read_spec, write_spec
-from mission_tui.records.storage import storing
-from mission_tui.records.terms_file import write_terms
-from mission_tui.supervisor.attempts import begin, hold_live
+from mission_tui.records.spec_file import read_spec
+from mission_tui.records.terms_file import read_terms
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.launchers.local import Caller, attempt_order
+from mission_tui.supervisor.launchers.local import Caller
 from mission_tui.supervisor.live_load import check_machine
+from mission_tui.supervisor.next_attempt import start_next_attempt
 from mission_tui.supervisor.preflight import Spaces, preflight
 from mission_tui.supervisor.run import LiveRun
-from mission_tui.supervisor.run_directory import rule_files, write_snapshot
 from mission_tui.supervisor.subject import caller_of
 
-__all__ = ["Plan", "check_place", "plan_attempt", "start_attempt", "verdict_first"]
+__all__ = ["Plan", "caller_for", "check_place", "plan_attempt", "start_attempt", "terms_before", "verdict_first"]
 
 _CLIPPED_ROWS = 20
 _STOPPED_LEARNING = frozenset({"policy-frozen", "entropy-collapse"})
@@ -38,7 +35,7 @@ _STOPPED_LEARNING = frozenset({"policy-frozen", "entropy-collapse"})
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What another attempt would be: of which spec, on what terms."""
+    """What another attempt would be: of which spec, on what terms. `agreed`: its warnings were accepted before."""
 
     was: Spec
     now: Spec
@@ -46,6 +43,7 @@ class Plan:
     verdict: ResumeVerdict
     caller: Caller
     terms: Terms = AS_IT_WAS
+    agreed: bool = False
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -73,7 +71,7 @@ async def plan_attempt(
     newest = known.spec if known.spec is not None else read_spec(run.spec)
     was = _made_under(run, checkpoint, newest)
     now = draft_change(newest, assignments) if assignments else newest
-    caller = _caller(run, known.told.attempt, request)
+    caller = caller_for(run, known.told.attempt, request)
     spaces_was, spaces_now = await _spaces(was, now, caller)
     outcome = known.told.outcome
     facts = ResumeFacts(
@@ -86,12 +84,13 @@ async def plan_attempt(
         grad_clipped_share=_clipped_share(core, run_id),
         collapsed=_collapsed(core, run_id, checkpoint),
     )
-    verdict, terms = judge_resume(was, now, facts), AS_IT_WAS
+    terms, agreed = AS_IT_WAS, False
     if isinstance(request, Resume) and (request.remedies or request.overrides):
         wanted = as_chosen(was, now, facts, request.remedies, request.overrides)
         now, terms = wanted.spec, wanted.terms
-        verdict = judge_resume(was, now, facts, terms)
-    return Plan(was, now, checkpoint, verdict, caller, terms)
+    elif not assignments and (before := terms_before(core, run_id, checkpoint.name)) is not None:
+        terms, agreed = before, True
+    return Plan(was, now, checkpoint, judge_resume(was, now, facts, terms), caller, terms, agreed)
 
 
 def _made_under(run: RunDir, checkpoint: Manifest, newest: Spec) -> Spec:
@@ -106,52 +105,45 @@ def _made_under(run: RunDir, checkpoint: Manifest, newest: Spec) -> Spec:
 def verdict_first(request: Resume | Apply, run_id: str, plan: Plan) -> VerdictReply | None:
     """The verdict, when it was all that was asked for, when it refuses, or when it warns and was not accepted."""
     grade = plan.verdict.grade
-    if request.check_only or grade == "refuse" or (grade == "warn" and not request.accept):
+    unheard = grade == "warn" and not plan.agreed
+    if request.check_only or grade == "refuse" or (unheard and not request.accept):
         return VerdictReply(
             re=request.id,
             run=run_id,
             verdict=plan.verdict,
-            accept_needed=grade == "warn",
+            accept_needed=unheard,
             checkpoint=plan.checkpoint.name,
         )
     return None
 
 
 def start_attempt(core: Core, run_id: str, plan: Plan) -> None:
-    """Write the next attempt's files and hand it to a keeper. Raises `MissionError` with nothing started."""
-    core.check_room()
-    run = core.run_dir(run_id)
-    if run_id in core.live or not core.launcher.is_free(run):
-        raise UsageError(f"cannot resume {run_id}: a process of it is still alive")
-    number = max([core.store.run(run_id).told.attempt, *run.attempts()]) + 1
-    rules = rule_files(plan.now.env, plan.caller.cwd) if plan.now.env.config != plan.was.env.config else []
-    order = attempt_order(core.root, run, number, plan.now, plan.caller, plan.checkpoint.name)
-    folder = run.attempt(number)
-    with storing(folder.path, "make"):
-        folder.path.mkdir(parents=True)
-    if plan.now != read_spec(run.spec):
-        write_spec(folder.spec, plan.now)
-    write_terms(folder.terms, plan.terms)
-    write_launch(folder.launch, order)
-    if rules:
-        with storing(run.snapshot, "keep"):
-            run.snapshot.rename(run.attempt(number - 1).path / run.snapshot.name)
-        write_snapshot(run, rules)
-    core.store.replace_spec(run_id, plan.now)
-    live = hold_live(core, run, plan.now)
-    begin(core, live, order, checkpoint=plan.checkpoint.name, changes=_journaled(plan), terms=plan.terms)
+    """Start what was planned. Raises `MissionError` with nothing started."""
+    checkpoint, changes = plan.checkpoint.name, _journaled(plan)
+    start_next_attempt(core, run_id, plan.now, plan.caller, checkpoint, terms=plan.terms, changes=changes)
+
+
+def terms_before(core: Core, run_id: str, checkpoint: str | None) -> Terms | None:
+    """The terms of the newest attempt, if that one began from `checkpoint` too; None if it did not.
+
+    How far terms have come is part of every later checkpoint, so only who begins where it began needs them again.
+    Raises `DamagedError`.
+    """
+    told = core.store.run(run_id).told
+    began_from = None if told.resumed is None else told.resumed.checkpoint
+    return read_terms(core.run_dir(run_id).attempt(told.attempt).terms) if checkpoint == began_from else None
+
+
+def caller_for(run: RunDir, attempt: int, request: Resume | Apply) -> Caller:
+    """Whoever asks, where they say who they are; else whoever launched the attempt before."""
+    if request.python is not None and request.cwd is not None and request.environ is not None:
+        return Caller(request.python, request.cwd, request.environ)
+    return caller_of(run, attempt)
 
 
 def _journaled(plan: Plan) -> tuple[Change, ...]:
     """What was accepted, without the offers that were not taken."""
     return tuple(structs.replace(change, remedies=()) for change in plan.verdict.changes)
-
-
-def _caller(run: RunDir, attempt: int, request: Resume | Apply) -> Caller:
-    """Whoever asks, where they say who they are; else whoever launched the attempt before."""
-    if request.python is not None and request.cwd is not None and request.environ is not None:
-        return Caller(request.python, request.cwd, request.environ)
-    return caller_of(run, attempt)
 
 
 async def _spaces(was: Spec, now: Spec, caller: Caller) -> tuple[Spaces | None, Spaces | None]:

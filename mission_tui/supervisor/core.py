@@ -6,6 +6,7 @@ It keeps state and gives it to the modules that act; it decides nothing itself.
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -13,7 +14,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from mission_tui import __version__
-from mission_tui.errors import MissionError
 from mission_tui.fleet.events import Asked, FleetEvent, Verb
 from mission_tui.fleet.run_history import Fact
 from mission_tui.fleet.snapshot import SupervisorInfo
@@ -21,6 +21,7 @@ from mission_tui.fleet.spec import Spec
 from mission_tui.fleet.store import Store
 from mission_tui.records.layout import RunDir, supervisor_dir
 from mission_tui.records.reserve import Reserve
+from mission_tui.records.storage import StorageError
 from mission_tui.supervisor.exits import Exits
 from mission_tui.supervisor.gpu import GpuWatch
 from mission_tui.supervisor.host import HostSampler
@@ -77,10 +78,11 @@ class Core:
         return self.store.run(run_id).told.name if run_id in self.store.run_ids() else ""
 
     def check_room(self) -> None:
-        """Raise `MissionError` while the disk of the runs root is full: what lives goes on, nothing new is started."""
+        """Raise `StorageError` while the disk of the runs root is full: what lives goes on, nothing new is started."""
         self.reserve.hold()
         if self.reserve.needed:
-            raise MissionError(f"the disk of {self.root} is full: nothing new is started; free some space there first")
+            sentence = f"the disk of {self.root} is full: nothing new is started; free some space there first"
+            raise StorageError(sentence, errno.ENOSPC)
 
     def add(self, run: RunDir, spec: Spec | None) -> None:
         """Know a run directory; its facts follow."""

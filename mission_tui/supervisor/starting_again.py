@@ -7,20 +7,18 @@ import logging
 
 from mission_tui.errors import MissionError
 from mission_tui.fleet.events import RunParked
-from mission_tui.fleet.terms import AS_IT_WAS, Terms
-from mission_tui.records.attempt import write_launch
+from mission_tui.fleet.terms import AS_IT_WAS
 from mission_tui.records.checkpoint import newest_verified
-from mission_tui.records.spec_file import read_spec, write_spec
-from mission_tui.records.storage import storing
-from mission_tui.records.terms_file import read_terms, write_terms
-from mission_tui.supervisor.attempts import begin, hold_live
+from mission_tui.records.storage import StorageError
+from mission_tui.supervisor.another_attempt import terms_before
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.launchers.local import attempt_order
+from mission_tui.supervisor.launchers.local import Caller
 from mission_tui.supervisor.live_load import check_machine
+from mission_tui.supervisor.next_attempt import start_next_attempt
 from mission_tui.supervisor.restarting import due_restarts
 from mission_tui.supervisor.subject import caller_of
 
-__all__ = ["Restarts"]
+__all__ = ["Restarts", "start_again"]
 
 log = logging.getLogger(__name__)
 
@@ -31,50 +29,51 @@ class Restarts:
     def __init__(self, core: Core) -> None:
         self._core = core
         self._under_way: dict[str, asyncio.Task[None]] = {}
+        self._lacks_room = False
 
     def look(self, now: float) -> None:
-        """Begin the restarts that are due at unix time `now`. A run whose old processes still live waits for them."""
+        """Begin the restarts that are due at unix time `now`. They wait for old processes and for room on disk."""
         self._under_way = {run_id: task for run_id, task in self._under_way.items() if not task.done()}
-        for run_id in due_restarts(self._core, now):
-            if run_id not in self._under_way and self._core.launcher.is_free(self._core.run_dir(run_id)):
+        due = [run_id for run_id in due_restarts(self._core, now) if run_id not in self._under_way]
+        if not due or not self._has_room():
+            return
+        for run_id in due:
+            if self._core.launcher.is_free(self._core.run_dir(run_id)):
                 self._under_way[run_id] = asyncio.create_task(self._restart(run_id), name=f"restart {run_id}")
+
+    def _has_room(self) -> bool:
+        try:
+            self._core.check_room()
+        except StorageError as error:
+            if not self._lacks_room:
+                log.warning("restarts wait: %s", error)
+            self._lacks_room = True
+        else:
+            self._lacks_room = False
+        return not self._lacks_room
 
     async def _restart(self, run_id: str) -> None:
         core = self._core
         newest = await asyncio.to_thread(newest_verified, core.run_dir(run_id).checkpoints)
         # Stopped, resumed or removed by somebody while the checkpoint was read.
-        if run_id not in core.store.live_ids() or core.store.run(run_id).told.restart is None:
+        if run_id not in core.store.live_ids() or (due := core.store.run(run_id).told.restart) is None:
             return
+        attempt = core.store.run(run_id).told.attempt
         try:
-            _start(core, run_id, None if newest is None else newest.name)
+            caller = caller_of(core.run_dir(run_id), attempt)
+            start_again(core, run_id, caller, None if newest is None else newest.name, due.number)
         except MissionError as error:
             log.warning("%s: %s", run_id, error)
-            attempt, why = core.store.run(run_id).told.attempt, f"could not be restarted: {error}"
+            if isinstance(error, StorageError) and error.full:
+                return
+            why = f"could not be restarted: {error}"
             core.witness_of(run_id, lambda seq, t: RunParked(seq, t, attempt, why))
 
 
-def _start(core: Core, run_id: str, checkpoint: str | None) -> None:
-    """Hand the next attempt to a keeper; without a checkpoint it begins anew. Raises `MissionError`."""
-    run, known = core.run_dir(run_id), core.store.run(run_id)
-    assert known.spec is not None
-    assert known.told.restart is not None
-    check_machine(core, (known.spec,))
-    restart = known.told.restart.number
-    number = max([known.told.attempt, *run.attempts()]) + 1
-    order = attempt_order(core.root, run, number, known.spec, caller_of(run, known.told.attempt), checkpoint)
-    folder = run.attempt(number)
-    with storing(folder.path, "make"):
-        folder.path.mkdir(parents=True)
-    if known.spec != read_spec(run.spec):
-        write_spec(folder.spec, known.spec)
-    terms = _unbegun_terms(core, run_id, checkpoint)
-    write_terms(folder.terms, terms)
-    write_launch(folder.launch, order)
-    begin(core, hold_live(core, run, known.spec), order, checkpoint=checkpoint, terms=terms, restart=restart)
-
-
-def _unbegun_terms(core: Core, run_id: str, checkpoint: str | None) -> Terms:
-    """The terms of the failed attempt if it saved nothing: how far they have come is part of every later checkpoint."""
-    told = core.store.run(run_id).told
-    began_from = None if told.resumed is None else told.resumed.checkpoint
-    return read_terms(core.run_dir(run_id).attempt(told.attempt).terms) if checkpoint == began_from else AS_IT_WAS
+def start_again(core: Core, run_id: str, caller: Caller, checkpoint: str | None, restart: int = 0) -> None:
+    """Start an attempt like the one before; without a checkpoint it begins anew. Raises `MissionError`."""
+    spec = core.store.run(run_id).spec
+    assert spec is not None
+    check_machine(core, (spec,))
+    terms = terms_before(core, run_id, checkpoint)
+    start_next_attempt(core, run_id, spec, caller, checkpoint, terms=terms or AS_IT_WAS, restart=restart)

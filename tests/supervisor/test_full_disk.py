@@ -8,12 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from mission_tui.errors import MissionError
 from mission_tui.fleet.events import AttemptEnded, FleetEvent
+from mission_tui.fleet.spec import RestartKeep
 from mission_tui.records.tail import read_all
 from tests.full_disk import fill, small_disk
-from tests.supervisor.conftest import Lab
+from tests.supervisor.conftest import Lab, stub_spec
 from tests.waiting import until
 
 
@@ -53,3 +55,29 @@ def test_an_end_is_journaled_on_a_full_disk_and_nothing_new_starts(small_lab: La
     until(lambda: not lab.snapshot().host.disk_full, 20)
     (again,) = lab.launch()
     lab.running(again)
+
+
+def test_a_restart_waits_for_room(small_lab: Lab) -> None:
+    """(root) While the disk is full the log says once what a due restart waits for, and nothing is made of it."""
+    lab = small_lab
+    spec = stub_spec()
+    keep = structs.replace(spec.keep, restart=RestartKeep(most=3, wait_s=2.0))
+    (run,) = lab.launch(spec=structs.replace(spec, keep=keep), STUB_UPDATE_S="0.5")
+    view = lab.running(run)
+    ballast = fill(lab.root.parent)
+    assert view.pids.trainer is not None
+    os.kill(view.pids.trainer, signal.SIGKILL)
+    log = lab.root / ".supervisor" / "supervisor.log"
+    lab.wait(run, lambda view: view.restart, 20)
+    until(lambda: lab.snapshot().t > due_t(lab, run) + 2, 15)
+    assert (lab.view(run).state, lab.dir(run).attempts()) == ("queued", [1])
+    ballast.unlink()
+    lab.wait(run, lambda view: view.attempt == 2 and view.state == "running", 20)
+    assert log.read_text(encoding="utf-8").count("restarts wait") == 1
+
+
+def due_t(lab: Lab, run: str) -> float:
+    """When the restart of the run is due, unix seconds."""
+    restart = lab.view(run).restart
+    assert restart is not None
+    return restart.due_t

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import pytest
 from msgspec import structs
 
-from mission_tui.errors import UsageError
+from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.events import AttemptStarting, FleetEvent, RestartDue
 from mission_tui.fleet.spec import RestartAlso, RestartKeep, Spec
 from mission_tui.fleet.terms import Terms
-from mission_tui.ipc.replies import Accepted
+from mission_tui.ipc.replies import Accepted, VerdictReply
 from mission_tui.ipc.requests import Resume, Undo
+from mission_tui.records.spec_file import read_spec
 from mission_tui.records.tail import read_all
 from mission_tui.records.terms_file import read_terms
 from tests.shell import REPOSITORY
@@ -157,6 +159,50 @@ def test_a_resume_does_not_wait(lab: Lab) -> None:
     assert lab.running(run).attempt == 2
     starts = [event for event in read_all(lab.dir(run).events, FleetEvent)[0] if isinstance(event, AttemptStarting)]
     assert [start.restart for start in starts] == [0, 0]
+
+
+def test_a_resume_of_a_waiting_run_asks_nothing_that_was_accepted(lab: Lab) -> None:
+    """It goes on from where the failed attempt began, with its settings and on its terms; a further change is asked."""
+    (run,) = lab.launch(spec=restarting(3, 60.0), STUB_CRASHES_AFTER="40")
+    lab.running(run, 2)
+    lab.act("stop", run)
+    saved = lab.ended(run).last_checkpoint
+    change = ("ppo.batch_size=32",)
+    crashing = {"PATH": lab.environ["PATH"], "PYTHONPATH": str(REPOSITORY), "STUB_CRASHES_AFTER": "1"}
+    who: dict[str, Any] = {"cwd": "/", "python": sys.executable, "environ": crashing}
+    accepted = lab.ask(lambda id_: Resume(id=id_, run=run, assignments=change, remedies=("reset-adam",), **who))
+    assert isinstance(accepted, Accepted)
+    terms = read_terms(lab.dir(run).attempt(2).terms)
+    assert terms.fresh_optimizer
+    lab.wait(run, lambda view: view.attempt == 2 and view.restart)
+    shown = lab.ask(lambda id_: Resume(id=id_, run=run, check_only=True))
+    assert isinstance(shown, VerdictReply)
+    assert (shown.checkpoint, shown.accept_needed, [it.name for it in shown.verdict.changes]) == (
+        saved,
+        False,
+        ["ppo.batch_size"],
+    )
+    asked = lab.ask(lambda id_: Resume(id=id_, run=run, assignments=("env.n_envs=32",)))
+    assert isinstance(asked, VerdictReply)
+    assert asked.accept_needed
+    assert isinstance(lab.ask(lambda id_: Resume(id=id_, run=run)), Accepted)
+    lab.wait(run, lambda view: view.attempt == 3)
+    assert read_terms(lab.dir(run).attempt(3).terms) == terms
+    assert read_spec(lab.dir(run).attempt(3).spec).ppo.batch_size == 32
+
+
+def test_a_resume_of_a_waiting_run_without_a_checkpoint_begins_it_anew(lab: Lab) -> None:
+    """As its restart would, only now; with other settings it is another run, and is to be launched."""
+    run = waiting(lab)
+    with pytest.raises(MissionError, match="no checkpoint to go on from"):
+        lab.ask(lambda id_: Resume(id=id_, run=run, assignments=("ppo.batch_size=32",)))
+    shown = lab.ask(lambda id_: Resume(id=id_, run=run, check_only=True))
+    assert isinstance(shown, VerdictReply)
+    assert (shown.verdict.grade, lab.view(run).attempt) == ("safe", 1)
+    accepted = lab.ask(lambda id_: Resume(id=id_, run=run))
+    assert isinstance(accepted, Accepted)
+    assert "begins anew" in accepted.notes[0]
+    assert lab.view(run).attempt == 2
 
 
 def test_numbers_that_are_none_are_restarted_only_on_the_users_word(lab: Lab) -> None:

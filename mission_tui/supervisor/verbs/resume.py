@@ -5,16 +5,24 @@ from __future__ import annotations
 import asyncio
 
 from mission_tui.errors import MissionError, UsageError
+from mission_tui.fleet.verdict import ResumeVerdict
 from mission_tui.ipc.replies import Accepted, VerdictReply
 from mission_tui.ipc.requests import Resume
 from mission_tui.ipc.telemetry_messages import Order
 from mission_tui.records.checkpoint import Manifest, newest_verified, verify_checkpoint
 from mission_tui.records.layout import RunDir
-from mission_tui.supervisor.another_attempt import check_place, plan_attempt, start_attempt, verdict_first
+from mission_tui.supervisor.another_attempt import (
+    caller_for,
+    check_place,
+    plan_attempt,
+    start_attempt,
+    verdict_first,
+)
 from mission_tui.supervisor.branching import branch
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.freezing import thaw_run
 from mission_tui.supervisor.run import LiveRun
+from mission_tui.supervisor.starting_again import start_again
 from mission_tui.supervisor.subject import named_checkpoint
 from mission_tui.supervisor.targets import the_run
 
@@ -34,8 +42,7 @@ async def resume(core: Core, request: Resume) -> Accepted | VerdictReply:
         return _go_on(core, live, request)
     checkpoint = await asyncio.to_thread(_checkpoint, core.run_dir(run_id), request.checkpoint)
     if checkpoint is None:
-        name = core.store.view(run_id).name
-        raise MissionError(f"cannot resume {name}: it has no checkpoint to go on from; launch it again")
+        return _anew(core, run_id, request)
     plan = await plan_attempt(core, run_id, request, checkpoint, request.assignments)
     lacking = check_place(core, run_id, plan)
     verdict = verdict_first(request, run_id, plan)
@@ -43,6 +50,17 @@ async def resume(core: Core, request: Resume) -> Accepted | VerdictReply:
         return verdict
     start_attempt(core, run_id, plan)
     return Accepted(re=request.id, runs=(run_id,), notes=(*plan.notes, *lacking))
+
+
+def _anew(core: Core, run_id: str, request: Resume) -> Accepted | VerdictReply:
+    """Begin a run without a checkpoint again, if it would do so by itself, and as it was."""
+    known = core.store.run(run_id)
+    if known.told.restart is None or request.assignments or request.remedies or request.overrides:
+        raise MissionError(f"cannot resume {known.told.name}: it has no checkpoint to go on from; launch it again")
+    if request.check_only:
+        return VerdictReply(re=request.id, run=run_id, verdict=ResumeVerdict("safe"), accept_needed=False)
+    start_again(core, run_id, caller_for(core.run_dir(run_id), known.told.attempt, request), None)
+    return Accepted(re=request.id, runs=(run_id,), notes=("it has no checkpoint, so it begins anew",))
 
 
 def _go_on(core: Core, run: LiveRun, request: Resume) -> Accepted:

@@ -1,0 +1,78 @@
+"""The next attempt of a run that has ended: its files, then its keeper. Whoever asks for it comes through here."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from mission_tui.errors import MissionError, UsageError
+from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.terms import AS_IT_WAS, Terms
+from mission_tui.fleet.verdict import Change
+from mission_tui.records.attempt import write_launch
+from mission_tui.records.layout import RunDir
+from mission_tui.records.spec_file import read_spec, write_spec
+from mission_tui.records.storage import storing
+from mission_tui.records.terms_file import write_terms
+from mission_tui.supervisor.attempts import begin, hold_live
+from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.launchers.local import Caller, attempt_order
+from mission_tui.supervisor.run_directory import rule_files, write_snapshot
+
+__all__ = ["start_next_attempt"]
+
+
+def start_next_attempt(
+    core: Core,
+    run_id: str,
+    spec: Spec,
+    caller: Caller,
+    checkpoint: str | None,
+    *,
+    terms: Terms = AS_IT_WAS,
+    changes: tuple[Change, ...] = (),
+    restart: int = 0,
+) -> None:
+    """Write the attempt's files and hand it to a keeper; without a checkpoint it begins anew.
+
+    Raises `MissionError` with nothing started, and `StorageError` among them for a full disk.
+    """
+    core.check_room()
+    run, known = core.run_dir(run_id), core.store.run(run_id)
+    if run_id in core.live or not core.launcher.is_free(run):
+        raise UsageError(f"cannot resume {run_id}: a process of it is still alive")
+    number = max([known.told.attempt, *run.attempts()]) + 1
+    first = read_spec(run.spec)
+    # The snapshot holds the rules of the newest attempt, whichever checkpoint this one goes on from.
+    rules = rule_files(spec.env, caller.cwd) if spec.env.config != (known.spec or first).env.config else []
+    order = attempt_order(core.root, run, number, spec, caller, checkpoint)
+    folder = run.attempt(number)
+    try:
+        with storing(folder.path, "make"):
+            folder.path.mkdir(parents=True)
+        if spec != first:
+            write_spec(folder.spec, spec)
+        write_terms(folder.terms, terms)
+        write_launch(folder.launch, order)
+        _replace_rules(run, number, rules)
+    except MissionError:
+        shutil.rmtree(folder.path, ignore_errors=True)
+        raise
+    core.store.replace_spec(run_id, spec)
+    begin(core, hold_live(core, run, spec), order, checkpoint=checkpoint, changes=changes, terms=terms, restart=restart)
+
+
+def _replace_rules(run: RunDir, number: int, rules: Sequence[Path]) -> None:
+    """Keep the rules that were trained under so far with the attempt before, and put `rules` in their place."""
+    if not rules:
+        return
+    kept = run.attempt(number - 1).path / run.snapshot.name
+    with storing(run.snapshot, "keep"):
+        run.snapshot.rename(kept)
+    try:
+        write_snapshot(run, rules)
+    except MissionError:
+        shutil.rmtree(run.snapshot, ignore_errors=True)
+        kept.rename(run.snapshot)
+        raise
