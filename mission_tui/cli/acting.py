@@ -1,4 +1,4 @@
-"""What the verbs about some runs have in common: one request, and what was accepted."""
+"""What the verbs about some runs have in common: one request, and how it is said what was accepted."""
 
 from __future__ import annotations
 
@@ -11,19 +11,26 @@ from mission_tui.cli.options import chosen
 from mission_tui.cli.session import Session
 
 if TYPE_CHECKING:
+    from mission_tui.ipc.replies import Accepted
     from mission_tui.ipc.requests import ActVerb
 
-__all__ = ["act"]
+__all__ = ["act", "print_accepted"]
 
 
 def act(session: Session, verb: ActVerb, runs: tuple[str, ...], every: bool, as_json: bool) -> None:
     """Ask for `verb` and print the runs it was accepted for, one id a line; what comes of it shows in `status`."""
-    from mission_tui.cli.documents import write_document
     from mission_tui.ipc.requests import Act
 
     wanted = chosen(runs, every)
     with session.connect() as connection:
         reply = connection.ask(lambda id_: Act(id=id_, verb=verb, runs=wanted))
+    print_accepted(reply, as_json)
+
+
+def print_accepted(reply: Accepted, as_json: bool) -> None:
+    """One document, or the runs on stdout, one id a line, and the notes on stderr."""
+    from mission_tui.cli.documents import write_document
+
     if as_json:
         write_document({"runs": [{"id": run} for run in reply.runs], "notes": list(reply.notes)})
         return

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
+from mission_tui.cli.acting import print_accepted
 from mission_tui.cli.errors import say
 
 if TYPE_CHECKING:
@@ -44,9 +45,7 @@ def print_answer(answer: Accepted | VerdictReply) -> None:
     from mission_tui.ipc.replies import Accepted
 
     if isinstance(answer, Accepted):
-        click.echo(answer.runs[0])
-        for note in answer.notes:
-            say(note)
+        print_accepted(answer, as_json=False)
         return
     width = _width(sys.stderr)
     for line in (line for change in answer.verdict.changes for line in change_lines(change, width)):

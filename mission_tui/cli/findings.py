@@ -143,17 +143,11 @@ def _died(run: RunDir) -> dict[int, float]:
 
 
 def _mark(session: Session, run: str, mark: MarkWord, finding: str, rule: str, as_json: bool) -> None:
-    from mission_tui.cli.documents import write_document
+    from mission_tui.cli.acting import print_accepted
 
     with session.connect() as connection:
         reply = connection.ask(partial(_mark_request, run, mark, finding, rule))
-    if as_json:
-        write_document({"runs": [{"id": id_} for id_ in reply.runs], "notes": list(reply.notes)})
-        return
-    for id_ in reply.runs:
-        click.echo(id_)
-    for note in reply.notes:
-        say(note)
+    print_accepted(reply, as_json)
 
 
 def _mark_request(run: str, mark: MarkWord, finding: str, rule: str, id_: int) -> Mark:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from mission_tui.cli.errors import say
+from mission_tui.cli.acting import print_accepted
 from mission_tui.cli.options import json_option, set_option
 from mission_tui.cli.plan import Wish, launch_items
 from mission_tui.cli.session import Session, pass_session
@@ -34,7 +34,6 @@ def command(
     as_json: bool,
 ) -> None:
     """Make a run of a foreign Stable-Baselines3 zip."""
-    from mission_tui.cli.documents import write_document
     from mission_tui.ipc.requests import ImportCheckpoint
     from mission_tui.ipc.start import captured_environ
 
@@ -57,10 +56,4 @@ def command(
                 environ=environ,
             )
         )
-    if as_json:
-        write_document({"runs": [{"id": run} for run in reply.runs], "notes": list(reply.notes)})
-        return
-    for run in reply.runs:
-        click.echo(run)
-    for note in reply.notes:
-        say(note)
+    print_accepted(reply, as_json)
