@@ -14,6 +14,7 @@ from stable_baselines3.common.monitor import Monitor
 import mission_tui.envs  # noqa: F401 - registers MissionGym
 from mission_tui.trainer.failures import EnvError
 from mission_tui.trainer.vec_env import InlineVecEnv, NativeVecEnv, savable
+from tests.trainer.lanes import lived_alike
 
 LANES = 3
 
@@ -46,25 +47,10 @@ def actions_for(step: int, space: gymnasium.Space[Any]) -> Any:
 
 def test_lanes_live_the_same_episodes_as_single_environments() -> None:
     """Observations, rewards, ends and episode statistics agree over several episodes."""
-    batch, single = native(), inline()
-    for vec in (batch, single):
-        vec.seed(5)
-    np.testing.assert_array_equal(batch.reset(), single.reset())
-    ended = 0
-    for step in range(250):
-        actions = actions_for(step, batch.action_space)
-        (obs, rewards, dones, infos), (obs_1, rewards_1, dones_1, infos_1) = batch.step(actions), single.step(actions)
-        np.testing.assert_array_equal(obs, obs_1)
-        np.testing.assert_array_equal(rewards, rewards_1)
-        np.testing.assert_array_equal(dones, dones_1)
-        for lane in np.flatnonzero(dones):
-            ended += 1
-            np.testing.assert_array_equal(infos[lane]["terminal_observation"], infos_1[lane]["terminal_observation"])
-            assert infos[lane]["TimeLimit.truncated"] == infos_1[lane]["TimeLimit.truncated"]
-            assert infos[lane]["outcome"] == infos_1[lane]["outcome"]
-            assert infos[lane]["episode"]["l"] == infos_1[lane]["episode"]["l"]
-            assert infos[lane]["episode"]["r"] == pytest.approx(infos_1[lane]["episode"]["r"], abs=1e-4)
-    assert ended > 2 * LANES
+    batch = native()
+    ended = lived_alike(batch, inline(), 5, 250, lambda step: actions_for(step, batch.action_space), abs=1e-4)
+    assert len(ended) > 2 * LANES
+    assert all(info["outcome"] == info_1["outcome"] for info, info_1 in ended)
 
 
 def test_its_state_holds_the_unfinished_episodes_too() -> None:

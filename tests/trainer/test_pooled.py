@@ -20,6 +20,7 @@ from mission_tui.errors import PresetError
 from mission_tui.trainer.env_ids import gym_id, native_refusal
 from mission_tui.trainer.vec_env import BuiltEnvs, NativeVecEnv, WorkersVecEnv, build_vec_env, savable
 from tests.trainer.harness import new_run, run_attempt, spec_with, stop_in
+from tests.trainer.lanes import lived_alike
 
 LANES = 4
 needs_envpool = pytest.mark.skipif(
@@ -80,27 +81,16 @@ def test_an_unknown_task_is_refused_with_the_nearest() -> None:
 @pytest.mark.parametrize(("task", "steps"), [("CartPole-v1", 300), ("Pendulum-v1", 450)])
 def test_lanes_live_what_single_environments_live(task: str, steps: int) -> None:
     """Under SB3's `DummyVecEnv`, bit for bit: observations, rewards, ends, last observations, limits, statistics."""
-    batch, dummy = built(task).vec, single(task)
+    batch = built(task).vec
     assert isinstance(batch, NativeVecEnv)
-    batch.seed(7)
-    dummy.seed(7)
-    np.testing.assert_array_equal(batch.reset(), dummy.reset())
     batch.action_space.seed(3)
-    ended = 0
-    for _ in range(steps):
-        actions = np.array([batch.action_space.sample() for _ in range(LANES)])
-        (obs, rewards, dones, infos), (obs_1, rewards_1, dones_1, infos_1) = batch.step(actions), dummy.step(actions)
-        np.testing.assert_array_equal(obs, obs_1)
-        np.testing.assert_array_equal(rewards, rewards_1)
-        np.testing.assert_array_equal(dones, dones_1)
-        for lane in np.flatnonzero(dones):
-            ended += 1
-            np.testing.assert_array_equal(infos[lane]["terminal_observation"], infos_1[lane]["terminal_observation"])
-            assert infos[lane]["TimeLimit.truncated"] == infos_1[lane]["TimeLimit.truncated"]
-            assert infos[lane]["TimeLimit.truncated"] == (task == "Pendulum-v1")
-            assert infos[lane]["episode"]["l"] == infos_1[lane]["episode"]["l"]
-            assert infos[lane]["episode"]["r"] == pytest.approx(infos_1[lane]["episode"]["r"], rel=1e-5)
-    assert ended >= 2 * LANES
+
+    def choose(_step: int) -> Any:
+        return np.array([batch.action_space.sample() for _ in range(LANES)])
+
+    ended = lived_alike(batch, single(task), 7, steps, choose, rel=1e-5)
+    assert len(ended) >= 2 * LANES
+    assert all(info["TimeLimit.truncated"] == (task == "Pendulum-v1") for info, _ in ended)
     batch.close()
 
 
