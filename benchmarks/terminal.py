@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-__all__ = ["COLUMNS", "LINES", "Terminal"]
+__all__ = ["COLUMNS", "LINES", "Terminal", "started_on_terminal"]
 
 COLUMNS, LINES = 160, 50
 _ESCAPES = re.compile(rb"\x1b(?:\[[0-9;:?<>=]*[ -/]*[@-~]|[@-Z\\-_])")
@@ -32,20 +32,9 @@ class Terminal:
     """`argv` on a terminal of 160x50, leaving when the block ends."""
 
     def __init__(self, argv: Sequence[str], environ: Mapping[str, str], cwd: Path) -> None:
-        self._master, slave = pty.openpty()
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
         self.written_bytes = 0
         self.begun = time.perf_counter()
-        self.process = subprocess.Popen(
-            argv,
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            cwd=cwd,
-            env={**environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"},
-            start_new_session=True,
-        )
-        os.close(slave)
+        self.process, self._master = started_on_terminal(argv, environ, cwd, COLUMNS, LINES)
 
     def until(self, words: str, timeout_s: float = 30.0) -> float:
         """Seconds until `words` are written, escape sequences aside. Raises `TimeoutError`."""
@@ -101,3 +90,26 @@ class Terminal:
             return b""
         self.written_bytes += len(data)
         return data
+
+
+def started_on_terminal(
+    argv: Sequence[str], environ: Mapping[str, str], cwd: Path, columns: int, lines: int
+) -> tuple[subprocess.Popen[bytes], int]:
+    """`argv` in a session of its own on a new terminal, and the terminal's other end, which is for the caller to close.
+
+    The terminal is the session's own, so that its loss reaches the program as SIGHUP, and Ctrl-C as SIGINT.
+    """
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+    process = subprocess.Popen(
+        argv,
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        cwd=cwd,
+        env={**environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"},
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 - no lock of ours is taken in it
+    )
+    os.close(slave)
+    return process, master

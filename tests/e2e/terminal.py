@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
-import pty
 import select
 import signal
-import struct
-import subprocess
-import termios
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pyte
 
+from benchmarks.terminal import started_on_terminal
 from tests.waiting import until
 
 KEYS = {"enter": "\r", "escape": "\x1b", "tab": "\t", "up": "\x1b[A", "down": "\x1b[B", "space": " "}
@@ -31,19 +27,7 @@ class Terminal:
         self.screen = pyte.Screen(columns, rows)
         self._stream = pyte.ByteStream(self.screen)
         self._lock = threading.Lock()
-        self._master, slave = pty.openpty()
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-        self.process = subprocess.Popen(
-            argv,
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            cwd=cwd,
-            env={**environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"},
-            start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 - no thread has started yet
-        )
-        os.close(slave)
+        self.process, self._master = started_on_terminal(argv, environ, cwd, columns, rows)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
