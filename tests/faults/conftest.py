@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from tests.supervisor.conftest import idle_lab, lab
+from tests.supervisor.gpu_watching import watch
 
-__all__ = ["idle_lab", "lab"]
+__all__ = ["idle_lab", "lab", "watch"]

@@ -5,12 +5,10 @@ The stand-in reads a file at each call, so a test changes the machine while the 
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -20,6 +18,7 @@ from mission_tui.ipc.requests import Clean
 from mission_tui.supervisor import gpu
 from mission_tui.supervisor.gpu import GpuWatch
 from tests.supervisor.conftest import Lab
+from tests.supervisor.gpu_watching import meets
 from tests.waiting import until
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
@@ -61,23 +60,6 @@ def machine(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> M
     for name, value in made.environ.items():
         monkeypatch.setenv(name, value)
     return made
-
-
-@pytest.fixture
-async def watch() -> AsyncIterator[GpuWatch]:
-    """A watcher whose probe is ended afterwards."""
-    made = GpuWatch()
-    yield made
-    made.close()
-    await asyncio.to_thread(until, lambda: not made._abandoned)
-
-
-async def meets(watch: GpuWatch, condition: Callable[[], object], timeout_s: float = 10.0) -> None:
-    """Beat until the condition holds."""
-    async with asyncio.timeout(timeout_s):
-        while not condition():
-            watch.tick(wanted=True)
-            await asyncio.sleep(0.02)
 
 
 @pytest.mark.parametrize("fault", ["driver", "garbage", "absent"])

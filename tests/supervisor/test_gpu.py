@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from mission_tui.supervisor import gpu
 from mission_tui.supervisor.gpu import GpuWatch
 from tests.supervisor.conftest import REPOSITORY
-from tests.waiting import until
+from tests.supervisor.gpu_watching import meets
 
 NVML = """
 import time
@@ -49,23 +48,6 @@ def nvml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Non
         monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{REPOSITORY}")
 
     return install
-
-
-@pytest.fixture
-async def watch() -> AsyncIterator[GpuWatch]:
-    """A watcher whose probe is ended afterwards."""
-    made = GpuWatch()
-    yield made
-    made.close()
-    await asyncio.to_thread(until, lambda: not made._abandoned)
-
-
-async def meets(watch: GpuWatch, condition: Callable[[], object], timeout_s: float = 5.0) -> None:
-    """Beat until the condition holds."""
-    async with asyncio.timeout(timeout_s):
-        while not condition():
-            watch.tick(wanted=True)
-            await asyncio.sleep(0.05)
 
 
 async def test_gpus_are_shown_by_uuid_with_what_is_unknown_as_none(
