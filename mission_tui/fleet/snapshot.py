@@ -173,7 +173,10 @@ class StaleRun(Struct, frozen=True, kw_only=True):
 
 
 class FleetSnapshot(Struct, frozen=True, kw_only=True):
-    """Live runs first (oldest first), then the newest 200 ended ones (newest first); `ended_total` counts all ended."""
+    """Live runs first (oldest first), then the newest 200 that are over (newest first).
+
+    `ended_total` counts all that are over, `parked_total` those of them that wait for a person.
+    """
 
     revision: int
     t: float
@@ -183,4 +186,5 @@ class FleetSnapshot(Struct, frozen=True, kw_only=True):
     gpus: tuple[GpuMeters, ...] = ()
     runs: tuple[RunView, ...] = ()
     ended_total: int = 0
+    parked_total: int = 0
     stale: tuple[StaleRun, ...] = ()

@@ -57,6 +57,7 @@ class Store:
         self._runs: dict[str, RunHistory] = {}
         self._shelf: dict[str, _Shelved] = {}
         self._views: dict[str, RunView] = {}
+        self._parked: set[str] = set()
         self._loaded: dict[str, None] = {}
         self._order: tuple[list[str], list[str]] | None = None
         self._snapshot: FleetSnapshot | None = None
@@ -119,6 +120,7 @@ class Store:
                 gpus=self._gpus,
                 runs=tuple(self.view(run_id) for run_id in live + ended[:SNAPSHOT_ENDED]),
                 ended_total=len(ended),
+                parked_total=len(self._parked),
                 stale=self._stale,
             )
         return self._snapshot
@@ -170,6 +172,8 @@ class Store:
         return self._runs[run_id].trained.columns.thin(series, from_update, to_update, points)
 
     def _touch(self, run_id: str, *, reorder: bool = False) -> None:
+        run = self._runs.get(run_id)
+        (self._parked.add if run is not None and run.state == "parked" else self._parked.discard)(run_id)
         self._views.pop(run_id, None)
         self._snapshot = None
         if reorder:

@@ -176,6 +176,8 @@ def headline(view: RunView, now: float) -> str:
     """How an ended run ended and what can be done; what the run is about while it lives."""
     if view.restart is not None:
         place = f"({view.restart.number} of {view.restart.most})"
+        if view.restart.due_t <= now:
+            return f"{view.cause}; its restart {place} is due: s calls it off"
         return f"{view.cause}; restarts in {remaining(view, now)} {place}: r starts it now, s calls it off"
     if view.state not in OVER:
         return view.cause or view.description or f"{view.preset} on {view.env_id}"

@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mission_tui.errors import UsageError
-from mission_tui.fleet.events import Asked, AttemptEnded, AttemptStarting, FindingChanged, KeeperLost, RunCreated
+from mission_tui.fleet.events import (
+    Asked,
+    AttemptEnded,
+    AttemptStarting,
+    FindingChanged,
+    KeeperLost,
+    RunCreated,
+    RunParked,
+)
 from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.metrics import CheckpointSaved, Episodes, TrainingStarted
 from mission_tui.fleet.observations import FlagSeen, HeartbeatSeen, LinkSeen, PhaseSeen, PidsSeen
@@ -228,8 +236,12 @@ def test_live_runs_come_first_and_ended_ones_newest_first() -> None:
     assert [view.name for view in snapshot.runs[:2]] == ["live-1", "live-2"]
     assert [view.id for view in snapshot.runs[2:]] == ids[:4:-1]
     assert snapshot.ended_total == SNAPSHOT_ENDED + 5
+    store.apply(ids[0], RunParked(4, 1.0, 1, "died young 5 times in a row"))
+    assert (store.snapshot(2.0).parked_total, store.snapshot(2.0).ended_total) == (1, SNAPSHOT_ENDED + 5)
     page, total = store.ended(offset=SNAPSHOT_ENDED, limit=50)
     assert ([view.id for view in page], total) == (ids[4::-1], SNAPSHOT_ENDED + 5)
+    store.remove_run(ids[0])
+    assert store.snapshot(3.0).parked_total == 0
 
 
 def test_removed_run_is_gone() -> None:

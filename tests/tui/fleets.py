@@ -7,6 +7,7 @@ from typing import Any
 
 from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.metrics import Metric
+from mission_tui.fleet.outcome import OVER
 from mission_tui.fleet.snapshot import (
     SERIES,
     FleetSnapshot,
@@ -237,5 +238,6 @@ def a_fleet(
         host=host(),
         gpus=gpus,
         runs=runs,
-        ended_total=sum(view.state == "ended" for view in runs),
+        ended_total=sum(view.state in OVER for view in runs),
+        parked_total=sum(view.state == "parked" for view in runs),
     )

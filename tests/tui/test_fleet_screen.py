@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from mission_tui.fleet.snapshot import Restart
 from mission_tui.tui.screens.fleet import FleetScreen
-from tests.tui.fleets import ENDED, LIVE, a_fleet, a_run, ended
+from tests.tui.fleets import ENDED, LIVE, NOW, a_fleet, a_run, ended
 from tests.tui.stage import Stage, staged
 
 
@@ -33,6 +34,22 @@ async def test_header_counts_and_footer_fit_in_80x24() -> None:
         assert "3 live 1 queued 5 ended  ▲1" in lines[0]
         assert lines[-1].startswith(" 1 demo 2 fast 3 heavy 4 beast P trio  n new  p pause s stop K kill x more")
         assert all(len(line) <= 80 for line in lines)
+
+
+async def test_the_header_tells_those_that_wait_and_rest_from_those_that_ended() -> None:
+    """A restart with its time, a parked run by its name; with all at once the way out shrinks, and nothing is cut."""
+    waits = [
+        a_run(f"again-{due}", state="queued", outcome="failed", cause="crashed", restart=Restart(NOW + due, 1, 3))
+        for due in (40, 200)
+    ]
+    parked = ended("rest-0000", 5, "stopped", state="parked")
+    async with staged(a_fleet((*LIVE, waits[0], *ENDED))) as stage:
+        assert "3 live 1 restarts in 40s 5 ended  ▲1" in stage.lines()[0]
+        await stage.arrive(a_fleet((*LIVE, *waits, parked, *ENDED), revision=2))
+        assert "3 live 2 restart, next in 39s 1 parked 5 ended  ▲1" in stage.lines()[0]
+        assert stage.lines()[0].rstrip().endswith("?")
+        await stage.arrive(a_fleet((*LIVE, waits[0], parked), revision=50))
+        assert "1 restarts now 1 parked 0 ended" in stage.lines()[0]
 
 
 async def test_moving_shows_the_chosen_run_below() -> None:

@@ -103,6 +103,7 @@ def test_a_run_that_waits_for_its_restart_says_why_and_what_can_be_done() -> Non
     """The cause first, then when, then the keys."""
     run = a_run("a", state="queued", outcome="failed", cause="ended by SIGSEGV", restart=Restart(NOW + 20, 2, 3))
     assert standing.headline(run, NOW) == "ended by SIGSEGV; restarts in 20s (2 of 3): r starts it now, s calls it off"
+    assert standing.headline(run, NOW + 21) == "ended by SIGSEGV; its restart (2 of 3) is due: s calls it off"
 
 
 def test_a_frozen_run_says_what_it_holds() -> None:

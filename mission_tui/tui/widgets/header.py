@@ -1,4 +1,4 @@
-"""The top line: whose screen this is, how many runs live, wait and have ended, how many findings ask for attention."""
+"""The top line: whose screen this is, how many runs live, wait, are parked and have ended, how many findings ask."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from rich.cells import cell_len
 from mission_tui.fleet.findings import Severity
 from mission_tui.fleet.outcome import ALIVE
 from mission_tui.fleet.snapshot import FleetSnapshot
-from mission_tui.tui import colours
+from mission_tui.tui import colours, numbers
 from mission_tui.tui.glyphs import SEVERITY_SHAPES
 from mission_tui.tui.literal import literal
 from mission_tui.tui.standing import open_findings
@@ -18,7 +18,6 @@ __all__ = ["Header"]
 
 _COUNTED: tuple[Severity, ...] = ("critical", "warning")
 _LEAST_WHERE = 8
-_WAY_OUT_FROM = 60
 
 
 class Header(Lines):
@@ -40,12 +39,13 @@ class Header(Lines):
     def redraw(self) -> None:
         """Place name left, counts in the middle and the way out right; the runs root gives way first."""
         width = self.size.width
-        way_out = self._way_out if width >= _WAY_OUT_FROM else "?"
-        right: list[Part] = [(way_out, colours.QUIET), (" ", colours.QUIET)]
         counts = _counts(self._snapshot)
         if self._filter_text:
             counts = [(f"{self._filter_text}  ", colours.KEY), *counts]
-        fixed = sum(cell_len(literal(text)) for text, _ in counts + right) + len(" mission-tui ") + 2
+        taken = sum(cell_len(literal(text)) for text, _ in counts) + len(" mission-tui ") + 2
+        way_out = self._way_out if taken + len(self._way_out) < width else "?"
+        right: list[Part] = [(way_out, colours.QUIET), (" ", colours.QUIET)]
+        fixed = taken + len(way_out) + 1
         where = _where(self._snapshot, self._home, width - fixed - 2)
         gap = max(2, width - fixed - cell_len(where) + 2)
         left: list[Part] = [(" mission-tui ", colours.BOLD), (where, colours.INK), (" " * gap, colours.INK)]
@@ -70,14 +70,25 @@ def _counts(snapshot: FleetSnapshot | None) -> list[Part]:
     if snapshot is None:
         return []
     live = sum(view.state in ALIVE for view in snapshot.runs)
-    queued = sum(view.state == "queued" for view in snapshot.runs)
+    restarts = [view.restart for view in snapshot.runs if view.restart is not None]
+    queued = sum(view.state == "queued" for view in snapshot.runs) - len(restarts)
     asking = [finding for view in snapshot.runs if view.state in ALIVE for finding in open_findings(view)]
     parts: list[Part] = [(f"{live} live ", colours.LIVE if live else colours.QUIET)]
     if queued:
         parts.append((f"{queued} queued ", colours.INK))
-    parts.append((f"{snapshot.ended_total} ended  ", colours.QUIET))
+    if restarts:
+        parts.append((_restarting([restart.due_t for restart in restarts], snapshot.t), colours.INK))
+    if snapshot.parked_total:
+        parts.append((f"{snapshot.parked_total} parked ", colours.INK))
+    parts.append((f"{snapshot.ended_total - snapshot.parked_total} ended  ", colours.QUIET))
     if stale := sum(run.processes for run in snapshot.stale):
         parts.append((f"{stale} stale X  ", colours.WARN))
     counted = ((severity, sum(finding.severity == severity for finding in asking)) for severity in _COUNTED)
     flags = [(f"{SEVERITY_SHAPES[kind]}{count} ", colours.severity_style(kind)) for kind, count in counted if count]
     return [*parts, *flags, (" ", colours.QUIET)] if flags else parts
+
+
+def _restarting(due: list[float], now: float) -> str:
+    """How many wait for their restart, and how long the first of them still does."""
+    left = f"in {numbers.duration(min(due) - now)}" if min(due) > now else "now"
+    return f"1 restarts {left} " if len(due) == 1 else f"{len(due)} restart, next {left} "
