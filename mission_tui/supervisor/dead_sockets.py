@@ -28,6 +28,10 @@ class DeadSocket:
     path: Path
     age_s: float
 
+    @property
+    def key(self) -> str:
+        return f"socket:{self.path}"
+
 
 def name_root(root: Path) -> None:
     """Say in the socket folder of `root` whose it is."""

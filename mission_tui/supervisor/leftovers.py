@@ -40,6 +40,10 @@ class Leftover:
     age_s: float
     memory_bytes: int | None
 
+    @property
+    def key(self) -> str:
+        return f"process:{self.pid}:{self.start_time}"
+
 
 def find_leftovers(root: Path, is_live: Callable[[str, int], bool]) -> list[Leftover]:
     """Marked processes of runs below `root` for whose run and attempt `is_live` is false, by pid."""

@@ -27,7 +27,7 @@ async def clean(core: Core, request: Clean) -> CleanReply:
     sockets = await asyncio.to_thread(find_dead_sockets, core.root)
     wanted = set(request.remove)
     vram = {item.pid: vram_of(item.pid, core.gpu.held) for item in leftovers}
-    killed = [item for item in leftovers if item.verdict == "ours" and _key(item) in wanted and _remove(core, item)]
+    killed = [item for item in leftovers if item.verdict == "ours" and item.key in wanted and _remove(core, item)]
     await asyncio.gather(*(_gone(core, item) for item in killed))
     gone = {item.pid for item in killed}
     stale = [_process(item, vram[item.pid], item.pid in gone) for item in leftovers]
@@ -39,7 +39,7 @@ async def clean(core: Core, request: Clean) -> CleanReply:
             core.fleet.leftover_removed(remains.run, f"{remains.kind} {remains.path}")
         stale.append(_remains(remains, removed))
     for dead in sockets:
-        removed = f"socket:{dead.path}" in wanted and remove_dead_socket(dead)
+        removed = dead.key in wanted and remove_dead_socket(dead)
         if removed:
             core.fleet.leftover_removed(None, f"socket {dead.path}")
         stale.append(_socket(dead, removed))
@@ -70,13 +70,9 @@ async def _gone(core: Core, killed: Leftover) -> None:
         process.close()
 
 
-def _key(leftover: Leftover) -> str:
-    return f"process:{leftover.pid}:{leftover.start_time}"
-
-
 def _process(leftover: Leftover, vram_bytes: int | None, removed: bool) -> Stale:
     return Stale(
-        key=_key(leftover),
+        key=leftover.key,
         kind="process",
         verdict=leftover.verdict,
         run=leftover.run,
@@ -104,7 +100,7 @@ def _remains(remains: Remains, removed: bool) -> Stale:
 
 def _socket(dead: DeadSocket, removed: bool) -> Stale:
     return Stale(
-        key=f"socket:{dead.path}",
+        key=dead.key,
         kind="socket",
         verdict="ours",
         name=str(dead.path),
