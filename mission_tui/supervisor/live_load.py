@@ -6,7 +6,6 @@ Those count with what they keep busy and the memory that they will still take: a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import psutil
 
@@ -17,43 +16,30 @@ from mission_tui.fleet.together import assess_together
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.run import LiveRun
 
-__all__ = ["LiveLoad", "check_machine", "live_load"]
-
-
-@dataclass(frozen=True, slots=True)
-class LiveLoad:
-    """`computing` are the specs of runs that are not held; `claimed_bytes` is free now, but spoken for."""
-
-    computing: tuple[Spec, ...]
-    claimed_bytes: int
+__all__ = ["check_machine"]
 
 
 def check_machine(core: Core, specs: Sequence[Spec], ending: LiveRun | None = None) -> tuple[str, ...]:
     """Warnings about what the machine lacks for all of `specs` beside the live runs. Raises `PresetError`.
 
-    The run that is `ending` to make room counts as gone.
+    The run that is `ending` to make room counts as gone; one that is held computes nothing; one whose spec cannot be
+    read counts for nothing.
     """
-    gpus = core.gpu.gpus
-    load = live_load(core, ending)
-    freed = 0 if ending is None else _held(ending)
-    machine = core.host.machine(core.gpu.present(), len(gpus) if gpus else None, load.claimed_bytes - freed)
-    together = assess_together(specs, machine, load.computing)
+    gpus, gpu = core.gpu.gpus, core.gpu.present()
+    others = [(run, run.spec) for run in core.live.values() if run.spec is not None and run is not ending]
+    bare = Machine(core.host.cores, None, None, None, gpu=gpu)
+    claimed = sum(max(0, assess(spec, bare).ram_bytes - _resident_bytes(run)) for run, spec in others)
+    freed = 0 if ending is None else _resident_bytes(ending)
+    machine = core.host.machine(gpu, len(gpus) if gpus else None, claimed - freed)
+    computing = [spec for run, spec in others if not core.store.run(run.id).told.held]
+    together = assess_together(specs, machine, computing)
     if together.hard:
         raise PresetError("; ".join(together.hard))
     return together.warnings
 
 
-def live_load(core: Core, without: LiveRun | None = None) -> LiveLoad:
-    """The load of the runs that are live at this moment; a run whose spec cannot be read counts for nothing."""
-    known = [(run, run.spec) for run in core.live.values() if run.spec is not None and run is not without]
-    machine = Machine(core.host.cores, None, None, None, gpu=core.gpu.present())
-    claimed = sum(max(0, assess(spec, machine).ram_bytes - _held(run)) for run, spec in known)
-    computing = tuple(spec for run, spec in known if not core.store.run(run.id).told.held)
-    return LiveLoad(computing, claimed)
-
-
-def _held(run: LiveRun) -> int:
-    """Bytes that the processes of the run hold; what they share is counted once for each, which is little."""
+def _resident_bytes(run: LiveRun) -> int:
+    """What the processes of the run hold; what they share is counted once for each, which is little."""
     found = (run.keeper, run.trainer)
     return sum(map(_resident, [*(process.pid for process in found if process is not None), *run.workers]))
 
