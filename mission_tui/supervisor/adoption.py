@@ -45,7 +45,7 @@ from mission_tui.supervisor.restarting import decide_restart
 from mission_tui.supervisor.run_on_disk import RunOnDisk, read_fleet, read_run
 from mission_tui.supervisor.unkillable import admit_unkillable
 
-__all__ = ["LAST_BYTES", "RunOnDisk", "adopt_live", "load_ended", "load_waiting", "read_fleet", "take_in"]
+__all__ = ["LAST_BYTES", "adopt_live", "load_ended", "load_waiting", "take_in"]
 
 SPARKLINE_BYTES = 64 << 10
 """Of an ended run's metrics: enough for the points that a snapshot shows."""

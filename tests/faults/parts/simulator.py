@@ -25,11 +25,12 @@ from mission_tui.records.append import AppendLog
 from mission_tui.records.layout import supervisor_dir
 from mission_tui.records.tail import read_all
 from mission_tui.supervisor import ending, journal, stale
-from mission_tui.supervisor.adoption import adopt_live, load_ended, read_fleet
+from mission_tui.supervisor.adoption import adopt_live, load_ended
 from mission_tui.supervisor.clock import Clock
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.desk import Desk
 from mission_tui.supervisor.run_directory import sweep_up
+from mission_tui.supervisor.run_on_disk import read_fleet
 from mission_tui.supervisor.telemetry import Ears
 from mission_tui.supervisor.time_limits import TimeLimits
 from mission_tui.supervisor.verbs.checkpoint import checkpoint
