@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import time
 from functools import partial
 from pathlib import Path
 
@@ -19,13 +18,13 @@ from mission_tui.fleet.terms import Terms
 from mission_tui.ipc.replies import Accepted, VerdictReply
 from mission_tui.ipc.requests import Resume
 from mission_tui.records.checkpoint import Manifest, newest_verified, verify_checkpoint
-from mission_tui.records.layout import RunDir, check_name, new_run_id
+from mission_tui.records.layout import RunDir
 from mission_tui.records.storage import storing
 from mission_tui.records.terms_file import write_terms
 from mission_tui.supervisor.another_attempt import Plan, check_place, plan_attempt
-from mission_tui.supervisor.attempts import begin, hold_live
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.launchers.local import attempt_order
+from mission_tui.supervisor.new_run import begin_first_attempt, check_new_names, new_run_dir
 from mission_tui.supervisor.preflight import known_by_heart, preflight
 from mission_tui.supervisor.run_directory import create_run, rule_files
 from mission_tui.supervisor.seeds import seeded
@@ -67,10 +66,8 @@ async def _made(core: Core, source_id: str, request: Resume, plan: Plan) -> str:
     """The new run, started."""
     source_name = core.store.view(source_id).name
     if request.name is not None:
-        check_name(request.name)
-        if any(core.store.view(live).name == request.name for live in core.live):
-            raise UsageError(f"the name '{request.name}' is taken by a live run; choose another")
-    run = core.run_dir(new_run_id(request.name or f"{source_name[:24]}-branch"))
+        check_new_names(core, [request.name])
+    run = new_run_dir(core, request.name or f"{source_name[:24]}-branch")
     spec = _seeded(plan.now, request.assignments)
     terms = Terms(weights_from=plan.checkpoint.name)
     source = core.run_dir(source_id)
@@ -79,11 +76,7 @@ async def _made(core: Core, source_id: str, request: Resume, plan: Plan) -> str:
     origin = Origin("branch", source_id, source_name, plan.checkpoint.name, diff_of(plan.verdict.changes))
     made = partial(create_run, core.root, run, spec, order, _rules(source, plan), request.name or run.id[16:], None)
     created = await asyncio.to_thread(made, origin=origin, fill=fill)
-    core.add(run, spec)
-    core.see(run.id, created)
-    live = hold_live(core, run, spec)
-    core.launched[run.id] = time.monotonic()
-    begin(core, live, order, terms=terms)
+    begin_first_attempt(core, run, spec, order, created, terms)
     return run.id
 
 

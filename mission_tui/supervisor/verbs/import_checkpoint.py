@@ -20,11 +20,12 @@ from mission_tui.fleet.text import clean
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import ImportCheckpoint
 from mission_tui.records.checkpoint import newest_verified
-from mission_tui.records.layout import RunDir, check_name, new_run_id, supervisor_dir
+from mission_tui.records.layout import RunDir, check_name, supervisor_dir
 from mission_tui.records.storage import storing
 from mission_tui.supervisor.adoption import load_ended
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.launchers.local import Caller, attempt_order
+from mission_tui.supervisor.new_run import new_run_dir
 from mission_tui.supervisor.run_directory import MAKING, create_run, rule_files, write_snapshot
 from mission_tui.supervisor.run_on_disk import read_run
 from mission_tui.supervisor.seeds import seeded
@@ -50,7 +51,7 @@ async def import_checkpoint(core: Core, request: ImportCheckpoint) -> Accepted:
     if request.item.name is not None:
         check_name(request.item.name)
     core.check_room()
-    run = core.run_dir(new_run_id(request.item.name or f"{request.item.spec.preset[:24]}-imported"))
+    run = new_run_dir(core, request.item.name or f"{request.item.spec.preset[:24]}-imported")
     work = RunDir(supervisor_dir(core.root) / f"{MAKING}{run.id}.imported")
     try:
         with storing(work.path, "make"):

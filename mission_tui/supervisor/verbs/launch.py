@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,11 +12,11 @@ from mission_tui.fleet.spec import Spec
 from mission_tui.ipc.replies import Launched
 from mission_tui.ipc.requests import Launch
 from mission_tui.records.attempt import LaunchOrder
-from mission_tui.records.layout import RunDir, check_name, new_run_id
-from mission_tui.supervisor.attempts import begin, hold_live
+from mission_tui.records.layout import RunDir
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.launchers.local import Caller, attempt_order
 from mission_tui.supervisor.live_load import check_machine
+from mission_tui.supervisor.new_run import begin_first_attempt, check_new_names, new_run_dir
 from mission_tui.supervisor.preflight import known_by_heart, preflight
 from mission_tui.supervisor.run_directory import create_run, remove_run, rule_files
 from mission_tui.supervisor.seeds import seeded
@@ -44,12 +43,10 @@ async def launch(core: Core, request: Launch) -> Launched:
     specs = [item.spec for item in request.items]
     warnings = _assessed(core, specs)
     await _tried(specs, caller)
-    _check_names(core, [item.name for item in request.items if item.name is not None])
+    check_new_names(core, [item.name for item in request.items if item.name is not None])
     made = _make_all(core, request, caller)
     for each in made:
-        run = hold_live(core, each.run, each.spec)
-        core.launched[run.id] = time.monotonic()
-        begin(core, run, each.order)
+        begin_first_attempt(core, each.run, each.spec, each.order, each.created)
     return Launched(re=request.id, runs=tuple(core.store.view(each.run.id) for each in made), warnings=warnings)
 
 
@@ -69,23 +66,13 @@ async def _tried(specs: Sequence[Spec], caller: Caller) -> None:
             tried.append(spec)
 
 
-def _check_names(core: Core, names: Sequence[str]) -> None:
-    """A name means one live run. Raises `UsageError`."""
-    taken = {core.store.view(run_id).name for run_id in core.live}
-    for name in names:
-        check_name(name)
-        if name in taken:
-            raise UsageError(f"the name '{name}' is taken by a live run; choose another, or stop that one first")
-        taken.add(name)
-
-
 def _make_all(core: Core, request: Launch, caller: Caller) -> list[_Made]:
     """A directory for every item, or for none. Raises `MissionError`."""
     made: list[_Made] = []
     try:
         for item in request.items:
             spec = seeded(item.spec)
-            run = _new_run(core, item.name or spec.preset)
+            run = new_run_dir(core, item.name or spec.preset)
             order = attempt_order(core.root, run, 1, spec, caller, None)
             rules = rule_files(spec.env, caller.cwd)
             created = create_run(core.root, run, spec, order, rules, item.name or run.id[16:], item.group)
@@ -94,14 +81,4 @@ def _make_all(core: Core, request: Launch, caller: Caller) -> list[_Made]:
         for each in made:
             remove_run(core.root, each.run)
         raise
-    for each in made:
-        core.add(each.run, each.spec)
-        core.see(each.run.id, each.created)
     return made
-
-
-def _new_run(core: Core, stem: str) -> RunDir:
-    while True:
-        run = core.run_dir(new_run_id(stem))
-        if not run.path.exists():
-            return run
