@@ -81,19 +81,13 @@ class LineReader:
 
     def feed(self, data: bytes) -> list[bytes]:
         """Complete lines, without their newline, in order. Raises `TooLargeError` once a line passes the limit."""
-        searched = len(self._buffer)
-        self._buffer += data
-        lines: list[bytes] = []
-        start = 0
-        while (end := self._buffer.find(b"\n", max(start, searched))) >= 0:
-            lines.append(self._checked(bytes(self._buffer[start:end])))
-            start = end + 1
-        del self._buffer[:start]
-        if len(self._buffer) > self._limit:
-            raise TooLargeError(f"a line is longer than {self._limit} bytes")
+        if b"\n" not in data:
+            self._buffer += data
+            lines: list[bytes] = []
+        else:
+            *lines, rest = (bytes(self._buffer) + data).split(b"\n")
+            self._buffer = bytearray(rest)
+        for line in (*lines, self._buffer):
+            if len(line) > self._limit:
+                raise TooLargeError(f"a line is longer than {self._limit} bytes")
         return lines
-
-    def _checked(self, line: bytes) -> bytes:
-        if len(line) > self._limit:
-            raise TooLargeError(f"a line is longer than {self._limit} bytes")
-        return line

@@ -1,6 +1,5 @@
-"""The supervisor's side of both planes: hello first, one typed error for what is malformed, end of file at once.
-
-The operator plane carries requests and answers; the telemetry plane carries facts of trainers and no verb at all.
+"""The supervisor's side of the operator plane: hello first, requests and their answers, one typed error for what is
+malformed.
 """
 
 from __future__ import annotations
@@ -16,23 +15,19 @@ from pathlib import Path
 import msgspec
 
 from mission_tui import __version__
-from mission_tui.errors import EX_UNAVAILABLE, MissionError, ProtocolError
+from mission_tui.errors import MissionError, ProtocolError
 from mission_tui.fleet.text import clean
-from mission_tui.ipc.framing import MalformedError, WrongVersionError, decode, encode
+from mission_tui.ipc.framing import MalformedError, WrongVersionError, decode
 from mission_tui.ipc.listener import CONNECTION_LIMIT, HELLO_S, Listener, lines
 from mission_tui.ipc.replies import Refused, Welcome
 from mission_tui.ipc.requests import OPERATOR_LINE_BYTES, PROTOCOL, Hello, OperatorRequest
 from mission_tui.ipc.session import STALL_S, Session
 from mission_tui.ipc.snapshot_lines import SnapshotLines
-from mission_tui.ipc.sockets import peer
-from mission_tui.ipc.telemetry_messages import TELEMETRY_LINE_BYTES, Order, TelemetryMessage, TrainerHello
 
-__all__ = ["Listener", "Session", "TrainerLink", "serve_operator", "serve_telemetry"]
+__all__ = ["Listener", "Session", "serve_operator"]
 
 REQUESTS: msgspec.json.Decoder[OperatorRequest] = msgspec.json.Decoder(OperatorRequest)
-TELEMETRY: msgspec.json.Decoder[TelemetryMessage] = msgspec.json.Decoder(TelemetryMessage)
 IN_FLIGHT = 16
-ORDER_BACKLOG_BYTES = 1 << 14
 log = logging.getLogger(__name__)
 
 Handle = Callable[[OperatorRequest, Session], Awaitable[None]]
@@ -146,72 +141,3 @@ class _Desk:
             log.exception("request %s failed", type(request).__name__)
             sentence = f"the supervisor failed at this request ({type(error).__name__}); its log says more"
             session.send(Refused(re=request.id, message=sentence))
-
-
-class TrainerLink:
-    """The connection of one trainer that was admitted. A trainer that reconnects has a new link."""
-
-    def __init__(self, hello: TrainerHello, pid: int, writer: asyncio.StreamWriter) -> None:
-        self.hello = hello
-        self.pid = pid
-        self._writer = writer
-
-    def send(self, order: Order) -> None:
-        """Give `order`, unless the trainer is gone or has stopped reading: an order is a request, not a promise."""
-        transport = self._writer.transport
-        if not transport.is_closing() and transport.get_write_buffer_size() <= ORDER_BACKLOG_BYTES:
-            self._writer.write(encode(order))
-
-    def close(self) -> None:
-        """End the connection; the trainer will connect anew."""
-        self._writer.close()
-
-
-async def serve_telemetry(
-    path: Path,
-    on_hello: Callable[[TrainerLink], bool],
-    on_message: Callable[[TrainerLink, TelemetryMessage], None],
-    on_gone: Callable[[TrainerLink], None],
-    *,
-    hello_s: float = HELLO_S,
-    limit: int = CONNECTION_LIMIT,
-) -> Listener:
-    """Listen for trainers at `path`.
-
-    `on_hello` compares run, attempt and nonce (and the peer's pid) with what was launched; false closes the link.
-    `on_gone` comes at end of file, once for every admitted link, possibly after the same trainer's next `on_hello`.
-    """
-
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        link: TrainerLink | None = None
-        try:
-            async with aclosing(lines(reader, TELEMETRY_LINE_BYTES, hello_s)) as arriving:
-                async for line in arriving:
-                    message = decode(line, TELEMETRY)
-                    if link is not None and not isinstance(message, TrainerHello):
-                        on_message(link, message)
-                        continue
-                    hello = _trainer_hello(message, link)
-                    candidate = TrainerLink(hello, peer(writer.get_extra_info("socket"))[0], writer)
-                    if not on_hello(candidate):
-                        run = clean(hello.run, 80)
-                        raise MalformedError(f"no attempt {hello.attempt} of run {run} with this nonce is expected")
-                    link = candidate
-        except ProtocolError as error:
-            log.warning("telemetry: %s", error)
-            writer.write(encode(Refused(re=0, message=str(error), exit_code=EX_UNAVAILABLE)))
-        finally:
-            if link is not None:
-                on_gone(link)
-
-    listener = Listener(path, talk, limit)
-    await listener.open()
-    return listener
-
-
-def _trainer_hello(message: TelemetryMessage, link: TrainerLink | None) -> TrainerHello:
-    if not isinstance(message, TrainerHello) or link is not None:
-        raise MalformedError("a trainer says hello first, and once")
-    if message.protocol != PROTOCOL:
-        raise WrongVersionError(f"this supervisor speaks protocol {PROTOCOL}, the trainer {message.protocol}")
-    return message

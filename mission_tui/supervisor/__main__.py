@@ -16,8 +16,9 @@ from functools import partial
 from pathlib import Path
 
 from mission_tui.errors import MissionError
-from mission_tui.ipc.server import Listener, serve_operator, serve_telemetry
+from mission_tui.ipc.server import Listener, serve_operator
 from mission_tui.ipc.sockets import OPERATOR_SOCKET, TELEMETRY_SOCKET
+from mission_tui.ipc.telemetry_server import serve_telemetry
 from mission_tui.paths import socket_dir
 from mission_tui.records.ground import check_locks, check_private
 from mission_tui.records.layout import supervisor_dir

@@ -10,7 +10,6 @@ import hmac
 
 from mission_tui.fleet.events import RunPaused, RunResumed
 from mission_tui.fleet.observations import HeartbeatSeen, LinkSeen, PhaseSeen
-from mission_tui.ipc.server import TrainerLink
 from mission_tui.ipc.telemetry_messages import (
     HeartbeatSaid,
     Order,
@@ -19,6 +18,7 @@ from mission_tui.ipc.telemetry_messages import (
     TrainerHello,
     WroteSaid,
 )
+from mission_tui.ipc.telemetry_server import TrainerLink
 from mission_tui.supervisor.acting import react_to_due
 from mission_tui.supervisor.attempts import show_pids
 from mission_tui.supervisor.core import Core

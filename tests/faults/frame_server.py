@@ -10,9 +10,10 @@ import logging
 import sys
 from pathlib import Path
 
-from mission_tui.ipc.server import Session, TrainerLink, serve_operator, serve_telemetry
+from mission_tui.ipc.server import Session, serve_operator
 from mission_tui.ipc.sockets import OPERATOR_SOCKET, TELEMETRY_SOCKET
 from mission_tui.ipc.telemetry_messages import TelemetryMessage
+from mission_tui.ipc.telemetry_server import TrainerLink, serve_telemetry
 from tests.ipc.serving import Desk
 
 NONCE = "secret"

@@ -16,7 +16,7 @@ import pytest
 from mission_tui.ipc.framing import encode
 from mission_tui.ipc.replies import Refused
 from mission_tui.ipc.requests import PROTOCOL, Act
-from mission_tui.ipc.server import Listener, TrainerLink, serve_telemetry
+from mission_tui.ipc.server import Listener
 from mission_tui.ipc.telemetry import Telemetry
 from mission_tui.ipc.telemetry_messages import (
     TELEMETRY_LINE_BYTES,
@@ -27,6 +27,7 @@ from mission_tui.ipc.telemetry_messages import (
     TrainerHello,
     WroteSaid,
 )
+from mission_tui.ipc.telemetry_server import BATCH_S, TrainerLink, serve_telemetry
 from tests.ipc.hostile import HOSTILE_LINES
 from tests.ipc.serving import Wire, until
 
@@ -41,6 +42,7 @@ class Ward:
         self.links: list[TrainerLink] = []
         self.gone: list[TrainerLink] = []
         self.heard: list[TelemetryMessage] = []
+        self.heard_at: list[float] = []
         self.hellos = 0
 
     def on_hello(self, link: TrainerLink) -> bool:
@@ -53,6 +55,7 @@ class Ward:
     def on_message(self, link: TrainerLink, message: TelemetryMessage) -> None:
         assert not self.gone or self.gone[-1] is not link
         self.heard.append(message)
+        self.heard_at.append(time.monotonic())
 
     def said(self, kind: type) -> list[TelemetryMessage]:
         return [message for message in self.heard if isinstance(message, kind)]
@@ -261,6 +264,40 @@ async def test_silence_instead_of_a_hello_is_ended(path: Path) -> None:
     """A connection that never says who it is does not stay."""
     async with warded(path, hello_s=0.1), Wire.to(path) as wire:
         assert [type(reply) for reply in await wire.hear_the_rest()] == [Refused]
+
+
+async def test_a_link_that_was_just_read_rests_and_then_says_all(path: Path) -> None:
+    """What comes while a link rests is heard after that, together, complete and in order; the first word at once."""
+    async with warded(path) as (ward, _), Wire.to(path) as wire:
+        wire.say(HELLO)
+        await until(lambda: ward.links)
+        hello_at = time.monotonic()
+        for seq in range(1, 101):
+            wire.writer.write(encode(WroteSaid(seq)))
+        wire.writer.write_eof()
+        await until(lambda: ward.gone)
+        assert ward.heard == [WroteSaid(seq) for seq in range(1, 101)]
+        assert ward.heard_at[0] - hello_at > BATCH_S / 2
+        assert ward.heard_at[-1] - ward.heard_at[0] < BATCH_S
+
+
+async def test_a_line_may_come_in_pieces_but_not_for_ever(path: Path) -> None:
+    """Between lines a trainer may be silent for long; a line that was begun must end in time."""
+    async with warded(path, hello_s=0.3) as (ward, _), Wire.to(path) as wire:
+        for byte in encode(HELLO):
+            wire.writer.write(bytes([byte]))
+        await until(lambda: ward.links)
+        for seq in (1, 2):
+            began = time.monotonic()
+            await until(lambda began=began: time.monotonic() - began > 0.4)  # type: ignore[misc]
+            half = encode(WroteSaid(seq))
+            wire.writer.write(half[:5])
+            wire.writer.write(half[5:])
+            await until(lambda seq=seq: WroteSaid(seq) in ward.heard)  # type: ignore[misc]
+        wire.writer.write(b'{"say"')
+        [refused] = await wire.hear_the_rest()
+        assert "no complete line within 0.3 s" in refused.message
+        assert len(ward.gone) == 1
 
 
 async def test_end_of_file_is_seen_at_once(path: Path) -> None:

@@ -32,9 +32,10 @@ from mission_tui.ipc.requests import (
     Hello,
     Watch,
 )
-from mission_tui.ipc.server import REQUESTS, TELEMETRY
+from mission_tui.ipc.server import REQUESTS
 from mission_tui.ipc.sockets import OPERATOR_SOCKET, TELEMETRY_SOCKET
 from mission_tui.ipc.telemetry_messages import HeartbeatSaid, PhaseSaid, TrainerHello, WroteSaid
+from mission_tui.ipc.telemetry_server import TELEMETRY
 from tests.faults.campaign.part import Part, Tell, Violation, chance
 from tests.faults.frame_server import NONCE
 from tests.ipc.hostile import HOSTILE_LINES
