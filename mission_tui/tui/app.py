@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from rich.console import RenderableType
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.filter import LineFilter, NoColor
+from textual.screen import Screen
 from textual.timer import Timer
 
 from mission_tui.fleet.outcome import ALIVE
@@ -30,6 +32,7 @@ from mission_tui.tui.screens.fleet import FleetScreen
 from mission_tui.tui.screens.shown import Shown
 from mission_tui.tui.stale import StaleNews
 from mission_tui.tui.theme import THEME
+from mission_tui.tui.written import Pen, brief
 
 __all__ = ["MissionApp"]
 
@@ -64,6 +67,7 @@ class MissionApp(App[int], inherit_bindings=False):
         self._last_seen_t = last_seen_t
         self._home = environ.get("HOME", "")
         self._glyphs = GlyphFilter(ascii_only=not speaks_utf8(environ))
+        self._pen = Pen(self.console)
         self._pace = Pace()
         self._stale = StaleNews()
         self._gate = LaunchGate()
@@ -80,6 +84,9 @@ class MissionApp(App[int], inherit_bindings=False):
         """Safe glyphs always; colours unless `NO_COLOR` asks for none at all."""
         colours = [NoColor()] if self.no_color else super().get_line_filters()
         return [self._glyphs, *colours]
+
+    def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
+        super()._display(screen, brief(renderable, self._pen))
 
     def on_mount(self) -> None:
         """Begin to follow the supervisor; presets are read beside that."""

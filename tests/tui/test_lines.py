@@ -11,7 +11,7 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
-from mission_tui.tui.widgets.lines import difference
+from mission_tui.tui.widgets.lines import differences
 from tests.tui.fleets import ENDED, LIVE, a_fleet
 from tests.tui.stage import Stage, staged
 
@@ -22,14 +22,24 @@ def strip_of(words: list[tuple[str, int]]) -> Strip:
     return Strip([Segment(word, STYLES[style]) for word, style in words]).adjust_cell_length(40)
 
 
-@given(*[st.lists(st.tuples(st.text("abc ", min_size=1, max_size=4), st.integers(0, 1)), max_size=8)] * 2)
-def test_cells_outside_the_span_are_equal(one: list[tuple[str, int]], other: list[tuple[str, int]]) -> None:
-    """Whatever differs lies within the span that is painted again."""
+@given(*[st.lists(st.tuples(st.text("abc 漢", min_size=1, max_size=4), st.integers(0, 1)), max_size=8)] * 2)
+def test_cells_outside_the_spans_are_equal(one: list[tuple[str, int]], other: list[tuple[str, int]]) -> None:
+    """Whatever differs lies within the spans that are painted again; they are apart, and in order."""
     before, after = strip_of(one), strip_of(other)
-    start, end = difference(before, after)
-    assert before.crop(0, start).simplify() == after.crop(0, start).simplify()
-    assert before.crop(end, 40).simplify() == after.crop(end, 40).simplify()
-    assert (start == end) == (before == after)
+    spans = differences(before, after)
+    edges = [0, *(edge for span in spans for edge in span), 40]
+    assert edges == sorted(edges)
+    for start, end in zip(edges[::2], edges[1::2], strict=True):
+        assert before.crop(start, end).simplify() == after.crop(start, end).simplify()
+    assert spans or before.simplify() == after.simplify()
+    assert not (spans and before == after)
+
+
+def test_only_changed_cells_are_within_the_spans() -> None:
+    """Two numbers far apart are two spans, each as wide as its change; digits close together are one."""
+    before = strip_of([("return 12.4  ", 0), ("speed 1,388", 1)])
+    after = strip_of([("return 12.5  ", 0), ("speed 1,477", 1)])
+    assert differences(before, after) == [(10, 11), (21, 24)]
 
 
 def spied(stage: Stage) -> list[tuple[str | None, tuple[Region, ...]]]:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import takewhile
+from collections.abc import Sequence
 
-from rich.segment import Segment
+from rich.style import Style
 from textual import events
 from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
-__all__ = ["Lines", "difference"]
+__all__ = ["Lines", "differences"]
+
+_CLOSE = 4
+"""Cells between two changes that cost less than moving the cursor over them."""
 
 
 class Lines(Widget):
@@ -24,14 +26,13 @@ class Lines(Widget):
         self._strips: list[Strip] = []
 
     def show(self, strips: Sequence[Strip]) -> None:
-        """Draw `strips` from the top; only the part of each line that differs from what is drawn is repainted."""
+        """Draw `strips` from the top; only the cells that differ from what is drawn are repainted."""
         before, self._strips = self._strips, list(strips)
         changed: list[Region] = []
         for y in range(max(len(before), len(self._strips))):
             known = y < len(before) and y < len(self._strips)
-            start, end = difference(before[y], self._strips[y]) if known else (0, self.size.width)
-            if start < end:
-                changed.append(Region(start, y, end - start, 1))
+            spans = differences(before[y], self._strips[y]) if known else [(0, self.size.width)]
+            changed += [Region(start, y, end - start, 1) for start, end in spans]
         if changed and self.is_mounted:
             self.refresh(*changed)
 
@@ -51,18 +52,24 @@ class Lines(Widget):
         self.refresh()
 
 
-def difference(before: Strip, after: Strip) -> tuple[int, int]:
-    """The cells from which and up to which two strips of one width differ; equal strips differ nowhere.
-
-    One span a line: Textual (8.2.8) writes a line from its widget's left edge once for every span.
-    """
+def differences(before: Strip, after: Strip) -> list[tuple[int, int]]:
+    """The cells from which and up to which two strips of one width differ; what lies close together is one span."""
     if before == after:
-        return 0, 0
-    start = _common(before, after)
-    return start, max(start + 1, after.cell_length - _common(reversed(list(before)), reversed(list(after))))
+        return []
+    one, other = _cells(before), _cells(after)
+    if one is None or other is None or len(one) != len(other):
+        return [(0, max(before.cell_length, after.cell_length))]
+    spans: list[tuple[int, int]] = []
+    for at in (at for at, cell in enumerate(other) if cell != one[at]):
+        if spans and at - spans[-1][1] <= _CLOSE:
+            spans[-1] = spans[-1][0], at + 1
+        else:
+            spans.append((at, at + 1))
+    return spans
 
 
-def _common(one: Iterable[Segment], other: Iterable[Segment]) -> int:
-    """The cells of those segments with which both begin."""
-    alike = takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
-    return sum(segment.cell_length for segment, _ in alike)
+def _cells(strip: Strip) -> list[tuple[str, Style | None]] | None:
+    """One cell a character; None where a character takes two cells, or none."""
+    if strip.cell_length != len(strip.text):
+        return None
+    return [(char, style) for text, style, _ in strip for char in text]

@@ -23,6 +23,7 @@ from mission_tui.fleet.snapshot import FleetSnapshot, RunView
 from mission_tui.ipc.replies import DetailsReply, LogReply
 from mission_tui.ipc.requests import GetDetails, GetLog
 from mission_tui.tui.preset_choice import PresetChoice
+from mission_tui.tui.written import Pen, Written
 from tests.faults.campaign.part import Part, Tell, Violation, chance
 from tests.tui.fake_client import details
 from tests.tui.fleets import GPU, NOW, a_fleet, a_run, host
@@ -110,7 +111,7 @@ def _harm(stage: Stage, size: tuple[int, int]) -> Iterator[str]:
         if bad := [char for char in line if unicodedata.category(char) in ("Cc", "Cf", "Cs")]:
             yield f"{bad!r} is painted in {line!r}"
     update: Any = stage.app.screen._compositor.render_update(full=True)
-    sent = update.render_segments(stage.app.console)
+    sent = Written(update, Pen(stage.app.console)).render_segments(stage.app.console)
     if rest := [char for char in SENT.sub("", sent) if unicodedata.category(char) == "Cc"]:
         yield f"{rest[:5]!r} is sent to the terminal"
     emulator = pyte.Screen(*size)
