@@ -18,9 +18,26 @@ if TYPE_CHECKING:
     from mission_tui.ipc.replies import Launched
 
 SEED_LIMIT = 2**31 - 1
+COMMAND = "mission_tui.launch.command"
 
 
-@click.command("launch")
+class _WithCommand(click.Command):
+    """Everything after a bare `--` is a command, also what looks like an option."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Keep the command's words in `ctx.meta` away from click."""
+        if "--" in args:
+            at = args.index("--")
+            ctx.meta[COMMAND] = tuple(args[at + 1 :])
+            args = args[:at]
+        return super().parse_args(ctx, args)
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """Name the command in the usage line."""
+        return [*super().collect_usage_pieces(ctx), "[-- CMD ARGS...]"]
+
+
+@click.command("launch", cls=_WithCommand)
 @preset_argument
 @click.option("--preset", "files", multiple=True, metavar="FILE", help="A preset that is not in a presets folder.")
 @click.option("-n", "copies", type=click.IntRange(1, 64), default=1, metavar="N", help="N runs of each.")
@@ -43,8 +60,9 @@ def command(
     wait: bool,
     as_json: bool,
 ) -> int:
-    """Start training runs from presets."""
-    wish = Wish((*presets, *files), copies, name, assignments, _seeds(seed, seeds))
+    """Start training runs from presets, or any command (after --) as a run."""
+    words: tuple[str, ...] | None = click.get_current_context().meta.get(COMMAND)
+    wish = Wish((*presets, *files), copies, name, assignments, _seeds(seed, seeds), words)
     launched = _launch(session, wish)
     for warning in launched.warnings:
         say(warning)

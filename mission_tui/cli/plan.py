@@ -15,6 +15,7 @@ from mission_tui.errors import UsageError
 
 if TYPE_CHECKING:
     from mission_tui.fleet.health_file import HealthFile
+    from mission_tui.fleet.preset_file import PresetFile
     from mission_tui.ipc.requests import LaunchItem
 
 __all__ = ["Wish", "launch_items"]
@@ -24,13 +25,14 @@ RUNS_AT_ONCE = 64
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """The words of one `launch`."""
+    """The words of one `launch`; `command` are those after a bare `--`, None where there was none."""
 
     presets: tuple[str, ...]
     copies: int = 1
     name: str | None = None
     assignments: tuple[str, ...] = ()
     seeds: tuple[int, ...] = ()
+    command: tuple[str, ...] | None = None
 
 
 def launch_items(wish: Wish, preset_dirs: Sequence[Path], health: Sequence[HealthFile] = ()) -> tuple[LaunchItem, ...]:
@@ -44,10 +46,12 @@ def launch_items(wish: Wish, preset_dirs: Sequence[Path], health: Sequence[Healt
     from mission_tui.records.preset_files import launched_by
     from mission_tui.records.preset_files import load_preset as load
 
-    if not wish.presets:
-        raise UsageError("name a preset to launch (mission-tui presets lists them), or give --preset FILE")
+    if not wish.presets and wish.command is None:
+        raise UsageError(
+            "name a preset to launch (mission-tui presets lists them), give --preset FILE, or a command after --"
+        )
     words = (*wish.assignments, f"run.seed={','.join(map(str, wish.seeds))}") if wish.seeds else wish.assignments
-    loaded = [load(word, preset_dirs) for word in wish.presets]
+    loaded = _loaded(wish, preset_dirs)
     members = [member for preset in loaded for member in launched_by(preset, preset_dirs)]
     specs = [
         resolve(preset, lambda base: load(base, preset_dirs), assignments, health)
@@ -63,6 +67,20 @@ def launch_items(wish: Wish, preset_dirs: Sequence[Path], health: Sequence[Healt
         group = f"{stem}-{secrets.token_hex(2)}"
     names = _names(wish.name, len(specs))
     return tuple(LaunchItem(spec=spec, name=name, group=group) for spec, name in zip(specs, names, strict=True))
+
+
+def _loaded(wish: Wish, preset_dirs: Sequence[Path]) -> list[PresetFile]:
+    """What the words name: preset files, or the command as the preset that a file with it would be."""
+    from mission_tui.fleet.preset_file import read_preset
+    from mission_tui.records.preset_files import load_preset
+
+    if wish.command is None:
+        return [load_preset(word, preset_dirs) for word in wish.presets]
+    if wish.presets:
+        raise UsageError(f"'{wish.presets[0]}' is a preset and -- begins a command: launch one of the two at a time")
+    if not wish.command:
+        raise UsageError("there is no command after --; give one, such as -- python train.py")
+    return [read_preset({"run": {"command": list(wish.command)}, "name": "command"}, Path("-- CMD"))]
 
 
 def _names(name: str | None, runs: int) -> list[str | None]:

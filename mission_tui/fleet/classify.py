@@ -44,11 +44,15 @@ def classify(
     last_checkpoint: str | None,
     *,
     rebooted: bool = False,
+    by_exit: bool = False,
 ) -> Outcome:
     """The outcome of an attempt from the trainer's `end` record, the keeper's exit facts and what was asked of it.
 
     `last_checkpoint` is the newest verified one. Without exit facts and end record nobody saw the end: `Lost`.
+    `by_exit`: it was a command, of which nothing but its exit says how it ended.
     """
+    if by_exit:
+        return _of_command(exit_facts, asked, last_checkpoint, rebooted)
     checkpoint = (end.checkpoint if end else None) or last_checkpoint
     if exit_facts is None:
         return _unseen(end, asked, checkpoint, rebooted)
@@ -70,6 +74,24 @@ def never_begun(asked: Collection[Verb], last_checkpoint: str | None) -> Outcome
     if last_checkpoint is None or "kill" in asked:
         return Killed(last_checkpoint, cause)
     return Stopped(last_checkpoint, cause)
+
+
+def _of_command(facts: ExitFacts | None, asked: Collection[Verb], checkpoint: str | None, rebooted: bool) -> Outcome:
+    """Exit 0 is finished. What ended within its grace after it was asked to has stopped, whatever it exited with."""
+    if facts is None:
+        return _unseen(None, asked, checkpoint, rebooted)
+    if facts.start_error is not None:
+        return Failed("start", _sentence(facts.start_error, "its process could not be started"), checkpoint)
+    if facts.escalated or facts.asked == "quit" or "kill" in asked:
+        return Killed(checkpoint, _why_killed(facts, asked))
+    if facts.asked == "term" or "stop" in asked:
+        how = f" ({_exit_words(facts)})" if facts.signal != signal.SIGTERM and facts.code != 0 else ""
+        return Stopped(checkpoint, f"ended on request{how}")
+    return Finished(checkpoint, "exited 0") if facts.code == 0 else _failed(None, facts, checkpoint)
+
+
+def _exit_words(facts: ExitFacts) -> str:
+    return _signal_name(facts.signal) if facts.signal is not None else f"exited {facts.code}"
 
 
 def _unseen(end: TrainingEnded | None, asked: Collection[Verb], checkpoint: str | None, rebooted: bool) -> Outcome:

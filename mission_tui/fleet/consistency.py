@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from mission_tui.errors import nearest
 from mission_tui.fleet.divisors import nearby_divisors
 from mission_tui.fleet.limit_order import contradictions
+from mission_tui.fleet.own_program import complaints
 from mission_tui.fleet.place import plain_key
 from mission_tui.fleet.quantity import shown
 from mission_tui.fleet.sizes import plan_batch
@@ -33,14 +34,21 @@ class Violation:
 
 def violations(spec: Spec) -> Iterator[Violation]:
     """Everything that keeps `spec` from being trained, whatever the machine."""
+    for keys, sentence in complaints(spec):
+        yield Violation(keys, sentence)
+    if spec.run.command is None:
+        yield from _of_training(spec)
+    for sentence in contradictions(spec.keep.health, "keep.health."):
+        yield Violation(("keep.health",), sentence)
+
+
+def _of_training(spec: Spec) -> Iterator[Violation]:
     yield from _budget(spec)
     yield from _rollout(spec)
     yield from _workers(spec)
     yield from _schedules(spec)
     yield from _policy(spec)
     yield from _engine(spec)
-    for sentence in contradictions(spec.keep.health, "keep.health."):
-        yield Violation(("keep.health",), sentence)
     if not _DEVICE.fullmatch(spec.run.device):
         hint = nearest(spec.run.device[:20], ("auto", "cpu", "cuda", "cuda:0", "mps"))
         yield Violation(
@@ -50,7 +58,7 @@ def violations(spec: Spec) -> Iterator[Violation]:
 
 def cautions(spec: Spec) -> tuple[str, ...]:
     """Sentences about a valid `spec` that a person should read before launching it."""
-    return tuple(_cautions(spec))
+    return tuple(_cautions(spec)) if spec.run.command is None else ()
 
 
 def _budget(spec: Spec) -> Iterator[Violation]:

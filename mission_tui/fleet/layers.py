@@ -59,9 +59,9 @@ class Layers:
 
     def draft(self, name: str, description: str) -> Spec:
         """The spec of preset `name` so far, contradictions and all. Raises `PresetError` without an environment."""
-        if "id" not in self._tables["env"]:
+        if "id" not in self._tables["env"] and "command" not in self._tables["run"]:
             place = Place(self._last_writer(("env.id",)))
-            raise place.refuse("env.id is missing; give a Gymnasium id, such as 'CartPole-v1'")
+            raise place.refuse("env.id is missing; give a Gymnasium id, such as 'CartPole-v1', or a run.command")
         return msgspec.convert({"preset": name, "description": description, **self._tables}, Spec)
 
     def finish(self, name: str, description: str) -> Spec:

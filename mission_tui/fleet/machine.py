@@ -79,6 +79,9 @@ def assess(spec: Spec, machine: Machine, obs_floats: int = 42, act_floats: int =
 
     Missing packages and unknown environments are preflight's business.
     """
+    if spec.run.command is not None:
+        # What a command will take is not known, and unknown never counts against a run.
+        return Assessment((), (), KEEPER_BYTES)
     memory = estimate_memory(spec, obs_floats, act_floats, machine.cores)
     parameters = policy_parameters(spec, obs_floats, act_floats)
     hard = (*_gpu_lacks(spec, machine), *_memory_lacks(spec, machine, memory), *_disk_lacks(spec, machine, parameters))

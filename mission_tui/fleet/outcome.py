@@ -31,16 +31,16 @@ FailureKind = Literal["config", "env", "nan", "oom", "gpu_lost", "crash", "start
 
 
 class Finished(Struct, frozen=True, tag="finished", tag_field="outcome"):
-    """The budget was used up; `checkpoint` holds the final policy."""
+    """The budget was used up, and `checkpoint` holds the final policy; of a command: it exited 0."""
 
-    checkpoint: str
+    checkpoint: str | None
     cause: str = "reached its budget"
 
 
 class Stopped(Struct, frozen=True, tag="stopped", tag_field="outcome"):
-    """Asked to stop, saved, ended; resumes from `checkpoint`."""
+    """Asked to stop, saved, ended; resumes from `checkpoint`. A command may have saved what nobody knows of."""
 
-    checkpoint: str
+    checkpoint: str | None
     cause: str = "stopped on request"
 
 

@@ -17,6 +17,7 @@ from mission_tui.fleet.assignment import Assignment, expand
 from mission_tui.fleet.consistency import cautions
 from mission_tui.fleet.health_file import HealthFile, below, profile_of
 from mission_tui.fleet.layers import Layers
+from mission_tui.fleet.own_program import TRAINERS_OWN
 from mission_tui.fleet.place import Place
 from mission_tui.fleet.preset_file import PresetFile, read_preset
 from mission_tui.fleet.schema import TABLES, fit_table
@@ -97,8 +98,14 @@ def _with_words(spec: Spec, assignments: Sequence[str]) -> Layers:
 
 
 def as_tables(spec: Spec) -> dict[str, Any]:
-    """`spec` as plain TOML data; fields that are None (nobody wrote them) are absent."""
+    """`spec` as plain TOML data; fields that are None (nobody wrote them) are absent.
+
+    Of a command only what it obeys is there: settings of a trainer that does not run would be a lie.
+    """
     tables: dict[str, Any] = msgspec.to_builtins(spec)
+    if spec.run.command is not None:
+        del tables["env"], tables["ppo"]
+        tables["run"] = {name: value for name, value in tables["run"].items() if name not in TRAINERS_OWN}
     return {name: _written(value) for name, value in tables.items()}
 
 

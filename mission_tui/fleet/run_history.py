@@ -237,7 +237,14 @@ class RunHistory:
             return "frozen"
         if told.paused:
             return "paused"
-        return "running" if self.trained.attempt == told.attempt else "starting"
+        return "running" if self._runs else "starting"
+
+    @property
+    def _runs(self) -> bool:
+        """Whether the attempt has begun: it says so itself, or it is a command, and those begin when they are there."""
+        if self.trained.attempt == self.told.attempt:
+            return True
+        return self.spec is not None and self.spec.run.command is not None and self.seen.pids.trainer is not None
 
     def apply(self, fact: Fact) -> bool:
         """Fold `fact` in; false when it changes nothing, for example because it was said before."""

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import shlex
 import statistics
 from typing import Literal, cast
 
 from msgspec import structs
 
+from mission_tui.fleet.abilities import abilities_of
 from mission_tui.fleet.events import RunFrozen
 from mission_tui.fleet.findings import GRAVITY, Finding
 from mission_tui.fleet.metrics import Metric, UpdateDone, spoken
 from mission_tui.fleet.outcome import Failed, outcome_word
 from mission_tui.fleet.run_history import POINTS, RunHistory, Trained
 from mission_tui.fleet.snapshot import SERIES, Held, Restart, RunView
+from mission_tui.fleet.spec import Spec
 from mission_tui.fleet.standing_sentence import sentence_of
 from mission_tui.fleet.text import clean
 
@@ -30,6 +33,7 @@ def view_of(run: RunHistory) -> RunView:
     """The view of `run`. Text from outside is cleaned here or was when it came in."""
     told, trained, seen, spec, row = run.told, run.trained, run.seen, run.spec, run.trained.row
     outcome = told.outcome
+    trained_by_us = spec if spec is not None and spec.run.command is None else None
     return RunView(
         id=run.id,
         name=told.name,
@@ -38,7 +42,7 @@ def view_of(run: RunHistory) -> RunView:
         state=run.state,
         created_t=told.created_t,
         group=told.group,
-        description=clean(spec.description) if spec else "",
+        description=_description(spec),
         outcome=cast("Word", outcome_word(outcome)) if outcome else None,
         kind=outcome.kind if isinstance(outcome, Failed) else None,
         cause=sentence_of(told),
@@ -60,9 +64,9 @@ def view_of(run: RunHistory) -> RunView:
         rollout_s=row.rollout_s if row else None,
         update_s=row.update_s if row else None,
         seed=spec.run.seed if spec else None,
-        env_id=clean(spec.env.id) if spec else "",
-        n_envs=spec.env.n_envs if spec else 0,
-        n_steps=spec.ppo.n_steps if spec else 0,
+        env_id=clean(trained_by_us.env.id) if trained_by_us else "",
+        n_envs=trained_by_us.env.n_envs if trained_by_us else 0,
+        n_steps=trained_by_us.ppo.n_steps if trained_by_us else 0,
         last_checkpoint=trained.checkpoint or (outcome.checkpoint if outcome else None),
         metrics=_metrics(row),
         outcomes=_outcomes(trained),
@@ -72,8 +76,16 @@ def view_of(run: RunHistory) -> RunView:
         origins=tuple(origin for origin in (told.branched, told.resumed) if origin is not None),
         pids=seen.pids,
         held=_held(told.frozen),
+        can=abilities_of(spec, reports=row is not None),
         restart=Restart(told.restart.due_t, told.restart.number, told.restart.most) if told.restart else None,
     )
+
+
+def _description(spec: Spec | None) -> str:
+    """What the preset says of itself; of a command that says nothing, the command."""
+    if spec is None:
+        return ""
+    return clean(spec.description or shlex.join(spec.run.command or ()))
 
 
 def _held(frozen: RunFrozen | None) -> Held | None:

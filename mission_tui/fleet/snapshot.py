@@ -9,6 +9,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
+from mission_tui.fleet.abilities import ABILITIES, Ability
 from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.lineage import Origin
 from mission_tui.fleet.metrics import Metric
@@ -109,7 +110,8 @@ class Restart(Struct, frozen=True):
 class RunView(Struct, frozen=True, kw_only=True):
     """One run as everyone sees it. `origins`: what it branched from, then what its newest attempt goes on from.
 
-    `trained_s` are seconds in rollouts and updates over all attempts: what a budget in seconds (`duration_s`) counts.
+    `can` is what may be asked of it, beyond what every process can be asked. `trained_s` are seconds in rollouts and
+    updates over all attempts: what a budget in seconds (`duration_s`) counts.
     """
 
     id: str
@@ -154,6 +156,7 @@ class RunView(Struct, frozen=True, kw_only=True):
     pids: Pids = Pids()
     held: Held | None = None
     restart: Restart | None = None
+    can: tuple[Ability, ...] = ABILITIES
 
     @property
     def pace(self) -> float | None:

@@ -31,6 +31,7 @@ Steps = Annotated[int, Meta(ge=1, le=10**15)]
 Share = Annotated[float, Meta(ge=0.0, le=1.0)]
 NonNegative = Annotated[float, Meta(ge=0.0, le=1e9)]
 AboveZero = Annotated[float, Meta(gt=0.0, le=1e9)]
+Words = Annotated[tuple[str, ...], Meta(min_length=1)]
 LearningRate = Annotated[float, Meta(gt=0.0, le=1.0)]
 
 
@@ -52,12 +53,12 @@ class Normalize(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class EnvSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is trained on: `id` is a Gymnasium id, `module:id` or `envpool:task`.
+    """What is trained on: `id` is a Gymnasium id, `module:id` or `envpool:task`; a dash where a command runs.
 
     `config` is a folder of MissionGym rules or a mission.
     """
 
-    id: Annotated[str, Meta(min_length=1)]
+    id: Annotated[str, Meta(min_length=1)] = "-"
     n_envs: Positive = 8
     vec: Literal["auto", "native", "inline", "workers"] = "auto"
     n_workers: Positive | None = None
@@ -93,7 +94,13 @@ class PpoSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class RunSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How long, how seeded and on what part of the machine. Exactly one of `total_timesteps` and `duration_s`."""
+    """How long, how seeded and on what part of the machine. Exactly one of `total_timesteps` and `duration_s`.
+
+    With `command` that program is run instead of the trainer, and neither needs to be known; `resume_command` is what
+    goes on from where it was. `python`, `cwd`, `env`, `env_file` and `pythonpath` say whose Python it is; what is not
+    written is the launching client's. Values of `env` are on record, those in `env_file` never are. `grace_s` lies
+    between SIGTERM and SIGKILL.
+    """
 
     total_timesteps: Steps | None = None
     duration_s: AboveZero | None = None
@@ -105,6 +112,14 @@ class RunSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     precision: Literal["fp32", "bf16"] = "fp32"
     compile: bool = False
     tf32: bool = True
+    grace_s: AboveZero = 30.0
+    command: Words | None = None
+    resume_command: Words | None = None
+    python: str | None = None
+    cwd: str | None = None
+    env: dict[str, str] = field(default_factory=dict)
+    env_file: str | None = None
+    pythonpath: tuple[str, ...] = ()
 
 
 class CheckpointKeep(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -142,7 +157,7 @@ class Spec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything needed to train one run, resolved: `spec.toml` of a run directory is exactly this."""
 
     preset: str
-    env: EnvSpec
+    env: EnvSpec = EnvSpec()
     ppo: PpoSpec = PpoSpec()
     run: RunSpec = RunSpec()
     keep: KeepSpec = KeepSpec()

@@ -30,7 +30,7 @@ class LeaseHeldError(StartError):
 
 
 class Order(NamedTuple):
-    """What `launch.json` asks for; `grace_s` is the time between TERM and KILL."""
+    """What `launch.json` asks for, with its secrets; `grace_s` is the time between TERM and KILL."""
 
     argv: list[str]
     cwd: str
@@ -41,9 +41,11 @@ class Order(NamedTuple):
 
 
 def read_order(path: Path) -> Order:
-    """The order in `path`. Raises `StartError`."""
+    """The order in `path`, with the values of withheld variables that standard input holds. Raises `StartError`."""
     try:
         table = json.loads(path.read_bytes())
+        if table.get("withheld"):
+            table["env"] |= _whispered()
         order = Order(
             argv=[str(word) for word in table["argv"]],
             cwd=str(table["cwd"]),
@@ -57,6 +59,16 @@ def read_order(path: Path) -> Order:
     if not order.argv:
         raise StartError(f"cannot use {path}: argv is empty; launch the run again")
     return order
+
+
+def _whispered() -> dict[str, str]:
+    """What the launcher said in memory alone; afterwards nobody can read it here again."""
+    with open(0, "rb", closefd=False) as said:
+        raw = said.read()
+    nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    return dict(json.loads(raw)) if raw else {}
 
 
 def take_lease(path: Path) -> int:

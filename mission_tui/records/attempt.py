@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from mission_tui.errors import DamagedError
 from mission_tui.records.atomic import write_json
@@ -82,7 +82,11 @@ class ExitRecord(Struct, frozen=True, kw_only=True):
 
 
 class LaunchOrder(Struct, frozen=True, kw_only=True):
-    """What the keeper is to start: `env` is the trainer's whole environment, `grace_s` lies between TERM and KILL."""
+    """What the keeper is to start: `env` is the trainer's whole environment, `grace_s` lies between TERM and KILL.
+
+    Values of the variables that `withheld` names are secrets and are never written; the keeper hears them when it is
+    started. `python` is the interpreter that was asked for, which a command need not begin with.
+    """
 
     run: str
     attempt: int
@@ -92,6 +96,8 @@ class LaunchOrder(Struct, frozen=True, kw_only=True):
     nonce: str
     grace_s: float = 30.0
     output_cap_bytes: int = 64 << 20
+    python: str = ""
+    withheld: tuple[str, ...] = ()
 
 
 _Record = TypeVar("_Record", Identity, ExitRecord, LaunchOrder)
@@ -113,8 +119,9 @@ def read_launch(path: Path) -> LaunchOrder | None:
 
 
 def write_launch(path: Path, order: LaunchOrder) -> None:
-    """Write `order`, readable by its owner only: the environment may hold secrets. Raises `StorageError`."""
-    write_json(path, order, mode=0o600)
+    """Write `order` without its secrets, readable by its owner only. Raises `StorageError`."""
+    said = {name: value for name, value in order.env.items() if name not in order.withheld}
+    write_json(path, structs.replace(order, env=said), mode=0o600)
 
 
 def _read(path: Path, type_: type[_Record]) -> _Record | None:

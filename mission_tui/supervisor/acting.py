@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Literal
 
+from mission_tui.fleet.abilities import abilities_of, refusal
 from mission_tui.fleet.events import Asked, FleetEvent, HealthActed, Verb
 from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.health import acts
@@ -51,7 +52,8 @@ def react_to_due(core: Core, run: LiveRun) -> None:
 def _allowed(run: LiveRun, finding: Finding) -> tuple[Deed, ...]:
     if run.spec is None or finding.severity == "info":
         return ()
-    ladder = _LADDER[acts(run.spec.keep.health, finding.rule)]
+    can = abilities_of(run.spec, reports=True)
+    ladder = tuple(deed for deed in _LADDER[acts(run.spec.keep.health, finding.rule)] if refusal(can, deed) is None)
     return ladder if finding.severity == "critical" else ladder[:1]
 
 

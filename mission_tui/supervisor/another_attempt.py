@@ -19,8 +19,8 @@ from mission_tui.records.checkpoint import Manifest
 from mission_tui.records.layout import RunDir
 from mission_tui.records.spec_file import read_spec
 from mission_tui.records.terms_file import read_terms
+from mission_tui.supervisor.caller import Caller
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.launchers.local import Caller
 from mission_tui.supervisor.live_load import check_machine
 from mission_tui.supervisor.next_attempt import start_next_attempt
 from mission_tui.supervisor.preflight import Spaces, preflight
@@ -71,7 +71,7 @@ async def plan_attempt(
     newest = known.spec if known.spec is not None else read_spec(run.spec)
     was = _made_under(run, checkpoint, newest)
     now = draft_change(newest, assignments) if assignments else newest
-    caller = caller_for(run, known.told.attempt, request)
+    caller = caller_for(core, run, known.told.attempt, request)
     spaces_was, spaces_now = await _spaces(was, now, caller)
     outcome = known.told.outcome
     facts = ResumeFacts(
@@ -134,11 +134,11 @@ def terms_before(core: Core, run_id: str, checkpoint: str | None) -> Terms | Non
     return read_terms(core.run_dir(run_id).attempt(told.attempt).terms) if checkpoint == began_from else None
 
 
-def caller_for(run: RunDir, attempt: int, request: Resume | Apply) -> Caller:
+def caller_for(core: Core, run: RunDir, attempt: int, request: Resume | Apply) -> Caller:
     """Whoever asks, where they say who they are; else whoever launched the attempt before."""
     if request.python is not None and request.cwd is not None and request.environ is not None:
         return Caller(request.python, request.cwd, request.environ)
-    return caller_of(run, attempt)
+    return caller_of(core, run, attempt)
 
 
 def _journaled(plan: Plan) -> tuple[Change, ...]:

@@ -73,6 +73,7 @@ def begin(
     """Hand the written `order` to a keeper. An attempt that cannot be started ends at once, with the reason."""
     total = run.spec.run.total_timesteps if run.spec is not None else None
     run.attempt, run.nonce, run.workers = order.attempt, order.nonce, ()
+    core.secrets[run.id] = {name: order.env[name] for name in order.withheld if name in order.env}
     begin_judging(run)
     try:
         starting = partial(AttemptStarting, attempt=order.attempt, checkpoint=checkpoint, changes=changes)

@@ -29,7 +29,7 @@ from mission_tui.supervisor.preflight import known_by_heart, preflight
 from mission_tui.supervisor.run_directory import create_run, rule_files
 from mission_tui.supervisor.seeds import seeded
 from mission_tui.supervisor.subject import named_checkpoint
-from mission_tui.supervisor.targets import the_run
+from mission_tui.supervisor.targets import require, the_run
 
 __all__ = ["branch"]
 
@@ -37,6 +37,7 @@ __all__ = ["branch"]
 async def branch(core: Core, request: Resume) -> Accepted | VerdictReply:
     """Make and start the new run; with `check_only`, say what differs. Raises `MissionError` with nothing made."""
     run_id = the_run(core, request.run)
+    require(core, run_id, "branch")
     source = core.run_dir(run_id)
     if request.checkpoint is not None:
         name = await asyncio.to_thread(named_checkpoint, source, request.checkpoint)

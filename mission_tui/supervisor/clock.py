@@ -97,7 +97,7 @@ class Clock:
         watch_start(self._core, run, time.time(), self._limits.start_s)
         if run.link is not None or self._beats > LINK_TICKS:
             judge_silence(self._core, run, time.time() - LATE_S)
-        if self._beats % PIDS_TICKS == 0:
+        if run.trainer is None or self._beats % PIDS_TICKS == 0:
             show_pids(self._core, run)
 
     def _check_ground(self) -> None:

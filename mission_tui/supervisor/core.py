@@ -40,6 +40,8 @@ RESERVE_BYTES = 256 << 10
 class Core:
     """One per process. `live` holds every run that has not ended; `launched` when (monotonic) a run was made here.
 
+    `secrets` are the variables of runs started here that are on no disk.
+
     `waiting` are the ended runs of which only name and end are known yet, the last to end first; `fetch` reads the
     whole of one of them, and whoever speaks of a single run calls it first.
     `orphaned`: processes of a dead run may be about, and nobody has looked yet.
@@ -62,6 +64,7 @@ class Core:
         )
         self.live: dict[str, LiveRun] = {}
         self.launched: dict[str, float] = {}
+        self.secrets: dict[str, dict[str, str]] = {}
         self.unwritten: dict[str, RunJournal] = {}
         self.waiting: dict[str, None] = {}
         self.fetch: Callable[[str], None] = lambda _: None
@@ -94,6 +97,7 @@ class Core:
         self.store.remove_run(run_id)
         self.waiting.pop(run_id, None)
         self.launched.pop(run_id, None)
+        self.secrets.pop(run_id, None)
         self.changed.set()
 
     def leave(self, why: str) -> None:

@@ -37,7 +37,8 @@ def finish(core: Core, run: LiveRun, ended: ExitRecord | None, identity: Identit
         outcome = never_begun(asked, checkpoint)
     else:
         rebooted = identity is not None and identity.boot_id != boot_id()
-        outcome = classify(run.end, _facts(ended), asked, checkpoint, rebooted=rebooted)
+        by_exit = run.spec is not None and run.spec.run.command is not None
+        outcome = classify(run.end, _facts(ended), asked, checkpoint, rebooted=rebooted, by_exit=by_exit)
     by = known.told.stopped_by
     if isinstance(outcome, Stopped) and by is not None:
         outcome = structs.replace(outcome, cause=f"stopped because of {by.id}: {by.sentence}")

@@ -26,9 +26,14 @@ __all__ = ["carry_on", "end_gracefully", "end_now", "patience_s"]
 
 LEAST_PATIENCE_S = 60.0
 GRACE_S = 30.0
+"""Where the spec, which has its own, cannot be read."""
+
 SAVE_LOOK_S = 2.0
 SAVE_GRACES = 4
 """As the keeper has them: a TERM may take so long, and four times that while a checkpoint visibly grows."""
+
+COMMAND_PATIENCE_S = 5.0
+"""How long a command that reports may take to see that it is to stop, before SIGTERM tells it."""
 
 KILL_WAIT_S = 5.0
 log = logging.getLogger(__name__)
@@ -50,7 +55,18 @@ def end_gracefully(core: Core, run: LiveRun, keep: str = "") -> None:
         _terminate(core, run)
         return
     run.link.send(Order("stop", keep=(keep,) if keep else ()))
-    _later(run, patience_s(core, run), lambda: _terminate(core, run))
+    if run.spec is None or run.spec.run.command is None:
+        _later(run, patience_s(core, run), lambda: _terminate(core, run))
+    else:
+        _later(run, COMMAND_PATIENCE_S, lambda: _terminate_unless_saving(core, run))
+
+
+def _terminate_unless_saving(core: Core, run: LiveRun) -> None:
+    """A command that reports may look for a stop or not; one that says it saves, or ends, has seen it."""
+    if core.store.run(run.id).seen.phase in ("saving", "ending"):
+        _later(run, patience_s(core, run) - COMMAND_PATIENCE_S, lambda: _terminate(core, run))
+    else:
+        _terminate(core, run)
 
 
 def carry_on(core: Core, run: LiveRun) -> None:
@@ -78,8 +94,9 @@ def _terminate(core: Core, run: LiveRun) -> None:
         _tell(run.keeper, signal.SIGTERM)
     elif run.trainer is not None:
         _tell(run.trainer, signal.SIGTERM)
-        until = time.monotonic() + SAVE_GRACES * GRACE_S
-        _later(run, GRACE_S, lambda: _after_grace(core, run, 0, until))
+        grace_s = GRACE_S if run.spec is None else run.spec.run.grace_s
+        until = time.monotonic() + SAVE_GRACES * grace_s
+        _later(run, grace_s, lambda: _after_grace(core, run, 0, until))
     else:
         log.warning("%s: nobody to terminate is known yet", run.id)
 

@@ -28,9 +28,9 @@ from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.limits import HealthKeep
 from mission_tui.fleet.snapshot import RunView
 from mission_tui.fleet.text import clean
+from mission_tui.supervisor.caller import Caller
 from mission_tui.supervisor.children import Child, start_child
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.launchers.local import Caller
 from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.subject import caller_of
 
@@ -136,7 +136,7 @@ def _send(core: Core, run: LiveRun, finding_id: str, messengers: list[_Messenger
             elif run.messengers >= AT_ONCE:
                 failed(f"{messenger.name} was not run: {run.messengers} messengers of this run are still at work")
             else:
-                _start(run, messenger, caller_of(run.dir, run.attempt), failed)
+                _start(run, messenger, caller_of(core, run.dir, run.attempt), failed)
         except (MissionError, OSError, ValueError) as error:  # ValueError: a NUL in the command
             failed(f"{messenger.name} was not run: {error}")
 

@@ -11,7 +11,7 @@ import msgspec
 
 from mission_tui.errors import PresetError
 from mission_tui.fleet.spec import Spec
-from mission_tui.supervisor.launchers.local import Caller
+from mission_tui.supervisor.caller import Caller
 from mission_tui.supervisor.tasks import Task, run_task
 
 __all__ = ["Spaces", "known_by_heart", "preflight"]
@@ -33,6 +33,10 @@ class Spaces:
 def known_by_heart(spec: Spec) -> bool:
     """Whether nothing about the spec's environment and policy needs to be tried."""
     env, ppo = spec.env, spec.ppo
+    if spec.run.command is not None:
+        return True
+    if spec.run.python is not None or spec.run.pythonpath:
+        return False
     if env.kwargs or env.wrappers or env.imports or ppo.policy_kwargs or ppo.use_sde or ppo.policy != "MlpPolicy":
         return False
     if env.id == _MISSION_GYM:

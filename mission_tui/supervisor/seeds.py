@@ -14,7 +14,10 @@ _SPAN = 2**31
 
 
 def seeded(spec: Spec, *, anew: bool = False) -> Spec:
-    """The spec with a seed: its own, or one drawn here if it has none or a fresh one is wanted `anew`."""
-    if spec.run.seed is not None and not anew:
+    """The spec with a seed: its own, or one drawn here if it has none or a fresh one is wanted `anew`.
+
+    A command is told a seed only if somebody gave one: nobody knows whether it would use it.
+    """
+    if spec.run.command is not None or (spec.run.seed is not None and not anew):
         return spec
     return structs.replace(spec, run=structs.replace(spec.run, seed=secrets.randbelow(_SPAN)))

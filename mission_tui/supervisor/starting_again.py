@@ -11,8 +11,8 @@ from mission_tui.fleet.terms import AS_IT_WAS
 from mission_tui.records.checkpoint import newest_verified
 from mission_tui.records.storage import StorageError
 from mission_tui.supervisor.another_attempt import terms_before
+from mission_tui.supervisor.caller import Caller
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.launchers.local import Caller
 from mission_tui.supervisor.live_load import check_machine
 from mission_tui.supervisor.next_attempt import start_next_attempt
 from mission_tui.supervisor.restarting import due_restarts
@@ -60,7 +60,7 @@ class Restarts:
             return
         attempt = core.store.run(run_id).told.attempt
         try:
-            caller = caller_of(core.run_dir(run_id), attempt)
+            caller = caller_of(core, core.run_dir(run_id), attempt)
             start_again(core, run_id, caller, None if newest is None else newest.name, due.number)
         except MissionError as error:
             log.warning("%s: %s", run_id, error)

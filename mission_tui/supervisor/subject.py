@@ -9,9 +9,9 @@ from mission_tui.errors import DamagedError, UsageError, nearest
 from mission_tui.records.attempt import read_launch
 from mission_tui.records.checkpoint import list_checkpoints, newest_verified
 from mission_tui.records.layout import RunDir
+from mission_tui.supervisor.caller import Caller
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.launchers.local import Caller
-from mission_tui.supervisor.targets import the_run
+from mission_tui.supervisor.targets import require, the_run
 
 __all__ = ["Subject", "caller_of", "named_checkpoint", "subject_of"]
 
@@ -25,9 +25,10 @@ class Subject:
     caller: Caller
 
 
-async def subject_of(core: Core, ref: str, checkpoint: str | None) -> Subject:
-    """The named checkpoint of the run, or its newest verified one. Raises `UsageError` when there is none."""
+async def subject_of(core: Core, ref: str, checkpoint: str | None, verb: str) -> Subject:
+    """The named checkpoint of the run, or its newest verified one, for `verb`. Raises `UsageError` without one."""
     run_id = the_run(core, ref)
+    require(core, run_id, verb)
     run = core.run_dir(run_id)
     if checkpoint is not None:
         name = named_checkpoint(run, checkpoint)
@@ -37,7 +38,7 @@ async def subject_of(core: Core, ref: str, checkpoint: str | None) -> Subject:
             name = core.store.view(run_id).name
             raise UsageError(f"{name} has no checkpoint yet; `mission-tui checkpoint` asks for one")
         name = newest.name
-    return Subject(run, name, caller_of(run, core.store.run(run_id).told.attempt))
+    return Subject(run, name, caller_of(core, run, core.store.run(run_id).told.attempt))
 
 
 def named_checkpoint(run: RunDir, name: str) -> str:
@@ -49,8 +50,11 @@ def named_checkpoint(run: RunDir, name: str) -> str:
     raise UsageError(f"{run.id} has no checkpoint '{name}'{nearest(name, names)}; it has {', '.join(names) or 'none'}")
 
 
-def caller_of(run: RunDir, attempt: int) -> Caller:
-    """Who launched `attempt`. Raises `UsageError` when that cannot be read any more."""
+def caller_of(core: Core, run: RunDir, attempt: int) -> Caller:
+    """Who launched `attempt`, with its secrets if it was this supervisor that started it.
+
+    Raises `UsageError` when that cannot be read any more.
+    """
     try:
         order = read_launch(run.attempt(attempt).launch)
     except (DamagedError, OSError):
@@ -58,4 +62,4 @@ def caller_of(run: RunDir, attempt: int) -> Caller:
     if order is None:
         path = run.attempt(attempt).launch
         raise UsageError(f"{path} is gone or damaged, so the run's interpreter and environment are unknown")
-    return Caller.of(order)
+    return Caller.of(order, core.secrets.get(run.id))

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Sequence
 
 from mission_tui.errors import UsageError, nearest
+from mission_tui.fleet.abilities import refusal
 from mission_tui.fleet.findings import Finding
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.run import LiveRun
 
-__all__ = ["live_targets", "the_finding", "the_run"]
+__all__ = ["live_targets", "require", "the_finding", "the_run"]
 
 Objection = Callable[[LiveRun], str | None]
 
@@ -40,7 +41,7 @@ def live_targets(
                 continue
             core.fetch(run_id)
             name = core.store.view(run_id).name
-            against = _over(core, run_id) if run is None else objection(run)
+            against = _over(core, run_id) if run is None else _unable(core, run_id, verb) or objection(run)
             if run is not None and against is None:
                 chosen[run_id] = run
             elif ref == "@live":
@@ -48,6 +49,18 @@ def live_targets(
             else:
                 raise UsageError(f"cannot {verb} {name}: {against}")
     return list(chosen.values()), notes
+
+
+def _unable(core: Core, run_id: str, verb: str) -> str | None:
+    """Why the run, whatever its state, cannot take `verb`; None when it can."""
+    return refusal(core.store.view(run_id).can, verb)
+
+
+def require(core: Core, run_id: str, verb: str) -> None:
+    """Raise `UsageError` for a run that cannot take `verb` whatever its state."""
+    against = _unable(core, run_id, verb)
+    if against is not None:
+        raise UsageError(f"cannot {verb} {core.store.view(run_id).name}: {against}")
 
 
 def the_finding(core: Core, run_id: str, finding_id: str) -> Finding:

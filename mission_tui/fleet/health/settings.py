@@ -66,7 +66,12 @@ class Settings:
 
 
 def settings_of(spec: Spec, total_timesteps: int | None = None) -> Settings:
-    """The settings that `spec` trains with; `total_timesteps` is a resumed attempt's own budget."""
+    """The settings that `spec` trains with; `total_timesteps` is a resumed attempt's own budget.
+
+    Those of a command are its own affair, so nothing of them is known.
+    """
+    if spec.run.command is not None:
+        return Settings(total_timesteps=total_timesteps or spec.run.total_timesteps)
     plan, ppo, normalize = plan_batch(spec), spec.ppo, spec.env.normalize
     return Settings(
         env_id=spec.env.id,

@@ -35,6 +35,7 @@ _OTHER_RETURNS = always(
 )
 _SHAPES = always("refuse", "the weights of the checkpoint do not fit", identity.NEW_RUN, BRANCH)
 _COEFFICIENT = always("note", "other weights in the loss; losses are not comparable with those before")
+_OTHER_PYTHON = always("note", "continued, not exact: other packages or variables may compute other last bits")
 _KEPT = always("safe", "changes what is kept, not what is learned")
 
 _OTHER_TASK = "another task: its observations and rewards mean something else"
@@ -85,6 +86,14 @@ RULES: Mapping[str, Rule] = {
     "run.precision": arithmetic.precision,
     "run.compile": always("note", "continued, not exact: compiled sums are rounded in another order"),
     "run.tf32": arithmetic.tf32,
+    "run.python": _OTHER_PYTHON,
+    "run.cwd": always("note", "relative paths mean other files from here on"),
+    "run.env": _OTHER_PYTHON,
+    "run.env_file": _OTHER_PYTHON,
+    "run.pythonpath": _OTHER_PYTHON,
+    "run.grace_s": _KEPT,
+    "run.resume_command": always("refuse", "it goes on with what a command began, and this is a training"),
+    "run.command": always("refuse", "a command cannot go on from a checkpoint of the trainer", identity.NEW_RUN),
 }
 
 

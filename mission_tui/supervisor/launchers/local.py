@@ -10,25 +10,26 @@ import fcntl
 import os
 import secrets
 import sys
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from mission_tui.errors import EX_RESUMABLE, DamagedError, MissionError
+from mission_tui.fleet.secrecy import is_secret
 from mission_tui.fleet.spec import Spec
 from mission_tui.paths import socket_dir
 from mission_tui.records.attempt import LaunchOrder, read_identity
 from mission_tui.records.layout import RunDir
+from mission_tui.supervisor.caller import OURS, Caller, at_home, program
 from mission_tui.supervisor.children import start_child
 from mission_tui.supervisor.identity import Process, see, verify
 from mission_tui.supervisor.launchers import Found
 
-__all__ = ["Caller", "LeaseHeldError", "LocalLauncher", "attempt_order", "forget_marks"]
+__all__ = ["LeaseHeldError", "LocalLauncher", "attempt_order"]
 
-GRACE_S = 30.0
 OUTPUT_CAP_BYTES = 64 << 20
-_OURS = frozenset(f"MISSION_TUI_{name}" for name in ("RUN", "RUN_DIR", "ATTEMPT", "NONCE", "TELEMETRY"))
 
 
 class LeaseHeldError(MissionError):
@@ -37,36 +38,12 @@ class LeaseHeldError(MissionError):
     exit_code = EX_RESUMABLE
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """Whose interpreter, folder and environment an attempt runs with: the client's, never the supervisor's."""
-
-    python: str
-    cwd: str
-    environ: Mapping[str, str]
-
-    @classmethod
-    def of(cls, order: LaunchOrder) -> Caller:
-        """Who launched the attempt of `order`."""
-        environ = {name: value for name, value in order.env.items() if name not in _OURS}
-        return cls(python=order.argv[0], cwd=order.cwd, environ=environ)
-
-
-def forget_marks(environ: MutableMapping[str, str]) -> None:
-    """Drop a run's marker that this process was started with: who is started from here belongs to other runs."""
-    for name in _OURS:
-        environ.pop(name, None)
-
-
 def attempt_order(
     root: Path, run: RunDir, attempt: int, spec: Spec, caller: Caller, checkpoint: str | None
 ) -> LaunchOrder:
-    """The complete order of an attempt, with a fresh nonce."""
+    """The complete order of an attempt, with a fresh nonce. Raises `PresetError` for what is named and is not there."""
+    caller = at_home(spec, caller)
     nonce = secrets.token_hex(16)
-    trainer = os.environ.get("MISSION_TUI_TRAINER", "mission_tui.trainer")
-    program = [trainer] if os.sep in trainer else ["-m", trainer]
-    resume = [] if checkpoint is None else ["--checkpoint", checkpoint]
-    threads = str(spec.run.threads or 1)
     env = dict(caller.environ) | {
         "MISSION_TUI_RUN": run.id,
         "MISSION_TUI_RUN_DIR": str(run.path),
@@ -75,21 +52,49 @@ def attempt_order(
         "MISSION_TUI_TELEMETRY": str(socket_dir(root) / "telemetry.sock"),
         "PYTHONFAULTHANDLER": "1",
         "PYTHONUNBUFFERED": "1",
-        "OMP_NUM_THREADS": threads,
-        "MKL_NUM_THREADS": threads,
-        "OPENBLAS_NUM_THREADS": threads,
-        "OMP_WAIT_POLICY": "PASSIVE",
     }
+    if spec.run.command is None:
+        argv = (caller.python, *_trainer(), str(run.path), str(attempt))
+        argv = argv if checkpoint is None else (*argv, "--checkpoint", checkpoint)
+        env |= _threads(spec.run.threads or 1)
+    else:
+        argv = program(spec.run, caller, attempt)
+        env |= {} if spec.run.threads is None else _threads(spec.run.threads)
+        env |= {} if spec.run.seed is None else {"MISSION_TUI_SEED": str(spec.run.seed)}
     return LaunchOrder(
         run=run.id,
         attempt=attempt,
-        argv=(caller.python, *program, str(run.path), str(attempt), *resume),
+        argv=argv,
         cwd=caller.cwd,
         env=env,
         nonce=nonce,
-        grace_s=GRACE_S,
+        grace_s=spec.run.grace_s,
         output_cap_bytes=OUTPUT_CAP_BYTES,
+        python=caller.python,
+        withheld=tuple(name for name, value in env.items() if _is_withheld(name, value, caller)),
     )
+
+
+def _trainer() -> tuple[str, ...]:
+    trainer = os.environ.get("MISSION_TUI_TRAINER", "mission_tui.trainer")
+    return (trainer,) if os.sep in trainer else ("-m", trainer)
+
+
+def _threads(count: int) -> dict[str, str]:
+    libraries = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    return dict.fromkeys(libraries, str(count)) | {"OMP_WAIT_POLICY": "PASSIVE"}
+
+
+def _is_withheld(name: str, value: str, caller: Caller) -> bool:
+    return name not in OURS and (name in caller.secrets or is_secret(name, value))
+
+
+def _whisper(secrets: Mapping[str, str]) -> int:
+    """A descriptor to read `secrets` from, once and by the keeper alone: in memory, complete before it is started."""
+    descriptor = os.memfd_create("secrets", os.MFD_CLOEXEC)
+    os.write(descriptor, msgspec.json.encode(dict(secrets)))
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
 
 
 class LocalLauncher:
@@ -101,7 +106,11 @@ class LocalLauncher:
             raise LeaseHeldError(f"{run.id} is still owned by a process of an earlier attempt; `clean` shows which")
         argv = [sys.executable, "-m", "mission_tui.keeper", str(run.path), str(order.attempt)]
         try:
-            child = start_child(argv, lambda _code: None, cwd="/", detached=True)
+            whispered = _whisper({name: order.env[name] for name in order.withheld if name in order.env})
+            try:
+                child = start_child(argv, lambda _code: None, cwd="/", stdin=whispered, detached=True)
+            finally:
+                os.close(whispered)
             keeper = see(child.pid)
         except OSError as error:
             raise MissionError(f"the keeper of {run.id} could not be started: {error}") from error

@@ -17,7 +17,7 @@ __all__ = ["evaluate"]
 
 async def evaluate(core: Core, request: Evaluate) -> AsyncGenerator[Progress | Evaluated]:
     """Progress, then the result. A client that leaves does not end the evaluation: its file is written all the same."""
-    subject = await subject_of(core, request.run, request.checkpoint)
+    subject = await subject_of(core, request.run, request.checkpoint, "evaluate")
     out = subject.run.evaluations / f"{subject.checkpoint}-{time.strftime('%Y%m%d-%H%M%S')}.json"
     words = ["--checkpoint", subject.checkpoint, "--episodes", str(request.episodes), "--seed", str(request.seed)]
     if not request.deterministic:

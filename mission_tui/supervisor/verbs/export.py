@@ -19,7 +19,7 @@ async def export(core: Core, request: Export) -> Exported:
     path = Path(request.path)
     if not path.is_absolute():
         raise UsageError(f"the export's path must be absolute, not '{path}'")
-    subject = await subject_of(core, request.run, request.checkpoint)
+    subject = await subject_of(core, request.run, request.checkpoint, "export")
     argv = (subject.caller.python, "-m", "mission_tui.trainer.export", str(subject.run.path))
     task = Task((*argv, "--checkpoint", subject.checkpoint, str(path)), subject.caller.cwd, subject.caller.environ)
     async for _ in run_task(task):

@@ -23,8 +23,9 @@ from mission_tui.records.checkpoint import newest_verified
 from mission_tui.records.layout import RunDir, check_name, supervisor_dir
 from mission_tui.records.storage import storing
 from mission_tui.supervisor.adoption import load_ended
+from mission_tui.supervisor.caller import Caller
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.launchers.local import Caller, attempt_order
+from mission_tui.supervisor.launchers.local import attempt_order
 from mission_tui.supervisor.new_run import new_run_dir
 from mission_tui.supervisor.run_directory import MAKING, create_run, rule_files, write_snapshot
 from mission_tui.supervisor.run_on_disk import read_run

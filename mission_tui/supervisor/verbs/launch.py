@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from msgspec import structs
+
 from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.consistency import cautions
 from mission_tui.fleet.events import FleetEvent
 from mission_tui.fleet.spec import Spec
 from mission_tui.ipc.replies import Launched
-from mission_tui.ipc.requests import Launch
+from mission_tui.ipc.requests import Launch, LaunchItem
 from mission_tui.records.attempt import LaunchOrder
 from mission_tui.records.layout import RunDir
+from mission_tui.supervisor.caller import Caller, at_home, check_program, settled
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.launchers.local import Caller, attempt_order
+from mission_tui.supervisor.launchers.local import attempt_order
 from mission_tui.supervisor.live_load import check_machine
 from mission_tui.supervisor.new_run import begin_first_attempt, check_new_names, new_run_dir
 from mission_tui.supervisor.preflight import known_by_heart, preflight
@@ -40,11 +43,12 @@ async def launch(core: Core, request: Launch) -> Launched:
         raise UsageError("nothing to launch: name at least one preset")
     core.check_room()
     caller = Caller(request.python, request.cwd, request.environ)
-    specs = [item.spec for item in request.items]
+    items = [structs.replace(item, spec=settled(item.spec, caller.cwd)) for item in request.items]
+    specs = [item.spec for item in items]
     warnings = _assessed(core, specs)
     await _tried(specs, caller)
-    check_new_names(core, [item.name for item in request.items if item.name is not None])
-    made = _make_all(core, request, caller)
+    check_new_names(core, [item.name for item in items if item.name is not None])
+    made = _make_all(core, items, caller)
     for each in made:
         begin_first_attempt(core, each.run, each.spec, each.order, each.created)
     return Launched(re=request.id, runs=tuple(core.store.view(each.run.id) for each in made), warnings=warnings)
@@ -58,19 +62,27 @@ def _assessed(core: Core, specs: Sequence[Spec]) -> tuple[str, ...]:
 
 
 async def _tried(specs: Sequence[Spec], caller: Caller) -> None:
-    """Preflight every environment that is not known by heart, each once. Raises `MissionError`."""
+    """Preflight every environment that is not known by heart, each once; look for commands. Raises `MissionError`."""
     tried: list[Spec] = []
     for spec in specs:
-        if not known_by_heart(spec) and not any((spec.env, spec.ppo) == (other.env, other.ppo) for other in tried):
-            await preflight(spec, caller)
+        home = at_home(spec, caller)
+        check_program(spec, home)
+        if not known_by_heart(spec) and not any(_same_task(spec, other) for other in tried):
+            await preflight(spec, home)
             tried.append(spec)
 
 
-def _make_all(core: Core, request: Launch, caller: Caller) -> list[_Made]:
+def _same_task(spec: Spec, other: Spec) -> bool:
+    """Whether both would be preflighted alike."""
+    whose = [(it.run.python, it.run.cwd, it.run.env, it.run.env_file, it.run.pythonpath) for it in (spec, other)]
+    return (spec.env, spec.ppo) == (other.env, other.ppo) and whose[0] == whose[1]
+
+
+def _make_all(core: Core, items: Sequence[LaunchItem], caller: Caller) -> list[_Made]:
     """A directory for every item, or for none. Raises `MissionError`."""
     made: list[_Made] = []
     try:
-        for item in request.items:
+        for item in items:
             spec = seeded(item.spec)
             run = new_run_dir(core, item.name or spec.preset)
             order = attempt_order(core.root, run, 1, spec, caller, None)

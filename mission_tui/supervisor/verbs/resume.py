@@ -59,7 +59,7 @@ def _anew(core: Core, run_id: str, request: Resume) -> Accepted | VerdictReply:
         raise MissionError(f"cannot resume {known.told.name}: it has no checkpoint to go on from; launch it again")
     if request.check_only:
         return VerdictReply(re=request.id, run=run_id, verdict=ResumeVerdict("safe"), accept_needed=False)
-    start_again(core, run_id, caller_for(core.run_dir(run_id), known.told.attempt, request), None)
+    start_again(core, run_id, caller_for(core, core.run_dir(run_id), known.told.attempt, request), None)
     return Accepted(re=request.id, runs=(run_id,), notes=("it has no checkpoint, so it begins anew",))
 
 

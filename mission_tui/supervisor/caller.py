@@ -1,0 +1,131 @@
+"""Whose Python, folder and variables an attempt runs with: the launching client's, and over them what its spec says.
+
+Paths are settled once, against the client's folder, so that a later attempt finds what the first one found.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping, MutableMapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from msgspec import structs
+
+from mission_tui.errors import PresetError
+from mission_tui.fleet.spec import RunSpec, Spec
+from mission_tui.records.attempt import LaunchOrder
+from mission_tui.records.env_file import read_env_file
+
+__all__ = ["OURS", "Caller", "at_home", "check_program", "forget_marks", "program", "settled"]
+
+OURS = frozenset(f"MISSION_TUI_{name}" for name in ("RUN", "RUN_DIR", "ATTEMPT", "NONCE", "TELEMETRY", "SEED"))
+"""What marks the processes of a run, and what only they are told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Whose interpreter, folder and environment an attempt runs with: the client's, never the supervisor's.
+
+    `secrets` names variables whose values must not be written down, beside those whose names say so.
+    """
+
+    python: str
+    cwd: str
+    environ: Mapping[str, str]
+    secrets: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, order: LaunchOrder, withheld: Mapping[str, str] | None = None) -> Caller:
+        """Who launched the attempt of `order`; `withheld` are its secrets, as far as somebody still knows them."""
+        environ = {name: value for name, value in (order.env | dict(withheld or {})).items() if name not in OURS}
+        return cls(order.python or order.argv[0], order.cwd, environ, frozenset(order.withheld))
+
+
+def forget_marks(environ: MutableMapping[str, str]) -> None:
+    """Drop a run's marker that this process was started with: who is started from here belongs to other runs."""
+    for name in OURS:
+        environ.pop(name, None)
+
+
+def settled(spec: Spec, cwd: str) -> Spec:
+    """The spec with the paths that it names made absolute, as seen from the launching client's folder."""
+    run = spec.run
+    folder = None if run.cwd is None else _absolute(run.cwd, cwd)
+    python = run.python if run.python is None or os.sep not in run.python else _absolute(run.python, cwd)
+    return structs.replace(
+        spec,
+        run=structs.replace(
+            run,
+            cwd=folder,
+            python=python,
+            env_file=None if run.env_file is None else _absolute(run.env_file, cwd),
+            pythonpath=tuple(_absolute(entry, folder or cwd) for entry in run.pythonpath),
+        ),
+    )
+
+
+def at_home(spec: Spec, caller: Caller) -> Caller:
+    """The caller as the spec wants it: its interpreter, folder and variables. Raises `PresetError` for what is missing.
+
+    What comes from `run.env_file` is read now, and is named as secret.
+    """
+    run = spec.run
+    secrets = {} if run.env_file is None else read_env_file(Path(run.env_file))
+    environ = {**caller.environ, **run.env, **secrets}
+    if run.pythonpath:
+        known = [entry for entry in environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+        environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys((*run.pythonpath, *known)))
+    if run.cwd is not None and not Path(run.cwd).is_dir():
+        raise PresetError(f"run.cwd = '{run.cwd}' is not a folder; nothing was started")
+    home = replace(caller, cwd=run.cwd or caller.cwd, environ=environ, secrets=caller.secrets | secrets.keys())
+    if run.python is None:
+        return home
+    python = _found(run.python, home)
+    if python is None:
+        raise PresetError(f"run.python = '{run.python}' is not a program that can be started; nothing was started")
+    if run.command is not None:
+        # So that `python` in the command, and in what it starts, is the one that was asked for.
+        environ["PATH"] = os.pathsep.join(dict.fromkeys((str(Path(python).parent), *_search(home).split(os.pathsep))))
+    return replace(home, python=python)
+
+
+def program(run: RunSpec, home: Caller, attempt: int) -> tuple[str, ...]:
+    """The words that attempt number `attempt` starts, the program as a path. Raises `PresetError` if there is none."""
+    key = "resume_command" if attempt > 1 and run.resume_command is not None else "command"
+    words: tuple[str, ...] | None = getattr(run, key)
+    assert words is not None
+    path = _found(words[0], home)
+    if path is not None:
+        return (path, *words[1:])
+    there = Path(home.cwd, words[0])
+    if os.sep not in words[0] and not there.is_file():
+        raise PresetError(f"run.{key}: there is no program '{words[0]}' on the PATH of the launching shell")
+    if not there.exists():
+        raise PresetError(f"run.{key}: {there} does not exist; a relative path is seen from {home.cwd}")
+    near = f"name it as ./{words[0]}" if os.access(there, os.X_OK) else "make it executable"
+    near = "put python before it" if there.suffix == ".py" else near
+    raise PresetError(f"run.{key}: {there} is not a program that can be started; {near}")
+
+
+def check_program(spec: Spec, home: Caller) -> None:
+    """Raise `PresetError` unless both words of a command, to begin and to go on, name a program."""
+    if spec.run.command is not None:
+        for attempt in (1, 2):
+            program(spec.run, home, attempt)
+
+
+def _found(word: str, home: Caller) -> str | None:
+    if os.sep in word:
+        word = str(Path(home.cwd) / Path(word).expanduser())
+    return shutil.which(word, path=_search(home))
+
+
+def _search(home: Caller) -> str:
+    return home.environ.get("PATH") or os.defpath
+
+
+def _absolute(path: str, cwd: str) -> str:
+    # Not resolved: a link that points elsewhere tomorrow is meant as a link, and a venv's python is one.
+    return os.path.normpath(Path(cwd) / Path(path).expanduser())

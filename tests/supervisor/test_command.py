@@ -1,0 +1,240 @@
+"""Any command as a run: the same keeper, log and ladder, and an outcome by exit code; with real processes."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from mission_tui.errors import PresetError, UsageError
+from mission_tui.fleet.spec import KeepSpec, RestartKeep, RunSpec, Spec
+from mission_tui.ipc.requests import Evaluate, Export, Resume
+from mission_tui.records.attempt import read_exit
+from tests.supervisor.conftest import Lab, living
+from tests.waiting import until
+
+SECRET = "hunter2-and-nothing-else"
+
+
+def a_command(*words: str, keep: KeepSpec | None = None, **run: object) -> Spec:
+    """The spec of a run of `words`."""
+    return Spec(preset="command", run=RunSpec(command=words, **run), keep=keep or KeepSpec())  # type: ignore[arg-type]
+
+
+def shell(script: str, **run: object) -> Spec:
+    """The spec of a run of a shell script."""
+    return a_command("/bin/sh", "-c", script, **run)  # type: ignore[arg-type]
+
+
+def output(lab: Lab, run: str, attempt: int = 1) -> str:
+    """What it has printed."""
+    path = lab.dir(run).attempt(attempt).output
+    return path.read_text() if path.exists() else ""
+
+
+@pytest.mark.parametrize(
+    ("script", "outcome", "kind", "cause"),
+    [
+        ("echo done", "finished", None, "exited 0"),
+        ("echo broken; exit 3", "failed", "unknown", "exited 3: broken"),
+        ("kill -SEGV $$", "failed", "crash", "ended by SIGSEGV (signal 11)"),
+    ],
+)
+def test_how_a_command_exits_is_its_outcome(script: str, outcome: str, kind: str | None, cause: str, lab: Lab) -> None:
+    """0 is finished; any other code or signal is a failure, with the code and the last line it printed."""
+    (run,) = lab.launch(spec=shell(script))
+    view = lab.ended(run)
+    assert (view.outcome, view.kind, view.cause) == (outcome, kind, cause)
+
+
+def test_what_nobody_reported_is_unknown(lab: Lab) -> None:
+    """A command that reports nothing has no update, steps, speed or size: dashes, never zeros."""
+    (run,) = lab.launch(spec=shell("exec sleep 60"))
+    view = lab.wait(run, lambda view: view.state == "running")
+    known = (view.update, view.timesteps, view.steps_per_s, view.eta_s, view.total_timesteps, view.seed)
+    assert known == (None,) * 6
+    assert (view.metrics, view.can, view.env_id) == ({}, (), "")
+    assert view.description == "/bin/sh -c 'exec sleep 60'"
+
+
+def test_a_command_is_told_how_to_report(lab: Lab) -> None:
+    """Socket, run, attempt and nonce are in its environment by the names that the built-in trainer knows."""
+    names = ("TELEMETRY", "RUN", "RUN_DIR", "ATTEMPT", "NONCE", "SEED")
+    (run,) = lab.launch(spec=shell("; ".join(f'echo "$MISSION_TUI_{name}"' for name in names), seed=7))
+    lab.ended(run)
+    socket, *told, nonce, seed = output(lab, run).splitlines()
+    assert Path(socket).is_socket()
+    assert told == [run, str(lab.dir(run).path), "1"]
+    assert nonce == json.loads(lab.dir(run).attempt(1).launch.read_bytes())["nonce"]
+    assert seed == "7"
+
+
+def test_threads_are_a_commands_own_unless_they_are_asked_for(lab: Lab) -> None:
+    """A script that was measured with the shell's threads is not slowed in secret."""
+    script = 'echo "[$OMP_NUM_THREADS]"'
+    (free,) = lab.launch(spec=shell(script))
+    (asked,) = lab.launch(spec=shell(script, threads=2))
+    lab.ended(free)
+    lab.ended(asked)
+    assert (output(lab, free), output(lab, asked)) == ("[]\n", "[2]\n")
+
+
+def test_stop_is_a_sigterm(lab: Lab) -> None:
+    """The program alone hears it, may clean up, and has stopped whatever it exits with."""
+    script = "trap 'echo saved; exit 4' TERM; echo ready; while :; do sleep 0.05; done"
+    (run,) = lab.launch(spec=shell(script))
+    until(lambda: "ready" in output(lab, run))
+    lab.act("stop", run)
+    view = lab.ended(run)
+    assert (view.outcome, view.cause) == ("stopped", "ended on request (exited 4)")
+    assert "saved" in output(lab, run)
+
+
+def test_a_command_without_a_handler_stops(lab: Lab) -> None:
+    """To die of the SIGTERM that was asked for is to stop, not to fail or to be killed."""
+    (run,) = lab.launch(spec=shell("echo ready; exec sleep 60"))
+    until(lambda: "ready" in output(lab, run))
+    lab.act("stop", run)
+    view = lab.ended(run)
+    assert (view.outcome, view.cause) == ("stopped", "ended on request")
+
+
+def test_who_ignores_sigterm_is_killed_after_its_grace(lab: Lab) -> None:
+    """The ladder's next rung comes when the grace is over, and the outcome says so."""
+    (run,) = lab.launch(spec=shell("trap '' TERM; echo ready; while :; do sleep 0.05; done", grace_s=0.5))
+    until(lambda: "ready" in output(lab, run))
+    lab.act("stop", run)
+    view = lab.ended(run)
+    assert (view.outcome, view.cause) == ("killed", "did not stop in time and was killed")
+
+
+def test_children_that_stay_are_swept(lab: Lab) -> None:
+    """What a command leaves running in the background is no run of its own."""
+    script = "setsid sleep 61 & sleep 62 & echo left; exit 0"
+    (run,) = lab.launch(spec=shell(script))
+    view = lab.ended(run)
+    ended = read_exit(lab.dir(run).attempt(1).exit)
+    assert view.outcome == "finished"
+    assert ended is not None
+    assert len(ended.swept) == 2
+    assert not [process for process in living(lab.processes()) if "sleep" in process.name()]
+
+
+def test_freeze_holds_a_command_and_everything_it_started(lab: Lab) -> None:
+    """It is the one pause that needs nobody's help; resume lets all of it go on."""
+    (run,) = lab.launch(spec=shell("sleep 60 & wait"))
+    lab.wait(run, lambda view: view.state == "running" and view.pids.workers)
+    lab.act("freeze", run)
+    view = lab.wait(run, lambda view: view.state == "frozen")
+    assert view.pids.trainer is not None
+    held = [view.pids.trainer, *view.pids.workers]
+    assert [psutil.Process(pid).status() for pid in held] == [psutil.STATUS_STOPPED] * 2
+    lab.ask(lambda id_: Resume(id=id_, run=run))
+    lab.wait(run, lambda view: view.state == "running")
+
+
+@pytest.mark.parametrize("verb", ["pause", "park", "checkpoint"])
+def test_what_a_command_cannot_do_is_refused_with_a_sentence(verb: str, lab: Lab) -> None:
+    """Nothing is sent to it, and what can be done instead is named."""
+    (run,) = lab.launch(spec=shell("exec sleep 60"))
+    with pytest.raises(UsageError, match=f"cannot {verb} .*: it runs a command, which"):
+        lab.act(verb, run)
+    assert lab.wait(run, lambda view: view.state == "running")
+
+
+def test_nothing_of_a_command_can_be_played_or_exported(lab: Lab) -> None:
+    """There is no policy of ours in it."""
+    (run,) = lab.launch(spec=shell("exit 0"))
+    lab.ended(run)
+    with pytest.raises(UsageError, match=r"cannot evaluate .*: it runs a command"):
+        lab.ask(lambda id_: Evaluate(id=id_, run=run))
+    with pytest.raises(UsageError, match=r"cannot export .*: it runs a command"):
+        lab.ask(lambda id_: Export(id=id_, run=run, path="/tmp/never.zip"))
+
+
+def test_a_command_that_is_not_there_starts_nothing(lab: Lab) -> None:
+    """One sentence, exit code 78, and no run directory."""
+    for words, sentence in (
+        (("no-such-program-anywhere",), "there is no program 'no-such-program-anywhere' on the PATH"),
+        (("./missing.sh",), "missing.sh does not exist; a relative path is seen from"),
+        (("/etc/passwd",), "/etc/passwd is not a program that can be started"),
+    ):
+        with pytest.raises(PresetError, match=sentence) as refused:
+            lab.launch(spec=a_command(*words))
+        assert "\n" not in str(refused.value)
+    assert lab.snapshot().runs == ()
+
+
+def test_a_folder_that_is_not_there_starts_nothing(lab: Lab) -> None:
+    """`run.cwd` is named with its value."""
+    with pytest.raises(PresetError, match=r"run\.cwd = '/nowhere/at/all' is not a folder"):
+        lab.launch(spec=shell("exit 0", cwd="/nowhere/at/all"))
+    assert lab.snapshot().runs == ()
+
+
+def test_whose_python_folder_and_variables(lab: Lab) -> None:
+    """All of `run.cwd`, `env`, `pythonpath` and `python` reach the command; relative paths are the client's."""
+    (lab.root / "work").mkdir()
+    (lab.root / "bin").mkdir()
+    (lab.root / "bin" / "python").symlink_to(sys.executable)
+    spec = a_command(
+        "python",
+        "-c",
+        "import os, sys; print(os.getcwd(), os.environ['COLOUR'], sys.path[1], os.environ['PATH'].split(':')[0])",
+        cwd="work",
+        env={"COLOUR": "blue"},
+        pythonpath=("src",),
+        python="bin/python",
+    )
+    (run,) = lab.launch(spec=spec)
+    assert lab.ended(run).outcome == "finished", output(lab, run)
+    work = lab.root / "work"
+    assert output(lab, run).split() == [str(work), "blue", str(work / "src"), str(lab.root / "bin")]
+
+
+def test_a_secret_is_passed_and_is_nowhere_on_disk(lab: Lab) -> None:
+    """Neither what `run.env_file` holds nor an exported key is in any file of the runs root, its state included."""
+    file = lab.root.parent / "secrets.env"
+    file.write_text(f"# mine\nexport DATABASE_URL='{SECRET}'\n")
+    length = 'echo "${#DATABASE_URL} ${#WANDB_API_KEY}"; exec sleep 60'
+    (run,) = lab.launch(spec=shell(length, env_file=str(file)), WANDB_API_KEY=f"{SECRET}!")
+    until(lambda: output(lab, run) == f"{len(SECRET)} {len(SECRET) + 1}\n")
+    lab.act("stop", run)
+    lab.ended(run)
+    written = [path for path in lab.root.rglob("*") if path.is_file()]
+    assert len(written) > 5
+    assert [path for path in written if SECRET.encode() in path.read_bytes()] == []
+    order = json.loads(lab.dir(run).attempt(1).launch.read_bytes())
+    assert sorted(order["withheld"]) == ["DATABASE_URL", "WANDB_API_KEY"]
+
+
+def test_a_secret_in_an_env_file_is_not_quoted_back(lab: Lab) -> None:
+    """A line that cannot be read is named by its number: what stands there may be a password."""
+    file = lab.root.parent / "broken.env"
+    file.write_text(f"A=1\n{SECRET}\n")
+    with pytest.raises(PresetError, match=r"line 2 of .* is not NAME=VALUE") as refused:
+        lab.launch(spec=shell("exit 0", env_file=str(file)))
+    assert SECRET not in str(refused.value)
+
+
+def test_a_command_that_fails_is_started_again_if_its_rule_says_so(lab: Lab) -> None:
+    """`keep.restart` is the user's word, given before."""
+    keep = KeepSpec(restart=RestartKeep(most=1, wait_s=0.1))
+    mark = shlex.quote(str(lab.root / "tried"))
+    (run,) = lab.launch(spec=a_command("/bin/sh", "-c", f"test -e {mark} || {{ touch {mark}; exit 9; }}", keep=keep))
+    view = lab.wait(run, lambda view: view.attempt == 2 and view.state == "ended")
+    assert view.outcome == "finished"
+
+
+def test_a_run_of_a_command_is_taken_in_by_the_next_supervisor(lab: Lab) -> None:
+    """It goes on while nobody supervises, and how it ended then is known."""
+    (run,) = lab.launch(spec=shell("echo ready; sleep 1; exit 5"))
+    until(lambda: "ready" in output(lab, run))
+    lab.kill_supervisor()
+    lab.start()
+    view = lab.ended(run)
+    assert (view.outcome, view.cause) == ("failed", "exited 5: ready")
