@@ -19,7 +19,7 @@ from mission_tui.records.checkpoint import Manifest
 from mission_tui.records.layout import RunDir
 from mission_tui.records.spec_file import read_spec
 from mission_tui.records.terms_file import read_terms
-from mission_tui.supervisor.caller import Caller
+from mission_tui.supervisor.caller import Caller, settled
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.live_load import check_machine
 from mission_tui.supervisor.next_attempt import start_next_attempt
@@ -27,23 +27,36 @@ from mission_tui.supervisor.preflight import Spaces, preflight
 from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.subject import caller_of
 
-__all__ = ["Plan", "caller_for", "check_place", "plan_attempt", "start_attempt", "terms_before", "verdict_first"]
+__all__ = [
+    "NextAttempt",
+    "Plan",
+    "caller_for",
+    "check_place",
+    "plan_attempt",
+    "start_attempt",
+    "terms_before",
+    "verdict_first",
+]
 
 _CLIPPED_ROWS = 20
 _STOPPED_LEARNING = frozenset({"policy-frozen", "entropy-collapse"})
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What another attempt would be: of which spec, on what terms. `agreed`: its warnings were accepted before."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextAttempt:
+    """What another attempt would be: of which spec, on what terms, and whose. `agreed`: it was accepted before."""
 
     was: Spec
     now: Spec
-    checkpoint: Manifest
     verdict: ResumeVerdict
     caller: Caller
     terms: Terms = AS_IT_WAS
     agreed: bool = False
+
+    @property
+    def start(self) -> str | None:
+        """The checkpoint that it goes on from; None where it begins, or where only its program knows."""
+        return None
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -52,7 +65,19 @@ class Plan:
         return said if self.terms.sentence == "" else (*said, self.terms.sentence)
 
 
-def check_place(core: Core, run_id: str, plan: Plan, ending: LiveRun | None = None) -> tuple[str, ...]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan(NextAttempt):
+    """One that goes on from a verified checkpoint."""
+
+    checkpoint: Manifest
+
+    @property
+    def start(self) -> str:
+        """The checkpoint's name."""
+        return self.checkpoint.name
+
+
+def check_place(core: Core, run_id: str, plan: NextAttempt, ending: LiveRun | None = None) -> tuple[str, ...]:
     """What the machine lacks for `plan` once `ending` is gone. Raises `PresetError` for what keeps it from starting."""
     try:
         return check_machine(core, (plan.now,), ending)
@@ -70,8 +95,8 @@ async def plan_attempt(
     run, known = core.run_dir(run_id), core.store.run(run_id)
     newest = known.spec if known.spec is not None else read_spec(run.spec)
     was = _made_under(run, checkpoint, newest)
-    now = draft_change(newest, assignments) if assignments else newest
-    caller = caller_for(core, run, known.told.attempt, request)
+    caller = caller_for(core, run_id, request)
+    now = settled(draft_change(newest, assignments), caller.cwd) if assignments else newest
     spaces_was, spaces_now = await _spaces(was, now, caller)
     outcome = known.told.outcome
     facts = ResumeFacts(
@@ -90,7 +115,8 @@ async def plan_attempt(
         now, terms = wanted.spec, wanted.terms
     elif not assignments and (before := terms_before(core, run_id, checkpoint.name)) is not None:
         terms, agreed = before, True
-    return Plan(was, now, checkpoint, judge_resume(was, now, facts, terms), caller, terms, agreed)
+    verdict = judge_resume(was, now, facts, terms)
+    return Plan(was=was, now=now, checkpoint=checkpoint, verdict=verdict, caller=caller, terms=terms, agreed=agreed)
 
 
 def _made_under(run: RunDir, checkpoint: Manifest, newest: Spec) -> Spec:
@@ -102,7 +128,7 @@ def _made_under(run: RunDir, checkpoint: Manifest, newest: Spec) -> Spec:
         return newest
 
 
-def verdict_first(request: Resume | Apply, run_id: str, plan: Plan) -> VerdictReply | None:
+def verdict_first(request: Resume | Apply, run_id: str, plan: NextAttempt) -> VerdictReply | None:
     """The verdict, when it was all that was asked for, when it refuses, or when it warns and was not accepted."""
     grade = plan.verdict.grade
     unheard = grade == "warn" and not plan.agreed
@@ -112,15 +138,15 @@ def verdict_first(request: Resume | Apply, run_id: str, plan: Plan) -> VerdictRe
             run=run_id,
             verdict=plan.verdict,
             accept_needed=unheard,
-            checkpoint=plan.checkpoint.name,
+            checkpoint=plan.start or "",
         )
     return None
 
 
-def start_attempt(core: Core, run_id: str, plan: Plan) -> None:
+def start_attempt(core: Core, run_id: str, plan: NextAttempt) -> None:
     """Start what was planned. Raises `MissionError` with nothing started."""
-    checkpoint, changes = plan.checkpoint.name, _journaled(plan)
-    start_next_attempt(core, run_id, plan.now, plan.caller, checkpoint, terms=plan.terms, changes=changes)
+    changes = _journaled(plan)
+    start_next_attempt(core, run_id, plan.now, plan.caller, plan.start, terms=plan.terms, changes=changes)
 
 
 def terms_before(core: Core, run_id: str, checkpoint: str | None) -> Terms | None:
@@ -134,16 +160,16 @@ def terms_before(core: Core, run_id: str, checkpoint: str | None) -> Terms | Non
     return read_terms(core.run_dir(run_id).attempt(told.attempt).terms) if checkpoint == began_from else None
 
 
-def caller_for(core: Core, run: RunDir, attempt: int, request: Resume | Apply) -> Caller:
+def _journaled(plan: NextAttempt) -> tuple[Change, ...]:
+    """What was accepted, without the offers that were not taken."""
+    return tuple(structs.replace(change, remedies=()) for change in plan.verdict.changes)
+
+
+def caller_for(core: Core, run_id: str, request: Resume | Apply) -> Caller:
     """Whoever asks, where they say who they are; else whoever launched the attempt before."""
     if request.python is not None and request.cwd is not None and request.environ is not None:
         return Caller(request.python, request.cwd, request.environ)
-    return caller_of(core, run, attempt)
-
-
-def _journaled(plan: Plan) -> tuple[Change, ...]:
-    """What was accepted, without the offers that were not taken."""
-    return tuple(structs.replace(change, remedies=()) for change in plan.verdict.changes)
+    return caller_of(core, core.run_dir(run_id), core.store.run(run_id).told.attempt)
 
 
 async def _spaces(was: Spec, now: Spec, caller: Caller) -> tuple[Spaces | None, Spaces | None]:
@@ -151,7 +177,7 @@ async def _spaces(was: Spec, now: Spec, caller: Caller) -> tuple[Spaces | None, 
     task_was, task_now = (_task(spec) for spec in (was, now))
     if task_was == task_now:
         return None, None
-    return await preflight(was, caller), await preflight(now, caller)
+    return await preflight(was, at_home(was, caller)), await preflight(now, at_home(now, caller))
 
 
 def _task(spec: Spec) -> tuple[object, ...]:

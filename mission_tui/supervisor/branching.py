@@ -22,6 +22,7 @@ from mission_tui.records.layout import RunDir
 from mission_tui.records.storage import storing
 from mission_tui.records.terms_file import write_terms
 from mission_tui.supervisor.another_attempt import Plan, check_place, plan_attempt
+from mission_tui.supervisor.caller import at_home
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.launchers.local import attempt_order
 from mission_tui.supervisor.new_run import begin_first_attempt, check_new_names, new_run_dir
@@ -55,7 +56,7 @@ async def branch(core: Core, request: Resume) -> Accepted | VerdictReply:
     for violation in violations(plan.now):
         raise UsageError(f"cannot branch like this: {violation.sentence}")
     if not known_by_heart(plan.now):
-        await preflight(plan.now, plan.caller)
+        await preflight(plan.now, at_home(plan.now, plan.caller))
     made = await _made(core, run_id, request, plan)
     note = (
         f"{core.store.view(made).name} begins with the weights of {core.store.view(run_id).name} at {checkpoint.name}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from mission_tui.errors import PresetError, UsageError
 from mission_tui.fleet.spec import KeepSpec, RestartKeep, RunSpec, Spec
+from mission_tui.ipc.replies import Accepted, OperatorReply, VerdictReply
 from mission_tui.ipc.requests import Evaluate, Export, Resume
 from mission_tui.records.attempt import read_exit
 from tests.supervisor.conftest import Lab, living
@@ -219,6 +221,38 @@ def test_a_secret_in_an_env_file_is_not_quoted_back(lab: Lab) -> None:
     with pytest.raises(PresetError, match=r"line 2 of .* is not NAME=VALUE") as refused:
         lab.launch(spec=shell("exit 0", env_file=str(file)))
     assert SECRET not in str(refused.value)
+
+
+def resumed(lab: Lab, run: str, *, accept: bool = False) -> OperatorReply:
+    """The answer to a resume by somebody in the runs root."""
+    environ = {"PATH": os.environ["PATH"]}
+    return lab.ask(
+        lambda id_: Resume(id=id_, run=run, accept=accept, cwd=str(lab.root), python=sys.executable, environ=environ)
+    )
+
+
+def test_a_command_is_run_again_only_on_a_persons_word(lab: Lab) -> None:
+    """Nobody knows what a second run of it would overwrite, so the verdict says so and waits."""
+    (run,) = lab.launch(spec=shell('echo "attempt $MISSION_TUI_ATTEMPT"'))
+    lab.ended(run)
+    verdict = resumed(lab, run)
+    assert isinstance(verdict, VerdictReply)
+    assert verdict.accept_needed
+    assert [change.now for change in verdict.verdict.changes] == ["from its beginning"]
+    assert lab.view(run).attempt == 1
+    assert isinstance(resumed(lab, run, accept=True), Accepted)
+    lab.wait(run, lambda view: view.attempt == 2 and view.state == "ended")
+    assert output(lab, run, 2) == "attempt 2\n"
+
+
+def test_resume_command_goes_on_without_a_question(lab: Lab) -> None:
+    """Whoever wrote it knows that it goes on."""
+    spec = shell("echo first; exit 1", resume_command=("/bin/sh", "-c", "echo second"))
+    (run,) = lab.launch(spec=spec)
+    assert lab.ended(run).outcome == "failed"
+    assert isinstance(resumed(lab, run), Accepted)
+    view = lab.wait(run, lambda view: view.attempt == 2 and view.state == "ended")
+    assert (view.outcome, output(lab, run, 2)) == ("finished", "second\n")
 
 
 def test_a_command_that_fails_is_started_again_if_its_rule_says_so(lab: Lab) -> None:

@@ -12,6 +12,7 @@ from mission_tui.ipc.telemetry_messages import Order
 from mission_tui.records.checkpoint import Manifest, newest_verified, verify_checkpoint
 from mission_tui.records.layout import RunDir
 from mission_tui.supervisor.another_attempt import (
+    NextAttempt,
     caller_for,
     check_place,
     plan_attempt,
@@ -22,6 +23,7 @@ from mission_tui.supervisor.branching import branch
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.freezing import thaw_run
 from mission_tui.supervisor.run import LiveRun
+from mission_tui.supervisor.running_again import plan_again
 from mission_tui.supervisor.starting_again import start_again
 from mission_tui.supervisor.subject import named_checkpoint
 from mission_tui.supervisor.targets import the_run
@@ -40,10 +42,16 @@ async def resume(core: Core, request: Resume) -> Accepted | VerdictReply:
     live = core.live.get(run_id)
     if live is not None:
         return _go_on(core, live, request)
+    spec = core.store.run(run_id).spec
+    if spec is not None and spec.run.command is not None:
+        return _carry_out(core, run_id, request, plan_again(core, run_id, spec, request))
     checkpoint = await asyncio.to_thread(_checkpoint, core.run_dir(run_id), request.checkpoint)
     if checkpoint is None:
         return _anew(core, run_id, request)
-    plan = await plan_attempt(core, run_id, request, checkpoint, request.assignments)
+    return _carry_out(core, run_id, request, await plan_attempt(core, run_id, request, checkpoint, request.assignments))
+
+
+def _carry_out(core: Core, run_id: str, request: Resume, plan: NextAttempt) -> Accepted | VerdictReply:
     lacking = check_place(core, run_id, plan)
     verdict = verdict_first(request, run_id, plan)
     if verdict is not None:
@@ -59,7 +67,7 @@ def _anew(core: Core, run_id: str, request: Resume) -> Accepted | VerdictReply:
         raise MissionError(f"cannot resume {known.told.name}: it has no checkpoint to go on from; launch it again")
     if request.check_only:
         return VerdictReply(re=request.id, run=run_id, verdict=ResumeVerdict("safe"), accept_needed=False)
-    start_again(core, run_id, caller_for(core, core.run_dir(run_id), known.told.attempt, request), None)
+    start_again(core, run_id, caller_for(core, run_id, request), None)
     return Accepted(re=request.id, runs=(run_id,), notes=("it has no checkpoint, so it begins anew",))
 
 

@@ -92,9 +92,9 @@ class VerdictScreen(Sheet[Choice]):
         self._facts = proposal.facts if proposal else ()
         if words:
             self._facts = (f"asked: {' '.join(words)}",)
-        elif proposal is None and self._choice == Choice() and any(it.was != it.now for it in reply.verdict.changes):
+        elif proposal is None and self._choice == Choice() and reply.checkpoint and _differ(reply):
             # Nothing was asked for, so they were accepted by an attempt that saved nothing.
-            self._facts = (f"checkpoint {reply.checkpoint or 'to go on from'} is from before these changes",)
+            self._facts = (f"checkpoint {reply.checkpoint} is from before these changes",)
         if self._choice != Choice():
             self._facts = (*self._facts, f"chosen: {self._choice.said}")
         self._reply = reply
@@ -156,6 +156,10 @@ class VerdictScreen(Sheet[Choice]):
         """Have it judged as it was first asked."""
         if self._choice != Choice():
             self.dismiss(Choice())
+
+
+def _differ(reply: VerdictReply) -> bool:
+    return any(change.was != change.now for change in reply.verdict.changes)
 
 
 def _offers(changes: tuple[Change, ...], choice: Choice) -> tuple[_Offer, ...]:
