@@ -37,6 +37,8 @@ VERBS = (
     "export",
     "import-checkpoint",
     "clean",
+    "rm",
+    "prune",
     "presets",
     "paths",
     "doctor",

@@ -143,6 +143,23 @@ class CleanReply(Reply, frozen=True, kw_only=True, tag="clean"):
     stale: tuple[Stale, ...]
 
 
+class Removable(Struct, frozen=True, kw_only=True):
+    """A run, or a checkpoint of one. `trashed_t`: since when it lies in the trash (unix s); None for what does not."""
+
+    run: str
+    name: str
+    checkpoint: str | None = None
+    size_bytes: int
+    trashed_t: float | None = None
+
+
+class RemovableReply(Reply, frozen=True, kw_only=True, tag="removable"):
+    """What lies in the trash, or what a prune would move there or has moved. `kept_s`: how long it stays there."""
+
+    items: tuple[Removable, ...]
+    kept_s: float
+
+
 class Progress(Reply, frozen=True, kw_only=True, tag="progress"):
     """A long task is at `done` of `total`."""
 
@@ -182,6 +199,7 @@ OperatorReply = (
     | LogReply
     | EndedReply
     | CleanReply
+    | RemovableReply
     | Progress
     | Evaluated
     | Exported

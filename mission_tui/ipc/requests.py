@@ -21,6 +21,7 @@ from mission_tui.ipc.replies import (
     HistoryReply,
     Launched,
     LogReply,
+    RemovableReply,
     SnapshotReply,
     VerdictReply,
     Welcome,
@@ -176,6 +177,38 @@ class Clean(Request, Asking[CleanReply], frozen=True, kw_only=True, tag="clean")
     remove: tuple[str, ...] = ()
 
 
+class Remove(Request, Asking[Accepted], frozen=True, kw_only=True, tag="rm"):
+    """Move ended runs to the trash; `now` frees their bytes for good, also of runs that lie there."""
+
+    runs: tuple[str, ...]
+    now: bool = False
+
+
+class Restore(Request, Asking[Accepted], frozen=True, kw_only=True, tag="restore"):
+    """Take runs, and checkpoints of runs, back from the trash."""
+
+    runs: tuple[str, ...]
+
+
+class GetTrash(Request, Asking[RemovableReply], frozen=True, kw_only=True, tag="trash"):
+    """What lies in the trash."""
+
+
+Keep = Literal["best", "last"]
+
+
+class Prune(Request, Asking[RemovableReply], frozen=True, kw_only=True, tag="prune"):
+    """What ended before unix time `before_t`: whole runs, or with `keep` their other checkpoints.
+
+    It is only listed, or with `remove` moved to the trash; `now` frees the bytes for good.
+    """
+
+    before_t: float
+    keep: tuple[Keep, ...] = ()
+    remove: bool = False
+    now: bool = False
+
+
 class Evaluate(Request, Asking[Evaluated], frozen=True, kw_only=True, tag="evaluate"):
     """Play episodes with a checkpoint (None: latest verified), from the run's snapshot. Streams `Progress`."""
 
@@ -227,6 +260,10 @@ OperatorRequest = (
     | GetLog
     | GetEnded
     | Clean
+    | Remove
+    | Restore
+    | GetTrash
+    | Prune
     | Evaluate
     | Export
     | ImportCheckpoint

@@ -18,6 +18,7 @@ from mission_tui.supervisor.dead_sockets import name_root
 from mission_tui.supervisor.desk import Desk
 from mission_tui.supervisor.feed import LATE_S, judge_silence, read_news
 from mission_tui.supervisor.freezing import watch_stops
+from mission_tui.supervisor.removing import Purging
 from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.slow_start import watch_start
 from mission_tui.supervisor.stale import look_for_stale
@@ -32,6 +33,7 @@ PIDS_TICKS = 3
 STALE_TICKS = 30
 RESERVE_TICKS = 10
 GROUND_TICKS = 2
+TRASH_TICKS = 60
 LINK_TICKS = 10
 """Until a new supervisor has heard a trainer, it does not know whether the silence is a pause."""
 log = logging.getLogger(__name__)
@@ -51,6 +53,7 @@ class Clock:
         self._busy_at = time.monotonic()
         self._company = Company(core)
         self._restarts = Restarts(core)
+        self._purging = Purging(core)
         self._beats = 0
         self._looking: asyncio.Task[None] | None = None
 
@@ -76,6 +79,8 @@ class Clock:
         self._company.look()
         look_at_unkillable(self._core)
         self._restarts.look(time.time())
+        if self._beats % TRASH_TICKS == 1:
+            self._purging.look(time.time())
         self._retry_journals()
         self._sample()
         self._look_for_stale()

@@ -20,11 +20,15 @@ from mission_tui.ipc.requests import (
     GetHistory,
     GetLog,
     GetSnapshot,
+    GetTrash,
     Hello,
     ImportCheckpoint,
     Launch,
     Mark,
     OperatorRequest,
+    Prune,
+    Remove,
+    Restore,
     Resume,
     Shutdown,
     Undo,
@@ -48,7 +52,9 @@ from mission_tui.supervisor.verbs.log import log
 from mission_tui.supervisor.verbs.mark import mark
 from mission_tui.supervisor.verbs.park import park
 from mission_tui.supervisor.verbs.pause import pause
+from mission_tui.supervisor.verbs.prune import prune
 from mission_tui.supervisor.verbs.resume import resume
+from mission_tui.supervisor.verbs.rm import in_trash, remove, restore
 from mission_tui.supervisor.verbs.shutdown import shutdown
 from mission_tui.supervisor.verbs.stop import stop
 from mission_tui.supervisor.verbs.undo import undo
@@ -152,6 +158,14 @@ class Desk:
                 return await log(core, request)
             case Clean():
                 return await clean(core, request)
+            case Remove():
+                return await remove(core, request)
+            case Restore():
+                return await restore(core, request)
+            case GetTrash():
+                return await in_trash(core, request)
+            case Prune():
+                return await prune(core, request)
             case Export():
                 return await export(core, request)
             case ImportCheckpoint():

@@ -26,6 +26,8 @@ __all__ = [
     "LeftoverRemoved",
     "RunJournal",
     "RunRemoved",
+    "RunRestored",
+    "RunTrashed",
     "SupervisorLeft",
     "SupervisorStarted",
     "damaged",
@@ -131,12 +133,31 @@ class SupervisorLeft(Struct, frozen=True, tag="supervisor_left", tag_field="kind
     why: str
 
 
-class RunRemoved(Struct, frozen=True, tag="run_removed", tag_field="kind"):
-    """A run directory was removed on request."""
+class RunRemoved(Struct, frozen=True, tag="run_removed", tag_field="kind", omit_defaults=True):
+    """The directory of a run, or of one checkpoint of it, is gone for good."""
 
     seq: int
     t: float
     run: str
+    checkpoint: str | None = None
+
+
+class RunTrashed(Struct, frozen=True, tag="run_trashed", tag_field="kind", omit_defaults=True):
+    """Somebody asked for a run, or one checkpoint of it, to go to the trash; that it went, its place tells."""
+
+    seq: int
+    t: float
+    run: str
+    checkpoint: str | None = None
+
+
+class RunRestored(Struct, frozen=True, tag="run_restored", tag_field="kind", omit_defaults=True):
+    """Somebody asked for it to come back."""
+
+    seq: int
+    t: float
+    run: str
+    checkpoint: str | None = None
 
 
 class LeftoverRemoved(Struct, frozen=True, tag="leftover_removed", tag_field="kind"):
@@ -161,8 +182,14 @@ class FleetJournal:
         self._write(lambda seq, t: SupervisorLeft(seq, t, os.getpid(), why))
         self._log.close()
 
-    def run_removed(self, run: str) -> None:
-        self._write(lambda seq, t: RunRemoved(seq, t, run))
+    def run_removed(self, run: str, checkpoint: str | None = None) -> None:
+        self._write(lambda seq, t: RunRemoved(seq, t, run, checkpoint))
+
+    def run_trashed(self, run: str, checkpoint: str | None) -> None:
+        self._write(lambda seq, t: RunTrashed(seq, t, run, checkpoint))
+
+    def run_restored(self, run: str, checkpoint: str | None) -> None:
+        self._write(lambda seq, t: RunRestored(seq, t, run, checkpoint))
 
     def leftover_removed(self, run: str | None, what: str) -> None:
         self._write(lambda seq, t: LeftoverRemoved(seq, t, run, what))

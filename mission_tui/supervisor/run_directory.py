@@ -22,6 +22,7 @@ from mission_tui.records.attempt import LaunchOrder, write_launch
 from mission_tui.records.layout import RunDir, supervisor_dir
 from mission_tui.records.spec_file import write_spec
 from mission_tui.records.storage import storing
+from mission_tui.records.trash import REMOVING
 
 __all__ = ["MAKING", "create_run", "remove_run", "rule_files", "sweep_up", "write_snapshot"]
 
@@ -29,7 +30,6 @@ MISSION_GYM = "MissionGym-v0"
 _MISSIONS = Path(mission_tui.__file__).parent / "envs" / "missions"
 _RULE_FILES = ("world.toml", "units.toml", "rules.toml", "rewards.toml")
 MAKING = "making-"
-_REMOVING = "removing-"
 
 
 def create_run(
@@ -81,7 +81,7 @@ def _told(make: Callable[[int, float], FleetEvent], seq: int) -> FleetEvent:
 
 def remove_run(root: Path, run: RunDir) -> None:
     """Remove the directory of a run of which nothing lives. Raises `StorageError`."""
-    removing = supervisor_dir(root) / f"{_REMOVING}{run.id}"
+    removing = supervisor_dir(root) / f"{REMOVING}{run.id}"
     with storing(run.path, "remove"):
         run.path.rename(removing)
         sync_folder(root)
@@ -91,7 +91,7 @@ def remove_run(root: Path, run: RunDir) -> None:
 def sweep_up(root: Path) -> None:
     """Remove what a supervisor that was killed was making or removing."""
     for folder in supervisor_dir(root).iterdir():
-        if folder.name.startswith((MAKING, _REMOVING)):
+        if folder.name.startswith((MAKING, REMOVING)):
             shutil.rmtree(folder, ignore_errors=True)
 
 

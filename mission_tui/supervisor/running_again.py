@@ -9,7 +9,7 @@ from mission_tui.errors import UsageError
 from mission_tui.fleet.preset import change
 from mission_tui.fleet.spec import RunSpec, Spec
 from mission_tui.fleet.text import clean
-from mission_tui.fleet.verdict import Change, ResumeVerdict
+from mission_tui.fleet.verdict import Change, Grade, ResumeVerdict
 from mission_tui.ipc.requests import Resume
 from mission_tui.supervisor.another_attempt import NextAttempt, caller_for
 from mission_tui.supervisor.caller import at_home, check_program, settled
@@ -40,7 +40,7 @@ def plan_again(core: Core, run_id: str, spec: Spec, request: Resume) -> NextAtte
     changes = list(_changes(spec.run, now.run))
     if now.run.resume_command is None:
         changes.append(_ANEW)
-    grade = "warn" if _ANEW in changes else "note" if changes else "safe"
+    grade: Grade = "warn" if _ANEW in changes else "note" if changes else "safe"
     return NextAttempt(was=spec, now=now, verdict=ResumeVerdict(grade, tuple(changes)), caller=caller)
 
 

@@ -28,6 +28,7 @@ from mission_tui.records.layout import RunDir, supervisor_dir
 from mission_tui.records.spec_file import read_spec
 from mission_tui.records.storage import StorageError
 from mission_tui.records.tail import read_all
+from mission_tui.records.trash import purge, put_back, throw_away, trashed
 from mission_tui.supervisor.adoption import adopt_live, load_ended
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.launchers.local import LocalLauncher
@@ -223,6 +224,55 @@ class _Remove(Scene):
             yield "something of a removed run stays"
 
 
+class _Trash(Scene):
+    """A run directory goes to the trash and comes back."""
+
+    def prepare(self, folder: Path) -> None:
+        supervisor_dir(folder).mkdir(parents=True)
+        shutil.copytree(RECORDED, folder / RECORDED.name)
+
+    def act(self, folder: Path, acknowledge: Acknowledge) -> None:
+        item = throw_away(folder, RunDir(folder / RECORDED.name))
+        acknowledge("thrown away")
+        put_back(folder, item)
+        acknowledge("put back")
+
+    def wrong(self, folder: Path, acknowledged: list[str]) -> Iterator[str]:
+        there, lying = folder / RECORDED.name, trashed(folder)
+        places = [path for path in (there, *(item.path for item in lying)) if path.exists()]
+        if len(places) != 1 or _files(places[0]) != _files(RECORDED):
+            yield f"the run is not whole in one place: {places}"
+        if acknowledged and acknowledged[-1] == "put back" and not there.exists():
+            yield "a run that was put back is not there"
+        for item in lying:
+            put_back(folder, item)
+        if not there.exists():
+            yield "the run does not come back"
+
+
+class _Purge(Scene):
+    """What lies in the trash is freed."""
+
+    def prepare(self, folder: Path) -> None:
+        supervisor_dir(folder).mkdir(parents=True)
+        shutil.copytree(RECORDED, folder / RECORDED.name)
+        throw_away(folder, RunDir(folder / RECORDED.name))
+
+    def act(self, folder: Path, acknowledge: Acknowledge) -> None:
+        purge(folder, trashed(folder)[0])
+        acknowledge("purged")
+
+    def wrong(self, folder: Path, acknowledged: list[str]) -> Iterator[str]:
+        lying = trashed(folder)
+        if any(_files(item.path) != _files(RECORDED) for item in lying):
+            yield "half a run lies in the trash"
+        if acknowledged and lying:
+            yield "what was purged lies in the trash"
+        sweep_up(folder)
+        if list(supervisor_dir(folder).iterdir()):
+            yield "something of what was purged stays"
+
+
 class _Adopt(Scene):
     """A supervisor finds a run that ended unseen, its journal torn: it mends and says how the run ended."""
 
@@ -273,6 +323,8 @@ SCENES: dict[str, Scene] = {
     "whole": _Whole(),
     "create": _Create(),
     "remove": _Remove(),
+    "trash": _Trash(),
+    "purge": _Purge(),
     "adopt": _Adopt(),
 }
 

@@ -31,6 +31,15 @@ def test_s2_a_change_killed_at_any_call_leaves_the_old_state_or_the_new() -> Non
 
 @traced
 @pytest.mark.timeout(90)
+def test_s2_a_removal_killed_at_any_call_leaves_the_run_whole_in_one_place() -> None:
+    """In its place or in the trash, from where it comes back; what is purged is in neither by half."""
+    found, figures = violations_in(crash_points.PART, places("trash", "purge"))
+    assert found == []
+    assert figures["crash points"] > 8
+
+
+@traced
+@pytest.mark.timeout(90)
 def test_c1_a_save_killed_at_any_call_leaves_a_verified_checkpoint() -> None:
     """Under a new name, under a taken one, and while old ones are pruned; and the next save clears up."""
     found, figures = violations_in(crash_points.PART, places("save", "replace", "prune"))

@@ -1,0 +1,96 @@
+"""What may be removed, and the one way in which it goes: journaled, moved to the trash whole, forgotten here.
+
+Only what has ended goes; what lies in the trash for longer than a day is purged, a run at a time, beside the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from contextlib import suppress
+
+from mission_tui.errors import DamagedError, MissionError
+from mission_tui.fleet.events import FleetEvent, RunCreated
+from mission_tui.fleet.outcome import OVER
+from mission_tui.fleet.text import clean
+from mission_tui.records.layout import RunDir
+from mission_tui.records.lines import decode_line
+from mission_tui.records.storage import StorageError
+from mission_tui.records.trash import KEPT_S, Trashed, purge, throw_away, trashed
+from mission_tui.supervisor.core import Core
+
+__all__ = ["Purging", "free", "name_in_trash", "objection", "to_trash"]
+
+log = logging.getLogger(__name__)
+
+
+def objection(core: Core, run_id: str) -> str | None:
+    """Why the run cannot be removed now; None when it can be."""
+    state = core.store.run(run_id).state
+    if run_id in core.live or state not in OVER:
+        return f"it is {state}; stop or kill it first"
+    if run_id in core.unkillable or not core.launcher.is_free(core.run_dir(run_id)):
+        return "a process of it is still alive"
+    if any(stale.run == run_id for stale in core.store.snapshot(time.time()).stale):
+        return "processes that it left behind still run; `mission-tui clean` shows and removes them"
+    if (journal := core.unwritten.get(run_id)) is not None:
+        try:
+            journal.retry()
+        except StorageError as error:
+            return f"its last events are not on disk yet: {error}"
+    return None
+
+
+def to_trash(core: Core, run_id: str, checkpoint: str | None = None) -> Trashed:
+    """Move a run to which there is no objection, or one checkpoint of it, to the trash. Raises `StorageError`.
+
+    Not in a thread: nobody may resume the run between the look at it and this.
+    """
+    run = core.run_dir(run_id)
+    core.fleet.run_trashed(run_id, checkpoint)
+    try:
+        return throw_away(core.root, run, checkpoint)
+    finally:
+        if not run.path.exists():
+            core.forget(run_id)
+            if (journal := core.unwritten.pop(run_id, None)) is not None:
+                journal.close()
+
+
+async def free(core: Core, item: Trashed) -> None:
+    """Give the bytes of what lies in the trash back for good. Raises `StorageError`."""
+    await asyncio.to_thread(purge, core.root, item)
+    core.fleet.run_removed(item.run, item.checkpoint)
+
+
+def name_in_trash(core: Core, item: Trashed) -> str:
+    """What people call the run of `item`; its id when its journal does not say."""
+    if item.checkpoint is not None:
+        return core.name_of(item.run) or item.run
+    with suppress(OSError, DamagedError), RunDir(item.path).events.open("rb") as file:
+        made = decode_line(file.readline(), FleetEvent)
+        if isinstance(made, RunCreated):
+            return clean(made.name)
+    return item.run
+
+
+class Purging:
+    """Looked at now and then; giving many bytes back may take longer than a beat."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._work: asyncio.Task[None] | None = None
+
+    def look(self, now: float) -> None:
+        """Purge what has lain in the trash for a day at unix time `now`."""
+        if self._work is None or self._work.done():
+            due = [item for item in trashed(self._core.root) if now - item.t > KEPT_S]
+            self._work = asyncio.create_task(self._purge(due), name="purge") if due else None
+
+    async def _purge(self, due: list[Trashed]) -> None:
+        for item in due:
+            try:
+                await free(self._core, item)
+            except MissionError as error:
+                log.warning("%s", error)
