@@ -37,6 +37,7 @@ RUN_FACTS = (
     "pids",
     "held",
     "restart",
+    "size_bytes",
     "findings",
     "run_dir",
 )
@@ -54,7 +55,18 @@ FINDING_FACTS = (
     "evidence",
 )
 ORIGIN_FACTS = ("kind", "run", "name", "checkpoint", "diff")
-HOST_FACTS = ("name", "cores", "cpu_percent", "load_1m", "ram_used", "ram_total", "disk_free", "gpu_note", "disk_full")
+HOST_FACTS = (
+    "name",
+    "cores",
+    "cpu_percent",
+    "load_1m",
+    "ram_used",
+    "ram_total",
+    "disk_free",
+    "gpu_note",
+    "disk_full",
+    "disk_full_in_s",
+)
 GPU_FACTS = ("uuid", "name", "util", "memory_used", "memory_total", "power_w", "temperature_c")
 
 

@@ -9,7 +9,7 @@ from mission_tui.cli.words import UNKNOWN, count, duration, gibibytes, measure, 
 from mission_tui.fleet.outcome import OVER
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.snapshot import FleetSnapshot, RunView
+    from mission_tui.fleet.snapshot import FleetSnapshot, HostMeters, RunView
 
 __all__ = ["fleet_table", "machine_line", "share_done", "state_word"]
 
@@ -25,7 +25,7 @@ def machine_line(snapshot: FleetSnapshot) -> str:
         f"supervisor {snapshot.supervisor.pid}",
         f"CPU {cpu} of {host.cores}",
         f"RAM {gibibytes(host.ram_used)}/{gibibytes(host.ram_total)}",
-        f"disk {gibibytes(host.disk_free)} free",
+        f"disk {gibibytes(host.disk_free)} free{_full_in(host)}",
     ]
     for place, gpu in enumerate(snapshot.gpus):
         busy = UNKNOWN if gpu.util.mean is None else f"{gpu.util.mean:.0f}%"
@@ -35,6 +35,10 @@ def machine_line(snapshot: FleetSnapshot) -> str:
     if not snapshot.gpus and host.gpu_note:
         words.append(host.gpu_note)
     return "  ".join(words)
+
+
+def _full_in(host: HostMeters) -> str:
+    return "" if host.disk_full_in_s is None else f", full in {duration(host.disk_full_in_s)}"
 
 
 def state_word(view: RunView) -> str:

@@ -10,7 +10,7 @@ from msgspec import Struct
 from mission_tui.fleet.outcome import Phase
 from mission_tui.fleet.snapshot import Pids, RunFlag
 
-__all__ = ["FlagSeen", "HeartbeatSeen", "LinkSeen", "Observation", "PhaseSeen", "PidsSeen"]
+__all__ = ["FlagSeen", "HeartbeatSeen", "LinkSeen", "Observation", "PhaseSeen", "PidsSeen", "SizeSeen"]
 
 
 class LinkSeen(Struct, frozen=True):
@@ -45,4 +45,10 @@ class FlagSeen(Struct, frozen=True):
     raised: bool
 
 
-Observation = LinkSeen | PhaseSeen | HeartbeatSeen | PidsSeen | FlagSeen
+class SizeSeen(Struct, frozen=True):
+    """The files of the run have `size_bytes` bytes."""
+
+    size_bytes: int
+
+
+Observation = LinkSeen | PhaseSeen | HeartbeatSeen | PidsSeen | FlagSeen | SizeSeen

@@ -43,7 +43,7 @@ from mission_tui.fleet.metrics import (
     TrainingStarted,
     UpdateDone,
 )
-from mission_tui.fleet.observations import FlagSeen, HeartbeatSeen, LinkSeen, Observation, PhaseSeen, PidsSeen
+from mission_tui.fleet.observations import FlagSeen, HeartbeatSeen, LinkSeen, Observation, PhaseSeen, PidsSeen, SizeSeen
 from mission_tui.fleet.outcome import Failed, Outcome, Phase, RunState, Stopped
 from mission_tui.fleet.series import Columns
 from mission_tui.fleet.snapshot import Pids, RunFlag
@@ -223,6 +223,7 @@ class RunHistory:
         self.told = Told(name=run_id, preset=clean(spec.preset) if spec else "")
         self.trained = Trained()
         self.seen = Seen()
+        self.size_bytes: int | None = None
 
     @property
     def state(self) -> RunState:
@@ -256,7 +257,7 @@ class RunHistory:
                 self.trained.seq = fact.seq
                 fold_record(self.trained, fact)
                 return True
-            case LinkSeen() | PhaseSeen() | HeartbeatSeen() | PidsSeen() | FlagSeen():
+            case LinkSeen() | PhaseSeen() | HeartbeatSeen() | PidsSeen() | FlagSeen() | SizeSeen():
                 return self._see(fact)
             case _:
                 if fact.seq <= self.told.seq:
@@ -325,7 +326,7 @@ class RunHistory:
 
     def _see(self, observation: Observation) -> bool:
         seen = self.seen
-        if self.told.outcome is not None and not isinstance(observation, FlagSeen):
+        if self.told.outcome is not None and not isinstance(observation, FlagSeen | SizeSeen):
             return False
         match observation:
             case LinkSeen(connected=connected):
@@ -340,6 +341,8 @@ class RunHistory:
             case FlagSeen(flag=flag, raised=raised):
                 flags = seen.flags | {flag} if raised else seen.flags - {flag}
                 changed, seen.flags = seen.flags != flags, flags
+            case SizeSeen(size_bytes=size_bytes):
+                changed, self.size_bytes = self.size_bytes != size_bytes, size_bytes
         return changed
 
 

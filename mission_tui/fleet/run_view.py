@@ -74,6 +74,7 @@ def view_of(run: RunHistory) -> RunView:
         findings=_findings(run),
         silenced=tuple(sorted(told.silenced)),
         origins=tuple(origin for origin in (told.branched, told.resumed) if origin is not None),
+        size_bytes=run.size_bytes,
         pids=seen.pids,
         held=_held(told.frozen),
         can=abilities_of(spec, reports=row is not None),

@@ -60,7 +60,7 @@ class GpuMeters(Struct, frozen=True):
 class HostMeters(Struct, frozen=True):
     """The machine the runs are on. `gpu_note` says why there are no GPU meters, when there are none.
 
-    While the disk of the runs root is full nothing new is started.
+    While the disk of the runs root is full nothing new is started; at its pace of late it is in `disk_full_in_s`.
     """
 
     name: str
@@ -72,6 +72,7 @@ class HostMeters(Struct, frozen=True):
     load_1m: float | None = None
     gpu_note: str = ""
     disk_full: bool = False
+    disk_full_in_s: float | None = None
     cpu_history: tuple[float, ...] = ()
 
 
@@ -110,8 +111,9 @@ class Restart(Struct, frozen=True):
 class RunView(Struct, frozen=True, kw_only=True):
     """One run as everyone sees it. `origins`: what it branched from, then what its newest attempt goes on from.
 
-    `can` is what may be asked of it, beyond what every process can be asked. `trained_s` are seconds in rollouts and
-    updates over all attempts: what a budget in seconds (`duration_s`) counts.
+    `can` is what may be asked of it, beyond what every process can be asked. `size_bytes` are those of its files when
+    they were last counted. `trained_s` are seconds in rollouts and updates over all attempts: what a budget in seconds
+    (`duration_s`) counts.
     """
 
     id: str
@@ -153,6 +155,7 @@ class RunView(Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...] = ()
     silenced: tuple[str, ...] = ()
     origins: tuple[Origin, ...] = ()
+    size_bytes: int | None = None
     pids: Pids = Pids()
     held: Held | None = None
     restart: Restart | None = None

@@ -20,6 +20,7 @@ from mission_tui.supervisor.feed import LATE_S, judge_silence, read_news
 from mission_tui.supervisor.freezing import watch_stops
 from mission_tui.supervisor.removing import Purging
 from mission_tui.supervisor.run import LiveRun
+from mission_tui.supervisor.sizes import Sizes
 from mission_tui.supervisor.slow_start import watch_start
 from mission_tui.supervisor.stale import look_for_stale
 from mission_tui.supervisor.starting_again import Restarts
@@ -53,6 +54,7 @@ class Clock:
         self._busy_at = time.monotonic()
         self._company = Company(core)
         self._restarts = Restarts(core)
+        self._sizes = Sizes(core)
         self._purging = Purging(core)
         self._beats = 0
         self._looking: asyncio.Task[None] | None = None
@@ -79,6 +81,8 @@ class Clock:
         self._company.look()
         look_at_unkillable(self._core)
         self._restarts.look(time.time())
+        if self._desk.attended:
+            self._sizes.look(time.monotonic())
         if self._beats % TRASH_TICKS == 1:
             self._purging.look(time.time())
         self._retry_journals()

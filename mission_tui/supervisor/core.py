@@ -11,10 +11,12 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from mission_tui import __version__
 from mission_tui.fleet.events import Asked, FleetEvent, Verb
+from mission_tui.fleet.observations import SizeSeen
 from mission_tui.fleet.run_history import Fact
 from mission_tui.fleet.snapshot import SupervisorInfo
 from mission_tui.fleet.spec import Spec
@@ -37,8 +39,17 @@ RESERVE_BYTES = 256 << 10
 """Some hundreds of events: enough to write down how every run ended."""
 
 
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """When (monotonic) the bytes of a run were counted, and whether it lived then."""
+
+    at: float
+    live: bool
+
+
 class Core:
     """One per process. `live` holds every run that has not ended; `launched` when (monotonic) a run was made here.
+    `counted` says whose bytes are known.
 
     `secrets` are the variables of runs started here that are on no disk.
 
@@ -66,6 +77,7 @@ class Core:
         self.launched: dict[str, float] = {}
         self.secrets: dict[str, dict[str, str]] = {}
         self.unwritten: dict[str, RunJournal] = {}
+        self.counted: dict[str, Counted] = {}
         self.waiting: dict[str, None] = {}
         self.fetch: Callable[[str], None] = lambda _: None
         self.orphaned = True
@@ -98,6 +110,7 @@ class Core:
         self.waiting.pop(run_id, None)
         self.launched.pop(run_id, None)
         self.secrets.pop(run_id, None)
+        self.counted.pop(run_id, None)
         self.changed.set()
 
     def leave(self, why: str) -> None:
@@ -160,6 +173,12 @@ class Core:
             journal.close()
             if journal.holding:
                 self.unwritten[run_id] = journal
+
+    def saw_size(self, run_id: str, size_bytes: int) -> None:
+        """Take in that the run's files have so many bytes now."""
+        if run_id not in self.waiting and run_id in self.store.run_ids():
+            self.counted[run_id] = Counted(time.monotonic(), run_id in self.live)
+            self.note(run_id, SizeSeen(size_bytes))
 
     def sample(self) -> None:
         """Take in the machine's meters of this moment."""

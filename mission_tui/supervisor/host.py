@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from collections import deque
 from pathlib import Path
 
 import psutil
 
+from mission_tui.fleet.disk_trend import DiskTrend
 from mission_tui.fleet.machine import Machine
 from mission_tui.fleet.snapshot import HostMeters
 
@@ -25,11 +27,12 @@ class HostSampler:
         self._name = socket.gethostname()
         self.cores = len(os.sched_getaffinity(0))
         self._cpu: deque[float] = deque(maxlen=_HISTORY)
+        self._disk = DiskTrend()
         psutil.cpu_percent(None)
 
     def sample(self, gpu_note: str, *, disk_full: bool = False) -> HostMeters:
         """The meters of this second; what cannot be read is None."""
-        memory = psutil.virtual_memory()
+        memory, free = psutil.virtual_memory(), self._disk_free()
         self._cpu.append(psutil.cpu_percent(None))
         return HostMeters(
             name=self._name,
@@ -37,10 +40,11 @@ class HostSampler:
             cpu_percent=self._cpu[-1],
             ram_used=memory.total - memory.available,
             ram_total=memory.total,
-            disk_free=self._disk_free(),
+            disk_free=free,
             load_1m=os.getloadavg()[0],
             gpu_note=gpu_note,
             disk_full=disk_full,
+            disk_full_in_s=None if free is None else self._disk.observe(time.monotonic(), free),
             cpu_history=tuple(self._cpu),
         )
 

@@ -52,6 +52,7 @@ def to_trash(core: Core, run_id: str, checkpoint: str | None = None) -> Trashed:
     try:
         return throw_away(core.root, run, checkpoint)
     finally:
+        core.counted.pop(run_id, None)
         if not run.path.exists():
             core.forget(run_id)
             if (journal := core.unwritten.pop(run_id, None)) is not None:

@@ -120,6 +120,8 @@ def test_documents_about_a_run(shell: Shell) -> None:
     check("evaluate", shell.json("evaluate", run, "--episodes", "3", timeout_s=60))
     check("export", shell.json("export", run, "policy.zip", timeout_s=60))
     check("clean", shell.json("clean"))
+    check("prune", shell.json("prune", "--older", "0m"))
+    check("rm", shell.json("rm", run))
     for line in shell("logs", run, "--json").stdout.splitlines():
         check("logs", json.loads(line))
     check("kill", shell.json("kill", *shell.launch("tiny")))

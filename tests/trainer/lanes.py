@@ -13,7 +13,7 @@ __all__ = ["lived_alike"]
 
 
 def lived_alike(
-    batch: VecEnv, single: VecEnv, seed: int, steps: int, choose: Callable[[int], Any], **near: float
+    batch: VecEnv, single: VecEnv, seed: int, steps: int, choose: Callable[[int], Any], **near: Any
 ) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """The infos of both sides at the end of each episode, after `steps` steps with the actions `choose(step)`.
 
@@ -22,12 +22,12 @@ def lived_alike(
     """
     batch.seed(seed)
     single.seed(seed)
-    np.testing.assert_array_equal(batch.reset(), single.reset())  # type: ignore[arg-type]
+    np.testing.assert_array_equal(batch.reset(), single.reset())
     ended = []
     for step in range(steps):
         actions = choose(step)
         (obs, rewards, dones, infos), (obs_1, rewards_1, dones_1, infos_1) = batch.step(actions), single.step(actions)
-        np.testing.assert_array_equal(obs, obs_1)  # type: ignore[arg-type]
+        np.testing.assert_array_equal(obs, obs_1)
         np.testing.assert_array_equal(rewards, rewards_1)
         np.testing.assert_array_equal(dones, dones_1)
         for lane in np.flatnonzero(dones):

@@ -19,6 +19,7 @@ from mission_tui.records.layout import RunDir
 from mission_tui.records.spec_file import read_spec
 from mission_tui.records.tail import read_all
 from mission_tui.records.toml_file import read_toml
+from mission_tui.records.trash import tree_bytes
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.targets import the_run
 
@@ -33,7 +34,8 @@ async def details(core: Core, request: GetDetails) -> DetailsReply:
     run_id = the_run(core, request.run)
     known, run = core.store.run(run_id), core.run_dir(run_id)
     spec = known.spec or read_spec(run.spec)
-    read = await asyncio.to_thread(_read, run, known.told.attempt)
+    read, size = await asyncio.to_thread(lambda: (_read(run, known.told.attempt), tree_bytes(run.path)))
+    core.saw_size(run_id, size)
     return DetailsReply(re=request.id, view=core.store.view(run_id), spec=spec, **read)
 
 

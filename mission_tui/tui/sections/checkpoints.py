@@ -18,11 +18,19 @@ __all__ = ["checkpoints"]
 
 
 def checkpoints(details: DetailsReply, width: int, now: float) -> list[Strip]:
-    """Three tables, the newest first in each; an empty one is a sentence."""
-    strips = _titled("checkpoints", width, [_checkpoint(row, now) for row in _newest_first(details.checkpoints)])
+    """The bytes on disk, and three tables, the newest first in each; an empty one is a sentence."""
+    strips = [_sizes(details, width)] if details.view.size_bytes is not None else []
+    strips += _titled("checkpoints", width, [_checkpoint(row, now) for row in _newest_first(details.checkpoints)])
     strips += _titled("attempts", width, [_attempt(row, now) for row in reversed(details.attempts)])
     strips += _titled("evaluations", width, [_evaluation(row, now) for row in reversed(details.evaluations)])
     return strips
+
+
+def _sizes(details: DetailsReply, width: int) -> Strip:
+    """What the run takes on disk, and what of that could be pruned."""
+    saved = sum(row.size_bytes for row in details.checkpoints)
+    sentence = f" {numbers.size(details.view.size_bytes)} on disk, {numbers.size(saved)} of it in checkpoints"
+    return line([(sentence, colours.QUIET)], width)
 
 
 def _newest_first(rows: tuple[CheckpointView, ...]) -> list[CheckpointView]:

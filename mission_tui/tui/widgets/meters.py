@@ -24,6 +24,8 @@ _SPARK_FROM = 70
 _LEAST_SPARK = 8
 _MOST_SPARK = 60
 _SCARCE_BYTES = 2 << 30
+_FULL_SHOWN_S = 30 * 86400.0
+_FULL_SOON_S = 2 * 86400.0
 
 
 class Meters(Lines):
@@ -132,7 +134,17 @@ def _host(host: HostMeters) -> list[_Piece]:
         _Piece(" ", colours.INK, 4),
         _Piece(f"disk {numbers.size(host.disk_free)}", colours.WARN if scarce else colours.INK, 1),
         _Piece(" free", colours.INK, 3),
+        *_full_soon(host),
     ]
+
+
+def _full_soon(host: HostMeters) -> list[_Piece]:
+    """When the disk will be full, once that is near enough to matter."""
+    left = host.disk_full_in_s
+    if left is None or left > _FULL_SHOWN_S:
+        return []
+    style = colours.WARN if left < _FULL_SOON_S else colours.QUIET
+    return [_Piece(f", full in {numbers.duration(left)}", style, 2)]
 
 
 def _busy(percent: float | None) -> str:
