@@ -38,6 +38,7 @@ RUN_FACTS = (
     "held",
     "restart",
     "size_bytes",
+    "can",
     "findings",
     "run_dir",
 )

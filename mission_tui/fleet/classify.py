@@ -10,6 +10,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
+from msgspec import structs
+
 from mission_tui.errors import EX_CONFIG
 from mission_tui.fleet.events import ENDING, Verb
 from mission_tui.fleet.metrics import TrainingEnded
@@ -87,7 +89,10 @@ def _of_command(facts: ExitFacts | None, asked: Collection[Verb], checkpoint: st
     if facts.asked == "term" or "stop" in asked:
         how = f" ({_exit_words(facts)})" if facts.signal != signal.SIGTERM and facts.code != 0 else ""
         return Stopped(checkpoint, f"ended on request{how}")
-    return Finished(checkpoint, "exited 0") if facts.code == 0 else _failed(None, facts, checkpoint)
+    if facts.code == 0:
+        return Finished(checkpoint, "exited 0")
+    failed = _failed(None, facts, checkpoint)
+    return failed if facts.code is None else structs.replace(failed, kind="exit", cause=_exited(facts))
 
 
 def _exit_words(facts: ExitFacts) -> str:
@@ -141,8 +146,12 @@ def _failed(end: TrainingEnded | None, facts: ExitFacts, checkpoint: str | None)
         return Failed("unknown", "exited 0 without saying how it ended", checkpoint)
     if facts.code is None:
         return Failed("unknown", "its process does not die", checkpoint)
-    detail = f": {last_line}" if last_line else ""
-    return Failed("unknown", f"exited {facts.code}{said}{detail}", checkpoint)
+    return Failed("unknown", _exited(facts, said), checkpoint)
+
+
+def _exited(facts: ExitFacts, said: str = "") -> str:
+    last_line = _last_line(facts.last_output)
+    return f"exited {facts.code}{said}" + (f": {last_line}" if last_line else "")
 
 
 def _signal_name(number: int) -> str:

@@ -27,7 +27,7 @@ OVER: frozenset[RunState] = frozenset({"parked", "ended"})
 """No process, and none to come unless somebody resumes it."""
 
 Phase = Literal["starting", "rollout", "update", "saving", "paused", "ending"]
-FailureKind = Literal["config", "env", "nan", "oom", "gpu_lost", "crash", "start", "unknown"]
+FailureKind = Literal["config", "env", "nan", "oom", "gpu_lost", "crash", "exit", "start", "unknown"]
 
 
 class Finished(Struct, frozen=True, tag="finished", tag_field="outcome"):
@@ -52,7 +52,7 @@ class Killed(Struct, frozen=True, tag="killed", tag_field="outcome"):
 
 
 class Failed(Struct, frozen=True, tag="failed", tag_field="outcome"):
-    """Ended by itself and wrongly; `signal` is set when a signal ended it."""
+    """Ended by itself and wrongly; `signal` is set when a signal ended it. `exit`: a command exited with one but 0."""
 
     kind: FailureKind
     cause: str

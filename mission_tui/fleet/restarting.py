@@ -22,7 +22,7 @@ FORGIVEN_S = 3600.0
 """An attempt that lived this long was sound: what fails after it counts anew."""
 
 LONGEST_WAIT_S = 3600.0
-_ALWAYS = frozenset({"crash", "unknown"})
+_ALWAYS = frozenset({"crash", "exit", "unknown"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,4 +29,6 @@ def _frozen(event: RunFrozen) -> str:
 
 
 def _size(size_bytes: int) -> str:
+    if size_bytes < 2**20:
+        return "less than 1 MiB"
     return f"{size_bytes / 2**30:.1f} GiB" if size_bytes >= 2**30 else f"{size_bytes / 2**20:.0f} MiB"

@@ -64,7 +64,7 @@ ACTIONS: tuple[Action, ...] = (
     _verb("B", "park", "save and end its processes: memory is free, r goes on"),
     _verb("r", "resume", "go on: a paused or frozen run, or one that was parked or ended, from its checkpoint", hint=6),
     _verb("R", "resume with", "an ended run with other settings; what they do is seen before", needs="run"),
-    _verb("s", "stop", "save a checkpoint, then end", hint=4),
+    _verb("s", "stop", "save a checkpoint, then end; a command gets SIGTERM", hint=4),
     _verb("K", "kill", "end at once, unsaved; asks first", hint=5),
     _verb("C", "checkpoint", "save a checkpoint at the next update"),
     _verb("e", "evaluate", "play 100 episodes with the newest checkpoint", needs="run", hint=8),

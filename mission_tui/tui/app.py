@@ -161,6 +161,7 @@ class MissionApp(App[int], inherit_bindings=False):
     def action_do(self, name: str) -> None:
         """Carry out the verb `name` on the runs that are chosen at this moment."""
         from mission_tui.tui.verbs import VERBS
+        from mission_tui.tui.verbs.acting import able
 
         screen, needs = self.screen, _ACTIONS[name].needs
         runs: tuple[RunView, ...] = ()
@@ -169,7 +170,7 @@ class MissionApp(App[int], inherit_bindings=False):
             runs = screen.targets() if needs == "marked" else (one,) if one else ()
         if needs != "none" and not runs:
             self.desk.tell("no run is chosen")
-        else:
+        elif needs == "none" or (runs := able(self.desk, name, runs)):
             self.desk.start(VERBS[name](self.desk, runs))
 
     def action_launch(self, key: str) -> None:

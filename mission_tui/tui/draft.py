@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 
 from mission_tui.fleet.sizes import plan_batch, update_pressure
@@ -21,19 +22,24 @@ def assignments(text: str) -> tuple[str, ...]:
 def meaning(items: Sequence[LaunchItem]) -> list[str]:
     """The numbers that decide a run, for the first of `items`, after what differs between several."""
     spec = items[0].spec
+    if spec.run.command is not None:
+        return [f"{_heading(items)}  {shlex.join(spec.run.command)}", "a command: its exit code says how it ended"]
     plan = plan_batch(spec)
     rollout = rollout_size(spec)
-    heading = "1 run" if len(items) == 1 else f"{len(items)} runs; the first:"
     shape = f"{spec.env.n_envs} x {spec.ppo.n_steps:,} = {rollout:,}"
     pressure = f"update pressure {update_pressure(spec):.1f}"
     lines = [
-        f"{heading}  {spec.env.id}, {_seed(spec)}, {_budget(spec, rollout)}",
+        f"{_heading(items)}  {spec.env.id}, {_seed(spec)}, {_budget(spec, rollout)}",
         f"rollout {shape}   batch {plan.batch_size:,}   epochs {plan.n_epochs}",
         f"gradient steps {plan.gradient_steps:,} an update   {_rate(spec)}   {pressure}",
     ]
     if plan.proposed_learning_rate is not None:
         lines.append(f"a learning rate of {plan.proposed_learning_rate:.3g} would hold the update pressure")
     return lines
+
+
+def _heading(items: Sequence[LaunchItem]) -> str:
+    return "1 run" if len(items) == 1 else f"{len(items)} runs; the first:"
 
 
 def _seed(spec: Spec) -> str:

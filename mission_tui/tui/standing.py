@@ -180,11 +180,12 @@ def headline(view: RunView, now: float) -> str:
             return f"{view.cause}; its restart {place} is due: s calls it off"
         return f"{view.cause}; restarts in {remaining(view, now)} {place}: r starts it now, s calls it off"
     if view.state not in OVER:
-        return view.cause or view.description or f"{view.preset} on {view.env_id}"
+        return view.cause or view.description or " on ".join(filter(None, (view.preset, view.env_id)))
     kind = f" ({view.kind})" if view.kind else ""
-    kept = f"  last checkpoint {view.last_checkpoint}" if view.last_checkpoint else "  no checkpoint"
+    saved = ";  no checkpoint" if "checkpoint" in view.can else ""
+    kept = f";  last checkpoint {view.last_checkpoint}" if view.last_checkpoint else saved
     lasted = ""
     if view.started_t is not None and view.ended_t is not None:
         lasted = f" after {numbers.duration(view.ended_t - view.started_t)}"
     cause = f": {view.cause}" if view.cause else ""
-    return f"{state_word(view)}{kind}{cause}; {numbers.ago(view.ended_t, now)}{lasted};{kept}"
+    return f"{state_word(view)}{kind}{cause}; {numbers.ago(view.ended_t, now)}{lasted}{kept}"

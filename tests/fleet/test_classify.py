@@ -38,6 +38,33 @@ def end(
 
 
 @pytest.mark.parametrize(
+    ("facts", "asked", "outcome"),
+    [
+        (ExitFacts(code=0), (), Finished(None, "exited 0")),
+        (ExitFacts(code=3, last_output="a\nbad\n"), (), Failed("exit", "exited 3: bad")),
+        (ExitFacts(signal=9, oom_killed=True), (), Failed("oom", "the kernel ended it for lack of memory", signal=9)),
+        (ExitFacts(code=78, last_output="x"), (), Failed("exit", "exited 78: x")),
+        (ExitFacts(signal=15, asked="term"), ("stop",), Stopped(None, "ended on request")),
+        (ExitFacts(code=0, asked="term"), ("stop",), Stopped(None, "ended on request")),
+        (ExitFacts(code=1, asked="term"), ("stop",), Stopped(None, "ended on request (exited 1)")),
+        (ExitFacts(code=0), ("stop",), Stopped(None, "ended on request")),
+        (
+            ExitFacts(signal=9, asked="term", escalated=True),
+            ("stop",),
+            Killed(None, "did not stop in time and was killed"),
+        ),
+        (ExitFacts(signal=9, asked="quit"), ("kill",), Killed(None, "killed on request")),
+        (ExitFacts(signal=15), (), Failed("crash", "ended by SIGTERM (signal 15)", signal=15)),
+        (ExitFacts(start_error="no"), (), Failed("start", "no")),
+        (None, (), Lost("its keeper and its trainer are gone, and nobody saw how it ended")),
+    ],
+)
+def test_of_a_command_its_exit_alone_counts(facts: ExitFacts | None, asked: tuple[Verb, ...], outcome: Outcome) -> None:
+    """0 is finished, another code or signal a failure, and whatever follows a stop within its grace has stopped."""
+    assert classify(end("finished"), facts, asked, None, by_exit=True) == outcome
+
+
+@pytest.mark.parametrize(
     ("said", "facts", "asked", "outcome"),
     [
         (end("finished"), ExitFacts(code=0), set(), Finished(FINAL)),

@@ -42,7 +42,7 @@ def output(lab: Lab, run: str, attempt: int = 1) -> str:
     ("script", "outcome", "kind", "cause"),
     [
         ("echo done", "finished", None, "exited 0"),
-        ("echo broken; exit 3", "failed", "unknown", "exited 3: broken"),
+        ("echo broken; exit 3", "failed", "exit", "exited 3: broken"),
         ("kill -SEGV $$", "failed", "crash", "ended by SIGSEGV (signal 11)"),
     ],
 )

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import msgspec
 from rich.cells import cell_len
 from rich.style import Style
 from textual.strip import Strip
 
+from mission_tui.fleet.preset import as_tables
 from mission_tui.fleet.spec import Spec
 from mission_tui.ipc.replies import DetailsReply
 from mission_tui.tui import colours, numbers
@@ -44,7 +44,7 @@ def _row(words: Sequence[str], styles: Sequence[Style], names: int, values: int,
 
 def settings(spec: Spec, effective: Mapping[str, Any]) -> Iterator[tuple[str, str | None, str | None, str]]:
     """Every setting that was asked for or read back: dotted name, asked value, effective value, reason."""
-    asked = dict(_flat("", msgspec.to_builtins(spec)))
+    asked = dict(_flat("", as_tables(spec)))
     reasons = {name: str(why) for name, why in _flat("", effective.get("reasons", {}))}
     ran = dict(_flat("", {table: values for table, values in effective.items() if table != "reasons"}))
     names = sorted(asked.keys() | ran.keys(), key=_place)

@@ -35,6 +35,8 @@ def health(view: RunView, details: DetailsReply | None, width: int, now: float) 
 
 def calm(view: RunView) -> str:
     """What is said where no finding is open."""
+    if "metrics" not in view.can:
+        return "nothing to judge: it runs a command, which has reported nothing"
     if not view.update:
         return "nothing to judge before the first update"
     if any(finding.state in ("acknowledged", "silenced") for finding in view.findings):

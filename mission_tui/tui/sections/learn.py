@@ -27,6 +27,8 @@ def learn(view: RunView, width: int, height: int, now: float) -> list[Strip]:
     if view.cause or not view.update:
         said = wrap(standing.headline(view, now), inside)[:_HEADLINE_MOST]
         rows += [[(text, standing.state_style(view))] for text in said]
+    if "metrics" not in view.can and not view.cause:
+        rows.append([("a command that has reported nothing: no curves; l shows what it prints", colours.QUIET)])
     if view.update:
         rows.append(_progress(view, inside))
         below = [vitals(view, inside), *_concerns(view, inside, now)]

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from mission_tui.fleet.abilities import refusal
 from mission_tui.fleet.outcome import RunState
 from mission_tui.fleet.snapshot import RunView
 from mission_tui.ipc.requests import Act, ActVerb
 from mission_tui.tui.desk import Desk
 from mission_tui.tui.standing import state_word
 
-__all__ = ["act", "fitting", "names", "no_finding"]
+__all__ = ["able", "act", "fitting", "names", "no_finding"]
+
+
+def able(desk: Desk, verb: str, runs: Sequence[RunView]) -> tuple[RunView, ...]:
+    """Those of `runs` that can do `verb` in any state; says why not when none can."""
+    can = tuple(view for view in runs if refusal(view.can, verb) is None)
+    if runs and not can:
+        desk.tell(f"cannot {verb} {names(runs)}: {refusal(runs[0].can, verb)}", "warning")
+    return can
 
 
 def fitting(desk: Desk, verb: str, runs: Sequence[RunView], states: Collection[RunState]) -> tuple[RunView, ...]:

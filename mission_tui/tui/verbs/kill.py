@@ -17,11 +17,15 @@ async def kill(desk: Desk, runs: tuple[RunView, ...]) -> None:
     if not live:
         return
     facts = [f"{view.name}: {_loss(view)}" for view in live]
-    if await desk.consult(ConfirmScreen(f"Kill {names(live)}?", facts, "kill now", "s stops and saves instead.")):
+    saves = all("checkpoint" in view.can for view in live)
+    instead = "s stops and saves instead." if saves else "s lets it end by itself (SIGTERM) instead."
+    if await desk.consult(ConfirmScreen(f"Kill {names(live)}?", facts, "kill now", instead)):
         await act(desk, "kill", live)
 
 
 def _loss(view: RunView) -> str:
+    if "checkpoint" not in view.can:
+        return "what its command has not saved itself is lost"
     if view.update is None:
         return "has learned nothing yet"
     if view.last_checkpoint is None:

@@ -9,10 +9,11 @@ from itertools import pairwise
 from rich.cells import cell_len
 from rich.style import Style
 
+from mission_tui.fleet.abilities import refusal
 from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.snapshot import RunView
 from mission_tui.tui import colours
-from mission_tui.tui.actions import Action, Place, key_label, offered
+from mission_tui.tui.actions import ACTIONS, Action, Place, key_label, offered
 from mission_tui.tui.literal import literal
 from mission_tui.tui.preset_choice import PresetChoice, by_key
 from mission_tui.tui.strips import Part, line
@@ -79,11 +80,12 @@ def _unfitting(chosen: RunView | None) -> frozenset[str]:
     """Verbs that would only be told that they do not apply."""
     if chosen is None:
         return frozenset()
+    unable = frozenset(action.name for action in ACTIONS if refusal(chosen.can, action.name) is not None)
     if chosen.state in ("ended", "parked"):
-        return frozenset({"pause", "stop", "kill"})
+        return unable | {"pause", "stop", "kill"}
     if chosen.state in ("paused", "frozen") or chosen.restart is not None:
-        return frozenset({"pause"})
-    return frozenset({"resume"})
+        return unable | {"pause"}
+    return unable | {"resume"}
 
 
 def fitting(shown: Sequence[Hint], width: int) -> list[Hint]:

@@ -69,7 +69,11 @@ def _standing(view: RunView, now: float, width: int) -> list[Part]:
 
 def _facts(view: RunView, now: float, width: int) -> str:
     up = None if view.started_t is None else now - view.started_t
-    facts = [view.preset, view.env_id, f"{view.n_envs} x {view.n_steps}"]
+    facts = [view.preset]
+    if view.env_id:
+        facts += [view.env_id, f"{view.n_envs} x {view.n_steps}"]
+    elif view.description:
+        facts.append(view.description)
     if view.seed is not None:
         facts.append(f"seed {view.seed}")
     if view.attempt > 1:

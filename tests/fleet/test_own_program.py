@@ -1,0 +1,89 @@
+"""What a spec may say of a command and of whose Python it is: what is refused, and what is on record."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mission_tui.errors import PresetError
+from mission_tui.fleet.abilities import ABILITIES, abilities_of, refusal
+from mission_tui.fleet.assignment import expand
+from mission_tui.fleet.preset import as_tables, from_tables, resolve
+from mission_tui.fleet.preset_file import PresetFile, read_preset
+from mission_tui.fleet.secrecy import is_secret
+from mission_tui.fleet.spec import Spec
+
+
+def no_base(name: str) -> PresetFile:
+    raise AssertionError(name)
+
+
+def spec_of(run: dict[str, object], *words: str, **tables: object) -> Spec:
+    """The spec of a preset file with this `run` table, changed by `--set` words."""
+    preset = read_preset({"run": run, **tables}, Path("mine.toml"))
+    (assignments,) = expand(words)
+    return resolve(preset, no_base, assignments)
+
+
+def test_a_command_needs_neither_environment_nor_budget() -> None:
+    """A preset file with nothing but `[run] command` is complete."""
+    spec = spec_of({"command": ["python", "train.py"]})
+    assert spec.run.command == ("python", "train.py")
+
+
+def test_a_commands_record_holds_what_it_obeys_alone() -> None:
+    """`spec.toml` has no learning rate of a program that nobody here knows, and reads back as the same spec."""
+    spec = spec_of({"command": ["true"], "env": {"A": "1"}}, "keep.restart.most=2")
+    tables = as_tables(spec)
+    assert {"env", "ppo"} & tables.keys() == set()
+    assert "engine" not in tables["run"]
+    assert from_tables(tables, "spec.toml") == spec
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("ppo.n_steps=5",), "ppo.n_steps means nothing to run.command"),
+        (("env.n_envs=5",), "env.n_envs means nothing to run.command"),
+        (("run.precision=bf16",), "run.precision is the trainer's"),
+        (("run.duration_s=5",), "`timeout 60 CMD`"),
+        (("run.env.MY_TOKEN=x",), "run.env.MY_TOKEN looks like a secret"),
+        (("run.env.PROXY='http://me:pw@host'",), "run.env.PROXY looks like a secret"),
+        (("run.env.MISSION_TUI_RUN=x",), "run.env.MISSION_TUI_RUN is no variable that a run can be given"),
+        (("run.command=['']",), "run.command must begin with a program"),
+    ],
+)
+def test_what_means_nothing_to_a_command_is_refused(words: tuple[str, ...], sentence: str) -> None:
+    """By key and with the word that said it; a secret's value is not said again."""
+    with pytest.raises(PresetError) as refused:
+        spec_of({"command": ["true"]}, *words)
+    assert sentence in str(refused.value).split(": ", 1)[1]
+
+
+def test_a_resume_command_alone_is_refused() -> None:
+    """There is nothing that it could go on with."""
+    with pytest.raises(PresetError, match=r"run\.resume_command goes on with what run\.command began"):
+        spec_of({"resume_command": ["true"], "total_timesteps": 1}, env={"id": "CartPole-v1"})
+
+
+@pytest.mark.parametrize("name", ["WANDB_API_KEY", "HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "DB_PASSWORD", "GH_AUTH"])
+def test_a_secret_is_known_by_its_name(name: str) -> None:
+    """Its value is passed on and never kept."""
+    assert is_secret(name)
+
+
+@pytest.mark.parametrize("name", ["PATH", "TOKENIZERS_PARALLELISM", "KEYBOARD", "CUDA_VISIBLE_DEVICES", "HF_HOME"])
+def test_what_is_no_secret_stays_on_record(name: str) -> None:
+    """A run that cannot be repeated because its environment was forgotten helps nobody."""
+    assert not is_secret(name, "http://host/path")
+
+
+def test_a_command_can_do_nothing_but_what_processes_can() -> None:
+    """Each ability that it lacks has its sentence; once it reports it has metrics."""
+    spec = spec_of({"command": ["true"]})
+    assert abilities_of(spec, reports=False) == ()
+    assert abilities_of(spec, reports=True) == ("metrics",)
+    assert all(refusal((), ability) for ability in ABILITIES)
+    assert [refusal((), verb) for verb in ("stop", "kill", "freeze", "resume")] == [None] * 4
+    assert [refusal(ABILITIES, ability) for ability in ABILITIES] == [None] * len(ABILITIES)

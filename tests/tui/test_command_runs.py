@@ -1,0 +1,58 @@
+"""A run of a command on the screen: keys that it cannot take say why and ask for nothing, unknown values are dashes."""
+
+from __future__ import annotations
+
+import pytest
+
+from mission_tui.fleet.snapshot import SERIES, RunView
+from mission_tui.ipc.requests import Act, Apply, Evaluate
+from mission_tui.tui.widgets.footer import hints
+from tests.tui.fleets import LIVE, a_fleet, a_run
+from tests.tui.stage import staged
+
+COMMAND = a_run(
+    "loop", preset="command", description="python train.py", can=(), update=None, timesteps=None, total_timesteps=None,
+    steps_per_s=None, eta_s=None, rollout_s=None, update_s=None, metrics={}, series=dict.fromkeys(SERIES, ()),
+    outcomes={}, last_checkpoint=None, connected=False, phase=None, env_id="", n_envs=0, n_steps=0, seed=None,
+)  # fmt: skip
+
+
+def labels(view: RunView) -> set[str]:
+    """What the footer offers for `view`."""
+    return {hint.label for hint in hints("fleet", (), view, readonly=False, undoable=False)}
+
+
+@pytest.mark.parametrize(
+    ("key", "verb"), [("p", "pause"), ("B", "park"), ("C", "checkpoint"), ("e", "evaluate"), ("a", "apply")]
+)
+async def test_a_key_that_a_command_cannot_take_says_why(key: str, verb: str) -> None:
+    """One sentence with what can be done instead; the supervisor is not even asked."""
+    async with staged(a_fleet((COMMAND,))) as stage:
+        await stage.press(key)
+        said = f"cannot {verb} loop: it runs a command, which"
+        await stage.until(lambda: any(toast.startswith(said) for toast in stage.toasts()))
+        assert stage.client.asked_for(Act) + stage.client.asked_for(Evaluate) + stage.client.asked_for(Apply) == []
+
+
+async def test_of_several_marked_runs_those_that_can_are_asked() -> None:
+    """A command among trainings does not keep them from being paused, and is left alone."""
+    async with staged(a_fleet((COMMAND, LIVE[0]))) as stage:
+        await stage.press("space", "space", "p")
+        await stage.until(lambda: stage.client.asked_for(Act))
+        assert [request.runs for request in stage.client.asked_for(Act)] == [(LIVE[0].id,)]
+
+
+def test_the_footer_offers_no_pause_of_a_command() -> None:
+    """What would only be refused is not offered; stop and kill are."""
+    assert "pause" in labels(LIVE[0])
+    assert {"pause", "stop", "kill"} & labels(COMMAND) == {"stop", "kill"}
+
+
+async def test_what_a_command_has_not_reported_is_never_a_zero() -> None:
+    """Its screen names the command, says that nothing was reported, and shows dashes."""
+    async with staged(a_fleet((COMMAND,))) as stage:
+        await stage.shows("python train.py")
+        await stage.shows("a command that has reported nothing")
+        await stage.press("enter")
+        await stage.shows("-/-")
+        assert "0 x 0" not in stage.text()
