@@ -1,11 +1,11 @@
-"""How the answer to a request for another attempt is said: accepted, or the verdict on what would change."""
+"""How the answer to a request for another attempt or other settings is said: accepted, or what would change."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 import click
 
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 __all__ = ["answer_facts", "change_lines", "print_answer", "words"]
 
+Deed = Literal["resume", "set"]
+
+_NOT_DONE: Mapping[Deed, str] = {"resume": "was not resumed", "set": "trains on as it was"}
+_OVERRIDE: Mapping[Deed, str] = {"resume": ", or be overridden by name where that is offered", "set": ""}
 _COLOURS: Mapping[Grade, str | None] = {"safe": None, "note": None, "warn": "yellow", "refuse": "red"}
 _INDENT, _HANG = 8, 4
 _LEAST, _PIPED = 40, 120
@@ -25,7 +29,7 @@ _CHARACTERS = 2000
 
 
 def answer_facts(answer: Accepted | VerdictReply) -> dict[str, Any]:
-    """One run of the document of `resume`."""
+    """One run of the document of `resume` and `set`."""
     from mission_tui.ipc.replies import Accepted
 
     if isinstance(answer, Accepted):
@@ -40,8 +44,8 @@ def _change_facts(change: Change) -> dict[str, Any]:
     return plain | {"remedies": remedies}
 
 
-def print_answer(answer: Accepted | VerdictReply) -> None:
-    """The run that goes on, on stdout; what was noted, or why it does not, on stderr."""
+def print_answer(answer: Accepted | VerdictReply, deed: Deed = "resume") -> None:
+    """The run that `deed` was done to, on stdout; what was noted, or why it was not done, on stderr."""
     from mission_tui.ipc.replies import Accepted
 
     if isinstance(answer, Accepted):
@@ -50,7 +54,7 @@ def print_answer(answer: Accepted | VerdictReply) -> None:
     width = _width(sys.stderr)
     for line in (line for change in answer.verdict.changes for line in change_lines(change, width)):
         click.echo(line, err=True)
-    say(f"{answer.run} was not resumed: {_todo(answer)}")
+    say(f"{answer.run} {_NOT_DONE[deed]}: {_todo(answer, deed)}")
 
 
 def change_lines(change: Change, width: int) -> Iterator[str]:
@@ -103,9 +107,9 @@ def words(remedy: Remedy) -> str:
     return f" ({said})" if said else ""
 
 
-def _todo(answer: VerdictReply) -> str:
+def _todo(answer: VerdictReply, deed: Deed) -> str:
     if answer.accept_needed:
-        return "add --accept to resume all the same, or do what helps"
+        return f"add --accept to {deed} all the same, or do what helps"
     if answer.verdict.grade == "refuse":
-        return "what is refused must change, or be overridden by name where that is offered"
+        return f"what is refused must change{_OVERRIDE[deed]}"
     return "nothing keeps it from being resumed; it was only asked about"

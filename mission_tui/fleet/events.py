@@ -32,10 +32,14 @@ __all__ = [
     "RestartDue",
     "RunCreated",
     "RunFrozen",
+    "RunLabelled",
+    "RunNoted",
     "RunParked",
     "RunPaused",
+    "RunRenamed",
     "RunResumed",
     "RunThawed",
+    "SettingsAsked",
     "Verb",
 ]
 
@@ -80,6 +84,46 @@ class Asked(Struct, frozen=True, tag="asked", tag_field="kind", omit_defaults=Tr
     t: float
     verb: Verb
     attempt: int
+
+
+class SettingsAsked(Struct, frozen=True, tag="set", tag_field="kind", omit_defaults=True):
+    """A person set `assignments` while attempt `attempt` trains: it, and every later attempt, go on with them.
+
+    `changes` are what was judged and accepted, `total_timesteps` the new budget. The trainer's own record says since
+    which update they are in effect.
+    """
+
+    seq: int
+    t: float
+    attempt: int
+    assignments: tuple[str, ...]
+    changes: tuple[Change, ...] = ()
+    total_timesteps: int | None = None
+
+
+class RunRenamed(Struct, frozen=True, tag="renamed", tag_field="kind"):
+    """The run is called `name` from now on."""
+
+    seq: int
+    t: float
+    name: str
+
+
+class RunNoted(Struct, frozen=True, tag="noted", tag_field="kind"):
+    """A person wrote `text` about the run."""
+
+    seq: int
+    t: float
+    text: str
+
+
+class RunLabelled(Struct, frozen=True, tag="labelled", tag_field="kind", omit_defaults=True):
+    """Labels were put on the run, and taken off."""
+
+    seq: int
+    t: float
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
 
 
 class RunPaused(Struct, frozen=True, tag="paused", tag_field="kind"):
@@ -212,6 +256,10 @@ FleetEvent = (
     RunCreated
     | AttemptStarting
     | Asked
+    | SettingsAsked
+    | RunRenamed
+    | RunNoted
+    | RunLabelled
     | RunPaused
     | RunResumed
     | RunFrozen

@@ -19,13 +19,14 @@ class Origin(Struct, frozen=True, omit_defaults=True):
     """`kind` "branch": a run of its own that began with weights of `checkpoint` of `run`, which bore `name` then.
 
     "resumed": the newest attempt goes on from `checkpoint` of its own run. "imported": the run began as the file
-    `name`, and `run` is empty. `diff` is a line per changed setting.
+    `name`, and `run` is empty. "cloned": a run of its own with the settings of `run` that has learned nothing
+    from it. `diff` is a line per changed setting.
     """
 
-    kind: Literal["branch", "resumed", "imported"]
+    kind: Literal["branch", "resumed", "imported", "cloned"]
     run: str
     name: str
-    checkpoint: str
+    checkpoint: str = ""
     diff: tuple[str, ...] = ()
 
     @property
@@ -36,6 +37,8 @@ class Origin(Struct, frozen=True, omit_defaults=True):
         changed = ", ".join(self.diff) or "nothing changed"
         if self.kind == "branch":
             return f"branch: weights from {self.name} at {self.checkpoint}; {changed}"
+        if self.kind == "cloned":
+            return f"cloned from {self.name}; {changed}"
         return f"resumed from {self.checkpoint}; {changed}"
 
 

@@ -18,6 +18,7 @@ __all__ = [
     "Metric",
     "MetricRecord",
     "Resumed",
+    "SettingsChanged",
     "TrainingEnded",
     "TrainingStarted",
     "UpdateDone",
@@ -137,6 +138,22 @@ class EvaluationDone(Struct, frozen=True, tag="evaluation", tag_field="kind", om
     episodes: int
 
 
+class SettingsChanged(Struct, frozen=True, tag="set", tag_field="kind", omit_defaults=True):
+    """Between update `update` and the next one the trainer took over `assignments`, which are `--set` words.
+
+    `number` is the `seq` of the `set` line in `events.jsonl` that asked for it; `diff` has a line per changed setting.
+    """
+
+    seq: int
+    attempt: int
+    update: int
+    timesteps: int
+    t: float
+    number: int
+    assignments: tuple[str, ...]
+    diff: tuple[str, ...] = ()
+
+
 class TrainingEnded(Struct, frozen=True, tag="end", tag_field="kind", omit_defaults=True):
     """The trainer's own last word. `failure` names the kind when `how` is failed; `cause` is a sentence."""
 
@@ -151,4 +168,4 @@ class TrainingEnded(Struct, frozen=True, tag="end", tag_field="kind", omit_defau
     checkpoint: str | None = None
 
 
-MetricRecord = TrainingStarted | UpdateDone | CheckpointSaved | EvaluationDone | TrainingEnded
+MetricRecord = TrainingStarted | UpdateDone | CheckpointSaved | EvaluationDone | SettingsChanged | TrainingEnded

@@ -84,7 +84,7 @@ def draft_change(spec: Spec, assignments: Sequence[str]) -> Spec:
 def _with_words(spec: Spec, assignments: Sequence[str]) -> Layers:
     runs = expand(assignments)
     if len(runs) != 1:
-        raise UsageError("a resume takes one value per --set key; put a list in brackets, such as [64,64]")
+        raise UsageError("give one value per --set key; put a list in brackets, such as [64,64]")
     if any(assignment.key == "keep.health.profile" for assignment in runs[0]):
         raise UsageError(
             "keep.health.profile is chosen at launch; on a resume set the limits themselves, "

@@ -25,10 +25,14 @@ from mission_tui.fleet.events import (
     RestartDue,
     RunCreated,
     RunFrozen,
+    RunLabelled,
+    RunNoted,
     RunParked,
     RunPaused,
+    RunRenamed,
     RunResumed,
     RunThawed,
+    SettingsAsked,
     Verb,
 )
 from mission_tui.fleet.findings import GRAVITY, Finding, FindingState, Severity
@@ -39,6 +43,7 @@ from mission_tui.fleet.metrics import (
     CheckpointSaved,
     EvaluationDone,
     MetricRecord,
+    SettingsChanged,
     TrainingEnded,
     TrainingStarted,
     UpdateDone,
@@ -55,6 +60,8 @@ __all__ = ["POINTS", "Fact", "RunHistory"]
 POINTS = 60
 """Rows kept of every run, live or ended: what a snapshot's series show."""
 
+NOTE_CHARS = 400
+
 YOUNG_S = 10.0
 """An attempt that failed within this time died young."""
 
@@ -68,7 +75,7 @@ class Told:
     `due` are the findings of the attempt that may still be acted on: they opened, or became worse, while nobody had
     marked them. `restarts` counts the attempts in a row that nobody asked for, `short_lives` those in a row that died
     young; `gave_up` says why there will be no further one. `acted` is what was done about which finding at which
-    severity, so that it is never done twice.
+    severity, so that it is never done twice. `sets` is what was set while the attempt trained; `note` is the newest.
     """
 
     name: str
@@ -98,6 +105,9 @@ class Told:
     resumed: Origin | None = None
     others: int = 0
     breaks: list[tuple[float, Break]] = field(default_factory=list)
+    sets: list[SettingsAsked] = field(default_factory=list)
+    labels: set[str] = field(default_factory=set)
+    note: str = ""
 
     def standing(self, finding: Finding) -> FindingState:
         """What `finding` is with its marks. An acknowledged one that has become worse since is open again."""
@@ -162,7 +172,7 @@ class Told:
         self.short_lives = self.short_lives if event.restart else 0
         for said in (self.asked, self.due, self.acted):
             said.clear()
-        self.others, self.breaks = 0, []
+        self.others, self.breaks, self.sets = 0, [], []
         self.flags.discard("keeperless")
         self.total_timesteps = event.total_timesteps or self.total_timesteps
 
@@ -198,6 +208,7 @@ class Trained:
     row: UpdateDone | None = None
     checkpoint: str | None = None
     columns: Columns = field(default_factory=Columns)
+    sets: list[SettingsChanged] = field(default_factory=list)
     outcomes: deque[tuple[int, dict[str, int]]] = field(default_factory=lambda: deque(maxlen=POINTS))
 
 
@@ -250,7 +261,14 @@ class RunHistory:
     def apply(self, fact: Fact) -> bool:
         """Fold `fact` in; false when it changes nothing, for example because it was said before."""
         match fact:
-            case TrainingStarted() | UpdateDone() | CheckpointSaved() | EvaluationDone() | TrainingEnded():
+            case (
+                TrainingStarted()
+                | UpdateDone()
+                | CheckpointSaved()
+                | EvaluationDone()
+                | SettingsChanged()
+                | TrainingEnded()
+            ):
                 if fact.seq <= self.trained.seq:
                     return False
                 self.trained.complete = self.trained.complete or fact.seq == 1
@@ -295,6 +313,16 @@ class RunHistory:
             case Asked():
                 if event.attempt == told.attempt:
                     told.ask(event)
+            case SettingsAsked():
+                if event.attempt == told.attempt:
+                    told.sets.append(event)
+                    told.total_timesteps = event.total_timesteps or told.total_timesteps
+            case RunRenamed():
+                told.name = clean(event.name)
+            case RunNoted():
+                told.note = clean(event.text, NOTE_CHARS)
+            case RunLabelled():
+                told.labels = (told.labels | {clean(label) for label in event.added}) - set(event.removed)
             case RunPaused() | RunResumed():
                 if event.attempt == told.attempt:
                     told.paused = isinstance(event, RunPaused)
@@ -362,6 +390,7 @@ def fold_record(trained: Trained, record: MetricRecord) -> None:
                 trained.columns.rewind(record.from_update)
                 trained.seconds = trained.columns.total("rollout_s") + trained.columns.total("update_s")
                 trained.row = trained.columns.last_row(record.attempt, record.seq)
+                trained.sets = [each for each in trained.sets if each.update <= record.from_update]
                 kept = [entry for entry in trained.outcomes if entry[0] <= record.from_update]
                 trained.outcomes = deque(kept, maxlen=POINTS)
         case UpdateDone():
@@ -370,6 +399,8 @@ def fold_record(trained: Trained, record: MetricRecord) -> None:
                 trained.columns.append(record)
                 trained.seconds += record.rollout_s + record.update_s
                 trained.outcomes.append((record.update, record.episodes.outcomes))
+        case SettingsChanged():
+            trained.sets.append(record)
         case EvaluationDone():
             trained.columns.annotate(record.update, "eval/mean_reward", record.mean)
         case CheckpointSaved():

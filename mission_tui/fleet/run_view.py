@@ -14,6 +14,7 @@ from mission_tui.fleet.findings import GRAVITY, Finding
 from mission_tui.fleet.metrics import Metric, UpdateDone, spoken
 from mission_tui.fleet.outcome import Failed, outcome_word
 from mission_tui.fleet.run_history import POINTS, RunHistory, Trained
+from mission_tui.fleet.setting_changes import setting_changes
 from mission_tui.fleet.snapshot import SERIES, Held, Restart, RunView
 from mission_tui.fleet.spec import Spec
 from mission_tui.fleet.standing_sentence import sentence_of
@@ -26,6 +27,7 @@ Word = Literal["finished", "stopped", "killed", "failed", "lost"]
 PACE_ROWS = 20
 SHOWN_FINDINGS = 16
 SHOWN_METRICS = 128
+SHOWN_CHANGES = 8
 STANDINGS = {"open": 0, "acknowledged": 1, "silenced": 2, "cleared": 3}
 
 
@@ -75,6 +77,9 @@ def view_of(run: RunHistory) -> RunView:
         silenced=tuple(sorted(told.silenced)),
         origins=tuple(origin for origin in (told.branched, told.resumed) if origin is not None),
         size_bytes=run.size_bytes,
+        changes=setting_changes(run)[-SHOWN_CHANGES:],
+        labels=tuple(sorted(told.labels)),
+        note=told.note,
         pids=seen.pids,
         held=_held(told.frozen),
         can=abilities_of(spec, reports=row is not None),

@@ -12,6 +12,7 @@ from msgspec import Struct, field
 from mission_tui.fleet.abilities import ABILITIES, Ability
 from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.lineage import Origin
+from mission_tui.fleet.live_settings import SettingChange
 from mission_tui.fleet.metrics import Metric
 from mission_tui.fleet.outcome import FailureKind, Phase, RunState
 
@@ -112,8 +113,8 @@ class RunView(Struct, frozen=True, kw_only=True):
     """One run as everyone sees it. `origins`: what it branched from, then what its newest attempt goes on from.
 
     `can` is what may be asked of it, beyond what every process can be asked. `size_bytes` are those of its files when
-    they were last counted. `trained_s` are seconds in rollouts and updates over all attempts: what a budget in seconds
-    (`duration_s`) counts.
+    they were last counted. `changes` are the newest of what was set while it trained, and what waits to be. `trained_s`
+    are seconds in rollouts and updates over all attempts: what a budget in seconds (`duration_s`) counts.
     """
 
     id: str
@@ -156,6 +157,9 @@ class RunView(Struct, frozen=True, kw_only=True):
     silenced: tuple[str, ...] = ()
     origins: tuple[Origin, ...] = ()
     size_bytes: int | None = None
+    changes: tuple[SettingChange, ...] = ()
+    labels: tuple[str, ...] = ()
+    note: str = ""
     pids: Pids = Pids()
     held: Held | None = None
     restart: Restart | None = None

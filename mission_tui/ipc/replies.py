@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
+from mission_tui.fleet.live_settings import SettingChange
 from mission_tui.fleet.metrics import Metric
 from mission_tui.fleet.snapshot import FleetSnapshot, RunView
 from mission_tui.fleet.spec import Spec
@@ -93,7 +94,10 @@ class DetailsReply(Reply, frozen=True, kw_only=True, tag="details"):
 
 
 class HistoryReply(Reply, frozen=True, kw_only=True, tag="history"):
-    """Equal-length columns: x axes by bucket end, and per series the bucket's minimum and maximum (None: no value)."""
+    """Equal-length columns: x axes by bucket end, and per series the bucket's minimum and maximum (None: no value).
+
+    `changes` are what was set while the run trained, to be marked on the curve.
+    """
 
     run: str
     updates: tuple[int, ...]
@@ -101,6 +105,7 @@ class HistoryReply(Reply, frozen=True, kw_only=True, tag="history"):
     t: tuple[float, ...]
     low: dict[str, tuple[Metric | None, ...]]
     high: dict[str, tuple[Metric | None, ...]]
+    changes: tuple[SettingChange, ...] = ()
 
 
 class LogReply(Reply, frozen=True, kw_only=True, tag="log"):

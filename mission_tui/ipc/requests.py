@@ -114,6 +114,48 @@ class Resume(Request, Asking[Accepted | VerdictReply], frozen=True, kw_only=True
     environ: dict[str, str] | None = None
 
 
+class Set(Request, Asking[Accepted | VerdictReply], frozen=True, kw_only=True, tag="set"):
+    """Change settings of a run while it trains, from its next update on; warnings need `accept`."""
+
+    run: str
+    assignments: tuple[str, ...]
+    accept: bool = False
+    check_only: bool = False
+
+
+class Clone(Request, Asking[Accepted], frozen=True, kw_only=True, tag="clone"):
+    """Make and start a run, called `name`, as `run` began, with `assignments`. With its weights: `Resume.branch`."""
+
+    run: str
+    assignments: tuple[str, ...] = ()
+    name: str | None = None
+    cwd: str | None = None
+    python: str | None = None
+    environ: dict[str, str] | None = None
+
+
+class Rename(Request, Asking[Accepted], frozen=True, kw_only=True, tag="rename"):
+    """Call the run `name` from now on; its id and folder stay."""
+
+    run: str
+    name: str
+
+
+class Note(Request, Asking[Accepted], frozen=True, kw_only=True, tag="note"):
+    """Write `text` about the run into its journal."""
+
+    run: str
+    text: str
+
+
+class Label(Request, Asking[Accepted], frozen=True, kw_only=True, tag="label"):
+    """Put the labels `add` on the run and take `remove` off."""
+
+    run: str
+    add: tuple[str, ...] = ()
+    remove: tuple[str, ...] = ()
+
+
 class Mark(Request, Asking[Accepted], frozen=True, kw_only=True, tag="mark"):
     """Acknowledge one finding by its id, or silence one rule for the run; `open` takes either back."""
 
@@ -253,6 +295,11 @@ OperatorRequest = (
     | Undo
     | Act
     | Resume
+    | Set
+    | Clone
+    | Rename
+    | Note
+    | Label
     | Mark
     | Apply
     | GetDetails

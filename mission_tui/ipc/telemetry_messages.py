@@ -55,9 +55,12 @@ class Order(Struct, frozen=True, tag="order", tag_field="say", omit_defaults=Tru
     """What the supervisor asks of a trainer. `reason` is why a checkpoint is wanted.
 
     `keep` names earlier checkpoints that retention must leave: with "keep" exactly these from now on, because an open
-    finding would go back to them; with "stop" these too, because the next attempt will.
+    finding would go back to them; with "stop" these too, because the next attempt will. `assignments` are the words of
+    "set", and `number` is the `seq` of their event: said again after a lost link, they are known by it.
     """
 
-    what: Literal["stop", "pause", "unpause", "checkpoint", "keep"]
+    what: Literal["stop", "pause", "unpause", "checkpoint", "keep", "set"]
     reason: Literal["asked", "finding"] = "asked"
     keep: tuple[str, ...] = ()
+    number: int = 0
+    assignments: tuple[str, ...] = ()

@@ -22,8 +22,10 @@ from mission_tui.fleet.events import (
     FleetEvent,
     RunCreated,
     RunThawed,
+    SettingsAsked,
     Verb,
 )
+from mission_tui.fleet.live_settings import with_words
 from mission_tui.fleet.metrics import MetricRecord, UpdateDone
 from mission_tui.fleet.outcome import Failed
 from mission_tui.fleet.snapshot import SERIES
@@ -144,7 +146,10 @@ def _shown(records: list[MetricRecord]) -> Iterator[MetricRecord]:
 
 
 def _know(core: Core, found: RunOnDisk) -> Spec | None:
-    """Apply the run's events; its spec is that of its newest attempt, None when that cannot be read."""
+    """Apply the run's events; what its newest attempt began with, None when that cannot be read.
+
+    The run is known by the spec that came of it since: with what was set while it trained.
+    """
     attempt = max((event.attempt for event in found.events if isinstance(event, AttemptStarting)), default=1)
     own = found.dir.attempt(attempt).spec
     spec = None
@@ -152,10 +157,21 @@ def _know(core: Core, found: RunOnDisk) -> Spec | None:
         spec = read_spec(own if own.is_file() else found.dir.spec)
     except MissionError as error:
         found.damage["spec.toml"] = str(error)
-    core.add(found.dir, spec)
+    core.add(found.dir, _as_set(spec, attempt, found))
     for event in found.events:
         core.store.apply(found.dir.id, event)
     return spec
+
+
+def _as_set(spec: Spec | None, attempt: int, found: RunOnDisk) -> Spec | None:
+    sets = [event for event in found.events if isinstance(event, SettingsAsked) and event.attempt == attempt]
+    if spec is None:
+        return None
+    try:
+        return with_words(spec, [event.assignments for event in sets])
+    except MissionError as error:
+        found.damage["events.jsonl"] = f"what was set while it trained does not fit its spec: {error}"
+        return spec
 
 
 def _mending(found: RunOnDisk) -> Iterator[Make]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import msgspec
 from msgspec import structs
 
 from mission_tui.errors import MissionError, PresetError
+from mission_tui.fleet.live_settings import with_words
 from mission_tui.fleet.outcome import Finished
 from mission_tui.fleet.preset import draft_change
 from mission_tui.fleet.resume import ResumeFacts, as_chosen, judge_resume
@@ -17,7 +19,7 @@ from mission_tui.ipc.replies import VerdictReply
 from mission_tui.ipc.requests import Apply, Resume
 from mission_tui.records.checkpoint import Manifest
 from mission_tui.records.layout import RunDir
-from mission_tui.records.spec_file import read_spec
+from mission_tui.records.spec_file import read_attempt_spec, read_spec
 from mission_tui.records.terms_file import read_terms
 from mission_tui.supervisor.caller import Caller, at_home, settled
 from mission_tui.supervisor.core import Core
@@ -32,10 +34,12 @@ __all__ = [
     "Plan",
     "caller_for",
     "check_place",
+    "clipped_share",
     "plan_attempt",
     "start_attempt",
     "terms_before",
     "verdict_first",
+    "without_remedies",
 ]
 
 _CLIPPED_ROWS = 20
@@ -106,7 +110,7 @@ async def plan_attempt(
         obs_space_now=spaces_now.obs if spaces_now else None,
         act_space_was=spaces_was.act if spaces_was else None,
         act_space_now=spaces_now.act if spaces_now else None,
-        grad_clipped_share=_clipped_share(core, run_id),
+        grad_clipped_share=clipped_share(core, run_id),
         collapsed=_collapsed(core, run_id, checkpoint),
     )
     terms, agreed = AS_IT_WAS, False
@@ -120,11 +124,13 @@ async def plan_attempt(
 
 
 def _made_under(run: RunDir, checkpoint: Manifest, newest: Spec) -> Spec:
-    """The spec of the attempt that saved `checkpoint`; the newest where that cannot be read any more."""
-    own = run.attempt(checkpoint.attempt).spec
+    """The spec of the attempt that saved `checkpoint`, with what had been set by then; the newest where that cannot be
+    read any more.
+    """
     try:
-        return read_spec(own if own.is_file() else run.spec)
-    except MissionError:
+        words = msgspec.convert(checkpoint.extra.get("set", ()), tuple[tuple[str, ...], ...])
+        return with_words(read_attempt_spec(run, checkpoint.attempt), words)
+    except (MissionError, msgspec.ValidationError):
         return newest
 
 
@@ -145,7 +151,7 @@ def verdict_first(request: Resume | Apply, run_id: str, plan: NextAttempt) -> Ve
 
 def start_attempt(core: Core, run_id: str, plan: NextAttempt) -> None:
     """Start what was planned. Raises `MissionError` with nothing started."""
-    changes = _journaled(plan)
+    changes = without_remedies(plan.verdict)
     start_next_attempt(core, run_id, plan.now, plan.caller, plan.start, terms=plan.terms, changes=changes)
 
 
@@ -160,9 +166,9 @@ def terms_before(core: Core, run_id: str, checkpoint: str | None) -> Terms | Non
     return read_terms(core.run_dir(run_id).attempt(told.attempt).terms) if checkpoint == began_from else None
 
 
-def _journaled(plan: NextAttempt) -> tuple[Change, ...]:
+def without_remedies(verdict: ResumeVerdict) -> tuple[Change, ...]:
     """What was accepted, without the offers that were not taken."""
-    return tuple(structs.replace(change, remedies=()) for change in plan.verdict.changes)
+    return tuple(structs.replace(change, remedies=()) for change in verdict.changes)
 
 
 def caller_for(core: Core, run_id: str, request: Resume | Apply) -> Caller:
@@ -185,7 +191,7 @@ def _task(spec: Spec) -> tuple[object, ...]:
     return env.id, env.kwargs, env.config, env.wrappers, env.imports
 
 
-def _clipped_share(core: Core, run_id: str) -> float | None:
+def clipped_share(core: Core, run_id: str) -> float | None:
     """Mean share (0..1) of clipped gradients over the last updates, where the trainer reports it."""
     columns = core.store.run(run_id).trained.columns
     shares = [share for share in columns.tail("train/grad_clipped_share", _CLIPPED_ROWS) if share is not None]

@@ -22,7 +22,7 @@ from mission_tui.records.layout import RunDir
 from mission_tui.records.storage import storing
 from mission_tui.records.terms_file import write_terms
 from mission_tui.supervisor.another_attempt import Plan, check_place, plan_attempt
-from mission_tui.supervisor.caller import at_home
+from mission_tui.supervisor.caller import Caller, at_home
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.launchers.local import attempt_order
 from mission_tui.supervisor.new_run import begin_first_attempt, check_new_names, new_run_dir
@@ -32,7 +32,7 @@ from mission_tui.supervisor.seeds import seeded
 from mission_tui.supervisor.subject import named_checkpoint
 from mission_tui.supervisor.targets import require, the_run
 
-__all__ = ["branch"]
+__all__ = ["branch", "rules_for"]
 
 
 async def branch(core: Core, request: Resume) -> Accepted | VerdictReply:
@@ -76,7 +76,16 @@ async def _made(core: Core, source_id: str, request: Resume, plan: Plan) -> str:
     fill = partial(_take_along, source.checkpoints / plan.checkpoint.name, terms)
     order = attempt_order(core.root, run, 1, spec, plan.caller, None)
     origin = Origin("branch", source_id, source_name, plan.checkpoint.name, diff_of(plan.verdict.changes))
-    made = partial(create_run, core.root, run, spec, order, _rules(source, plan), request.name or run.id[16:], None)
+    made = partial(
+        create_run,
+        core.root,
+        run,
+        spec,
+        order,
+        rules_for(source, plan.was, plan.now, plan.caller),
+        request.name or run.id[16:],
+        None,
+    )
     created = await asyncio.to_thread(made, origin=origin, fill=fill)
     begin_first_attempt(core, run, spec, order, created, terms)
     return run.id
@@ -90,11 +99,11 @@ def _take_along(checkpoint: Path, terms: Terms, making: RunDir) -> None:
     write_terms(making.attempt(1).terms, terms)
 
 
-def _rules(source: RunDir, plan: Plan) -> list[Path]:
+def rules_for(source: RunDir, was: Spec, now: Spec, caller: Caller) -> list[Path]:
     """The rules that the source was trained under, unless others were asked for."""
-    if plan.now.env.config == plan.was.env.config and source.snapshot.is_dir():
+    if (now.env.id, now.env.config) == (was.env.id, was.env.config) and source.snapshot.is_dir():
         return sorted(source.snapshot.glob("*.toml"))
-    return rule_files(plan.now.env, plan.caller.cwd)
+    return rule_files(now.env, caller.cwd)
 
 
 def _seeded(spec: Spec, assignments: tuple[str, ...]) -> Spec:

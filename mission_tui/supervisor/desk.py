@@ -13,6 +13,7 @@ from mission_tui.ipc.requests import (
     Act,
     Apply,
     Clean,
+    Clone,
     Evaluate,
     Export,
     GetDetails,
@@ -23,13 +24,17 @@ from mission_tui.ipc.requests import (
     GetTrash,
     Hello,
     ImportCheckpoint,
+    Label,
     Launch,
     Mark,
+    Note,
     OperatorRequest,
     Prune,
     Remove,
+    Rename,
     Restore,
     Resume,
+    Set,
     Shutdown,
     Undo,
     Watch,
@@ -40,6 +45,7 @@ from mission_tui.supervisor.tasks import tasks_at_work
 from mission_tui.supervisor.verbs.apply import apply
 from mission_tui.supervisor.verbs.checkpoint import checkpoint
 from mission_tui.supervisor.verbs.clean import clean
+from mission_tui.supervisor.verbs.clone import clone
 from mission_tui.supervisor.verbs.details import details
 from mission_tui.supervisor.verbs.evaluate import evaluate
 from mission_tui.supervisor.verbs.export import export
@@ -47,14 +53,18 @@ from mission_tui.supervisor.verbs.freeze import freeze
 from mission_tui.supervisor.verbs.history import history
 from mission_tui.supervisor.verbs.import_checkpoint import import_checkpoint
 from mission_tui.supervisor.verbs.kill import kill
+from mission_tui.supervisor.verbs.label import label
 from mission_tui.supervisor.verbs.launch import launch
 from mission_tui.supervisor.verbs.log import log
 from mission_tui.supervisor.verbs.mark import mark
+from mission_tui.supervisor.verbs.note import note
 from mission_tui.supervisor.verbs.park import park
 from mission_tui.supervisor.verbs.pause import pause
 from mission_tui.supervisor.verbs.prune import prune
+from mission_tui.supervisor.verbs.rename import rename
 from mission_tui.supervisor.verbs.resume import resume
 from mission_tui.supervisor.verbs.rm import in_trash, remove, restore
+from mission_tui.supervisor.verbs.set import set_
 from mission_tui.supervisor.verbs.shutdown import shutdown
 from mission_tui.supervisor.verbs.stop import stop
 from mission_tui.supervisor.verbs.undo import undo
@@ -146,6 +156,16 @@ class Desk:
                 return await undo(core, request)
             case Resume():
                 return await resume(core, request)
+            case Set():
+                return await set_(core, request)
+            case Clone():
+                return await clone(core, request)
+            case Rename():
+                return await rename(core, request)
+            case Note():
+                return await note(core, request)
+            case Label():
+                return await label(core, request)
             case Mark():
                 return await mark(core, request)
             case Apply():

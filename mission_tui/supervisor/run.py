@@ -31,7 +31,7 @@ class LiveRun:
 
     dir: RunDir
     spec: Spec | None
-    """None when it cannot be read."""
+    """What the attempt began with; None when it cannot be read."""
     journal: RunJournal
     tail: Tail
     attempt: int = 0

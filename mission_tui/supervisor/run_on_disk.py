@@ -22,6 +22,8 @@ from mission_tui.fleet.events import (
     FleetEvent,
     HealthActed,
     RunCreated,
+    RunLabelled,
+    RunNoted,
 )
 from mission_tui.records.layout import RunDir, run_dirs
 from mission_tui.records.lines import decode_line
@@ -33,7 +35,8 @@ GLIMPSE_BYTES = 64 << 10
 """A journal that is longer is read like one of a live run."""
 
 LAST_LINES = 16
-_AFTERWARDS = FindingChanged | FindingMarked | HealthActed | CompanyChanged | FileDamaged
+_RENAMED = b'{"kind":"renamed"'
+_AFTERWARDS = FindingChanged | FindingMarked | HealthActed | CompanyChanged | FileDamaged | RunNoted | RunLabelled
 """What may follow the end of an attempt and leave the run ended."""
 
 
@@ -78,7 +81,7 @@ def read_run(run_dir: RunDir) -> RunOnDisk:
 def _glimpse(run_dir: RunDir) -> RunOnDisk | None:
     """The run by two lines of its journal, if they show that it ended; None whenever anything is unusual."""
     raw = _whole_file(f"{run_dir.path}/events.jsonl")
-    if not raw.endswith(b"\n"):
+    if not raw.endswith(b"\n") or _RENAMED in raw:
         return None
     lines = raw.split(b"\n")[:-1]
     try:

@@ -10,6 +10,7 @@ import hmac
 
 from mission_tui.fleet.events import RunPaused, RunResumed
 from mission_tui.fleet.observations import HeartbeatSeen, LinkSeen, PhaseSeen
+from mission_tui.fleet.setting_changes import not_taken
 from mission_tui.ipc.telemetry_messages import (
     HeartbeatSaid,
     Order,
@@ -52,6 +53,8 @@ class Ears:
             end_gracefully(self._core, run)
         elif run.wants_pause:
             link.send(Order("pause"))
+        for event in not_taken(self._core.store.run(run.id)):
+            link.send(Order("set", number=event.seq, assignments=event.assignments))
         react_to_due(self._core, run)
         keep_last_good_again(self._core, run)
         return True

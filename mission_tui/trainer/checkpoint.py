@@ -96,6 +96,10 @@ class Checkpoints:
             return "steps"
         return "time" if time.monotonic() - self._saved_at_s >= self._keep.every_s else None
 
+    def outdate(self) -> None:
+        """Other settings are in effect at the last boundary: a checkpoint of it says so, even if there is one."""
+        self._saved_at = None
+
     def postpone(self) -> None:
         """After a save that the disk refused: try again when the next one is due."""
         self._saved_at_s = time.monotonic()

@@ -7,10 +7,11 @@ too: the unfinished rollout or update is dropped, and the boundary before it sta
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
 from mission_tui.errors import CheckpointError
+from mission_tui.fleet.lineage import diff_of
 from mission_tui.records.storage import StorageError
 from mission_tui.trainer.awake import awake_s
 from mission_tui.trainer.boundary import Boundary, Progress, capture
@@ -20,8 +21,10 @@ from mission_tui.trainer.failures import complain
 from mission_tui.trainer.orders import Orders
 from mission_tui.trainer.ppo import PPO
 from mission_tui.trainer.record import CheckpointReason, Record
+from mission_tui.trainer.resume import spec_facts
 from mission_tui.trainer.spaces import short
 from mission_tui.trainer.tensorboard import EventFile
+from mission_tui.trainer.tuning import Tuning
 
 __all__ = ["Training"]
 
@@ -40,6 +43,7 @@ class Training:
     events: EventFile
     progress: Progress
     facts: dict[str, Any]
+    tuning: Tuning
     boundary: Boundary | None = None
 
     def learn(self) -> Literal["finished", "stopped"]:
@@ -90,6 +94,7 @@ class Training:
     def _obey(self, watch: Stopwatch) -> None:
         """Orders and the run's own rules at a boundary: save, wait while paused."""
         self.orders.look()
+        self._change_settings()
         self._save_if_due()
         if not self.orders.paused:
             return
@@ -97,9 +102,27 @@ class Training:
         self.record.phase("paused")
         while self.orders.paused and not self.orders.stop_asked():
             self.orders.wait()
+            self._change_settings()
             if self._save_if_due() and self.orders.paused:
                 self.record.phase("paused")
+        self._change_settings()
         watch.go_on()
+
+    def _change_settings(self) -> None:
+        """Take over what was set; the last boundary is then one of the new settings."""
+        for order in self.orders.take_settings():
+            changes = self.tuning.take(self.model, order)
+            if changes is None:
+                continue
+            assert self.boundary is not None
+            spec = self.tuning.spec
+            self.budget = Budget.of(spec.run)
+            self.facts = {**self.facts, "spec": spec_facts(spec)}
+            self.boundary = replace(self.boundary, state={**self.boundary.state, "facts": self.facts})
+            self.checkpoints.outdate()
+            since = f"set after {self.model.num_timesteps:,} timesteps; it was"
+            self.tuning.publish({change.name: f"{since} {change.was}" for change in changes})
+            self.record.changed(order.number, order.assignments, diff_of(changes))
 
     def _save_if_due(self) -> bool:
         """Whether a checkpoint was due; a disk that refuses it does not end a training."""
@@ -123,6 +146,8 @@ class Training:
         """What a resume wants to know of the policy before loading it."""
         model = self.model
         extra: dict[str, Any] = {"obs": short(model.observation_space), "act": short(model.action_space)}
+        if self.tuning.words:
+            extra["set"] = [list(words) for words in self.tuning.words]
         assert self.boundary is not None
         episodes = self.boundary.state["episodes"]["info"]
         if episodes:

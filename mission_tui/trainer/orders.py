@@ -27,6 +27,7 @@ class Orders:
         self.paused = False
         self._checkpoint: CheckpointReason | None = None
         self.kept: set[str] = set()
+        self._settings: list[Order] = []
 
     def obey_signals(self) -> None:
         """SIGTERM stops gracefully; SIGINT is ignored, because Ctrl-C in some terminal must never reach a run."""
@@ -59,11 +60,18 @@ class Orders:
                 self.paused = False
             case "checkpoint":
                 self._checkpoint = order.reason
+            case "set":
+                self._settings.append(order)
 
     def take_checkpoint(self) -> CheckpointReason | None:
         """Why a checkpoint was asked for since the last call, if one was."""
         reason, self._checkpoint = self._checkpoint, None
         return reason
+
+    def take_settings(self) -> list[Order]:
+        """What was set since the last call, in order."""
+        taken, self._settings = self._settings, []
+        return taken
 
     def wait(self) -> None:
         """Wait, while paused, until it is time to look again."""

@@ -19,6 +19,7 @@ from mission_tui.fleet.metrics import (
     Metric,
     MetricRecord,
     Resumed,
+    SettingsChanged,
     TrainingEnded,
     TrainingStarted,
     UpdateDone,
@@ -113,6 +114,15 @@ class Record:
                 metrics=said,
                 episodes=episodes,
             )
+        )
+
+    def changed(self, number: int, assignments: tuple[str, ...], diff: tuple[str, ...]) -> None:
+        """From the next update on the settings `assignments` are in effect, as event `number` asked for."""
+        self._write(
+            lambda seq: SettingsChanged(
+                seq, self._attempt, self.update, self.timesteps, time.time(), number, assignments, diff
+            ),
+            durable=True,
         )
 
     def saved(self, manifest: Manifest, reason: CheckpointReason, seconds: float) -> None:

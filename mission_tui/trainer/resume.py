@@ -16,7 +16,7 @@ from mission_tui.trainer.boundary import Boundary, restore_envs, restore_learner
 from mission_tui.trainer.ppo import PPO
 from mission_tui.trainer.vec_env import BuiltEnvs
 
-__all__ = ["Facts", "facts_of", "put_back", "starting_seed"]
+__all__ = ["Facts", "facts_of", "put_back", "spec_facts", "starting_seed"]
 
 Facts = dict[str, Any]
 
@@ -31,7 +31,7 @@ _ARITHMETIC = {"precision": "fp32", "compile": False}
 def facts_of(spec: Spec, seed: int, envs: BuiltEnvs, device: str, threads: int, versions: dict[str, str]) -> Facts:
     """What a checkpoint says about the circumstances it was made under, as JSON values."""
     return {
-        "spec": msgspec.json.decode(msgspec.json.encode(spec)),
+        "spec": spec_facts(spec),
         "seed": seed,
         "vec": envs.kind,
         "n_workers": envs.n_workers,
@@ -39,6 +39,12 @@ def facts_of(spec: Spec, seed: int, envs: BuiltEnvs, device: str, threads: int, 
         "threads": threads,
         "versions": versions,
     }
+
+
+def spec_facts(spec: Spec) -> Facts:
+    """`spec` as JSON values."""
+    facts: Facts = msgspec.json.decode(msgspec.json.encode(spec))
+    return facts
 
 
 def starting_seed(seed: int, attempt: int) -> int:

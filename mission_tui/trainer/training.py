@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import traceback
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import torch as th
@@ -13,6 +14,7 @@ from mission_tui.errors import MissionError, PresetError
 from mission_tui.fleet.spec import Spec
 from mission_tui.fleet.terms import Terms
 from mission_tui.records.atomic import write_atomic
+from mission_tui.records.storage import StorageError
 from mission_tui.trainer.arguments import ppo_arguments
 from mission_tui.trainer.attempt import Attempt
 from mission_tui.trainer.boundary import Progress, restore_random_state
@@ -32,6 +34,7 @@ from mission_tui.trainer.registration import registration_of
 from mission_tui.trainer.resume import Facts, facts_of, put_back
 from mission_tui.trainer.spaces import refusal
 from mission_tui.trainer.tensorboard import EventFile
+from mission_tui.trainer.tuning import Tuning
 from mission_tui.trainer.vec_env import BuiltEnvs, build_vec_env
 from mission_tui.trainer.weights import take_weights
 
@@ -63,7 +66,8 @@ class Job:
             branched = load_checkpoint(self.attempt.run_dir.origin / terms.weights_from)
             reasons["model.parameters"] = take_weights(model, branched.boundary)
         self.training, exact = self._stand_at(start, model, facts, terms)
-        self._write_effective(self.training, reasons)
+        self._write_effective(self.training, self.spec, reasons)
+        self.training.tuning.publish = partial(self._publish, reasons)
         snapshot = self.attempt.run_dir.snapshot
         registration, update = registration_of(self.spec.env, snapshot), self.training.progress.update
         resumed = probe(model, start.boundary, self.spec, snapshot, exact=exact) if start else None
@@ -164,14 +168,24 @@ class Job:
             events=EventFile(run_dir.path, attempt.number),
             progress=progress,
             facts=facts,
+            tuning=Tuning(self.spec),
         )
         return training, exact
 
-    def _write_effective(self, training: Training, reasons: dict[str, str]) -> None:
+    def _publish(self, reasons: dict[str, str], why: dict[str, str]) -> None:
+        """Other settings are in effect: the file says which and why; a disk that refuses it ends no training."""
+        assert self.training is not None
+        try:
+            reasons |= why
+            self._write_effective(self.training, self.training.tuning.spec, reasons)
+        except StorageError as error:
+            complain(f"effective.toml is out of date: {error}")
+
+    def _write_effective(self, training: Training, spec: Spec, reasons: dict[str, str]) -> None:
         assert self.envs is not None
         model = training.model
         progress = training.budget.progress_remaining(model.num_timesteps, training.progress.trained_s)
-        text = effective_toml(self.spec, self.envs, model, progress, reasons)
+        text = effective_toml(spec, self.envs, model, progress, reasons)
         path = self.attempt.run_dir.attempt(self.attempt.number).effective
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(path, text.encode())

@@ -31,6 +31,7 @@ from mission_tui.fleet.metrics import (
     EvaluationDone,
     Metric,
     MetricRecord,
+    SettingsChanged,
     TrainingEnded,
     TrainingStarted,
     UpdateDone,
@@ -65,7 +66,9 @@ SPECS: tuple[Spec, ...] = (
 class Deed:
     """What happens next: `count` updates of `seconds` in `regime`, or something that takes `seconds`."""
 
-    what: Literal["update", "pause", "company", "evaluation", "checkpoint", "wait", "attempt", "away", "back", "look"]
+    what: Literal[
+        "update", "pause", "company", "evaluation", "checkpoint", "set", "wait", "attempt", "away", "back", "look"
+    ]
     count: int = 1
     seconds: float = 1.0
     regime: str = "calm"
@@ -101,6 +104,9 @@ class Storm:
                 self.write(EvaluationDone(len(self.records) + 1, self.attempt, self.update, 0, self.t, 1.0, 0.0, 5))
             case "checkpoint":
                 self.write(CheckpointSaved(len(self.records) + 1, self.attempt, self.update, 0, self.t, "c", "time"))
+            case "set":
+                number, words = len(self.records) + 1, (f"ppo.learning_rate={deed.seconds}e-4",)
+                self.write(SettingsChanged(number, self.attempt, self.update, 0, self.t, number, words))
             case "wait":
                 self.wait(deed.seconds)
             case "away":

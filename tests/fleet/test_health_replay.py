@@ -23,7 +23,7 @@ deeds = st.lists(
     )
     | st.builds(Deed, st.just("wait"), st.just(1), st.sampled_from([5.0, 100.0, 130.0, 1000.0]))
     | st.builds(Deed, st.just("pause"), st.just(1), st.sampled_from([5.0, 500.0]))
-    | st.builds(Deed, st.sampled_from(["company", "evaluation", "checkpoint"]), st.integers(0, 3))
+    | st.builds(Deed, st.sampled_from(["company", "evaluation", "checkpoint", "set"]), st.integers(0, 3))
     | st.builds(Deed, st.just("attempt"), st.integers(1, 2), st.just(1.0), st.sampled_from(["calm", "hot"]))
     | st.sampled_from(COMINGS),
     max_size=25,
@@ -36,6 +36,8 @@ BAD_DAY = [
     Deed("wait", seconds=1000.0),
     Deed("company", 1),
     Deed("update", 30, seconds=3.0),
+    Deed("set", seconds=9.0),
+    Deed("update", 12, regime="hot"),
     Deed("attempt", 1, regime="hot"),
     Deed("update", 20, regime="hot"),
     Deed("wait", seconds=200.0),

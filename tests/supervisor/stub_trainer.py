@@ -5,7 +5,7 @@
 `STUB_KL` (approx_kl of every update), `STUB_NAN_FROM` (the first update whose approx_kl is not a number),
 `STUB_DIES_AT` (the update at which it ends by itself, as failed), `STUB_CRASHES_AFTER` (how many updates an attempt
 does before it ends by SIGSEGV), `STUB_MAPS` (a file it maps, as drivers map their devices), `STUB_SAVE_S` (how long
-a checkpoint takes to write).
+a checkpoint takes to write), `STUB_SET_FREE` (takes over no settings while it trains).
 """
 
 from __future__ import annotations
@@ -21,7 +21,16 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from mission_tui.fleet.metrics import CheckpointSaved, Metric, MetricRecord, TrainingEnded, TrainingStarted, UpdateDone
+from mission_tui.fleet.live_settings import with_words
+from mission_tui.fleet.metrics import (
+    CheckpointSaved,
+    Metric,
+    MetricRecord,
+    SettingsChanged,
+    TrainingEnded,
+    TrainingStarted,
+    UpdateDone,
+)
 from mission_tui.fleet.outcome import Phase
 from mission_tui.fleet.spec import Spec, rollout_size
 from mission_tui.ipc.requests import PROTOCOL
@@ -45,7 +54,7 @@ class StubTrainer:
         self.spec: Spec = read_spec(own if own.is_file() else run.spec)
         self.update_s = float(environ.get("STUB_UPDATE_S", "0.05"))
         self.stopping = self.paused = False
-        self.update = self.timesteps = 0
+        self.update = self.timesteps = self.set = 0
         self.checkpoint = checkpoint
         if checkpoint is not None:
             manifest = verify_checkpoint(run.checkpoints / checkpoint)
@@ -62,8 +71,7 @@ class StubTrainer:
         """Updates until the budget is used up or a stop is asked."""
         begun = (self.update, self.timesteps, self.checkpoint)
         self._write(lambda seq: TrainingStarted(seq, self.attempt, time.time(), *begun))
-        total = self.spec.run.total_timesteps or sys.maxsize
-        while self.timesteps < total and not self.stopping:
+        while self.timesteps < (self.spec.run.total_timesteps or sys.maxsize) and not self.stopping:
             self._say("rollout")
             time.sleep(self.update_s)
             self._say("update")
@@ -144,8 +152,18 @@ class StubTrainer:
                 self.paused = False
             case "checkpoint":
                 self._save(order.reason)
+            case "set":
+                self._change_settings(order)
             case "keep":
                 print(f"keeps {', '.join(order.keep)}", flush=True)
+
+    def _change_settings(self, order: Order) -> None:
+        if order.number <= self.set or "STUB_SET_FREE" in self.environ:
+            return
+        self.set, words = order.number, order.assignments
+        self.spec = with_words(self.spec, (words,))
+        place = (self.attempt, self.update, self.timesteps)
+        self._write(lambda seq: SettingsChanged(seq, *place, time.time(), order.number, words, words))
 
     def _save(self, reason: Literal["asked", "finding", "stop", "end"]) -> None:
         name = f"{self.timesteps:09d}"

@@ -48,6 +48,10 @@ class Hang(Rule):
         if cause in _HOLDS or cause in _RELEASES:
             insort(self._pauses, (t, cause))
 
+    def changed(self) -> None:
+        """Other settings: how long an update takes is learned anew."""
+        self._phases.clear()
+
     def over(self) -> None:
         """The attempt has ended: silence is its right."""
         self._last_t = None

@@ -2,16 +2,19 @@
 
 Judging is a function of the records and declared breaks alone: the same ones give the same incidents with the same ids,
 whenever and however often they are judged. Breaks count by their time, whenever before a later row they are told. A new
-attempt is a break itself: windows start anew, what was open is over.
+attempt is a break itself, and so are settings changed while it trains: windows start anew, what was open is over.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import insort
+from contextlib import suppress
+from dataclasses import replace
 
 from msgspec import structs
 
+from mission_tui.errors import MissionError
 from mission_tui.fleet.findings import Finding, Severity
 from mission_tui.fleet.health.finite import NotFinite
 from mission_tui.fleet.health.hang import Hang
@@ -20,7 +23,15 @@ from mission_tui.fleet.health.rule import Break, Explanation, Patient, Rule, row
 from mission_tui.fleet.health.rules import RULES
 from mission_tui.fleet.health.settings import Settings, settings_of
 from mission_tui.fleet.limits import Limits
-from mission_tui.fleet.metrics import EvaluationDone, MetricRecord, TrainingEnded, TrainingStarted, UpdateDone
+from mission_tui.fleet.live_settings import with_words
+from mission_tui.fleet.metrics import (
+    EvaluationDone,
+    MetricRecord,
+    SettingsChanged,
+    TrainingEnded,
+    TrainingStarted,
+    UpdateDone,
+)
 from mission_tui.fleet.spec import Spec
 
 __all__ = ["Judge", "acts", "cleared", "is_news", "judge_of"]
@@ -32,7 +43,9 @@ KEPT = 256
 class Judge:
     """Judges a run's updates in order. Never raises, whatever a trainer may have said."""
 
-    def __init__(self, settings: Settings, limits: Limits) -> None:
+    def __init__(self, settings: Settings, limits: Limits, spec: Spec | None = None) -> None:
+        """`spec` is what `settings` are of, from which changed ones are worked out; None where there is no spec."""
+        self._spec = spec
         self._settings = settings
         self._limits = limits
         self._attempt = 0
@@ -61,6 +74,8 @@ class Judge:
                 return self.started(record)
             case TrainingEnded():
                 return self.ended(record)
+            case SettingsChanged():
+                return self.changed(record)
             case EvaluationDone():
                 self.broken(record.t, "evaluation")
         return []
@@ -99,6 +114,28 @@ class Judge:
                 changed.append(finding)
         return changed
 
+    def changed(self, record: SettingsChanged) -> list[Finding]:
+        """Other settings from here on: what is open is over, windows start anew, silence is counted on."""
+        changed = self._enter(record.attempt)
+        if record.attempt < self._attempt:
+            return changed
+        changed += self.silence(_moment(record.t)) + self.close()
+        known = self._settings
+        if self._spec is not None:
+            with suppress(MissionError):
+                self._spec = with_words(self._spec, (record.assignments,))
+            known = settings_of(self._spec)
+        self._settings = replace(
+            known,
+            reward_threshold=self._settings.reward_threshold,
+            max_episode_steps=self._settings.max_episode_steps,
+            resumed=None,
+        )
+        hang = self._hang
+        hang.changed()
+        self._begin(hang)
+        return changed
+
     def silence(self, now: float) -> list[Finding]:
         """No row has come until unix time `now`, while the trainer lives; a hang may open."""
         if self._hang.id in self._open or self._limits.hang.act == "off":
@@ -133,13 +170,16 @@ class Judge:
         self._begin()
         return changed
 
-    def _begin(self) -> None:
+    def _begin(self, hang: Hang | None = None) -> None:
         settings, limits = self._settings, self._limits
         self._returns = Returns(trend_warm_up(settings.budget), settings.stats_window)
         patient = Patient(settings, limits, self._returns)
-        self._not_finite, self._hang = NotFinite(patient), Hang(patient)
-        for t, cause in self._breaks:
-            self._hang.paused(t, cause)
+        self._not_finite = NotFinite(patient)
+        if hang is None:
+            hang = Hang(patient)
+            for t, cause in self._breaks:
+                hang.paused(t, cause)
+        self._hang = hang
         judging = (self._not_finite, self._hang, *(rule(patient) for rule in RULES))
         self._rules: tuple[Rule, ...] = tuple(rule for rule in judging if acts(limits, rule.id) != "off")
 
@@ -189,7 +229,7 @@ class Judge:
 
 def judge_of(spec: Spec, total_timesteps: int | None = None) -> Judge:
     """A judge of runs that train as `spec` says, by the spec's own limits."""
-    return Judge(settings_of(spec, total_timesteps), spec.keep.health)
+    return Judge(settings_of(spec, total_timesteps), spec.keep.health, spec)
 
 
 def acts(limits: Limits, rule_id: str) -> str:

@@ -25,7 +25,7 @@ __all__ = ["read_metrics", "read_run", "read_trace"]
 
 _RECORD = msgspec.json.Decoder(MetricRecord)
 _SPEC = b'{"kind":"spec"'
-_RECORDS = tuple(b'{"kind":"%s"' % kind for kind in (b"start", b"update", b"checkpoint", b"evaluation", b"end"))
+_RECORDS = tuple(b'{"kind":"%s"' % kind for kind in (b"start", b"update", b"checkpoint", b"evaluation", b"set", b"end"))
 
 
 def read_run(path: Path) -> TrainingLog:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from mission_tui.fleet.metrics import MetricRecord
+from mission_tui.fleet.setting_changes import setting_changes
 from mission_tui.ipc.replies import HistoryReply
 from mission_tui.ipc.requests import GetHistory
 from mission_tui.records.tail import read_all
@@ -29,4 +30,5 @@ async def history(core: Core, request: GetHistory) -> HistoryReply:
         t=thinned.t,
         low=thinned.low,
         high=thinned.high,
+        changes=tuple(it for it in setting_changes(core.store.run(run_id)) if it.update is not None),
     )

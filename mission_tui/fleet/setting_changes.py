@@ -1,0 +1,23 @@
+"""What was set while a run trained: taken over by its trainer, or still waiting for its next update boundary."""
+
+from __future__ import annotations
+
+from mission_tui.fleet.events import SettingsAsked
+from mission_tui.fleet.lineage import diff_of
+from mission_tui.fleet.live_settings import SettingChange
+from mission_tui.fleet.run_history import RunHistory
+
+__all__ = ["not_taken", "setting_changes"]
+
+
+def setting_changes(run: RunHistory) -> tuple[SettingChange, ...]:
+    """Those in effect, oldest first, over all attempts; then those that wait."""
+    taken = [SettingChange(each.diff, each.update, each.timesteps) for each in run.trained.sets]
+    waiting = [] if run.told.outcome is not None else not_taken(run)
+    return (*taken, *(SettingChange(diff_of(each.changes)) for each in waiting))
+
+
+def not_taken(run: RunHistory) -> list[SettingsAsked]:
+    """What was asked of the attempt that its trainer has not taken over yet."""
+    taken = max((each.number for each in run.trained.sets), default=0)
+    return [each for each in run.told.sets if each.seq > taken]

@@ -1,0 +1,72 @@
+"""Clone: a new run with the settings, the rules and the seed of another, but for what is changed; nothing is learned.
+
+The source is only read, so it may be live.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+from mission_tui.errors import MissionError
+from mission_tui.fleet.consistency import cautions
+from mission_tui.fleet.lineage import Origin, diff_of
+from mission_tui.fleet.preset import change
+from mission_tui.fleet.resume import ResumeFacts, judge_resume
+from mission_tui.fleet.spec import Spec
+from mission_tui.ipc.replies import Accepted
+from mission_tui.ipc.requests import Clone
+from mission_tui.supervisor.branching import rules_for
+from mission_tui.supervisor.caller import Caller, at_home, check_program, settled
+from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.launchers.local import attempt_order
+from mission_tui.supervisor.live_load import check_machine
+from mission_tui.supervisor.new_run import begin_first_attempt, check_new_names, new_run_dir
+from mission_tui.supervisor.preflight import known_by_heart, preflight
+from mission_tui.supervisor.run_directory import create_run
+from mission_tui.supervisor.seeds import seeded
+from mission_tui.supervisor.subject import caller_of
+from mission_tui.supervisor.targets import the_run
+
+__all__ = ["clone"]
+
+
+async def clone(core: Core, request: Clone) -> Accepted:
+    """Make and start the new run. Raises `MissionError` with nothing made."""
+    run_id = the_run(core, request.run)
+    was = core.store.run(run_id).spec
+    if was is None:
+        raise MissionError(f"cannot clone {core.store.view(run_id).name}: its spec cannot be read")
+    caller = _caller(core, run_id, request)
+    now = seeded(settled(change(was, request.assignments), caller.cwd) if request.assignments else was)
+    core.check_room()
+    lacking = check_machine(core, (now,))
+    if request.name is not None:
+        check_new_names(core, [request.name])
+    home = at_home(now, caller)
+    check_program(now, home)
+    if not known_by_heart(now):
+        await preflight(now, home)
+    made = await _made(core, run_id, request, was, now, caller)
+    note = core.store.view(made).origins[0].sentence
+    return Accepted(re=request.id, runs=(made,), notes=(note, *lacking, *cautions(now)))
+
+
+def _caller(core: Core, run_id: str, request: Clone) -> Caller:
+    """Whoever asks, where they say who they are; else whoever launched the source."""
+    if request.python is not None and request.cwd is not None and request.environ is not None:
+        return Caller(request.python, request.cwd, request.environ)
+    return caller_of(core, core.run_dir(run_id), core.store.run(run_id).told.attempt)
+
+
+async def _made(core: Core, source_id: str, request: Clone, was: Spec, now: Spec, caller: Caller) -> str:
+    """The new run, started."""
+    source_name = core.store.view(source_id).name
+    run = new_run_dir(core, request.name or f"{source_name[:24]}-clone")
+    order = attempt_order(core.root, run, 1, now, caller, None)
+    rules = rules_for(core.run_dir(source_id), was, now, caller)
+    origin = Origin("cloned", source_id, source_name, diff=diff_of(judge_resume(was, now, ResumeFacts(0)).changes))
+    made = partial(create_run, core.root, run, now, order, rules, request.name or run.id[16:], None, origin=origin)
+    created = await asyncio.to_thread(made)
+    begin_first_attempt(core, run, now, order, created)
+    return run.id

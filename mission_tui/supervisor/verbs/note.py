@@ -1,0 +1,26 @@
+"""Note: what a person wants to be remembered of a run, in its journal; the newest is shown with the run."""
+
+from __future__ import annotations
+
+from mission_tui.errors import UsageError
+from mission_tui.fleet.events import RunNoted
+from mission_tui.fleet.run_history import NOTE_CHARS
+from mission_tui.fleet.text import clean
+from mission_tui.ipc.replies import Accepted
+from mission_tui.ipc.requests import Note
+from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.targets import the_run
+
+__all__ = ["note"]
+
+
+async def note(core: Core, request: Note) -> Accepted:
+    """Journal the text as one line. Raises `UsageError` for one that says nothing or is too long."""
+    run_id = the_run(core, request.run)
+    text = clean(request.text, NOTE_CHARS + 1)
+    if not text:
+        raise UsageError("the note says nothing; write a few words in quotes")
+    if len(text) > NOTE_CHARS:
+        raise UsageError(f"a note is one line of at most {NOTE_CHARS} characters; this has {len(request.text):,}")
+    core.ask_of(run_id, lambda seq, t: RunNoted(seq, t, text))
+    return Accepted(re=request.id, runs=(run_id,))

@@ -1,0 +1,84 @@
+"""Set: other settings for a run that trains, judged like those of a resume and taken over at its next update boundary.
+
+What was accepted is journaled before the trainer hears of it, so that it holds for every later attempt whatever happens
+in between; the trainer's own record says since when it is in effect.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from msgspec import structs
+
+from mission_tui.errors import MissionError, UsageError
+from mission_tui.fleet.events import SettingsAsked
+from mission_tui.fleet.live_settings import LIVE_KEYS, check_live
+from mission_tui.fleet.preset import draft_change
+from mission_tui.fleet.resume import ResumeFacts, judge_resume
+from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.verdict import Change, ResumeVerdict
+from mission_tui.ipc.replies import Accepted, VerdictReply
+from mission_tui.ipc.requests import Set
+from mission_tui.ipc.telemetry_messages import Order
+from mission_tui.supervisor.another_attempt import clipped_share, without_remedies
+from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.run import LiveRun
+from mission_tui.supervisor.targets import the_run
+
+__all__ = ["set_"]
+
+
+async def set_(core: Core, request: Set) -> Accepted | VerdictReply:
+    """Set them. A verdict comes back instead when it was asked for, refuses, or warns and was not accepted.
+
+    Raises `MissionError` for a run that does not train and for a setting that cannot be changed while one does.
+    """
+    run_id = the_run(core, request.run)
+    live, was = _training(core, run_id)
+    check_live(was, request.assignments)
+    now = draft_change(was, request.assignments)
+    row = core.store.run(run_id).trained.row
+    facts = ResumeFacts(0 if row is None else row.timesteps, grad_clipped_share=clipped_share(core, run_id))
+    verdict = _in_words(judge_resume(was, now, facts))
+    grade = verdict.grade
+    if request.check_only or grade == "refuse" or (grade == "warn" and not request.accept):
+        return VerdictReply(re=request.id, run=run_id, verdict=verdict, accept_needed=grade == "warn")
+    if not verdict.changes:
+        return Accepted(re=request.id, runs=(run_id,), notes=(f"{_name(core, run_id)} trains like this already",))
+    words = request.assignments
+    asked = partial(SettingsAsked, attempt=live.attempt, assignments=words, changes=without_remedies(verdict))
+    event = core.ask(live, lambda seq, t: asked(seq, t, total_timesteps=now.run.total_timesteps))
+    core.store.replace_spec(run_id, now)
+    if live.link is not None:
+        live.link.send(Order("set", number=event.seq, assignments=words))
+    notes = tuple(f"{it.name}: {it.was} -> {it.now} from the next update on: {it.why}" for it in verdict.changes)
+    return Accepted(re=request.id, runs=(run_id,), notes=notes)
+
+
+def _name(core: Core, run_id: str) -> str:
+    return core.store.view(run_id).name
+
+
+def _training(core: Core, run_id: str) -> tuple[LiveRun, Spec]:
+    """The live run and what it trains with. Raises `MissionError`."""
+    live, known = core.live.get(run_id), core.store.run(run_id)
+    if live is None or known.state == "stopping":
+        state = "stopping" if live is not None else "not training"
+        raise UsageError(f"{_name(core, run_id)} is {state}; `resume --set` goes on with other settings")
+    if known.spec is None:
+        raise MissionError(f"the spec of {_name(core, run_id)} cannot be read, so what a change does is not known")
+    if live.link is None:
+        raise MissionError(f"cannot set that now: the trainer of {_name(core, run_id)} is not connected; try again")
+    return live, known.spec
+
+
+def _in_words(verdict: ResumeVerdict) -> ResumeVerdict:
+    """The verdict with the remedies that are settings, as words to add; all others are done by a resume."""
+    return structs.replace(verdict, changes=tuple(map(_said, verdict.changes)))
+
+
+def _said(change: Change) -> Change:
+    settings = (it for it in change.remedies if it.assignments)
+    fitting = (it for it in settings if all(word.partition("=")[0] in LIVE_KEYS for word in it.assignments))
+    advice = "; or ".join(f"{' '.join(it.assignments)}: {it.what}" for it in fitting)
+    return structs.replace(change, remedy=advice, remedies=(), override=False)

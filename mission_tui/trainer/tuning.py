@@ -1,0 +1,64 @@
+"""Settings that a person changes while a run trains: taken over between two updates, and never half.
+
+Whoever asks has had them judged; what does not fit all the same is complained of, and training goes on as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from stable_baselines3.common.utils import FloatSchedule
+
+from mission_tui.errors import MissionError
+from mission_tui.fleet.live_settings import check_live, with_words
+from mission_tui.fleet.resume import ResumeFacts, judge_resume
+from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.verdict import Change
+from mission_tui.ipc.telemetry_messages import Order
+from mission_tui.trainer.arguments import ppo_arguments
+from mission_tui.trainer.failures import complain
+from mission_tui.trainer.ppo import PPO
+
+__all__ = ["Tuning"]
+
+_PLAIN = ("batch_size", "n_epochs", "ent_coef", "vf_coef", "max_grad_norm", "target_kl")
+
+
+def _nobody(_why: dict[str, str]) -> None:
+    """Nothing is published before the training stands."""
+
+
+@dataclass(slots=True)
+class Tuning:
+    """`spec` is what is in effect, `words` what was set so far in this attempt, `number` the last event it came from.
+
+    `publish` is to be given the reason of each changed setting, once everything has them.
+    """
+
+    spec: Spec
+    words: list[tuple[str, ...]] = field(default_factory=list)
+    number: int = 0
+    publish: Callable[[dict[str, str]], None] = _nobody
+
+    def take(self, model: PPO, order: Order) -> tuple[Change, ...] | None:
+        """Give `model` the settings of `order`; what changed, None when it is known already or does not fit."""
+        if order.number <= self.number:
+            return None
+        self.number = order.number
+        try:
+            check_live(self.spec, order.assignments)
+            spec = with_words(self.spec, (order.assignments,))
+            arguments = ppo_arguments(spec)
+        except MissionError as error:
+            complain(f"not set, training goes on as it was: {error}")
+            return None
+        for name in _PLAIN:
+            setattr(model, name, arguments[name])
+        model.learning_rate = arguments["learning_rate"]
+        model._setup_lr_schedule()
+        model.clip_range = FloatSchedule(arguments["clip_range"])
+        changes = judge_resume(self.spec, spec, ResumeFacts(model.num_timesteps)).changes
+        self.spec = spec
+        self.words.append(order.assignments)
+        return changes

@@ -1,0 +1,152 @@
+"""Set: settings of a run that trains are judged, journaled, handed to its trainer, and kept by every later attempt."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from mission_tui.errors import UsageError
+from mission_tui.fleet.events import FleetEvent, SettingsAsked
+from mission_tui.ipc.replies import Accepted, DetailsReply, HistoryReply, OperatorReply, VerdictReply
+from mission_tui.ipc.requests import GetDetails, GetHistory, Resume, Set
+from mission_tui.records.spec_file import read_spec
+from mission_tui.records.tail import read_all
+from tests.supervisor.conftest import Lab
+
+
+def set_(lab: Lab, run: str, *words: str, accept: bool = False, check_only: bool = False) -> OperatorReply:
+    """Ask for it."""
+    return lab.ask(lambda id_: Set(id=id_, run=run, assignments=words, accept=accept, check_only=check_only))
+
+
+def asked(lab: Lab, run: str) -> list[SettingsAsked]:
+    """What the journal says was set."""
+    return [event for event in read_all(lab.dir(run).events, FleetEvent)[0] if isinstance(event, SettingsAsked)]
+
+
+def rate(lab: Lab, run: str) -> object:
+    """The learning rate of the run's spec, as everyone sees it."""
+    details = lab.ask(lambda id_: GetDetails(id=id_, run=run))
+    assert isinstance(details, DetailsReply)
+    return details.spec.ppo.learning_rate
+
+
+def test_what_is_set_is_in_the_journal_on_the_curve_and_in_the_spec(lab: Lab) -> None:
+    """Accepted with what it does; the trainer takes it over once, and the history marks since when."""
+    (run,) = lab.launch()
+    lab.running(run, 2)
+    reply = set_(lab, run, "ppo.learning_rate=1e-4")
+    assert isinstance(reply, Accepted)
+    assert reply.notes[0].startswith("ppo.learning_rate: 0.0003 -> 0.0001 from the next update on: ")
+    view = lab.wait(run, lambda view: view.changes and view.changes[-1].update)
+    assert len(view.changes) == 1
+    history = lab.ask(lambda id_: GetHistory(id=id_, run=run, series=("steps_per_s",)))
+    assert isinstance(history, HistoryReply)
+    assert history.changes == view.changes
+    (event,) = asked(lab, run)
+    assert (event.attempt, event.assignments) == (1, ("ppo.learning_rate=1e-4",))
+    assert [(it.name, it.was, it.now) for it in event.changes] == [("ppo.learning_rate", "0.0003", "0.0001")]
+    assert rate(lab, run) == 1e-4
+    assert read_spec(lab.dir(run).spec).ppo.learning_rate == 3e-4
+
+
+def test_a_grave_change_waits_for_a_word_and_a_refused_one_is_not_done(lab: Lab) -> None:
+    """Warned of first; with `accept` it is set. A batch beyond the rollout is refused whatever is accepted."""
+    (run,) = lab.launch()
+    lab.running(run)
+    warned = set_(lab, run, "ppo.learning_rate=1e-2")
+    assert isinstance(warned, VerdictReply)
+    assert (warned.verdict.grade, warned.accept_needed) == ("warn", True)
+    assert "ppo.target_kl=" in warned.verdict.changes[0].remedy
+    refused = set_(lab, run, "ppo.batch_size=100000", accept=True)
+    assert isinstance(refused, VerdictReply)
+    assert refused.verdict.grade == "refuse"
+    assert isinstance(set_(lab, run, "ppo.learning_rate=1e-2", check_only=True), VerdictReply)
+    assert (asked(lab, run), rate(lab, run)) == ([], 3e-4)
+    assert isinstance(set_(lab, run, "ppo.learning_rate=1e-2", accept=True), Accepted)
+    assert rate(lab, run) == 1e-2
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("ppo.learning_rte=1e-4", "did you mean 'ppo.learning_rate'"),
+        ("learning_rate=1e-4", "did you mean 'ppo.learning_rate'"),
+        ("env.n_envs=64", "cannot be changed while a run trains: stop it, then resume --set env.n_envs"),
+        ("ppo.learning_rate=1e-4,1e-5", "one value each"),
+        ("ppo.n_epochs=none at all", "n_epochs"),
+    ],
+)
+def test_anything_else_is_refused_with_the_nearest_key(lab: Lab, word: str, said: str) -> None:
+    """Nothing is changed, not even by the words beside it."""
+    (run,) = lab.launch()
+    lab.running(run)
+    with pytest.raises(Exception, match=said):
+        set_(lab, run, "ppo.ent_coef=0.01", word, accept=True)
+    assert asked(lab, run) == []
+
+
+def test_only_a_run_that_trains_can_be_set(lab: Lab) -> None:
+    """One that has ended is pointed to resume; setting what is there already is no change."""
+    (run,) = lab.launch()
+    lab.running(run)
+    same = set_(lab, run, "ppo.learning_rate=3e-4")
+    assert isinstance(same, Accepted)
+    assert "like this already" in same.notes[0]
+    assert asked(lab, run) == []
+    lab.act("stop", run)
+    lab.ended(run)
+    with pytest.raises(UsageError, match="resume --set"):
+        set_(lab, run, "ppo.learning_rate=1e-4")
+
+
+def test_a_new_budget_is_the_runs_budget(lab: Lab) -> None:
+    """The view counts to it, and the run ends there."""
+    (run,) = lab.launch(STUB_UPDATE_S="0.1")
+    lab.running(run)
+    assert isinstance(set_(lab, run, "run.total_timesteps=1280"), Accepted)
+    assert lab.view(run).total_timesteps == 1280
+    ended = lab.ended(run)
+    assert (ended.outcome, ended.timesteps) == ("finished", 1280)
+
+
+def test_what_was_set_outlives_the_supervisor_and_the_attempt(lab: Lab) -> None:
+    """Known to the next supervisor; a trainer that had not heard is told again; a resume goes on with it."""
+    (run,) = lab.launch()
+    lab.running(run)
+    view = lab.view(run)
+    assert view.pids.trainer is not None
+    os.kill(view.pids.trainer, signal.SIGSTOP)
+    assert isinstance(set_(lab, run, "ppo.ent_coef=0.01"), Accepted)
+    assert lab.view(run).changes[-1].update is None
+    lab.kill_supervisor()
+    os.kill(view.pids.trainer, signal.SIGCONT)
+    lab.start()
+    view = lab.wait(run, lambda view: view.changes and view.changes[-1].update)
+    assert len(view.changes) == 1
+    lab.act("stop", run)
+    lab.ended(run)
+    lab.kill_supervisor()
+    lab.start()
+    assert isinstance(lab.ask(lambda id_: Resume(id=id_, run=run, accept=True)), Accepted)
+    lab.wait(run, lambda view: view.attempt == 2 and view.state == "running")
+    assert read_spec(lab.dir(run).attempt(2).spec).ppo.ent_coef == 0.01
+    assert lab.view(run).changes == view.changes
+
+
+def test_a_crash_before_the_boundary_loses_nothing(lab: Lab) -> None:
+    """The trainer died without taking it over: the next attempt has it all the same."""
+    (run,) = lab.launch(STUB_SET_FREE="1")
+    lab.running(run, 2)
+    lab.act("checkpoint", run)
+    lab.wait(run, lambda view: view.last_checkpoint)
+    set_(lab, run, "ppo.vf_coef=0.25")
+    trainer = lab.view(run).pids.trainer
+    assert trainer is not None
+    os.kill(trainer, signal.SIGKILL)
+    assert lab.ended(run).changes == ()
+    lab.ask(lambda id_: Resume(id=id_, run=run, accept=True))
+    lab.wait(run, lambda view: view.attempt == 2)
+    assert read_spec(lab.dir(run).attempt(2).spec).ppo.vf_coef == 0.25
