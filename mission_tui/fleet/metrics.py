@@ -112,7 +112,9 @@ class UpdateDone(Struct, frozen=True, tag="update", tag_field="kind", omit_defau
 
 
 class CheckpointSaved(Struct, frozen=True, tag="checkpoint", tag_field="kind", omit_defaults=True):
-    """A verified checkpoint directory `name` exists; `reason` says why it was taken."""
+    """A verified checkpoint directory `name` exists; `reason` says why it was taken. One that a command `reported` is
+    its own: `name` is then the path of its file or folder, and nobody here has read it.
+    """
 
     seq: int
     attempt: int
@@ -120,7 +122,7 @@ class CheckpointSaved(Struct, frozen=True, tag="checkpoint", tag_field="kind", o
     timesteps: int
     t: float
     name: str
-    reason: Literal["time", "steps", "asked", "stop", "end", "finding"]
+    reason: Literal["time", "steps", "asked", "stop", "end", "finding", "reported"]
     size_bytes: int = 0
     seconds: float = 0.0
 

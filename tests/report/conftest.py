@@ -1,0 +1,76 @@
+"""A run's folder and environment without a supervisor, and scripts that report into it as processes of their own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from mission_tui.fleet.metrics import MetricRecord
+from mission_tui.records.tail import read_all
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+R = TypeVar("R", bound=MetricRecord)
+
+
+@dataclass
+class Desk:
+    """Where a run would be, in its attempt `attempt`."""
+
+    folder: Path
+    attempt: int = 1
+    environ: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def marks(self) -> dict[str, str]:
+        """The environment of the run's processes."""
+        own = {name: value for name, value in os.environ.items() if not name.startswith("MISSION_TUI_")}
+        return (
+            own
+            | {
+                "PYTHONPATH": str(REPOSITORY),
+                "MISSION_TUI_RUN": self.folder.name,
+                "MISSION_TUI_RUN_DIR": str(self.folder),
+                "MISSION_TUI_ATTEMPT": str(self.attempt),
+                "MISSION_TUI_NONCE": "secret",
+                "MISSION_TUI_TELEMETRY": str(self.folder / "telemetry.sock"),
+            }
+            | self.environ
+        )
+
+    def start(self, script: str, *words: str) -> subprocess.Popen[str]:
+        """Start Python on `script` (text) or on `words`."""
+        argv = [sys.executable, *(words or ("-c", script))]
+        return subprocess.Popen(
+            argv, env=self.marks, cwd=self.folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+
+    def run(self, script: str, *words: str, code: int = 0) -> str:
+        """What the script printed; it must end with `code`."""
+        process = self.start(script, *words)
+        said, _ = process.communicate(timeout=60)
+        assert process.returncode == code, said
+        return said
+
+    def records(self) -> list[MetricRecord]:
+        """Every row of the run, all of them whole."""
+        records, damage = read_all(self.folder / "metrics.jsonl", MetricRecord)
+        assert damage == []
+        return records
+
+    def of(self, type_: type[R]) -> list[R]:
+        """The rows of one kind."""
+        return [record for record in self.records() if isinstance(record, type_)]
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    """A fresh run."""
+    folder = tmp_path / "20261121-104207-script-3f9a"
+    folder.mkdir()
+    return Desk(folder)

@@ -1,0 +1,318 @@
+"""`mission_tui.report`: rows as the trainer writes them, one process of a run, and nothing that a training feels."""
+
+from __future__ import annotations
+
+import ast
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, Self, get_args
+
+import msgspec
+import psutil
+import pytest
+
+from mission_tui import report
+from mission_tui.fleet.metrics import CheckpointSaved, TrainingStarted, UpdateDone
+from mission_tui.fleet.outcome import Phase
+from mission_tui.ipc.framing import encode
+from mission_tui.ipc.requests import PROTOCOL
+from mission_tui.ipc.telemetry_messages import (
+    HeartbeatSaid,
+    Order,
+    PhaseSaid,
+    TelemetryMessage,
+    TrainerHello,
+    WroteSaid,
+)
+from tests.report.conftest import Desk
+from tests.waiting import until
+
+THREE = """
+from mission_tui import report
+for number in range(1, 4):
+    report.phase("rollout")
+    report.episode(10.0 * number, 20, "won")
+    report.phase("update")
+    report.update(timesteps=number * 100, approx_kl=0.01, **{"custom/depth": number})
+"""
+
+
+def test_rows_are_those_of_a_trainer(desk: Desk) -> None:
+    """A start, then one row an update, with SB3's tags, episodes, and means of the last hundred of them."""
+    desk.run(THREE)
+    started, *rows = desk.records()
+    assert isinstance(started, TrainingStarted)
+    assert [row.seq for row in rows] == [2, 3, 4]
+    last = rows[-1]
+    assert isinstance(last, UpdateDone)
+    assert (last.update, last.timesteps) == (3, 300)
+    wanted = {"train/approx_kl": 0.01, "custom/depth": 3.0, "rollout/ep_rew_mean": 20.0, "rollout/ep_len_mean": 20.0}
+    assert last.metrics == wanted
+    assert (last.episodes.n, last.episodes.r, last.episodes.l) == (1, (30.0,), (20,))
+    assert last.episodes.outcomes == {"won": 1}
+
+
+def test_nothing_happens_without_a_supervisor(tmp_path: Path) -> None:
+    """Where nobody launched the process no thread is started, no file made, and nobody is asked to stop."""
+    script = "import threading\nfrom mission_tui import report\nreport.update(timesteps=1, kl=1.0)\nreport.phase('x')\n"
+    script += "report.episode(1, 1)\nreport.checkpoint('a')\nprint(report.should_stop(), threading.active_count())"
+    marks = {name: value for name, value in os.environ.items() if not name.startswith("MISSION_TUI_")}
+    said = subprocess.run([sys.executable, "-c", script], env=marks, cwd=tmp_path, capture_output=True, text=True)
+    assert (said.stdout, said.stderr) == ("False 1\n", "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nonsense_never_raises(desk: Desk) -> None:
+    """Calls with what is no number, no path or no phase leave the training alone; what is good in them is kept."""
+    desk.run(
+        "from mission_tui import report\n"
+        "report.update('many', kl=1.0)\nreport.update(timesteps=-5, a=object(), b='text', c=True, d=None, e=2**5000)\n"
+        "report.update(timesteps=10, good=1.5, bad=float('nan'), worse=-float('inf'))\n"
+        "report.episode('x', 1)\nreport.checkpoint(3.5)\nreport.phase(17)\nreport.phase('dreaming')\n"
+    )
+    assert [row.metrics for row in desk.of(UpdateDone)] == [
+        {},
+        {"train/good": 1.5, "train/bad": "nan", "train/worse": "-inf"},
+    ]
+
+
+def test_forks_and_children_say_nothing(desk: Desk) -> None:
+    """A fork, and children of multiprocessing however started, neither report nor keep the parent's SIGTERM."""
+    script = desk.folder / "script.py"
+    script.write_text(
+        "import multiprocessing as mp, os, signal\nfrom mission_tui import report\n"
+        "def work():\n    report.update(timesteps=999, kl=9.0)\n    report.episode(9.0, 9)\n"
+        "    print(report.should_stop(), flush=True)\n"
+        "if __name__ == '__main__':\n"
+        "    report.should_stop()\n    report.update(timesteps=10, kl=0.5)\n"
+        "    for how in ('fork', 'spawn', 'forkserver'):\n"
+        "        child = mp.get_context(how).Process(target=work)\n        child.start()\n        child.join()\n"
+        "    child = os.fork()\n"
+        "    if not child:\n        work()\n        signal.raise_signal(signal.SIGTERM)\n        os._exit(0)\n"
+        "    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)\n"
+        "    report.update(timesteps=20, kl=0.5)\n"
+    )
+    said = desk.run("", "-W", "ignore", str(script))
+    assert said.split() == ["False"] * 4 + [str(-signal.SIGTERM)]
+    assert [(row.timesteps, row.episodes.n) for row in desk.of(UpdateDone)] == [(10, 0), (20, 0)]
+
+
+def test_a_second_process_of_the_run_is_silent(desk: Desk) -> None:
+    """While one process reports, another one that was started by it does not."""
+    desk.run(
+        "import subprocess, sys, time\nfrom mission_tui import report\nreport.update(timesteps=10, kl=0.5)\n"
+        "time.sleep(0.5)\n"
+        "other = 'from mission_tui import report; report.update(timesteps=999, kl=9.0)'\n"
+        "subprocess.run([sys.executable, '-c', other], check=True)\n"
+    )
+    assert [row.timesteps for row in desk.of(UpdateDone)] == [10]
+
+
+def test_another_attempt_goes_on_where_it_was(desk: Desk) -> None:
+    """An attempt that begins anew voids all rows of the one before, one that resumed only the later ones."""
+    desk.run(THREE)
+    desk.attempt = 2
+    desk.run("from mission_tui import report; report.update(timesteps=250, kl=0.5)")
+    assert desk.of(TrainingStarted)[-1].from_update == 2
+    assert [(row.update, row.timesteps) for row in desk.of(UpdateDone)][-1] == (3, 250)
+    desk.attempt = 3
+    desk.run("from mission_tui import report; report.update(timesteps=100, kl=0.5)")
+    start, row = desk.of(TrainingStarted)[-1], desk.of(UpdateDone)[-1]
+    assert (start.from_update, start.from_timesteps, row.update) == (0, 0, 1)
+    assert [record.seq for record in desk.records()] == list(range(1, 9))
+
+
+def test_a_script_that_counts_anew_goes_on(desk: Desk) -> None:
+    """Steps that begin again within an attempt, also in its next process, are counted on."""
+    one = "from mission_tui import report\nfor steps in (10, 20, 10, 20): report.update(timesteps=steps, kl=0.5)"
+    desk.run(one)
+    desk.run(one)
+    assert [row.timesteps for row in desk.of(UpdateDone)] == [10, 20, 30, 40, 50, 60, 70, 80]
+    assert len(desk.of(TrainingStarted)) == 1
+
+
+def test_a_torn_line_does_not_swallow_the_next(desk: Desk) -> None:
+    """Half a line that a crash left is passed over."""
+    desk.run(THREE)
+    with (desk.folder / "metrics.jsonl").open("ab") as file:
+        file.write(b'{"kind":"upd')
+    desk.attempt = 2
+    desk.run("from mission_tui import report; report.update(timesteps=400, kl=0.5)")
+    lines = (desk.folder / "metrics.jsonl").read_bytes().splitlines()
+    assert [msgspec.json.decode(lines[place])["seq"] for place in (3, 5, 6)] == [4, 5, 6]
+
+
+def test_calling_at_every_step_is_thinned(desk: Desk) -> None:
+    """A loop that reports thousands of times a second leaves at most some hundred rows a second, and all episodes."""
+    desk.run(
+        "import time\nfrom mission_tui import report\nuntil = time.monotonic() + 1.0\nsteps = 0\n"
+        "while time.monotonic() < until:\n    steps += 1\n    report.episode(1.0, 1)\n"
+        "    report.update(timesteps=steps, kl=0.5)\n"
+        "time.sleep(0.3)\nreport.update(timesteps=steps, kl=0.5)\nprint(steps)"
+    )
+    rows = desk.of(UpdateDone)
+    assert 5 < len(rows) < 150
+    assert sum(row.episodes.n for row in rows) == rows[-1].timesteps
+    assert max(len(row.episodes.r) for row in rows) <= 256
+
+
+def test_phases_divide_the_seconds(desk: Desk) -> None:
+    """A row says how long rollout and update took, and how fast the steps came; without phases these are 0."""
+    desk.run(
+        "import time\nfrom mission_tui import report\n"
+        "report.phase('rollout'); time.sleep(0.2); report.phase('update'); time.sleep(0.1)\n"
+        "report.update(timesteps=300, kl=0.5)\n"
+    )
+    (row,) = desk.of(UpdateDone)
+    assert 0.2 <= row.rollout_s < 0.3 + row.update_s
+    assert row.update_s >= 0.1
+    assert row.steps_per_s == pytest.approx(300 / (row.rollout_s + row.update_s), rel=0.2)
+
+
+def test_frozen_seconds_are_no_slow_update(desk: Desk) -> None:
+    """Seconds for which SIGSTOP held the process are not counted."""
+    process = desk.start(
+        "import os, signal, time\nfrom mission_tui import report\nreport.phase('rollout')\n"
+        "time.sleep(0.3)\nos.kill(os.getpid(), signal.SIGSTOP)\ntime.sleep(0.3)\n"
+        "report.update(timesteps=300, kl=0.5)\n"
+    )
+    until(lambda: psutil.Process(process.pid).status() == psutil.STATUS_STOPPED)
+    since = time.monotonic()
+    until(lambda: time.monotonic() - since > 2.0)
+    process.send_signal(signal.SIGCONT)
+    process.communicate(timeout=20)
+    (row,) = desk.of(UpdateDone)
+    assert 0.5 < row.rollout_s < 1.5
+
+
+def test_a_checkpoint_is_named_by_its_path(desk: Desk) -> None:
+    """A file that the script saved is a row of its own, where the run stands."""
+    desk.run("from mission_tui import report\nreport.update(timesteps=10, kl=1)\nreport.checkpoint('model.zip')")
+    (saved,) = desk.of(CheckpointSaved)
+    assert (saved.name, saved.timesteps, saved.reason) == (str(desk.folder / "model.zip"), 10, "reported")
+
+
+def test_rows_wait_for_room_on_the_disk(desk: Desk) -> None:
+    """Rows that do not fit are not cut: they follow, in order, when there is room."""
+    desk.run(
+        "import resource, signal, time\nfrom mission_tui import report\nsignal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "report.update(timesteps=10, kl=0.5)\ntime.sleep(0.5)\n"
+        "_, most = resource.getrlimit(resource.RLIMIT_FSIZE)\nresource.setrlimit(resource.RLIMIT_FSIZE, (400, most))\n"
+        "report.update(timesteps=20, kl=0.5)\nreport.update(timesteps=30, kl=0.5)\ntime.sleep(0.5)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))\n"
+    )
+    assert [row.timesteps for row in desk.of(UpdateDone)] == [10, 20, 30]
+
+
+class Ears:
+    """What a supervisor would be: a socket that hears one trainer at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self.opened: list[socket.socket | BinaryIO] = []
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(os.fspath(path))
+        self.listener.listen()
+        self.listener.settimeout(5)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for each in (*self.opened, self.listener):
+            each.close()
+
+    def accept(self) -> tuple[socket.socket, Iterator[TelemetryMessage]]:
+        """The next link, and what is said on it."""
+        link, _ = self.listener.accept()
+        link.settimeout(5)
+        lines = link.makefile("rb")
+        self.opened += [lines, link]
+        decoder = msgspec.json.Decoder(TelemetryMessage)
+        return link, (decoder.decode(line) for line in lines)
+
+
+def test_the_supervisor_hears_what_a_trainer_says(desk: Desk) -> None:
+    """Hello with the nonce, phases, heartbeats, and each row that is in the file; an order to stop is seen."""
+    with Ears(desk.folder / "telemetry.sock") as ears:
+        process = desk.start(
+            "import time\nfrom mission_tui import report\nreport.phase('rollout')\nreport.update(timesteps=10, a=1)\n"
+            "while not report.should_stop(): time.sleep(0.02)\nprint('stopped')"
+        )
+        link, said = ears.accept()
+        assert next(said) == TrainerHello(PROTOCOL, desk.folder.name, 1, "secret", process.pid)
+        heard = {type(it): it for it in (next(said) for _ in range(4))}
+        assert set(heard) == {WroteSaid, PhaseSaid, HeartbeatSaid}
+        assert heard[WroteSaid] == WroteSaid(2)
+        link.sendall(encode(Order("keep", keep=("stop",))) + encode(Order("stop")))
+        assert process.communicate(timeout=10)[0] == "stopped\n"
+
+
+def test_a_supervisor_that_comes_back_hears_the_newest_again(desk: Desk) -> None:
+    """After the link was lost the next supervisor hears hello, the phase and the last row."""
+    with Ears(desk.folder / "telemetry.sock") as ears:
+        process = desk.start(
+            "import time\nfrom mission_tui import report\nreport.phase('rollout')\nreport.update(timesteps=10, a=1)\n"
+            "while not report.should_stop(): time.sleep(0.02)"
+        )
+        link, said = ears.accept()
+        until(lambda: isinstance(next(said), WroteSaid))
+        link.shutdown(socket.SHUT_RDWR)
+        link.close()
+        link, said = ears.accept()
+        heard = {type(next(said)) for _ in range(4)}
+        assert heard == {TrainerHello, WroteSaid, PhaseSaid, HeartbeatSaid}
+        process.terminate()
+        process.communicate(timeout=10)
+
+
+def test_a_supervisor_that_does_not_read_holds_nobody_up(desk: Desk) -> None:
+    """A link that takes nothing more costs the caller nothing: a hundred thousand phases pass at their usual speed."""
+    with Ears(desk.folder / "telemetry.sock") as ears:
+        ears.listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+        said = desk.run(
+            "import time\nfrom mission_tui import report\nreport.phase('rollout')\ntime.sleep(0.3)\nworst = 0.0\n"
+            "for number in range(100_000):\n    begun = time.thread_time()\n    report.phase('update')\n"
+            "    worst = max(worst, time.thread_time() - begun)\nprint(worst)"
+        )
+        assert float(said) < 0.05
+
+
+def test_without_should_stop_sigterm_ends_the_script(desk: Desk) -> None:
+    """A script that never asks dies of SIGTERM as always; one that has a handler of its own keeps it."""
+    wait = "import signal, sys, time\nfrom mission_tui import report\n{}report.update(timesteps=10, kl=0.5)\n"
+    wait += "time.sleep(0.5)\nprint('up', flush=True)\nwhile True: {}; time.sleep(0.01)"
+    for first, each, code in (
+        ("", "pass", -signal.SIGTERM),
+        ("signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))\n", "report.should_stop()", 3),
+    ):
+        process = desk.start(wait.format(first, each))
+        assert process.stdout is not None
+        assert process.stdout.readline() == "up\n"
+        process.terminate()
+        process.communicate(timeout=10)
+        assert process.returncode == code
+
+
+def test_it_is_one_file_that_can_be_copied(desk: Desk, tmp_path: Path) -> None:
+    """It imports the standard library alone, knows our words, and works beside a script without the package."""
+    source = Path(report.__file__).read_text(encoding="utf-8")
+    imported = {
+        name.name for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Import) for name in node.names
+    }
+    named = {node.module for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom)}
+    assert {str(it).partition(".")[0] for it in imported | named} <= sys.stdlib_module_names
+    assert set(report.PHASES) == set(get_args(Phase))
+    folder = tmp_path / "project"
+    folder.mkdir()
+    shutil.copy(report.__file__, folder / "report.py")
+    (folder / "train.py").write_text("import report\nreport.update(timesteps=10, kl=0.5)\n")
+    desk.environ = {"PYTHONPATH": ""}
+    desk.run("", "-S", str(folder / "train.py"))
+    assert [row.timesteps for row in desk.of(UpdateDone)] == [10]
