@@ -93,5 +93,5 @@ def _remark(view: RunView, now: float) -> str:
     flags = ", ".join(view.flags)
     if view.state in OVER and view.outcome in ("failed", "lost"):
         return view.cause or ""
-    held = view.cause if view.held is not None else ""
+    held = view.cause if view.held is not None or view.state == "queued" else ""
     return "; ".join(word for word in (flags, held, *asking[:1]) if word)

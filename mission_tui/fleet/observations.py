@@ -10,7 +10,7 @@ from msgspec import Struct
 from mission_tui.fleet.outcome import Phase
 from mission_tui.fleet.snapshot import Pids, RunFlag
 
-__all__ = ["FlagSeen", "HeartbeatSeen", "LinkSeen", "Observation", "PhaseSeen", "PidsSeen", "SizeSeen"]
+__all__ = ["FlagSeen", "HeartbeatSeen", "LinkSeen", "Observation", "PhaseSeen", "PidsSeen", "SizeSeen", "WaitSeen"]
 
 
 class LinkSeen(Struct, frozen=True):
@@ -51,4 +51,10 @@ class SizeSeen(Struct, frozen=True):
     size_bytes: int
 
 
-Observation = LinkSeen | PhaseSeen | HeartbeatSeen | PidsSeen | FlagSeen | SizeSeen
+class WaitSeen(Struct, frozen=True):
+    """The queued run waits, and `why`: a sentence."""
+
+    why: str
+
+
+Observation = LinkSeen | PhaseSeen | HeartbeatSeen | PidsSeen | FlagSeen | SizeSeen | WaitSeen

@@ -48,7 +48,16 @@ from mission_tui.fleet.metrics import (
     TrainingStarted,
     UpdateDone,
 )
-from mission_tui.fleet.observations import FlagSeen, HeartbeatSeen, LinkSeen, Observation, PhaseSeen, PidsSeen, SizeSeen
+from mission_tui.fleet.observations import (
+    FlagSeen,
+    HeartbeatSeen,
+    LinkSeen,
+    Observation,
+    PhaseSeen,
+    PidsSeen,
+    SizeSeen,
+    WaitSeen,
+)
 from mission_tui.fleet.outcome import Failed, Outcome, Phase, RunState, Stopped
 from mission_tui.fleet.series import Columns
 from mission_tui.fleet.snapshot import Pids, RunFlag
@@ -222,6 +231,7 @@ class Seen:
     heartbeat_t: float | None = None
     pids: Pids = field(default_factory=Pids)
     flags: frozenset[RunFlag] = frozenset()
+    waits: str = ""
 
 
 class RunHistory:
@@ -275,7 +285,7 @@ class RunHistory:
                 self.trained.seq = fact.seq
                 fold_record(self.trained, fact)
                 return True
-            case LinkSeen() | PhaseSeen() | HeartbeatSeen() | PidsSeen() | FlagSeen() | SizeSeen():
+            case LinkSeen() | PhaseSeen() | HeartbeatSeen() | PidsSeen() | FlagSeen() | SizeSeen() | WaitSeen():
                 return self._see(fact)
             case _:
                 if fact.seq <= self.told.seq:
@@ -369,6 +379,8 @@ class RunHistory:
             case FlagSeen(flag=flag, raised=raised):
                 flags = seen.flags | {flag} if raised else seen.flags - {flag}
                 changed, seen.flags = seen.flags != flags, flags
+            case WaitSeen(why=why):
+                changed, seen.waits = seen.waits != why, why
             case SizeSeen(size_bytes=size_bytes):
                 changed, self.size_bytes = self.size_bytes != size_bytes, size_bytes
         return changed

@@ -47,7 +47,7 @@ def view_of(run: RunHistory) -> RunView:
         description=_description(spec),
         outcome=cast("Word", outcome_word(outcome)) if outcome else None,
         kind=outcome.kind if isinstance(outcome, Failed) else None,
-        cause=sentence_of(told),
+        cause=sentence_of(told) or clean(seen.waits) or None,
         flags=tuple(sorted(told.flags | seen.flags)),
         attempt=told.attempt,
         phase=seen.phase,

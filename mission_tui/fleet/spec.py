@@ -16,6 +16,7 @@ __all__ = [
     "CheckpointKeep",
     "EnvSpec",
     "KeepSpec",
+    "LimitsKeep",
     "Normalize",
     "PpoSpec",
     "RestartAlso",
@@ -145,12 +146,19 @@ class RestartKeep(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     also: tuple[RestartAlso, ...] = ()
 
 
+class LimitsKeep(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What must be left of the machine for the run to begin; until then it is queued. `disk_free` in bytes."""
+
+    disk_free: Annotated[int, Meta(ge=0, le=10**18)] = 0
+
+
 class KeepSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is kept of a run, and what is kept an eye on."""
 
     checkpoint: CheckpointKeep = CheckpointKeep()
     restart: RestartKeep = RestartKeep()
     health: HealthKeep = HealthKeep()
+    limits: LimitsKeep = LimitsKeep()
 
 
 class Spec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

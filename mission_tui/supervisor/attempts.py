@@ -32,6 +32,7 @@ from mission_tui.supervisor.journal import damaged
 from mission_tui.supervisor.ladder import carry_on
 from mission_tui.supervisor.launchers import Found
 from mission_tui.supervisor.run import LiveRun
+from mission_tui.supervisor.turns import held_back
 
 __all__ = ["begin", "hold_live", "settle", "show_pids"]
 
@@ -70,7 +71,12 @@ def begin(
     terms: Terms = AS_IT_WAS,
     restart: int = 0,
 ) -> None:
-    """Hand the written `order` to a keeper. An attempt that cannot be started ends at once, with the reason."""
+    """Hand the written `order` to a keeper, a new run's when its turn has come.
+
+    An attempt that cannot be started ends at once, with the reason.
+    """
+    if held_back(core, run, partial(begin, core, run, order, changes=changes, terms=terms)):
+        return
     total = run.spec.run.total_timesteps if run.spec is not None else None
     run.attempt, run.nonce, run.workers = order.attempt, order.nonce, ()
     core.secrets[run.id] = {name: order.env[name] for name in order.withheld if name in order.env}

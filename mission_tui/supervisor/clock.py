@@ -25,6 +25,7 @@ from mission_tui.supervisor.slow_start import watch_start
 from mission_tui.supervisor.stale import look_for_stale
 from mission_tui.supervisor.starting_again import Restarts
 from mission_tui.supervisor.time_limits import TimeLimits
+from mission_tui.supervisor.turns import take_turn
 from mission_tui.supervisor.unkillable import look_at_unkillable
 
 __all__ = ["Clock"]
@@ -98,6 +99,9 @@ class Clock:
             self._core.leave(f"no run and no client for {self._limits.idle_s:g} s")
 
     def _look_at(self, run: LiveRun) -> None:
+        if run.turn is not None:
+            take_turn(self._core, run)
+            return
         read_news(self._core, run)
         if run.keeper is None and run.trainer is None:
             settle(self._core, run)

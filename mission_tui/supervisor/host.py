@@ -32,7 +32,7 @@ class HostSampler:
 
     def sample(self, gpu_note: str, *, disk_full: bool = False) -> HostMeters:
         """The meters of this second; what cannot be read is None."""
-        memory, free = psutil.virtual_memory(), self._disk_free()
+        memory, free = psutil.virtual_memory(), self.disk_free()
         self._cpu.append(psutil.cpu_percent(None))
         return HostMeters(
             name=self._name,
@@ -55,12 +55,13 @@ class HostSampler:
             cores=self.cores,
             ram_total=memory.total,
             ram_free=max(0, memory.available - claimed_bytes),
-            disk_free=self._disk_free(),
+            disk_free=self.disk_free(),
             gpu=gpu,
             gpu_count=gpu_count,
         )
 
-    def _disk_free(self) -> int | None:
+    def disk_free(self) -> int | None:
+        """Bytes that may still be written on the disk of the runs root."""
         try:
             stats = os.statvfs(self._root)
         except OSError:

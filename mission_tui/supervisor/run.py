@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from mission_tui.fleet.health import Judge
@@ -62,6 +63,8 @@ class LiveRun:
     """What finishes a freeze that another supervisor began."""
     seen_stopped: int = 0
     """In how many looks in a row its trainer was stopped although nobody asked here."""
+    turn: Callable[[], None] | None = None
+    """Begins a run that is queued."""
     escalation: asyncio.TimerHandle | None = None
 
     messengers: int = 0

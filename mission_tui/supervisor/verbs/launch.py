@@ -51,7 +51,9 @@ async def launch(core: Core, request: Launch) -> Launched:
     made = _make_all(core, items, caller)
     for each in made:
         begin_first_attempt(core, each.run, each.spec, each.order, each.created)
-    return Launched(re=request.id, runs=tuple(core.store.view(each.run.id) for each in made), warnings=warnings)
+    views = tuple(core.store.view(each.run.id) for each in made)
+    queued = tuple(f"{view.name} {view.cause}" for view in views if view.state == "queued" and view.cause)
+    return Launched(re=request.id, runs=views, warnings=(*warnings, *queued))
 
 
 def _assessed(core: Core, specs: Sequence[Spec]) -> tuple[str, ...]:

@@ -1,0 +1,98 @@
+"""`keep.limits.disk_free`: a new run is queued, with the reason, until its disk has the room, and begins by itself."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from mission_tui.fleet.events import Asked
+from mission_tui.fleet.spec import KeepSpec, LimitsKeep, Spec
+from mission_tui.ipc.replies import Launched
+from mission_tui.ipc.requests import Launch, LaunchItem, Undo
+from mission_tui.records.append import AppendLog
+from tests.full_disk import fill, small_disk
+from tests.supervisor.conftest import REPOSITORY, Lab, opened_lab, stub_spec
+from tests.waiting import until
+
+MIB = 1 << 20
+
+
+def wanting(disk_free: int, total_timesteps: int = 64) -> Spec:
+    """The stub's spec that begins only with so many bytes free."""
+    return structs.replace(stub_spec(total_timesteps), keep=KeepSpec(limits=LimitsKeep(disk_free=disk_free)))
+
+
+@pytest.fixture
+def crowded(tmp_path: Path) -> Iterator[Lab]:
+    """A runs root on a disk of 64 MiB with a supervisor."""
+    with small_disk(tmp_path / "disk", 64 * MIB) as disk, opened_lab(disk / "runs") as lab:
+        lab.start()
+        yield lab
+
+
+def test_a_run_waits_until_there_is_room_and_then_trains(crowded: Lab) -> None:
+    """The reason names both numbers and the key; what is asked at launch is warned of at once."""
+    ballast = fill(crowded.root.parent, leave_bytes=40 * MIB)
+    item = LaunchItem(spec=wanting(50 * 10**6), name="waiting")
+    environ = {"PATH": crowded.environ["PATH"], "PYTHONPATH": str(REPOSITORY)}
+    reply = crowded.ask(
+        lambda id_: Launch(id=id_, items=(item,), cwd=str(crowded.root), python=sys.executable, environ=environ)
+    )
+    assert isinstance(reply, Launched)
+    (warning,) = (word for word in reply.warnings if "disk_free" in word)
+    assert warning.startswith("waiting waits for the disk: ")
+    run = reply.runs[0].id
+    view = crowded.view(run)
+    assert (view.state, view.attempt) == ("queued", 0)
+    assert "keep.limits.disk_free asks for 50 MB" in (view.cause or "")
+    ballast.unlink()
+    assert crowded.ended(run).attempt == 1
+
+
+def test_the_next_supervisor_holds_it_too(crowded: Lab) -> None:
+    """Nothing was written about the waiting, and nothing is lost of it."""
+    ballast = fill(crowded.root.parent, leave_bytes=40 * MIB)
+    (run,) = crowded.launch(spec=wanting(50 * 10**6))
+    crowded.kill_supervisor()
+    crowded.start()
+    assert "waits for the disk" in (crowded.view(run).cause or "")
+    ballast.unlink()
+    assert crowded.ended(run).outcome == "finished"
+
+
+@pytest.mark.parametrize("verb", ["stop", "kill"])
+def test_ending_takes_a_run_from_the_queue(lab: Lab, verb: str) -> None:
+    """It never began, says so, and no process of it was ever there."""
+    (run,) = lab.launch(spec=wanting(10**18))
+    lab.act(verb, run)
+    view = lab.ended(run)
+    assert (view.outcome, view.attempt) == ("killed", 0)
+    assert "never began" in (view.cause or "")
+    assert not lab.dir(run).attempt(1).identity.exists()
+
+
+def test_one_that_was_stopped_unseen_does_not_begin_later(lab: Lab) -> None:
+    """The supervisor died between the word and the deed: the next one ends the run, though there is room now."""
+    (run,) = lab.launch(spec=wanting(10**18))
+    lab.kill_supervisor()
+    folder = lab.dir(run)
+    spec = folder.spec.read_text(encoding="utf-8")
+    folder.spec.write_text(spec.replace(str(10**18), "0"), encoding="utf-8")
+    events = AppendLog(folder.events)
+    events.append(lambda seq: Asked(seq, 1.0, "stop", 0))
+    events.close()
+    lab.start()
+    assert lab.ended(run).outcome == "killed"
+    assert not folder.attempt(1).identity.exists()
+
+
+def test_undo_of_a_queued_run_leaves_nothing(lab: Lab) -> None:
+    """As of any other that was just launched."""
+    (run,) = lab.launch(spec=wanting(10**18))
+    lab.ask(lambda id_: Undo(id=id_, runs=(run,)))
+    until(lambda: not lab.dir(run).path.exists(), 10)
+    assert lab.snapshot().runs == ()
