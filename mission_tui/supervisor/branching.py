@@ -76,16 +76,8 @@ async def _made(core: Core, source_id: str, request: Resume, plan: Plan) -> str:
     fill = partial(_take_along, source.checkpoints / plan.checkpoint.name, terms)
     order = attempt_order(core.root, run, 1, spec, plan.caller, None)
     origin = Origin("branch", source_id, source_name, plan.checkpoint.name, diff_of(plan.verdict.changes))
-    made = partial(
-        create_run,
-        core.root,
-        run,
-        spec,
-        order,
-        rules_for(source, plan.was, plan.now, plan.caller),
-        request.name or run.id[16:],
-        None,
-    )
+    name, rules = request.name or run.id[16:], rules_for(core, source, plan.was, plan.now, plan.caller)
+    made = partial(create_run, core.root, run, spec, order, rules, name, None)
     created = await asyncio.to_thread(made, origin=origin, fill=fill)
     begin_first_attempt(core, run, spec, order, created, terms)
     return run.id
@@ -99,9 +91,10 @@ def _take_along(checkpoint: Path, terms: Terms, making: RunDir) -> None:
     write_terms(making.attempt(1).terms, terms)
 
 
-def rules_for(source: RunDir, was: Spec, now: Spec, caller: Caller) -> list[Path]:
-    """The rules that the source was trained under, unless others were asked for."""
-    if (now.env.id, now.env.config) == (was.env.id, was.env.config) and source.snapshot.is_dir():
+def rules_for(core: Core, source: RunDir, was: Spec, now: Spec, caller: Caller) -> list[Path]:
+    """The rules as the source's newest attempt had them, unless others are asked for."""
+    newest = core.store.run(source.id).spec or was
+    if (now.env.id, now.env.config) == (newest.env.id, newest.env.config) and source.snapshot.is_dir():
         return sorted(source.snapshot.glob("*.toml"))
     return rule_files(now.env, caller.cwd)
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import signal
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from mission_tui.errors import MissionError, PresetError, UsageError
 from mission_tui.fleet.events import AttemptStarting, FleetEvent, RunCreated
 from mission_tui.fleet.metrics import MetricRecord, TrainingStarted, UpdateDone
+from mission_tui.fleet.spec import EnvSpec
 from mission_tui.fleet.terms import Terms
 from mission_tui.ipc.replies import Accepted, OperatorReply, VerdictReply
 from mission_tui.ipc.requests import Resume
@@ -19,7 +22,7 @@ from mission_tui.records.checkpoint import verify_checkpoint
 from mission_tui.records.spec_file import read_spec
 from mission_tui.records.tail import read_all
 from mission_tui.records.terms_file import read_terms
-from tests.supervisor.conftest import Lab, stub_spec
+from tests.supervisor.conftest import REPOSITORY, Lab, stub_spec
 
 
 def resume(lab: Lab, run: str, *assignments: str, **more: Any) -> OperatorReply:
@@ -219,6 +222,35 @@ def test_an_older_checkpoint_is_judged_by_the_spec_it_was_made_under(lab: Lab) -
         again = resume(lab, run, check_only=True, checkpoint=checkpoint)
         assert isinstance(again, VerdictReply)
         assert [(it.name, it.was, it.now) for it in again.verdict.changes] == told
+
+
+@pytest.mark.timeout(60)
+def test_going_back_to_an_older_mission_brings_its_rules_back(lab: Lab) -> None:
+    """The snapshot holds those of the newest attempt: a checkpoint from before goes on, or branches, under its own."""
+    for name in ("old", "new"):
+        shutil.copytree(REPOSITORY / "mission_tui" / "envs" / "missions" / "standard", lab.root.parent / name)
+        with (lab.root.parent / name / "world.toml").open("a", encoding="utf-8") as file:
+            file.write(f"# {name}\n")
+    spec = stub_spec()
+    spec = structs.replace(spec, env=EnvSpec(id="MissionGym-v0", config="../old", n_envs=4))
+    (run,) = lab.launch(spec=spec)
+    lab.running(run, 2)
+    lab.act("stop", run)
+    first = lab.ended(run).last_checkpoint
+
+    def rules(run: str) -> str:
+        return (lab.dir(run).snapshot / "world.toml").read_text(encoding="utf-8").split("# ")[-1].strip()
+
+    assert rules(run) == "old"
+    assert isinstance(resume(lab, run, "env.config=../new", accept=True), Accepted)
+    assert rules(run) == "new"
+    lab.act("kill", run)
+    lab.ended(run)
+    made = resume(lab, run, "env.config=../old", checkpoint=first, branch=True)
+    assert isinstance(made, Accepted)
+    assert rules(made.runs[0]) == "old"
+    assert isinstance(resume(lab, run, "env.config=../old", checkpoint=first, accept=True), Accepted)
+    assert rules(run) == "old"
 
 
 def test_a_branch_is_a_new_run_with_the_checkpoint_it_began_with(lab: Lab) -> None:

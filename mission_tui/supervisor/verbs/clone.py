@@ -64,7 +64,7 @@ async def _made(core: Core, source_id: str, request: Clone, was: Spec, now: Spec
     source_name = core.store.view(source_id).name
     run = new_run_dir(core, request.name or f"{source_name[:24]}-clone")
     order = attempt_order(core.root, run, 1, now, caller, None)
-    rules = rules_for(core.run_dir(source_id), was, now, caller)
+    rules = rules_for(core, core.run_dir(source_id), was, now, caller)
     origin = Origin("cloned", source_id, source_name, diff=diff_of(judge_resume(was, now, ResumeFacts(0)).changes))
     made = partial(create_run, core.root, run, now, order, rules, request.name or run.id[16:], None, origin=origin)
     created = await asyncio.to_thread(made)
