@@ -317,8 +317,8 @@ class RunHistory:
                 told.group = clean(event.group) if event.group else None
                 told.branched = event.origin
             case AttemptStarting():
+                told.resumed = _resumed(self.id, told, event)
                 told.begin(event)
-                told.resumed = _resumed(self.id, told.name, event)
                 self.seen = Seen()
             case Asked():
                 if event.attempt == told.attempt:
@@ -386,10 +386,13 @@ class RunHistory:
         return changed
 
 
-def _resumed(run_id: str, name: str, event: AttemptStarting) -> Origin | None:
+def _resumed(run_id: str, told: Told, event: AttemptStarting) -> Origin | None:
+    """What the attempt goes on from. A restart from where the attempt before began differs from that as much as it."""
     if event.checkpoint is None:
         return None
-    return Origin("resumed", run_id, name, event.checkpoint, diff_of(event.changes))
+    if event.restart and told.resumed is not None and told.resumed.checkpoint == event.checkpoint:
+        return told.resumed
+    return Origin("resumed", run_id, told.name, event.checkpoint, diff_of(event.changes))
 
 
 def fold_record(trained: Trained, record: MetricRecord) -> None:

@@ -24,6 +24,7 @@ from mission_tui.fleet.run_history import Fact
 from mission_tui.fleet.snapshot import HostMeters, Pids, RunView
 from mission_tui.fleet.spec import EnvSpec, RunSpec, Spec
 from mission_tui.fleet.store import SNAPSHOT_ENDED, Store
+from mission_tui.fleet.verdict import Change
 from tests.fleet.recorded import SPEC, STEPS, empty_store, stopped_and_resumed, update
 
 RUN = "20261121-104207-demo-3f9a"
@@ -222,6 +223,18 @@ def test_eta_of_a_timed_run_counts_what_all_attempts_trained() -> None:
     store.apply(RUN, AttemptStarting(3, 99.0, 2))
     store.apply(RUN, TrainingStarted(6, 2, 100.0, from_update=2, from_timesteps=2048))
     assert store.view(RUN).eta_s == 58.0
+
+
+def test_a_restart_from_where_its_attempt_began_still_says_what_was_changed() -> None:
+    """Nobody asked again, so the journal names no change; from a later checkpoint on there is none."""
+    change = Change("ppo.batch_size", "64", "32", "warn", "why")
+    store = running(AttemptStarting(3, 99.0, 2, "000000064", (change,)))
+    asked = store.view(RUN).origins
+    assert [origin.diff for origin in asked] == [("ppo.batch_size 64 → 32",)]
+    store.apply(RUN, AttemptStarting(4, 100.0, 3, "000000064", restart=1))
+    assert store.view(RUN).origins == asked
+    store.apply(RUN, AttemptStarting(5, 101.0, 4, "000000128", restart=2))
+    assert [(origin.checkpoint, origin.diff) for origin in store.view(RUN).origins] == [("000000128", ())]
 
 
 def test_live_runs_come_first_and_ended_ones_newest_first() -> None:

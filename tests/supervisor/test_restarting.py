@@ -186,7 +186,8 @@ def test_a_resume_of_a_waiting_run_asks_nothing_that_was_accepted(lab: Lab) -> N
     assert isinstance(asked, VerdictReply)
     assert asked.accept_needed
     assert isinstance(lab.ask(lambda id_: Resume(id=id_, run=run)), Accepted)
-    lab.wait(run, lambda view: view.attempt == 3)
+    view = lab.wait(run, lambda view: view.attempt == 3)
+    assert view.origins[0].diff == ("ppo.batch_size 64 → 32",)
     assert read_terms(lab.dir(run).attempt(3).terms) == terms
     assert read_spec(lab.dir(run).attempt(3).spec).ppo.batch_size == 32
 
