@@ -1,4 +1,4 @@
-"""Whole files that are either the old one or the new one, never a part.
+"""Whole files that are either the old one or the new one, never a part, and reading the JSON ones back.
 
 The way is always the same: temporary sibling, fsync, rename, fsync of the folder.
 """
@@ -8,13 +8,17 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
+from mission_tui.errors import DamagedError
+from mission_tui.records.regular import open_regular
 from mission_tui.records.storage import storing
 
-__all__ = ["sync_folder", "write_all", "write_atomic", "write_json"]
+__all__ = ["read_json", "sync_folder", "write_all", "write_atomic", "write_json"]
+
+T = TypeVar("T")
 
 
 def write_all(descriptor: int, data: bytes) -> None:
@@ -56,3 +60,16 @@ def write_atomic(path: Path, data: bytes, mode: int = 0o644) -> None:
 def write_json(path: Path, obj: Any, mode: int = 0o644) -> None:
     """Make `path` hold `obj` (anything msgspec encodes) as indented JSON. Raises `StorageError`."""
     write_atomic(path, msgspec.json.format(msgspec.json.encode(obj), indent=2) + b"\n", mode)
+
+
+def read_json(path: Path, type_: type[T]) -> T | None:
+    """The `type_` that `write_json` left in `path`, None if it does not exist. Raises `DamagedError`, and `OSError`."""
+    try:
+        with open_regular(path) as file:
+            raw = file.read()
+    except FileNotFoundError:
+        return None
+    try:
+        return msgspec.json.decode(raw, type=type_)
+    except (ValueError, RecursionError) as error:
+        raise DamagedError(f"{path} does not hold what was written there: {error}") from error

@@ -7,14 +7,11 @@ writes the last two without this module; `docs/run-directory.md` is their common
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal
 
-import msgspec
 from msgspec import Struct, field, structs
 
-from mission_tui.errors import DamagedError
-from mission_tui.records.atomic import write_json
-from mission_tui.records.regular import open_regular
+from mission_tui.records.atomic import read_json, write_json
 
 __all__ = [
     "ExitRecord",
@@ -100,37 +97,22 @@ class LaunchOrder(Struct, frozen=True, kw_only=True):
     withheld: tuple[str, ...] = ()
 
 
-_Record = TypeVar("_Record", Identity, ExitRecord, LaunchOrder)
-
-
 def read_identity(path: Path) -> Identity | None:
     """The identity in `path`, None if it does not exist (yet). Raises `DamagedError`."""
-    return _read(path, Identity)
+    return read_json(path, Identity)
 
 
 def read_exit(path: Path) -> ExitRecord | None:
     """The exit record in `path`, None if the attempt has not ended under its keeper. Raises `DamagedError`."""
-    return _read(path, ExitRecord)
+    return read_json(path, ExitRecord)
 
 
 def read_launch(path: Path) -> LaunchOrder | None:
     """The order in `path`, None if it does not exist. Raises `DamagedError`."""
-    return _read(path, LaunchOrder)
+    return read_json(path, LaunchOrder)
 
 
 def write_launch(path: Path, order: LaunchOrder) -> None:
     """Write `order` without its secrets, readable by its owner only. Raises `StorageError`."""
     said = {name: value for name, value in order.env.items() if name not in order.withheld}
     write_json(path, structs.replace(order, env=said), mode=0o600)
-
-
-def _read(path: Path, type_: type[_Record]) -> _Record | None:
-    try:
-        with open_regular(path) as file:
-            raw = file.read()
-    except FileNotFoundError:
-        return None
-    try:
-        return msgspec.json.decode(raw, type=type_)
-    except (ValueError, RecursionError) as error:
-        raise DamagedError(f"{path} does not hold what was written there: {error}") from error

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 import tomllib
 from pathlib import Path
 from typing import Any
 
 from mission_tui.errors import MissionError, PresetError
 from mission_tui.fleet.text import clean
+from mission_tui.records.regular import open_regular
 
 __all__ = ["LARGEST_BYTES", "read_toml"]
 
@@ -39,17 +39,14 @@ def read_toml(path: Path, error: type[MissionError] = PresetError) -> dict[str, 
 
 def _read(path: Path, error: type[MissionError]) -> bytes:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb") as file:
-            status = os.fstat(descriptor)
-            if not stat.S_ISREG(status.st_mode):
-                raise error(f"{path}: is not a file; give a TOML file")
+        with open_regular(path) as file:
+            size = os.fstat(file.fileno()).st_size
             data = file.read(LARGEST_BYTES + 1)
     except (OSError, ValueError) as failure:
         reason = failure.strerror if isinstance(failure, OSError) else failure
         raise error(f"{clean(str(path))}: cannot be read: {reason}") from None
     if len(data) > LARGEST_BYTES:
-        raise error(f"{path}: has {status.st_size:,} bytes; a TOML file here holds at most {LARGEST_BYTES:,}")
+        raise error(f"{path}: has {size:,} bytes; a TOML file here holds at most {LARGEST_BYTES:,}")
     return data
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from pathlib import Path
 
 import pytest
 
 from mission_tui.errors import DamagedError
+from mission_tui.fleet.terms import AS_IT_WAS, Terms
 from mission_tui.records.attempt import LaunchOrder, read_exit, read_identity, read_launch, write_launch
+from mission_tui.records.terms_file import read_terms, write_terms
 
 ORDER = LaunchOrder(
     run="20261121-104207-demo-3f9a", attempt=2, argv=("/usr/bin/env", "x y"), cwd="/", env={"A": "Ω=1"}, nonce="00ff"
@@ -38,3 +41,18 @@ def test_damage_names_the_file(tmp_path: Path, raw: bytes) -> None:
     path.write_bytes(raw)
     with pytest.raises(DamagedError, match=r"exit\.json does not hold"):
         read_exit(path)
+
+
+def test_terms_are_absent_whole_or_an_error_at_once(tmp_path: Path) -> None:
+    """Absent means as it was; other contents, or a pipe that nobody writes, are an error and not waited for."""
+    path = tmp_path / "terms.json"
+    assert read_terms(path) == AS_IT_WAS
+    write_terms(path, Terms(fresh_optimizer=True))
+    assert read_terms(path) == Terms(fresh_optimizer=True)
+    path.write_text("[]")
+    with pytest.raises(DamagedError, match=r"terms\.json does not hold what was written there"):
+        read_terms(path)
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(OSError, match="not a regular file"):
+        read_terms(path)
