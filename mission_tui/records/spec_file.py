@@ -13,7 +13,7 @@ from mission_tui.records.atomic import write_atomic
 from mission_tui.records.layout import RunDir
 from mission_tui.records.toml_file import read_toml
 
-__all__ = ["read_attempt_spec", "read_spec", "write_spec"]
+__all__ = ["attempt_spec_file", "read_attempt_spec", "read_spec", "write_spec"]
 
 
 def write_spec(path: Path, spec: Spec) -> None:
@@ -26,7 +26,12 @@ def read_spec(path: Path) -> Spec:
     return from_tables(read_toml(path, DamagedError), str(path))
 
 
-def read_attempt_spec(run: RunDir, attempt: int) -> Spec:
-    """What `attempt` trains with: its own spec, or the run's where it has none. Raises as `read_spec` does."""
+def attempt_spec_file(run: RunDir, attempt: int) -> Path:
+    """The file that holds the spec of `attempt`: its own where a resume changed something, else the run's."""
     own = run.attempt(attempt).spec
-    return read_spec(own if own.is_file() else run.spec)
+    return own if own.is_file() else run.spec
+
+
+def read_attempt_spec(run: RunDir, attempt: int) -> Spec:
+    """What `attempt` trains with. Raises as `read_spec` does."""
+    return read_spec(attempt_spec_file(run, attempt))

@@ -10,16 +10,10 @@ from pathlib import Path
 from mission_tui.fleet.spec import Spec
 from mission_tui.fleet.terms import Terms
 from mission_tui.records.layout import RunDir
-from mission_tui.records.spec_file import read_spec
+from mission_tui.records.spec_file import attempt_spec_file, read_spec
 from mission_tui.records.terms_file import read_terms
 
-__all__ = ["Attempt", "spec_of"]
-
-
-def spec_of(run_dir: RunDir, attempt: int) -> Path:
-    """The file that holds the spec of `attempt`: its own where a resume changed something, else the run's."""
-    own = run_dir.attempt(attempt).spec
-    return own if own.is_file() else run_dir.spec
+__all__ = ["Attempt"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +36,7 @@ class Attempt:
 
     @property
     def spec_file(self) -> Path:
-        return spec_of(self.run_dir, self.number)
+        return attempt_spec_file(self.run_dir, self.number)
 
     def read_spec(self) -> Spec:
         """The attempt's spec. Raises `DamagedError` and `PresetError`."""

@@ -30,7 +30,7 @@ from mission_tui.trainer.record import CheckpointReason, Record
 from mission_tui.trainer.tensors import read_tensors, write_tensors
 from mission_tui.trainer.tree import read_tree, write_tree
 
-__all__ = ["Checkpoints", "Loaded", "fill_checkpoint", "load_checkpoint"]
+__all__ = ["Checkpoints", "Loaded", "checkpoint_name", "fill_checkpoint", "load_checkpoint"]
 
 RESERVE = ".reserve"
 _SLACK_BYTES = 256 << 10
@@ -126,7 +126,7 @@ class Checkpoints:
             spec_sha256=self._spec_sha256,
             extra={**extra, "env_state": boundary.has_env_state, "lineage": sorted(self._protected)},
         )
-        name = f"{boundary.timesteps:09d}"
+        name = checkpoint_name(boundary.timesteps)
         manifest = self._written(name, boundary, facts)
         self.newest, self._saved_at, self._saved_at_s = name, (boundary.update, boundary.timesteps), time.monotonic()
         self._saved_timesteps = boundary.timesteps
@@ -187,6 +187,11 @@ def _check_finite(boundary: Boundary) -> None:
         for name, tensor in tensors.items():
             if tensor.is_floating_point() and not bool(th.isfinite(tensor).all()):
                 raise CheckpointError(f"{name} at update {boundary.update} is nan or infinite; it was not saved")
+
+
+def checkpoint_name(timesteps: int) -> str:
+    """The name of the checkpoint at `timesteps`: names in order are checkpoints in order, up to a billion steps."""
+    return f"{timesteps:09d}"
 
 
 def fill_checkpoint(folder: Path, boundary: Boundary) -> None:

@@ -20,7 +20,19 @@ if TYPE_CHECKING:
     import gymnasium
     from gymnasium.envs.registration import EnvSpec as RegisteredEnv
 
-__all__ = ["MISSION_GYM", "env_kwargs", "find_env", "find_named", "gym_id", "make_env", "making", "native_refusal"]
+    from mission_tui.envs.mission import Rules
+
+__all__ = [
+    "MISSION_GYM",
+    "env_kwargs",
+    "find_env",
+    "find_named",
+    "gym_id",
+    "make_env",
+    "making",
+    "mission_rules",
+    "native_refusal",
+]
 
 MISSION_GYM = "MissionGym-v0"
 _EXTRA_NAMESPACES = {"ALE": "ale_py"}
@@ -60,7 +72,7 @@ def find_env(env: EnvSpec) -> RegisteredEnv:
 
 def env_kwargs(env: EnvSpec, snapshot: Path | None) -> dict[str, Any]:
     """Arguments of the environment's constructor. A run's `snapshot` of MissionGym's rules wins over `env.config`."""
-    is_mission = env.id.rpartition(":")[2] == MISSION_GYM
+    is_mission = _is_mission(env)
     if env.config is not None and not is_mission:
         raise PresetError(f"env.config is for {MISSION_GYM} only; give {env.id} its arguments in env.kwargs")
     if is_mission and "config" in env.kwargs:
@@ -68,6 +80,16 @@ def env_kwargs(env: EnvSpec, snapshot: Path | None) -> dict[str, Any]:
     if is_mission and snapshot is not None and (snapshot / "rules.toml").is_file():
         return {"config": str(snapshot), **env.kwargs}
     return {"config": env.config, **env.kwargs} if env.config is not None else dict(env.kwargs)
+
+
+def mission_rules(env: EnvSpec, snapshot: Path | None) -> Rules | None:
+    """The rules that a MissionGym of `env` is played by; None for another environment. Raises `PresetError`."""
+    if not _is_mission(env):
+        return None
+    from mission_tui.envs import load_mission
+
+    arguments = env_kwargs(env, snapshot)
+    return load_mission(arguments.get("config", "standard"), arguments.get("overrides")).rules
 
 
 def make_env(
@@ -134,6 +156,10 @@ def find_named(name: str, key: str) -> Any:
     if not hasattr(module, attribute):
         raise PresetError(f"{key}: module '{module_name}' has no '{attribute}'{nearest(attribute, dir(module))}")
     return getattr(module, attribute)
+
+
+def _is_mission(env: EnvSpec) -> bool:
+    return env.id.rpartition(":")[2] == MISSION_GYM
 
 
 def _import(module: str, key: str) -> Any:

@@ -12,35 +12,31 @@ import sys
 import time
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import numpy as np
 import torch as th
 from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
-from mission_tui.envs import load_mission
 from mission_tui.errors import UsageError
 from mission_tui.fleet.spec import EnvSpec, Spec
 from mission_tui.records.atomic import write_json
 from mission_tui.records.layout import RunDir
-from mission_tui.records.spec_file import read_spec
+from mission_tui.records.spec_file import read_attempt_spec
 from mission_tui.trainer.arguments import ppo_arguments
-from mission_tui.trainer.attempt import spec_of
 from mission_tui.trainer.checkpoint import Loaded, load_checkpoint
 from mission_tui.trainer.eager import leave_compiler_out
-from mission_tui.trainer.env_ids import MISSION_GYM, env_kwargs, native_refusal
+from mission_tui.trainer.env_ids import mission_rules
 from mission_tui.trainer.evaluation import Act, play, summary
 from mission_tui.trainer.json_lines import Say, answer
 from mission_tui.trainer.model import build_scratch
-from mission_tui.trainer.normalizer import restore_normalizer
+from mission_tui.trainer.normalizer import freeze_normalizer
 from mission_tui.trainer.process import cap_threads, lower_priority
 from mission_tui.trainer.tensors import put_parameters
-from mission_tui.trainer.vec_env import build_vec_env
+from mission_tui.trainer.vec_env import build_vec_env, in_this_process
 
 __all__ = ["main"]
 
-_LANES = {"native": 64, "inline": 8}
+_NATIVE_LANES, _INLINE_LANES = 64, 8
 _PROGRESS_EVERY_S = 0.25
 
 
@@ -72,7 +68,9 @@ def _evaluate(parsed: argparse.Namespace, say: Say) -> None:
     run_dir = RunDir(parsed.run_dir.resolve())
     folder = run_dir.checkpoints / parsed.checkpoint
     loaded = load_checkpoint(folder)
-    spec = _with_lanes(read_spec(spec_of(run_dir, loaded.manifest.attempt)), parsed.episodes)
+    trained = read_attempt_spec(run_dir, loaded.manifest.attempt)
+    lanes = (min(parsed.episodes, most) for most in (_NATIVE_LANES, _INLINE_LANES))
+    spec = in_this_process(trained, *lanes)
     vec = build_vec_env(spec, run_dir.snapshot).vec
     try:
         act, vec = _actor(parsed, spec, vec, loaded)
@@ -96,21 +94,13 @@ def _evaluate(parsed: argparse.Namespace, say: Say) -> None:
     say({"result": result})
 
 
-def _with_lanes(spec: Spec, episodes: int) -> Spec:
-    """The spec with as many lanes as help, whatever the machine, so that the same seed plays the same episodes."""
-    kind = "inline" if native_refusal(spec.env) else "native"
-    env = msgspec.structs.replace(spec.env, vec=kind, n_envs=min(episodes, _LANES[kind]))
-    return msgspec.structs.replace(spec, env=env)
-
-
 def _actor(parsed: argparse.Namespace, spec: Spec, vec: VecEnv, loaded: Loaded) -> tuple[Act, VecEnv]:
     """How actions are chosen, and the environment as the policy sees it."""
     if parsed.policy == "random":
         vec.action_space.seed(parsed.seed)
         return lambda _: np.stack([vec.action_space.sample() for _ in range(vec.num_envs)]), vec
     if isinstance(vec, VecNormalize):
-        vec.training, vec.norm_reward = False, False
-        restore_normalizer(vec, loaded.boundary.state["normalizer"], lanes=False)
+        freeze_normalizer(vec, loaded.boundary.state["normalizer"])
     model = build_scratch(ppo_arguments(spec), vec, "cpu")
     put_parameters(model.policy, loaded.boundary.parameters)
     th.manual_seed(parsed.seed)
@@ -121,10 +111,8 @@ def _actor(parsed: argparse.Namespace, spec: Spec, vec: VecEnv, loaded: Loaded) 
 
 def _winning(env: EnvSpec, snapshot: Path) -> Collection[str] | None:
     """The outcomes that count as won under the run's own rules; None where the environment has no such rules."""
-    if env.id.rpartition(":")[2] != MISSION_GYM:
-        return None
-    arguments: dict[str, Any] = env_kwargs(env, snapshot)
-    return load_mission(arguments.get("config", "standard"), arguments.get("overrides")).rules.winning
+    rules = mission_rules(env, snapshot)
+    return None if rules is None else rules.winning
 
 
 class _Progress:

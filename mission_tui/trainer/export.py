@@ -14,24 +14,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import stable_baselines3
 from stable_baselines3.common.vec_env import VecNormalize
 
 from mission_tui.fleet.spec import Spec
 from mission_tui.records.layout import RunDir
-from mission_tui.records.spec_file import read_spec
+from mission_tui.records.spec_file import read_attempt_spec
 from mission_tui.trainer.arguments import ppo_arguments
-from mission_tui.trainer.attempt import spec_of
 from mission_tui.trainer.boundary import Boundary
 from mission_tui.trainer.checkpoint import load_checkpoint
 from mission_tui.trainer.eager import leave_compiler_out
-from mission_tui.trainer.env_ids import native_refusal
 from mission_tui.trainer.json_lines import Say, answer
 from mission_tui.trainer.normalizer import restore_normalizer
 from mission_tui.trainer.process import lower_priority
 from mission_tui.trainer.tensors import put_moments, put_parameters
-from mission_tui.trainer.vec_env import build_vec_env
+from mission_tui.trainer.vec_env import build_vec_env, in_this_process
 
 __all__ = ["main"]
 
@@ -50,10 +47,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _export(run_dir: RunDir, checkpoint: str, file: Path, say: Say) -> None:
     loaded = load_checkpoint(run_dir.checkpoints / checkpoint)
-    spec = read_spec(spec_of(run_dir, loaded.manifest.attempt))
-    kind = "inline" if native_refusal(spec.env) else "native"
-    lone = msgspec.structs.replace(spec, env=msgspec.structs.replace(spec.env, vec=kind, n_envs=1))
-    vec = build_vec_env(lone, run_dir.snapshot).vec
+    spec = read_attempt_spec(run_dir, loaded.manifest.attempt)
+    vec = build_vec_env(in_this_process(spec), run_dir.snapshot).vec
     try:
         model = _stock_model(spec, vec, loaded.boundary)
         _replace(file, model.save)

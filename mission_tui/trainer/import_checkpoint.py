@@ -14,28 +14,27 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import msgspec
 import torch as th
 from stable_baselines3.common.vec_env import VecNormalize
 
-from mission_tui.errors import CheckpointError, PresetError
+from mission_tui.errors import CheckpointError
 from mission_tui.fleet.sizes import plan_batch
 from mission_tui.fleet.spec import Spec
 from mission_tui.records.checkpoint import CheckpointFacts, save_checkpoint
 from mission_tui.trainer.arguments import ppo_arguments
 from mission_tui.trainer.boundary import Boundary, Progress, capture
-from mission_tui.trainer.checkpoint import fill_checkpoint
+from mission_tui.trainer.checkpoint import checkpoint_name, fill_checkpoint
 from mission_tui.trainer.confinement import confine
 from mission_tui.trainer.eager import leave_compiler_out
 from mission_tui.trainer.effective import versions
-from mission_tui.trainer.env_ids import native_refusal
 from mission_tui.trainer.foreign import ForeignModel, read_foreign
-from mission_tui.trainer.json_lines import Say, answer
+from mission_tui.trainer.json_lines import Say, answer, asked_spec
 from mission_tui.trainer.model import build_scratch
 from mission_tui.trainer.ppo import PPO
 from mission_tui.trainer.process import cap_threads, lower_priority
+from mission_tui.trainer.resume import facts_of
 from mission_tui.trainer.tensors import copy_moments, copy_parameters
-from mission_tui.trainer.vec_env import build_vec_env
+from mission_tui.trainer.vec_env import build_vec_env, in_this_process
 
 __all__ = ["main"]
 
@@ -69,13 +68,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _import(wanted: _Wanted, say: Say) -> None:
     raw = sys.stdin.buffer.read()
-    try:
-        spec = msgspec.json.decode(raw, type=Spec)
-    except msgspec.DecodeError as error:
-        raise PresetError(f"the spec on stdin cannot be used: {error}") from error
-    kind = "inline" if native_refusal(spec.env) else "native"
-    lone = msgspec.structs.replace(spec, env=msgspec.structs.replace(spec.env, vec=kind, n_envs=1))
-    vec = build_vec_env(lone, wanted.snapshot).vec
+    spec = asked_spec(raw)
+    vec = build_vec_env(in_this_process(spec), wanted.snapshot).vec
     try:
         seed = spec.run.seed or 0
         th.manual_seed(seed)
@@ -99,16 +93,7 @@ def _boundary(model: PPO, foreign: ForeignModel, spec: Spec, seed: int, update: 
     """The boundary that the foreign model stands at. Its environments are not in the file, so none are kept."""
     _put(model, foreign)
     model.num_timesteps, model._n_updates = foreign.timesteps, foreign.gradient_epochs
-    facts = {
-        "spec": msgspec.json.decode(msgspec.json.encode(spec)),
-        "seed": seed,
-        "vec": None,
-        "n_workers": None,
-        "device": None,
-        "threads": 1,
-        "versions": versions(),
-    }
-    taken = capture(model, Progress(update=update), facts)
+    taken = capture(model, Progress(update=update), facts_of(spec, seed, None, None, 1, versions()))
     return replace(taken, state={**taken.state, "envs": None})
 
 
@@ -155,7 +140,7 @@ def _saved(wanted: _Wanted, boundary: Boundary, spec: bytes) -> str:
         spec_sha256=hashlib.sha256(spec).hexdigest(),
         extra={"env_state": False, "lineage": []},
     )
-    name = f"{boundary.timesteps:09d}"
+    name = checkpoint_name(boundary.timesteps)
     return save_checkpoint(wanted.checkpoints, name, lambda folder: fill_checkpoint(folder, boundary), facts).name
 
 

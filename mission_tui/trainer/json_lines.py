@@ -1,4 +1,7 @@
-"""How the short processes answer: JSON lines on stdout and nothing else there, whatever an environment prints."""
+"""How the short processes are asked and answer: a spec on stdin, JSON lines on stdout.
+
+Nothing else comes on stdout, whatever an environment prints.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO
 
-from mission_tui.errors import EX_FAILED, MissionError
+import msgspec
+
+from mission_tui.errors import EX_FAILED, MissionError, PresetError
+from mission_tui.fleet.spec import Spec
 from mission_tui.trainer.failures import raised_by
 
-__all__ = ["Say", "answer"]
+__all__ = ["Say", "answer", "asked_spec"]
 
 Say = Callable[[dict[str, Any]], None]
 
@@ -39,6 +45,14 @@ def answer(work: Callable[[Say], None]) -> int:
             say({"error": raised_by(error), "exit_code": EX_FAILED})
             return EX_FAILED
     return 0
+
+
+def asked_spec(raw: bytes) -> Spec:
+    """The spec that came on stdin. Raises `PresetError`."""
+    try:
+        return msgspec.json.decode(raw, type=Spec)
+    except msgspec.DecodeError as error:
+        raise PresetError(f"the spec on stdin cannot be used: {error}") from error
 
 
 @contextmanager

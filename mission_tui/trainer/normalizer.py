@@ -9,7 +9,7 @@ from stable_baselines3.common.vec_env import VecNormalize
 from mission_tui.errors import CheckpointError
 from mission_tui.trainer.tree import Tree
 
-__all__ = ["capture_normalizer", "restore_normalizer"]
+__all__ = ["capture_normalizer", "freeze_normalizer", "restore_normalizer"]
 
 _WHOLE = "array"
 """The key of observations that are no dictionary."""
@@ -40,6 +40,15 @@ def restore_normalizer(normalizer: VecNormalize, state: Tree, *, lanes: bool) ->
     _put(normalizer.ret_rms, state["ret"])
     if lanes:
         normalizer.returns = state["returns"].copy()
+
+
+def freeze_normalizer(normalizer: VecNormalize, state: Tree) -> None:
+    """Have `normalizer` show observations by the moments in `state`, learn no others, and leave rewards raw.
+
+    Raises `CheckpointError` if they do not fit.
+    """
+    normalizer.training, normalizer.norm_reward = False, False
+    restore_normalizer(normalizer, state, lanes=False)
 
 
 def _moments(moments: RunningMeanStd) -> Tree:

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import sys
 
-import msgspec
-
 from mission_tui.errors import PresetError
-from mission_tui.fleet.spec import EnvSpec, Spec
+from mission_tui.fleet.spec import EnvSpec
 from mission_tui.trainer.env_ids import MISSION_GYM, make_env, native_refusal
-from mission_tui.trainer.json_lines import Say, answer
+from mission_tui.trainer.json_lines import Say, answer, asked_spec
 
 __all__ = ["known_spaces", "main"]
 
@@ -45,7 +43,7 @@ def known_spaces(env: EnvSpec) -> tuple[str, str] | None:
 
 
 def _check(say: Say) -> None:
-    spec = _read_spec()
+    spec = asked_spec(sys.stdin.buffer.read())
     known = known_spaces(spec.env)
     if known is not None and spec.ppo.policy == "MlpPolicy" and (not spec.ppo.use_sde or known[1].startswith("Box")):
         say({"ok": True, "obs": known[0], "act": known[1]})
@@ -62,13 +60,6 @@ def _check(say: Say) -> None:
         say({"ok": True, "obs": short(env.observation_space), "act": short(env.action_space)})
     finally:
         env.close()
-
-
-def _read_spec() -> Spec:
-    try:
-        return msgspec.json.decode(sys.stdin.buffer.read(), type=Spec)
-    except msgspec.DecodeError as error:
-        raise PresetError(f"the spec on stdin cannot be used: {error}") from error
 
 
 if __name__ == "__main__":

@@ -17,18 +17,17 @@ from stable_baselines3.common.vec_env import VecNormalize
 from mission_tui.fleet.metrics import Resumed, spoken
 from mission_tui.fleet.spec import Spec
 from mission_tui.trainer.boundary import Boundary
-from mission_tui.trainer.env_ids import native_refusal
 from mission_tui.trainer.evaluation import play
 from mission_tui.trainer.failures import complain, raised_by
-from mission_tui.trainer.normalizer import capture_normalizer, restore_normalizer
+from mission_tui.trainer.normalizer import capture_normalizer, freeze_normalizer
 from mission_tui.trainer.ppo import PPO
 from mission_tui.trainer.random_state import capture_random, restore_random
-from mission_tui.trainer.vec_env import build_vec_env
+from mission_tui.trainer.vec_env import build_vec_env, in_this_process
 
 __all__ = ["probe"]
 
 EPISODES = 16
-LANES = {"native": 16, "inline": 4}
+NATIVE_LANES, INLINE_LANES = 16, 4
 LIMIT_S = 3.0
 SEED = 20_000
 
@@ -65,15 +64,12 @@ def probe(model: PPO, boundary: Boundary, spec: Spec, snapshot: Path | None, *, 
 
 
 def _played(model: PPO, spec: Spec, snapshot: Path | None) -> np.ndarray:
-    kind = "inline" if native_refusal(spec.env) else "native"
-    lanes = msgspec.structs.replace(spec.env, vec=kind, n_envs=LANES[kind])
-    vec = build_vec_env(msgspec.structs.replace(spec, env=lanes), snapshot).vec
+    vec = build_vec_env(in_this_process(spec, NATIVE_LANES, INLINE_LANES), snapshot).vec
     until_s = time.monotonic() + LIMIT_S
     try:
         own = model.get_vec_normalize_env()
         if isinstance(vec, VecNormalize) and own is not None:
-            vec.training, vec.norm_reward = False, False
-            restore_normalizer(vec, capture_normalizer(own), lanes=False)
+            freeze_normalizer(vec, capture_normalizer(own))
         env = model._wrap_env(vec)
 
         def act(observations: object) -> np.ndarray:

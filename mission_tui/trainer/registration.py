@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mission_tui.fleet.spec import EnvSpec
-from mission_tui.trainer.env_ids import MISSION_GYM, env_kwargs, find_env
+from mission_tui.trainer.env_ids import env_kwargs, find_env, mission_rules
 
 __all__ = ["Registration", "registration_of"]
 
@@ -27,15 +27,12 @@ def registration_of(env: EnvSpec, snapshot: Path | None) -> Registration:
 
     Raises `PresetError` for what the preset has wrong.
     """
-    # Env workers import the trainer's main module, and this is not theirs to load.
-    from mission_tui.envs import load_mission
-
-    registered, arguments = find_env(env), env_kwargs(env, snapshot)
+    registered = find_env(env)
     threshold = registered.reward_threshold
-    if registered.id == MISSION_GYM:
-        rules = load_mission(arguments.get("config", "standard"), arguments.get("overrides")).rules
+    rules = mission_rules(env, snapshot)
+    if rules is not None:
         return Registration(threshold, round(rules.time_limit_s * rules.decision_hz))
-    steps = arguments.get("max_episode_steps", registered.max_episode_steps)
+    steps = env_kwargs(env, snapshot).get("max_episode_steps", registered.max_episode_steps)
     # Gymnasium takes -1 for no limit at all.
     limited = isinstance(steps, int) and steps > 0
     return Registration(None if threshold is None else float(threshold), steps if limited else None)

@@ -28,13 +28,15 @@ _ARITHMETIC = {"precision": "fp32", "compile": False}
 """Settings that change rounding, and how it was before they existed."""
 
 
-def facts_of(spec: Spec, seed: int, envs: BuiltEnvs, device: str, threads: int, versions: dict[str, str]) -> Facts:
-    """What a checkpoint says about the circumstances it was made under, as JSON values."""
+def facts_of(
+    spec: Spec, seed: int, envs: BuiltEnvs | None, device: str | None, threads: int, versions: dict[str, str]
+) -> Facts:
+    """What a checkpoint says about the circumstances it was made under, as JSON values; None is what nobody knows."""
     return {
         "spec": spec_facts(spec),
         "seed": seed,
-        "vec": envs.kind,
-        "n_workers": envs.n_workers,
+        "vec": envs and envs.kind,
+        "n_workers": envs and envs.n_workers,
         "device": device,
         "threads": threads,
         "versions": versions,

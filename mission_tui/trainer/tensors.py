@@ -14,6 +14,7 @@ __all__ = [
     "Tensors",
     "copy_moments",
     "copy_parameters",
+    "named_tensors",
     "put_moments",
     "put_parameters",
     "read_tensors",
@@ -25,12 +26,12 @@ Tensors = dict[str, th.Tensor]
 
 def copy_parameters(policy: th.nn.Module) -> Tensors:
     """Clones of all parameters and buffers; a tensor that several modules share appears once."""
-    return {name: tensor.detach().clone() for name, tensor in _named(policy).items()}
+    return {name: tensor.detach().clone() for name, tensor in named_tensors(policy).items()}
 
 
 def put_parameters(policy: th.nn.Module, tensors: Tensors) -> None:
     """Copy `tensors` into `policy`. Raises `CheckpointError` if names or shapes are not those of the policy."""
-    own = _named(policy)
+    own = named_tensors(policy)
     if odd := own.keys() ^ tensors.keys():
         where = "the checkpoint" if min(odd) in own else "this run's policy"
         raise CheckpointError(f"the checkpoint is of another policy: parameter {min(odd)} is missing in {where}")
@@ -78,5 +79,6 @@ def read_tensors(path: Path) -> Tensors:
         raise CheckpointError(f"{path} does not hold tensors: {error}") from error
 
 
-def _named(policy: th.nn.Module) -> Tensors:
+def named_tensors(policy: th.nn.Module) -> Tensors:
+    """All parameters and buffers themselves; one that several modules share appears once."""
     return dict(policy.named_parameters()) | dict(policy.named_buffers())

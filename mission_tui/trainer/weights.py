@@ -10,6 +10,7 @@ from mission_tui.errors import CheckpointError, PresetError
 from mission_tui.trainer.boundary import Boundary
 from mission_tui.trainer.normalizer import restore_normalizer
 from mission_tui.trainer.ppo import PPO
+from mission_tui.trainer.tensors import named_tensors
 
 __all__ = ["take_weights"]
 
@@ -19,7 +20,7 @@ def take_weights(model: PPO, boundary: Boundary) -> str:
 
     Returns what was taken, in a sentence. Raises `PresetError` when nothing fits.
     """
-    own = {**dict(model.policy.named_parameters()), **dict(model.policy.named_buffers())}
+    own = named_tensors(model.policy)
     fitting = [
         name
         for name, tensor in own.items()

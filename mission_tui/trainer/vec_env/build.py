@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
 from mission_tui.envs.recipe import EnvRecipe
@@ -18,7 +19,7 @@ from mission_tui.trainer.vec_env.making import EnvMaker, make_batched
 from mission_tui.trainer.vec_env.native import NativeVecEnv
 from mission_tui.trainer.vec_env.workers import WorkersVecEnv
 
-__all__ = ["BuiltEnvs", "build_vec_env"]
+__all__ = ["BuiltEnvs", "build_vec_env", "in_this_process"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,15 @@ def build_vec_env(
         assert choice.n_workers is not None
         vec = _workers(spec.env, snapshot, maker, choice.n_workers)
     return BuiltEnvs(_normalized(vec, spec), choice.kind, choice.reason)
+
+
+def in_this_process(spec: Spec, native: int = 1, inline: int = 1) -> Spec:
+    """`spec` with its environments in this process: `native` lanes where they have a batched form, else `inline`.
+
+    By what the environment is and not by the machine, so that the same seed plays the same episodes everywhere.
+    """
+    kind, lanes = ("inline", inline) if native_refusal(spec.env) else ("native", native)
+    return msgspec.structs.replace(spec, env=msgspec.structs.replace(spec.env, vec=kind, n_envs=lanes))
 
 
 def _workers(env: EnvSpec, snapshot: Path | None, maker: EnvMaker, n_workers: int) -> WorkersVecEnv:
