@@ -36,6 +36,7 @@ from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ending import abandon
 from mission_tui.supervisor.launchers.local import LocalLauncher, attempt_order
 from mission_tui.supervisor.run import LiveRun
+from tests.missing import search_path_without
 from tests.supervisor.conftest import REPOSITORY, Lab, stub_spec
 from tests.waiting import until
 
@@ -233,9 +234,10 @@ def test_a_command_that_fails_is_journaled(lab: Lab) -> None:
     }
 
 
-@pytest.mark.skipif(importlib.util.find_spec("apprise") is not None, reason="apprise is installed")
-def test_apprise_that_is_not_installed_is_said_with_the_line_that_installs_it(lab: Lab) -> None:
+def test_apprise_that_is_not_installed_is_said_with_the_line_that_installs_it(idle_lab: Lab, tmp_path: Path) -> None:
     """One sentence in the journal."""
+    lab = idle_lab
+    lab.start(PYTHONPATH=search_path_without(("apprise",), tmp_path / "without-apprise"))
     (run,) = lab.launch(spec=spec_of(HealthKeep(apprise=True)), STUB_DIES_AT="3")
     lab.ended(run)
     assert details(lab, run)[:2] == ["apprise", notifying.NO_APPRISE]
