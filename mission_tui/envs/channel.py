@@ -12,10 +12,12 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["CALL", "DONE", "ERROR", "FORM", "QUIT", "STEP", "Channel", "frame"]
+__all__ = ["BEGIN", "CALL", "DONE", "ERROR", "FORM", "QUIT", "STEP", "Channel", "frame"]
 
-STEP, CALL, FORM, QUIT = b"s", b"c", b"f", b"q"
-"""Step all lanes, call something in some of them, learn the form of the actions that follow, close and leave."""
+BEGIN, STEP, CALL, FORM, QUIT = b"a", b"s", b"c", b"f", b"q"
+"""The first message brings the assignment; then: step all lanes, call something in some of them, learn the form of the
+actions that follow, close and leave.
+"""
 DONE, ERROR = b"d", b"e"
 """The answers: what was asked is done (the payload is its result), or something was raised."""
 

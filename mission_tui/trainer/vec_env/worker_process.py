@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mission_tui.envs.assignment import Assignment, Raised
-from mission_tui.envs.channel import ERROR, QUIT, Channel, frame
+from mission_tui.envs.channel import BEGIN, ERROR, QUIT, Channel, frame
 from mission_tui.trainer.failures import EnvError
 from mission_tui.trainer.vec_env.death import OomKills, how_it_ended
 from mission_tui.trainer.vec_env.last_words import LastWords, quote
@@ -87,7 +87,7 @@ class WorkerProcess:
                 pass_fds=(theirs.fileno(), assignment.memory),
                 env=os.environ | dict.fromkeys(_ONE_THREAD, "1"),
             )
-        self.send(frame(b"a", assignment))
+        self.send(frame(BEGIN, assignment))
 
     @property
     def pid(self) -> int:
