@@ -188,6 +188,10 @@ class Mission:
         """Physics ticks of contact that each attacker withstands, at least 1; a column of shape (A, 1)."""
         return [[max(1, round(kind.armour_s * self.rules.physics_hz))] for kind in self.units.kinds()]
 
+    def endurance_decisions(self) -> list[list[float]]:
+        """Decisions after which each attacker is spent; a column of shape (A, 1)."""
+        return [[kind.endurance_s * self.rules.decision_hz] for kind in self.units.kinds()]
+
     @property
     def tick_s(self) -> float:
         """Seconds of one physics tick."""

@@ -40,7 +40,7 @@ class Movement:
         self._tick_s = mission.tick_s
         self._headings = np.array(HEADINGS).T
         self._speed = np.array([[kind.speed_mps] for kind in kinds])
-        self._endurance = np.array([[kind.endurance_s * mission.rules.decision_hz] for kind in kinds])
+        self._endurance = np.array(mission.endurance_decisions())
         self._width, self._height = world.width_m, world.height_m
         self._ground = mission.units.attackers.count("ground")
         margin = world.clearance_m

@@ -35,7 +35,7 @@ class Observer:
         self._guard_range_m = 2 * mission.units.defender.sight_m or 1.0
         self._speed = np.array([[kind.speed_mps] for kind in kinds])
         self._armour = np.array(mission.armour_ticks())
-        self._endurance = np.array([[kind.endurance_s * rules.decision_hz] for kind in kinds])
+        self._endurance = np.array(mission.endurance_decisions())
         self._limit = rules.time_limit_s * rules.decision_hz
         self._full_s = rules.capture_s
         self._pairs = Pairs()

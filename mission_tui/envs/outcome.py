@@ -11,7 +11,7 @@ import numpy as np
 from mission_tui.envs.fields import Bools, Fields, Ints
 from mission_tui.envs.mission import OUTCOMES, Mission, Outcome
 
-__all__ = ["_CODES", "Judge", "is_truncated", "outcome_name"]
+__all__ = ["Judge", "is_truncated", "outcome_name"]
 
 _CODES: dict[Outcome, int] = {name: code for code, name in enumerate(OUTCOMES, start=1)}
 
