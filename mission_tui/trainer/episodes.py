@@ -11,10 +11,16 @@ import numpy as np
 from mission_tui.fleet.metrics import Episodes, spoken
 from mission_tui.fleet.text import clean
 
-__all__ = ["EpisodeTally"]
+__all__ = ["EpisodeTally", "outcome_of"]
 
 _SAMPLE = 256
 _OUTCOME_CHARS = 40
+
+
+def outcome_of(info: dict[str, Any]) -> str | None:
+    """How an episode ended by its last info, as a word that a terminal can show; None where nothing is said."""
+    outcome = info.get("outcome")
+    return None if outcome is None else clean(str(outcome), _OUTCOME_CHARS)
 
 
 class EpisodeTally:
@@ -33,8 +39,8 @@ class EpisodeTally:
                 continue
             self._returns.append(float(episode["r"]))
             self._lengths.append(int(episode["l"]))
-            if (outcome := info.get("outcome")) is not None:
-                self._outcomes[clean(str(outcome), _OUTCOME_CHARS)] += 1
+            if (outcome := outcome_of(info)) is not None:
+                self._outcomes[outcome] += 1
 
     def take(self) -> Episodes:
         """What was collected, evenly thinned to 256 samples; collecting starts anew."""

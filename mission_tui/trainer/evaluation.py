@@ -16,12 +16,11 @@ from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecEnv
 
 from mission_tui.fleet.metrics import spoken
-from mission_tui.fleet.text import clean
+from mission_tui.trainer.episodes import outcome_of
 
-__all__ = ["Episodes", "play", "summary"]
+__all__ = ["Act", "Episodes", "play", "summary"]
 
 _RESAMPLES = 2000
-_OUTCOME_CHARS = 40
 
 Act = Callable[[Any], NDArray[Any]]
 
@@ -39,8 +38,8 @@ class Episodes:
         """Take the last info of an episode."""
         self.returns.append(float(info["episode"]["r"]))
         self.lengths.append(int(info["episode"]["l"]))
-        if (outcome := info.get("outcome")) is not None:
-            self.outcomes[clean(str(outcome), _OUTCOME_CHARS)] += 1
+        if (outcome := outcome_of(info)) is not None:
+            self.outcomes[outcome] += 1
         if (success := info.get("is_success")) is not None:
             self.successes.append(bool(success))
 
