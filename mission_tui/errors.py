@@ -23,6 +23,7 @@ __all__ = [
     "ProtocolError",
     "UsageError",
     "nearest",
+    "raised_by",
 ]
 
 EX_FAILED = 1
@@ -76,3 +77,12 @@ def nearest(word: str, choices: Iterable[str]) -> str:
     """The closest of `choices` as ``; did you mean 'x'?``, or an empty string when nothing is close."""
     close = difflib.get_close_matches(word, list(choices), n=1, cutoff=0.5)
     return f"; did you mean '{close[0]}'?" if close else ""
+
+
+def raised_by(error: BaseException) -> str:
+    """``ValueError: boom (my_env.py:12)``: what foreign code raised, and in which of its lines."""
+    import traceback  # nobody who only names errors pays for it
+
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {error}{place}"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pickle
 import traceback
 from dataclasses import dataclass
-from pathlib import Path
 
 from mission_tui.envs.recipe import EnvRecipe
 from mission_tui.envs.shared_arrays import Layout
+from mission_tui.errors import raised_by
 
 __all__ = ["Assignment", "Raised"]
 
@@ -43,10 +43,8 @@ class Raised:
     @classmethod
     def of(cls, error: BaseException, env: int) -> Raised:
         """What there is to tell of `error`."""
-        frames = traceback.extract_tb(error.__traceback__)
-        place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
         text = "".join(traceback.format_exception(error))
-        return cls(env, f"{type(error).__name__}: {error}{place}", text, error if _travels(error) else None)
+        return cls(env, raised_by(error), text, error if _travels(error) else None)
 
 
 def _travels(error: BaseException) -> bool:

@@ -12,9 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mission_tui.errors import MissionError, PresetError, nearest
+from mission_tui.errors import MissionError, PresetError, nearest, raised_by
 from mission_tui.fleet.spec import EnvSpec
-from mission_tui.trainer.failures import raised_by
 
 if TYPE_CHECKING:
     import gymnasium

@@ -6,14 +6,12 @@ Light on purpose: the exceptions are raised from environments and workers, which
 from __future__ import annotations
 
 import sys
-import traceback
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
-from mission_tui.errors import EX_CONFIG, EX_FAILED, MissionError, PresetError
+from mission_tui.errors import EX_CONFIG, EX_FAILED, MissionError, PresetError, raised_by
 
-__all__ = ["EnvError", "Failure", "FailureKind", "NonFiniteError", "classify", "complain", "raised_by"]
+__all__ = ["EnvError", "Failure", "FailureKind", "NonFiniteError", "classify", "complain"]
 
 FailureKind = Literal["config", "env", "nan", "oom", "gpu_lost", "unknown"]
 
@@ -50,13 +48,6 @@ def classify(error: BaseException) -> Failure:
 def complain(sentence: str) -> None:
     """Say `sentence` on stderr, which is the log of the attempt."""
     print(f"mission-tui: {sentence}", file=sys.stderr)  # noqa: T201 - the one place that does
-
-
-def raised_by(error: BaseException) -> str:
-    """``ValueError: boom (my_env.py:12)``: what was raised, and in which line of code."""
-    frames = traceback.extract_tb(error.__traceback__)
-    place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
-    return f"{type(error).__name__}: {error}{place}"
 
 
 def _kind(error: BaseException) -> FailureKind:

@@ -15,9 +15,8 @@ from typing import Any, TextIO
 
 import msgspec
 
-from mission_tui.errors import EX_FAILED, MissionError, PresetError
+from mission_tui.errors import EX_FAILED, MissionError, PresetError, raised_by
 from mission_tui.fleet.spec import Spec
-from mission_tui.trainer.failures import raised_by
 
 __all__ = ["Say", "answer", "asked_spec"]
 

@@ -14,11 +14,12 @@ import msgspec
 import numpy as np
 from stable_baselines3.common.vec_env import VecNormalize
 
+from mission_tui.errors import raised_by
 from mission_tui.fleet.metrics import Resumed, spoken
 from mission_tui.fleet.spec import Spec
 from mission_tui.trainer.boundary import Boundary
 from mission_tui.trainer.evaluation import play
-from mission_tui.trainer.failures import complain, raised_by
+from mission_tui.trainer.failures import complain
 from mission_tui.trainer.normalizer import capture_normalizer, freeze_normalizer
 from mission_tui.trainer.ppo import PPO
 from mission_tui.trainer.random_state import capture_random, restore_random

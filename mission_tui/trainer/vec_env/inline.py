@@ -12,8 +12,8 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvObs, VecEnvStepReturn
 
 from mission_tui.envs import can_save_state, restore_env_state, save_env_state
-from mission_tui.errors import CheckpointError
-from mission_tui.trainer.failures import EnvError, raised_by
+from mission_tui.errors import CheckpointError, raised_by
+from mission_tui.trainer.failures import EnvError
 
 __all__ = ["InlineVecEnv"]
 

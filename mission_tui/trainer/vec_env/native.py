@@ -18,7 +18,8 @@ from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvObs, VecEnvStepReturn
 
 from mission_tui.envs import StatefulEnv
-from mission_tui.trainer.failures import EnvError, raised_by
+from mission_tui.errors import raised_by
+from mission_tui.trainer.failures import EnvError
 
 __all__ = ["NativeVecEnv"]
 
