@@ -7,12 +7,13 @@ file that shrank or was replaced is read again from its first line, and said so:
 from __future__ import annotations
 
 import os
+from io import BytesIO
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from mission_tui.errors import DamagedError
 from mission_tui.records.lines import LINE_BYTES, decode_line
-from mission_tui.records.regular import open_regular
+from mission_tui.records.regular import open_descriptor, open_regular
 
 __all__ = ["Tail", "read_all", "read_newest"]
 
@@ -31,13 +32,16 @@ class Tail:
     def read(self) -> list[Any]:
         """Records whose lines were completed since the last call; empty while the file is absent."""
         try:
-            with open_regular(self.path) as file:
-                return self._read(file)
+            descriptor, status = open_descriptor(self.path)
         except FileNotFoundError:
             if self._offset:
                 self.damage.append(f"{self.path.name} is gone; it held {self._offset} bytes")
                 self._forget()
             return []
+        try:
+            return self._read(descriptor, status)
+        finally:
+            os.close(descriptor)
 
     def _forget(self) -> None:
         self._file_id: tuple[int, int] | None = None
@@ -45,29 +49,35 @@ class Tail:
         self._mark = b""
         self._overlong = False
 
-    def _read(self, file: BinaryIO) -> list[Any]:
-        status = os.fstat(file.fileno())
+    def _read(self, descriptor: int, status: os.stat_result) -> list[Any]:
         file_id = (status.st_dev, status.st_ino)
         if status.st_size == self._offset and file_id == self._file_id:
             return []
-        if self._offset and not self._same_file(file, file_id):
+        if self._offset and not self._same_file(descriptor, file_id):
             self.damage.append(f"{self.path.name} was cut short or replaced; reading it again from its first line")
             self._forget()
         self._file_id = file_id
-        file.seek(self._offset)
-        return self._decode(file)
+        records: list[Any] = []
+        bad: list[str] = []
+        read_to = -1
+        while read_to < self._offset < status.st_size:
+            read_to = self._offset
+            news = os.pread(descriptor, min(LINE_BYTES, status.st_size - read_to), read_to)
+            self._decode(BytesIO(news), records, bad)
+        if bad:
+            more = f" ({len(bad) - 1} more after it)" if len(bad) > 1 else ""
+            self.damage.append(f"{bad[0]}; it was skipped{more}")
+        return records
 
-    def _same_file(self, file: BinaryIO, file_id: tuple[int, int]) -> bool:
+    def _same_file(self, descriptor: int, file_id: tuple[int, int]) -> bool:
         """Whether what was read last is still where it was: inode numbers come back, and a cut file may grow again."""
         if file_id != self._file_id:
             return False
-        file.seek(self._offset - len(self._mark))
-        return file.read(len(self._mark)) == self._mark
+        return os.pread(descriptor, len(self._mark), self._offset - len(self._mark)) == self._mark
 
-    def _decode(self, file: BinaryIO) -> list[Any]:
-        records: list[Any] = []
-        bad: list[str] = []
-        while line := file.readline(LINE_BYTES):
+    def _decode(self, news: BytesIO, records: list[Any], bad: list[str]) -> None:
+        """Take the lines that end in `news`, which begins where the last line ended."""
+        while line := news.readline(LINE_BYTES):
             whole = line.endswith(b"\n")
             if not whole and len(line) < LINE_BYTES:
                 break
@@ -82,10 +92,6 @@ class Tail:
                 records.append(decode_line(line, self._type))
             except DamagedError as error:
                 bad.append(f"{self.path.name} byte {start}: {error}")
-        if bad:
-            more = f" ({len(bad) - 1} more after it)" if len(bad) > 1 else ""
-            self.damage.append(f"{bad[0]}; it was skipped{more}")
-        return records
 
 
 def read_all(path: Path, type_: Any) -> tuple[list[Any], list[str]]:
