@@ -73,12 +73,16 @@ class NotFinite(Rule):
         )
 
     def _not_finite(self, row: Row) -> tuple[str, ...]:
+        if len(self._known) < len(MEANS):
+            self._known.update(tag for tag in MEANS if math.isfinite(row.metrics.get(tag, math.nan)))
+        # A sum is finite only if every summand is, so most rows need no second look.
+        if math.isfinite(sum(row.metrics.values()) + sum(row.returns)):
+            return ()
         names = [
             tag
             for tag, value in row.metrics.items()
             if not math.isfinite(value) and tag.startswith(FAMILIES) and not self._means_nothing(tag, value)
         ]
-        self._known.update(tag for tag in MEANS if math.isfinite(row.metrics.get(tag, math.nan)))
         if not all(math.isfinite(value) for value in row.returns):
             names.append("episode return")
         return tuple(names)

@@ -33,7 +33,8 @@ class Hang(Rule):
 
     def __init__(self, patient: Patient) -> None:
         super().__init__(patient)
-        self._limits = patient.limits.hang
+        self._limits = limits = patient.limits.hang
+        self._shortest_s = min(limits.first_s, limits.least_s)
         self._phases: deque[tuple[float, float]] = deque(maxlen=UPDATES)
         self._pauses: list[tuple[float, Break]] = []
         self._last_t: float | None = None
@@ -68,6 +69,8 @@ class Hang(Rule):
 
     def silent(self, now: float) -> Severity | None:
         """Critical when nothing has come until unix time `now` for longer than this run's limit."""
+        if self._last_t is None or (not self._pauses and now - self._last_t <= self._shortest_s):
+            return None
         since = self.since
         return "critical" if since is not None and now > since else None
 

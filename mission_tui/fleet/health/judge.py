@@ -109,9 +109,9 @@ class Judge:
         self._update, self._t = row.update, row.t
         self._returns.see(row.metrics.get("rollout/ep_rew_mean"), row.episodes)
         for rule in self._rules:
-            finding = self._follow(rule, rule.judge(row), row.update, row.t)
-            if finding is not None:
-                changed.append(finding)
+            severity = rule.judge(row)
+            if severity is not None or rule.id in self._open:
+                changed += self._follow(rule, severity, row.update, row.t)
         return changed
 
     def changed(self, record: SettingsChanged) -> list[Finding]:
@@ -140,8 +140,8 @@ class Judge:
         """No row has come until unix time `now`, while the trainer lives; a hang may open."""
         if self._hang.id in self._open or self._limits.hang.act == "off":
             return []
-        severity, since = self._hang.silent(now), self._hang.since
-        if severity is None or since is None:
+        severity = self._hang.silent(now)
+        if severity is None or (since := self._hang.since) is None:
             return []
         return [self._opened(self._hang, severity, max(self._from, self._update), since)]
 
@@ -189,15 +189,15 @@ class Judge:
             for rule in self._rules:
                 rule.broken(cause)
 
-    def _follow(self, rule: Rule, severity: Severity | None, update: int, t: float) -> Finding | None:
+    def _follow(self, rule: Rule, severity: Severity | None, update: int, t: float) -> list[Finding]:
         known = self._incidents.get(self._open.get(rule.id, ""))
         if severity is None:
-            return self._clear(rule.id) if known else None
+            return [self._clear(rule.id)] if known else []
         if known is None:
-            return self._opened(rule, severity, update, t)
+            return [self._opened(rule, severity, update, t)]
         if severity == known.severity:
-            return None
-        return self._keep(_worded(known, rule.explain(severity), severity, update, t))
+            return []
+        return [self._keep(_worded(known, rule.explain(severity), severity, update, t))]
 
     def _opened(self, rule: Rule, severity: Severity, update: int, t: float) -> Finding:
         finding = Finding(

@@ -69,6 +69,8 @@ class Returns:
         self._sorted_steps: list[float] = []
         self._spread = Quantiles()
         self._trend: tuple[float, float] | None = None
+        self._span: float | None = None
+        self._noise: float | None = None
         self.updates = 0
         self.known = 0
         self.episodes = 0
@@ -87,7 +89,7 @@ class Returns:
             self._step(abs(mean - self.latest))
         self._recent.append(mean)
         self._spread.see(mean)
-        self._trend = None
+        self._trend = self._span = self._noise = None
         self.latest = mean
         self.smooth = mean if self.smooth is None else self.smooth + SMOOTHING * (mean - self.smooth)
         self.best = self.smooth if self.best is None else max(self.best, self.smooth)
@@ -101,10 +103,10 @@ class Returns:
     @property
     def noise(self) -> float:
         """1.4826 x the median of absolute successive differences of the last 100 returns: not their deviation."""
-        steps, middle = self._sorted_steps, len(self._sorted_steps) // 2
-        if not steps:
-            return 0.0
-        return NOISE_SCALE * (steps[middle] if len(steps) % 2 else (steps[middle - 1] + steps[middle]) / 2.0)
+        if self._noise is None:
+            steps, middle = self._sorted_steps or [0.0], len(self._sorted_steps) // 2
+            self._noise = NOISE_SCALE * (steps[middle] if len(steps) % 2 else (steps[middle - 1] + steps[middle]) / 2.0)
+        return self._noise
 
     @property
     def low(self) -> float:
@@ -119,7 +121,9 @@ class Returns:
     @property
     def span(self) -> float:
         """The range of the returns, 5 to 95 %, never less than the noise; 0 only where nothing ever changed."""
-        return max(self.high - self.low, self.noise)
+        if self._span is None:
+            self._span = max(self.high - self.low, self.noise)
+        return self._span
 
     @property
     def share_of_best(self) -> float | None:
@@ -153,6 +157,6 @@ class Returns:
             returns = list(self._recent)
             half = len(returns) // 2
             gain = statistics.median(returns[half:]) - statistics.median(returns[:half])
-            noise = NOISE_SCALE * statistics.median(abs(later - earlier) for earlier, later in pairwise(returns))
+            noise = NOISE_SCALE * statistics.median([abs(later - earlier) for earlier, later in pairwise(returns)])
             self._trend = gain, noise
         return self._trend

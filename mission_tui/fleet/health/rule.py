@@ -104,7 +104,9 @@ class Rule:
 def row_of(record: UpdateDone) -> Row:
     """`record` as a row; values that are no numbers are left out, times that are not finite are not known."""
     episodes, known = record.episodes, math.isfinite
-    outcomes = {name: count for name, count in episodes.outcomes.items() if type(count) is int and count > 0}
+    outcomes = episodes.outcomes and {
+        name: count for name, count in episodes.outcomes.items() if type(count) is int and count > 0
+    }
     return Row(
         attempt=record.attempt,
         update=record.update,

@@ -99,8 +99,10 @@ class Stall(Rule):
         grows = False
         if rise > limits.length_leave * level and gain < PAID * allowed:
             slope = theil_sen(lengths)
-            rise, gain = slope * steps, theil_sen(list(self._returns)) * steps
-            grows = rise > limits.length_rise * level and gain < allowed and mann_kendall(lengths, slope) > limits.z
+            rise = slope * steps
+            if rise >= min(limits.length_leave, limits.length_rise) * level:
+                gain = theil_sen(list(self._returns)) * steps
+                grows = rise > limits.length_rise * level and gain < allowed and mann_kendall(lengths, slope) > limits.z
             if grows:
                 self._rise, self._level, self._gain = rise, level, gain
         self._growing.look(over=grows, calm=rise < limits.length_leave * level or gain > PAID * allowed)

@@ -88,9 +88,9 @@ class Success:
         if smooth is None or best is None or not self._first:
             return False
         gain = best - self._start
-        if gain <= CLEAR_GAIN * (max(self._recent) - min(self._recent)) or self._shortfall():
+        if not smooth - self._start >= self._best_share * gain:
             return False
-        return smooth - self._start >= self._best_share * gain
+        return not gain <= CLEAR_GAIN * (max(self._recent) - min(self._recent)) and not self._shortfall()
 
     @property
     def complaint(self) -> str:
