@@ -86,12 +86,14 @@ class Witness:
     def wrong(self) -> Iterator[Violation]:
         """What of the invariants does not hold now."""
         yield from (f"{count} trainers of {run} at once" for run, count in self.trainers().items() if count > 1)
-        views = {view.id: view for view in self.lab.snapshot().runs}
+        snapshot = self.lab.snapshot()
+        views = {view.id: view for view in snapshot.runs}
+        # A snapshot shows the newest ended runs only, and counts the others.
+        unseen = snapshot.ended_total - sum(view.state == "ended" for view in snapshot.runs)
+        if missing := sorted(set(self.known) - set(views))[unseen:]:
+            yield f"{', '.join(missing)}: acknowledged and not known any more"
         for run in self.known:
-            if run not in views:
-                yield f"{run} was acknowledged and is not known any more"
-                continue
-            if views[run].state == "ended" and not (views[run].outcome and views[run].cause):
+            if run in views and views[run].state == "ended" and not (views[run].outcome and views[run].cause):
                 yield f"{run} has ended without a cause"
             yield from self._journal(run)
             yield from self._rows(run)
