@@ -6,7 +6,6 @@ A spec that leaves this module is complete and free of contradictions; every ref
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -21,7 +20,7 @@ from mission_tui.fleet.own_program import TRAINERS_OWN
 from mission_tui.fleet.place import Place
 from mission_tui.fleet.preset_file import PresetFile, read_preset
 from mission_tui.fleet.schema import TABLES, fit_table
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.spec import EnvSpec, Spec
 
 __all__ = [
     "Assignment",
@@ -112,11 +111,15 @@ def as_tables(spec: Spec) -> dict[str, Any]:
 def from_tables(tables: Mapping[str, object], source: str) -> Spec:
     """The spec in `tables`, as `as_tables` made them, found in file `source`. Raises `PresetError`."""
     # A supervisor reads a spec per run it starts with: what needs no fitting, and no sentence, is not slowed by them.
-    with suppress(msgspec.ValidationError):
-        return msgspec.convert(dict(tables), Spec)
-    struct = inspect.type_info(Spec)
-    assert isinstance(struct, inspect.StructType)
-    return msgspec.convert(fit_table(struct, dict(tables), Place(source)), Spec)
+    try:
+        spec = msgspec.convert(dict(tables), Spec)
+    except msgspec.ValidationError:
+        struct = inspect.type_info(Spec)
+        assert isinstance(struct, inspect.StructType)
+        spec = msgspec.convert(fit_table(struct, dict(tables), Place(source)), Spec)
+    if spec.env == EnvSpec() and spec.run.command is None:
+        raise Place(source).refuse("env is missing; give a Gymnasium id, such as 'CartPole-v1', or a run.command")
+    return spec
 
 
 def _base(preset: PresetFile, name: str, bases: Callable[[str], PresetFile]) -> PresetFile:
