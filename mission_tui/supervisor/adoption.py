@@ -42,7 +42,6 @@ from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ending import abandon
 from mission_tui.supervisor.freezing import take_up_freeze
 from mission_tui.supervisor.journal import Make, RunJournal, damaged
-from mission_tui.supervisor.ladder import carry_on
 from mission_tui.supervisor.restarting import decide_restart
 from mission_tui.supervisor.run_on_disk import RunOnDisk, read_fleet, read_run
 from mission_tui.supervisor.unkillable import admit_unkillable
@@ -126,7 +125,6 @@ def adopt_live(core: Core, found: RunOnDisk) -> None:
     run.nonce, run.unbegun = (order.nonce, order) if order is not None else ("", None)
     run.wants_pause = _wants(found.events, "pause")
     settle(core, run)
-    carry_on(core, run)
     take_up_freeze(core, run, _wants(found.events, "freeze"))
     react_to_due(core, run)
 

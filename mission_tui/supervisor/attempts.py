@@ -114,9 +114,12 @@ def _changed(finding: Finding, seq: int, t: float) -> FindingChanged:
 
 def settle(core: Core, run: LiveRun) -> None:
     """Find out who of the attempt lives, watch it, and end the run when nobody does."""
-    found = core.launcher.find(run.dir, run.attempt)
+    found, unknown = core.launcher.find(run.dir, run.attempt), run.keeper is None and run.trainer is None
     _hold(run, found)
     core.see(run.id, FlagSeen("unverifiable", raised=False))
+    if unknown and (run.keeper is not None or run.trainer is not None):
+        # What was asked while there was nobody to tell it.
+        carry_on(core, run)
     if run.keeper is not None:
         _watch(core, run, run.keeper)
         show_pids(core, run)

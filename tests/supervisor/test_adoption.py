@@ -204,6 +204,24 @@ def test_a_kill_that_was_on_record_and_not_sent_is_carried_out(lab: Lab) -> None
     until(lambda: not living(families), 10)
 
 
+def test_a_kill_on_record_waits_for_a_keeper_that_is_not_known_yet(lab: Lab) -> None:
+    """Whoever is killed before the supervisor knows its processes is killed as soon as it does."""
+    (run,) = lab.launch(STUB_WORKERS="1")
+    lab.running(run)
+    family = lab.family(run)
+    lab.kill_supervisor()
+    identity = lab.dir(run).attempt(1).identity
+    unsaid = identity.rename(identity.with_suffix(".later"))
+    journal = AppendLog(lab.dir(run).events)
+    journal.append(lambda seq: Asked(seq, time.time(), "kill", 1))
+    journal.close()
+    lab.start()
+    assert lab.view(run).state == "stopping"
+    unsaid.rename(identity)
+    assert lab.ended(run, 5).outcome == "killed"
+    until(lambda: not living(family), 10)
+
+
 def test_damaged_directories_are_shown_and_hurt_nobody(lab: Lab) -> None:
     """Broken spec, journal, metrics or exit record, or nothing at all: shown as damaged, and once on record."""
     healthy, no_spec, no_journal, odd_metrics, odd_exit = (lab.launch(spec=stub_spec(64))[0] for _ in range(5))

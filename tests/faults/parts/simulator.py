@@ -184,6 +184,8 @@ def _incarnate(life: Life, steps: int) -> bool:
             left = asyncio.all_tasks(loop)
             for duty in left:
                 duty.cancel()
+            with suppress(RuntimeError):  # the end of `task` may have been under way when something else killed it
+                loop.run_until_complete(asyncio.sleep(0))
             if left:
                 loop.run_until_complete(asyncio.wait(left))
             if life.core is not None:
