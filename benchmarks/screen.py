@@ -10,6 +10,7 @@ import argparse
 import shutil
 import statistics
 import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,14 +93,18 @@ def variant(script: Path, technique: str, pace: Pace) -> Reading:
 
 
 def arriving(ended: int, rounds: int) -> tuple[list[float], list[float]]:
-    """Seconds to the list's first paint with `ended` runs and the supervisor up, and to the smallest application's."""
-    with opened() as lab:
+    """Seconds to the list's first paint with `ended` runs and the supervisor up, and to the smallest application's.
+
+    Bytecode is kept, as with an installed package, whatever this process was told: a checkout that may keep none
+    compiles every module of ours at each start, and none of its peer's.
+    """
+    with tempfile.TemporaryDirectory() as kept, opened(PYTHONDONTWRITEBYTECODE="", PYTHONPYCACHEPREFIX=kept) as lab:
         for number in range(ended):
             stamp = f"{number // 60:04d}{number % 60:02d}"
             shutil.copytree(RECORDED, lab.root / f"20261120-{stamp}-recorded-{number:04x}")
         lab.views()
         pairs = [(first_paint_s(lab, OURS), first_paint_s(lab, SMALLEST)) for _ in range(rounds + 1)]
-    # The first pair warms the disk's cache.
+    # The first pair compiles, and warms the disk's cache.
     ours, smallest = zip(*pairs[1:], strict=True)
     return list(ours), list(smallest)
 
