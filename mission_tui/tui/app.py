@@ -27,6 +27,7 @@ from mission_tui.tui.glyphs import speaks_utf8
 from mission_tui.tui.origin import Origin
 from mission_tui.tui.pacing import Pace
 from mission_tui.tui.preset_choice import LoadPresets, Resolve
+from mission_tui.tui.preset_reading import read_presets
 from mission_tui.tui.ringing import ring
 from mission_tui.tui.screens.fleet import FleetScreen
 from mission_tui.tui.screens.shown import Shown
@@ -36,6 +37,7 @@ from mission_tui.tui.written import Pen, brief
 
 __all__ = ["MissionApp"]
 
+_SETTLED_S = 0.1
 _ACTIONS = {action.name: action for action in ACTIONS}
 
 
@@ -73,6 +75,7 @@ class MissionApp(App[int], inherit_bindings=False):
         self._gate = LaunchGate()
         self._newest: FleetSnapshot | None = None
         self._timer: Timer | None = None
+        self._settled = False
         self.register_theme(THEME)
         self.theme = THEME.name
 
@@ -89,11 +92,19 @@ class MissionApp(App[int], inherit_bindings=False):
         super()._display(screen, brief(renderable, self._pen))
 
     def on_mount(self) -> None:
-        """Begin to follow the supervisor; presets are read beside that."""
-        from mission_tui.tui.verbs.refresh import read_presets
-
+        """Begin to follow the supervisor."""
         self.app_resume_signal.subscribe(self, lambda _: self.action_redraw())
         self.desk.start(follow(self._client, self.arrived, self._lost))
+
+    def _settle(self) -> None:
+        """After the first picture comes what it did not need, and what no key should have to wait for."""
+        if not self._settled:
+            self._settled = True
+            self.set_timer(_SETTLED_S, self._prepare_for_keys)
+
+    def _prepare_for_keys(self) -> None:
+        import mission_tui.tui.verbs  # noqa: F401 - loaded here so that the first key finds it
+
         self.desk.start(read_presets(self.desk))
 
     def arrived(self, snapshot: FleetSnapshot) -> None:
@@ -121,6 +132,7 @@ class MissionApp(App[int], inherit_bindings=False):
         for screen in self.screen_stack:
             if isinstance(screen, Shown):
                 screen.snapshot = self._newest
+        self._settle()
 
     def _lost(self, why: str) -> None:
         state = (
@@ -128,6 +140,7 @@ class MissionApp(App[int], inherit_bindings=False):
         )
         self.desk.banner = f"{state} ({why})"
         self.redraw_screens()
+        self._settle()
 
     def redraw_screens(self) -> None:
         """Draw again what does not come with a snapshot: presets, the banner, the hint for undo."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import shutil
 import sys
@@ -24,6 +25,8 @@ from mission_tui.tui.preset_choice import LoadPresets, Resolve
 __all__ = ["play", "show"]
 
 SIZE_CHECK_S = 1.0
+SETTLED_S = 1.0
+"""After so long the first picture stands, or nobody answers."""
 
 
 def show(
@@ -48,12 +51,19 @@ async def play(app: MissionApp, client: FleetClient) -> Farewell:
     watch_signals(app.exit)
     watch_terminal(terminal_fd, app.exit)
     sizes = asyncio.create_task(_watch_size(app, terminal_fd))
+    asyncio.get_running_loop().call_later(SETTLED_S, _collect_again)
     try:
         code = await app.run_async()
     finally:
         sizes.cancel()
         await client.close()
     return Farewell(code or 0, app.last_seen_t, app.live)
+
+
+def _collect_again() -> None:
+    """Collect garbage from now on, but never again look through what came with the modules."""
+    gc.freeze()
+    gc.enable()
 
 
 async def _watch_size(app: MissionApp, terminal_fd: int) -> None:

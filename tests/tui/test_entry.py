@@ -68,3 +68,9 @@ def test_the_screen_imports_nothing_heavy() -> None:
     """Neither torch nor the plotting library with numpy stands before the first picture."""
     heavy = {"torch", "numpy", "textual_plot", "stable_baselines3", "pynvml", "mission_tui.records"}
     assert not heavy & loaded_after("import mission_tui.tui.session")
+
+
+def test_the_first_picture_waits_for_nothing_it_does_not_show() -> None:
+    """Health rules, verbs and screens over the fleet are loaded when they are wanted."""
+    later = {"mission_tui.fleet.health", "mission_tui.tui.verbs", "mission_tui.tui.screens.run"}
+    assert not later & loaded_after("import mission_tui.tui.session")

@@ -223,3 +223,18 @@ async def test_no_gpu_is_said_calmly() -> None:
     async with staged(a_fleet(gpus=())) as stage:
         assert stage.lines()[1].startswith(" no GPU  CPU ")
         assert "RAM 9.0/23G" in stage.lines()[1]
+
+
+async def test_many_wishes_for_a_settled_layout_are_one_picture() -> None:
+    """A storm of resizes is drawn once the layout stands, and then once."""
+    async with staged() as stage:
+        screen, drawn = stage.app.screen, []
+        assert isinstance(screen, FleetScreen)
+        setattr(screen, "redraw", lambda: drawn.append(FleetScreen.redraw(screen)))  # noqa: B010 - a spy
+        for _ in range(5):
+            screen.redraw_later()
+        await stage.until(lambda: drawn, "a picture")
+        await stage.still()
+        assert len(drawn) == 1
+        screen.redraw_later()
+        await stage.until(lambda: len(drawn) == 2, "the next picture")

@@ -9,6 +9,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container
 from textual.strip import Strip
+from textual.widget import Widget
 
 from mission_tui.fleet.snapshot import RunView
 from mission_tui.tui import colours
@@ -88,16 +89,20 @@ class FleetScreen(Shown, inherit_bindings=False):
         pattern = f"/{self.outlook.pattern.pattern}" if self.outlook.pattern else ""
         self.query_one(Header).update(self.snapshot, pattern, note)
         self.query_one(Meters).update(self.snapshot, self._desk.banner)
-        self._share_rows()
-        self._draw_runs()
-        self._draw_detail()
+        if self._share_rows():
+            # Drawn now, they would be drawn for sizes that they are about to lose.
+            self.redraw_later()
+        else:
+            self._draw_runs()
+            self._draw_detail()
         readonly, undoable = self._desk.readonly, bool(self._desk.undoable())
         presets, view = self._desk.presets, self.outlook.view
         self.query_one(Footer).update(
             hints("fleet", presets, view, self.finding(), readonly=readonly, undoable=undoable)
         )
 
-    def _share_rows(self) -> None:
+    def _share_rows(self) -> bool:
+        """Whether the rows are shared out otherwise than before."""
         outlook, roster = self.outlook, self.outlook.roster
         meters = self.query_one(Meters)
         taken = 2 + meters.rows + (1 if self.query_one(FilterBar).display else 0)
@@ -112,13 +117,15 @@ class FleetScreen(Shown, inherit_bindings=False):
         )
         if not roster.runs:
             shared = Arrangement(0, 0, listed=True)
-        if shared != self._arrangement:
-            self._arrangement = shared
-            grid, table, detail = self.query_one(PaneGrid), self.query_one(RunTable), self.query_one(Detail)
-            grid.display, grid.styles.height = shared.panes > 0, shared.panes
-            detail.display, detail.styles.height = shared.detail > 0, shared.detail
+        if shared == self._arrangement:
+            return False
+        self._arrangement = shared
+        _give_rows(self.query_one(PaneGrid), shared.panes)
+        _give_rows(self.query_one(Detail), shared.detail)
+        if (table := self.query_one(RunTable)).display != shared.listed:
             table.display = shared.listed
-            self.query_one("#below").set_class(shared.beside, "-beside")
+        self.query_one("#below").set_class(shared.beside, "-beside")
+        return True
 
     def _draw_runs(self) -> None:
         outlook, roster = self.outlook, self.outlook.roster
@@ -215,3 +222,11 @@ class FleetScreen(Shown, inherit_bindings=False):
 
 def _too_small(width: int) -> list[Strip]:
     return [line([(f"too small: {LEAST_WIDTH}x{LEAST_HEIGHT} at least", colours.WARN)], width)]
+
+
+def _give_rows(widget: Widget, rows: int) -> None:
+    """Set only what changes: being shown or hidden, even again, repaints the whole screen."""
+    if widget.display != (rows > 0):
+        widget.display = rows > 0
+    if rows:
+        widget.styles.height = rows

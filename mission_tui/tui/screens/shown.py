@@ -22,6 +22,7 @@ class Shown(Screen[None], inherit_bindings=False):
     PLACE: ClassVar[Place]
 
     snapshot: reactive[FleetSnapshot | None] = reactive(None, init=False, repaint=False)
+    _redraw_due = False
 
     def watch_snapshot(self) -> None:
         """Everything is drawn from the newest snapshot; widgets repaint what changed."""
@@ -29,7 +30,17 @@ class Shown(Screen[None], inherit_bindings=False):
 
     def on_resize(self) -> None:
         """Another size is another picture."""
-        self.call_after_refresh(self.redraw)
+        self.redraw_later()
+
+    def redraw_later(self) -> None:
+        """Draw once the layout is settled: once, however many ask for it until then."""
+        if not self._redraw_due:
+            self._redraw_due = True
+            self.call_after_refresh(self._redraw_now)
+
+    def _redraw_now(self) -> None:
+        self._redraw_due = False
+        self.redraw()
 
     @property
     def now(self) -> float:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from mission_tui.fleet.snapshot import RunView
 from mission_tui.ipc.requests import GetSnapshot
 from mission_tui.tui.desk import Desk
+from mission_tui.tui.preset_reading import read_presets
 
-__all__ = ["read_presets", "refresh"]
+__all__ = ["refresh"]
 
 
 async def refresh(desk: Desk, _runs: tuple[RunView, ...]) -> None:
@@ -17,9 +16,3 @@ async def refresh(desk: Desk, _runs: tuple[RunView, ...]) -> None:
     reply = await desk.ask(lambda id_: GetSnapshot(id=id_))
     desk.arrived(reply.snapshot)
     desk.tell("refreshed", seconds=2.0)
-
-
-async def read_presets(desk: Desk) -> None:
-    """Load the presets in a thread, because a folder on a network disk may take its time."""
-    desk.presets = await asyncio.to_thread(desk.load_presets)
-    desk.redraw()

@@ -10,7 +10,6 @@ from mission_tui.tui.inquiry import Dossier
 from mission_tui.tui.moves import Move
 from mission_tui.tui.sections.checkpoints import checkpoints
 from mission_tui.tui.sections.config import config
-from mission_tui.tui.sections.health import health
 from mission_tui.tui.sections.learn import learn
 from mission_tui.tui.strips import line
 from mission_tui.tui.widgets.lines import Lines
@@ -28,6 +27,9 @@ def section(tab: str, view: RunView, dossier: Dossier | None, width: int, height
     if tab == "learn":
         return learn(view, width, height, now)
     if tab == "health":
+        # All rules come with it, and the first picture needs none of them.
+        from mission_tui.tui.sections.health import health
+
         return health(view, dossier.details if dossier else None, width, now)
     if dossier is None:
         return []
