@@ -23,7 +23,7 @@ from mission_tui.records.checkpoint import newest_verified
 from mission_tui.records.layout import RunDir, check_name, supervisor_dir
 from mission_tui.records.storage import storing
 from mission_tui.supervisor.adoption import load_ended
-from mission_tui.supervisor.caller import Caller
+from mission_tui.supervisor.caller import Caller, at_home, settled
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.launchers.local import attempt_order
 from mission_tui.supervisor.new_run import new_run_dir
@@ -65,8 +65,9 @@ async def import_checkpoint(core: Core, request: ImportCheckpoint) -> Accepted:
 
 async def _imported(core: Core, request: ImportCheckpoint, file: Path, run: RunDir, work: RunDir) -> tuple[str, ...]:
     """The run on disk and known; what is to be said about it."""
-    item, caller = request.item, Caller(request.python, request.cwd, request.environ)
-    spec = seeded(item.spec)
+    item = request.item
+    spec = seeded(settled(item.spec, request.cwd))
+    caller = at_home(spec, Caller(request.python, request.cwd, request.environ))
     rules = rule_files(spec.env, caller.cwd)
     write_snapshot(work, rules)
     words = ["--snapshot", str(work.snapshot)] if rules else []

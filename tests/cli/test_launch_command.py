@@ -1,0 +1,75 @@
+"""`launch -- CMD`: what stands after the dashes is the command's alone, and its exit code is the run's outcome."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from tests.shell import Shell
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
+
+
+def test_waiting_for_a_command_ends_as_it_ends(quick: Shell) -> None:
+    """0 for one that exits 0, 1 for one that does not; nothing that was not reported is shown as a number."""
+    assert quick("launch", "--name", "good", "--wait", "--", "sh", "-c", "exit 0").returncode == 0
+    done = quick("launch", "--name", "bad", "--wait", "--json", "--", "sh", "-c", "echo why; exit 3")
+    assert done.returncode == 1
+    (run,) = json.loads(done.stdout)["runs"]
+    assert (run["name"], run["outcome"], run["kind"], run["cause"]) == ("bad", "failed", "exit", "exited 3: why")
+    assert (run["update"], run["timesteps"], run["steps_per_s"], run["can"]) == (None, None, None, [])
+
+
+def test_options_after_the_dashes_are_the_commands_own(quick: Shell) -> None:
+    """`--json`, `-n` and a second `--` reach the command as they are."""
+    script = "import sys; print(sys.argv[1:])"
+    words = ["-n", "5", "--json", "--", "--set", "a=b"]
+    done = quick("launch", "--name", "own", "--wait", "--", sys.executable, "-c", script, *words)
+    assert done.returncode == 0, done.stderr
+    assert quick("logs", "own").stdout.strip() == str(words)
+
+
+def test_copies_and_values_make_several_runs_of_a_command(quick: Shell) -> None:
+    """As they do of a preset; each is told its own seed."""
+    script = 'echo "$MISSION_TUI_SEED $LEVEL"'
+    words = ("--seeds", "2", "--set", "run.env.LEVEL='7'")
+    done = quick("launch", "--name", "both", *words, "--wait", "--", "sh", "-c", script)
+    assert done.returncode == 0, done.stderr
+    assert [quick("logs", f"both-{n}").stdout for n in (1, 2)] == ["1 7\n", "2 7\n"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("--", "no-such-program"), 78, "there is no program 'no-such-program' on the PATH"),
+        (("tiny", "--", "true"), 2, "'tiny' is a preset and -- begins a command"),
+        (("--",), 2, "there is no command after --"),
+        (("--set", "run.cwd=/nowhere", "--", "true"), 78, "run.cwd = '/nowhere' is not a folder"),
+        (("--set", "ppo.n_steps=8", "--", "true"), 78, "ppo.n_steps means nothing to run.command"),
+    ],
+)
+def test_a_command_that_cannot_be_run_leaves_nothing(
+    quick: Shell, words: tuple[str, ...], code: int, said: str
+) -> None:
+    """One line on stderr, and no run directory."""
+    done = quick("launch", *words)
+    assert (done.returncode, len(done.stderr.splitlines())) == (code, 1), done.stderr
+    assert said in done.stderr
+    assert not quick.root.exists() or not list(quick.root.glob("2*"))
+
+
+def test_an_interpreter_that_cannot_train_is_named(quick: Shell) -> None:
+    """A venv without mission-tui runs commands; for a preset the sentence says what it lacks."""
+    venv = quick.cwd / "venv"
+    (venv / "bin").mkdir(parents=True)
+    python = venv / "bin" / "python"
+    python.write_text(f'#!/bin/sh\nunset PYTHONPATH\nexec {sys.base_prefix}/bin/python3 -I -S "$@"\n')
+    python.chmod(0o755)
+    done = quick("launch", "tiny", "--set", "run.python=venv/bin/python")
+    assert done.returncode == 78
+    assert f"run.python = '{python}' cannot train: it has no module 'mission_tui'" in done.stderr
+    done = quick("launch", "--set", "run.python=venv/bin/python", "--wait", "--", "python", "-c", "print('own')")
+    assert done.returncode == 0, done.stderr
+    assert quick("logs", "@last").stdout == "own\n"
