@@ -81,6 +81,8 @@ def never_begun(asked: Collection[Verb], last_checkpoint: str | None) -> Outcome
 def _of_command(facts: ExitFacts | None, asked: Collection[Verb], checkpoint: str | None, rebooted: bool) -> Outcome:
     """Exit 0 is finished. What ended within its grace after it was asked to has stopped, whatever it exited with."""
     if facts is None:
+        if "stop" in asked and "kill" not in asked and not rebooted:
+            return Stopped(checkpoint, "ended on request; nobody saw with which code")
         return _unseen(None, asked, checkpoint, rebooted)
     if facts.start_error is not None:
         return Failed("start", _sentence(facts.start_error, "its process could not be started"), checkpoint)

@@ -264,6 +264,29 @@ def test_a_command_that_fails_is_started_again_if_its_rule_says_so(lab: Lab) -> 
     assert view.outcome == "finished"
 
 
+def test_secrets_are_there_again_when_a_rule_restarts_a_command(lab: Lab) -> None:
+    """They were on no disk, so the supervisor that started it remembers them."""
+    keep = KeepSpec(restart=RestartKeep(most=1, wait_s=0.1))
+    spec = a_command("/bin/sh", "-c", 'echo "$HF_TOKEN"; test "$MISSION_TUI_ATTEMPT" = 2', keep=keep)
+    (run,) = lab.launch(spec=spec, HF_TOKEN=SECRET)
+    lab.wait(run, lambda view: view.attempt == 2 and view.state == "ended")
+    assert (output(lab, run, 1), output(lab, run, 2)) == (f"{SECRET}\n", f"{SECRET}\n")
+    assert SECRET not in lab.dir(run).attempt(2).launch.read_text()
+
+
+def test_a_command_goes_on_without_its_keeper_and_still_stops(lab: Lab) -> None:
+    """SIGKILL to the keeper alone leaves the command running; the supervisor then asks it to end itself."""
+    (run,) = lab.launch(spec=shell("echo ready; exec sleep 60"))
+    view = lab.wait(run, lambda view: view.state == "running" and view.pids.trainer)
+    assert view.pids.keeper is not None
+    psutil.Process(view.pids.keeper).kill()
+    lab.wait(run, lambda view: "keeperless" in view.flags)
+    assert lab.view(run).state == "running"
+    lab.act("stop", run)
+    view = lab.ended(run)
+    assert (view.outcome, view.cause) == ("stopped", "ended on request; nobody saw with which code")
+
+
 def test_a_run_of_a_command_is_taken_in_by_the_next_supervisor(lab: Lab) -> None:
     """It goes on while nobody supervises, and how it ended then is known."""
     (run,) = lab.launch(spec=shell("echo ready; sleep 1; exit 5"))

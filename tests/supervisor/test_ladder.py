@@ -12,8 +12,10 @@ from pathlib import Path
 
 import psutil
 import pytest
+from msgspec import structs
 
 from mission_tui.fleet.metrics import MetricRecord, UpdateDone
+from mission_tui.fleet.observations import PhaseSeen
 from mission_tui.ipc.telemetry_messages import Order
 from mission_tui.records.layout import RunDir, supervisor_dir
 from mission_tui.records.tail import Tail
@@ -55,6 +57,39 @@ async def test_a_trainer_that_does_not_obey_is_terminated(tmp_path: Path, monkey
     run.release()
 
 
+async def test_a_command_that_reports_may_see_the_stop_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is told over its link; SIGTERM comes soon after, because not every loop asks whether it should stop."""
+    monkeypatch.setattr(ladder, "COMMAND_PATIENCE_S", 0.2)
+    core, run, link = a_core(tmp_path), a_run(tmp_path, command=("sleep", "60")), DeafLink()
+    core.add(run.dir, run.spec)
+    run.link = link  # type: ignore[assignment]
+    process = psutil.Popen(["sleep", "60"])
+    run.trainer = see(process.pid)
+    ladder.end_gracefully(core, run)
+    assert [order.what for order in link.orders] == ["stop"]
+    assert process.poll() is None
+    await asyncio.to_thread(until, lambda: process.poll() is not None, 5)
+    assert process.returncode == -signal.SIGTERM
+    run.release()
+
+
+async def test_a_command_that_says_it_saves_is_left_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever answers a stop by saving has seen it, and gets the patience that a trainer gets."""
+    monkeypatch.setattr(ladder, "COMMAND_PATIENCE_S", 0.1)
+    monkeypatch.setattr(ladder, "LEAST_PATIENCE_S", 1.0)
+    core, run = a_core(tmp_path), a_run(tmp_path, command=("sleep", "60"))
+    core.add(run.dir, run.spec)
+    run.link = DeafLink()  # type: ignore[assignment]
+    process = psutil.Popen(["sleep", "60"])
+    run.trainer = see(process.pid)
+    begun = time.monotonic()
+    ladder.end_gracefully(core, run)
+    core.see(run.id, PhaseSeen("saving", time.time()))
+    await asyncio.to_thread(until, lambda: process.poll() is not None, 5)
+    assert time.monotonic() - begun >= 1.0
+    run.release()
+
+
 async def test_patience_follows_the_measured_update(tmp_path: Path) -> None:
     """A minute, or twice the last rollout and update where that is longer."""
     core, run = a_core(tmp_path), a_run(tmp_path)
@@ -70,16 +105,18 @@ def a_core(root: Path) -> Core:
     return Core(root, LocalLauncher())
 
 
-def a_run(root: Path) -> LiveRun:
-    """A live run without files."""
+def a_run(root: Path, **changed: object) -> LiveRun:
+    """A live run without files; `changed` are fields of its spec's `run`."""
     run = RunDir(root / "20260101-000000-stub-0000")
     run.path.mkdir()
-    return LiveRun(run, stub_spec(), RunJournal(run.events), Tail(run.metrics, MetricRecord), attempt=1)
+    spec = stub_spec()
+    spec = structs.replace(spec, run=structs.replace(spec.run, **changed))
+    return LiveRun(run, spec, RunJournal(run.events), Tail(run.metrics, MetricRecord), attempt=1)
 
 
-def deaf_run(root: Path, core: Core) -> tuple[LiveRun, psutil.Popen]:
+def deaf_run(root: Path, core: Core, grace_s: float = 30.0) -> tuple[LiveRun, psutil.Popen]:
     """A keeperless run whose trainer ignores SIGTERM."""
-    run = a_run(root)
+    run = a_run(root, grace_s=grace_s)
     core.add(run.dir, run.spec)
     core.live[run.id] = run
     program = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(60)"
@@ -89,13 +126,10 @@ def deaf_run(root: Path, core: Core) -> tuple[LiveRun, psutil.Popen]:
     return run, process
 
 
-async def test_without_a_keeper_the_ladder_is_climbed_from_here(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_without_a_keeper_the_ladder_is_climbed_from_here(tmp_path: Path) -> None:
     """TERM, its grace, and then KILL to the group of a trainer that obeys nobody."""
-    monkeypatch.setattr(ladder, "GRACE_S", 0.3)
     core = a_core(tmp_path)
-    run, process = deaf_run(tmp_path, core)
+    run, process = deaf_run(tmp_path, core, 0.3)
     ladder.end_gracefully(core, run)
     await asyncio.to_thread(until, lambda: process.poll() is not None)
     assert process.returncode == -signal.SIGKILL
@@ -105,10 +139,9 @@ async def test_without_a_keeper_the_ladder_is_climbed_from_here(
 
 async def test_a_save_that_grows_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While the unfinished checkpoint grows between two looks nobody is killed; when it stands, the ladder goes on."""
-    monkeypatch.setattr(ladder, "GRACE_S", 0.5)
     monkeypatch.setattr(ladder, "SAVE_LOOK_S", 0.2)
     core = a_core(tmp_path)
-    run, process = deaf_run(tmp_path, core)
+    run, process = deaf_run(tmp_path, core, 0.5)
     member = run.dir.checkpoints / ".tmp-1" / "weights"
     member.parent.mkdir(parents=True)
     ladder.end_gracefully(core, run)
