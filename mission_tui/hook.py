@@ -48,12 +48,14 @@ def attach(algorithm: Any) -> None:
     def with_report(model: Any, *args: Any, **kwargs: Any) -> Any:
         theirs = original(model, *args, **kwargs)
         try:
-            from stable_baselines3.common.callbacks import CallbackList
+            from stable_baselines3.common.callbacks import CallbackList, ConvertCallback
 
             from mission_tui.report_sb3 import ReportCallback
 
             ours = ReportCallback()
             ours.init_callback(model)
+            if isinstance(theirs, ConvertCallback) and theirs.callback is None:
+                return ours  # nobody asked for one
             both = CallbackList([theirs, ours])
         except Exception as error:  # noqa: BLE001 - a version of SB3 that we do not know must not cost a training
             print(f"mission-tui: this learn() cannot be reported: {error!r}", file=sys.stderr)  # noqa: T201

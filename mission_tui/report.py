@@ -48,7 +48,7 @@ def checkpoint(path: Any) -> None:
 
 def should_stop() -> bool:
     """Whether to save and leave. From the first call on SIGTERM asks for that, instead of ending the process."""
-    return bool(_tell(_Reporter.asked))
+    return _here[0].stopping if _here and _here[0] is not None and _here[0].listens else bool(_tell(_Reporter.asked))
 
 
 def _tell(what: Any, *said: Any) -> Any:
@@ -72,15 +72,80 @@ def _number(value: Any) -> Any:
     return number if abs(number) < float("inf") else str(number)
 
 
+class Rows:
+    """The rows of one attempt in `metrics.jsonl`: one writer, each row whole, none forgotten that counts."""
+
+    def __init__(self, folder: str, attempt: int) -> None:
+        """Open the file of the run in `folder`. Raises `OSError`; `BlockingIOError` when another process reports."""
+        import fcntl
+
+        self.attempt, self.begun, self.seq, self.offset, self.before = attempt, False, 0, 0, [(0, 0)]
+        self.synced_at = 0.0
+        path, line, before = os.path.join(folder, "metrics.jsonl"), b"\n", self.before  # noqa: PTH118
+        self.file = open(path, "ab", buffering=0)  # noqa: SIM115, PTH123
+        try:
+            fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # one writer
+        except OSError:
+            self.file.close()
+            raise
+        with open(path, "rb") as lines:  # noqa: PTH123
+            for line in lines:
+                if line[-19:] == _seal(line[:-19]):
+                    row = json.loads(line)
+                    self.seq, self.begun = row["seq"], row["attempt"] == self.attempt
+                    while row["kind"] == "start" and before[-1][0] > row.get("from_update", 0):
+                        before.pop()
+                    if row["kind"] == "update":
+                        before.append((row["update"], row["timesteps"]))
+        if line[-1:] != b"\n":
+            self.file.write(b"\n")  # a crash cut this line: readers pass over it
+        if len(before) == 1:
+            self.begin(0, time.time())
+
+    def begin(self, steps: float, t: float) -> None:
+        """The attempt goes on behind the last update with fewer steps: where its checkpoint was, or from nothing."""
+        while len(self.before) > 1 and self.before[-1][1] >= steps:
+            self.before.pop()
+        if not self.begun:
+            self.write("start", {"t": t, "from_update": self.before[-1][0], "from_timesteps": self.before[-1][1]})
+        self.begun = True
+
+    def take(self, kind: str, steps: int | None, fields: dict[str, Any], took_s: float) -> None:
+        if not self.begun:
+            self.begin(float("inf") if steps is None else steps, fields["t"])
+        number, last = self.before[-1]
+        if steps is not None and steps + self.offset < last:
+            self.offset = last  # the script counts anew, the run goes on
+        steps = last if steps is None else steps + self.offset
+        if kind == "update":
+            number, rate = number + 1, (steps - last) / took_s if took_s > 0.01 else 0.0
+            fields = {"steps_per_s": rate, **fields}
+        self.write(kind, {"update": number, "timesteps": steps, **fields})
+        self.before[1:] = [(number, steps)]  # of the same attempt nothing is taken back
+
+    def write(self, kind: str, fields: dict[str, Any]) -> None:
+        record = {"kind": kind, "seq": self.seq + 1, "attempt": self.attempt, **fields}
+        body = json.dumps(record, separators=(",", ":"))[:-1].encode()
+        line, size = body + _seal(body), os.fstat(self.file.fileno()).st_size
+        if self.file.write(line) != len(line):
+            self.file.truncate(size)
+            raise OSError("no room for a whole row")
+        self.seq += 1
+        if time.monotonic() - self.synced_at > 1.0:
+            self.synced_at = time.monotonic()
+            os.fdatasync(self.file.fileno())
+
+
 class _Reporter:
     """Callers collect, under the lock; the file and the link are the thread's."""
 
     def __init__(self) -> None:
         self.folder, self.run, attempt, self.nonce, self.address = (os.environ[mark] for mark in MARKS)
         self.pid, self.attempt, self.leaving, self.stopping = os.getpid(), int(attempt), threading.Event(), False
+        self.listens = False
         self.rows, self.recent, self.ended = (deque[Any](maxlen=most) for most in (HELD, 100, MOST))
         self.n, self.outcomes, self.phase, self.spent = 0, Counter[str](), "", dict.fromkeys(PHASES, 0.0)
-        self.before, self.begun, self.seq, self.offset, self.room = [(0, 0)], False, 0, 0, ROWS_A_TICK
+        self.at, self.room = (0, 0), ROWS_A_TICK
         self.news, self.newest = dict[str, Any](), dict[str, Any]()
         self.link: Any = None
         self.retry_at = self.beat_at = 0.0
@@ -94,6 +159,7 @@ class _Reporter:
         main = threading.current_thread() is threading.main_thread()
         if main and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
             signal.signal(signal.SIGTERM, self.on_sigterm)
+        self.listens = self.listens or main
         return self.stopping
 
     def on_sigterm(self, number: int, _frame: Any) -> None:
@@ -103,7 +169,7 @@ class _Reporter:
             os.kill(os.getpid(), number)
 
     def enter(self, name: str) -> None:
-        now, (number, steps) = time.monotonic(), self.before[-1]
+        now, (number, steps) = time.monotonic(), self.at
         self.spent[self.phase] = self.spent.get(self.phase, 0.0) + now - self.phase_at
         self.phase, self.phase_at = name, now
         if name in PHASES:
@@ -142,7 +208,8 @@ class _Reporter:
 
     def serve(self) -> None:
         try:
-            self.open()
+            self.file = Rows(self.folder, self.attempt)
+            self.told()
             looked, leaving = (time.monotonic(), time.process_time()), False
             while not leaving:
                 leaving = self.leaving.wait(TICK_S)
@@ -159,64 +226,20 @@ class _Reporter:
         except Exception:  # noqa: BLE001 - another process of the run reports, or its folder is gone
             _here[:] = [None]
 
-    def open(self) -> None:
-        import fcntl
-
-        path, line, before = os.path.join(self.folder, "metrics.jsonl"), b"\n", self.before  # noqa: PTH118
-        self.file = open(path, "ab", buffering=0)  # noqa: SIM115, PTH123
-        fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # one writer
-        for line in open(path, "rb"):  # noqa: SIM115, PTH123
-            if line[-19:] == _seal(line[:-19]):
-                row = json.loads(line)
-                self.seq, self.begun = row["seq"], row["attempt"] == self.attempt
-                while row["kind"] == "start" and before[-1][0] > row.get("from_update", 0):
-                    before.pop()
-                if row["kind"] == "update":
-                    before.append((row["update"], row["timesteps"]))
-        if line[-1:] != b"\n":
-            self.file.write(b"\n")  # a crash cut this line: readers pass over it
-        if len(before) == 1:
-            self.begin(0, time.time())
-
-    def begin(self, steps: float, t: float) -> None:
-        """The attempt goes on behind the last update with fewer steps: where its checkpoint was, or from nothing."""
-        while len(self.before) > 1 and self.before[-1][1] >= steps:
-            self.before.pop()
-        if not self.begun:
-            self.write("start", {"t": t, "from_update": self.before[-1][0], "from_timesteps": self.before[-1][1]})
-        self.begun = True
+    def told(self) -> None:
+        with _lock:
+            self.at, self.news["wrote"] = self.file.before[-1], {"seq": self.file.seq}
 
     def flush(self) -> None:
         while self.rows:
             with _lock:
                 row = self.rows.popleft()
             try:
-                self.take(*row)
+                self.file.take(*row)
+                self.told()
             except OSError:  # the disk is full: rows wait for room
                 self.rows.appendleft(row)
                 return
-
-    def take(self, kind: str, steps: int | None, fields: dict[str, Any], took_s: float) -> None:
-        if not self.begun:
-            self.begin(float("inf") if steps is None else steps, fields["t"])
-        number, last = self.before[-1]
-        if steps is not None and steps + self.offset < last:
-            self.offset = last  # the script counts anew, the run goes on
-        steps = last if steps is None else steps + self.offset
-        if kind == "update":
-            number, fields["steps_per_s"] = number + 1, (steps - last) / took_s if took_s > 0.01 else 0.0
-        self.write(kind, {"update": number, "timesteps": steps, **fields})
-        self.before[1:] = [(number, steps)]
-
-    def write(self, kind: str, fields: dict[str, Any]) -> None:
-        record = {"kind": kind, "seq": self.seq + 1, "attempt": self.attempt, **fields}
-        body = json.dumps(record, separators=(",", ":"))[:-1].encode()
-        line, size = body + _seal(body), os.fstat(self.file.fileno()).st_size
-        if self.file.write(line) != len(line):
-            self.file.truncate(size)
-            raise OSError("no room for a whole row")
-        self.seq += 1
-        self.news["wrote"] = {"seq": self.seq}
 
     def talk(self, now: float) -> None:
         try:

@@ -36,6 +36,10 @@ class ReportCallback(BaseCallback):
         if self._copy not in self.logger.output_formats:
             self.logger.output_formats.append(self._copy)
 
+    def update_locals(self, locals_: dict[str, Any]) -> None:
+        # SB3 merges them into a dictionary of one's own at every step, which costs more than all we do there.
+        self.locals = locals_
+
     def _on_rollout_start(self) -> None:
         if isinstance(self.model, OnPolicyAlgorithm):
             self._learned()
@@ -56,6 +60,8 @@ class ReportCallback(BaseCallback):
 
     def _on_training_end(self) -> None:
         self._learned()
+        if report.should_stop():
+            report.phase("ending")  # so that the supervisor waits for what the script does after `learn`
         if self._copy in self.logger.output_formats:
             self.logger.output_formats.remove(self._copy)
 

@@ -79,7 +79,7 @@ def _read(path: Path) -> TrainingLog:
     try:
         log = read_log(path)
     except LogError:
-        from mission_tui.cli.tensorboard_log import event_files, read_events
+        from mission_tui.records.logs.event_files import event_files, read_events
 
         events = event_files(path)
         if not events:

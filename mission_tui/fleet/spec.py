@@ -100,7 +100,7 @@ class RunSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     With `command` that program is run instead of the trainer, and neither needs to be known; `resume_command` is what
     goes on from where it was. `python`, `cwd`, `env`, `env_file` and `pythonpath` say whose Python it is; what is not
     written is the launching client's. Values of `env` are on record, those in `env_file` never are. `grace_s` lies
-    between SIGTERM and SIGKILL.
+    between SIGTERM and SIGKILL. `follow` names logs of a command that does not report, such as "logs/*".
     """
 
     total_timesteps: Steps | None = None
@@ -121,6 +121,7 @@ class RunSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     env: dict[str, str] = field(default_factory=dict)
     env_file: str | None = None
     pythonpath: tuple[str, ...] = ()
+    follow: str | None = None
 
 
 class CheckpointKeep(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

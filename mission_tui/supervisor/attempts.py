@@ -27,6 +27,7 @@ from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ending import abandon, finish
 from mission_tui.supervisor.family import descendants
 from mission_tui.supervisor.feed import begin_judging, read_everything
+from mission_tui.supervisor.following import still_follows
 from mission_tui.supervisor.identity import Process
 from mission_tui.supervisor.journal import damaged
 from mission_tui.supervisor.ladder import carry_on
@@ -78,7 +79,7 @@ def begin(
     if held_back(core, run, partial(begin, core, run, order, changes=changes, terms=terms)):
         return
     total = run.spec.run.total_timesteps if run.spec is not None else None
-    run.attempt, run.nonce, run.workers = order.attempt, order.nonce, ()
+    run.attempt, run.nonce, run.workers, run.followed_until = order.attempt, order.nonce, (), 0.0
     core.secrets[run.id] = {name: order.env[name] for name in order.withheld if name in order.env}
     begin_judging(run)
     try:
@@ -126,6 +127,8 @@ def settle(core: Core, run: LiveRun) -> None:
         return
     # Only now: a keeper writes its exit record before it exits, so without a keeper it is there or never will be.
     ended = _exit_record(core, run)
+    if ended is not None and still_follows(run):
+        return
     if ended is not None:
         finish(core, run, ended, found.identity)
     elif run.trainer is not None:

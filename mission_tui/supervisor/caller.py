@@ -60,6 +60,7 @@ def settled(spec: Spec, cwd: str) -> Spec:
             run,
             cwd=folder,
             python=python,
+            follow=None if run.follow is None else _absolute(run.follow, folder or cwd),
             env_file=None if run.env_file is None else _absolute(run.env_file, cwd),
             pythonpath=tuple(_absolute(entry, folder or cwd) for entry in run.pythonpath),
         ),

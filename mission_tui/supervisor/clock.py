@@ -17,6 +17,7 @@ from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.dead_sockets import name_root
 from mission_tui.supervisor.desk import Desk
 from mission_tui.supervisor.feed import LATE_S, judge_silence, read_news
+from mission_tui.supervisor.following import follow
 from mission_tui.supervisor.freezing import watch_stops
 from mission_tui.supervisor.removing import Purging
 from mission_tui.supervisor.run import LiveRun
@@ -103,9 +104,11 @@ class Clock:
             take_turn(self._core, run)
             return
         read_news(self._core, run)
-        if run.keeper is None and run.trainer is None:
+        if run.keeper is None and (run.trainer is None or not run.trainer.alive()):
             settle(self._core, run)
             return
+        if run.trainer is not None:
+            follow(run)
         watch_stops(self._core, run)
         watch_start(self._core, run, time.time(), self._limits.start_s)
         if run.link is not None or self._beats > LINK_TICKS:

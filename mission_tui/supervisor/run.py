@@ -17,6 +17,7 @@ from mission_tui.ipc.telemetry_server import TrainerLink
 from mission_tui.records.attempt import LaunchOrder
 from mission_tui.records.layout import RunDir
 from mission_tui.records.tail import Tail
+from mission_tui.supervisor.children import Child
 from mission_tui.supervisor.identity import Process
 from mission_tui.supervisor.journal import RunJournal
 
@@ -66,6 +67,10 @@ class LiveRun:
     turn: Callable[[], None] | None = None
     """Begins a run that is queued."""
     escalation: asyncio.TimerHandle | None = None
+    follower: Child | None = None
+    """Reads the logs of a command for it."""
+    followed_until: float = 0.0
+    """How long (monotonic) it may take to read their last lines."""
 
     messengers: int = 0
     """Commands at work that tell people of it."""

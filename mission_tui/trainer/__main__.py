@@ -40,6 +40,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     lower_priority(own_session="MISSION_TUI_LEASE_FD" in os.environ)
     notice_stops()
     link = Link(attempt, os.environ)
+    # Environments and callbacks may use `mission_tui.report`; the trainer itself speaks for this run.
+    os.environ.pop("MISSION_TUI_TELEMETRY", None)
     orders = Orders(link.orders)
     orders.obey_signals()
     try:

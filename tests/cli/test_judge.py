@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from mission_tui.cli import tensorboard_log
 from mission_tui.cli.root import main
 from mission_tui.records.lines import encode_line
+from mission_tui.records.logs import event_files
 from mission_tui.records.spec_file import write_spec
 from tests.cli.test_json_documents import check
 from tests.fleet.recorded import SPEC, update
@@ -198,7 +198,7 @@ def test_event_files_of_sb3(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
     write_events(tmp_path / "tb", [(tag, value, 512 * k) for k in range(1, 11) for tag, value in tags])
     document = judged(capsys, str(tmp_path / "tb"))
     assert (document["updates"], document["findings"][0]["rule"]) == (10, "kl-persistent")
-    log = tensorboard_log.read_events(tmp_path / "tb", tensorboard_log.event_files(tmp_path / "tb"))
+    log = event_files.read_events(tmp_path / "tb", event_files.event_files(tmp_path / "tb"))
     assert (log.settings.rollout, log.settings.learning_rate) == (512, 3e-4)
     assert [getattr(record, "steps_per_s", 0.0) for record in log.records[1:]] == pytest.approx([100.0] * 9)
 
@@ -215,7 +215,7 @@ def test_event_files_of_cleanrl(tmp_path: Path) -> None:
         f"|{name}|{value}|" for name, value in (arguments | {"update_epochs": 4, "target_kl": None}).items()
     )
     write_events(tmp_path, points, f"|param|value|\n|-|-|\n{lines}")
-    log = tensorboard_log.read_events(tmp_path, tensorboard_log.event_files(tmp_path))
+    log = event_files.read_events(tmp_path, event_files.event_files(tmp_path))
     settings = log.settings
     assert (settings.env_id, settings.clip_range, settings.rollout) == ("CartPole-v1", 0.1, 100)
     assert (settings.batch_size, settings.n_epochs, settings.target_kl) == (25, 4, None)

@@ -92,6 +92,7 @@ RULES: Mapping[str, Rule] = {
     "run.env_file": _OTHER_PYTHON,
     "run.pythonpath": _OTHER_PYTHON,
     "run.grace_s": _KEPT,
+    "run.follow": _KEPT,
     "run.resume_command": always("refuse", "it goes on with what a command began, and this is a training"),
     "run.command": always("refuse", "a command cannot go on from a checkpoint of the trainer", identity.NEW_RUN),
 }

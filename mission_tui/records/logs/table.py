@@ -15,7 +15,7 @@ from itertools import pairwise
 from mission_tui.fleet.metrics import UpdateDone, spoken
 from mission_tui.records.logs.log import TableRow
 
-__all__ = ["LOGGED", "updates_of"]
+__all__ = ["LOGGED", "settled", "updates_of"]
 
 LOGGED = ("rollout/", "train/", "policy/", "eval/")
 """Families of tags that are metrics; `time/` says where a row stands."""
@@ -59,6 +59,16 @@ def updates_of(rows: Iterable[TableRow]) -> tuple[UpdateDone, ...]:
             )
         )
     return tuple(records)
+
+
+def settled(rows: Sequence[TableRow]) -> list[TableRow]:
+    """Those of a log that still grows which no later row will be joined with: an evaluation's waits for the next."""
+    counted = any(ITERATION in row.cells for row in rows)
+    rolled = any(_of_rollout(row) for row in rows)
+    end = len(rows)
+    while end and (ITERATION not in rows[end - 1].cells if counted else rolled and not _of_rollout(rows[end - 1])):
+        end -= 1
+    return list(rows[:end])
 
 
 def _joined(rows: Sequence[TableRow]) -> list[TableRow]:

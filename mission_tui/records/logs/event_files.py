@@ -13,9 +13,10 @@ from statistics import fmean
 from typing import Any
 
 from mission_tui.fleet.metrics import Episodes
-from mission_tui.records.logs import LogError, TableRow, TrainingLog, log_of_rows
+from mission_tui.records.logs.log import LogError, TableRow, TrainingLog
+from mission_tui.records.logs.read import log_of_rows
 
-__all__ = ["event_files", "read_events"]
+__all__ = ["event_files", "event_rows", "read_events"]
 
 STEPS = "time/total_timesteps"
 FAMILIES = ("rollout/", "train/", "policy/", "eval/", "time/")
@@ -55,13 +56,20 @@ def read_events(path: Path, files: Iterable[Path]) -> TrainingLog:
     Raises `LogError` without the extra, and for files without a tag of SB3 or CleanRL.
     """
     words: dict[str, str] = {}
+    log = log_of_rows(path, event_rows(path, files, words), [])
+    return replace(log, settings=replace(log.settings, **_said(words)))
+
+
+def event_rows(path: Path, files: Iterable[Path], words: dict[str, str]) -> Iterable[TableRow]:
+    """The rows that `files` hold; what CleanRL says of its arguments is put into `words`. Raises `LogError`."""
     steps = [step for file in files for step in _steps(file, words)]
     tags = {tag for step in steps for tag in step.values}
-    cleanrl = not tags.isdisjoint(CLEANRL)
-    if not cleanrl and not any(tag.startswith(("rollout/", "train/")) for tag in tags):
+    if not tags.isdisjoint(CLEANRL):
+        return _cleanrl_rows(steps)
+    words.clear()
+    if not any(tag.startswith(("rollout/", "train/")) for tag in tags):
         raise LogError(f"{path}: has none of the tags of SB3 (train/approx_kl) or CleanRL (losses/approx_kl)")
-    log = log_of_rows(path, _cleanrl_rows(steps) if cleanrl else map(_row, steps), [])
-    return replace(log, settings=replace(log.settings, **_said(words))) if cleanrl else log
+    return map(_row, steps)
 
 
 def _steps(path: Path, words: dict[str, str]) -> Iterator[Step]:

@@ -1,0 +1,127 @@
+"""What reporting costs an SB3 script: the same PPO with and without the hook, turn by turn in one process.
+
+Counted in processor seconds of the whole process, because the machine may be busy. The reporting thread also lives
+during the turns without the hook: what it takes while nothing is said is measured first and taken off those. A process
+of its own listens, as a supervisor would. Run: python -m benchmarks.reporting [--rounds N] [--json FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch as th
+from stable_baselines3 import PPO
+from stable_baselines3.common.env_util import make_vec_env
+
+from benchmarks.results import Row, Sheet, Spread, write_sheet
+
+LANES, STEPS, BATCH, EPOCHS = 8, 128, 256, 4
+IDLE_S = 3.0
+WARM_UP = 5
+GOAL = 0.99
+LISTENER = (
+    "import socket, sys\nlistener = socket.socket(socket.AF_UNIX)\nlistener.bind(sys.argv[1])\nlistener.listen()\n"
+    "print('up', flush=True)\nlink, _ = listener.accept()\nwhile link.recv(1 << 16): pass\n"
+)
+
+
+@dataclass
+class Side:
+    """One model, and the processor and wall seconds of its turns."""
+
+    model: PPO
+    rounds: list[tuple[float, float]] = field(default_factory=list)
+
+    def turn(self, callback: Any) -> None:
+        """One rollout and one update, as a `learn()` of its own."""
+        begun = time.process_time(), time.monotonic()
+        self.model.learn(LANES * STEPS, callback=callback, reset_num_timesteps=False)
+        self.rounds.append((time.process_time() - begun[0], time.monotonic() - begun[1]))
+
+
+def model() -> PPO:
+    """PPO as its documentation begins."""
+    vec = make_vec_env("CartPole-v1", LANES, seed=1)
+    return PPO("MlpPolicy", vec, n_steps=STEPS, batch_size=BATCH, n_epochs=EPOCHS, seed=1, device="cpu")
+
+
+def measured(folder: Path, rounds: int) -> tuple[list[float], list[float], float]:
+    """Steps per processor second without and with the hook, round by round, and the idle thread's share of a core."""
+    os.environ |= {
+        "MISSION_TUI_RUN": "bench",
+        "MISSION_TUI_RUN_DIR": str(folder),
+        "MISSION_TUI_ATTEMPT": "1",
+        "MISSION_TUI_NONCE": "n",
+        "MISSION_TUI_TELEMETRY": str(folder / "telemetry.sock"),
+    }
+    from mission_tui import report
+    from mission_tui.report_sb3 import ReportCallback
+
+    report.phase("starting")
+    plain, hooked = Side(model()), Side(model())
+    begun = time.process_time()
+    time.sleep(IDLE_S)
+    idle = (time.process_time() - begun) / IDLE_S
+    for number in range(WARM_UP + rounds):
+        # Who comes first alternates, so that a machine that gets busier favours neither.
+        for side in (plain, hooked) if number % 2 else (hooked, plain):
+            side.turn(ReportCallback() if side is hooked else None)
+    steps = LANES * STEPS
+    without = [steps / (cpu - idle * wall) for cpu, wall in plain.rounds[WARM_UP:]]
+    return without, [steps / cpu for cpu, _ in hooked.rounds[WARM_UP:]], idle
+
+
+def row_of(without: list[float], hooked: list[float], idle: float) -> Row:
+    """The hook beside nothing."""
+    ratio = Spread.of([mine / theirs for mine, theirs in zip(hooked, without, strict=True)])
+    return Row(
+        what=f"SB3 PPO, {LANES} x CartPole x {STEPS}, every learn() reported by the hook",
+        unit="steps per processor second",
+        ours=Spread.of(hooked),
+        goal=f"at least {GOAL} of its speed",
+        met=ratio.median >= GOAL,
+        against="the same script, not reported",
+        peer=Spread.of(without),
+        ratio=ratio,
+        note=f"the reporting thread takes {idle:.2%} of a core while nothing is said",
+    )
+
+
+def main() -> None:
+    """Print the row, and write it where `--json` says."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--rounds", type=int, default=120)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    th.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as folder:
+        argv = [sys.executable, "-c", LISTENER, f"{folder}/telemetry.sock"]
+        listener = subprocess.Popen(argv, stdout=subprocess.PIPE)
+        assert listener.stdout is not None
+        listener.stdout.readline()
+        try:
+            row = row_of(*measured(Path(folder), arguments.rounds))
+        finally:
+            listener.kill()
+            listener.wait()
+            listener.stdout.close()
+    assert row.ours is not None
+    assert row.ratio is not None
+    print(f"{row.what}: {row.ours.median:,.0f} steps/s, {row.ratio.median:.4f} x {row.against}")
+    print(f"({row.ratio.low:.4f} to {row.ratio.high:.4f}); {row.note}")
+    if arguments.json:
+        command = f"python -m benchmarks.reporting --rounds {arguments.rounds}"
+        write_sheet(Sheet("Reporting", command, (row,)), arguments.json)
+        print(f"written to {arguments.json}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

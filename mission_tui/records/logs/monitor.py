@@ -1,0 +1,62 @@
+"""SB3's `monitor.csv`: one line an episode, after a comment with its start time and a header `r,l,t`."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["Ended", "read_monitors"]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Ended:
+    """An episode: unix time of its end, return, steps, and the steps of all episodes up to it, itself included."""
+
+    t: float
+    r: float
+    length: int
+    steps: int = 0
+
+
+def read_monitors(paths: Iterable[Path]) -> list[Ended]:
+    """The episodes in all files, in the order of their ends; lines that are none, or not whole, are passed over.
+
+    Raises `OSError`.
+    """
+    episodes = sorted(episode for path in paths for episode in _read(path))
+    steps = 0
+    counted: list[Ended] = []
+    for episode in episodes:
+        steps += episode.length
+        counted.append(Ended(episode.t, episode.r, episode.length, steps))
+    return counted
+
+
+def _read(path: Path) -> list[Ended]:
+    head, *lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    started = _started(head)
+    columns = lines[0].strip().split(",") if lines else []
+    if not {"r", "l", "t"} <= set(columns):
+        return []
+    places = [columns.index(name) for name in ("t", "r", "l")]
+    episodes = []
+    # What follows the last newline is not whole yet.
+    for line in lines[1:-1]:
+        cells = line.strip().split(",")
+        try:
+            t, r, length = (float(cells[place]) for place in places)
+        except (ValueError, IndexError):
+            continue
+        if math.isfinite(t) and math.isfinite(length) and length >= 0:
+            episodes.append(Ended(started + t, r, int(length)))
+    return episodes
+
+
+def _started(head: str) -> float:
+    try:
+        return float(json.loads(head.removeprefix("#"))["t_start"])
+    except (ValueError, KeyError, TypeError):
+        return 0.0
