@@ -5,7 +5,7 @@ Every document carries `"schema": 1`; a name, once in a schema, keeps its meanin
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -13,7 +13,10 @@ import msgspec
 from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.snapshot import FleetSnapshot, RunView
 
-__all__ = ["SCHEMA", "finding_facts", "run_facts", "status_facts", "write_document"]
+if TYPE_CHECKING:
+    from mission_tui.ipc.replies import DetailsReply
+
+__all__ = ["SCHEMA", "finding_facts", "provenance_facts", "run_facts", "status_facts", "write_document"]
 
 SCHEMA = 1
 
@@ -87,6 +90,11 @@ def run_facts(view: RunView) -> dict[str, Any]:
     """One run as `status`, `launch` and `wait` print it."""
     origins = [_picked(origin, ORIGIN_FACTS) for origin in view.origins]
     return _picked(view, RUN_FACTS) | {"from": origins, "findings": [finding_facts(it) for it in view.findings]}
+
+
+def provenance_facts(details: DetailsReply) -> dict[str, Any]:
+    """From what one run was launched; null where that is not recorded."""
+    return {"id": details.view.id, "provenance": msgspec.to_builtins(details.provenance)}
 
 
 def status_facts(snapshot: FleetSnapshot, runs: tuple[RunView, ...]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import click
 
 from mission_tui.cli.options import json_option, runs_argument
 from mission_tui.cli.session import Session, pass_session
+from mission_tui.errors import UsageError
 
 if TYPE_CHECKING:
     from mission_tui.fleet.snapshot import FleetSnapshot, RunView
@@ -17,13 +18,19 @@ if TYPE_CHECKING:
 REDRAW_S = 1.0
 
 
-@click.command("status")
+@click.command("status", epilog="Examples: mission-tui status --watch; mission-tui status @last --provenance")
 @runs_argument()
+@click.option("--provenance", is_flag=True, help="From which code, packages and machine the runs were launched.")
 @click.option("--watch", is_flag=True, help="Go on until Ctrl-C; with --json one object a line.")
 @json_option
 @pass_session
-def command(session: Session, runs: tuple[str, ...], watch: bool, as_json: bool) -> None:
+def command(session: Session, runs: tuple[str, ...], provenance: bool, watch: bool, as_json: bool) -> None:
     """Show the machine and the runs."""
+    if provenance:
+        if not runs or watch:
+            raise UsageError("--provenance is about runs, once: name at least one, without --watch")
+        _show_provenance(session, runs, as_json)
+        return
     from mission_tui.ipc.requests import GetSnapshot
 
     with session.connect() as connection:
@@ -31,6 +38,21 @@ def command(session: Session, runs: tuple[str, ...], watch: bool, as_json: bool)
     _show(session, reply.snapshot, runs, as_json)
     if watch:
         _follow(session, runs, as_json)
+
+
+def _show_provenance(session: Session, runs: tuple[str, ...], as_json: bool) -> None:
+    from mission_tui.cli.documents import provenance_facts, write_document
+    from mission_tui.cli.provenance_lines import provenance_lines
+    from mission_tui.cli.watching import details_of
+
+    with session.connect() as connection:
+        known = [details_of(connection, run) for run in runs]
+    if as_json:
+        write_document({"runs": [provenance_facts(details) for details in known]})
+        return
+    for details in known:
+        for line in provenance_lines(details):
+            click.echo(line)
 
 
 def _follow(session: Session, runs: tuple[str, ...], as_json: bool) -> None:

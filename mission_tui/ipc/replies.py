@@ -8,6 +8,7 @@ from msgspec import Struct, field
 
 from mission_tui.fleet.live_settings import SettingChange
 from mission_tui.fleet.metrics import Metric
+from mission_tui.fleet.provenance import Provenance
 from mission_tui.fleet.snapshot import FleetSnapshot, RunView
 from mission_tui.fleet.spec import Spec
 from mission_tui.fleet.verdict import Change, ResumeVerdict
@@ -91,6 +92,7 @@ class DetailsReply(Reply, frozen=True, kw_only=True, tag="details"):
     attempts: tuple[AttemptView, ...] = ()
     checkpoints: tuple[CheckpointView, ...] = ()
     evaluations: tuple[dict[str, Any], ...] = ()
+    provenance: Provenance | None = None
 
 
 class HistoryReply(Reply, frozen=True, kw_only=True, tag="history"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shlex
 import subprocess
 import sys
 import threading
@@ -26,6 +27,7 @@ SUPERVISOR = "mission_tui.supervisor"
 LOOK_EVERY_S = 0.02
 PATIENCE_AFTER_EXIT_S = 1.0
 LOG_TAIL_BYTES = 4096
+COMMAND_CHARACTERS = 4096
 
 # fmt: off
 CAPTURED = frozenset({
@@ -41,12 +43,17 @@ CAPTURED_FAMILIES = (
 
 
 def captured_environ(environ: Mapping[str, str]) -> dict[str, str]:
-    """The part of a client's environment that a run it launches gets. Values that are not valid text are left out."""
-    return {
+    """The part of a client's environment that a run it launches gets, and the words of this client for its record.
+
+    Values that are not valid text are left out.
+    """
+    captured = {
         name: value
         for name, value in environ.items()
         if (name in CAPTURED or name.startswith(CAPTURED_FAMILIES)) and _is_text(name + value)
     }
+    command = shlex.join(["mission-tui", *sys.argv[1:]])[:COMMAND_CHARACTERS]
+    return captured | ({"MISSION_TUI_COMMAND": command} if _is_text(command) else {})
 
 
 def operator_socket(root: Path) -> Path:

@@ -104,6 +104,11 @@ class AttemptDir:
         return self.path / "effective.toml"
 
     @property
+    def provenance(self) -> Path:
+        """From which code, packages and machine it was launched; absent while that is not known."""
+        return self.path / "provenance.json"
+
+    @property
     def output(self) -> Path:
         return self.path / "output.log"
 

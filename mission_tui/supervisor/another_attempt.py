@@ -11,6 +11,7 @@ from mission_tui.errors import MissionError, PresetError
 from mission_tui.fleet.live_settings import with_words
 from mission_tui.fleet.outcome import Finished
 from mission_tui.fleet.preset import draft_change
+from mission_tui.fleet.provenance import noted
 from mission_tui.fleet.resume import ResumeFacts, as_chosen, judge_resume
 from mission_tui.fleet.spec import Spec
 from mission_tui.fleet.terms import AS_IT_WAS, Terms
@@ -26,6 +27,7 @@ from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.live_load import check_machine
 from mission_tui.supervisor.next_attempt import start_next_attempt
 from mission_tui.supervisor.preflight import Spaces, preflight
+from mission_tui.supervisor.provenance import no_longer_same
 from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.subject import caller_of
 
@@ -119,7 +121,7 @@ async def plan_attempt(
         now, terms = wanted.spec, wanted.terms
     elif not assignments and (before := terms_before(core, run_id, checkpoint.name)) is not None:
         terms, agreed = before, True
-    verdict = judge_resume(was, now, facts, terms)
+    verdict = noted(judge_resume(was, now, facts, terms), await no_longer_same(run, checkpoint.attempt, caller))
     return Plan(was=was, now=now, checkpoint=checkpoint, verdict=verdict, caller=caller, terms=terms, agreed=agreed)
 
 

@@ -23,6 +23,7 @@ from mission_tui.fleet.verdict import Change
 from mission_tui.records.attempt import ExitRecord, LaunchOrder, read_exit
 from mission_tui.records.layout import RunDir
 from mission_tui.records.tail import Tail
+from mission_tui.supervisor.caller import Caller
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ending import abandon, finish
 from mission_tui.supervisor.family import descendants
@@ -32,6 +33,7 @@ from mission_tui.supervisor.identity import Process
 from mission_tui.supervisor.journal import damaged
 from mission_tui.supervisor.ladder import carry_on
 from mission_tui.supervisor.launchers import Found
+from mission_tui.supervisor.provenance import record_provenance
 from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.turns import held_back
 
@@ -90,6 +92,7 @@ def begin(
     except MissionError as error:
         abandon(core, run, Failed(kind="start", cause=str(error), checkpoint=checkpoint))
         return
+    record_provenance(run.dir, run.attempt, Caller.of(order))
     _await_word(core, run, run.keeper)
 
 

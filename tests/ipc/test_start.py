@@ -154,4 +154,6 @@ def test_only_what_a_run_needs_is_captured() -> None:
         "SSH_AUTH_SOCK": "/s", "AWS_SECRET_ACCESS_KEY": "k", "MISSION_TUI_NONCE": "n", "PATHOLOGICAL": "x",
         "PYTHONSTARTUP": "x", "LD_PRELOAD": "x", "HOME_": "x", "path": "x", "LANG": "\udcff",
     }  # fmt: skip
-    assert captured_environ(wanted | unwanted) == wanted
+    captured = captured_environ(wanted | unwanted)
+    assert captured.pop("MISSION_TUI_COMMAND").startswith("mission-tui ")
+    assert captured == wanted

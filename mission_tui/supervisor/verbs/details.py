@@ -21,6 +21,7 @@ from mission_tui.records.tail import read_all
 from mission_tui.records.toml_file import read_toml
 from mission_tui.records.trash import tree_bytes
 from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.provenance import read_provenance
 from mission_tui.supervisor.targets import the_run
 
 __all__ = ["details"]
@@ -46,6 +47,7 @@ def _read(run: RunDir, attempt: int) -> dict[str, Any]:
         "attempts": _attempts(run, {manifest.name: manifest.timesteps for manifest in manifests}),
         "checkpoints": tuple(_checkpoint(manifest) for manifest in manifests),
         "evaluations": _evaluations(run.evaluations),
+        "provenance": read_provenance(run, attempt),
     }
 
 

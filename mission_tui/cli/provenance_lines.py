@@ -1,0 +1,41 @@
+"""From what a run was launched, as `status RUN --provenance` prints it: a fact a line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from mission_tui.fleet.text import clean
+
+if TYPE_CHECKING:
+    from mission_tui.ipc.replies import DetailsReply
+
+__all__ = ["provenance_lines"]
+
+_CHARACTERS = 20_000
+
+
+def provenance_lines(details: DetailsReply) -> Iterator[str]:
+    """The run's name, and below it what is recorded; that nothing is, where nothing is."""
+    yield details.view.name
+    rows = list(_rows(details))
+    width = max(len(what) for what, _ in rows)
+    for what, value in rows:
+        yield f"  {what:<{width}}  {clean(value, _CHARACTERS)}"
+
+
+def _rows(details: DetailsReply) -> Iterator[tuple[str, str]]:
+    known = details.provenance
+    if known is None:
+        yield "provenance", "not recorded (yet)"
+        return
+    yield "command", known.command or "not known"
+    for repository in known.repositories:
+        name = f"code of {clean(repository.name)}" if repository.name else "code"
+        untracked = f", {repository.untracked} untracked" if repository.untracked else ""
+        diff = f", changes in {repository.diff_file}" if repository.diff_file else ""
+        yield name, f"{repository.word}{untracked}{diff} ({repository.path})"
+    yield "folder", known.cwd
+    yield "Python", f"{known.python_version} ({known.python})"
+    yield from known.machine.items()
+    yield "packages", " ".join(f"{name}=={version}" for name, version in known.packages.items())

@@ -1,0 +1,132 @@
+"""What a run is launched from, as one JSON object on stdout: code, packages, machine. Standard library alone.
+
+Started by its path with the caller's interpreter, in its folder and environment, so that it needs nothing installed
+there; whatever cannot be found out is left out, and nothing is ever written, locked or asked for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import os
+import platform
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+DIFF_BYTES = 128 << 10
+"""What is kept of the changes in one working tree; their digest is of all."""
+
+GIT_S = 10.0
+REPOSITORIES = 8
+_QUIET = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+
+
+def main() -> int:
+    """Say everything; always 0."""
+    packages, editable = _packages()
+    repositories, diffs = _repositories([("", str(Path.cwd())), *editable])
+    found = {
+        "t": time.time(),
+        "command": os.environ.get("MISSION_TUI_COMMAND", ""),
+        "cwd": str(Path.cwd()),
+        "python": sys.executable,
+        "python_version": platform.python_version(),
+        "packages": packages,
+        "repositories": repositories,
+        "machine": dict(_machine()),
+    }
+    sys.stdout.write(json.dumps({"provenance": found, "diffs": diffs}) + "\n")
+    return 0
+
+
+def _packages() -> tuple[dict[str, str], list[tuple[str, str]]]:
+    """Versions by name, and name and folder of what is installed to be edited. The first on the path counts."""
+    packages: dict[str, str] = {}
+    editable = []
+    for found in importlib.metadata.distributions():
+        folder = getattr(found, "_path", None)
+        name, _, version = str(getattr(folder, "stem", "")).partition("-")
+        if not version or not str(folder).endswith(".dist-info"):
+            name, version = str(found.metadata["Name"]), str(found.version)
+        if name in packages:
+            continue
+        packages[name] = version
+        source = found.read_text("direct_url.json")
+        if source and '"editable"' in source:
+            with suppress(ValueError, KeyError, AttributeError):
+                said = json.loads(source)
+                if said["dir_info"].get("editable"):
+                    editable.append((name, unquote(urlsplit(said["url"]).path)))
+    return dict(sorted(packages.items())), editable
+
+
+def _repositories(places: list[tuple[str, str]]) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """The working trees that hold the places, each once, and their changes by file name."""
+    found: dict[str, dict[str, Any]] = {}
+    diffs = {}
+    for name, place in places:
+        tree = _git(place, "rev-parse", "--show-toplevel")
+        top = tree.decode("utf-8", "replace").strip() if tree else ""
+        if not top or top in found or len(found) == REPOSITORIES:
+            continue
+        commit = _git(top, "rev-parse", "--verify", "-q", "HEAD")
+        status = (_git(top, "status", "--porcelain", "--untracked-files=normal") or b"").splitlines()
+        diff = _git(top, "diff", "--no-ext-diff", "--no-textconv", "--no-color", "HEAD") or b"" if commit else b""
+        file = re.sub(r"[^A-Za-z0-9._-]+", "-", name or "working-folder") + ".diff" if diff else ""
+        if diff:
+            diffs[file] = diff[:DIFF_BYTES].decode("utf-8", "replace")
+        found[top] = {
+            "name": name,
+            "path": top,
+            "commit": commit.decode("ascii", "replace").strip() if commit else None,
+            "changed": sum(not line.startswith(b"??") for line in status),
+            "untracked": sum(line.startswith(b"??") for line in status),
+            "diff_file": file,
+            "diff_bytes": len(diff),
+            "diff_sha256": hashlib.sha256(diff).hexdigest() if diff else "",
+        }
+    return list(found.values()), diffs
+
+
+def _git(place: str, *words: str) -> bytes | None:
+    """What git says of `place`; None where it fails, is not there, or takes too long."""
+    argv = ["git", "-C", place, "-c", "core.fsmonitor=false", *words]
+    with suppress(OSError, subprocess.SubprocessError):
+        done = subprocess.run(argv, capture_output=True, env={**os.environ, **_QUIET}, timeout=GIT_S, check=False)
+        return done.stdout if done.returncode == 0 else None
+    return None
+
+
+def _machine() -> Iterator[tuple[str, str]]:
+    yield "host", socket.gethostname()
+    yield "system", f"{platform.system()} {platform.release()}"
+    yield "cores", str(len(os.sched_getaffinity(0)))
+    for key, path, pattern in (
+        ("cpu", "/proc/cpuinfo", r"^model name\s*:\s*(.+)$"),
+        ("memory_kib", "/proc/meminfo", r"^MemTotal:\s*(\d+)"),
+        ("gpu_driver", "/proc/driver/nvidia/version", r"Kernel Module.*?(\d+\.\d+(?:\.\d+)?)"),
+    ):
+        with suppress(OSError):
+            match = re.search(pattern, Path(path).read_text(encoding="utf-8", errors="replace"), re.MULTILINE)
+            if match:
+                yield key, match[1].strip()
+    gpus = []
+    for entry in sorted(Path("/proc/driver/nvidia/gpus").glob("*/information")):
+        with suppress(OSError):
+            match = re.search(r"^Model:\s*(.+)$", entry.read_text(encoding="utf-8", errors="replace"), re.MULTILINE)
+            gpus.append(match[1].strip() if match else "unknown")
+    if gpus:
+        yield "gpus", ", ".join(gpus)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,140 @@
+"""Provenance over a real socket: recorded beside each attempt, and held against what is there at a resume."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mission_tui.ipc.replies import Accepted, DetailsReply, Launched, VerdictReply
+from mission_tui.ipc.requests import GetDetails, Launch, LaunchItem, Resume
+from mission_tui.supervisor import provenance_probe
+from tests.supervisor.conftest import REPOSITORY, Lab, stub_spec
+from tests.waiting import until
+
+
+def git(folder: Path, *words: str) -> str:
+    """What git says in `folder`, whoever runs the tests."""
+    who = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org", "-c", "commit.gpgsign=false")
+    done = subprocess.run(["git", "-C", str(folder), *who, *words], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    """A working folder under git with one commit and one changed line."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    git(folder, "init", "-q")
+    (folder / "train.py").write_text("rate = 1\n", encoding="ascii")
+    git(folder, "add", "train.py")
+    git(folder, "commit", "-qm", "first")
+    (folder / "train.py").write_text("rate = 2\n", encoding="ascii")
+    return folder
+
+
+def launch(lab: Lab, cwd: Path, environ: dict[str, str] | None = None) -> str:
+    """A run launched from `cwd` that has ended."""
+    environ = {"PATH": lab.environ["PATH"], "PYTHONPATH": str(REPOSITORY)} | (environ or {})
+    item = LaunchItem(spec=stub_spec())
+    reply = lab.ask(lambda id_: Launch(id=id_, items=(item,), cwd=str(cwd), python=sys.executable, environ=environ))
+    assert isinstance(reply, Launched)
+    run = reply.runs[0].id
+    lab.running(run)
+    lab.act("stop", run)
+    lab.ended(run)
+    return run
+
+
+def recorded(lab: Lab, run: str, attempt: int = 1) -> dict[str, Any]:
+    """What is recorded of the attempt, once it is."""
+    path = lab.dir(run).attempt(attempt).provenance
+    until(path.is_file, 15, "the provenance is recorded")
+    found: dict[str, Any] = json.loads(path.read_bytes())
+    return found
+
+
+def resume(lab: Lab, run: str, cwd: Path, *, check_only: bool = False) -> Accepted | VerdictReply:
+    environ = {"PATH": lab.environ["PATH"], "PYTHONPATH": str(REPOSITORY)}
+    reply = lab.ask(
+        lambda id_: Resume(id=id_, run=run, cwd=str(cwd), python=sys.executable, environ=environ, check_only=check_only)
+    )
+    assert isinstance(reply, Accepted | VerdictReply)
+    return reply
+
+
+def test_commit_changes_packages_and_machine_are_recorded(lab: Lab, work: Path) -> None:
+    """Beside the attempt, for its owner's eyes; the changes can be applied again."""
+    run = launch(lab, work, {"MISSION_TUI_COMMAND": "mission-tui launch stub"})
+    found = recorded(lab, run)
+    assert found["command"] == "mission-tui launch stub"
+    (tree,) = [it for it in found["repositories"] if it["name"] == ""]
+    assert (tree["commit"], tree["changed"]) == (git(work, "rev-parse", "HEAD"), 1)
+    diff = lab.dir(run).attempt(1).path / tree["diff_file"]
+    assert "+rate = 2" in diff.read_text(encoding="utf-8")
+    git(work, "checkout", "-q", "train.py")
+    git(work, "apply", str(diff))
+    assert (work / "train.py").read_text(encoding="ascii") == "rate = 2\n"
+    assert found["packages"]["msgspec"]
+    assert found["machine"]["cores"] == str(len(os.sched_getaffinity(0)))
+    for path in (diff, lab.dir(run).attempt(1).provenance):
+        assert path.stat().st_mode & 0o777 == 0o600
+    reply = lab.ask(lambda id_: GetDetails(id=id_, run=run))
+    assert isinstance(reply, DetailsReply)
+    assert reply.provenance is not None
+    assert reply.provenance.cwd == str(work)
+
+
+def test_a_resume_names_what_is_no_longer_the_same(lab: Lab, work: Path) -> None:
+    """Nothing while it is the same; a note that needs no acceptance when it is not; and the new attempt has its own."""
+    run = launch(lab, work)
+    recorded(lab, run)
+    same = resume(lab, run, work, check_only=True)
+    assert isinstance(same, VerdictReply)
+    assert same.verdict.changes == ()
+    git(work, "commit", "-qam", "second")
+    # What was seen is believed for five seconds, by which the next look is a fresh one.
+    until(lambda: getattr(resume(lab, run, work, check_only=True), "verdict").changes, 15)  # noqa: B009
+    reply = resume(lab, run, work)
+    assert isinstance(reply, Accepted)
+    (note,) = (note for note in reply.notes if note.startswith("code in the working folder: "))
+    assert "and 1 changed file -> " in note
+    lab.running(run)
+    assert recorded(lab, run, 2)["repositories"][0]["commit"] == git(work, "rev-parse", "HEAD")
+
+
+def test_where_nothing_can_be_found_out_nothing_is_missed(lab: Lab, tmp_path: Path) -> None:
+    """No git on the path: the run trains, packages are recorded, and a resume says nothing of code."""
+    run = launch(lab, tmp_path, {"PATH": str(tmp_path)})
+    assert recorded(lab, run)["repositories"] == []
+
+
+def test_the_probe_writes_nothing_and_needs_nothing_of_ours(work: Path) -> None:
+    """Run by its path with an isolated interpreter: the index keeps its time, and no lock is left."""
+    index = work / ".git" / "index"
+    before = index.stat().st_mtime_ns
+    started = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-I", provenance_probe.__file__], cwd=work, capture_output=True, check=True, timeout=15
+    )
+    assert time.monotonic() - started < 15
+    said = json.loads(done.stdout)
+    assert said["provenance"]["repositories"][0]["path"] == str(work)
+    assert "+rate = 2" in said["diffs"]["working-folder.diff"]
+    assert index.stat().st_mtime_ns == before
+
+
+def test_large_changes_are_cut_and_their_digest_is_of_all(work: Path) -> None:
+    """A working tree with megabytes of changes does not fill the run directory."""
+    (work / "train.py").write_text("x = 1\n" * 400_000, encoding="ascii")
+    done = subprocess.run([sys.executable, provenance_probe.__file__], cwd=work, capture_output=True, check=True)
+    said = json.loads(done.stdout)
+    (tree,) = [it for it in said["provenance"]["repositories"] if it["name"] == ""]
+    assert tree["diff_bytes"] > 2_000_000
+    assert len(said["diffs"][tree["diff_file"]]) == provenance_probe.DIFF_BYTES
