@@ -27,7 +27,6 @@ from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.live_load import check_machine
 from mission_tui.supervisor.next_attempt import start_next_attempt
 from mission_tui.supervisor.preflight import Spaces, preflight
-from mission_tui.supervisor.provenance import no_longer_same
 from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.subject import caller_of
 
@@ -121,7 +120,9 @@ async def plan_attempt(
         now, terms = wanted.spec, wanted.terms
     elif not assignments and (before := terms_before(core, run_id, checkpoint.name)) is not None:
         terms, agreed = before, True
-    verdict = noted(judge_resume(was, now, facts, terms), await no_longer_same(run, checkpoint.attempt, caller))
+    verdict = noted(
+        judge_resume(was, now, facts, terms), await core.provenance.no_longer_same(run, checkpoint.attempt, caller)
+    )
     return Plan(was=was, now=now, checkpoint=checkpoint, verdict=verdict, caller=caller, terms=terms, agreed=agreed)
 
 

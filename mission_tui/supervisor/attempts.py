@@ -33,7 +33,6 @@ from mission_tui.supervisor.identity import Process
 from mission_tui.supervisor.journal import damaged
 from mission_tui.supervisor.ladder import carry_on
 from mission_tui.supervisor.launchers import Found
-from mission_tui.supervisor.provenance import record_provenance
 from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.turns import held_back
 
@@ -92,7 +91,7 @@ def begin(
     except MissionError as error:
         abandon(core, run, Failed(kind="start", cause=str(error), checkpoint=checkpoint))
         return
-    record_provenance(run.dir, run.attempt, Caller.of(order))
+    core.provenance.record(run.dir, run.attempt, Caller.of(order))
     _await_word(core, run, run.keeper)
 
 

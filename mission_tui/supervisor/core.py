@@ -29,6 +29,7 @@ from mission_tui.supervisor.gpu import GpuWatch
 from mission_tui.supervisor.host import HostSampler
 from mission_tui.supervisor.journal import FleetJournal, Make, RunJournal
 from mission_tui.supervisor.launchers import Launcher
+from mission_tui.supervisor.provenance import ProvenanceWatch
 from mission_tui.supervisor.run import LiveRun
 
 __all__ = ["Core"]
@@ -63,6 +64,7 @@ class Core:
         self.launcher = launcher
         self.host = HostSampler(root)
         self.gpu = GpuWatch()
+        self.provenance = ProvenanceWatch()
         self.reserve = Reserve(supervisor_dir(root) / "reserve", RESERVE_BYTES)
         self.reserve.hold()
         self.exits = Exits()

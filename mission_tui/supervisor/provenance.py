@@ -24,7 +24,7 @@ from mission_tui.supervisor import provenance_probe
 from mission_tui.supervisor.caller import Caller
 from mission_tui.supervisor.tasks import Task, run_task
 
-__all__ = ["no_longer_same", "read_provenance", "record_provenance"]
+__all__ = ["ProvenanceWatch", "read_provenance"]
 
 LIMIT_S = 20.0
 FRESH_S = 5.0
@@ -53,16 +53,51 @@ class _Seen(msgspec.Struct, frozen=True):
     diffs: dict[str, str]
 
 
-_looks: list[_Look] = []
-_recording: set[asyncio.Task[None]] = set()
-"""The event loop itself holds tasks only weakly."""
+class ProvenanceWatch:
+    """Looks from where attempts are launched, and remembers each look for a few seconds."""
 
+    def __init__(self) -> None:
+        self._looks: list[_Look] = []
+        # The event loop itself holds tasks only weakly.
+        self._recording: set[asyncio.Task[None]] = set()
 
-def record_provenance(run: RunDir, attempt: int, caller: Caller) -> None:
-    """Have what the attempt was launched from written beside it, soon."""
-    task = asyncio.create_task(_record(run, attempt, caller), name=f"provenance {run.id}")
-    _recording.add(task)
-    task.add_done_callback(_recording.discard)
+    def record(self, run: RunDir, attempt: int, caller: Caller) -> None:
+        """Have what the attempt was launched from written beside it, soon."""
+        task = asyncio.create_task(self._record(run, attempt, caller), name=f"provenance {run.id}")
+        self._recording.add(task)
+        task.add_done_callback(self._recording.discard)
+
+    async def no_longer_same(self, run: RunDir, attempt: int, caller: Caller) -> tuple[Change, ...]:
+        """A note for each thing that differs between the recorded attempt and one that `caller` would launch now."""
+        was = await asyncio.to_thread(read_provenance, run, attempt)
+        if was is None:
+            return ()
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                seen = await self._seen(caller)
+        except TimeoutError:
+            return ()
+        return () if seen is None else differences(was, seen.provenance)
+
+    async def _record(self, run: RunDir, attempt: int, caller: Caller) -> None:
+        seen = await self._seen(caller)
+        if seen is None:
+            return
+        try:
+            await asyncio.to_thread(_write, run, attempt, seen)
+        except MissionError as error:
+            # A full disk, or the run was undone meanwhile.
+            log.warning("%s", error)
+
+    async def _seen(self, caller: Caller) -> _Seen | None:
+        now = time.monotonic()
+        self._looks = [look for look in self._looks if not look.work.done() or now - look.at < FRESH_S]
+        for look in self._looks:
+            if look.caller == caller:
+                return await asyncio.shield(look.work)
+        look = _Look(caller, now, asyncio.create_task(_probe(caller), name="provenance"))
+        self._looks.append(look)
+        return await asyncio.shield(look.work)
 
 
 def read_provenance(run: RunDir, attempt: int) -> Provenance | None:
@@ -78,30 +113,6 @@ def read_provenance(run: RunDir, attempt: int) -> Provenance | None:
     return None
 
 
-async def no_longer_same(run: RunDir, attempt: int, caller: Caller) -> tuple[Change, ...]:
-    """A note for each thing that differs between the recorded attempt and one that `caller` would launch now."""
-    was = await asyncio.to_thread(read_provenance, run, attempt)
-    if was is None:
-        return ()
-    try:
-        async with asyncio.timeout(PATIENCE_S):
-            seen = await _seen(caller)
-    except TimeoutError:
-        return ()
-    return () if seen is None else differences(was, seen.provenance)
-
-
-async def _record(run: RunDir, attempt: int, caller: Caller) -> None:
-    seen = await _seen(caller)
-    if seen is None:
-        return
-    try:
-        await asyncio.to_thread(_write, run, attempt, seen)
-    except MissionError as error:
-        # A full disk, or the run was undone meanwhile.
-        log.warning("%s", error)
-
-
 def _write(run: RunDir, attempt: int, seen: _Seen) -> None:
     folder = run.attempt(attempt)
     for repository in seen.provenance.repositories:
@@ -109,17 +120,6 @@ def _write(run: RunDir, attempt: int, seen: _Seen) -> None:
         if diff and Path(repository.diff_file).name == repository.diff_file:
             write_atomic(folder.path / repository.diff_file, diff.encode(), mode=0o600)
     write_json(folder.provenance, seen.provenance, mode=0o600)
-
-
-async def _seen(caller: Caller) -> _Seen | None:
-    now = time.monotonic()
-    _looks[:] = [look for look in _looks if not look.work.done() or now - look.at < FRESH_S]
-    for look in _looks:
-        if look.caller == caller:
-            return await asyncio.shield(look.work)
-    look = _Look(caller, now, asyncio.create_task(_probe(caller), name="provenance"))
-    _looks.append(look)
-    return await asyncio.shield(look.work)
 
 
 async def _probe(caller: Caller) -> _Seen | None:

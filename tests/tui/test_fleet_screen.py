@@ -228,9 +228,15 @@ async def test_no_gpu_is_said_calmly() -> None:
 async def test_many_wishes_for_a_settled_layout_are_one_picture() -> None:
     """A storm of resizes is drawn once the layout stands, and then once."""
     async with staged() as stage:
-        screen, drawn = stage.app.screen, []
+        screen = stage.app.screen
+        drawn: list[None] = []
         assert isinstance(screen, FleetScreen)
-        setattr(screen, "redraw", lambda: drawn.append(FleetScreen.redraw(screen)))  # noqa: B010 - a spy
+
+        def redraw() -> None:
+            drawn.append(None)
+            FleetScreen.redraw(screen)
+
+        setattr(screen, "redraw", redraw)  # noqa: B010 - a spy
         for _ in range(5):
             screen.redraw_later()
         await stage.until(lambda: drawn, "a picture")

@@ -20,12 +20,14 @@ from unittest import mock
 
 from mission_tui.errors import MissionError
 from mission_tui.fleet.events import Asked, AttemptEnded, AttemptStarting, FleetEvent
+from mission_tui.fleet.verdict import Change
 from mission_tui.ipc.requests import Act, Launch, LaunchItem, Resume
 from mission_tui.records.append import AppendLog
-from mission_tui.records.layout import supervisor_dir
+from mission_tui.records.layout import RunDir, supervisor_dir
 from mission_tui.records.tail import read_all
 from mission_tui.supervisor import ending, journal, stale
 from mission_tui.supervisor.adoption import adopt_live, load_ended
+from mission_tui.supervisor.caller import Caller
 from mission_tui.supervisor.clock import Clock
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.desk import Desk
@@ -67,6 +69,7 @@ class Life:
         core = Core(self.root, self.world)
         self.core = core
         core.gpu = _NoGpu()  # type: ignore[assignment]
+        core.provenance = _NoProvenance()  # type: ignore[assignment]
         core.fleet.started()
         sweep_up(self.root)
         live, ended = read_fleet(self.root)
@@ -133,6 +136,17 @@ class _NoGpu:
 
     def close(self) -> None:
         pass
+
+
+class _NoProvenance:
+    """Nobody is asked from where a run is launched: that takes a process."""
+
+    def record(self, run: RunDir, attempt: int, caller: Caller) -> None:
+        pass
+
+    async def no_longer_same(self, run: RunDir, attempt: int, caller: Caller) -> tuple[Change, ...]:
+        del run, attempt, caller
+        return ()
 
 
 def _run(rounds: Iterable[int], seed: int, tell: Tell) -> Iterator[Violation]:
