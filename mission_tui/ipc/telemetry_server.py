@@ -1,7 +1,7 @@
 """The supervisor's side of the telemetry plane: facts of trainers, and no verb at all.
 
-Whatever a trainer sends is taken as soon as it comes, and then nothing for a moment, so that a trainer that says much
-is heard in few gulps. Every line is heard, in order; a link that fails hurts nobody but itself.
+What a trainer says is taken as soon as it comes; from one that goes on at once nothing more for a moment, so that a
+trainer that says much is heard in few gulps. Every line is heard, in order; a link that fails hurts nobody but itself.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["BATCH_S", "TrainerLink", "serve_telemetry"]
 
 TELEMETRY: msgspec.json.Decoder[TelemetryMessage] = msgspec.json.Decoder(TelemetryMessage)
 BATCH_S = 0.05
-"""Seconds in which a link that was just read is not read again: a wake-up costs ten times what a message does."""
+"""Seconds for which a link that is busy is not read: a wake-up costs ten times what a message does."""
 
 READ_BYTES = 1 << 16
 FIRST_BYTES = 1 << 20
@@ -116,7 +116,7 @@ class _Ward:
 
 
 class _Gulps(asyncio.BufferedProtocol):
-    """Cuts one connection into lines for `take`, and rests after each gulp.
+    """Cuts one connection into lines for `take`, and rests after a gulp that came soon after the one before.
 
     The first line must be complete within `deadline_s`, later ones within `deadline_s` of their first byte. `buffer` is
     used within one callback only, so all connections share it.
@@ -131,6 +131,7 @@ class _Gulps(asyncio.BufferedProtocol):
         self._ended: asyncio.Future[None] = self._loop.create_future()
         self._late: asyncio.TimerHandle | None = None
         self._rest: asyncio.TimerHandle | None = None
+        self._read_at = 0.0
         self._transport: asyncio.Transport
 
     async def read_all(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -191,8 +192,10 @@ class _Gulps(asyncio.BufferedProtocol):
             self._end(error)
             return
         self._watch_time(complete)
-        self._transport.pause_reading()
-        self._rest = self._loop.call_later(BATCH_S, self._transport.resume_reading)
+        then, self._read_at = self._read_at, self._loop.time()
+        if self._read_at - then < 2 * BATCH_S:
+            self._transport.pause_reading()
+            self._rest = self._loop.call_later(BATCH_S, self._transport.resume_reading)
 
     def _watch_time(self, complete: bool) -> None:
         """The clock that runs is that of the line which is not complete, if any is."""
