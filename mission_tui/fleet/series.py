@@ -44,8 +44,13 @@ class Column:
     nans: set[int] = field(default_factory=set)
 
     def put(self, row: int, value: float) -> None:
-        self.cells.extend([math.nan] * (row + 1 - len(self.cells)))
-        self.cells[row] = value
+        cells = self.cells
+        if row > len(cells):
+            cells.extend([math.nan] * (row - len(cells)))
+        if row == len(cells):
+            cells.append(value)
+        else:
+            cells[row] = value
         if math.isnan(value):
             self.nans.add(row)
 

@@ -19,10 +19,13 @@ from mission_tui.supervisor.journal import damaged
 from mission_tui.supervisor.keeping import keep_last_good
 from mission_tui.supervisor.run import LiveRun
 
-__all__ = ["begin_judging", "judge_silence", "read_everything", "read_news"]
+__all__ = ["begin_judging", "hear_of_news", "judge_silence", "read_everything", "read_news"]
 
 SLICE_S = 0.03
 PAUSE_S = 0.05
+READ_S = 0.4
+"""A file in which new lines were found is not opened again so soon, unless by the beat of every second."""
+
 LATE_S = 2.0
 """A row is in the file within this time of the moment that it names, so silence is known only up to then."""
 
@@ -50,9 +53,22 @@ def read_everything(core: Core, run: LiveRun) -> None:
     _judge(core, run)
 
 
+def hear_of_news(core: Core, run: LiveRun, seq: int) -> None:
+    """The trainer says that its file ends with record `seq`: take it in at once, or soon where many follow each other.
+
+    Opening a file and coming back to a run costs as much as judging a row, so one that does many updates a second is
+    read twice in it.
+    """
+    if seq > core.store.run(run.id).trained.seq and time.monotonic() - run.news_at >= READ_S:
+        read_news(core, run)
+
+
 def read_news(core: Core, run: LiveRun, *, last: bool = False) -> None:
     """Take in the lines completed since the last look; the last look judges all of them at once."""
-    for record in _read(core, run):
+    records = _read(core, run)
+    if records:
+        run.news_at = time.monotonic()
+    for record in records:
         if core.see(run.id, record):
             _keep(run, record)
     if last or run.catching_up is None:

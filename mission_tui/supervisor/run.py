@@ -51,6 +51,8 @@ class LiveRun:
     """The processes that its trainer named."""
 
     judge: Judge | None = None
+    news_at: float = 0.0
+    """When (monotonic) new lines were last found in its file."""
     breaks_told: int = 0
     """How many breaks the judge has heard."""
     unjudged: deque[MetricRecord] = field(default_factory=deque)
@@ -82,10 +84,11 @@ class LiveRun:
     """The finding whose advice it is ending for."""
     gone: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the run has ended."""
+    id: str = field(init=False)
+    """The run's, at hand: it is asked for with every message."""
 
-    @property
-    def id(self) -> str:
-        return self.dir.id
+    def __post_init__(self) -> None:
+        self.id = self.dir.id
 
     def release(self) -> None:
         """Close everything that is held open for the run."""

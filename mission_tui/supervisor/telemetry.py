@@ -23,7 +23,7 @@ from mission_tui.ipc.telemetry_server import TrainerLink
 from mission_tui.supervisor.acting import react_to_due
 from mission_tui.supervisor.attempts import show_pids
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.feed import read_news
+from mission_tui.supervisor.feed import hear_of_news
 from mission_tui.supervisor.keeping import keep_last_good_again
 from mission_tui.supervisor.ladder import end_gracefully
 from mission_tui.supervisor.run import LiveRun
@@ -70,8 +70,8 @@ class Ears:
             case HeartbeatSaid(t=t, workers=workers):
                 run.workers = workers
                 self._core.note(run.id, HeartbeatSeen(t))
-            case WroteSaid():
-                read_news(self._core, run)
+            case WroteSaid(seq=seq):
+                hear_of_news(self._core, run, seq)
             case TrainerHello():
                 raise AssertionError("the server lets only one hello through")
 

@@ -34,7 +34,7 @@ from mission_tui.records.tail import read_all
 from mission_tui.supervisor.attempts import hold_live
 from mission_tui.supervisor.company import Company
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.feed import judge_silence, read_news
+from mission_tui.supervisor.feed import READ_S, hear_of_news, judge_silence, read_news
 from mission_tui.supervisor.journal import Make
 from mission_tui.supervisor.launchers import Launcher
 from mission_tui.supervisor.run import LiveRun
@@ -159,6 +159,36 @@ def test_a_hang_is_journaled_once(tmp_path: Path) -> None:
         trained(live, 11, 1, t + 200.0)
         read_news(field.core, live)
         assert [(it.id, it.state) for it in field.findings(live)] == [("hang-1-10", "open"), ("hang-1-10", "cleared")]
+
+    on(tmp_path / "runs", scene)
+
+
+def test_rows_that_follow_each_other_quickly_are_read_together(tmp_path: Path) -> None:
+    """News are read at once, what is said right after them a moment later or by the clock, what is known never."""
+
+    async def scene(field: Field) -> None:
+        live, t = field.run(), time.time()
+
+        def update() -> int:
+            row = field.core.store.run(live.id).trained.row
+            return row.update if row is not None else 0
+
+        started(live, t)
+        trained(live, 1, 1, t)
+        hear_of_news(field.core, live, 2)
+        assert update() == 1
+        trained(live, 2, 2, t + 1.0)
+        hear_of_news(field.core, live, 4)
+        assert update() == 1
+        live.news_at -= READ_S
+        hear_of_news(field.core, live, 4)
+        assert update() == 3
+        trained(live, 4, 1, t + 3.0)
+        live.news_at -= READ_S
+        hear_of_news(field.core, live, 4)
+        assert update() == 3
+        read_news(field.core, live)
+        assert update() == 4
 
     on(tmp_path / "runs", scene)
 
