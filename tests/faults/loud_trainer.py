@@ -1,6 +1,6 @@
 """A stub trainer that says a hundred messages a second, with its own hands: the ordinary client would hold most back.
 
-A row every `LOUD_ROW_S` seconds; between rows it says its phase again and again.
+A row every `LOUD_ROW_S` seconds, but the first ones in quick succession; between rows it says its phase again and again.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ from mission_tui.records.layout import RunDir
 from tests.supervisor.stub_trainer import StubTrainer
 
 EVERY_S = 0.01
+WARM_ROWS, WARM_ROW_S = 600, 0.15
+"""The rules keep samples of up to 512 updates; memory that is measured while those fill up says nothing of a day."""
+
 RETRY_S = 0.5
 ORDERS = msgspec.json.Decoder(Order)
 
@@ -83,7 +86,8 @@ class LoudTrainer(StubTrainer):
         super()._say(phase)
         if phase != "rollout" or self.telemetry is None:
             return
-        due = time.monotonic() + float(self.environ.get("LOUD_ROW_S", "5"))
+        row_s = WARM_ROW_S if self.update < WARM_ROWS else float(self.environ.get("LOUD_ROW_S", "10"))
+        due = time.monotonic() + row_s
         next_t = time.monotonic()
         while (left := due - time.monotonic()) > 0 and not self.stopping and not self.paused:
             self.telemetry.say(PhaseSaid("rollout", self.update, self.timesteps, time.time()))

@@ -2,6 +2,7 @@
 
 A round is a minute. Every third has a client that watches and never reads, and a disk that takes 50 ms longer for each
 sync; in it acknowledgements are timed. The others measure the supervisor: its share of a core, memory and descriptors.
+At the end a second supervisor has the same runs with every rule off for a minute, which says what judging costs.
 """
 
 from __future__ import annotations
@@ -17,10 +18,13 @@ from pathlib import Path
 
 import psutil
 
+from mission_tui.fleet.limits import Limits
+from mission_tui.fleet.preset import change
+from mission_tui.fleet.spec import Spec
 from mission_tui.ipc.client import Connection
 from mission_tui.ipc.requests import Act, Watch
 from tests.faults.campaign.part import Part, Tell, Violation
-from tests.supervisor.conftest import Lab, opened_lab
+from tests.supervisor.conftest import Lab, opened_lab, stub_spec
 
 __all__ = ["PART"]
 
@@ -30,7 +34,8 @@ RUNS, WORKERS = 8, 8
 MINUTE_S = float(os.environ.get("FAULTS_MINUTE_S", "60"))
 SLOW_EVERY = 3
 ASK_EVERY_S = 0.2
-CORE_PERCENT, MB_A_DAY, ACK_MS, SPARE_FDS = 12.0, 5.0, 100.0, 4
+CORE_PERCENT, UNJUDGED_PERCENT, MB_A_DAY, ACK_MS, SPARE_FDS = 12.0, 6.0, 5.0, 100.0, 4
+UNJUDGED = change(stub_spec(), [f"keep.health.{rule}.act=off" for rule in Limits.__struct_encode_fields__])
 WARM_ROUNDS, LEAST_ROUNDS = 3, 10
 
 
@@ -44,10 +49,9 @@ def _run(rounds: Iterable[int], seed: int, tell: Tell) -> Iterator[Violation]:
         lab.environ["MISSION_TUI_TRAINER"] = str(TRAINER)
         supervisor = psutil.Process(lab.start(**_slow_disk(Path(name))).pid)
         slow = Path(name) / "slow"
-        loud = lab.launch(RUNS, STUB_WORKERS=str(WORKERS))
         (asked,) = lab.launch()
-        for run in (*loud, asked):
-            lab.wait(run, lambda view: view.connected, 30)
+        lab.wait(asked, lambda view: view.connected, 30)
+        _launch_loud(lab)
         for index in rounds:
             if index % SLOW_EVERY == SLOW_EVERY - 1:
                 slow.touch()
@@ -55,14 +59,39 @@ def _run(rounds: Iterable[int], seed: int, tell: Tell) -> Iterator[Violation]:
                 slow.unlink()
                 tell("minutes on a slow disk", 1)
             else:
-                before, begun = _busy_s(supervisor), time.monotonic()
-                time.sleep(MINUTE_S)
-                shares.append(100 * (_busy_s(supervisor) - before) / (time.monotonic() - begun))
+                before = _busy_s(supervisor)
+                shares.append(_minute_share(supervisor))
                 sizes.append((index, time.monotonic(), supervisor.memory_info().rss))
                 files.append(supervisor.num_fds())
                 tell("minutes", 1)
                 tell("ms of processor time", round(1000 * (_busy_s(supervisor) - before)))
         yield from _judged(shares, sizes, files, acks, tell)
+    if shares:
+        yield from _unjudged(tell)
+
+
+def _launch_loud(lab: Lab, spec: Spec | None = None) -> None:
+    for run in lab.launch(RUNS, spec=spec, STUB_WORKERS=str(WORKERS)):
+        lab.wait(run, lambda view: view.connected, 30)
+
+
+def _minute_share(process: psutil.Process) -> float:
+    """Percent of a core that the process takes in a minute from now."""
+    before, begun = _busy_s(process), time.monotonic()
+    time.sleep(MINUTE_S)
+    return 100 * (_busy_s(process) - before) / (time.monotonic() - begun)
+
+
+def _unjudged(tell: Tell) -> Iterator[Violation]:
+    """A minute of the same runs with every rule off."""
+    with tempfile.TemporaryDirectory(prefix="mission-tui-faults-") as name, opened_lab(Path(name) / "runs") as lab:
+        lab.environ["MISSION_TUI_TRAINER"] = str(TRAINER)
+        supervisor = psutil.Process(lab.start().pid)
+        _launch_loud(lab, UNJUDGED)
+        share = _minute_share(supervisor)
+    tell("thousandths of a core without judging", round(10 * share))
+    if share > UNJUDGED_PERCENT:
+        yield f"{share:.1f} % of a core for {RUNS} runs that are not judged"
 
 
 def _busy_s(process: psutil.Process) -> float:
