@@ -229,11 +229,11 @@ async def test_many_wishes_for_a_settled_layout_are_one_picture() -> None:
     """A storm of resizes is drawn once the layout stands, and then once."""
     async with staged() as stage:
         screen = stage.app.screen
-        drawn: list[None] = []
         assert isinstance(screen, FleetScreen)
+        drawn: list[bool] = []
 
         def redraw() -> None:
-            drawn.append(None)
+            drawn.append(True)
             FleetScreen.redraw(screen)
 
         setattr(screen, "redraw", redraw)  # noqa: B010 - a spy
