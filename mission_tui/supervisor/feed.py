@@ -57,7 +57,7 @@ def hear_of_news(core: Core, run: LiveRun, seq: int) -> None:
     """The trainer says that its file ends with record `seq`: take it in at once, or soon where many follow each other.
 
     Opening a file and coming back to a run costs as much as judging a row, so one that does many updates a second is
-    read twice in it.
+    read twice in it. Before it is called paused it is read in any case.
     """
     if seq > core.store.run(run.id).trained.seq and time.monotonic() - run.news_at >= READ_S:
         read_news(core, run)

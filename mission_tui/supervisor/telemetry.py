@@ -23,7 +23,7 @@ from mission_tui.ipc.telemetry_server import TrainerLink
 from mission_tui.supervisor.acting import react_to_due
 from mission_tui.supervisor.attempts import show_pids
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.feed import hear_of_news
+from mission_tui.supervisor.feed import hear_of_news, read_news
 from mission_tui.supervisor.keeping import keep_last_good_again
 from mission_tui.supervisor.ladder import end_gracefully
 from mission_tui.supervisor.run import LiveRun
@@ -86,6 +86,7 @@ class Ears:
         self._core.see(run.id, PhaseSeen(said.phase, said.t))
         was_paused = self._core.store.run(run.id).told.paused
         if said.phase == "paused" and not was_paused:
+            read_news(self._core, run)
             # Said again after a lost link: the pause began when the trainer says it did, and was no silence since.
             self._core.witness(run, lambda seq, t: RunPaused(seq, min(t, said.t), run.attempt))
         elif said.phase != "paused" and was_paused:
