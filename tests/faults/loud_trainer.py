@@ -1,6 +1,6 @@
 """A stub trainer that says a hundred messages a second, with its own hands: the ordinary client would hold most back.
 
-A row every `LOUD_ROW_S` seconds, the first ones in quick succession; between rows it says its phase again and again.
+A row every `LOUD_ROW_S` seconds, the first ones quicker; between rows it says its phase again and again.
 """
 
 from __future__ import annotations
