@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from rich.cells import cell_len
 from rich.style import Style
@@ -30,7 +31,7 @@ def pane(view: RunView, width: int, now: float, *, chosen: bool, marked: bool) -
     inside = width - 4
     body = [
         line(_progress(view, inside), inside),
-        *rendered(_facts(view, inside), inside),
+        *_facts(_cells(view, inside), inside),
         line(vitals(view, inside), inside),
         line(_concern(view, now, inside), inside),
     ][: PANE_HEIGHT - 2]
@@ -73,41 +74,46 @@ def _progress(view: RunView, width: int) -> list[Part]:
     return [(done, colours.LIVE), (rest, colours.TRACK), (tail, colours.INK)]
 
 
-def _facts(view: RunView, width: int) -> Table:
+def _cells(view: RunView, width: int) -> tuple[tuple[Part, ...], ...]:
     """Two pairs of number and sparkline: speed beside phases, return beside episode length."""
+    half = (width - 2) // 2
+    return (
+        _curve("st/s", numbers.rate(view.pace), view.series.get("steps_per_s", ()), half),
+        _phases(view),
+        _curve("return", _newest(view, "rollout/ep_rew_mean"), view.series.get("rollout/ep_rew_mean", ()), half),
+        _curve("length", _newest(view, "rollout/ep_len_mean"), view.series.get("rollout/ep_len_mean", ()), half),
+    )
+
+
+@lru_cache(maxsize=256)
+def _facts(cells: tuple[tuple[Part, ...], ...], width: int) -> tuple[Strip, ...]:
+    """The cells as a table of two columns. Phases change more often than what stands here, so strips are kept."""
     table = Table.grid(padding=(0, 1, 0, 0), pad_edge=False)
     half = (width - 2) // 2
     table.add_column(width=half, no_wrap=True)
     table.add_column(width=width - half - 1, no_wrap=True)
-    table.add_row(
-        _curve("st/s", numbers.rate(view.pace), view.series.get("steps_per_s", ()), half),
-        _phases(view),
-    )
-    table.add_row(
-        _curve("return", _newest(view, "rollout/ep_rew_mean"), view.series.get("rollout/ep_rew_mean", ()), half),
-        _curve("length", _newest(view, "rollout/ep_len_mean"), view.series.get("rollout/ep_len_mean", ()), half),
-    )
-    return table
+    speed, phases, returned, length = (Text.assemble(*parts) for parts in cells)
+    table.add_row(speed, phases)
+    table.add_row(returned, length)
+    return tuple(rendered(table, width))
 
 
 def _newest(view: RunView, tag: str) -> str:
     return numbers.reading(view.metrics.get(tag))
 
 
-def _curve(label: str, value: str, series: Sequence[Metric | None], width: int) -> Text:
+def _curve(label: str, value: str, series: Sequence[Metric | None], width: int) -> tuple[Part, ...]:
     cells = max(0, width - 16)
-    return Text.assemble(
-        (f"{label:<6} ", colours.QUIET), (f"{value:>7} ", colours.INK), (spark(series, cells), colours.LIVE)
-    )
+    return (f"{label:<6} ", colours.QUIET), (f"{value:>7} ", colours.INK), (spark(series, cells), colours.LIVE)
 
 
-def _phases(view: RunView) -> Text:
+def _phases(view: RunView) -> tuple[Part, ...]:
     """Rollout and update as shares of the newest update's time."""
     share = standing.update_share(view)
     if share is None:
-        return Text("update -", style=colours.QUIET)
+        return (("update -", colours.QUIET),)
     update_cells = round(share * _PHASE_CELLS)
-    return Text.assemble(
+    return (
         ("▓" * (_PHASE_CELLS - update_cells), colours.LIVE),
         ("░" * update_cells, colours.UPDATE),
         (" update ", colours.QUIET),
