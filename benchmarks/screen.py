@@ -68,7 +68,7 @@ def live(pace: Pace, runs: int) -> Reading:
         until(
             lambda: all((view.update or 0) >= 2 for view in lab.views().values()), 120.0, "two rows of every run", 1.0
         )
-        supervisor, reading, steps = lab.supervisor(), Reading(), walk(names)
+        supervisor, reading, steps = lab.supervisor(), Reading(), walk(runs)
         with Terminal(OURS, lab.environ, ROOT) as terminal:
             terminal.until(names[0])
             terminal.watch(3.0)

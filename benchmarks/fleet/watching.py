@@ -1,6 +1,7 @@
 """A screen that is watched: what it costs while nobody touches it, and how soon it answers a key.
 
-A key moves to the next run; it is answered when the mark stands before that run's name.
+A key moves to the next run's pane; it is answered when the mark is written into that pane's corner. The run's name is
+not written again: only what changed is.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from benchmarks.terminal import Terminal
 __all__ = ["Reading", "busy_s", "keys_p95_s", "p95", "press_at_odd_moments", "walk", "watch"]
 
 RIGHT, LEFT = "\x1b[C", "\x1b[D"
+MARK = "┌>"
 MOMENTS = random.Random(4)
 """Keys come when they come, and not in step with anything that the screen does."""
 
@@ -47,14 +49,14 @@ def watch(terminal: Terminal, seconds: float, reading: Reading, supervisor: psut
         reading.supervisor_mib.append(supervisor.memory_info().rss / 2**20)
 
 
-def walk(names: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Keys that go from the first run to the last and back again, each with the words that it brings."""
+def walk(runs: int) -> Iterator[tuple[str, str]]:
+    """Keys that go from the first of `runs` to the last and back again, each with the mark that it brings."""
     at, by = 0, 1
     while True:
-        if not 0 <= at + by < len(names):
+        if not 0 <= at + by < runs:
             by = -by
         at += by
-        yield (RIGHT if by > 0 else LEFT), f"> {names[at]}"
+        yield (RIGHT if by > 0 else LEFT), MARK
 
 
 def keys_p95_s(terminal: Terminal, steps: Iterator[tuple[str, str]], keys: int) -> float:
