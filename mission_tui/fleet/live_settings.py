@@ -47,7 +47,11 @@ class SettingChange(Struct, frozen=True):
     def sentence(self) -> str:
         """What was set, and since when."""
         what = ", ".join(self.diff)
-        return f"to be set at the next update: {what}" if self.update is None else f"set after {self.update:,}: {what}"
+        return (
+            f"to be set at the next update: {what}"
+            if self.update is None
+            else f"set after update {self.update:,}: {what}"
+        )
 
 
 def check_live(spec: Spec, words: Sequence[str]) -> None:

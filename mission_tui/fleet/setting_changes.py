@@ -6,15 +6,24 @@ from mission_tui.fleet.events import SettingsAsked
 from mission_tui.fleet.lineage import diff_of
 from mission_tui.fleet.live_settings import SettingChange
 from mission_tui.fleet.run_history import RunHistory
+from mission_tui.fleet.text import clean
 
 __all__ = ["not_taken", "setting_changes"]
+
+MOST = 16
+"""Lines of a change that are shown: one for each setting that can be changed, and some."""
 
 
 def setting_changes(run: RunHistory) -> tuple[SettingChange, ...]:
     """Those in effect, oldest first, over all attempts; then those that wait."""
-    taken = [SettingChange(each.diff, each.update, each.timesteps) for each in run.trained.sets]
+    taken = [SettingChange(_cleaned(each.diff), each.update, each.timesteps) for each in run.trained.sets]
     waiting = [] if run.told.outcome is not None else not_taken(run)
     return (*taken, *(SettingChange(diff_of(each.changes)) for each in waiting))
+
+
+def _cleaned(diff: tuple[str, ...]) -> tuple[str, ...]:
+    """A trainer may be anybody's, and so may be what it writes."""
+    return tuple(clean(line) for line in diff[:MOST])
 
 
 def not_taken(run: RunHistory) -> list[SettingsAsked]:

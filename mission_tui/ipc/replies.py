@@ -83,6 +83,14 @@ class AttemptView(Struct, frozen=True, kw_only=True):
     changes: tuple[Change, ...] = ()
 
 
+class Deed(Struct, frozen=True, kw_only=True):
+    """What a person did to the run at unix time `t`, as it was journaled; `what` is the verb, `detail` a line."""
+
+    t: float
+    what: str
+    detail: str = ""
+
+
 class DetailsReply(Reply, frozen=True, kw_only=True, tag="details"):
     """All that is known of a run beyond its view. `effective` are values read back from the model, by table."""
 
@@ -93,6 +101,7 @@ class DetailsReply(Reply, frozen=True, kw_only=True, tag="details"):
     checkpoints: tuple[CheckpointView, ...] = ()
     evaluations: tuple[dict[str, Any], ...] = ()
     provenance: Provenance | None = None
+    deeds: tuple[Deed, ...] = ()
 
 
 class HistoryReply(Reply, frozen=True, kw_only=True, tag="history"):

@@ -75,7 +75,7 @@ class Inquiry:
         dossier = self.about(view)
         run = dossier.run
         if metric is not None or tab in ("config", "checkpoints", "health"):
-            stamp = (view.state, view.attempt, view.last_checkpoint)
+            stamp = (view.state, view.attempt, view.last_checkpoint, view.changes, view.note, view.labels)
             again_s = _DETAILS_PACE_S if tab == "checkpoints" else None
             if self._due("details", stamp, again_s):
                 self._ask("details", lambda id_: GetDetails(id=id_, run=run), _keep_details)

@@ -47,7 +47,8 @@ def muster(snapshot: FleetSnapshot, pattern: re.Pattern[str] | None = None, sort
 
 
 def _searched(view: RunView) -> str:
-    return " ".join((view.name, view.id, view.preset, state_word(view), view.group or "", view.env_id, view.kind or ""))
+    words = (view.name, view.id, view.preset, state_word(view), view.group or "", view.env_id, view.kind or "")
+    return " ".join((*words, *view.labels))
 
 
 def _sort_key(sort: str, now: float) -> Callable[[RunView], tuple[bool, Any]]:

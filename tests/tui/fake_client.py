@@ -92,6 +92,14 @@ class FakeClient:
                 return replies.Launched(re=re, runs=views)
             case requests.Act(runs=runs) | requests.Undo(runs=runs):
                 return replies.Accepted(re=re, runs=runs)
+            case requests.Set(run=run, check_only=True):
+                return replies.VerdictReply(re=re, run=run, verdict=FEWER_EPOCHS, accept_needed=False)
+            case requests.Clone():
+                return replies.Accepted(
+                    re=re, runs=(self.snapshot.runs[1].id,), notes=("cloned from heavy-3f9a; nothing changed",)
+                )
+            case requests.Set(run=run) | requests.Rename(run=run) | requests.Note(run=run) | requests.Label(run=run):
+                return replies.Accepted(re=re, runs=(run,))
             case requests.Resume(run=run):
                 return replies.Accepted(re=re, runs=(run,))
             case requests.Mark(run=run):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from mission_tui.records.tail import read_all
 from mission_tui.records.toml_file import read_toml
 from mission_tui.records.trash import tree_bytes
 from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.deeds import deeds_of
 from mission_tui.supervisor.provenance import read_provenance
 from mission_tui.supervisor.targets import the_run
 
@@ -42,9 +44,11 @@ async def details(core: Core, request: GetDetails) -> DetailsReply:
 
 def _read(run: RunDir, attempt: int) -> dict[str, Any]:
     manifests = list_checkpoints(run.checkpoints)
+    events = read_all(run.events, FleetEvent)[0]
     return {
         "effective": _effective(run, attempt),
-        "attempts": _attempts(run, {manifest.name: manifest.timesteps for manifest in manifests}),
+        "deeds": deeds_of(events),
+        "attempts": _attempts(events, {manifest.name: manifest.timesteps for manifest in manifests}),
         "checkpoints": tuple(_checkpoint(manifest) for manifest in manifests),
         "evaluations": _evaluations(run.evaluations),
         "provenance": read_provenance(run, attempt),
@@ -61,9 +65,9 @@ def _effective(run: RunDir, attempt: int) -> dict[str, Any]:
     return table
 
 
-def _attempts(run: RunDir, timesteps: dict[str, int]) -> tuple[AttemptView, ...]:
+def _attempts(events: Sequence[FleetEvent], timesteps: dict[str, int]) -> tuple[AttemptView, ...]:
     views: list[AttemptView] = []
-    for event in read_all(run.events, FleetEvent)[0]:
+    for event in events:
         match event:
             case AttemptStarting():
                 first = event.checkpoint is None

@@ -1,4 +1,4 @@
-"""One line to type `--set` words into, for a resume with other settings; what they do is judged before it is done."""
+"""One line to type into: settings whose effect is judged before anything is done, a name, a note, labels."""
 
 from __future__ import annotations
 
@@ -15,27 +15,28 @@ from mission_tui.tui.screens.sheet import Sheet
 from mission_tui.tui.strips import line
 from mission_tui.tui.wrapping import wrap
 
-__all__ = ["WordsScreen"]
-
-_HELP = "KEY=VALUE, several with spaces between. Nothing starts yet: what each change does is shown first."
+__all__ = ["LineScreen", "settings_in"]
 
 
-class WordsScreen(Sheet[tuple[str, ...]]):
-    """Dismissed with the words, as they were typed."""
+class LineScreen(Sheet[str]):
+    """Dismissed with what was typed; `about` says what that may be, `deed` what Enter does with it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "turn_away", "back", priority=True)]
 
-    def __init__(self, name: str) -> None:
-        super().__init__(f"Resume {name} with other settings", "Enter shows what they do   Esc back")
+    def __init__(self, title: str, about: str, deed: str, placeholder: str, text: str = "") -> None:
+        super().__init__(title, f"Enter {deed}   Esc back")
+        self._about = about
+        self._placeholder = placeholder
+        self._text = text
 
     def content(self) -> ComposeResult:
         """The line to type into, above what it is for."""
-        yield Input(placeholder="env.n_envs=64 ppo.batch_size=64", compact=True, max_length=1000)
+        yield Input(self._text, placeholder=self._placeholder, compact=True, max_length=1000)
         yield from super().content()
 
     def lines(self, width: int) -> list[Strip]:
         """What to type."""
-        return [line([(text, colours.QUIET)], width) for text in wrap(_HELP, width)]
+        return [line([(text, colours.QUIET)], width) for text in wrap(self._about, width)]
 
     def on_mount(self) -> None:
         """Ready for typing."""
@@ -43,4 +44,9 @@ class WordsScreen(Sheet[tuple[str, ...]]):
 
     @on(Input.Submitted)
     def _submit(self, event: Input.Submitted) -> None:
-        self.dismiss(tuple(word.removeprefix("--set=") for word in event.value.split() if word != "--set"))
+        self.dismiss(event.value.strip())
+
+
+def settings_in(text: str) -> tuple[str, ...]:
+    """The ``KEY=VALUE`` words of a line, also where `--set` was typed before them."""
+    return tuple(word.removeprefix("--set=") for word in text.split() if word != "--set")

@@ -13,17 +13,22 @@ from mission_tui.tui.verbs.apply import apply
 from mission_tui.tui.verbs.bell import bell
 from mission_tui.tui.verbs.checkpoint import checkpoint
 from mission_tui.tui.verbs.clean import clean
+from mission_tui.tui.verbs.clone import clone
 from mission_tui.tui.verbs.copy import copy
 from mission_tui.tui.verbs.evaluate import evaluate
 from mission_tui.tui.verbs.freeze import freeze
 from mission_tui.tui.verbs.help import help_
 from mission_tui.tui.verbs.kill import kill
+from mission_tui.tui.verbs.label import label
 from mission_tui.tui.verbs.new import new
+from mission_tui.tui.verbs.note import note
 from mission_tui.tui.verbs.palette import palette
 from mission_tui.tui.verbs.park import park
 from mission_tui.tui.verbs.pause import pause
 from mission_tui.tui.verbs.refresh import refresh
+from mission_tui.tui.verbs.rename import rename
 from mission_tui.tui.verbs.resume import resume, resume_with
+from mission_tui.tui.verbs.set import set_
 from mission_tui.tui.verbs.silence import silence
 from mission_tui.tui.verbs.stop import stop
 from mission_tui.tui.verbs.suspend import suspend
@@ -40,18 +45,23 @@ VERBS: Mapping[str, Verb] = {
     "bell": bell,
     "checkpoint": checkpoint,
     "clean": clean,
+    "clone": clone,
     "copy": copy,
     "evaluate": evaluate,
     "freeze": freeze,
     "help": help_,
     "kill": kill,
+    "label": label,
     "new": new,
+    "note": note,
     "palette": palette,
     "park": park,
     "pause": pause,
     "refresh": refresh,
+    "rename": rename,
     "resume": resume,
     "resume with": resume_with,
+    "set": set_,
     "silence": silence,
     "stop": stop,
     "suspend": suspend,

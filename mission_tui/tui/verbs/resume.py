@@ -10,9 +10,11 @@ from mission_tui.ipc.replies import Accepted, VerdictReply
 from mission_tui.ipc.requests import Resume
 from mission_tui.tui.desk import UNDO_S, Desk
 from mission_tui.tui.screens.verdict import Choice, VerdictScreen
-from mission_tui.tui.screens.words import WordsScreen
+from mission_tui.tui.screens.words import LineScreen, settings_in
 
 __all__ = ["resume", "resume_with"]
+
+_HELP = "KEY=VALUE, several with spaces between. Nothing starts yet: what each change does is shown first."
 
 
 async def resume(desk: Desk, runs: tuple[RunView, ...]) -> None:
@@ -28,7 +30,10 @@ async def resume(desk: Desk, runs: tuple[RunView, ...]) -> None:
 async def resume_with(desk: Desk, runs: tuple[RunView, ...]) -> None:
     """Resume the first of `runs` with settings that are typed now."""
     view = runs[0]
-    words = await desk.consult(WordsScreen(view.name))
+    typed = await desk.consult(
+        LineScreen(f"Resume {view.name} with other settings", _HELP, "shows what they do", "env.n_envs=64")
+    )
+    words = settings_in(typed or "")
     if not words:
         return
     reply = await _ask(desk, view.id, words=words, check_only=True)

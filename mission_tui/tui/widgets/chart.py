@@ -9,13 +9,14 @@ from textual_plot import HiResMode, PlotWidget
 from textual_plot.axis_formatter import NumericAxisFormatter
 
 from mission_tui.ipc.replies import HistoryReply
-from mission_tui.tui import numbers
+from mission_tui.tui import colours, numbers
 from mission_tui.tui.evidence import Points, points_of
 
 __all__ = ["Chart"]
 
 _LINE = "#56b4e9"
 _BAND = "#36657f"
+_CHANGE = str(colours.KEY)
 
 
 class _Steps(NumericAxisFormatter):
@@ -50,7 +51,14 @@ class Chart(PlotWidget, inherit_bindings=False, can_focus=False):
         points = [] if history is None else points_of(history, tag, history.timesteps)
         if len(points) > 1:
             self.draw_curve(points)
+            self._draw_changes(history, points)
         return len(points)
+
+    def _draw_changes(self, history: HistoryReply | None, points: Points) -> None:
+        """A vertical line where settings were changed while the run trained."""
+        for change in () if history is None else history.changes:
+            if change.timesteps is not None and points[0][0] <= change.timesteps <= points[-1][0]:
+                self.add_v_line(change.timesteps, line_style=_CHANGE)
 
     def draw_curve(self, points: Points) -> None:
         """Draw two points or more over what is drawn already."""

@@ -71,7 +71,8 @@ class Curves(Horizontal):
             said = f": {dossier.trouble or 'asking…'}"
         else:
             said = " over timesteps" if self._points > 1 else ": fewer than two points so far"
-        parts = [(f" {metric_title(tag)}", colours.BOLD), (said, colours.QUIET), *limits_on_curve(read, tag)]
+        marked = [("  │ set", colours.KEY)] if self._points > 1 and history is not None and history.changes else []
+        parts = [(f" {metric_title(tag)}", colours.BOLD), (said, colours.QUIET), *marked, *limits_on_curve(read, tag)]
         self.query_one("#plot-title", ScrollLines).set(lambda width: [line(parts, width)])
 
     def move(self, how: Move) -> None:

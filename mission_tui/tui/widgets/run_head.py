@@ -41,9 +41,10 @@ class RunHead(Lines):
             said = wrap(standing.headline(view, self._now), max(10, width - 2))[:_MOST]
             style = standing.state_style(view)
         origins = [text for origin in view.origins for text in wrap(origin.sentence, max(10, width - 2))[:_MOST_FROM]]
-        self.styles.height = 1 + len(said) + len(origins)
+        more = _told(view, width - 2)
+        self.styles.height = 1 + len(said) + len(origins) + len(more)
         head = line(_standing(view, self._now, width), width)
-        below = [(text, style) for text in said] + [(text, colours.QUIET) for text in origins]
+        below = [(text, style) for text in said] + [(text, colours.QUIET) for text in origins] + more
         self.show([head, *(line([(f" {text}", style)], width) for text, style in below)])
 
 
@@ -65,6 +66,15 @@ def _standing(view: RunView, now: float, width: int) -> list[Part]:
         (tail, colours.INK),
         (health, health_style),
     ]
+
+
+def _told(view: RunView, width: int) -> list[Part]:
+    """What was set last while it trained, and what people wrote of the run."""
+    told = wrap(view.changes[-1].sentence, max(10, width))[:_MOST_FROM] if view.changes else []
+    lines: list[Part] = [(text, colours.INK) for text in told]
+    labels = " ".join(f"+{label}" for label in view.labels)
+    words = "  ".join(part for part in (labels, f"“{view.note}”" if view.note else "") if part)
+    return [*lines, (fit(words, width), colours.INK)] if words else lines
 
 
 def _facts(view: RunView, now: float, width: int) -> str:

@@ -1,0 +1,36 @@
+"""`N`: a new run like the chosen one, with changes that are typed now."""
+
+from __future__ import annotations
+
+from mission_tui.fleet.snapshot import RunView
+from mission_tui.ipc.requests import Clone
+from mission_tui.tui.desk import UNDO_S, Desk
+from mission_tui.tui.screens.words import LineScreen, settings_in
+
+__all__ = ["clone"]
+
+_HELP = (
+    "KEY=VALUE, several with spaces between, or nothing. The new run has the settings, rules and seed of this one and "
+    "begins from scratch; R, then branch, begins one with its weights."
+)
+
+
+async def clone(desk: Desk, runs: tuple[RunView, ...]) -> None:
+    """Ask what is to be different, and start it."""
+    view, origin = runs[0], desk.origin
+    title = f"A new run like {view.name}"
+    typed = await desk.consult(LineScreen(title, _HELP, "starts it", "ppo.learning_rate=1e-4 run.seed=2"))
+    if typed is None:
+        return
+    words = settings_in(typed)
+    reply = await desk.ask(
+        lambda id_: Clone(
+            id=id_, run=view.id, assignments=words, cwd=origin.cwd, python=origin.python, environ=origin.environ
+        )
+    )
+    desk.launched(reply.runs)
+    first, *warnings = reply.notes
+    desk.tell(f"started: {first}; u undoes for {UNDO_S:.0f} s", seconds=UNDO_S)
+    for warning in warnings:
+        desk.tell(warning, "warning")
+    desk.redraw()

@@ -1,0 +1,26 @@
+"""`L`: put labels on a run, or take them off."""
+
+from __future__ import annotations
+
+from mission_tui.fleet.snapshot import RunView
+from mission_tui.ipc.requests import Label
+from mission_tui.tui.desk import Desk
+from mission_tui.tui.screens.words import LineScreen
+
+__all__ = ["label"]
+
+
+async def label(desk: Desk, runs: tuple[RunView, ...]) -> None:
+    """Ask for the words; one without a sign is put on."""
+    view = runs[0]
+    has = f"It has {', '.join(view.labels)}." if view.labels else "It has none."
+    about = f"+word puts a label on, -word takes it off, several with spaces between; / finds runs by them. {has}"
+    words = (
+        await desk.consult(LineScreen(f"Labels of {view.name}", about, "changes them", "+paper -draft")) or ""
+    ).split()
+    if not words:
+        return
+    add = tuple(word.removeprefix("+") for word in words if not word.startswith("-"))
+    remove = tuple(word[1:] for word in words if word.startswith("-"))
+    reply = await desk.ask(lambda id_: Label(id=id_, run=view.id, add=add, remove=remove))
+    desk.tell(reply.notes[0] if reply.notes else f"labels of {view.name}: {' '.join(words)}")

@@ -1,0 +1,51 @@
+"""`S`: other settings for a run while it trains, after the person has seen what they do."""
+
+from __future__ import annotations
+
+from mission_tui.fleet.live_settings import LIVE_KEYS
+from mission_tui.fleet.snapshot import RunView
+from mission_tui.ipc.replies import Accepted, VerdictReply
+from mission_tui.ipc.requests import Set
+from mission_tui.tui.desk import Desk
+from mission_tui.tui.screens.verdict import Proposal, VerdictScreen
+from mission_tui.tui.screens.words import LineScreen, settings_in
+from mission_tui.tui.verbs.acting import fitting
+
+__all__ = ["set_"]
+
+_KEYS = ", ".join(LIVE_KEYS)
+_HELP = f"KEY=VALUE, several with spaces between: {_KEYS}. What they do is shown first."
+
+
+async def set_(desk: Desk, runs: tuple[RunView, ...]) -> None:
+    """Ask which, show what they do, and set them once that is agreed to."""
+    for view in fitting(desk, "set", runs[:1], ("running", "paused", "frozen")):
+        title = f"Change settings of {view.name} while it trains"
+        typed = await desk.consult(LineScreen(title, _HELP, "shows what they do", "ppo.learning_rate=1e-4"))
+        words = settings_in(typed or "")
+        if words:
+            await _set(desk, view, words)
+
+
+async def _set(desk: Desk, view: RunView, words: tuple[str, ...]) -> None:
+    reply = await _ask(desk, view, words)
+    if isinstance(reply, VerdictReply):
+        if not reply.verdict.changes:
+            desk.tell(f"{view.name} trains like this already")
+            return
+        if not await desk.consult(VerdictScreen(view.name, reply, _proposal(view, words))):
+            return
+        reply = await _ask(desk, view, words, accept=True)
+    if isinstance(reply, VerdictReply):
+        desk.tell(f"{view.name} has changed meanwhile and cannot train like this; look again", "warning")
+        return
+    desk.tell(f"{view.name} trains with {' '.join(words)} from its next update on")
+
+
+def _proposal(view: RunView, words: tuple[str, ...]) -> Proposal:
+    lasting = "From the next update on, marked on the curves; health rules look at it afresh. A resume keeps it."
+    return Proposal(f"Change {view.name} while it trains?", (f"asked: {' '.join(words)}", lasting), "set it")
+
+
+async def _ask(desk: Desk, view: RunView, words: tuple[str, ...], *, accept: bool = False) -> Accepted | VerdictReply:
+    return await desk.ask(lambda id_: Set(id=id_, run=view.id, assignments=words, accept=accept, check_only=not accept))

@@ -1,0 +1,127 @@
+"""Changing a run while it trains, making one like it, and writing about it: what is typed, shown, asked and marked."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec import structs
+
+from mission_tui.fleet.live_settings import SettingChange
+from mission_tui.ipc import replies
+from mission_tui.ipc.requests import Clone, GetDetails, GetHistory, Label, Note, Rename, Set
+from mission_tui.tui.screens.verdict import VerdictScreen
+from mission_tui.tui.screens.words import LineScreen
+from tests.tui.fake_client import details, history
+from tests.tui.fleets import ENDED, LIVE, a_fleet
+from tests.tui.stage import Stage, staged
+
+
+async def typed(stage: Stage, key: str, text: str) -> None:
+    """Press `key`, write `text` over what stands in the line, and press Enter."""
+    await stage.press(key)
+    await stage.until(lambda: isinstance(stage.screen, LineScreen))
+    await stage.still()
+    await stage.press(*text, "enter")
+
+
+async def test_settings_are_changed_after_seeing_what_they_do() -> None:
+    """`S`: the words are judged first, and set only after a yes; Escape at either question changes nothing."""
+    async with staged() as stage:
+        await typed(stage, "S", "--set ppo.n_epochs=2")
+        await stage.until(lambda: isinstance(stage.screen, VerdictScreen))
+        await stage.shows("Change heavy-3f9a while it trains?")
+        await stage.shows("asked: ppo.n_epochs=2")
+        await stage.press("escape")
+        assert [request.accept for request in stage.client.asked_for(Set)] == [False]
+        await typed(stage, "S", "ppo.n_epochs=2")
+        await stage.until(lambda: isinstance(stage.screen, VerdictScreen))
+        await stage.press("y")
+        await stage.until(lambda: len(stage.client.asked_for(Set)) == 3)
+        last = stage.client.asked_for(Set)[-1]
+        assert (last.run, last.assignments, last.accept, last.check_only) == (
+            LIVE[0].id, ("ppo.n_epochs=2",), True, False,
+        )  # fmt: skip
+        await stage.until(lambda: any("from its next update on" in toast for toast in stage.toasts()))
+
+
+async def test_a_run_that_does_not_train_is_not_asked_about() -> None:
+    """`S` on an ended run says why not, and opens nothing."""
+    async with staged(a_fleet(ENDED)) as stage:
+        await stage.press("S")
+        await stage.until(lambda: any("nothing to set" in toast for toast in stage.toasts()))
+        assert not isinstance(stage.screen, LineScreen)
+
+
+async def test_a_clone_is_asked_for_with_its_changes_and_can_be_undone() -> None:
+    """`N`: Enter starts it, also without a word; `u` would take it back."""
+    async with staged() as stage:
+        await typed(stage, "N", "run.seed=2 ppo.gamma=0.9")
+        await stage.until(lambda: stage.client.asked_for(Clone))
+        (request,) = stage.client.asked_for(Clone)
+        assert (request.run, request.assignments) == (LIVE[0].id, ("run.seed=2", "ppo.gamma=0.9"))
+        await stage.until(stage.app.desk.undoable)
+        assert any("cloned from heavy-3f9a" in toast and "u undoes" in toast for toast in stage.toasts())
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "kind", "asked"),
+    [
+        ("E", "calm", Rename, {"name": "calm"}),
+        ("T", "see the paper", Note, {"text": "see the paper"}),
+        ("L", "+a b -c", Label, {"add": ("a", "b"), "remove": ("c",)}),
+    ],
+)
+async def test_what_is_written_of_a_run_is_sent(key: str, text: str, kind: type, asked: dict[str, object]) -> None:
+    """`E`, `T` and `L` send one request each; an empty line sends none."""
+    async with staged() as stage:
+        await typed(stage, key, text)
+        await stage.until(lambda: stage.client.asked_for(kind))
+        (request,) = stage.client.asked_for(kind)
+        assert {name: getattr(request, name) for name in ("run", *asked)} == {"run": LIVE[0].id} | asked
+        await stage.press("T", "enter")
+        assert len(stage.client.asked_for(Note)) == (kind is Note)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 50)])
+async def test_what_was_set_and_written_is_on_the_runs_screen(size: tuple[int, int]) -> None:
+    """In its head since which update, with labels and note; on the curve as a line that the title explains."""
+    change = SettingChange(("ppo.learning_rate 0.0003 → 0.0001",), 700, 700 * 8192)
+    view = structs.replace(LIVE[0], changes=(change,), labels=("paper",), note="see the appendix")
+    async with staged(a_fleet((view,)), size=size) as stage:
+        stage.client.answers[GetHistory] = lambda request: structs.replace(
+            history(request.id, view.id, request.series[0], 500, 400), changes=(change,)
+        )
+        await stage.press("enter")
+        await stage.shows("set after update 700: ppo.learning_rate 0.0003 → 0.0001")
+        await stage.shows("+paper  “see the appendix”")
+        await stage.shows("│ set")
+        await stage.until(lambda: sum("│" in line[12 : size[0] - 30] for line in stage.lines()) > 5, "a vertical line")
+
+
+async def test_a_change_that_waits_says_so() -> None:
+    """Until the trainer has taken it over it is not called set."""
+    view = structs.replace(LIVE[0], changes=(SettingChange(("ppo.ent_coef 0 → 0.01",)),))
+    async with staged(a_fleet((view,))) as stage:
+        await stage.press("enter")
+        await stage.shows("to be set at the next update: ppo.ent_coef 0 → 0.01")
+
+
+async def test_deeds_are_listed_with_the_attempts() -> None:
+    """The newest first, a long note whole."""
+    text = "the learning rate was lowered because the reward had not moved for fifty updates in a row"
+    deeds = (replies.Deed(t=0.0, what="pause"), replies.Deed(t=60.0, what="note", detail=text))
+    async with staged() as stage:
+        stage.client.answers[GetDetails] = lambda request: structs.replace(details(request.id, LIVE[0]), deeds=deeds)
+        await stage.press("enter", "[", "[")
+        await stage.shows("done by people")
+        shown = " ".join(" ".join(stage.lines()).split())
+        assert text in shown
+        assert shown.index(" note ") < shown.index(" pause ")
+
+
+async def test_labels_are_found_by_the_filter() -> None:
+    """`/paper` leaves the runs that bear the label."""
+    labelled = structs.replace(LIVE[0], labels=("paper",))
+    async with staged(a_fleet((labelled, *LIVE[1:]))) as stage:
+        await stage.press("slash", *"paper")
+        await stage.until(lambda: LIVE[1].name not in stage.text())
+        assert LIVE[0].name in stage.text()
