@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 
 import pytest
 
 from mission_tui.errors import UsageError
 from mission_tui.fleet.events import FleetEvent, SettingsAsked
+from mission_tui.fleet.metrics import MetricRecord, SettingsChanged
 from mission_tui.ipc.replies import Accepted, DetailsReply, HistoryReply, OperatorReply, VerdictReply
 from mission_tui.ipc.requests import GetDetails, GetHistory, Resume, Set
+from mission_tui.records.append import AppendLog
 from mission_tui.records.spec_file import read_spec
 from mission_tui.records.tail import read_all
 from tests.supervisor.conftest import Lab
@@ -113,7 +116,7 @@ def test_a_new_budget_is_the_runs_budget(lab: Lab) -> None:
 
 
 def test_what_was_set_outlives_the_supervisor_and_the_attempt(lab: Lab) -> None:
-    """Known to the next supervisor; a trainer that had not heard is told again; a resume goes on with it."""
+    """Known to the next supervisor, waiting or in effect; a resume goes on with it."""
     (run,) = lab.launch()
     lab.running(run)
     view = lab.view(run)
@@ -134,6 +137,20 @@ def test_what_was_set_outlives_the_supervisor_and_the_attempt(lab: Lab) -> None:
     lab.wait(run, lambda view: view.attempt == 2 and view.state == "running")
     assert read_spec(lab.dir(run).attempt(2).spec).ppo.ent_coef == 0.01
     assert lab.view(run).changes == view.changes
+
+
+def test_a_trainer_that_never_heard_is_told_by_the_next_supervisor(lab: Lab) -> None:
+    """The supervisor died between the journal's line and the order: the line alone makes the trainer take it over."""
+    (run,) = lab.launch()
+    lab.running(run)
+    lab.kill_supervisor()
+    journal = AppendLog(lab.dir(run).events)
+    journal.append(lambda seq: SettingsAsked(seq, time.time(), 1, ("ppo.ent_coef=0.01",)))
+    journal.close()
+    lab.start()
+    lab.wait(run, lambda view: view.changes and view.changes[-1].update)
+    (change,) = [it for it in read_all(lab.dir(run).metrics, MetricRecord)[0] if isinstance(it, SettingsChanged)]
+    assert change.number == asked(lab, run)[0].seq
 
 
 def test_a_crash_before_the_boundary_loses_nothing(lab: Lab) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from mission_tui.fleet.findings import Finding
+from mission_tui.fleet.live_settings import SettingChange
 from mission_tui.fleet.snapshot import FleetSnapshot, RunView
 from mission_tui.ipc.replies import LogReply
 from mission_tui.ipc.requests import GetDetails, GetLog
@@ -53,6 +54,9 @@ def hostile_run(text: str, at: int) -> RunView:
         id=f"run-{at}",
         preset=text,
         description=text,
+        note=text,
+        labels=(text,),
+        changes=(SettingChange((text,), 3, 400),),
         env_id=text,
         group=text,
         findings=(finding,),
