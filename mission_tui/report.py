@@ -17,6 +17,7 @@ import threading
 import time
 import zlib
 from collections import Counter, deque
+from contextlib import suppress
 from typing import Any
 
 TICK_S, ROWS_A_TICK, HELD, MOST = 0.1, 10, 4096, 256
@@ -133,7 +134,8 @@ class Rows:
         self.seq += 1
         if time.monotonic() - self.synced_at > 1.0:
             self.synced_at = time.monotonic()
-            os.fdatasync(self.file.fileno())
+            with suppress(OSError):  # the row is written, and must not be written again
+                os.fdatasync(self.file.fileno())
 
 
 class _Reporter:

@@ -211,6 +211,16 @@ def test_rows_wait_for_room_on_the_disk(desk: Desk) -> None:
     assert [row.timesteps for row in desk.of(UpdateDone)] == [10, 20, 30]
 
 
+def test_a_sync_that_fails_writes_no_row_twice(desk: Desk) -> None:
+    """A disk that refuses a sync has the row all the same."""
+    desk.run(
+        "import errno, os\nfrom mission_tui import report\n"
+        "def refuse(_):\n    raise OSError(errno.EIO, 'no')\nos.fdatasync = refuse\n"
+        "report.update(timesteps=10, kl=0.5)\n"
+    )
+    assert [row.timesteps for row in desk.of(UpdateDone)] == [10]
+
+
 class Ears:
     """What a supervisor would be: a socket that hears one trainer at a time."""
 
