@@ -34,7 +34,8 @@ def _rows(details: DetailsReply) -> Iterator[tuple[str, str]]:
         name = f"code of {clean(repository.name)}" if repository.name else "code"
         untracked = f", {repository.untracked} untracked" if repository.untracked else ""
         diff = f", changes in {repository.diff_file}" if repository.diff_file else ""
-        yield name, f"{repository.word}{untracked}{diff} ({repository.path})"
+        commit = repository.commit or "no commit"
+        yield name, f"{commit}, {repository.changed} changed files{untracked}{diff} ({repository.path})"
     yield "folder", known.cwd
     yield "Python", f"{known.python_version} ({known.python})"
     yield from known.machine.items()

@@ -11,7 +11,7 @@ from mission_tui.fleet.verdict import Change, Grade, ResumeVerdict
 
 __all__ = ["Provenance", "Repository", "differences", "noted"]
 
-SHOWN_PACKAGES = 12
+SHOWN_PACKAGES = 3
 _ABSENT = "not there"
 
 
@@ -33,10 +33,8 @@ class Repository(Struct, frozen=True, kw_only=True):
 
     @property
     def word(self) -> str:
-        """`3f9a1c2e41`, `3f9a1c2e41 and 2 changed files`."""
-        commit = clean(self.commit or "no commit")[:10]
-        changes = f" and {self.changed} changed file{'s' if self.changed > 1 else ''}" if self.changed else ""
-        return commit + changes
+        """The commit, and how many files were changed since: `3f9a1c2`, `3f9a1c2+2`."""
+        return clean(self.commit or "no commit")[:7] + (f"+{self.changed}" if self.changed else "")
 
 
 class Provenance(Struct, frozen=True, kw_only=True):
@@ -74,9 +72,9 @@ def _code(was: Provenance, now: Provenance) -> Iterator[Change]:
             continue
         before_word, after_word = (_ABSENT if it is None else it.word for it in (old, new))
         if before_word == after_word:
-            after_word += ", changed otherwise"
-        what = f"code of {clean(name, 60)}" if name else "code in the working folder"
-        yield Change(what, before_word, after_word, "note", "the run goes on with other code than it was trained with")
+            after_word += " otherwise"
+        what = f"code of {clean(name, 60)}" if name else "code"
+        yield Change(what, before_word, after_word, "note", "other code than before (commit + changed files)")
 
 
 def _state(repository: Repository) -> tuple[str | None, str]:

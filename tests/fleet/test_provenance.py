@@ -35,14 +35,14 @@ def test_the_same_is_silent() -> None:
 @pytest.mark.parametrize(
     ("tree", "now"),
     [
-        (structs.replace(TREE, commit="b" * 40), "bbbbbbbbbb"),
-        (structs.replace(TREE, changed=1, diff_sha256="x"), "aaaaaaaaaa and 1 changed file"),
-        (structs.replace(TREE, changed=2, diff_sha256="x"), "aaaaaaaaaa and 2 changed files"),
+        (structs.replace(TREE, commit="b" * 40), "bbbbbbb"),
+        (structs.replace(TREE, changed=1, diff_sha256="x"), "aaaaaaa+1"),
+        (structs.replace(TREE, changed=2, diff_sha256="x"), "aaaaaaa+2"),
     ],
 )
 def test_other_code_is_named(tree: Repository, now: str) -> None:
     """By commit and number of changed files."""
-    assert said(repositories=(tree,)) == [("code in the working folder", "aaaaaaaaaa", now)]
+    assert said(repositories=(tree,)) == [("code", "aaaaaaa", now)]
 
 
 def test_other_changes_on_the_same_commit_are_told_apart() -> None:
@@ -50,14 +50,14 @@ def test_other_changes_on_the_same_commit_are_told_apart() -> None:
     dirty = structs.replace(WAS, repositories=(structs.replace(TREE, changed=1, diff_sha256="x"),))
     other = structs.replace(WAS, repositories=(structs.replace(TREE, changed=1, diff_sha256="y"),))
     (change,) = differences(dirty, other)
-    assert change.was == "aaaaaaaaaa and 1 changed file"
-    assert change.now == "aaaaaaaaaa and 1 changed file, changed otherwise"
+    assert change.was == "aaaaaaa+1"
+    assert change.now == "aaaaaaa+1 otherwise"
 
 
 def test_an_editable_package_that_came_or_went_is_named() -> None:
     """With its own name."""
     package = Repository(name="gridworld", path="/code", commit="c" * 40)
-    assert said(repositories=(TREE, package)) == [("code of gridworld", "not there", "cccccccccc")]
+    assert said(repositories=(TREE, package)) == [("code of gridworld", "not there", "ccccccc")]
 
 
 def test_packages_interpreter_and_machine_are_named() -> None:
@@ -67,7 +67,7 @@ def test_packages_interpreter_and_machine_are_named() -> None:
     assert said(machine={"host": "box", "cpu": "EPYC"}) == [("GPU driver", "550.54", "not there")]
     many = WAS.packages | {f"package{number:02d}": "1" for number in range(30)}
     ((_, _, now),) = said(packages=many)
-    assert now.endswith("package11 1 and 18 more")
+    assert now.endswith("package02 1 and 27 more")
 
 
 def test_foreign_text_is_made_harmless() -> None:

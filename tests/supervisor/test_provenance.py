@@ -103,8 +103,8 @@ def test_a_resume_names_what_is_no_longer_the_same(lab: Lab, work: Path) -> None
     until(lambda: getattr(resume(lab, run, work, check_only=True), "verdict").changes, 15)  # noqa: B009
     reply = resume(lab, run, work)
     assert isinstance(reply, Accepted)
-    (note,) = (note for note in reply.notes if note.startswith("code in the working folder: "))
-    assert "and 1 changed file -> " in note
+    (note,) = (note for note in reply.notes if note.startswith("code: "))
+    assert "+1 -> " in note
     lab.running(run)
     assert recorded(lab, run, 2)["repositories"][0]["commit"] == git(work, "rev-parse", "HEAD")
 
