@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from mission_tui.errors import MissionError
@@ -25,12 +26,21 @@ if TYPE_CHECKING:
 
     from mission_tui.tui.app import MissionApp
 
-__all__ = ["UNDO_S", "Desk"]
+__all__ = ["UNDO_S", "Deed", "Desk"]
 
 Answer = TypeVar("Answer")
 Severity = Literal["information", "warning", "error"]
 
 UNDO_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """What `u` takes back: `runs` that were launched, or moved to the trash, at monotonic `t`."""
+
+    how: Literal["launched", "removed"]
+    runs: tuple[str, ...]
+    t: float
 
 
 class Desk:
@@ -58,7 +68,7 @@ class Desk:
         self.snapshot: FleetSnapshot | None = None
         self.banner: str | None = None
         self.alarm = Alarm()
-        self._launches: list[tuple[tuple[str, ...], float]] = []
+        self._deeds: list[Deed] = []
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Carry out `work` beside the screen. A `MissionError` becomes a toast, anything else a modal."""
@@ -130,17 +140,21 @@ class Desk:
 
     def launched(self, runs: tuple[str, ...]) -> None:
         """Remember `runs` of one launch for `u`, and have the first of them chosen: it is what the next key means."""
-        self._launches.append((runs, self.clock()))
+        self._deeds.append(Deed("launched", runs, self.clock()))
         self._app.await_run(runs[0])
 
-    def undoable(self) -> tuple[str, ...]:
-        """The runs of the newest launch that `u` may still take back."""
-        self._launches = [(runs, t) for runs, t in self._launches if self.clock() - t < UNDO_S]
-        return self._launches[-1][0] if self._launches else ()
+    def removed(self, runs: tuple[str, ...]) -> None:
+        """Remember `runs` that went to the trash for `u`."""
+        self._deeds.append(Deed("removed", runs, self.clock()))
 
-    def forget_launch(self) -> None:
-        """The newest launch was taken back; `u` now means the one before."""
-        self._launches.pop()
+    def undoable(self) -> Deed | None:
+        """The newest deed that `u` may still take back."""
+        self._deeds = [deed for deed in self._deeds if self.clock() - deed.t < UNDO_S]
+        return self._deeds[-1] if self._deeds else None
+
+    def forget_deed(self) -> None:
+        """The newest deed was taken back; `u` now means the one before."""
+        self._deeds.pop()
 
     def view(self, run: str) -> RunView | None:
         """A run of the newest snapshot."""

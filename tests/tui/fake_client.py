@@ -90,7 +90,12 @@ class FakeClient:
                 views = tuple(self._made(item, at) for at, item in enumerate(items))
                 self.show(structs.replace(self.snapshot, runs=(*views, *self.snapshot.runs)))
                 return replies.Launched(re=re, runs=views)
-            case requests.Act(runs=runs) | requests.Undo(runs=runs):
+            case (
+                requests.Act(runs=runs)
+                | requests.Undo(runs=runs)
+                | requests.Remove(runs=runs)
+                | requests.Restore(runs=runs)
+            ):
                 return replies.Accepted(re=re, runs=runs)
             case requests.Set(run=run, check_only=True):
                 return replies.VerdictReply(re=re, run=run, verdict=FEWER_EPOCHS, accept_needed=False)

@@ -8,7 +8,7 @@ import pytest
 
 from mission_tui.fleet.verdict import Change, Remedy, ResumeVerdict
 from mission_tui.ipc.replies import Accepted, CleanReply, Evaluated, Progress, Refused, Stale, VerdictReply
-from mission_tui.ipc.requests import Act, Clean, Evaluate, GetSnapshot, Resume
+from mission_tui.ipc.requests import Act, Clean, Evaluate, GetSnapshot, Remove, Restore, Resume
 from mission_tui.tui.screens.confirm import ConfirmScreen
 from mission_tui.tui.screens.evaluation import EvaluationScreen
 from mission_tui.tui.screens.fleet import FleetScreen
@@ -385,3 +385,29 @@ async def test_an_error_of_the_screen_becomes_a_sheet_and_the_screen_lives() -> 
         await stage.shows("all runs go on")
         await stage.press("escape")
         assert stage.screen is stage.app.screen_stack[0]
+
+
+async def test_del_moves_an_ended_run_to_the_trash_and_u_takes_it_back() -> None:
+    """At once, with the way back on the toast; a second `u` asks for nothing more."""
+    async with staged() as stage:
+        await stage.press("end", "delete")
+        await stage.until(lambda: stage.client.asked_for(Remove))
+        (asked,) = stage.client.asked_for(Remove)
+        (run,) = asked.runs
+        assert run in {view.id for view in ENDED}
+        assert not asked.now
+        await stage.until(lambda: any("to the trash: u takes back for 10 s" in toast for toast in stage.toasts()))
+        await stage.press("u")
+        await stage.until(lambda: stage.client.asked_for(Restore))
+        assert stage.client.asked_for(Restore)[0].runs == (run,)
+        await stage.press("u")
+        await stage.until(lambda: any("nothing to undo" in toast for toast in stage.toasts()))
+        assert len(stage.client.asked_for(Restore)) == 1
+
+
+async def test_del_leaves_a_live_run_alone() -> None:
+    """It says what the run does, and asks for nothing."""
+    async with staged() as stage:
+        await stage.press("delete")
+        await stage.until(lambda: any("nothing to remove: heavy-3f9a is" in toast for toast in stage.toasts()))
+        assert not stage.client.asked_for(Remove)

@@ -28,6 +28,7 @@ from mission_tui.tui.verbs.pause import pause
 from mission_tui.tui.verbs.refresh import refresh
 from mission_tui.tui.verbs.rename import rename
 from mission_tui.tui.verbs.resume import resume, resume_with
+from mission_tui.tui.verbs.rm import remove
 from mission_tui.tui.verbs.set import set_
 from mission_tui.tui.verbs.silence import silence
 from mission_tui.tui.verbs.stop import stop
@@ -58,6 +59,7 @@ VERBS: Mapping[str, Verb] = {
     "park": park,
     "pause": pause,
     "refresh": refresh,
+    "remove": remove,
     "rename": rename,
     "resume": resume,
     "resume with": resume_with,

@@ -1,22 +1,27 @@
-"""`u`: take back the last launch while it is fresh."""
+"""`u`: take back the last launch or removal while it is fresh."""
 
 from __future__ import annotations
 
 from mission_tui.fleet.snapshot import RunView
-from mission_tui.ipc.requests import Undo
+from mission_tui.ipc.requests import Restore, Undo
 from mission_tui.tui.desk import UNDO_S, Desk
 
 __all__ = ["undo"]
 
 
 async def undo(desk: Desk, _runs: tuple[RunView, ...]) -> None:
-    """Kill and remove what the last launch made; too late, it says what to press instead."""
-    runs = desk.undoable()
-    if not runs:
-        desk.tell(f"nothing to undo: that works for {UNDO_S:.0f} seconds after a start; K kills a run")
+    """Kill and remove what the last launch made, or bring back what was removed; too late, it says what to do."""
+    deed = desk.undoable()
+    if deed is None:
+        desk.tell(f"nothing to undo: that works for {UNDO_S:.0f} seconds after a start or removal; K kills a run")
         return
-    desk.forget_launch()
+    desk.forget_deed()
     desk.clear()
+    runs = deed.runs
+    if deed.how == "removed":
+        back = await desk.ask(lambda id_: Restore(id=id_, runs=runs))
+        desk.tell(f"took back {len(back.runs)} run{'s' if len(back.runs) != 1 else ''}")
+        return
     reply = await desk.ask(lambda id_: Undo(id=id_, runs=runs))
     desk.tell(f"removed {len(reply.runs)} run{'s' if len(reply.runs) != 1 else ''}")
     for note in reply.notes:

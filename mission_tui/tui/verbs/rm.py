@@ -1,0 +1,24 @@
+"""`Del`: ended runs go to the trash for a day; `u` takes them back for ten seconds, the command line for the rest."""
+
+from __future__ import annotations
+
+from mission_tui.fleet.outcome import OVER
+from mission_tui.fleet.snapshot import RunView
+from mission_tui.ipc.requests import Remove
+from mission_tui.tui.desk import UNDO_S, Desk
+from mission_tui.tui.verbs.acting import fitting, names
+
+__all__ = ["remove"]
+
+
+async def remove(desk: Desk, runs: tuple[RunView, ...]) -> None:
+    """Move the ended ones of `runs` to the trash, and say how they come back."""
+    ended = fitting(desk, "remove", runs, OVER)
+    if not ended:
+        return
+    ids = tuple(view.id for view in ended)
+    reply = await desk.ask(lambda id_: Remove(id=id_, runs=ids))
+    desk.removed(reply.runs)
+    way_back = f"u takes back for {UNDO_S:.0f} s, `mission-tui rm --undo` for a day"
+    desk.tell(f"moved {names(ended)} to the trash: {way_back}", seconds=UNDO_S)
+    desk.redraw()
