@@ -56,3 +56,12 @@ async def test_what_a_command_has_not_reported_is_never_a_zero() -> None:
         await stage.press("enter")
         await stage.shows("-/-")
         assert "0 x 0" not in stage.text()
+
+
+async def test_kill_does_not_call_a_command_worthless() -> None:
+    """Nobody knows what it has saved, so "learned nothing yet" would be a guess; SIGTERM is named as gentler."""
+    async with staged(a_fleet((COMMAND,))) as stage:
+        await stage.press("K")
+        await stage.shows("loop: what its command has not saved itself is lost")
+        await stage.shows("SIGTERM")
+        assert "learned nothing" not in stage.text()
