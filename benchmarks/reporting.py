@@ -122,7 +122,7 @@ def row_of(without: list[float], hooked: list[float], inside: list[float], idle:
         against="the same script, not reported",
         peer=Spread.of(without),
         ratio=ratio,
-        note=f"{statistics.median(inside):.2%} of its seconds went into callback and thread, which are clocked as well; "
+        note=f"{statistics.median(inside):.2%} of its seconds went into callback and thread, clocked too; "
         f"the thread takes {idle:.2%} of a core while nothing is said",
     )
 

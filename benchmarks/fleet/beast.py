@@ -72,7 +72,7 @@ def launch(lab: Lab, assignments: Sequence[str]) -> list[str]:
 def first_updates(lab: Lab, runs: Sequence[str], limit_s: float) -> Seen:
     """Use the screen and look at the memory until every run has finished an update."""
     names = [f"beast-{number}" for number in range(1, RUNS)] + ["beast-kept"]
-    seen, steps, deadline, look_at = Seen(), walk(names), time.monotonic() + limit_s, 0.0
+    seen, steps, deadline, look_at = Seen(), walk(len(names)), time.monotonic() + limit_s, 0.0
     with Terminal([sys.executable, "-m", "mission_tui"], lab.environ, ROOT) as terminal:
         terminal.until(names[0])
         terminal.watch(3.0)
