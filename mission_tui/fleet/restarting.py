@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from mission_tui.fleet.events import ENDING
 from mission_tui.fleet.outcome import Failed
-from mission_tui.fleet.run_history import Told
 from mission_tui.fleet.spec import RestartKeep
+from mission_tui.fleet.told import Told
 
 __all__ = ["CRASH_LOOP", "FORGIVEN_S", "GiveUp", "StartAgain", "next_step"]
 

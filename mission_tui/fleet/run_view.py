@@ -13,12 +13,13 @@ from mission_tui.fleet.events import RunFrozen
 from mission_tui.fleet.findings import GRAVITY, Finding
 from mission_tui.fleet.metrics import Metric, UpdateDone, spoken
 from mission_tui.fleet.outcome import Failed, outcome_word
-from mission_tui.fleet.run_history import POINTS, RunHistory, Trained
+from mission_tui.fleet.run_history import RunHistory
 from mission_tui.fleet.setting_changes import setting_changes
 from mission_tui.fleet.snapshot import SERIES, Held, Restart, RunView
 from mission_tui.fleet.spec import Spec
 from mission_tui.fleet.standing_sentence import sentence_of
 from mission_tui.fleet.text import clean
+from mission_tui.fleet.trained import POINTS, Trained
 
 __all__ = ["view_of"]
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mission_tui.fleet.events import ENDING, RunFrozen
-from mission_tui.fleet.run_history import Told
 from mission_tui.fleet.text import clean
+from mission_tui.fleet.told import Told
 
 __all__ = ["sentence_of"]
 

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from mission_tui.fleet.events import AttemptEnded, AttemptStarting, RunCreated
 from mission_tui.fleet.metrics import MetricRecord
 from mission_tui.fleet.refs import RunRef, resolve
-from mission_tui.fleet.run_history import POINTS, Fact, RunHistory
+from mission_tui.fleet.run_history import Fact, RunHistory
 from mission_tui.fleet.run_view import view_of
 from mission_tui.fleet.series import Thinned
 from mission_tui.fleet.snapshot import FleetSnapshot, GpuMeters, HostMeters, RunView, StaleRun, SupervisorInfo
 from mission_tui.fleet.spec import Spec
 from mission_tui.fleet.text import clean
+from mission_tui.fleet.trained import POINTS
 
 __all__ = ["SNAPSHOT_ENDED", "Store"]
 

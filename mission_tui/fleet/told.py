@@ -1,0 +1,159 @@
+"""What the events of a run say: how its newest attempt stands, what was asked of it, and what was found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from mission_tui.fleet.events import (
+    ENDING,
+    Asked,
+    AttemptEnded,
+    AttemptStarting,
+    FindingMarked,
+    FleetEvent,
+    HealthActed,
+    RestartDue,
+    RunFrozen,
+    SettingsAsked,
+    Verb,
+)
+from mission_tui.fleet.findings import GRAVITY, Finding, FindingState, Severity
+from mission_tui.fleet.health.breaks import break_of
+from mission_tui.fleet.health.rule import Break
+from mission_tui.fleet.lineage import Origin
+from mission_tui.fleet.outcome import Failed, Outcome, Stopped
+from mission_tui.fleet.snapshot import RunFlag
+
+__all__ = ["Told"]
+
+YOUNG_S = 10.0
+"""An attempt that failed within this time died young."""
+
+
+@dataclass(slots=True)
+class Told:
+    """What `events.jsonl` says.
+
+    `due` are the findings of the attempt that may still be acted on: they opened, or became worse, while nobody had
+    marked them. `restarts` counts the attempts in a row that nobody asked for, `short_lives` those in a row that died
+    young; `gave_up` says why there will be no further one. `acted` is what was done about which finding at which
+    severity, so that it is never done twice. `sets` is what was set while the attempt trained; `note` is the newest.
+    """
+
+    name: str
+    preset: str
+    seq: int = 0
+    group: str | None = None
+    created_t: float = 0.0
+    attempt: int = 0
+    started_t: float | None = None
+    ended_t: float | None = None
+    outcome: Outcome | None = None
+    paused: bool = False
+    frozen: RunFrozen | None = None
+    restart: RestartDue | None = None
+    restarts: int = 0
+    short_lives: int = 0
+    gave_up: str = ""
+    asked: set[Verb] = field(default_factory=set)
+    flags: set[RunFlag] = field(default_factory=set)
+    findings: dict[str, Finding] = field(default_factory=dict)
+    acknowledged: dict[str, Severity] = field(default_factory=dict)
+    silenced: set[str] = field(default_factory=set)
+    due: set[str] = field(default_factory=set)
+    acted: set[tuple[str, Severity, str]] = field(default_factory=set)
+    total_timesteps: int | None = None
+    branched: Origin | None = None
+    resumed: Origin | None = None
+    others: int = 0
+    breaks: list[tuple[float, Break]] = field(default_factory=list)
+    sets: list[SettingsAsked] = field(default_factory=list)
+    labels: set[str] = field(default_factory=set)
+    note: str = ""
+
+    def standing(self, finding: Finding) -> FindingState:
+        """What `finding` is with its marks. An acknowledged one that has become worse since is open again."""
+        if finding.state != "open":
+            return finding.state
+        if finding.rule in self.silenced:
+            return "silenced"
+        known = self.acknowledged.get(finding.id)
+        return "acknowledged" if known is not None and GRAVITY[known] >= GRAVITY[finding.severity] else "open"
+
+    def find(self, finding: Finding) -> None:
+        """Take in how an incident stands now."""
+        known = self.findings.get(finding.id)
+        self.findings[finding.id] = finding
+        if self.standing(finding) != "open":
+            self.due.discard(finding.id)
+        elif known is None or GRAVITY[finding.severity] > GRAVITY[known.severity]:
+            self.due.add(finding.id)
+
+    def declare(self, event: FleetEvent) -> None:
+        """Keep a break while the attempt lives: its judge is told, after a restart once more."""
+        cause = break_of(event)
+        if cause is not None and self.outcome is None:
+            self.breaks.append((event.t, cause))
+
+    def mark(self, event: FindingMarked) -> None:
+        """Take in what a person thinks of a finding or a rule. Taking a mark back makes nothing due again."""
+        if event.rule:
+            (self.silenced.add if event.mark == "silenced" else self.silenced.discard)(event.rule)
+        elif event.mark == "acknowledged" and event.finding in self.findings:
+            self.acknowledged[event.finding] = self.findings[event.finding].severity
+        elif event.mark == "open":
+            self.acknowledged.pop(event.finding, None)
+        self.due = {id_ for id_ in self.due if self.standing(self.findings[id_]) == "open"}
+
+    @property
+    def stopped_by(self) -> Finding | None:
+        """The finding that stopped the attempt, None when a person did or nobody."""
+        return next((self.findings[id_] for id_, _, act in self.acted if act == "stop"), None)
+
+    @property
+    def held(self) -> bool:
+        """Whether the attempt keeps its processes and memory, but computes nothing."""
+        return self.paused or self.frozen is not None
+
+    @property
+    def over(self) -> bool:
+        """Whether the attempt has ended, and no other follows it by itself."""
+        return self.outcome is not None and self.restart is None
+
+    @property
+    def parked(self) -> bool:
+        """Whether the run waits for a person: it saved and ended to make room, or was restarted often enough."""
+        made_room = isinstance(self.outcome, Stopped) and self.asked & ENDING == {"park"}
+        return made_room or bool(self.gave_up)
+
+    def begin(self, event: AttemptStarting) -> None:
+        """Another attempt: nothing that was said of the one before holds."""
+        self.attempt, self.started_t = event.attempt, event.t
+        self.ended_t, self.outcome, self.paused, self.frozen = None, None, False, None
+        self.restart, self.restarts, self.gave_up = None, event.restart, ""
+        self.short_lives = self.short_lives if event.restart else 0
+        for said in (self.asked, self.due, self.acted):
+            said.clear()
+        self.others, self.breaks, self.sets = 0, [], []
+        self.flags.discard("keeperless")
+        self.total_timesteps = event.total_timesteps or self.total_timesteps
+
+    def ask(self, event: Asked) -> None:
+        """Take in what was asked. Whoever ends a run that waits for its restart wants no restart."""
+        self.asked.add(event.verb)
+        if event.verb in ENDING and self.restart is not None:
+            self.restart = None
+            self.gave_up = "on request, while it waited for a restart" if event.verb == "park" else ""
+
+    def end(self, event: AttemptEnded) -> None:
+        """The attempt is over."""
+        self.ended_t, self.outcome, self.paused, self.frozen = event.t, event.outcome, False, None
+        young = isinstance(event.outcome, Failed) and event.t - (self.started_t or 0.0) < YOUNG_S
+        self.short_lives = self.short_lives + 1 if young else 0
+        self.breaks = []
+        self.flags.discard("keeperless")
+
+    def act(self, event: HealthActed) -> None:
+        """Take in what was done about a finding at the severity that it has now."""
+        if event.finding in self.findings:
+            self.acted.add((event.finding, self.findings[event.finding].severity, event.act))
