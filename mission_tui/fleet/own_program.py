@@ -35,7 +35,7 @@ def complaints(spec: Spec) -> Iterator[tuple[tuple[str, ...], str]]:
 def _command(spec: Spec) -> Iterator[tuple[tuple[str, ...], str]]:
     for key in ("command", "resume_command"):
         words = getattr(spec.run, key)
-        if words is not None and (not words[0] or any("\0" in word for word in words)):
+        if words is not None and (not words or not words[0] or any("\0" in word for word in words)):
             yield (f"run.{key}",), f"run.{key} must begin with a program, such as ['python', 'train.py']"
     for table, default in (("env", EnvSpec()), ("ppo", PpoSpec())):
         fields = getattr(spec, table)

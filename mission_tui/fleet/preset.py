@@ -110,6 +110,9 @@ def as_tables(spec: Spec) -> dict[str, Any]:
 
 def from_tables(tables: Mapping[str, object], source: str) -> Spec:
     """The spec in `tables`, as `as_tables` made them, found in file `source`. Raises `PresetError`."""
+    env, run = tables.get("env"), tables.get("run")
+    if not (isinstance(run, Mapping) and "command" in run) and not (isinstance(env, Mapping) and "id" in env):
+        raise Place(source).refuse("env is missing, or its id; a run without one has a run.command")
     # A supervisor reads a spec per run it starts with: what needs no fitting, and no sentence, is not slowed by them.
     try:
         spec = msgspec.convert(dict(tables), Spec)

@@ -32,7 +32,6 @@ Steps = Annotated[int, Meta(ge=1, le=10**15)]
 Share = Annotated[float, Meta(ge=0.0, le=1.0)]
 NonNegative = Annotated[float, Meta(ge=0.0, le=1e9)]
 AboveZero = Annotated[float, Meta(gt=0.0, le=1e9)]
-Words = Annotated[tuple[str, ...], Meta(min_length=1)]
 LearningRate = Annotated[float, Meta(gt=0.0, le=1.0)]
 
 
@@ -114,8 +113,8 @@ class RunSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     compile: bool = False
     tf32: bool = True
     grace_s: AboveZero = 30.0
-    command: Words | None = None
-    resume_command: Words | None = None
+    command: tuple[str, ...] | None = None
+    resume_command: tuple[str, ...] | None = None
     python: str | None = None
     cwd: str | None = None
     env: dict[str, str] = field(default_factory=dict)

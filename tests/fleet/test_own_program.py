@@ -52,6 +52,7 @@ def test_a_commands_record_holds_what_it_obeys_alone() -> None:
         (("run.env.PROXY='http://me:pw@host'",), "run.env.PROXY looks like a secret"),
         (("run.env.MISSION_TUI_RUN=x",), "run.env.MISSION_TUI_RUN is no variable that a run can be given"),
         (("run.command=['']",), "run.command must begin with a program"),
+        (("run.command=[]",), "run.command must begin with a program"),
     ],
 )
 def test_what_means_nothing_to_a_command_is_refused(words: tuple[str, ...], sentence: str) -> None:
