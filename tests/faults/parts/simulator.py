@@ -203,6 +203,7 @@ def _incarnate(life: Life, steps: int) -> bool:
             if left:
                 loop.run_until_complete(asyncio.wait(left))
             if life.core is not None:
+                life.core.fleet._log.close()
                 for run in life.core.live.values():
                     for process in (run.keeper, run.trainer):
                         if process is not None:
