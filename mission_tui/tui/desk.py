@@ -44,7 +44,7 @@ class Deed:
 
 
 class Desk:
-    """One per screen session. `clock` is monotonic seconds; `snapshot` is the newest one that arrived."""
+    """One per screen session. `clock` is monotonic seconds, `snapshot` the newest that came; `deeds` `u` takes back."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Desk:
         self.snapshot: FleetSnapshot | None = None
         self.banner: str | None = None
         self.alarm = Alarm()
-        self._deeds: list[Deed] = []
+        self.deeds: list[Deed] = []
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Carry out `work` beside the screen. A `MissionError` becomes a toast, anything else a modal."""
@@ -140,21 +140,13 @@ class Desk:
 
     def launched(self, runs: tuple[str, ...]) -> None:
         """Remember `runs` of one launch for `u`, and have the first of them chosen: it is what the next key means."""
-        self._deeds.append(Deed("launched", runs, self.clock()))
+        self.deeds.append(Deed("launched", runs, self.clock()))
         self._app.await_run(runs[0])
-
-    def removed(self, runs: tuple[str, ...]) -> None:
-        """Remember `runs` that went to the trash for `u`."""
-        self._deeds.append(Deed("removed", runs, self.clock()))
 
     def undoable(self) -> Deed | None:
         """The newest deed that `u` may still take back."""
-        self._deeds = [deed for deed in self._deeds if self.clock() - deed.t < UNDO_S]
-        return self._deeds[-1] if self._deeds else None
-
-    def forget_deed(self) -> None:
-        """The newest deed was taken back; `u` now means the one before."""
-        self._deeds.pop()
+        self.deeds = [deed for deed in self.deeds if self.clock() - deed.t < UNDO_S]
+        return self.deeds[-1] if self.deeds else None
 
     def view(self, run: str) -> RunView | None:
         """A run of the newest snapshot."""

@@ -74,7 +74,7 @@ async def test_undo_takes_launches_back_one_by_one() -> None:
         await launched(stage, "1")
         await stage.until(lambda: len(stage.client.asked_for(Launch)) == 1)
         await launched(stage, "2")
-        await stage.until(lambda: len(stage.app.desk._deeds) == 2)
+        await stage.until(lambda: len(stage.app.desk.deeds) == 2)
         await stage.press("u")
         await stage.until(lambda: len(stage.client.asked_for(Undo)) == 1)
         await stage.press("u")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mission_tui.fleet.outcome import OVER
 from mission_tui.fleet.snapshot import RunView
 from mission_tui.ipc.requests import Remove
-from mission_tui.tui.desk import UNDO_S, Desk
+from mission_tui.tui.desk import UNDO_S, Deed, Desk
 from mission_tui.tui.verbs.acting import fitting, names
 
 __all__ = ["remove"]
@@ -18,7 +18,7 @@ async def remove(desk: Desk, runs: tuple[RunView, ...]) -> None:
         return
     ids = tuple(view.id for view in ended)
     reply = await desk.ask(lambda id_: Remove(id=id_, runs=ids))
-    desk.removed(reply.runs)
+    desk.deeds.append(Deed("removed", reply.runs, desk.clock()))
     way_back = f"u takes back for {UNDO_S:.0f} s, `mission-tui rm --undo` for a day"
     desk.tell(f"moved {names(ended)} to the trash: {way_back}", seconds=UNDO_S)
     desk.redraw()

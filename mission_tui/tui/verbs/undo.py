@@ -15,7 +15,7 @@ async def undo(desk: Desk, _runs: tuple[RunView, ...]) -> None:
     if deed is None:
         desk.tell(f"nothing to undo: that works for {UNDO_S:.0f} seconds after a start or removal; K kills a run")
         return
-    desk.forget_deed()
+    desk.deeds.pop()
     desk.clear()
     runs = deed.runs
     if deed.how == "removed":
