@@ -12,12 +12,10 @@ from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.filter import LineFilter, NoColor
 from textual.screen import Screen
-from textual.timer import Timer
 
-from mission_tui.fleet.outcome import ALIVE
 from mission_tui.fleet.snapshot import FleetSnapshot, RunView
 from mission_tui.tui.actions import ACTIONS
-from mission_tui.tui.away import while_away
+from mission_tui.tui.arrivals import Arrivals
 from mission_tui.tui.bursts import WINDOW_S, LaunchGate
 from mission_tui.tui.client import FleetClient
 from mission_tui.tui.desk import UNDO_S, Desk
@@ -25,19 +23,14 @@ from mission_tui.tui.feed import follow
 from mission_tui.tui.filters import GlyphFilter
 from mission_tui.tui.glyphs import speaks_utf8
 from mission_tui.tui.origin import Origin
-from mission_tui.tui.pacing import Pace
 from mission_tui.tui.preset_choice import LoadPresets, Resolve
-from mission_tui.tui.preset_reading import read_presets
-from mission_tui.tui.ringing import ring
 from mission_tui.tui.screens.fleet import FleetScreen
 from mission_tui.tui.screens.shown import Shown
-from mission_tui.tui.stale import StaleNews
 from mission_tui.tui.theme import THEME
 from mission_tui.tui.written import Pen, brief
 
 __all__ = ["MissionApp"]
 
-_SETTLED_S = 0.1
 _ACTIONS = {action.name: action for action in ACTIONS}
 
 
@@ -65,17 +58,12 @@ class MissionApp(App[int], inherit_bindings=False):
         super().__init__()
         environ = os.environ if environ is None else environ
         self.desk = Desk(self, client, load_presets, resolve, origin, readonly=readonly, clock=clock)
+        self.arrivals = Arrivals(self, self.desk, last_seen_t)
         self._client = client
-        self._last_seen_t = last_seen_t
         self._home = environ.get("HOME", "")
         self._glyphs = GlyphFilter(ascii_only=not speaks_utf8(environ))
         self._pen = Pen(self.console)
-        self._pace = Pace()
-        self._stale = StaleNews()
         self._gate = LaunchGate()
-        self._newest: FleetSnapshot | None = None
-        self._timer: Timer | None = None
-        self._settled = False
         self.register_theme(THEME)
         self.theme = THEME.name
 
@@ -94,59 +82,15 @@ class MissionApp(App[int], inherit_bindings=False):
     def on_mount(self) -> None:
         """Begin to follow the supervisor."""
         self.app_resume_signal.subscribe(self, lambda _: self.action_redraw())
-        self.desk.start(follow(self._client, self.arrived, self._lost))
-
-    def _settle(self) -> None:
-        """After the first picture comes what it did not need, and what no key should have to wait for."""
-        if not self._settled:
-            self._settled = True
-            self.set_timer(_SETTLED_S, self._prepare_for_keys)
-
-    def _prepare_for_keys(self) -> None:
-        import mission_tui.tui.verbs  # noqa: F401 - loaded here so that the first key finds it
-
-        self.desk.start(read_presets(self.desk))
+        self.desk.start(follow(self._client, self.arrived, self.arrivals.lost))
 
     def arrived(self, snapshot: FleetSnapshot) -> None:
-        """A snapshot came: draw it now, or with the newest by then when the last picture is too fresh."""
-        if self._newest is None and (sentence := while_away(snapshot, self._last_seen_t)):
-            self.desk.tell(sentence, "warning")
-        if sentence := self._stale.hear(snapshot):
-            self.desk.tell(sentence, "warning")
-        self._newest = snapshot
-        ring(self.desk, self, self.desk.alarm.hear(snapshot))
-        if self._timer is None:
-            due = self._pace.due(self.desk.clock())
-            if due > 0:
-                self._timer = self.set_timer(due, self._draw)
-            else:
-                self._draw()
-
-    def _draw(self) -> None:
-        self._timer = None
-        self._pace.drawn(self.desk.clock())
-        self.desk.snapshot = self._newest
-        if self.desk.banner is not None:
-            self.desk.banner = None
-            self.redraw_screens()
-        for screen in self.screen_stack:
-            if isinstance(screen, Shown):
-                screen.snapshot = self._newest
-        self._settle()
-
-    def _lost(self, why: str) -> None:
-        state = (
-            "no supervisor yet, trying again" if self._newest is None else "supervisor gone, reconnecting; runs go on"
-        )
-        self.desk.banner = f"{state} ({why})"
-        self.redraw_screens()
-        self._settle()
+        """A snapshot came, asked for or not."""
+        self.arrivals.arrived(snapshot)
 
     def redraw_screens(self) -> None:
-        """Draw again what does not come with a snapshot: presets, the banner, the hint for undo."""
-        for screen in self.screen_stack:
-            if isinstance(screen, Shown):
-                screen.redraw()
+        """Draw again what does not come with a snapshot."""
+        self.arrivals.redraw_screens()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """A read-only screen does nothing that changes something, whichever way it is asked."""
@@ -203,7 +147,7 @@ class MissionApp(App[int], inherit_bindings=False):
 
     def action_pace(self, by: int) -> None:
         """Redraw more or less often."""
-        self.desk.tell(f"redraws at most {self._pace.turn(by):g} times a second", seconds=2.0)
+        self.desk.tell(f"redraws at most {self.arrivals.pace.turn(by):g} times a second", seconds=2.0)
 
     def action_redraw(self) -> None:
         """Paint everything again, after something else has written on the terminal."""
@@ -216,14 +160,3 @@ class MissionApp(App[int], inherit_bindings=False):
     def action_remind(self) -> None:
         """Ctrl-C is pressed by habit and must neither end the screen nor reach a run."""
         self.desk.tell("q leaves; all runs go on. s stops the chosen run, K kills it")
-
-    @property
-    def last_seen_t(self) -> float | None:
-        """The time of the newest snapshot that was seen, unix seconds."""
-        return self._newest.t if self._newest else self._last_seen_t
-
-    @property
-    def live(self) -> int:
-        """How many runs were alive or waiting at the last look."""
-        runs = self._newest.runs if self._newest else ()
-        return sum(view.state in ALIVE or view.state == "queued" for view in runs)

@@ -57,7 +57,7 @@ async def play(app: MissionApp, client: FleetClient) -> Farewell:
     finally:
         sizes.cancel()
         await client.close()
-    return Farewell(code or 0, app.last_seen_t, app.live)
+    return Farewell(code or 0, app.arrivals.last_seen_t, app.arrivals.live)
 
 
 def _collect_again() -> None:

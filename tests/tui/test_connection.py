@@ -105,4 +105,4 @@ async def test_leaving_tells_when_it_was_seen_and_how_many_go_on() -> None:
     async with staged() as stage:
         await stage.press("q")
         assert stage.app.return_value == 0
-        assert (stage.app.last_seen_t, stage.app.live) == (NOW, 4)
+        assert (stage.app.arrivals.last_seen_t, stage.app.arrivals.live) == (NOW, 4)

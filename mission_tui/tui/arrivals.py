@@ -1,0 +1,100 @@
+"""Snapshots as they come become pictures: the newest one, no more often than the pace allows, and never later.
+
+What the first picture does not need is loaded after it, and before a person can have pressed a key.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from textual.app import App
+from textual.timer import Timer
+
+from mission_tui.fleet.outcome import ALIVE
+from mission_tui.fleet.snapshot import FleetSnapshot
+from mission_tui.tui.away import while_away
+from mission_tui.tui.desk import Desk
+from mission_tui.tui.pacing import Pace
+from mission_tui.tui.preset_reading import read_presets
+from mission_tui.tui.ringing import ring
+from mission_tui.tui.screens.shown import Shown
+from mission_tui.tui.stale import StaleNews
+
+__all__ = ["Arrivals"]
+
+_SETTLED_S = 0.1
+
+
+class Arrivals:
+    """The newest snapshot, and when it is drawn; `last_seen_t` (unix s) is that of an earlier look at this fleet."""
+
+    def __init__(self, app: App[Any], desk: Desk, last_seen_t: float | None) -> None:
+        self._app, self._desk, self._before_t = app, desk, last_seen_t
+        self.pace = Pace()
+        self._stale = StaleNews()
+        self._newest: FleetSnapshot | None = None
+        self._timer: Timer | None = None
+        self._settled = False
+
+    @property
+    def last_seen_t(self) -> float | None:
+        """The time of the newest snapshot that was seen, unix seconds."""
+        return self._newest.t if self._newest else self._before_t
+
+    @property
+    def live(self) -> int:
+        """How many runs were alive or waiting at the last look."""
+        runs = self._newest.runs if self._newest else ()
+        return sum(view.state in ALIVE or view.state == "queued" for view in runs)
+
+    def arrived(self, snapshot: FleetSnapshot) -> None:
+        """A snapshot came: draw it now, or with the newest by then when the last picture is too fresh."""
+        if self._newest is None and (sentence := while_away(snapshot, self._before_t)):
+            self._desk.tell(sentence, "warning")
+        if sentence := self._stale.hear(snapshot):
+            self._desk.tell(sentence, "warning")
+        self._newest = snapshot
+        ring(self._desk, self._app, self._desk.alarm.hear(snapshot))
+        if self._timer is None:
+            due = self.pace.due(self._desk.clock())
+            if due > 0:
+                self._timer = self._app.set_timer(due, self._draw)
+            else:
+                self._draw()
+
+    def lost(self, why: str) -> None:
+        """The supervisor is gone, or never came."""
+        state = (
+            "no supervisor yet, trying again" if self._newest is None else "supervisor gone, reconnecting; runs go on"
+        )
+        self._desk.banner = f"{state} ({why})"
+        self.redraw_screens()
+        self._settle()
+
+    def redraw_screens(self) -> None:
+        """Draw again what does not come with a snapshot: presets, the banner, the hint for undo."""
+        for screen in self._app.screen_stack:
+            if isinstance(screen, Shown):
+                screen.redraw()
+
+    def _draw(self) -> None:
+        self._timer = None
+        self.pace.drawn(self._desk.clock())
+        self._desk.snapshot = self._newest
+        if self._desk.banner is not None:
+            self._desk.banner = None
+            self.redraw_screens()
+        for screen in self._app.screen_stack:
+            if isinstance(screen, Shown):
+                screen.snapshot = self._newest
+        self._settle()
+
+    def _settle(self) -> None:
+        if not self._settled:
+            self._settled = True
+            self._app.set_timer(_SETTLED_S, self._prepare_for_keys)
+
+    def _prepare_for_keys(self) -> None:
+        import mission_tui.tui.verbs  # noqa: F401 - loaded here so that the first key finds it
+
+        self._desk.start(read_presets(self._desk))
