@@ -33,7 +33,9 @@ def command(
     name: str | None,
     as_json: bool,
 ) -> None:
-    """Start a new run with the settings, rules and seed of RUN, but for what is changed; RUN may be live.
+    """Start a new run like another one.
+
+    It has the settings, rules and seed of RUN, but for what is changed; RUN may be live.
 
     \b
     mission-tui clone @last --set ppo.learning_rate=1e-4 --name slower

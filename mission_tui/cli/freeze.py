@@ -15,5 +15,5 @@ from mission_tui.cli.session import Session, pass_session
 @json_option
 @pass_session
 def command(session: Session, runs: tuple[str, ...], every: bool, as_json: bool) -> None:
-    """Stop runs where they stand; memory and GPU memory stay held."""
+    """Stop runs where they stand; memory stays held."""
     act(session, "freeze", runs, every, as_json)

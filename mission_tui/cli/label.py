@@ -16,7 +16,7 @@ from mission_tui.errors import UsageError
 @json_option
 @pass_session
 def command(session: Session, run: str, words: tuple[str, ...], as_json: bool) -> None:
-    """Put labels on a run (+LABEL) or take them off (-LABEL).
+    """Label a run (+LABEL), or take labels off (-LABEL).
 
     \b
     mission-tui label @last +paper -draft

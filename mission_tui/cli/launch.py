@@ -60,7 +60,7 @@ def command(
     wait: bool,
     as_json: bool,
 ) -> int:
-    """Start training runs from presets, or any command (after --) as a run."""
+    """Start runs from presets, or of any command."""
     words: tuple[str, ...] | None = click.get_current_context().meta.get(COMMAND)
     wish = Wish((*presets, *files), copies, name, assignments, _seeds(seed, seeds), words)
     launched = _launch(session, wish)

@@ -15,7 +15,9 @@ from mission_tui.cli.session import Session, pass_session
 @json_option
 @pass_session
 def command(session: Session, run: str, text: tuple[str, ...], as_json: bool) -> None:
-    """Write TEXT about a run; the newest note is shown with it, all of them in its journal.
+    """Write a note about a run.
+
+    The newest note is shown with it, all of them in its journal.
 
     \b
     mission-tui note @last "reward was changed here, see the paper's appendix"

@@ -35,7 +35,7 @@ _KEEP = ("best", "last")
 @json_option
 @pass_session
 def command(session: Session, older: str, keep: str | None, dry: bool, now: bool, yes: bool, as_json: bool) -> None:
-    """Move runs that ended long ago, or their checkpoints, to the trash."""
+    """Move old runs or checkpoints to the trash."""
     from mission_tui.cli.documents import write_document
     from mission_tui.cli.removable import removable_facts, removable_table, total_bytes
     from mission_tui.cli.words import size

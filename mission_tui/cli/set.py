@@ -17,7 +17,9 @@ from mission_tui.errors import EX_USAGE
 @json_option
 @pass_session
 def command(session: Session, run: str, assignments: tuple[str, ...], accept: bool, as_json: bool) -> int:
-    """Change settings of a run while it trains, from its next update on; later attempts keep them.
+    """Change settings of a run while it trains.
+
+    They take effect with its next update, and later attempts keep them.
 
     Learning rate, clip range, ent_coef, vf_coef, target_kl, n_epochs, max_grad_norm, batch_size and total_timesteps.
     Where that does harm, a verdict says which and why: exit 2, and nothing is changed.
