@@ -64,12 +64,13 @@ def _run(rounds: Iterable[int], seed: int, tell: Tell) -> Iterator[Violation]:
 def _fill(witness: Witness, luck: random.Random, runs: int, workers: int) -> None:
     """Have `runs` runs training: what is paused goes on, what has ended is resumed or replaced."""
     lab = witness.lab
-    views = [view for view in lab.snapshot().runs if view.state != "ended"]
+    shown = lab.snapshot().runs
+    views = [view for view in shown if view.state != "ended"]
     for view in views:
         if view.state in ("paused", "frozen"):
             with suppress(MissionError):  # it may just have gone on, or be stopping
                 witness.resume(view.id)
-    ended = [run for run in witness.known if run not in {view.id for view in views} and lab.view(run).last_checkpoint]
+    ended = [view.id for view in shown if view.state == "ended" and view.last_checkpoint]
     for _ in range(runs - len(views)):
         if ended and luck.random() < 0.5:
             witness.resume(ended.pop())
