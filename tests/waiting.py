@@ -9,7 +9,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def until(predicate: Callable[[], T], timeout_s: float = 10.0, what: str = "") -> T:
+def until(predicate: Callable[[], T], timeout_s: float = 20.0, what: str = "") -> T:
     """The first truthy value of `predicate` within `timeout_s`; fails the test otherwise."""
     deadline = time.monotonic() + timeout_s
     while True:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -23,6 +25,7 @@ class Desk:
     """Where a run would be, in its attempt `attempt`."""
 
     folder: Path
+    address: Path
     attempt: int = 1
     environ: dict[str, str] = field(default_factory=dict)
 
@@ -38,7 +41,7 @@ class Desk:
                 "MISSION_TUI_RUN_DIR": str(self.folder),
                 "MISSION_TUI_ATTEMPT": str(self.attempt),
                 "MISSION_TUI_NONCE": "secret",
-                "MISSION_TUI_TELEMETRY": str(self.folder / "telemetry.sock"),
+                "MISSION_TUI_TELEMETRY": str(self.address),
             }
             | self.environ
         )
@@ -69,8 +72,9 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    """A fresh run."""
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    """A fresh run; its socket lies elsewhere, because the path of one may be 107 bytes long."""
     folder = tmp_path / "20261121-104207-script-3f9a"
     folder.mkdir()
-    return Desk(folder)
+    with tempfile.TemporaryDirectory(prefix="mt-") as sockets:
+        yield Desk(folder, Path(sockets) / "telemetry.sock")

@@ -250,7 +250,7 @@ class Ears:
 
 def test_the_supervisor_hears_what_a_trainer_says(desk: Desk) -> None:
     """Hello with the nonce, phases, heartbeats, and each row that is in the file; an order to stop is seen."""
-    with Ears(desk.folder / "telemetry.sock") as ears:
+    with Ears(desk.address) as ears:
         process = desk.start(
             "import time\nfrom mission_tui import report\nreport.phase('rollout')\nreport.update(timesteps=10, a=1)\n"
             "while not report.should_stop(): time.sleep(0.02)\nprint('stopped')"
@@ -266,7 +266,7 @@ def test_the_supervisor_hears_what_a_trainer_says(desk: Desk) -> None:
 
 def test_a_supervisor_that_comes_back_hears_the_newest_again(desk: Desk) -> None:
     """After the link was lost the next supervisor hears hello, the phase and the last row."""
-    with Ears(desk.folder / "telemetry.sock") as ears:
+    with Ears(desk.address) as ears:
         process = desk.start(
             "import time\nfrom mission_tui import report\nreport.phase('rollout')\nreport.update(timesteps=10, a=1)\n"
             "while not report.should_stop(): time.sleep(0.02)"
@@ -284,7 +284,7 @@ def test_a_supervisor_that_comes_back_hears_the_newest_again(desk: Desk) -> None
 
 def test_a_supervisor_that_does_not_read_holds_nobody_up(desk: Desk) -> None:
     """A link that takes nothing more costs the caller nothing: a hundred thousand phases pass at their usual speed."""
-    with Ears(desk.folder / "telemetry.sock") as ears:
+    with Ears(desk.address) as ears:
         ears.listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
         said = desk.run(
             "import time\nfrom mission_tui import report\nreport.phase('rollout')\ntime.sleep(0.3)\nworst = 0.0\n"

@@ -63,7 +63,7 @@ class Lab:
     def start(self, **environ: str) -> subprocess.Popen[bytes]:
         """Start a supervisor and wait until it answers."""
         self.supervisor = self.spawn(**environ)
-        until(self.answers, 10, "the supervisor answers")
+        until(self.answers, 30, "the supervisor answers")
         return self.supervisor
 
     def spawn(self, **environ: str) -> subprocess.Popen[bytes]:
@@ -126,7 +126,7 @@ class Lab:
         """The run as the snapshot shows it."""
         return next(view for view in self.snapshot().runs if view.id == run)
 
-    def wait(self, run: str, condition: Callable[[RunView], object], timeout_s: float = 10.0) -> RunView:
+    def wait(self, run: str, condition: Callable[[RunView], object], timeout_s: float = 30.0) -> RunView:
         """The first view of the run that meets the condition."""
         return until(lambda: next((v for v in (self.view(run),) if condition(v)), None), timeout_s, run)  # type: ignore[return-value]
 
@@ -134,7 +134,7 @@ class Lab:
         """Wait until the run is connected and has done `update` updates."""
         return self.wait(run, lambda v: v.state == "running" and v.connected and (v.update or 0) >= update)
 
-    def ended(self, run: str, timeout_s: float = 10.0) -> RunView:
+    def ended(self, run: str, timeout_s: float = 30.0) -> RunView:
         return self.wait(run, lambda view: view.state == "ended", timeout_s)
 
     def dir(self, run: str) -> RunDir:

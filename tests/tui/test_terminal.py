@@ -139,6 +139,7 @@ def test_a_real_terminal_shows_hostile_text_as_text() -> None:
     """No title, no clipboard, no cursor: an emulator's cells hold pictures of what was sent."""
     with terminal("hostile") as played:
         played.read_until("␛]0;title".encode())
+        played.read_until(b"demo")  # presets are read once the first picture stands
         os.write(played.master, b"q")
         played.drain()
     before_leaving = played.output.split(b"\x1b[?1049l")[0]
