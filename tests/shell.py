@@ -8,13 +8,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -56,9 +54,7 @@ class Shell:
         """The command as a process of its own, with pipes."""
         command = [sys.executable, "-m", "mission_tui", *words]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL} | more
-        # Whoever runs the tests in the background ignores SIGINT, and so would all that they start.
-        with_sigint = partial(signal.signal, signal.SIGINT, signal.default_int_handler)
-        return subprocess.Popen(command, cwd=self.cwd, env=self.environ, text=True, preexec_fn=with_sigint, **pipes)
+        return subprocess.Popen(command, cwd=self.cwd, env=self.environ, text=True, **pipes)
 
     def __call__(self, *words: str, timeout_s: float = 30.0) -> subprocess.CompletedProcess[str]:
         """Run the command to its end."""
