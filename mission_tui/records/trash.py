@@ -81,11 +81,15 @@ def purge(root: Path, item: Trashed) -> None:
 
 
 def trashed(root: Path) -> list[Trashed]:
-    """What lies in the trash, the longest there first. What is not named like it is nobody's to touch."""
+    """What lies in the trash, the longest there first. What is not named like it is nobody's to touch.
+
+    Raises `StorageError`.
+    """
     folder = trash_dir(root)
-    if not folder.is_dir() or folder.is_symlink():
-        return []
-    found = [(path, _NAME.fullmatch(path.name)) for path in folder.iterdir()]
+    with storing(folder, "list"):
+        if not folder.is_dir() or folder.is_symlink():
+            return []
+        found = [(path, _NAME.fullmatch(path.name)) for path in folder.iterdir()]
     items = [Trashed(path, match[2], match[3], float(match[1])) for path, match in found if match is not None]
     return sorted(items, key=lambda item: (item.t, item.path.name))
 

@@ -85,9 +85,14 @@ class Purging:
 
     def look(self, now: float) -> None:
         """Purge what has lain in the trash for a day at unix time `now`."""
-        if self._work is None or self._work.done():
+        if self._work is not None and not self._work.done():
+            return
+        try:
             due = [item for item in trashed(self._core.root) if now - item.t > KEPT_S]
-            self._work = asyncio.create_task(self._purge(due), name="purge") if due else None
+        except StorageError as error:
+            log.warning("%s", error)
+            return
+        self._work = asyncio.create_task(self._purge(due), name="purge") if due else None
 
     async def _purge(self, due: list[Trashed]) -> None:
         for item in due:

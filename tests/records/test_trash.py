@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pytest
 
 from mission_tui.errors import UsageError
 from mission_tui.records.layout import RunDir, run_dirs, supervisor_dir
+from mission_tui.records.storage import StorageError
 from mission_tui.records.trash import purge, put_back, throw_away, trash_dir, trashed, tree_bytes
 from tests.faults.scenes import RECORDED
 
@@ -66,3 +69,16 @@ def test_purging_leaves_strangers_alone(tmp_path: Path) -> None:
     trash_dir(tmp_path).rename(tmp_path / "elsewhere")
     trash_dir(tmp_path).symlink_to(tmp_path / "elsewhere")
     assert trashed(tmp_path) == []
+
+
+def test_a_trash_that_cannot_be_listed_is_our_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The supervisor's clock, which looks at it now and then, hears of storage and not of a bare OSError."""
+    trash_dir(tmp_path).mkdir()
+
+    def refuse(_: Path) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "iterdir", refuse)
+        with pytest.raises(StorageError, match=r"cannot list .*Too many open files"):
+            trashed(tmp_path)
