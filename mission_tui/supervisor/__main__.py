@@ -46,6 +46,8 @@ def main() -> int:
     root = parser.parse_args().runs_dir.absolute()
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    # A script that starts us in its background has us ignore it, and a keeper would not hear a kill while it starts.
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     try:
         with storing(root, "use"):
             check_private(root)

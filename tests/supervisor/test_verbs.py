@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import shutil
+import signal
 import sys
 import time
 from pathlib import Path
@@ -88,6 +89,19 @@ def test_memory_that_live_runs_will_still_take_is_not_free(lab: Lab) -> None:
     lab.launch(spec=large)
     with pytest.raises(PresetError, match="MiB are free"):
         lab.launch(spec=large)
+
+
+def test_a_kill_is_heard_where_a_script_started_the_supervisor_in_its_background(idle_lab: Lab) -> None:
+    """Shells have such programs ignore SIGQUIT; a keeper that has just been started hears it all the same."""
+    before = signal.signal(signal.SIGQUIT, signal.SIG_IGN)
+    try:
+        idle_lab.start()
+    finally:
+        signal.signal(signal.SIGQUIT, before)
+    for _ in range(3):
+        (run,) = idle_lab.launch()
+        idle_lab.act("kill", run)
+        assert idle_lab.ended(run, 10).outcome == "killed"
 
 
 def test_a_name_means_one_live_run(lab: Lab) -> None:
