@@ -1,4 +1,4 @@
-"""An environment whose step is ten milliseconds of work, for `benchmarks.stepping`; importing this registers it."""
+"""Environments whose step is ten milliseconds of work, or none, for benchmarks; importing this registers them."""
 
 from __future__ import annotations
 
@@ -28,4 +28,19 @@ class Slow(gymnasium.Env[Any, Any]):
         return np.zeros(4, dtype=np.float32), 0.0, False, False, {}
 
 
+class Still(gymnasium.Env[Any, Any]):
+    """Does nothing: what a step of it costs is what the way to it costs."""
+
+    observation_space = Slow.observation_space
+    action_space = Slow.action_space
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        return np.zeros(4, dtype=np.float32), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        return np.zeros(4, dtype=np.float32), 0.0, False, False, {}
+
+
 gymnasium.register(id="Slow-v0", entry_point=f"{__name__}:Slow")
+gymnasium.register(id="Still-v0", entry_point=f"{__name__}:Still")

@@ -26,6 +26,7 @@ from benchmarks.rows import best_of, bounded, compared, unmeasured
 from benchmarks.vec_subject import ACTIONS, MIB, Subject, brought_up, play, workers
 
 OURS = "workers"
+HAND_OVER = "workers of nothing"
 GOALS = {"CartPole-v1": (12.0, 1.25), "LunarLander-v3": (6.0, 1.6), "HalfCheetah-v5": (4.0, 1.25)}
 """At least so many times SB3's process per environment, and the best that steps in its own process."""
 SUBPROC, IN_PROCESS = "SB3 SubprocVecEnv", "best of SB3 Dummy, gymnasium Sync"
@@ -45,6 +46,7 @@ def builders(env_id: str, n_envs: int, n_workers: int, subproc: bool) -> dict[st
     make, single = partial(monitored, env_id), partial(gymnasium.make, env_id)
     found: dict[str, Callable[[], Any]] = {
         OURS: partial(workers, env_id, n_envs, n_workers),
+        HAND_OVER: partial(workers, "Still-v0", n_envs, n_workers),
         "SB3 Dummy": lambda: DummyVecEnv([make] * n_envs),
         "gymnasium Sync": lambda: gymnasium.vector.SyncVectorEnv([single] * n_envs),
         "gymnasium Async": lambda: gymnasium.vector.AsyncVectorEnv([single] * n_envs),
@@ -67,8 +69,13 @@ def compare(env_id: str, n_envs: int, options: argparse.Namespace) -> Iterator[R
     subproc = n_envs <= options.subproc_most and fits(n_envs)
     subjects = {name: brought_up(build) for name, build in builders(env_id, n_envs, options.workers, subproc).items()}
     for _ in range(WARM_UP + options.rounds):
-        for subject in subjects.values():
-            play(subject, actions, n_envs, options.seconds)
+        for name, subject in subjects.items():
+            play(
+                subject,
+                [np.zeros(n_envs, dtype=int)] * ACTIONS if name == HAND_OVER else actions,
+                n_envs,
+                options.seconds,
+            )
     memory = {name: subject.pss_mib() for name, subject in subjects.items()}
     for subject in subjects.values():
         subject.vec.close()
@@ -84,18 +91,30 @@ def stepping_rows(env_id: str, n_envs: int, n_workers: int, subjects: dict[str, 
     what = f"raw stepping, {n_envs} x {env_id}, {n_workers} workers"
     over_subproc, over_in_process = GOALS.get(env_id, (None, None))
     ours = subjects[OURS]
+    fastest = most_per_s(n_envs, n_workers, subjects)
     if SUBPROC in subjects:
-        yield compared(what, "steps/s", ours.rates, SUBPROC, subjects[SUBPROC].rates, over_subproc)
+        over = fastest / statistics.median(subjects[SUBPROC].rates)
+        floor = f"no more than {over:.1f} x by the hand-over, see below"
+        yield compared(what, "steps/s", ours.rates, SUBPROC, subjects[SUBPROC].rates, over_subproc, floor)
     else:
         why = f"{n_envs} processes with torch need about {n_envs * SUBPROC_MIB / 1024:.0f} GiB, or --subproc-most"
         yield unmeasured(what, f">= {over_subproc:g} x" if over_subproc else "", why, SUBPROC)
     in_process = best_of(subjects["SB3 Dummy"].rates, subjects["gymnasium Sync"].rates)
     mine, theirs = (statistics.median(subjects[name].cpu_us) for name in (OURS, "gymnasium Sync"))
+    hand_over_us = n_envs / statistics.median(subjects[HAND_OVER].rates) * 1e6
     cpu = (
         f"one step costs the processor {mine:.1f} us in our {n_workers} workers and {theirs:.1f} us in one process "
-        f"(Sync): with {n_workers} cores never idle the ratio would be {n_workers * theirs / mine:.2f}"
+        f"(Sync): with {n_workers} cores never idle the ratio would be {n_workers * theirs / mine:.2f}; a step of "
+        f"{n_envs} environments that do nothing takes {hand_over_us:.0f} us in the same workers: with that hand-over "
+        f"{fastest / statistics.median(in_process):.2f}"
     )
     yield compared(what, "steps/s", ours.rates, IN_PROCESS, in_process, over_in_process, cpu)
+
+
+def most_per_s(n_envs: int, n_workers: int, subjects: dict[str, Subject]) -> float:
+    """Steps a second if nothing were added to the environments' own work, shared out evenly, but the hand-over."""
+    hand_over_s = n_envs / statistics.median(subjects[HAND_OVER].rates)
+    return n_envs / (hand_over_s + n_envs / statistics.median(subjects["gymnasium Sync"].rates) / n_workers)
 
 
 def bring_up_rows(n_envs: int, n_workers: int, subjects: dict[str, Subject], memory: dict[str, float]) -> Iterator[Row]:
