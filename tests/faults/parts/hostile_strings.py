@@ -100,7 +100,7 @@ async def _visit(stage: Stage) -> AsyncIterator[str]:
     for keys in (("down",), ("]",), ("]",), ("]",), ("]",), ("enter",), ("]",), ("]",), ("]",), ("]",), ("escape",)):
         await stage.press(*keys)
         yield " ".join(keys)
-    for key in ("x", "colon", "question_mark", "n", "K", "e"):
+    for key in ("x", "colon", "question_mark", "n", "K", "e", "S", "N", "E", "T", "L"):
         await stage.press(key)
         yield key
         await stage.press("escape")
