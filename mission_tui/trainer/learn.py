@@ -56,7 +56,8 @@ class Training:
         self.boundary = self._take_boundary(watch)
         self.checkpoints.hold_reserve(self.boundary)
         while True:
-            if self.budget.spent(self.model.num_timesteps, watch.seconds):
+            # What the boundary says: a resume from it decides alike, and trains nothing more.
+            if self.budget.spent(self.model.num_timesteps, self.progress.trained_s):
                 return self._end("finished", "end")
             self._obey(watch)
             if self.orders.stop_asked() or not self._advance(watch):

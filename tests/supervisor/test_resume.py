@@ -138,7 +138,7 @@ def test_a_run_whose_lease_is_held_is_not_started_twice(lab: Lab) -> None:
 
 def test_an_explicit_or_older_checkpoint_rewinds(lab: Lab) -> None:
     """Resuming from the first of two checkpoints drops the rows in between from the view, not from the file."""
-    (run,) = lab.launch()
+    (run,) = lab.launch(STUB_UPDATE_S="0.3")
     lab.running(run, 3)
     lab.act("checkpoint", run)
     first = lab.wait(run, lambda view: view.last_checkpoint).last_checkpoint
