@@ -21,12 +21,14 @@ from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
 
 import benchmarks.slow_env  # noqa: F401 - registers it
+from benchmarks.free_loops import CHUNK, FreeLoops
 from benchmarks.results import Row, Sheet, asked_as, busy_elsewhere, write_sheet
 from benchmarks.rows import best_of, bounded, compared, unmeasured
 from benchmarks.vec_subject import ACTIONS, MIB, Subject, brought_up, play, workers
 
 OURS = "workers"
 HAND_OVER = "workers of nothing"
+FREE = "loops, no hand-over"
 GOALS = {"CartPole-v1": (12.0, 1.25), "LunarLander-v3": (6.0, 1.6), "HalfCheetah-v5": (4.0, 1.25)}
 """At least so many times SB3's process per environment, and the best that steps in its own process."""
 SUBPROC, IN_PROCESS = "SB3 SubprocVecEnv", "best of SB3 Dummy, gymnasium Sync"
@@ -41,12 +43,15 @@ def monitored(env_id: str) -> gymnasium.Env[Any, Any]:
     return Monitor(gymnasium.make(env_id))
 
 
-def builders(env_id: str, n_envs: int, n_workers: int, subproc: bool) -> dict[str, Callable[[], Any]]:
+def builders(
+    env_id: str, n_envs: int, n_workers: int, subproc: bool, actions: list[Any]
+) -> dict[str, Callable[[], Any]]:
     """Every subject of the comparison by its name."""
     make, single = partial(monitored, env_id), partial(gymnasium.make, env_id)
     found: dict[str, Callable[[], Any]] = {
         OURS: partial(workers, env_id, n_envs, n_workers),
         HAND_OVER: partial(workers, "Still-v0", n_envs, n_workers),
+        FREE: partial(FreeLoops, env_id, n_envs, n_workers, actions),
         "SB3 Dummy": lambda: DummyVecEnv([make] * n_envs),
         "gymnasium Sync": lambda: gymnasium.vector.SyncVectorEnv([single] * n_envs),
         "gymnasium Async": lambda: gymnasium.vector.AsyncVectorEnv([single] * n_envs),
@@ -67,7 +72,10 @@ def compare(env_id: str, n_envs: int, options: argparse.Namespace) -> Iterator[R
     space.seed(0)
     actions = [np.array([space.sample() for _ in range(n_envs)]) for _ in range(ACTIONS)]
     subproc = n_envs <= options.subproc_most and fits(n_envs)
-    subjects = {name: brought_up(build) for name, build in builders(env_id, n_envs, options.workers, subproc).items()}
+    subjects = {
+        name: brought_up(build, CHUNK if name == FREE else 1)
+        for name, build in builders(env_id, n_envs, options.workers, subproc, actions).items()
+    }
     for _ in range(WARM_UP + options.rounds):
         for name, subject in subjects.items():
             play(
@@ -91,7 +99,7 @@ def stepping_rows(env_id: str, n_envs: int, n_workers: int, subjects: dict[str, 
     what = f"raw stepping, {n_envs} x {env_id}, {n_workers} workers"
     over_subproc, over_in_process = GOALS.get(env_id, (None, None))
     ours = subjects[OURS]
-    fastest = most_per_s(n_envs, n_workers, subjects)
+    fastest = most_per_s(subjects)
     if SUBPROC in subjects:
         over = fastest / statistics.median(subjects[SUBPROC].rates)
         floor = f"no more than {over:.1f} x by the hand-over, see below"
@@ -102,19 +110,19 @@ def stepping_rows(env_id: str, n_envs: int, n_workers: int, subjects: dict[str, 
     in_process = best_of(subjects["SB3 Dummy"].rates, subjects["gymnasium Sync"].rates)
     mine, theirs = (statistics.median(subjects[name].cpu_us) for name in (OURS, "gymnasium Sync"))
     hand_over_us = n_envs / statistics.median(subjects[HAND_OVER].rates) * 1e6
-    cpu = (
-        f"one step costs the processor {mine:.1f} us in our {n_workers} workers and {theirs:.1f} us in one process "
-        f"(Sync): with {n_workers} cores never idle the ratio would be {n_workers * theirs / mine:.2f}; a step of "
-        f"{n_envs} environments that do nothing takes {hand_over_us:.0f} us in the same workers: with that hand-over "
-        f"{fastest / statistics.median(in_process):.2f}"
+    free = statistics.median(subjects[FREE].rates) / statistics.median(in_process)
+    floor = (
+        f"{n_workers} processes that step their share and wait for nobody reach {free:.2f} x here; a step of {n_envs} "
+        f"environments that do nothing takes {hand_over_us:.0f} us in our workers: with that hand-over "
+        f"{fastest / statistics.median(in_process):.2f} x; one step costs the processor {mine:.1f} us in our "
+        f"{n_workers} workers and {theirs:.1f} us in one process (Sync)"
     )
-    yield compared(what, "steps/s", ours.rates, IN_PROCESS, in_process, over_in_process, cpu)
+    yield compared(what, "steps/s", ours.rates, IN_PROCESS, in_process, over_in_process, floor)
 
 
-def most_per_s(n_envs: int, n_workers: int, subjects: dict[str, Subject]) -> float:
-    """Steps a second if nothing were added to the environments' own work, shared out evenly, but the hand-over."""
-    hand_over_s = n_envs / statistics.median(subjects[HAND_OVER].rates)
-    return n_envs / (hand_over_s + n_envs / statistics.median(subjects["gymnasium Sync"].rates) / n_workers)
+def most_per_s(subjects: dict[str, Subject]) -> float:
+    """Steps a second if the hand-over were all that is added to what the processes do that wait for nobody."""
+    return 1 / (1 / statistics.median(subjects[HAND_OVER].rates) + 1 / statistics.median(subjects[FREE].rates))
 
 
 def bring_up_rows(n_envs: int, n_workers: int, subjects: dict[str, Subject], memory: dict[str, float]) -> Iterator[Row]:

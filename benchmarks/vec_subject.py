@@ -23,12 +23,14 @@ MIB = 2**20
 class Subject:
     """A vectorised environment; `up_s` until its first reset was done, `family` the processes that came with it.
 
-    `rates` are environment steps a second and `cpu_us` processor microseconds of one, round by round.
+    One call of `step` makes `steps` steps. `rates` are environment steps a second and `cpu_us` processor microseconds
+    of one, round by round.
     """
 
     vec: Any
     up_s: float
     family: list[psutil.Process]
+    steps: int = 1
     rates: list[float] = field(default_factory=list)
     cpu_us: list[float] = field(default_factory=list)
 
@@ -49,7 +51,7 @@ def workers(env_id: str, n_envs: int, n_workers: int) -> WorkersVecEnv:
     return WorkersVecEnv(EnvRecipe(env_id, {}, ("benchmarks.slow_env",)), n_envs, spaces, n_workers, all_infos=False)
 
 
-def brought_up(build: Callable[[], Any]) -> Subject:
+def brought_up(build: Callable[[], Any], steps: int = 1) -> Subject:
     """Build and reset, and see which processes came with it."""
     us = psutil.Process()
     before = {child.pid for child in us.children(recursive=True)}
@@ -58,7 +60,7 @@ def brought_up(build: Callable[[], Any]) -> Subject:
     vec.reset()
     up_s = time.perf_counter() - begun
     family = [child for child in us.children(recursive=True) if child.pid not in before]
-    return Subject(vec, up_s, family)
+    return Subject(vec, up_s, family, steps)
 
 
 def play(subject: Subject, actions: list[Any], n_envs: int, seconds: float) -> None:
@@ -66,6 +68,6 @@ def play(subject: Subject, actions: list[Any], n_envs: int, seconds: float) -> N
     count, begun, cpu_s = 0, time.perf_counter(), subject.cpu_s()
     while (elapsed := time.perf_counter() - begun) < seconds:
         subject.vec.step(actions[count % ACTIONS])
-        count += 1
+        count += subject.steps
     subject.rates.append(count * n_envs / elapsed)
     subject.cpu_us.append((subject.cpu_s() - cpu_s) / (count * n_envs) * 1e6)
