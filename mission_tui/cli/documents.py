@@ -74,7 +74,7 @@ HOST_FACTS = (
     "disk_full",
     "disk_full_in_s",
 )
-GPU_FACTS = ("uuid", "name", "util", "memory_used", "memory_total", "power_w", "temperature_c")
+GPU_FACTS = ("uuid", "name", "util", "memory_used", "memory_total", "power_w", "temperature_c", "clock_mhz", "slowed")
 
 
 def _picked(value: msgspec.Struct, names: tuple[str, ...]) -> dict[str, Any]:

@@ -46,7 +46,10 @@ class Utilisation(Struct, frozen=True):
 
 
 class GpuMeters(Struct, frozen=True):
-    """One GPU, known by UUID; `history` are busy percents of the last minute, oldest first."""
+    """One GPU, known by UUID; `history` are the peaks of its busy percents in the last minute, oldest first.
+
+    `slowed` says why the driver holds its clock down, when it does: "power cap", "heat" and their kin.
+    """
 
     uuid: str
     name: str
@@ -55,6 +58,8 @@ class GpuMeters(Struct, frozen=True):
     memory_total: int | None = None
     power_w: float | None = None
     temperature_c: float | None = None
+    clock_mhz: int | None = None
+    slowed: tuple[str, ...] = ()
     history: tuple[float, ...] = ()
 
 

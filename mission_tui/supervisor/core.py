@@ -25,7 +25,7 @@ from mission_tui.records.layout import RunDir, supervisor_dir
 from mission_tui.records.reserve import Reserve
 from mission_tui.records.storage import StorageError
 from mission_tui.supervisor.exits import Exits
-from mission_tui.supervisor.gpu import GpuWatch
+from mission_tui.supervisor.gpu.watch import GpuWatch
 from mission_tui.supervisor.host import HostSampler
 from mission_tui.supervisor.journal import FleetJournal, Make, RunJournal
 from mission_tui.supervisor.launchers import Launcher

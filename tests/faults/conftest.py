@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from tests.nvml import library, machine
 from tests.supervisor.conftest import idle_lab, lab
 from tests.supervisor.gpu_watching import watch
 
-__all__ = ["idle_lab", "lab", "watch"]
+__all__ = ["idle_lab", "lab", "library", "machine", "watch"]

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from mission_tui.supervisor.gpu import GpuWatch
+from mission_tui.supervisor.gpu.watch import GpuWatch
 from tests.waiting import until
 
 __all__ = ["meets", "watch"]

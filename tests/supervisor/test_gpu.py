@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.supervisor import gpu
-from mission_tui.supervisor.gpu import GpuWatch
+from mission_tui.supervisor.gpu import watch as gpu
+from mission_tui.supervisor.gpu.watch import GpuWatch
 from tests.supervisor.conftest import REPOSITORY
 from tests.supervisor.gpu_watching import meets
 
@@ -36,6 +36,11 @@ class Process:
 def nvmlDeviceGetComputeRunningProcesses(i): return [Process(7, 100), Process(8, None)]
 def nvmlDeviceGetGraphicsRunningProcesses(i): return [Process(7, 300)] if i else []
 def nvmlDeviceGetTemperature(i, kind): return 61
+NVML_CLOCK_SM = 1
+def nvmlDeviceGetClockInfo(i, kind): return 1980
+nvmlClocksEventReasonSwPowerCap, nvmlClocksEventReasonHwSlowdown, nvmlClocksEventReasonHwThermalSlowdown = 4, 8, 64
+nvmlClocksEventReasonSwThermalSlowdown, nvmlClocksEventReasonHwPowerBrakeSlowdown = 32, 128
+def nvmlDeviceGetCurrentClocksEventReasons(i): return 4 | 1
 """
 
 
@@ -59,6 +64,7 @@ async def test_gpus_are_shown_by_uuid_with_what_is_unknown_as_none(
     first = watch.gpus[0]
     assert (first.uuid, first.util.now, first.util.max, first.memory_used) == ("GPU-0", 37.0, 37.0, 5)
     assert (first.power_w, first.temperature_c) == (None, 61)
+    assert (first.clock_mhz, first.slowed) == (1980, ("power cap",))
     assert watch.note == ""
     assert watch.held == {7: 400, 8: None}
 
@@ -78,7 +84,7 @@ async def test_a_probe_that_hangs_in_the_driver_is_given_up(
     nvml: Callable[[str], None], watch: GpuWatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A call that never returns: the probe is killed, the note says stale, another is tried later."""
-    monkeypatch.setattr(gpu, "SILENT_S", 0.5)
+    monkeypatch.setattr(gpu, "START_S", 0.5)
     nvml("time.sleep(600)")
     await meets(watch, lambda: "stale" in watch.note)
     assert watch.gpus == ()

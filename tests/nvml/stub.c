@@ -1,8 +1,9 @@
 /* libnvidia-ml.so.1 as a file wants it: each call reads $FAKE_NVML anew, so that a test edits a machine while it runs.
-   gpu UUID BUSY USED TOTAL MILLIWATT CELSIUS | fail FUNCTION CODE [INDEX] | hang FUNCTION | process INDEX PID BYTES */
+   gpu UUID BUSY USED TOTAL MILLIWATT CELSIUS | wave BUSY_MS PERIOD_MS (of all, by the monotonic clock) | fail FUNCTION CODE [INDEX] | hang FUNCTION | process INDEX PID BYTES */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 typedef unsigned long long u64;
@@ -11,7 +12,7 @@ typedef struct { unsigned pid; u64 bytes; unsigned instance, compute; } process_
 
 static int ask(const char *function, long index, gpu_t *gpu, process_t *processes, unsigned *count) {
     char line[256], word[64], name[64];
-    long number = 0, at;
+    long number = 0, at, period;
     unsigned pid, found = 0;
     int code = 0, given, known = index < 0;
     u64 bytes;
@@ -21,6 +22,10 @@ static int ask(const char *function, long index, gpu_t *gpu, process_t *processe
         gpu_t g = {0};
         if (sscanf(line, "gpu %63s %u %llu %llu %u %u", g.uuid, &g.busy, &g.used, &g.total, &g.milliwatt, &g.celsius) == 6) {
             if (number++ == index) { known = 1; if (gpu) *gpu = g; }
+        } else if (sscanf(line, "wave %ld %ld", &at, &period) == 2 && gpu) {
+            struct timespec now;
+            clock_gettime(CLOCK_MONOTONIC, &now);
+            gpu->busy = (now.tv_sec * 1000 + now.tv_nsec / 1000000) % period < at ? 100 : 0;
         } else if (sscanf(line, "hang %63s", word) == 1) {
             while (!strcmp(word, function)) sleep(600);
         } else if ((given = sscanf(line, "fail %63s %d %ld", name, &code, &at)) >= 2) {

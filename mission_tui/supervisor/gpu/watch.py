@@ -10,31 +10,33 @@ import os
 import subprocess
 import sys
 import time
-from collections import deque
 from pathlib import Path
 
 import msgspec
 
+from mission_tui.fleet.cells import Cell, CellHistory, merged
 from mission_tui.fleet.snapshot import GpuMeters, Utilisation
 from mission_tui.supervisor.children import Child, start_child
-from mission_tui.supervisor.gpu_line import GpuSample, ProbeLine
+from mission_tui.supervisor.gpu.line import GpuSample, ProbeLine
 
 __all__ = ["GpuWatch"]
 
-SILENT_S = 5.0
+SILENT_S = 2.0
+START_S = 10.0
+"""Until its first word: a busy machine loads Python slowly."""
 BACK_OFF_S = (1.0, 5.0, 15.0, 60.0)
 ABSENT_RETRY_S = 600.0
 MOST_ABANDONED = 2
 _WINDOW_S = 20.0
 _HISTORY_S = 60.0
-_BUCKET_S = 0.5
+_HISTORY_CELLS = 120
 _CHUNK = 65536
 
 
 class GpuWatch:
     """Keeps a probe alive while wanted. `gpus`, `held` (bytes by process) and `note` are what it said last.
 
-    `heard` is set at its first word.
+    `heard` is set at its first word. `busy` is a day of each GPU by its UUID, on the monotonic clock, over all probes.
     """
 
     def __init__(self) -> None:
@@ -49,7 +51,7 @@ class GpuWatch:
         self._not_before = 0.0
         self._failures = 0
         self._abandoned: set[int] = set()
-        self._busy: dict[str, deque[tuple[float, float]]] = {}
+        self.busy: dict[str, CellHistory] = {}
 
     def present(self) -> bool:
         """Whether there is a GPU, as far as is known: before the first word of a probe, whether there is a driver."""
@@ -63,8 +65,8 @@ class GpuWatch:
                 self._start(now)
         elif not wanted:
             self._drop()
-        elif now - self._heard_at > SILENT_S:
-            self.note = f"GPU meters are stale: the driver has not answered for {SILENT_S:.0f} s"
+        elif now - self._heard_at > (limit_s := SILENT_S if self.gpus else START_S):
+            self.note = f"GPU meters are stale: the driver has not answered for {limit_s:.0f} s"
             self._drop()
             self._delay(now)
 
@@ -74,7 +76,7 @@ class GpuWatch:
             self._drop()
 
     def _start(self, now: float) -> None:
-        argv = [sys.executable, "-m", "mission_tui.supervisor.gpu_probe"]
+        argv = [sys.executable, "-m", "mission_tui.supervisor.gpu.probe"]
         child: Child | None = None
         child = start_child(argv, lambda _code: self._ended(child), stdout=subprocess.PIPE)
         assert child.process.stdout is not None
@@ -140,26 +142,31 @@ class GpuWatch:
         self.held = _held(said.gpus)
 
     def _meters(self, sample: GpuSample, now: float) -> GpuMeters:
-        busy = self._busy.setdefault(sample.uuid, deque())
-        if sample.busy_percent is not None:
-            busy.append((now, sample.busy_percent))
-        while busy and busy[0][0] < now - _HISTORY_S:
-            busy.popleft()
-        recent = [percent for t, percent in busy if t >= now - _WINDOW_S]
+        busy = self.busy.setdefault(sample.uuid, CellHistory())
+        if sample.busy is not None:
+            busy.add(sample.busy)
+        shown = busy.between(now - _HISTORY_S, now, _HISTORY_CELLS)
+        recent = merged(now, (cell for cell in shown if cell.t >= now - _WINDOW_S))
         return GpuMeters(
             uuid=sample.uuid,
             name=sample.name,
-            util=Utilisation(
-                now=sample.busy_percent,
-                mean=sum(recent) / len(recent) if recent else None,
-                max=max(recent) if recent else None,
-            ),
+            util=_utilisation(sample.busy, recent),
             memory_used=sample.memory_used,
             memory_total=sample.memory_total,
             power_w=sample.power_w,
             temperature_c=sample.temperature_c,
-            history=_peaks(busy),
+            clock_mhz=sample.clock_mhz,
+            slowed=sample.slowed,
+            history=tuple(cell.most for cell in shown),
         )
+
+
+def _utilisation(now: Cell | None, recent: Cell | None) -> Utilisation:
+    return Utilisation(
+        now=None if now is None else now.mean,
+        mean=None if recent is None else recent.mean,
+        max=None if recent is None else recent.most,
+    )
 
 
 def _held(gpus: tuple[GpuSample, ...]) -> dict[int, int | None]:
@@ -169,12 +176,3 @@ def _held(gpus: tuple[GpuSample, ...]) -> dict[int, int | None]:
         known = held.get(process.pid)
         held[process.pid] = process.memory if known is None else known + (process.memory or 0)
     return held
-
-
-def _peaks(busy: deque[tuple[float, float]]) -> tuple[float, ...]:
-    """The highest busy percent of each half second, oldest first: an update burst is shorter than a second."""
-    peaks: dict[int, float] = {}
-    for t, percent in busy:
-        bucket = int(t / _BUCKET_S)
-        peaks[bucket] = max(percent, peaks.get(bucket, 0.0))
-    return tuple(peaks.values())

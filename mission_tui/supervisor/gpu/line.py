@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from mission_tui.fleet.cells import Cell
+
 __all__ = ["GpuProcess", "GpuSample", "ProbeLine"]
 
 
@@ -15,20 +17,26 @@ class GpuProcess(msgspec.Struct, frozen=True):
 
 
 class GpuSample(msgspec.Struct, frozen=True):
-    """One GPU at one moment; None where the device does not answer. `busy_percent` 0..100."""
+    """One GPU; None where the device does not answer. `busy`: percent 0..100, looked at many times since the last line.
+
+    `slowed` says why the driver holds the clock down, such as "power cap". All but `busy` is of the last second.
+    """
 
     uuid: str
     name: str
-    busy_percent: float | None = None
+    busy: Cell | None = None
     memory_used: int | None = None
     memory_total: int | None = None
     power_w: float | None = None
     temperature_c: float | None = None
+    clock_mhz: int | None = None
+    slowed: tuple[str, ...] = ()
     processes: tuple[GpuProcess, ...] = ()
 
 
 class ProbeLine(msgspec.Struct, frozen=True):
-    """One line of the probe: the GPUs by index, or `note` and nothing after it."""
+    """One line of the probe: the GPUs by index, or `note` and nothing after it. `rate_hz`: looks at each a second."""
 
     gpus: tuple[GpuSample, ...] = ()
     note: str = ""
+    rate_hz: float = 0.0

@@ -1,0 +1,134 @@
+"""A value over time as cells: least, mean and most of every stretch, thinned with age without losing a peak.
+
+A mean alone hides PPO's bursts and a peak alone makes them look like the rule, so both stay at every age. Times are
+seconds on whatever clock the caller has; a cell at `t` covers `[t, t + width)`, and cells without a look do not exist.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct
+
+__all__ = ["CELL_S", "LEVELS", "Cell", "CellHistory", "Gathering", "merged"]
+
+CELL_S = 0.25
+"""PPO's update bursts last from tenths of a second to minutes; a cell has five looks at them at 20 Hz."""
+LEVELS = ((CELL_S, 900.0), (1.0, 7_200.0), (10.0, 86_400.0))
+"""Width of the cells and for how long they are kept, both in seconds; finest first, each a multiple of the last."""
+WIDTHS = (CELL_S, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1_200.0, 1_800.0, 3_600.0)
+"""In which a history is read back."""
+
+
+class Cell(Struct, frozen=True, array_like=True):
+    """What a value did from `t` on: `least`, `mean` and `most` of `looks` (at least one) that stand for `seconds`.
+
+    A look stands for the time since the one before it, so that a busy machine, which looks unevenly, shifts no mean.
+    """
+
+    t: float
+    least: float
+    mean: float
+    most: float
+    seconds: float
+    looks: int = 1
+
+
+def merged(t: float, cells: Iterable[Cell]) -> Cell | None:
+    """One cell at `t` for all of them: the mean is that of the time they stand for, not of the cells' means."""
+    least, total, most, seconds, looks = float("inf"), 0.0, float("-inf"), 0.0, 0
+    for cell in cells:
+        least, most = min(least, cell.least), max(most, cell.most)
+        total += cell.mean * cell.seconds
+        seconds += cell.seconds
+        looks += cell.looks
+    return Cell(t, least, min(most, max(least, total / seconds)), most, seconds, looks) if looks else None
+
+
+class Gathering:
+    """Cells of one width in the making: give it looks or finer cells in their order, it gives back what is complete.
+
+    What comes late, for a cell already given back, counts in the one that is open.
+    """
+
+    def __init__(self, width: float) -> None:
+        self._width = width
+        self._open: Cell | None = None
+
+    def add(self, cell: Cell) -> Cell | None:
+        """The cell that is complete because `cell` lies after it, if one is."""
+        begun = self._open
+        edge = cell.t // self._width * self._width
+        if begun is not None and edge <= begun.t:
+            self._open = merged(begun.t, (begun, cell))
+            return None
+        self._open = Cell(edge, cell.least, cell.mean, cell.most, cell.seconds, cell.looks)
+        return begun
+
+    def take(self) -> Cell | None:
+        """The open cell as it is; nothing is open afterwards."""
+        begun, self._open = self._open, None
+        return begun
+
+    @property
+    def open(self) -> Cell | None:
+        """What has been gathered and not been given back."""
+        return self._open
+
+
+class CellHistory:
+    """A day of one value: fine cells of the last quarter of an hour, coarser ones before, in a bounded memory."""
+
+    def __init__(self, levels: Iterable[tuple[float, float]] = LEVELS) -> None:
+        self._levels = tuple(levels)
+        self._kept: tuple[deque[Cell], ...] = tuple(deque(maxlen=round(span / width)) for width, span in self._levels)
+        self._gathering = tuple(Gathering(width) for width, _ in self._levels)
+
+    def add(self, cell: Cell) -> None:
+        """Take the next cell or look, no older than the last one."""
+        for gathering, kept in zip(self._gathering, self._kept, strict=True):
+            complete = gathering.add(cell)
+            if complete is not None:
+                kept.append(complete)
+
+    def between(self, since: float, until: float, most: int) -> tuple[Cell, ...]:
+        """What happened from `since` to `until` in at most so many cells of one width, oldest first.
+
+        Cells are aligned to their width, so that a moving window does not change what lies in it. What is too old to be
+        known that finely comes in the wider cells in which it was kept.
+        """
+        if until <= since or most < 1:
+            return ()
+        width = next((width for width in WIDTHS if (until - since) / width <= most), (until - since) / most)
+        gathering, found = Gathering(width), list[Cell]()
+        for cell in self._finest(since, until):
+            complete = gathering.add(cell)
+            if complete is not None:
+                found.append(complete)
+        last = gathering.take()
+        return (*found, last)[-most:] if last is not None else tuple(found[-most:])
+
+    def _finest(self, since: float, until: float) -> Iterator[Cell]:
+        """Every moment once: from the finest level that reaches back to it."""
+        parts, end = list[list[Cell]](), until
+        for kept, gathering in zip(self._kept, self._gathering, strict=True):
+            part, reaches = _newest(kept, gathering.open, since, end)
+            if part:
+                parts.append(part)
+                end = part[-1].t
+            if reaches:
+                break
+        for part in reversed(parts):
+            yield from reversed(part)
+
+
+def _newest(kept: deque[Cell], begun: Cell | None, since: float, until: float) -> tuple[list[Cell], bool]:
+    """The cells from `since` to `until`, newest first, and whether these are all: there are older ones, too."""
+    found = [begun] if begun is not None and since <= begun.t < until else []
+    for cell in reversed(kept):
+        if cell.t < since:
+            return found, True
+        if cell.t < until:
+            found.append(cell)
+    return found, False

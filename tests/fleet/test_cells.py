@@ -1,0 +1,103 @@
+"""Cells of a value over time: gathered, thinned with age, read back, with no peak lost."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mission_tui.fleet.cells import CELL_S, LEVELS, Cell, CellHistory, Gathering, merged
+
+DAY_S = 86_400.0
+percents = st.lists(st.integers(0, 100).map(float), min_size=1, max_size=300)
+
+
+def look(t: float, value: float, seconds: float = 0.05) -> Cell:
+    """One look at the value."""
+    return Cell(t, value, value, value, seconds)
+
+
+def filled(values: list[float], period: float = 0.05) -> CellHistory:
+    """A history of samples `period` seconds apart from 0 on."""
+    history = CellHistory()
+    for index, value in enumerate(values):
+        history.add(look(index * period, value))
+    return history
+
+
+def test_a_cell_is_given_back_when_the_next_begins() -> None:
+    """Four looks in a quarter of a second become one cell with their least, mean and most."""
+    gathering = Gathering(CELL_S)
+    given_back = [gathering.add(look(index / 16, value, 1 / 16)) for index, value in enumerate([0, 100, 20, 0, 7])]
+    assert given_back == [None, None, None, None, Cell(0.0, 0.0, 30.0, 100.0, 0.25, 4)]
+    assert gathering.open == Cell(0.25, 7.0, 7.0, 7.0, 1 / 16, 1)
+
+
+def test_a_late_sample_counts_in_the_open_cell() -> None:
+    """A clock that stepped back opens no second cell for the same time."""
+    gathering = Gathering(1.0)
+    gathering.add(look(5.2, 10.0))
+    assert gathering.add(look(4.9, 30.0)) is None
+    assert gathering.take() == Cell(5.0, 10.0, 20.0, 30.0, 0.1, 2)
+    assert gathering.open is None
+
+
+def test_a_mean_is_of_time_not_of_looks() -> None:
+    """Three hurried looks at a burst weigh no more than the second that it lasted."""
+    hurried = [look(t, 100.0, seconds) for t, seconds in ((0.0, 0.5), (0.1, 0.25), (0.2, 0.25))]
+    whole = merged(0.0, (*hurried, look(1.0, 0.0, 3.0)))
+    assert whole is not None
+    assert whole.mean == pytest.approx(25.0)
+
+
+def test_nothing_merges_to_nothing() -> None:
+    """There are no cells without a sample."""
+    assert merged(3.0, ()) is None
+
+
+@given(percents, st.integers(1, 40))
+def test_thinning_keeps_least_mean_and_most(values: list[float], most: int) -> None:
+    """However few cells are asked for: the extremes stay, and the mean of all samples."""
+    cells = filled(values).between(0.0, len(values) * 0.05, most)
+    whole = merged(0.0, cells)
+    assert whole is not None
+    assert len(cells) <= most
+    assert (whole.least, whole.most, whole.looks) == (min(values), max(values), len(values))
+    assert whole.mean == pytest.approx(sum(values) / len(values))
+
+
+@given(percents)
+def test_no_sample_is_counted_twice_or_lost(values: list[float]) -> None:
+    """Every level tells of the same samples."""
+    history = filled(values, period=3.0)
+    for most in (10_000, 500, 100):
+        assert sum(cell.looks for cell in history.between(0.0, len(values) * 3.0, most)) == len(values)
+
+
+def test_a_moving_window_does_not_change_what_lies_in_it() -> None:
+    """A cell that is old enough to be complete reads the same a moment later."""
+    values = [float((index * 37) % 101) for index in range(2_000)]
+    history = filled(values)
+    before = history.between(0.0, 100.0, 60)
+    history.add(look(100.0, 50.0))
+    after = history.between(1.0, 101.0, 60)
+    shared = {cell.t for cell in before[1:-1]} & {cell.t for cell in after[1:]}
+    assert len(shared) > 40
+    assert {cell.t: cell for cell in before if cell.t in shared} == {cell.t: cell for cell in after if cell.t in shared}
+
+
+def test_a_day_of_eight_gpus_is_small_and_keeps_its_peak() -> None:
+    """24 h of cells for 8 GPUs take under 50 MB, and a burst of the first hour is still at its height."""
+    history = CellHistory()
+    for index in range(int(DAY_S / CELL_S)):
+        t = index * CELL_S
+        value = 100.0 if 3_600.0 <= t < 3_600.5 else 5.0
+        history.add(look(t, value))
+    cells = history.between(0.0, DAY_S, 1_440)
+    assert len(cells) == 1_440
+    assert max(cells, key=lambda cell: cell.most).t == 3_600.0
+    kept = sum(round(span / width) for width, span in LEVELS)
+    each = sys.getsizeof(cells[0]) + 6 * sys.getsizeof(0.5)
+    assert 8 * kept * each < 50e6

@@ -1,0 +1,54 @@
+"""GPUs for tests: a stand-in for `libnvidia-ml.so.1`, first on the loader's path, that shows what a file says.
+
+The stand-in reads the file at each call, so a test changes the machine while the probe looks at it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+__all__ = ["GIB", "LIBRARY", "ONE", "TWO", "Machine", "library", "machine", "needs_gcc"]
+
+needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+
+STUB = Path(__file__).with_name("stub.c")
+LIBRARY = "libnvidia-ml.so.1"
+GIB = 1 << 30
+ONE = f"gpu GPU-a 40 {2 * GIB} {8 * GIB} 70000 61\n"
+TWO = ONE + f"gpu GPU-b 90 {1 * GIB} {8 * GIB} 50000 55\n"
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the stand-in, built once."""
+    folder = tmp_path_factory.mktemp("nvml")
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", str(folder / LIBRARY), str(STUB)], check=True)
+    return folder
+
+
+class Machine:
+    """The GPUs that the stand-in shows."""
+
+    def __init__(self, library: Path, folder: Path) -> None:
+        self.environ = {"LD_LIBRARY_PATH": str(library), "FAKE_NVML": str(folder / "machine")}
+        self._file = folder / "machine"
+        self.has(ONE)
+
+    def has(self, lines: str) -> None:
+        """Be so from the next call on."""
+        part = self._file.with_suffix(".part")
+        part.write_text(lines, encoding="ascii")
+        part.replace(self._file)
+
+
+@pytest.fixture
+def machine(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """A machine with one GPU, for probes of this process."""
+    made = Machine(library, tmp_path)
+    for name, value in made.environ.items():
+        monkeypatch.setenv(name, value)
+    return made
