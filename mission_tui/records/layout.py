@@ -113,6 +113,16 @@ class AttemptDir:
         return self.path / "output.log"
 
     @property
+    def reported(self) -> Path:
+        """What the script of a command says by `mission_tui.report`; absent while it says nothing."""
+        return self.path / "reported.jsonl"
+
+    @property
+    def stop_asked(self) -> Path:
+        """There once a script that reports is to save and leave."""
+        return self.path / "reported.jsonl.stop"
+
+    @property
     def shared_memory(self) -> Path:
         """Inodes and names of shared memory that its environments made; absent when they made none."""
         return self.path / "shared-memory"

@@ -80,7 +80,8 @@ def begin(
     if held_back(core, run, partial(begin, core, run, order, changes=changes, terms=terms)):
         return
     total = run.spec.run.total_timesteps if run.spec is not None else None
-    run.attempt, run.nonce, run.workers, run.followed_until = order.attempt, order.nonce, (), 0.0
+    run.attempt, run.nonce, run.workers = order.attempt, order.nonce, ()
+    run.followed_until, run.followed_elsewhere = 0.0, False
     core.secrets[run.id] = {name: order.env[name] for name in order.withheld if name in order.env}
     begin_judging(run)
     try:

@@ -20,7 +20,9 @@ from mission_tui.records.env_file import read_env_file
 
 __all__ = ["OURS", "Caller", "at_home", "check_program", "forget_marks", "program", "settled"]
 
-OURS = frozenset(f"MISSION_TUI_{name}" for name in ("RUN", "RUN_DIR", "ATTEMPT", "NONCE", "TELEMETRY", "SEED"))
+OURS = frozenset(
+    f"MISSION_TUI_{name}" for name in ("RUN", "RUN_DIR", "ATTEMPT", "NONCE", "TELEMETRY", "REPORT", "SEED")
+)
 """What marks the processes of a run, and what only they are told."""
 
 

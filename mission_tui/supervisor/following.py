@@ -1,4 +1,4 @@
-"""Who reads the logs of a command that does not report: a process of its own, which outlives this one.
+"""Who writes the rows of a command, of what its script reports or of its logs: a process that outlives this one.
 
 It writes the rows itself, so that a supervisor that dies loses none, and a log that takes long to read holds up nobody.
 """
@@ -10,6 +10,7 @@ import os
 import sys
 import time
 
+from mission_tui.errors import EX_RESUMABLE
 from mission_tui.supervisor.children import start_child
 from mission_tui.supervisor.run import LiveRun
 
@@ -22,35 +23,42 @@ log = logging.getLogger(__name__)
 
 
 def follow(run: LiveRun) -> None:
-    """See that the logs of a live command are followed, where its spec asks for that; once an attempt.
+    """See that a live command which reports, or whose spec asks for it, is followed; once an attempt.
 
-    One that an earlier supervisor started goes on: it has the file, and a second one leaves as soon as it sees that.
+    A follower that an earlier supervisor started goes on: a second one leaves as soon as it sees that.
     """
+    if run.followed_until or (run.spec is not None and run.spec.run.command is None):
+        return
     pattern = run.spec.run.follow if run.spec is not None else None
-    if pattern is None or run.followed_until:
+    files = run.dir.attempt(run.attempt)
+    if pattern is None and not files.reported.exists():
         return
     run.followed_until = float("inf")
-    argv = [sys.executable, "-m", "mission_tui.trainer.follow", str(run.dir.path), str(run.attempt), pattern]
+    argv = [sys.executable, "-m", "mission_tui.trainer.follow", str(run.dir.path), str(run.attempt)]
 
     def left(code: int) -> None:
-        run.follower = None
-        if code:
-            log.info("%s: its logs are not followed any more: exit code %d", run.id, code)
+        run.follower, run.followed_elsewhere = None, code == EX_RESUMABLE
+        if code not in (0, EX_RESUMABLE):
+            log.warning("%s: it is not followed any more: exit code %d", run.id, code)
 
     try:
         # What it cannot read is said where the command's own words are.
-        words = os.open(run.dir.attempt(run.attempt).output, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        words = os.open(files.output, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         try:
+            argv += [pattern] if pattern is not None else []
             run.follower = start_child(argv, left, cwd="/", stderr=words, detached=True)
         finally:
             os.close(words)
         os.setpriority(os.PRIO_PROCESS, run.follower.pid, 10)
     except OSError as error:
-        log.warning("%s: its logs cannot be followed: %s", run.id, error)
+        log.warning("%s: it cannot be followed: %s", run.id, error)
 
 
 def still_follows(run: LiveRun) -> bool:
     """Whether the last lines of an attempt that has ended are still being read; false after a few seconds at most."""
+    if run.followed_elsewhere:
+        # That one may be at the last lines now: another one waits for it, and reads what it left.
+        run.followed_until, run.followed_elsewhere = 0.0, False
     follow(run)  # it may have been over before anybody looked
     if run.follower is None:
         return False

@@ -70,9 +70,11 @@ class LiveRun:
     """Begins a run that is queued."""
     escalation: asyncio.TimerHandle | None = None
     follower: Child | None = None
-    """Reads the logs of a command for it."""
+    """Reads for a command what it reports, or its logs."""
     followed_until: float = 0.0
     """How long (monotonic) it may take to read their last lines."""
+    followed_elsewhere: bool = False
+    """Somebody whom an earlier supervisor started does that."""
 
     messengers: int = 0
     """Commands at work that tell people of it."""

@@ -1,184 +1,138 @@
-"""``python -m mission_tui.trainer.follow RUN_DIR ATTEMPT PATTERN``: writes the rows of a script that says nothing.
+"""``python -m mission_tui.trainer.follow RUN_DIR ATTEMPT [PATTERN]``: writes the rows of a command, and speaks for it.
 
-It reads the logs that the script leaves under `PATTERN`, an absolute one, since the attempt was launched: SB3's
-`progress.csv` and `progress.json`, TensorBoard event files, `monitor.csv`. It lives as long as the attempt, whoever
-watches; when the script reports by itself it leaves. Nothing of SB3 or torch is imported.
+What the script says by `mission_tui.report` counts; one that says nothing has the logs under the absolute `PATTERN`.
+It lives as long as the attempt, whoever watches. Nothing of SB3 or torch is imported.
 """
 
 from __future__ import annotations
 
 import fcntl
-import glob
 import os
+import signal
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import fmean
 
-from msgspec import structs
-
-from mission_tui.errors import EX_RESUMABLE
-from mission_tui.fleet.metrics import Episodes, UpdateDone, spoken
+from mission_tui.errors import EX_RESUMABLE, DamagedError, MissionError
+from mission_tui.ipc.requests import PROTOCOL
+from mission_tui.ipc.telemetry import Telemetry
+from mission_tui.ipc.telemetry_messages import TelemetryMessage, TrainerHello
+from mission_tui.records.attempt import read_launch
 from mission_tui.records.layout import RunDir
-from mission_tui.records.logs import LogError, TableRow
-from mission_tui.records.logs.event_files import event_rows
-from mission_tui.records.logs.monitor import Ended, read_monitors
-from mission_tui.records.logs.progress import read_csv, read_json
-from mission_tui.records.logs.table import settled, updates_of
-from mission_tui.report import Rows
+from mission_tui.trainer.followed_logs import FollowedLogs
+from mission_tui.trainer.reported import Reported
+from mission_tui.trainer.rows import Rows
 
 __all__ = ["Follower", "main"]
 
-LOOK_S, SLICE_S = 1.0, 0.1
+LOGS_S, REPORT_S = 1.0, 0.25
+SLICE_S = 0.125
 SHARE = 0.05
 """Of a core that reading may take: a log that takes long to read is read less often."""
 
-SAMPLED = 256
-MEAN_OF = 100
-KINDS = ("progress.csv", "progress.json", "tfevents")
-MONITOR = "monitor.csv"
+PREDECESSOR_S = 30
+"""How long an earlier follower may take to read the last lines."""
 
 
-@dataclass
 class Follower:
-    """What was read so far: how many updates of each log, and up to which step of the monitors."""
+    """One attempt's. Whether it `hears` a script, and the rows once there are any."""
 
-    run_dir: RunDir
-    attempt: int
-    pattern: str
-    since: float
-    rows: Rows | None = None
-    found_at: float = 0.0
-    known: dict[Path, int] = field(default_factory=dict)
-    ended: int = 0
-    complaint: str = ""
+    def __init__(self, run_dir: RunDir, attempt: int, pattern: str | None = None, since: float = 0.0) -> None:
+        self._run_dir = run_dir
+        self._attempt = attempt
+        self._files = run_dir.attempt(attempt)
+        self._logs = None if pattern is None else FollowedLogs(pattern, since, self._open)
+        self._reported: Reported | None = None
+        self._rows: Rows | None = None
+        self._telemetry: Telemetry | None = None
+        self._complaint = ""
+
+    @property
+    def hears(self) -> bool:
+        return self._reported is not None
 
     def look(self) -> None:
-        """Write what is new. Raises `BlockingIOError` when the script reports by itself."""
-        found = self._found()
-        monitors = [path for path in found if path.name.endswith(MONITOR)]
-        tables = [path for path in found if path not in monitors]
-        # One run writes several of them at once: the first kind that is there, and of it the newest.
-        table = min(tables, key=lambda path: (_kind(path), -path.stat().st_mtime), default=None)
+        """Write what is new and pass on what was ordered. What cannot be read or written is said once."""
         try:
-            episodes = read_monitors(monitors)
-            if table is not None:
-                self._updates(table, episodes)
-            elif episodes:
-                self._episodes(episodes)
-        except BlockingIOError:
-            raise
-        except (LogError, OSError) as error:
+            if self._reported is None and self._files.reported.exists():
+                rows, self._telemetry = self._open(), self._connected()
+                self._reported = Reported(self._files.reported, rows, self._say)
+            if self._reported is not None:
+                self._reported.look()
+            elif self._logs is not None:
+                self._logs.look()
+        except (MissionError, OSError) as error:
             self._complain(str(error))
+        if self._telemetry is not None and any(order.what == "stop" for order in self._telemetry.orders()):
+            self._files.stop_asked.touch()
 
-    def _found(self) -> list[Path]:
-        """Logs that were written since the launch, also those in folders that the pattern matches."""
-        paths = [Path(it) for it in glob.glob(self.pattern, recursive=True)]  # noqa: PTH207 - a pattern may be absolute
-        inside = [it for path in paths if path.is_dir() for it in path.iterdir()]
-        ours = {it for it in (*paths, *inside) if _kind(it) is not None and it.is_file()}
-        return sorted(path for path in ours if path.stat().st_mtime >= self.since)
-
-    def _updates(self, path: Path, episodes: Sequence[Ended]) -> None:
-        updates = updates_of(settled(_table(path)))
-        if len(updates) <= self.known.get(path, 0):
-            return
-        rows = self._open()
-        if not self.known:
-            # Another follower of this attempt was here before.
-            self.known[path] = sum(update.timesteps <= self.ended for update in updates) if self.ended else 0
-        new = updates[self.known.get(path, 0) :]
-        rate = self._rate(new[-1].timesteps - updates[-len(new) - 1].timesteps if len(updates) > len(new) else 0)
-        for update in new:
-            fresh = [it for it in episodes if it.steps > self.ended]
-            said = update if not fresh else structs.replace(update, episodes=_sample(fresh))
-            self._write(rows, said, update.timesteps, update.steps_per_s or rate)
-            self.known[path] = self.known.get(path, 0) + 1
-            self.ended = fresh[-1].steps if fresh else self.ended
-
-    def _episodes(self, episodes: Sequence[Ended]) -> None:
-        rows = self._open()
-        fresh = [it for it in episodes if it.steps > self.ended]
-        if fresh:
-            recent = episodes[-MEAN_OF:]
-            means = {
-                "rollout/ep_rew_mean": spoken(fmean(it.r for it in recent)),
-                "rollout/ep_len_mean": spoken(fmean(it.length for it in recent)),
-            }
-            update = UpdateDone(0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0, means, _sample(fresh))
-            self._write(rows, update, fresh[-1].steps, self._rate(fresh[-1].steps - self.ended))
-            self.ended = fresh[-1].steps
+    def close(self) -> None:
+        """Make the rows durable, say the newest and hang up."""
+        if self._rows is not None:
+            self._rows.close()
+        if self._telemetry is not None:
+            self._telemetry.close()
 
     def _open(self) -> Rows:
-        if self.rows is None:
-            self.rows = Rows(str(self.run_dir.path), self.attempt)
-            self.ended = self.rows.before[-1][1] if self.rows.begun else 0
-        return self.rows
+        if self._rows is None:
+            self._rows = Rows(self._run_dir, self._attempt)
+        return self._rows
 
-    def _rate(self, steps: int) -> float:
-        """Steps per second since the last look that found any; 0, which is unknown, at the first one."""
-        before, self.found_at = self.found_at, time.monotonic()
-        return steps / (self.found_at - before) if before else 0.0
+    def _connected(self) -> Telemetry | None:
+        """The line to whichever supervisor there is; None where nobody left an order that names it."""
+        try:
+            order = read_launch(self._files.launch)
+        except (DamagedError, OSError):
+            order = None
+        if order is None or (path := order.env.get("MISSION_TUI_TELEMETRY")) is None:
+            return None
+        return Telemetry(Path(path), TrainerHello(PROTOCOL, order.run, order.attempt, order.nonce, os.getpid()))
 
-    def _write(self, rows: Rows, update: UpdateDone, steps: int, rate: float) -> None:
-        fields = {
-            "t": update.t or time.time(),
-            "rollout_s": 0.0,
-            "update_s": 0.0,
-            "steps_per_s": rate,
-            "metrics": update.metrics,
-            "episodes": structs.asdict(update.episodes),
-        }
-        rows.take("update", steps, fields, 0.0)
+    def _say(self, message: TelemetryMessage) -> None:
+        if self._telemetry is not None:
+            self._telemetry.say(message)
 
     def _complain(self, sentence: str) -> None:
-        if sentence != self.complaint:
-            print(f"mission-tui: run.follow: {sentence}", file=sys.stderr, flush=True)  # noqa: T201 - the run's own log
-        self.complaint = sentence
-
-
-def _kind(path: Path) -> int | None:
-    """How much a log is preferred, 0 most; None for a file that is no log."""
-    if path.name.endswith(MONITOR):
-        return len(KINDS)
-    return next((place for place, word in enumerate(KINDS) if word in path.name), None)
-
-
-def _table(path: Path) -> list[TableRow]:
-    if "tfevents" in path.name:
-        return list(event_rows(path, [path], {}))
-    rows = list((read_json if path.suffix == ".json" else read_csv)(path, []))
-    with path.open("rb") as file:
-        file.seek(-1, os.SEEK_END)
-        # A line without its newline is still being written.
-        return rows if file.read() == b"\n" else rows[:-1]
-
-
-def _sample(ended: Sequence[Ended]) -> Episodes:
-    newest = ended[-SAMPLED:]
-    return Episodes(n=len(ended), r=tuple(spoken(it.r) for it in newest), l=tuple(it.length for it in newest))
+        if sentence != self._complaint:
+            # The run's own log.
+            print(f"mission-tui: following: {sentence}", file=sys.stderr, flush=True)  # noqa: T201
+        self._complaint = sentence
 
 
 def main(words: Sequence[str]) -> int:
-    """Follow until the attempt is over and its logs were read once more; 0 then, 75 if the script reports by itself."""
-    folder, number, pattern = words
+    """Follow until the attempt is over and its last lines were read; 0 then, 75 if another one follows it already."""
+    folder, number, *patterns = words
     run_dir, attempt = RunDir(Path(folder)), int(number)
     files = run_dir.attempt(attempt)
-    follower = Follower(run_dir, attempt, pattern, files.launch.stat().st_mtime)
-    look_s = LOOK_S
+    if not _alone(files.path, wait=files.exit.exists()):
+        return EX_RESUMABLE
+    follower = Follower(run_dir, attempt, next(iter(patterns), None), files.launch.stat().st_mtime)
     while True:
         over = files.exit.exists() or not _lives(run_dir)
         begun = time.monotonic()
-        try:
-            follower.look()
-        except BlockingIOError:
-            return EX_RESUMABLE
+        follower.look()
         if over:
+            follower.close()
             return 0
-        look_s = max(LOOK_S, (time.monotonic() - begun) / SHARE)
+        least_s = REPORT_S if follower.hears else LOGS_S
+        look_s = max(least_s, (time.monotonic() - begun) / SHARE)
         while time.monotonic() - begun < look_s and not files.exit.exists():
             time.sleep(SLICE_S)
+
+
+def _alone(folder: Path, *, wait: bool) -> bool:
+    """Whether nobody else follows the attempt, for as long as this process lives."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        if not wait:
+            return False
+        signal.alarm(PREDECESSOR_S)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        signal.alarm(0)
+    return True
 
 
 def _lives(run_dir: RunDir) -> bool:

@@ -14,7 +14,10 @@ from typing import TypeVar
 import pytest
 
 from mission_tui.fleet.metrics import MetricRecord
+from mission_tui.records.attempt import LaunchOrder, write_launch
+from mission_tui.records.layout import RunDir
 from mission_tui.records.tail import read_all
+from mission_tui.trainer.follow import Follower
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 R = TypeVar("R", bound=MetricRecord)
@@ -22,7 +25,7 @@ R = TypeVar("R", bound=MetricRecord)
 
 @dataclass
 class Desk:
-    """Where a run would be, in its attempt `attempt`."""
+    """Where a run of a command would be, in its attempt `attempt`."""
 
     folder: Path
     address: Path
@@ -40,11 +43,24 @@ class Desk:
                 "MISSION_TUI_RUN": self.folder.name,
                 "MISSION_TUI_RUN_DIR": str(self.folder),
                 "MISSION_TUI_ATTEMPT": str(self.attempt),
-                "MISSION_TUI_NONCE": "secret",
-                "MISSION_TUI_TELEMETRY": str(self.address),
+                "MISSION_TUI_REPORT": str(self.reported),
             }
             | self.environ
         )
+
+    @property
+    def reported(self) -> Path:
+        """The file of the attempt that scripts report to."""
+        path = RunDir(self.folder).attempt(self.attempt).reported
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def order(self) -> None:
+        """Write the order of the attempt as a supervisor does."""
+        env = {"MISSION_TUI_TELEMETRY": str(self.address)}
+        order = LaunchOrder(run=self.folder.name, attempt=self.attempt, argv=("x",), cwd="/", env=env, nonce="secret")
+        self.reported.parent.mkdir(parents=True, exist_ok=True)
+        write_launch(RunDir(self.folder).attempt(self.attempt).launch, order)
 
     def start(self, script: str, *words: str) -> subprocess.Popen[str]:
         """Start Python on `script` (text) or on `words`."""
@@ -54,14 +70,22 @@ class Desk:
         )
 
     def run(self, script: str, *words: str, code: int = 0) -> str:
-        """What the script printed; it must end with `code`."""
+        """What the script printed; it must end with `code`. What it reported is read."""
         process = self.start(script, *words)
         said, _ = process.communicate(timeout=60)
         assert process.returncode == code, said
+        self.follow()
         return said
 
+    def follow(self) -> None:
+        """Write the rows of what was reported until now."""
+        follower = Follower(RunDir(self.folder), self.attempt)
+        follower.look()
+        follower.close()
+
     def records(self) -> list[MetricRecord]:
-        """Every row of the run, all of them whole."""
+        """Every row of the run, all of them whole, with those of what was reported until now."""
+        self.follow()
         records, damage = read_all(self.folder / "metrics.jsonl", MetricRecord)
         assert damage == []
         return records

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import fcntl
 import os
 import time
 from collections.abc import Iterator
@@ -12,10 +12,9 @@ import pytest
 
 from mission_tui.fleet.metrics import TrainingStarted, UpdateDone
 from mission_tui.records.layout import RunDir
-from mission_tui.report import Rows
-from mission_tui.trainer import follow
 from mission_tui.trainer.follow import Follower
 from tests.report.conftest import Desk
+from tests.waiting import until
 
 HEADER = "time/iterations,time/total_timesteps,rollout/ep_rew_mean,train/approx_kl,eval/mean_reward\n"
 
@@ -26,8 +25,7 @@ def followers() -> Iterator[list[Follower]]:
     started: list[Follower] = []
     yield started
     for each in started:
-        if each.rows is not None:
-            each.rows.file.close()
+        each.close()
 
 
 def follower(desk: Desk, logs: Path, followers: list[Follower], since: float = 0.0) -> Follower:
@@ -74,10 +72,7 @@ def test_another_follower_goes_on(desk: Desk, logs: Path, followers: list[Follow
     (logs / "progress.csv").write_text(HEADER + "1,64,10.0,,\n2,128,11.0,0.01,\n")
     first = follower(desk, logs, followers)
     first.look()
-    with pytest.raises(BlockingIOError):
-        follower(desk, logs, followers).look()
-    assert first.rows is not None
-    first.rows.file.close()
+    first.close()
     with (logs / "progress.csv").open("a") as file:
         file.write("3,192,12.0,0.02,\n")
     follower(desk, logs, followers).look()
@@ -132,21 +127,31 @@ def test_what_cannot_be_read_is_said_once(
     ours.look()
     ours.look()
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"mission-tui: run.follow: {logs}/progress.csv: its first line names no column")
+    assert line.startswith(f"mission-tui: following: {logs}/progress.csv: its first line names no column")
 
 
-def test_it_leaves_when_the_script_reports_or_the_attempt_is_over(desk: Desk, logs: Path) -> None:
-    """Two cannot write one file: the script's own words count. Once the attempt is over, the rest is read first."""
-    files = RunDir(desk.folder).attempt(1)
-    files.path.mkdir(parents=True)
-    files.launch.write_text("{}")
+def test_what_the_script_reports_counts(desk: Desk, logs: Path, followers: list[Follower]) -> None:
+    """A script that reports by itself is not followed through its logs."""
     (logs / "progress.csv").write_text(HEADER + "1,64,10.0,,\n")
-    words = [str(desk.folder), "1", f"{logs}/*"]
-    scripts = Rows(str(desk.folder), 1)
-    assert follow.main(words) == 75
-    scripts.file.close()
-    files.exit.write_text(json.dumps({}))
-    desk.run("", "-m", "mission_tui.trainer.follow", *words)
+    desk.run("from mission_tui import report; report.update(timesteps=500, kl=0.5)")
+    follower(desk, logs, followers).look()
+    assert steps(desk) == [500]
+
+
+def test_one_follows_and_the_next_reads_the_rest(desk: Desk, logs: Path) -> None:
+    """A second follower leaves while the attempt lives; once that is over it waits for the first and reads the rest."""
+    files = RunDir(desk.folder).attempt(1)
+    desk.order()
+    (logs / "progress.csv").write_text(HEADER + "1,64,10.0,,\n")
+    words = ["-m", "mission_tui.trainer.follow", str(desk.folder), "1", f"{logs}/*"]
+    first = os.open(files.path, os.O_RDONLY)
+    fcntl.flock(first, fcntl.LOCK_EX)
+    desk.run("", *words, code=75)
+    files.exit.write_text("{}")
+    second = desk.start("", *words)
+    until(lambda: any(it.resolve() == files.path for it in Path(f"/proc/{second.pid}/fd").iterdir()))
+    os.close(first)
+    assert second.communicate(timeout=20)[0] == ""
     assert steps(desk) == [64]
 
 

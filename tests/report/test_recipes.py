@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -40,17 +39,8 @@ def test_a_cleanrl_style_loop(desk: Desk) -> None:
 
 def test_a_plain_loop(desk: Desk) -> None:
     """A loop without rollouts reports what it has, tensors too, and names its checkpoint."""
-    desk.run("", str(HERE / "plain_torch.py"))
+    desk.run("", str(HERE / "plain_torch.py"), "60", "0.05")
     rows = desk.of(UpdateDone)
     assert [row.timesteps for row in rows] == [640 * number for number in range(1, 7)]
     assert float(rows[-1].metrics["train/loss"]) < float(rows[0].metrics["train/loss"])
     assert desk.of(CheckpointSaved)[0].name == str(desk.folder / "net.pt")
-
-
-@pytest.mark.skipif(find_spec("sbx") is None, reason="sbx (JAX) is not installed")
-def test_an_sbx_script(desk: Desk) -> None:
-    """JAX's trainers are SB3's algorithms to the hook."""
-    script = desk.folder / "jax_ppo.py"
-    script.write_text("from sbx import PPO\nPPO('MlpPolicy', 'CartPole-v1', n_steps=64, batch_size=64).learn(192)\n")
-    desk.run("", "-m", "mission_tui.hook", str(script))
-    assert [row.timesteps for row in desk.of(UpdateDone)] == [64, 128, 192]

@@ -59,6 +59,7 @@ def attempt_order(
         env |= _threads(spec.run.threads or 1)
     else:
         argv = program(spec.run, caller, attempt)
+        env["MISSION_TUI_REPORT"] = str(run.attempt(attempt).reported)
         env |= {} if spec.run.threads is None else _threads(spec.run.threads)
         env |= {} if spec.run.seed is None else {"MISSION_TUI_SEED": str(spec.run.seed)}
     return LaunchOrder(
