@@ -10,6 +10,7 @@ import builtins
 import functools
 import importlib.abc
 import importlib.util
+import os
 import runpy
 import sys
 import types
@@ -19,6 +20,7 @@ from typing import Any
 
 __all__ = ["attach", "main"]
 
+REPORT = "MISSION_TUI_REPORT"
 ALGORITHMS = "stable_baselines3.common.base_class"
 USAGE = "usage: python -m mission_tui.hook SCRIPT [ARGS]..., or python -m mission_tui.hook -m MODULE [ARGS]..."
 
@@ -47,16 +49,18 @@ def attach(algorithm: Any) -> None:
     @functools.wraps(original)
     def with_report(model: Any, *args: Any, **kwargs: Any) -> Any:
         theirs = original(model, *args, **kwargs)
+        if REPORT not in os.environ:
+            return theirs  # nobody launched this script
         try:
-            from stable_baselines3.common.callbacks import CallbackList, ConvertCallback
+            from stable_baselines3.common.callbacks import ConvertCallback
 
-            from mission_tui.report_sb3 import ReportCallback
+            from mission_tui.report_sb3 import ReportCallback, WithReport
 
             ours = ReportCallback()
             ours.init_callback(model)
             if isinstance(theirs, ConvertCallback) and theirs.callback is None:
                 return ours  # nobody asked for one
-            both = CallbackList([theirs, ours])
+            both = WithReport(theirs, ours)
         except Exception as error:  # noqa: BLE001 - a version of SB3 that we do not know must not cost a training
             print(f"mission-tui: this learn() cannot be reported: {error!r}", file=sys.stderr)  # noqa: T201
             return theirs

@@ -7,16 +7,16 @@ updates to speak of: a row is what they log.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.callbacks import BaseCallback, CallbackList
 from stable_baselines3.common.logger import KVWriter
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 
 from mission_tui import report
 
-__all__ = ["ReportCallback"]
+__all__ = ["ReportCallback", "WithReport"]
 
 STEPS = "time/total_timesteps"
 
@@ -45,13 +45,22 @@ class ReportCallback(BaseCallback):
             self._learned()
             report.phase("rollout")
 
-    def _on_step(self) -> bool:
-        dones, infos = self.locals.get("dones"), self.locals.get("infos")
-        if dones is not None and infos is not None and dones.any():
-            for info in infos:
-                if (episode := info.get("episode")) is not None:
-                    report.episode(episode["r"], episode["l"], info.get("outcome"))
+    def on_step(self) -> bool:
+        # In place of `_on_step`, for its speed: this is called at every step, and seldom is there anything to say.
+        try:
+            if self.locals["dones"].tobytes().strip(b"\0"):
+                self._ended(self.locals["infos"])
+        except (AttributeError, KeyError, TypeError):
+            pass  # an environment that says it otherwise
         return not report.should_stop()
+
+    def _on_step(self) -> bool:
+        return self.on_step()
+
+    def _ended(self, infos: Iterable[Mapping[str, Any]]) -> None:
+        for info in infos:
+            if (episode := info.get("episode")) is not None:
+                report.episode(episode["r"], episode["l"], info.get("outcome"))
 
     def _on_rollout_end(self) -> None:
         if isinstance(self.model, OnPolicyAlgorithm):
@@ -83,6 +92,22 @@ class ReportCallback(BaseCallback):
     def _row(self, metrics: dict[str, Any]) -> None:
         metrics.pop("timesteps", None)  # somebody's own tag, which is the name of an argument
         report.update(self.model.num_timesteps, **metrics)
+
+
+class WithReport(CallbackList):
+    """The callback of a script, and ours behind it: a `CallbackList` that does no more at a step than these two."""
+
+    def __init__(self, theirs: BaseCallback, ours: ReportCallback) -> None:
+        super().__init__([theirs, ours])
+        self._theirs, self._ours = theirs, ours
+
+    def update_locals(self, locals_: dict[str, Any]) -> None:
+        self.locals = self._ours.locals = locals_
+        self._theirs.update_locals(locals_)
+
+    def on_step(self) -> bool:
+        goes_on = self._theirs.on_step()
+        return self._ours.on_step() and goes_on
 
 
 class _Copy(KVWriter):

@@ -41,7 +41,7 @@ def test_a_script_trains_as_without(desk: Desk, tmp_path: Path) -> None:
     from stable_baselines3 import PPO
 
     desk.run("", SCRIPT, "dummy", str(tmp_path / "alone.zip"))
-    assert not (desk.folder / "metrics.jsonl").exists()
+    assert not desk.reported.exists()
     desk.run("", "-m", "mission_tui.hook", SCRIPT, "dummy", str(tmp_path / "hooked.zip"))
     alone, hooked = (PPO.load(tmp_path / name, device="cpu").policy.state_dict() for name in ("alone", "hooked"))
     assert all(alone[name].equal(hooked[name]) for name in alone)
@@ -94,6 +94,18 @@ def test_it_can_be_named_by_its_path(desk: Desk) -> None:
     assert len(desk.of(UpdateDone)) == 1
 
 
+def test_where_nobody_listens_nothing_is_attached(desk: Desk) -> None:
+    """Without mission-tui around it, the script has the callbacks that it has anyway, and no others."""
+    script = desk.folder / "alone.py"
+    script.write_text(
+        "import os, sys\nfrom stable_baselines3 import PPO\n"
+        "if len(sys.argv) > 1: del os.environ['MISSION_TUI_REPORT']\n"
+        "print(type(PPO('MlpPolicy', 'CartPole-v1', device='cpu')._init_callback(None)).__name__)\n"
+    )
+    assert desk.run("", "-m", "mission_tui.hook", str(script)) == "ReportCallback\n"
+    assert desk.run("", "-m", "mission_tui.hook", str(script), "alone") == "ConvertCallback\n"
+
+
 def test_a_script_without_sb3_pays_nothing(desk: Desk) -> None:
     """A script that imports no SB3 gets none, keeps its name, words, exit code and traceback."""
     script = desk.folder / "other.py"
@@ -103,7 +115,7 @@ def test_a_script_without_sb3_pays_nothing(desk: Desk) -> None:
     said = desk.run("", "-m", "mission_tui.hook", "-m", "module", "a", code=1)
     assert said.startswith("__main__ ['a']\n")
     assert said.endswith("ValueError: mine\n")
-    assert not (desk.folder / "metrics.jsonl").exists()
+    assert not desk.reported.exists()
 
 
 def test_without_a_script_it_says_how(desk: Desk) -> None:
