@@ -1,14 +1,21 @@
-"""`mission-tui paths`: where this call looks for runs, sockets, logs, presets, limits; nothing is made by asking."""
+"""`mission-tui paths`: where this call looks for runs, sockets, logs, presets, limits; nothing is made by asking.
+
+And where the two files are that other people's environments take from here.
+"""
 
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 
 import click
 
 from mission_tui.cli.options import json_option
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.paths import health_files, socket_dir
+
+TAKEN = ("hook", "report")
+"""Named by their paths, or copied, where mission-tui is not installed."""
 
 
 @click.command("paths")
@@ -26,7 +33,7 @@ def command(session: Session, as_json: bool) -> None:
         presets = [str(folder) for folder in session.preset_dirs]
         health = [str(file) for file in health_files(session.environ)]
         places = {"runs_root": str(session.root), "sockets": str(sockets), "supervisor_log": str(log)}
-        write_document(places | {"presets": presets, "health": health})
+        write_document(places | {"presets": presets, "health": health} | {it: _source(it) for it in TAKEN})
         return
     table = Table(("what", "where"))
     table.add("runs", str(session.root))
@@ -36,4 +43,13 @@ def command(session: Session, as_json: bool) -> None:
         table.add("presets", str(folder) if folder.is_dir() else f"{folder} (absent)")
     for file in health_files(session.environ):
         table.add("health limits", str(file) if file.is_file() else f"{file} (absent)")
+    for name in TAKEN:
+        table.add(name, _source(name))
     table.write(sys.stdout)
+
+
+def _source(name: str) -> str:
+    spec = find_spec(f"mission_tui.{name}")
+    assert spec is not None
+    assert spec.origin is not None
+    return spec.origin
