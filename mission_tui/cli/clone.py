@@ -1,16 +1,17 @@
-"""`mission-tui clone`: a new run like another one, with changes; with its weights it is a branch."""
+"""`mission-tui clone`: a new run like another one, with changes, with its weights, or exactly as that one began."""
 
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
-from mission_tui.cli.answers import print_answer
+from mission_tui.cli.answers import answer_facts, change_lines, print_answer
 from mission_tui.cli.options import json_option, run_argument, set_option
 from mission_tui.cli.session import Session, pass_session
-from mission_tui.errors import UsageError
+from mission_tui.errors import EX_USAGE, UsageError
 
 if TYPE_CHECKING:
     from mission_tui.ipc.replies import Accepted, VerdictReply
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 @set_option
 @click.option("--weights", is_flag=True, help="Begin with what RUN has learned (resume --branch does the same).")
 @click.option("--checkpoint", metavar="NAME", help="With --weights: those of this checkpoint (default: the newest).")
+@click.option("--exact", is_flag=True, help="As RUN began: its settings, seed, Python, folder and variables.")
+@click.option("--yes", is_flag=True, help="With --exact: start it whatever is no longer the same.")
 @click.option("--name", metavar="NAME", help="What the new run is called.")
 @json_option
 @pass_session
@@ -30,57 +33,99 @@ def command(
     assignments: tuple[str, ...],
     weights: bool,
     checkpoint: str | None,
+    exact: bool,
+    yes: bool,
     name: str | None,
     as_json: bool,
-) -> None:
+) -> int:
     """Start a new run like another one.
 
-    It has the settings, rules and seed of RUN, but for what is changed; RUN may be live.
+    It has the settings, rules and seed of RUN, but for what is changed; RUN may be live. With --exact what is no longer
+    the same as when RUN began (code, packages, machine, settings) is listed first.
 
     \b
     mission-tui clone @last --set ppo.learning_rate=1e-4 --name slower
     mission-tui clone heavy-3f9a --weights --set env.kwargs.shaping=two_way
+    mission-tui clone heavy-3f9a --exact
     """
-    from mission_tui.cli.documents import write_document
-
     if checkpoint is not None and not weights:
         raise UsageError("--checkpoint is where --weights come from; give both, or neither to learn from scratch")
-    answer = _ask(session, run, assignments, checkpoint, name, weights=weights)
+    if exact and (assignments or weights):
+        raise UsageError("--exact is RUN as it began, from scratch: leave out --set and --weights, or --exact")
+    if yes and not exact:
+        raise UsageError("--yes belongs to --exact; nothing else is asked")
+    ask = partial(_ask, session, run, assignments, checkpoint, name, weights=weights, exact=exact)
+    answer = ask(accept=yes)
+    if _refused(answer) and not as_json and sys.stdin.isatty():
+        answer = ask(accept=True) if _agreed(answer) else answer
+        if _refused(answer):
+            return EX_USAGE
+    return _say(answer, as_json)
+
+
+def _refused(answer: Accepted | VerdictReply) -> bool:
+    from mission_tui.ipc.replies import VerdictReply
+
+    return isinstance(answer, VerdictReply)
+
+
+def _agreed(answer: Accepted | VerdictReply) -> bool:
+    """The differences, and a person's answer to them."""
+    _print_differences(answer)
+    return click.confirm("Start it all the same?", default=False, err=True)
+
+
+def _print_differences(answer: Accepted | VerdictReply) -> None:
+    from mission_tui.ipc.replies import VerdictReply
+
+    assert isinstance(answer, VerdictReply)
+    changes = answer.verdict.changes
+    click.echo(f"{len(changes)} not as when {answer.run} began:", err=True)
+    for line in (line for change in changes for line in change_lines(change, 120)):
+        click.echo(line, err=True)
+
+
+def _say(answer: Accepted | VerdictReply, as_json: bool) -> int:
+    from mission_tui.cli.documents import write_document
+    from mission_tui.cli.errors import say
+    from mission_tui.ipc.replies import Accepted
+
+    if isinstance(answer, Accepted):
+        if as_json:
+            write_document({"runs": [{"id": made} for made in answer.runs], "notes": list(answer.notes)})
+        else:
+            print_answer(answer)
+        return 0
     if as_json:
-        write_document({"runs": [{"id": made} for made in answer.runs], "notes": list(answer.notes)})
+        write_document({"runs": [answer_facts(answer)]})
     else:
-        print_answer(answer)
+        _print_differences(answer)
+        say("nothing was started: add --yes to start it all the same")
+    return EX_USAGE
 
 
 def _ask(
-    session: Session, run: str, assignments: tuple[str, ...], checkpoint: str | None, name: str | None, *, weights: bool
-) -> Accepted:
-    from mission_tui.ipc.replies import Accepted
+    session: Session,
+    run: str,
+    assignments: tuple[str, ...],
+    checkpoint: str | None,
+    name: str | None,
+    *,
+    weights: bool,
+    exact: bool,
+    accept: bool,
+) -> Accepted | VerdictReply:
     from mission_tui.ipc.requests import Clone, Resume
     from mission_tui.ipc.start import captured_environ
 
-    cwd, environ = str(session.cwd), captured_environ(session.environ)
+    mine = {"cwd": str(session.cwd), "python": sys.executable, "environ": captured_environ(session.environ)}
+    asked = {"run": run, "assignments": assignments, "name": name, **mine}
 
     def resume(id_: int) -> Resume:
-        return Resume(
-            id=id_,
-            run=run,
-            assignments=assignments,
-            checkpoint=checkpoint,
-            branch=True,
-            name=name,
-            cwd=cwd,
-            python=sys.executable,
-            environ=environ,
-        )
+        return Resume(id=id_, checkpoint=checkpoint, branch=True, **asked)  # type: ignore[arg-type]
 
     def clone(id_: int) -> Clone:
-        return Clone(
-            id=id_, run=run, assignments=assignments, name=name, cwd=cwd, python=sys.executable, environ=environ
-        )
+        return Clone(id=id_, exact=exact, accept=accept, **asked)  # type: ignore[arg-type]
 
-    answer: Accepted | VerdictReply
     with session.connect() as connection:
-        answer = connection.ask(resume) if weights else connection.ask(clone)
-    assert isinstance(answer, Accepted)  # a verdict comes only to who asks for one
-    return answer
+        return connection.ask(resume) if weights else connection.ask(clone)

@@ -6,12 +6,14 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct, field
 
+from mission_tui.fleet.spec import Spec
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.verdict import Change, Grade, ResumeVerdict
 
-__all__ = ["Provenance", "Repository", "differences", "noted"]
+__all__ = ["Provenance", "Repository", "differences", "noted", "sources_of"]
 
 SHOWN_PACKAGES = 3
+LISTED_PACKAGES = 40
 _ABSENT = "not there"
 
 
@@ -40,7 +42,8 @@ class Repository(Struct, frozen=True, kw_only=True):
 class Provenance(Struct, frozen=True, kw_only=True):
     """Taken at unix time `t` with the interpreter `python` in `cwd`; `packages` are versions by name.
 
-    `command` are the words of the client, empty where they are not known.
+    `command` are the words of the client, empty where they are not known. `sources` are digests of the Python files
+    that the environment, or the command, comes from, by `module:NAME` or `file:PATH`.
     """
 
     t: float
@@ -51,6 +54,7 @@ class Provenance(Struct, frozen=True, kw_only=True):
     packages: dict[str, str] = field(default_factory=dict)
     repositories: tuple[Repository, ...] = ()
     machine: dict[str, str] = field(default_factory=dict)
+    sources: dict[str, str] = field(default_factory=dict)
 
 
 def noted(verdict: ResumeVerdict, notes: tuple[Change, ...]) -> ResumeVerdict:
@@ -59,9 +63,25 @@ def noted(verdict: ResumeVerdict, notes: tuple[Change, ...]) -> ResumeVerdict:
     return ResumeVerdict(grade, (*verdict.changes, *notes))
 
 
-def differences(was: Provenance, now: Provenance) -> tuple[Change, ...]:
-    """A note for each thing that is no longer the same; empty when all is."""
-    return (*_code(was, now), *_environment(was, now), *_machine(was, now))
+def sources_of(spec: Spec) -> tuple[str, ...]:
+    """What a digest is to be taken of, because nobody versions it for us: the packages that the task's own code lies
+    in, and the words of a command that may be files or, after `-m`, modules.
+    """
+    if spec.run.command is not None:
+        words = spec.run.command
+        before = ("", *words)
+        return tuple(
+            f"{'module' if last == '-m' else 'file'}:{word}" for last, word in zip(before, words, strict=False)
+        )
+    named = [spec.env.id, spec.ppo.policy, *spec.env.wrappers]
+    modules = [name.partition(":")[0] for name in named if ":" in name and not name.startswith("envpool:")]
+    tops = (module.partition(".")[0] for module in (*modules, *spec.env.imports))
+    return tuple(f"module:{top}" for top in dict.fromkeys(tops))
+
+
+def differences(was: Provenance, now: Provenance, *, every: bool = False) -> tuple[Change, ...]:
+    """A note for each thing that is no longer the same; empty when all is. With `every`, each package has its own."""
+    return (*_code(was, now), *_sources(was, now), *_environment(was, now, every), *_machine(was, now, every))
 
 
 def _code(was: Provenance, now: Provenance) -> Iterator[Change]:
@@ -81,7 +101,17 @@ def _state(repository: Repository) -> tuple[str | None, str]:
     return repository.commit, repository.diff_sha256
 
 
-def _environment(was: Provenance, now: Provenance) -> Iterator[Change]:
+def _sources(was: Provenance, now: Provenance) -> Iterator[Change]:
+    """Only of what both have a digest of: attempts from before it was taken have none."""
+    for name in sorted(was.sources.keys() & now.sources.keys()):
+        old, new = was.sources[name], now.sources[name]
+        if old != new:
+            kind, _, what = name.partition(":")
+            why = "other source than before: the same settings may mean another task"
+            yield Change(f"source of {kind} {clean(what, 80)}", clean(old[:7]), clean(new[:7]), "note", why)
+
+
+def _environment(was: Provenance, now: Provenance, every: bool) -> Iterator[Change]:
     if was.python_version != now.python_version:
         old, new = clean(was.python_version), clean(now.python_version)
         yield Change("Python", old, new, "note", "another interpreter; packages may differ with it")
@@ -90,6 +120,11 @@ def _environment(was: Provenance, now: Provenance) -> Iterator[Change]:
         for name in sorted(was.packages.keys() | now.packages.keys(), key=str.lower)
         if was.packages.get(name) != now.packages.get(name)
     ]
+    if every:
+        for name in names[:LISTED_PACKAGES]:
+            old, new = (_versions([name], packages) for packages in (was.packages, now.packages))
+            yield Change("package", old, new, "note", "numbers may not be the same to the last bit")
+        names = names[LISTED_PACKAGES:]
     if names:
         old, new = (_versions(names, packages) for packages in (was.packages, now.packages))
         yield Change("packages", old, new, "note", f"{len(names)} differ; numbers may not be the same to the last bit")
@@ -101,8 +136,9 @@ def _versions(names: list[str], packages: Mapping[str, str]) -> str:
     return ", ".join(shown) + (f" and {more} more" if more else "")
 
 
-def _machine(was: Provenance, now: Provenance) -> Iterator[Change]:
+def _machine(was: Provenance, now: Provenance, every: bool) -> Iterator[Change]:
     names = {"host": "machine", "cpu": "processor", "gpus": "GPUs", "gpu_driver": "GPU driver"}
+    names |= {"cores": "cores", "system": "system"} if every else {}
     for key, name in names.items():
         old, new = was.machine.get(key, _ABSENT), now.machine.get(key, _ABSENT)
         if old != new:

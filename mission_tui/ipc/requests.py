@@ -123,12 +123,17 @@ class Set(Request, Asking[Accepted | VerdictReply], frozen=True, kw_only=True, t
     check_only: bool = False
 
 
-class Clone(Request, Asking[Accepted], frozen=True, kw_only=True, tag="clone"):
-    """Make and start a run, called `name`, as `run` began, with `assignments`. With its weights: `Resume.branch`."""
+class Clone(Request, Asking[Accepted | VerdictReply], frozen=True, kw_only=True, tag="clone"):
+    """Make and start a run, called `name`, like `run` is now, with `assignments`. With its weights: `Resume.branch`.
+
+    `exact`: as `run` began, with its interpreter, folder and environment; what is no longer the same needs `accept`.
+    """
 
     run: str
     assignments: tuple[str, ...] = ()
     name: str | None = None
+    exact: bool = False
+    accept: bool = False
     cwd: str | None = None
     python: str | None = None
     environ: dict[str, str] | None = None

@@ -11,7 +11,7 @@ from mission_tui.errors import MissionError, PresetError
 from mission_tui.fleet.live_settings import with_words
 from mission_tui.fleet.outcome import Finished
 from mission_tui.fleet.preset import draft_change
-from mission_tui.fleet.provenance import noted
+from mission_tui.fleet.provenance import noted, sources_of
 from mission_tui.fleet.resume import ResumeFacts, as_chosen, judge_resume
 from mission_tui.fleet.spec import Spec
 from mission_tui.fleet.terms import AS_IT_WAS, Terms
@@ -120,9 +120,8 @@ async def plan_attempt(
         now, terms = wanted.spec, wanted.terms
     elif not assignments and (before := terms_before(core, run_id, checkpoint.name)) is not None:
         terms, agreed = before, True
-    verdict = noted(
-        judge_resume(was, now, facts, terms), await core.provenance.no_longer_same(run, checkpoint.attempt, caller)
-    )
+    since = await core.provenance.no_longer_same(run, checkpoint.attempt, caller, sources_of(now))
+    verdict = noted(judge_resume(was, now, facts, terms), since)
     return Plan(was=was, now=now, checkpoint=checkpoint, verdict=verdict, caller=caller, terms=terms, agreed=agreed)
 
 

@@ -16,6 +16,7 @@ from mission_tui.fleet.health import cleared
 from mission_tui.fleet.metrics import MetricRecord
 from mission_tui.fleet.observations import FlagSeen, PidsSeen
 from mission_tui.fleet.outcome import Failed
+from mission_tui.fleet.provenance import sources_of
 from mission_tui.fleet.snapshot import Pids
 from mission_tui.fleet.spec import Spec
 from mission_tui.fleet.terms import AS_IT_WAS, Terms
@@ -92,7 +93,8 @@ def begin(
     except MissionError as error:
         abandon(core, run, Failed(kind="start", cause=str(error), checkpoint=checkpoint))
         return
-    core.provenance.record(run.dir, run.attempt, Caller.of(order))
+    sources = () if run.spec is None else sources_of(run.spec)
+    core.provenance.record(run.dir, run.attempt, Caller.of(order), sources)
     _await_word(core, run, run.keeper)
 
 

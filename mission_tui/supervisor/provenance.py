@@ -14,17 +14,17 @@ from pathlib import Path
 
 import msgspec
 
-from mission_tui.errors import DamagedError, MissionError
+from mission_tui.errors import MissionError
 from mission_tui.fleet.provenance import Provenance, differences
 from mission_tui.fleet.verdict import Change
 from mission_tui.records.atomic import write_atomic, write_json
 from mission_tui.records.layout import RunDir
-from mission_tui.records.regular import open_regular
+from mission_tui.records.provenance_file import read_provenance
 from mission_tui.supervisor import provenance_probe
 from mission_tui.supervisor.caller import Caller
 from mission_tui.supervisor.tasks import Task, run_task
 
-__all__ = ["ProvenanceWatch", "read_provenance"]
+__all__ = ["ProvenanceWatch"]
 
 LIMIT_S = 20.0
 FRESH_S = 5.0
@@ -33,7 +33,7 @@ FRESH_S = 5.0
 PATIENCE_S = 3.0
 """How long a verdict waits; without an answer it says nothing about it."""
 
-RECORD_BYTES = 1 << 20
+_UNKNOWN = "whether code, packages and machine are the same cannot be said"
 log = logging.getLogger(__name__)
 
 
@@ -42,6 +42,7 @@ class _Look:
     """One look from `caller`, under way or over."""
 
     caller: Caller
+    sources: tuple[str, ...]
     at: float
     work: asyncio.Task[_Seen | None]
 
@@ -61,26 +62,43 @@ class ProvenanceWatch:
         # The event loop itself holds tasks only weakly.
         self._recording: set[asyncio.Task[None]] = set()
 
-    def record(self, run: RunDir, attempt: int, caller: Caller) -> None:
+    def record(self, run: RunDir, attempt: int, caller: Caller, sources: tuple[str, ...] = ()) -> None:
         """Have what the attempt was launched from written beside it, soon."""
-        task = asyncio.create_task(self._record(run, attempt, caller), name=f"provenance {run.id}")
+        task = asyncio.create_task(self._record(run, attempt, caller, sources), name=f"provenance {run.id}")
         self._recording.add(task)
         task.add_done_callback(self._recording.discard)
 
-    async def no_longer_same(self, run: RunDir, attempt: int, caller: Caller) -> tuple[Change, ...]:
+    async def no_longer_same(
+        self, run: RunDir, attempt: int, caller: Caller, sources: tuple[str, ...] = ()
+    ) -> tuple[Change, ...]:
         """A note for each thing that differs between the recorded attempt and one that `caller` would launch now."""
         was = await asyncio.to_thread(read_provenance, run, attempt)
         if was is None:
             return ()
         try:
             async with asyncio.timeout(PATIENCE_S):
-                seen = await self._seen(caller)
+                seen = await self._seen(caller, sources)
         except TimeoutError:
             return ()
         return () if seen is None else differences(was, seen.provenance)
 
-    async def _record(self, run: RunDir, attempt: int, caller: Caller) -> None:
-        seen = await self._seen(caller)
+    async def every_difference(
+        self, run: RunDir, attempt: int, caller: Caller, sources: tuple[str, ...]
+    ) -> tuple[Change, ...]:
+        """The same for whoever asked for nothing else: down to each package, however long it takes to find out.
+
+        That something cannot be held against what was is a note too.
+        """
+        was = await asyncio.to_thread(read_provenance, run, attempt)
+        if was is None:
+            return (Change("provenance", "not recorded", "not compared", "note", _UNKNOWN),)
+        seen = await self._seen(caller, sources)
+        if seen is None:
+            return (Change("provenance", "recorded", "not known", "note", _UNKNOWN),)
+        return differences(was, seen.provenance, every=True)
+
+    async def _record(self, run: RunDir, attempt: int, caller: Caller, sources: tuple[str, ...]) -> None:
+        seen = await self._seen(caller, sources)
         if seen is None:
             return
         try:
@@ -89,28 +107,15 @@ class ProvenanceWatch:
             # A full disk, or the run was undone meanwhile.
             log.warning("%s", error)
 
-    async def _seen(self, caller: Caller) -> _Seen | None:
+    async def _seen(self, caller: Caller, sources: tuple[str, ...]) -> _Seen | None:
         now = time.monotonic()
         self._looks = [look for look in self._looks if not look.work.done() or now - look.at < FRESH_S]
         for look in self._looks:
-            if look.caller == caller:
+            if (look.caller, look.sources) == (caller, sources):
                 return await asyncio.shield(look.work)
-        look = _Look(caller, now, asyncio.create_task(_probe(caller), name="provenance"))
+        look = _Look(caller, sources, now, asyncio.create_task(_probe(caller, sources), name="provenance"))
         self._looks.append(look)
         return await asyncio.shield(look.work)
-
-
-def read_provenance(run: RunDir, attempt: int) -> Provenance | None:
-    """What is recorded of the newest attempt up to `attempt` of which something is; None without."""
-    for number in sorted((known for known in run.attempts() if known <= attempt), reverse=True):
-        try:
-            with open_regular(run.attempt(number).provenance) as file:
-                return msgspec.json.decode(file.read(RECORD_BYTES), type=Provenance)
-        except FileNotFoundError:
-            continue
-        except (OSError, ValueError, RecursionError, DamagedError) as error:
-            log.warning("%s: %s", run.attempt(number).provenance, error)
-    return None
 
 
 def _write(run: RunDir, attempt: int, seen: _Seen) -> None:
@@ -122,8 +127,9 @@ def _write(run: RunDir, attempt: int, seen: _Seen) -> None:
     write_json(folder.provenance, seen.provenance, mode=0o600)
 
 
-async def _probe(caller: Caller) -> _Seen | None:
-    task = Task((caller.python or sys.executable, provenance_probe.__file__), caller.cwd, caller.environ)
+async def _probe(caller: Caller, sources: tuple[str, ...]) -> _Seen | None:
+    words = (caller.python or sys.executable, provenance_probe.__file__, *sources)
+    task = Task(words, caller.cwd, caller.environ)
     try:
         async for said in run_task(task, LIMIT_S):
             return msgspec.convert(said, type=_Seen)

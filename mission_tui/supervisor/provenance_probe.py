@@ -1,12 +1,14 @@
 """What a run is launched from, as one JSON object on stdout: code, packages, machine. Standard library alone.
 
 Started by its path with the caller's interpreter, in its folder and environment, so that it needs nothing installed
-there; whatever cannot be found out is left out, and nothing is ever written, locked or asked for.
+there; whatever cannot be found out is left out, and nothing is ever written, locked or asked for. Its words,
+`module:NAME` and `file:PATH`, are what the digests of Python files are wanted of; nothing of that is imported.
 """
 
 from __future__ import annotations
 
 import hashlib
+import importlib.machinery
 import importlib.metadata
 import json
 import os
@@ -27,6 +29,9 @@ DIFF_BYTES = 128 << 10
 
 GIT_S = 10.0
 REPOSITORIES = 8
+SOURCE_FILES, SOURCE_BYTES = 4000, 64 << 20
+"""More source than this belongs to no task, and is not read."""
+
 _QUIET = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
 
 
@@ -43,6 +48,7 @@ def main() -> int:
         "packages": packages,
         "repositories": repositories,
         "machine": dict(_machine()),
+        "sources": dict(_sources(sys.argv[1:])),
     }
     sys.stdout.write(json.dumps({"provenance": found, "diffs": diffs}) + "\n")
     return 0
@@ -95,6 +101,42 @@ def _repositories(places: list[tuple[str, str]]) -> tuple[list[dict[str, Any]], 
             "diff_sha256": hashlib.sha256(diff).hexdigest() if diff else "",
         }
     return list(found.values()), diffs
+
+
+def _sources(words: list[str]) -> Iterator[tuple[str, str]]:
+    for word in words:
+        kind, _, name = word.partition(":")
+        with suppress(OSError, ValueError, ImportError):
+            files = _files_of_module(name) if kind == "module" else [Path(name)]
+            digest = _digest(files) if all(file.suffix == ".py" for file in files) else ""
+            if digest:
+                yield word, digest
+
+
+def _files_of_module(name: str) -> list[Path]:
+    """Every Python file of the module's topmost package, or the one file that it is; empty where there is none."""
+    # As `python -m` looks for it: in the folder it is started in, and not beside this file.
+    found = importlib.machinery.PathFinder.find_spec(name.partition(".")[0], [str(Path.cwd()), *sys.path[1:]])
+    if found is None:
+        return []
+    if found.submodule_search_locations is None:
+        return [Path(found.origin)] if found.origin else []
+    return [file for folder in found.submodule_search_locations for file in sorted(Path(folder).rglob("*.py"))]
+
+
+def _digest(files: list[Path]) -> str:
+    if not files or len(files) > SOURCE_FILES:
+        return ""
+    found, left = hashlib.sha256(), SOURCE_BYTES
+    folder = os.path.commonpath([file.absolute().parent for file in files])
+    for file in files:
+        text = file.read_bytes()
+        left -= len(text)
+        if left < 0:
+            return ""
+        found.update(f"{os.path.relpath(file, folder)}\0{len(text)}\0".encode())
+        found.update(text)
+    return found.hexdigest()
 
 
 def _git(place: str, *words: str) -> bytes | None:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from mission_tui.fleet.provenance import Provenance, Repository, differences, noted
+from mission_tui.fleet.provenance import Provenance, Repository, differences, noted, sources_of
+from mission_tui.fleet.spec import EnvSpec, RunSpec, Spec
 from mission_tui.fleet.verdict import Change, ResumeVerdict
 
 TREE = Repository(name="", path="/lab", commit="a" * 40)
@@ -82,3 +83,32 @@ def test_notes_never_lighten_a_verdict() -> None:
     assert noted(ResumeVerdict("safe"), ()) == ResumeVerdict("safe")
     assert noted(ResumeVerdict("safe"), (note,)) == ResumeVerdict("note", (note,))
     assert noted(ResumeVerdict("refuse"), (note,)).grade == "refuse"
+
+
+def test_every_package_is_named_on_demand() -> None:
+    """A line each, and cores and system too: who wants the same again wants to know all of it."""
+    later = structs.replace(
+        WAS, packages={"torch": "2.5.0", "numpy": "2.0.0"}, machine=WAS.machine | {"cores": "4", "host": "box"}
+    )
+    packages = [(it.was, it.now) for it in differences(WAS, later, every=True) if it.name == "package"]
+    assert packages == [("numpy 1.26.4", "numpy 2.0.0"), ("torch 2.4.0", "torch 2.5.0")]
+    assert [it.name for it in differences(WAS, later)] == ["packages"]
+    assert "cores" in [it.name for it in differences(WAS, later, every=True)]
+
+
+def test_other_source_of_the_task_is_named_where_both_are_known() -> None:
+    """A record from before digests were taken says nothing."""
+    was, now = ({"module:grid": digest, "file:train.py": "e" * 64} for digest in ("a" * 64, "b" * 64))
+    (change,) = differences(structs.replace(WAS, sources=was), structs.replace(WAS, sources=now))
+    assert (change.name, change.was, change.now) == ("source of module grid", "aaaaaaa", "bbbbbbb")
+    assert differences(WAS, structs.replace(WAS, sources=now)) == ()
+
+
+def test_sources_are_those_of_the_tasks_own_code() -> None:
+    """Modules by their topmost package, once; of a command its words; of a Gymnasium id nothing: its package has a
+    version."""
+    env = EnvSpec(id="grid.envs:Grid-v0", wrappers=("grid.wrap:Slow", "shaping:Best"), imports=("registering",))
+    assert sources_of(Spec(preset="x", env=env)) == ("module:grid", "module:shaping", "module:registering")
+    assert sources_of(Spec(preset="x", env=EnvSpec(id="CartPole-v1"))) == ()
+    command = RunSpec(command=("python", "-m", "lab.train", "conf.py"))
+    assert sources_of(Spec(preset="x", run=command)) == ("file:python", "file:-m", "module:lab.train", "file:conf.py")

@@ -1,24 +1,27 @@
 """Clone: a new run with the settings, the rules and the seed of another, but for what is changed; nothing is learned.
 
-The source is only read, so it may be live.
+The source is only read, so it may be live. An exact one is as the source began; what is so no longer is accepted first.
 """
 
 from __future__ import annotations
 
 import asyncio
 from functools import partial
+from pathlib import Path
 
-from mission_tui.errors import MissionError
+from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.consistency import cautions
 from mission_tui.fleet.lineage import Origin, diff_of
 from mission_tui.fleet.preset import change
 from mission_tui.fleet.resume import ResumeFacts, judge_resume
 from mission_tui.fleet.spec import Spec
-from mission_tui.ipc.replies import Accepted
+from mission_tui.fleet.verdict import Change, ResumeVerdict
+from mission_tui.ipc.replies import Accepted, VerdictReply
 from mission_tui.ipc.requests import Clone
 from mission_tui.supervisor.branching import rules_for
 from mission_tui.supervisor.caller import Caller, at_home, check_program, settled
 from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.exactness import as_it_began
 from mission_tui.supervisor.launchers.local import attempt_order
 from mission_tui.supervisor.live_load import check_machine
 from mission_tui.supervisor.new_run import begin_first_attempt, check_new_names, new_run_dir
@@ -30,26 +33,41 @@ from mission_tui.supervisor.targets import the_run
 
 __all__ = ["clone"]
 
+_MOST = 16
+"""Differences that the new run remembers as its origin."""
 
-async def clone(core: Core, request: Clone) -> Accepted:
-    """Make and start the new run. Raises `MissionError` with nothing made."""
+
+async def clone(core: Core, request: Clone) -> Accepted | VerdictReply:
+    """Make and start the new run, or say what an exact one would not have any more and was not accepted.
+
+    Raises `MissionError` with nothing made.
+    """
     run_id = the_run(core, request.run)
+    if request.exact:
+        return await _exactly(core, run_id, request)
     was = core.store.run(run_id).spec
     if was is None:
         raise MissionError(f"cannot clone {core.store.view(run_id).name}: its spec cannot be read")
     caller = _caller(core, run_id, request)
     now = seeded(settled(change(was, request.assignments), caller.cwd) if request.assignments else was)
-    core.check_room()
-    lacking = check_machine(core, (now,))
-    if request.name is not None:
-        check_new_names(core, [request.name])
-    home = at_home(now, caller)
-    check_program(now, home)
-    if not known_by_heart(now):
-        await preflight(now, home)
-    made = await _made(core, run_id, request, was, now, caller)
+    rules = rules_for(core, core.run_dir(run_id), was, now, caller)
+    changes = judge_resume(was, now, ResumeFacts(0)).changes
+    made, lacking = await _made(core, run_id, request, now, rules, caller, changes)
     note = core.store.view(made).origins[0].sentence
     return Accepted(re=request.id, runs=(made,), notes=(note, *lacking, *cautions(now)))
+
+
+async def _exactly(core: Core, run_id: str, request: Clone) -> Accepted | VerdictReply:
+    if request.assignments:
+        raise UsageError("an exact clone has the settings of its run: leave out --set, or --exact")
+    begun = await as_it_began(core, run_id, request)
+    if begun.changes and not request.accept:
+        verdict = ResumeVerdict("note", begun.changes)
+        return VerdictReply(re=request.id, run=run_id, verdict=verdict, accept_needed=True)
+    made, lacking = await _made(core, run_id, request, seeded(begun.spec), begun.rules, begun.caller, begun.changes)
+    said = tuple(f"{it.name}: {it.was} -> {it.now}" for it in begun.changes)
+    same = () if said else ("nothing that is recorded of it has changed since",)
+    return Accepted(re=request.id, runs=(made,), notes=(*same, *said, *lacking))
 
 
 def _caller(core: Core, run_id: str, request: Clone) -> Caller:
@@ -59,14 +77,29 @@ def _caller(core: Core, run_id: str, request: Clone) -> Caller:
     return caller_of(core, core.run_dir(run_id), core.store.run(run_id).told.attempt)
 
 
-async def _made(core: Core, source_id: str, request: Clone, was: Spec, now: Spec, caller: Caller) -> str:
-    """The new run, started."""
+async def _made(
+    core: Core,
+    source_id: str,
+    request: Clone,
+    spec: Spec,
+    rules: list[Path],
+    caller: Caller,
+    changes: tuple[Change, ...],
+) -> tuple[str, tuple[str, ...]]:
+    """The new run, started, and what the machine lacks for it."""
+    core.check_room()
+    lacking = check_machine(core, (spec,))
+    if request.name is not None:
+        check_new_names(core, [request.name])
+    home = at_home(spec, caller)
+    check_program(spec, home)
+    if not known_by_heart(spec):
+        await preflight(spec, home)
     source_name = core.store.view(source_id).name
     run = new_run_dir(core, request.name or f"{source_name[:24]}-clone")
-    order = attempt_order(core.root, run, 1, now, caller, None)
-    rules = rules_for(core, core.run_dir(source_id), was, now, caller)
-    origin = Origin("cloned", source_id, source_name, diff=diff_of(judge_resume(was, now, ResumeFacts(0)).changes))
-    made = partial(create_run, core.root, run, now, order, rules, request.name or run.id[16:], None, origin=origin)
+    order = attempt_order(core.root, run, 1, spec, caller, None)
+    origin = Origin("cloned", source_id, source_name, diff=diff_of(changes)[:_MOST])
+    made = partial(create_run, core.root, run, spec, order, rules, request.name or run.id[16:], None, origin=origin)
     created = await asyncio.to_thread(made)
-    begin_first_attempt(core, run, now, order, created)
-    return run.id
+    begin_first_attempt(core, run, spec, order, created)
+    return run.id, lacking

@@ -17,13 +17,13 @@ from mission_tui.ipc.replies import AttemptView, CheckpointView, DetailsReply
 from mission_tui.ipc.requests import GetDetails
 from mission_tui.records.checkpoint import Manifest, list_checkpoints
 from mission_tui.records.layout import RunDir
+from mission_tui.records.provenance_file import read_provenance
 from mission_tui.records.spec_file import read_spec
 from mission_tui.records.tail import read_all
 from mission_tui.records.toml_file import read_toml
 from mission_tui.records.trash import tree_bytes
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.deeds import deeds_of
-from mission_tui.supervisor.provenance import read_provenance
 from mission_tui.supervisor.targets import the_run
 
 __all__ = ["details"]

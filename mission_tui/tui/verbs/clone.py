@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mission_tui.fleet.snapshot import RunView
+from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Clone
 from mission_tui.tui.desk import UNDO_S, Desk
 from mission_tui.tui.screens.words import LineScreen, settings_in
@@ -28,6 +29,7 @@ async def clone(desk: Desk, runs: tuple[RunView, ...]) -> None:
             id=id_, run=view.id, assignments=words, cwd=origin.cwd, python=origin.python, environ=origin.environ
         )
     )
+    assert isinstance(reply, Accepted)  # only an exact clone is asked about first
     desk.launched(reply.runs)
     first, *warnings = reply.notes
     desk.tell(f"started: {first}; u undoes for {UNDO_S:.0f} s", seconds=UNDO_S)
