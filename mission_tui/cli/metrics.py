@@ -53,22 +53,15 @@ def command(session: Session, run: str, as_csv: bool, as_json: bool) -> None:
 
 def _records(run_dir: Path) -> tuple[list[MetricRecord], list[int]]:
     """What counts of `metrics.jsonl`, in file order, and the `seq` of the rows that later attempts took back."""
-    from mission_tui.fleet.metrics import MetricRecord, TrainingStarted
+    from mission_tui.fleet.metrics import MetricRecord
+    from mission_tui.fleet.rewound import kept_records
     from mission_tui.records.layout import RunDir
     from mission_tui.records.tail import read_all
 
     records, damage = read_all(RunDir(run_dir).metrics, MetricRecord)
     for sentence in damage:
         say(sentence)
-    kept: list[MetricRecord] = []
-    rewound: list[int] = []
-    for record in records:
-        if isinstance(record, TrainingStarted):
-            ahead = {it.seq for it in kept if not isinstance(it, TrainingStarted) and it.update > record.from_update}
-            rewound += ahead
-            kept = [it for it in kept if it.seq not in ahead]
-        kept.append(record)
-    return kept, sorted(rewound)
+    return kept_records(records)
 
 
 def _updates(records: list[MetricRecord]) -> list[UpdateDone]:

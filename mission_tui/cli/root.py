@@ -39,6 +39,7 @@ VERBS = (
     "findings",
     "judge",
     "evaluate",
+    "compare",
     "export",
     "import-checkpoint",
     "clean",

@@ -119,6 +119,12 @@ class HistoryReply(Reply, frozen=True, kw_only=True, tag="history"):
     changes: tuple[SettingChange, ...] = ()
 
 
+class ComparisonReply(Reply, frozen=True, kw_only=True, tag="comparison"):
+    """A `fleet.compare.Comparison` in builtin values: who shows one converts it, nobody else loads its modules."""
+
+    comparison: dict[str, Any]
+
+
 class LogReply(Reply, frozen=True, kw_only=True, tag="log"):
     """Text between byte `start` and `end` of an output file of `size` bytes; undecodable bytes are replaced."""
 
@@ -212,6 +218,7 @@ OperatorReply = (
     | VerdictReply
     | DetailsReply
     | HistoryReply
+    | ComparisonReply
     | LogReply
     | EndedReply
     | CleanReply

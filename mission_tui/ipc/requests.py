@@ -14,6 +14,7 @@ from mission_tui.fleet.spec import Spec
 from mission_tui.ipc.replies import (
     Accepted,
     CleanReply,
+    ComparisonReply,
     DetailsReply,
     EndedReply,
     Evaluated,
@@ -202,6 +203,14 @@ class GetHistory(Request, Asking[HistoryReply], frozen=True, kw_only=True, tag="
     points: int = 500
 
 
+class Compare(Request, Asking[ComparisonReply], frozen=True, kw_only=True, tag="compare"):
+    """The runs beside each other, over timesteps or over the seconds they trained; None takes the usual threshold."""
+
+    runs: tuple[str, ...]
+    by: Literal["step", "time"] = "step"
+    threshold: float | None = None
+
+
 class GetLog(Request, Asking[LogReply], frozen=True, kw_only=True, tag="log"):
     """Up to `limit` bytes of an attempt's output from byte `offset`; None means the end."""
 
@@ -309,6 +318,7 @@ OperatorRequest = (
     | Apply
     | GetDetails
     | GetHistory
+    | Compare
     | GetLog
     | GetEnded
     | Clean

@@ -14,6 +14,7 @@ from mission_tui.ipc.requests import (
     Apply,
     Clean,
     Clone,
+    Compare,
     Evaluate,
     Export,
     GetDetails,
@@ -46,6 +47,7 @@ from mission_tui.supervisor.verbs.apply import apply
 from mission_tui.supervisor.verbs.checkpoint import checkpoint
 from mission_tui.supervisor.verbs.clean import clean
 from mission_tui.supervisor.verbs.clone import clone
+from mission_tui.supervisor.verbs.compare import compare
 from mission_tui.supervisor.verbs.details import details
 from mission_tui.supervisor.verbs.evaluate import evaluate
 from mission_tui.supervisor.verbs.export import export
@@ -174,6 +176,8 @@ class Desk:
                 return await details(core, request)
             case GetHistory():
                 return await history(core, request)
+            case Compare():
+                return await compare(core, request)
             case GetLog():
                 return await log(core, request)
             case Clean():

@@ -1,0 +1,32 @@
+"""Runs beside each other: what was set otherwise, what came of it, and how sure one can be. Pure."""
+
+from __future__ import annotations
+
+from mission_tui.fleet.compare.comparison import MOST, Cohort, Compared, Comparison, compare, letter
+from mission_tui.fleet.compare.curves import Curve
+from mission_tui.fleet.compare.differing import Row, value_word
+from mission_tui.fleet.compare.results import MEASURES, Result
+from mission_tui.fleet.compare.side import Side
+from mission_tui.fleet.compare.spread import Contrast, Spread
+from mission_tui.fleet.compare.trace import RETURN, Axis, Trace, trace_of
+
+__all__ = [
+    "MEASURES",
+    "MOST",
+    "RETURN",
+    "Axis",
+    "Cohort",
+    "Compared",
+    "Comparison",
+    "Contrast",
+    "Curve",
+    "Result",
+    "Row",
+    "Side",
+    "Spread",
+    "Trace",
+    "compare",
+    "letter",
+    "trace_of",
+    "value_word",
+]

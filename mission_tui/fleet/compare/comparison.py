@@ -1,0 +1,216 @@
+"""The whole comparison: results of each run, seeds of one setting together, what differs, and what to mind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence, Set
+
+from msgspec import Struct
+
+from mission_tui.errors import UsageError
+from mission_tui.fleet.compare.curves import Curve, band_of, curve_of
+from mission_tui.fleet.compare.differing import Row, cohort_key, differing_provenance, differing_settings
+from mission_tui.fleet.compare.results import MEASURES, Result, result_of, shared_span
+from mission_tui.fleet.compare.side import Side
+from mission_tui.fleet.compare.spread import LEAST_SEEDS, Contrast, Spread, contrast_of, spread_of
+from mission_tui.fleet.compare.trace import Axis
+from mission_tui.fleet.outcome import OVER
+
+__all__ = ["MOST", "Cohort", "Compared", "Comparison", "compare", "letter"]
+
+MOST = 26
+"""Runs of one comparison: each has a letter."""
+
+_CONTRASTED = ("best", "final", "area", "steps_per_s")
+_MACHINE = {"host", "cpu", "cores", "gpus"}
+_OTHER_TASK = ("env.id",)
+_OTHER_RETURNS = ("env.kwargs", "env.config", "env.wrappers")
+
+
+class Compared(Struct, frozen=True, kw_only=True):
+    """One run; `cohort` is its place among the cohorts, `changes` what was set while it trained."""
+
+    id: str
+    name: str
+    preset: str
+    seed: int | None
+    state: str
+    outcome: str | None
+    cohort: int
+    result: Result
+    changes: tuple[str, ...] = ()
+
+
+class Cohort(Struct, frozen=True, kw_only=True):
+    """Runs (ids) that differ in nothing but their seed, and the spread of each measure over them."""
+
+    name: str
+    runs: tuple[str, ...]
+    seeds: tuple[int | None, ...]
+    spreads: dict[str, Spread]
+
+
+class Comparison(Struct, frozen=True, kw_only=True):
+    """`span` is the part of the axis `by` that all runs have, over which areas are taken. `notes` are sentences.
+
+    `curves` has one for each run, in order; `bands` one for each cohort of two runs or more that has any.
+    """
+
+    metric: str
+    by: Axis
+    threshold: float | None
+    span: tuple[float, float] | None
+    runs: tuple[Compared, ...]
+    cohorts: tuple[Cohort, ...]
+    contrasts: tuple[Contrast, ...]
+    settings: tuple[Row, ...]
+    provenance: tuple[Row, ...]
+    notes: tuple[str, ...]
+    curves: tuple[Curve, ...]
+    bands: tuple[Curve, ...]
+
+
+def letter(place: int) -> str:
+    """What the run at `place` is called where there is no room for its name: A, B, C."""
+    return chr(ord("A") + place)
+
+
+def compare(sides: Sequence[Side], metric: str, by: Axis = "step", threshold: float | None = None) -> Comparison:
+    """The comparison of two to 26 runs.
+
+    Without `threshold` it is that of the environments' registration, if they agree on one. Raises `UsageError`.
+    """
+    if not 2 <= len(sides) <= MOST:
+        raise UsageError(f"compare takes 2 to {MOST} runs, and these are {len(sides)}")
+    known = frozenset[str]().union(*(side.trace.tags for side in sides))
+    if known and not any(side.trace.values for side in sides):
+        raise UsageError(f"none of these runs has a value of '{metric}'; they have {', '.join(sorted(known))}")
+    if threshold is None:
+        said = {side.threshold for side in sides}
+        threshold = said.pop() if len(said) == 1 and metric.endswith(("ep_rew_mean", "mean_reward")) else None
+    span = shared_span([side.trace for side in sides], by)
+    settings, provenance = differing_settings(sides), differing_provenance(sides)
+    results = [result_of(side, by, span, threshold) for side in sides]
+    groups = _grouped(sides)
+    cohorts = tuple(_cohort(members, sides, results) for members in groups)
+    place_of = {place: number for number, members in enumerate(groups) for place in members}
+    bands = (
+        band_of(cohort.name, [sides[at].trace for at in members], by)
+        for cohort, members in zip(cohorts, groups, strict=True)
+    )
+    return Comparison(
+        metric=metric,
+        by=by,
+        threshold=threshold,
+        span=span,
+        runs=tuple(
+            _compared(side, result, place_of[at]) for at, (side, result) in enumerate(zip(sides, results, strict=True))
+        ),
+        cohorts=cohorts,
+        contrasts=tuple(_contrasts(cohorts, groups, results)),
+        settings=settings,
+        provenance=provenance,
+        notes=tuple(_notes(sides, cohorts, {row.name for row in settings + provenance}, span, metric)),
+        curves=tuple(curve_of(side.view.name, side.trace, by) for side in sides),
+        bands=tuple(band for band in bands if band is not None),
+    )
+
+
+def _grouped(sides: Sequence[Side]) -> list[list[int]]:
+    """Places of the runs of each cohort, in order of the first of each."""
+    groups: dict[bytes, list[int]] = {}
+    for place, side in enumerate(sides):
+        groups.setdefault(cohort_key(side.spec), []).append(place)
+    return list(groups.values())
+
+
+def _compared(side: Side, result: Result, cohort: int) -> Compared:
+    view = side.view
+    return Compared(
+        id=view.id,
+        name=view.name,
+        preset=view.preset,
+        seed=side.spec.run.seed,
+        state=view.state,
+        outcome=view.outcome,
+        cohort=cohort,
+        result=result,
+        changes=tuple(change.sentence for change in view.changes),
+    )
+
+
+def _cohort(members: Sequence[int], sides: Sequence[Side], results: Sequence[Result]) -> Cohort:
+    spreads = {name: spread_of([getattr(results[at], name) for at in members]) for name in MEASURES}
+    return Cohort(
+        name=_name(members, sides),
+        runs=tuple(sides[at].view.id for at in members),
+        seeds=tuple(sides[at].spec.run.seed for at in members),
+        spreads={name: spread for name, spread in spreads.items() if spread is not None},
+    )
+
+
+def _contrasts(
+    cohorts: Sequence[Cohort], groups: Sequence[Sequence[int]], results: Sequence[Result]
+) -> Iterator[Contrast]:
+    """Each further setting against the first, where both have seeds enough."""
+    for cohort, members in zip(cohorts[1:], groups[1:], strict=True):
+        for measure in _CONTRASTED:
+            values, against = ([getattr(results[at], measure) for at in side] for side in (members, groups[0]))
+            found = contrast_of(values, against)
+            if found is not None:
+                difference, low, high = found
+                yield Contrast(
+                    group=cohort.name,
+                    against=cohorts[0].name,
+                    measure=measure,
+                    difference=difference,
+                    interval=(low, high),
+                    sure=low > 0 or high < 0,
+                )
+
+
+def _name(members: Sequence[int], sides: Sequence[Side]) -> str:
+    """The one run's own name; several by their letters: `A-C`, `A D`."""
+    first, last = members[0], members[-1]
+    if first == last:
+        return sides[first].view.name
+    if last - first + 1 == len(members):
+        return f"{letter(first)}-{letter(last)}"
+    return " ".join(letter(at) for at in members)
+
+
+def _notes(
+    sides: Sequence[Side],
+    cohorts: Sequence[Cohort],
+    names: Set[str],
+    span: tuple[float, float] | None,
+    metric: str,
+) -> Iterator[str]:
+    if names & set(_OTHER_TASK):
+        yield "the tasks differ (env.id): their returns cannot be compared"
+    elif any(name == key or name.startswith(f"{key}.") for name in names for key in _OTHER_RETURNS):
+        yield "the environments differ in their settings: the same return may not mean the same"
+    if names & _MACHINE:
+        yield "the machines differ: speeds and times cannot be compared"
+    if len(cohorts) > 1:
+        yield from _sureness(cohorts)
+    if going_on := [side.view.name for side in sides if side.view.state not in OVER]:
+        yield f"{', '.join(going_on)} {'has' if len(going_on) == 1 else 'have'} not ended: numbers so far"
+    if without := [side.view.name for side in sides if not side.trace.values]:
+        yield f"no value of {metric} yet: {', '.join(without)}"
+    if span is None and all(side.trace.values for side in sides):
+        yield "the curves have no part of the axis in common, so there are no areas"
+    unknown = [side.view.name for side in sides if side.provenance is None]
+    if unknown:
+        yield f"from what {', '.join(unknown)} {'was' if len(unknown) == 1 else 'were'} launched is not recorded"
+
+
+def _sureness(cohorts: Sequence[Cohort]) -> Iterator[str]:
+    alone = [cohort.name for cohort in cohorts if len(cohort.runs) == 1]
+    few = [cohort.name for cohort in cohorts if 1 < len(cohort.runs) < LEAST_SEEDS]
+    if len(alone) == len(cohorts):
+        yield "1 seed of each setting: no interval, and a difference between two may be the seeds' alone"
+        return
+    if alone:
+        yield f"1 seed of {', '.join(alone)}: no interval"
+    if few:
+        yield f"2 seeds of {', '.join(few)}: no interval (3 are the least)"

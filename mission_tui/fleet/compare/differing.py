@@ -1,0 +1,115 @@
+"""What is not the same of several runs: settings as they take effect, and what each was launched from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from mission_tui.fleet.compare.side import Side
+from mission_tui.fleet.provenance import Provenance
+from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.text import clean
+
+__all__ = ["Row", "cohort_key", "differing_provenance", "differing_settings", "value_word"]
+
+_WORDS_ONLY = ("preset", "description")
+_SEED = "run.seed"
+_CHOSEN = ("env.vec", "env.n_workers", "ppo.batch_size", "ppo.n_epochs", "run.device", "run.threads")
+"""Settings that the trainer fills where nobody gave them: what it chose counts, not that nobody wrote it."""
+
+
+class Row(Struct, frozen=True):
+    """Something that differs: its name, and its value in each run, in order; None where a run has none."""
+
+    name: str
+    values: tuple[Any, ...]
+
+
+def cohort_key(spec: Spec) -> bytes:
+    """Equal for runs that differ in nothing but the seed, and in words that name them."""
+    run = msgspec.structs.replace(spec.run, seed=None)
+    return msgspec.json.encode(msgspec.structs.replace(spec, run=run, preset="", description=""))
+
+
+def differing_settings(sides: Sequence[Side]) -> tuple[Row, ...]:
+    """A row per setting that is not the same in all, the seed left out: it is no setting, and stands with each run."""
+    return tuple(row for row in _rows([_settings(side) for side in sides]) if row.name != _SEED)
+
+
+def differing_provenance(sides: Sequence[Side]) -> tuple[Row, ...]:
+    """A row per fact that is not the same where it is known; runs of which nothing is recorded have None."""
+    known = [_facts(side.provenance) if side.provenance is not None else None for side in sides]
+    told = [facts for facts in known if facts is not None]
+    rows = _rows(told)
+    found = []
+    for row in rows:
+        values = iter(row.values)
+        found.append(Row(row.name, tuple(None if facts is None else next(values) for facts in known)))
+    return tuple(found)
+
+
+def value_word(value: Any) -> str:
+    """A value as people write it: `0.0003`, `64-64`, `true`; a dash where a run has none."""
+    match value:
+        case None:
+            return "-"
+        case bool():
+            return str(value).lower()
+        case float():
+            return f"{value:g}"
+        case list() | tuple():
+            return "-".join(value_word(item) for item in value) or "none"
+        case _:
+            return clean(str(value))
+
+
+def _rows(tables: Sequence[Mapping[str, Any]]) -> tuple[Row, ...]:
+    names = dict.fromkeys(name for table in tables for name in table)
+    rows = (Row(name, tuple(table.get(name) for table in tables)) for name in names)
+    return tuple(row for row in rows if any(value != row.values[0] for value in row.values))
+
+
+def _settings(side: Side) -> dict[str, Any]:
+    """Every setting by its dotted name, a table's entries each on their own; what is None is left out."""
+    flat: dict[str, Any] = {}
+    tables = msgspec.to_builtins(side.spec)
+    for name, value in tables.items():
+        if name not in _WORDS_ONLY:
+            _flatten(name, value, flat)
+    for name in _CHOSEN:
+        table, _, key = name.partition(".")
+        said = side.effective.get(table, {}).get(key)
+        if said is not None:
+            flat[name] = said
+    return flat
+
+
+def _flatten(name: str, value: Any, flat: dict[str, Any]) -> None:
+    match value:
+        case dict():
+            for key, item in value.items():
+                _flatten(f"{name}.{clean(str(key), 60)}", item, flat)
+        case None:
+            return
+        case list() | tuple():
+            flat[name] = [clean(item) if isinstance(item, str) else item for item in value]
+        case str():
+            flat[name] = clean(value)
+        case _:
+            flat[name] = value
+
+
+def _facts(known: Provenance) -> dict[str, Any]:
+    facts: dict[str, Any] = {}
+    for tree in known.repositories:
+        name = f"code of {clean(tree.name, 60)}" if tree.name else "code"
+        changes = f" ({tree.diff_sha256[:7]})" if tree.diff_sha256 else ""
+        facts[name] = f"{tree.word}{changes}"
+    facts["folder"] = clean(known.cwd)
+    facts["Python"] = clean(known.python_version)
+    facts |= {f"package {clean(name, 60)}": clean(version, 60) for name, version in sorted(known.packages.items())}
+    facts |= {clean(name, 40): clean(value, 80) for name, value in known.machine.items()}
+    return facts

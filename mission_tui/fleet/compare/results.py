@@ -1,0 +1,68 @@
+"""What came of one run, in the numbers that runs are compared by."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from mission_tui.fleet.compare.side import Side
+from mission_tui.fleet.compare.trace import Axis, Trace, mean_level
+from mission_tui.fleet.findings import Severity
+
+__all__ = ["MEASURES", "Result", "result_of", "shared_span"]
+
+MEASURES = ("best", "final", "area", "threshold_timesteps", "threshold_s", "steps_per_s")
+"""What of a result is summed up over seeds."""
+
+
+class Result(Struct, frozen=True, kw_only=True):
+    """`final` is the metric at its last row, `best` its highest, first reached at `best_timesteps`.
+
+    `area` is the area under the curve over what all runs have of the axis, divided by its length, so it is a mean.
+    `threshold_timesteps` and `threshold_s` (seconds of training) are where the metric first was at the threshold; None
+    for a run that never was. `steps_per_s` is the median over updates. `findings` counts all incidents by severity.
+    """
+
+    updates: int
+    timesteps: int | None
+    trained_s: float
+    best: float | None
+    best_timesteps: int | None
+    final: float | None
+    area: float | None
+    threshold_timesteps: int | None
+    threshold_s: float | None
+    steps_per_s: float | None
+    findings: dict[Severity, int]
+
+
+def shared_span(traces: Sequence[Trace], by: Axis) -> tuple[float, float] | None:
+    """The part of the axis that every trace covers; None where there is none."""
+    axes = [trace.axis(by) for trace in traces]
+    if not axes or not all(axes):
+        return None
+    low, high = max(axis[0] for axis in axes), min(axis[-1] for axis in axes)
+    return (low, high) if high > low else None
+
+
+def result_of(side: Side, by: Axis, span: tuple[float, float] | None, threshold: float | None) -> Result:
+    """The numbers of one run; None where its rows do not say."""
+    trace = side.trace
+    values = trace.values
+    best = max(range(len(values)), key=values.__getitem__, default=None)
+    reached = next((at for at, value in enumerate(values) if threshold is not None and value >= threshold), None)
+    return Result(
+        updates=trace.updates,
+        timesteps=trace.end_timesteps,
+        trained_s=trace.end_s,
+        best=None if best is None else values[best],
+        best_timesteps=None if best is None else trace.timesteps[best],
+        final=values[-1] if values else None,
+        area=mean_level(trace.axis(by), values, *span) if span is not None else None,
+        threshold_timesteps=None if reached is None else trace.timesteps[reached],
+        threshold_s=None if reached is None else trace.seconds[reached],
+        steps_per_s=statistics.median(trace.paces) if trace.paces else None,
+        findings=dict(side.findings),
+    )

@@ -1,0 +1,32 @@
+"""One of the runs that are compared, with everything that is read of it beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mission_tui.fleet.compare.trace import Trace
+from mission_tui.fleet.findings import Severity
+from mission_tui.fleet.provenance import Provenance
+from mission_tui.fleet.snapshot import RunView
+from mission_tui.fleet.spec import Spec
+
+__all__ = ["Side"]
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """`spec` is the newest attempt's, with what was set while it trained; `effective` what its model said that it uses.
+
+    `findings` counts every incident. `threshold` is the return at which the environment's registration calls it solved;
+    None where that says nothing.
+    """
+
+    view: RunView
+    spec: Spec
+    trace: Trace
+    findings: Mapping[Severity, int] = field(default_factory=dict)
+    effective: Mapping[str, Any] = field(default_factory=dict)
+    provenance: Provenance | None = None
+    threshold: float | None = None

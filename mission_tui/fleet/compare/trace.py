@@ -1,0 +1,93 @@
+"""One metric of a run over its timesteps and over the seconds it trained, with only the rows that count."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from mission_tui.fleet.metrics import EvaluationDone, MetricRecord, UpdateDone, number
+from mission_tui.fleet.rewound import kept_records
+
+__all__ = ["RETURN", "Axis", "Trace", "level", "mean_level", "trace_of"]
+
+RETURN = "rollout/ep_rew_mean"
+EVALUATION = "eval/mean_reward"
+OWN = ("steps_per_s", "rollout_s", "update_s")
+
+Axis = Literal["step", "time"]
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """`values` (finite ones only) at `timesteps` and at `seconds` in rollouts and updates; all three equally long.
+
+    `paces` are steps per second of every update. `updates`, `end_timesteps` and `end_s` are where the run stands.
+    """
+
+    timesteps: Sequence[int] = ()
+    seconds: Sequence[float] = ()
+    values: Sequence[float] = ()
+    paces: Sequence[float] = ()
+    updates: int = 0
+    end_timesteps: int | None = None
+    end_s: float = 0.0
+    tags: frozenset[str] = field(default_factory=frozenset)
+
+    def axis(self, by: Axis) -> Sequence[float]:
+        """Where the values are: timesteps, or seconds."""
+        return self.timesteps if by == "step" else self.seconds
+
+
+def trace_of(records: Iterable[MetricRecord], tag: str = RETURN) -> Trace:
+    """The trace of `tag`, one of SB3's or ours. Rows that a later attempt took back do not count."""
+    timesteps: list[int] = []
+    seconds: list[float] = []
+    values: list[float] = []
+    paces: list[float] = []
+    tags: set[str] = set()
+    done_s, last = 0.0, None
+    for record in kept_records(records)[0]:
+        if not isinstance(record, UpdateDone | EvaluationDone):
+            continue
+        value = None
+        if isinstance(record, UpdateDone):
+            if last is not None and record.update <= last.update:
+                continue
+            last = record
+            done_s += record.rollout_s + record.update_s
+            paces.append(record.steps_per_s)
+            tags.update(record.metrics)
+            value = getattr(record, tag) if tag in OWN else number(record.metrics.get(tag))
+        else:
+            tags.add(EVALUATION)
+            value = number(record.mean) if tag == EVALUATION else None
+        if value is not None and math.isfinite(value):
+            timesteps.append(record.timesteps)
+            seconds.append(done_s)
+            values.append(value)
+    updates, end = (last.update, last.timesteps) if last is not None else (0, None)
+    return Trace(timesteps, seconds, values, paces, updates, end, done_s, frozenset(tags))
+
+
+def level(places: Sequence[float], values: Sequence[float], place: float) -> float:
+    """The value at `place`, on the straight line between its neighbours; `place` must lie within `places`."""
+    after = bisect_left(places, place)
+    if places[after] == place or after == 0:
+        return values[after]
+    before = after - 1
+    share = (place - places[before]) / (places[after] - places[before])
+    return values[before] + share * (values[after] - values[before])
+
+
+def mean_level(places: Sequence[float], values: Sequence[float], low: float, high: float) -> float:
+    """The area under the curve between two places, divided by their distance: a mean in the values' own unit."""
+    if high <= low:
+        return level(places, values, low)
+    within = range(bisect_right(places, low), bisect_left(places, high))
+    at = [low, *(places[index] for index in within), high]
+    there = [level(places, values, low), *(values[index] for index in within), level(places, values, high)]
+    pieces = ((at[i + 1] - at[i]) * (there[i + 1] + there[i]) / 2 for i in range(len(at) - 1))
+    return math.fsum(pieces) / (high - low)

@@ -1,0 +1,76 @@
+"""The sides of a comparison, read from their run directories alone: live runs, ended ones, and those of other hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from mission_tui.errors import DamagedError, MissionError
+from mission_tui.fleet.compare import RETURN, Axis, Comparison, Side, compare, trace_of
+from mission_tui.fleet.events import FleetEvent
+from mission_tui.fleet.findings import Severity
+from mission_tui.fleet.live_settings import with_words
+from mission_tui.fleet.metrics import MetricRecord, TrainingStarted
+from mission_tui.fleet.run_history import RunHistory
+from mission_tui.fleet.run_view import view_of
+from mission_tui.records.layout import RunDir
+from mission_tui.records.provenance_file import read_provenance
+from mission_tui.records.spec_file import read_attempt_spec
+from mission_tui.records.tail import read_all
+from mission_tui.records.toml_file import read_toml
+
+__all__ = ["compare_runs", "read_side"]
+
+Say = Callable[[str], None]
+
+
+def compare_runs(
+    folders: Sequence[Path], say: Say, metric: str = RETURN, by: Axis = "step", threshold: float | None = None
+) -> Comparison:
+    """The comparison of the runs in `folders`, each once; `say` hears of damage in their files.
+
+    Raises `UsageError` for runs that cannot be compared, `MissionError` for one whose spec cannot be read.
+    """
+    sides = [read_side(RunDir(folder), say, metric) for folder in dict.fromkeys(folders)]
+    return compare(sides, metric, by, threshold)
+
+
+def read_side(run: RunDir, say: Say, metric: str = RETURN) -> Side:
+    """What there is to compare of one run. Raises `MissionError` when its spec cannot be read."""
+    events, events_damage = read_all(run.events, FleetEvent)
+    records, records_damage = read_all(run.metrics, MetricRecord)
+    for sentence in (*events_damage, *records_damage):
+        say(f"{run.id}: {sentence}")
+    attempt = max(run.attempts(), default=1)
+    spec = read_attempt_spec(run, attempt)
+    history = RunHistory(run.id, str(run.path), spec)
+    for event in events:
+        history.apply(event)
+    history.load(records)
+    try:
+        history.spec = with_words(spec, [asked.assignments for asked in history.told.sets])
+    except MissionError as error:
+        say(f"{run.id}: what was set while it trained does not fit its spec: {error}")
+    findings: dict[Severity, int] = {}
+    for finding in history.told.findings.values():
+        findings[finding.severity] = findings.get(finding.severity, 0) + 1
+    thresholds = [it.reward_threshold for it in records if isinstance(it, TrainingStarted)]
+    return Side(
+        view=view_of(history),
+        spec=history.spec or spec,
+        trace=trace_of(records, metric),
+        findings=findings,
+        effective=_effective(run, attempt),
+        provenance=read_provenance(run, attempt),
+        threshold=thresholds[-1] if thresholds else None,
+    )
+
+
+def _effective(run: RunDir, attempt: int) -> dict[str, Any]:
+    """What the model said it uses; nothing where it has not said it, or where that cannot be read."""
+    path = run.attempt(attempt).effective
+    with suppress(DamagedError):
+        return read_toml(path, DamagedError) if path.is_file() else {}
+    return {}

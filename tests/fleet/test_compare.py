@@ -1,0 +1,218 @@
+"""Comparing runs: the numbers of each, seeds together, what differs, and what is said about how sure one can be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from mission_tui.errors import UsageError
+from mission_tui.fleet.compare import RETURN, Axis, Comparison, Side, compare, trace_of
+from mission_tui.fleet.compare.spread import spread_of
+from mission_tui.fleet.metrics import EvaluationDone, MetricRecord, TrainingStarted
+from mission_tui.fleet.provenance import Provenance, Repository
+from mission_tui.fleet.run_history import RunHistory
+from mission_tui.fleet.run_view import view_of
+from mission_tui.fleet.spec import Normalize, Spec
+from tests.fleet.recorded import SPEC, STEPS, update
+
+BOX = Provenance(t=0.0, cwd="/lab", python="/bin/python", python_version="3.12.1", packages={"torch": "2.10"})
+
+
+def spec_of(seed: int = 7, **ppo: Any) -> Spec:
+    """`SPEC` with another seed and other PPO settings."""
+    run = structs.replace(SPEC.run, seed=seed)
+    return structs.replace(SPEC, run=run, ppo=structs.replace(SPEC.ppo, **ppo))
+
+
+def rows(returns: Sequence[float]) -> list[MetricRecord]:
+    """An attempt whose updates have these mean returns; each took a second."""
+    return [TrainingStarted(seq=1, attempt=1, t=0.0), *(update(n, ret=value) for n, value in enumerate(returns, 1))]
+
+
+def side(name: str, returns: Sequence[float] | list[MetricRecord], spec: Spec = SPEC, **more: Any) -> Side:
+    """A run with these returns."""
+    records = [it if isinstance(it, MetricRecord) else None for it in returns]
+    given: list[MetricRecord] = [it for it in records if it is not None] or rows(returns)  # type: ignore[arg-type]
+    history = RunHistory(f"20261121-104207-{name}-0000", "/lab/runs", spec)
+    history.told.name = name
+    history.load(given)
+    metric = more.pop("metric", RETURN)
+    return Side(view=view_of(history), spec=spec, trace=trace_of(given, metric), **more)
+
+
+def compared(*sides: Side, by: Axis = "step", threshold: float | None = None) -> Comparison:
+    return compare(sides, RETURN, by, threshold)
+
+
+def test_results_are_those_of_the_rows() -> None:
+    """Best and where first, final, first place at the threshold in steps and seconds, median speed."""
+    found = compared(side("a", [1.0, 5.0, 3.0, 5.0, 4.0]), side("b", [0.0, 1.0]), threshold=3.0)
+    result = found.runs[0].result
+    assert (result.best, result.best_timesteps, result.final) == (5.0, 2 * STEPS, 4.0)
+    assert (result.threshold_timesteps, result.threshold_s) == (2 * STEPS, 2.0)
+    assert (result.updates, result.timesteps, result.trained_s, result.steps_per_s) == (5, 5 * STEPS, 5.0, 1000.0)
+    never = found.runs[1].result
+    assert (never.threshold_timesteps, never.threshold_s) == (None, None)
+
+
+@pytest.mark.parametrize(("by", "span"), [("step", (STEPS, 3 * STEPS)), ("time", (1.0, 3.0))])
+def test_areas_are_taken_over_what_all_runs_have(by: Axis, span: tuple[float, float]) -> None:
+    """A longer run wins nothing by its length; a mean in the unit of the return."""
+    found = compared(side("a", [0.0, 2.0, 4.0, 100.0, 100.0]), side("b", [3.0, 3.0, 3.0]), by=by)
+    assert found.span == span
+    assert [run.result.area for run in found.runs] == [2.0, 3.0]
+
+
+def test_rows_that_were_taken_back_do_not_count() -> None:
+    """An attempt that began at update 2 erases the best row after it, and its seconds."""
+    again = TrainingStarted(seq=10, attempt=2, t=0.0, from_update=2)
+    records = [*rows([1.0, 2.0, 50.0]), again, update(3, seq=11, attempt=2, ret=3.0)]
+    result = compared(side("a", records), side("b", [0.0, 0.0])).runs[0].result
+    assert (result.best, result.final, result.trained_s, result.updates) == (3.0, 3.0, 3.0, 3)
+
+
+def test_values_that_are_no_numbers_are_left_out() -> None:
+    """NaN and updates without an episode draw no line and are no best value."""
+    records = [*rows([1.0]), update(2, ret="nan"), update(3), update(4, ret=2.0)]
+    result = compared(side("a", records), side("b", [0.0, 0.0])).runs[0].result
+    assert (result.best, result.final, result.updates) == (2.0, 2.0, 4)
+
+
+def test_evaluations_can_be_compared_instead() -> None:
+    """Their means stand at the timesteps of their update."""
+    played = EvaluationDone(seq=9, attempt=1, update=2, timesteps=2 * STEPS, t=0.0, mean=8.0, std=1.0, episodes=5)
+    trace = trace_of([*rows([1.0, 2.0]), played], "eval/mean_reward")
+    assert (list(trace.timesteps), list(trace.values)) == ([2 * STEPS], [8.0])
+
+
+def test_runs_that_differ_in_the_seed_alone_stand_together() -> None:
+    """Also under other preset names; another setting is another group, and the seed is no setting that differs."""
+    other = structs.replace(spec_of(3), preset="mine", description="")
+    sides = [side("a", [1.0, 2.0]), side("b", [1.0, 4.0], spec_of(2)), side("c", [1.0, 9.0], other)]
+    found = compared(*sides, side("d", [1.0, 3.0], spec_of(1, gamma=0.9)))
+    assert [(cohort.name, cohort.seeds) for cohort in found.cohorts] == [("A-C", (7, 2, 3)), ("d", (1,))]
+    assert [run.cohort for run in found.runs] == [0, 0, 0, 1]
+    assert [(row.name, row.values) for row in found.settings] == [("ppo.gamma", (0.99, 0.99, 0.99, 0.9))]
+    final = found.cohorts[0].spreads["final"]
+    assert (final.n, final.median, final.low, final.high, final.mean) == (3, 4.0, 2.0, 9.0, 5.0)
+    assert [band.name for band in found.bands] == ["A-C"]
+
+
+def test_an_interval_needs_three_seeds() -> None:
+    """One and two say how few they are; three have the 95 % interval of all 27 resamples."""
+    assert spread_of([1.0]).interval is None  # type: ignore[union-attr]
+    assert spread_of([1.0, 2.0]).interval is None  # type: ignore[union-attr]
+    three = spread_of([1.0, 2.0, 6.0])
+    assert three is not None
+    assert three.interval == (1.0, 6.0)
+    ten = spread_of([float(n) for n in range(10)])
+    assert ten is not None
+    assert ten.interval is not None
+    low, high = ten.interval
+    # The normal interval of the mean is 4.5 +- 1.96 x 2.87 / sqrt(10), which is 2.7 to 6.3.
+    assert low == pytest.approx(2.7, abs=0.2)
+    assert high == pytest.approx(6.3, abs=0.2)
+    assert spread_of([float(n) for n in range(10)]) == ten
+
+
+def test_what_not_all_reached_has_no_interval() -> None:
+    """Those that reached it are the better ones, and their mean is not the mean of all."""
+    some = spread_of([10.0, 20.0, 30.0, None])
+    assert some is not None
+    assert (some.n, some.of, some.interval) == (3, 4, None)
+    assert spread_of([None, None]) is None
+
+
+def test_few_seeds_are_said() -> None:
+    """One of each, or too few of some; nothing where all are one group."""
+    one = compared(side("a", [1.0, 2.0]), side("b", [1.0, 2.0], spec_of(7, gamma=0.9)))
+    assert any("1 seed of each setting: no interval" in note for note in one.notes)
+    sides = [side(name, [1.0, 2.0], spec_of(seed)) for seed, name in enumerate("abc")]
+    mixed = compared(*sides, side("d", [1.0, 2.0], spec_of(1, gamma=0.9)), side("e", [1.0, 2.0], spec_of(2, gamma=0.9)))
+    assert [note for note in mixed.notes if "seed" in note] == ["2 seeds of D-E: no interval (3 are the least)"]
+    assert not any("seed" in note for note in compared(*sides).notes)
+
+
+def test_settings_with_seeds_enough_are_contrasted_with_the_first() -> None:
+    """Less the first group's mean; sure only where the interval leaves 0 out, and with two seeds not at all."""
+    low, same, high = ([1.0, 2.0, 3.0], [1.5, 2.0, 3.5], [7.0, 8.0, 9.0])
+    groups = ((low, 0.99), (same, 0.98), (high, 0.97), (high[:2], 0.96))
+    sides = [
+        side(f"r{place}-{seed}", [0.0, value], spec_of(seed, gamma=gamma))
+        for place, (values, gamma) in enumerate(groups)
+        for seed, value in enumerate(values)
+    ]
+    final = {it.group: it for it in compared(*sides).contrasts if it.measure == "final"}
+    assert {name: (round(it.difference, 2), it.sure) for name, it in final.items()} == {
+        "D-F": (0.33, False),
+        "G-I": (6.0, True),
+    }
+    assert all(it.against == "A-C" and it.interval[0] <= it.difference <= it.interval[1] for it in final.values())
+
+
+def test_settings_are_compared_one_by_one_and_as_they_took_effect() -> None:
+    """A table's entries each have a row; what a trainer chose counts where nobody wrote it."""
+    normal = structs.replace(SPEC, env=structs.replace(SPEC.env, normalize=Normalize(), kwargs={"size": 9}))
+    auto = structs.replace(SPEC, ppo=structs.replace(SPEC.ppo, batch_size="auto"))
+    found = compared(side("a", [1.0, 2.0], normal), side("b", [1.0, 2.0], auto, effective={"ppo": {"batch_size": 256}}))
+    named = {row.name: row.values for row in found.settings}
+    assert named["env.kwargs.size"] == (9, None)
+    assert named["env.normalize.clip_obs"] == (10.0, None)
+    assert "ppo.batch_size" not in named
+    assert any("the same return may not mean the same" in note for note in found.notes)
+
+
+def test_other_tasks_cannot_be_compared_by_return() -> None:
+    """And it is said before anything else."""
+    other = structs.replace(SPEC, env=structs.replace(SPEC.env, id="Acrobot-v1"))
+    assert "cannot be compared" in compared(side("a", [1.0, 2.0]), side("b", [1.0, 2.0], other)).notes[0]
+
+
+def test_provenance_differs_where_it_is_known() -> None:
+    """Code by commit and digest of its changes, packages by version; a run without a record has no values."""
+    tree = Repository(name="", path="/lab", commit="a" * 40, changed=1, diff_sha256="b" * 64)
+    newer = structs.replace(BOX, packages={"torch": "2.11"}, repositories=(tree,))
+    sides = [side(name, [1.0, 2.0], provenance=known) for name, known in (("a", BOX), ("b", None), ("c", newer))]
+    found = compared(*sides)
+    assert not any("machines differ" in note for note in found.notes)
+    rows = {row.name: row.values for row in found.provenance}
+    assert rows == {"package torch": ("2.10", None, "2.11"), "code": (None, None, "aaaaaaa+1 (bbbbbbb)")}
+    assert any("from what b was launched is not recorded" in note for note in found.notes)
+
+
+def test_the_registrations_threshold_is_taken_where_all_agree() -> None:
+    """One that was given wins; where environments disagree there is none."""
+    pair = [side(name, [1.0, 500.0], threshold=475.0) for name in "ab"]
+    assert compared(*pair).threshold == 475.0
+    assert compared(*pair, threshold=200.0).threshold == 200.0
+    assert compared(pair[0], side("c", [1.0, 2.0], threshold=-100.0)).threshold is None
+
+
+def test_what_cannot_be_compared_is_refused() -> None:
+    """One run; a metric that none has, with those that there are."""
+    with pytest.raises(UsageError, match="takes 2 to 26 runs, and these are 1"):
+        compared(side("a", [1.0]))
+    pair = [side(name, [1.0, 2.0], metric="train/approx_kl") for name in "ab"]
+    with pytest.raises(UsageError, match=r"none of these runs has a value of 'train/approx_kl'; they have rollout/ep_"):
+        compare(pair, "train/approx_kl")
+
+
+def test_runs_without_a_row_are_compared_in_what_they_have() -> None:
+    """A queued run has settings and nothing else."""
+    found = compared(side("a", []), side("b", [1.0, 2.0], spec_of(7, gamma=0.9)))
+    assert (found.span, found.runs[0].result.best, found.runs[0].result.timesteps) == (None, None, None)
+    assert [row.name for row in found.settings] == ["ppo.gamma"]
+    assert any("no value of rollout/ep_rew_mean yet: a" in note for note in found.notes)
+
+
+def test_curves_are_thinned_and_bands_hold_every_seed() -> None:
+    """At most 300 points a curve; the median lies between least and greatest at every place."""
+    long = [float(n % 7) for n in range(2000)]
+    found = compared(side("a", long), side("b", [value + 1 for value in long], spec_of(2)))
+    assert {len(curve.x) for curve in (*found.curves, *found.bands)} == {300}
+    (band,) = found.bands
+    assert all(low <= middle <= high for low, middle, high in zip(band.low, band.y, band.high, strict=True))
+    assert all(high - low == pytest.approx(1.0) for low, high in zip(band.low, band.high, strict=True))
