@@ -90,6 +90,8 @@ ACTIONS: tuple[Action, ...] = (
     Action("look", "log", ("l",), "log", "what the run printed", "screen.open('log')", needs="run", hint=9),
     Action("look", "details", ("d",), "details", "the settings that really run", "screen.open('config')", needs="run"),
     Action("look", "filter", ("/",), "filter", "only what a regular expression finds", "screen.filter", hint=10),
+    Action("look", "compare", ("c",), "compare", "marked runs beside each other; one alone with the run before it",
+           "app.do('compare')", needs="marked"),
     Action("look", "mark", ("space",), "mark", "mark several; actions apply to all marked", "screen.look('mark')",
            _FLEET, needs="run"),
     Action("look", "sort left", ("<",), "sort left", "sort by the column to the left", "screen.look('sort left')",

@@ -14,6 +14,7 @@ from mission_tui.tui.verbs.bell import bell
 from mission_tui.tui.verbs.checkpoint import checkpoint
 from mission_tui.tui.verbs.clean import clean
 from mission_tui.tui.verbs.clone import clone
+from mission_tui.tui.verbs.compare import compare
 from mission_tui.tui.verbs.copy import copy
 from mission_tui.tui.verbs.evaluate import evaluate
 from mission_tui.tui.verbs.freeze import freeze
@@ -47,6 +48,7 @@ VERBS: Mapping[str, Verb] = {
     "checkpoint": checkpoint,
     "clean": clean,
     "clone": clone,
+    "compare": compare,
     "copy": copy,
     "evaluate": evaluate,
     "freeze": freeze,

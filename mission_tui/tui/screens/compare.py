@@ -1,0 +1,140 @@
+"""Several runs beside each other: their curves over each other, and below what came of them and what differs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import msgspec
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import Screen
+from textual.strip import Strip
+
+from mission_tui.errors import MissionError
+from mission_tui.fleet.compare import Axis, Comparison
+from mission_tui.fleet.snapshot import RunView
+from mission_tui.ipc.requests import Compare
+from mission_tui.tui import colours, numbers
+from mission_tui.tui.desk import Desk
+from mission_tui.tui.moves import Move
+from mission_tui.tui.sections.comparison import comparison
+from mission_tui.tui.strips import line
+from mission_tui.tui.widgets.scroll_lines import ScrollLines
+
+if TYPE_CHECKING:
+    from mission_tui.tui.widgets.overlay import Overlay
+
+__all__ = ["CompareScreen"]
+
+_HINT = "t steps or time  ↑↓ scroll  F5 again  Esc back"
+
+
+class CompareScreen(Screen[None], inherit_bindings=False):
+    """Asked for once, and again with F5 or for the other axis: numbers that run away cannot be compared."""
+
+    CSS_PATH = "compare.tcss"
+    AUTO_FOCUS = ""
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,c", "back", "back"),
+        Binding("t", "turn", "steps or time"),
+        Binding("f5", "again", "again"),
+        *(
+            Binding(keys, f"scroll_to('{how}')", how)
+            for keys, how in (
+                ("up,k", "up"),
+                ("down,j", "down"),
+                ("pageup", "page_up"),
+                ("pagedown", "page_down"),
+                ("home", "first"),
+                ("end", "last"),
+            )
+        ),
+    ]
+
+    def __init__(self, desk: Desk, runs: tuple[RunView, ...]) -> None:
+        super().__init__()
+        self._desk = desk
+        self._runs = runs
+        self._by: Axis = "step"
+        self._found: Comparison | None = None
+        self._trouble = ""
+        self._overlay: Overlay | None = None
+
+    def compose(self) -> ComposeResult:
+        """Title, curves, tables, hint."""
+        yield ScrollLines(self._title, id="compare-title")
+        yield Vertical(id="compare-plot")
+        yield ScrollLines(self._lines, id="compare-lines")
+        yield ScrollLines(lambda width: [line([(f" {_HINT}", colours.QUIET)], width)], id="compare-hint")
+
+    def on_mount(self) -> None:
+        """Ask; the chart follows the first picture, because its library takes a tenth of a second."""
+        self._desk.start(self._ask())
+        self.call_after_refresh(self._mount_chart)
+
+    async def _mount_chart(self) -> None:
+        from mission_tui.tui.widgets.overlay import Overlay
+
+        self._overlay = Overlay()
+        await self.query_one("#compare-plot").mount(self._overlay)
+        self._draw()
+
+    async def _ask(self) -> None:
+        ids, by = tuple(view.id for view in self._runs), self._by
+        try:
+            reply = await self._desk.ask(lambda id_: Compare(id=id_, runs=ids, by=by))
+        except MissionError as error:
+            self._trouble = str(error)
+        else:
+            if by != self._by:
+                return
+            self._found, self._trouble = msgspec.convert(reply.comparison, Comparison), ""
+        if self.is_attached:
+            self._draw()
+
+    def _draw(self) -> None:
+        if self._overlay is not None and self._overlay.is_mounted and self._found is not None:
+            self._overlay.draw_comparison(self._found)
+        for widget in self.query(ScrollLines):
+            widget.redraw()
+
+    def _title(self, width: int) -> list[Strip]:
+        found = self._found
+        said = f" {len(self._runs)} runs beside each other"
+        if found is None:
+            return [line([(said, colours.BOLD), ("" if self._trouble else ": asking…", colours.QUIET)], width)]
+        over = "seconds of training" if found.by == "time" else "timesteps"
+        place = self.query_one("#compare-lines", ScrollLines).place
+        parts = [(said, colours.BOLD), (f"  {found.metric} over {over}", colours.INK), (_span(found), colours.QUIET)]
+        return [line([*parts, (f"  {place}" if place else "", colours.QUIET)], width)]
+
+    def _lines(self, width: int) -> list[Strip]:
+        if self._trouble:
+            return [line([(f" {self._trouble}", colours.ALARM)], width)]
+        return comparison(self._found, width) if self._found is not None else []
+
+    def action_scroll_to(self, how: Move) -> None:
+        """Scroll the tables."""
+        self.query_one("#compare-lines", ScrollLines).move(how)
+        self.query_one("#compare-title", ScrollLines).redraw()
+
+    def action_turn(self) -> None:
+        """Over the other axis."""
+        self._by = "step" if self._by == "time" else "time"
+        self._desk.start(self._ask())
+
+    def action_again(self) -> None:
+        """The same runs as they are now."""
+        self._desk.start(self._ask())
+
+    def action_back(self) -> None:
+        """Back one layer."""
+        self.dismiss(None)
+
+
+def _span(found: Comparison) -> str:
+    if found.span is None:
+        return ""
+    say = numbers.duration if found.by == "time" else numbers.compact
+    return f"  areas to {say(found.span[1])}"

@@ -1,0 +1,25 @@
+"""`c`: the marked runs beside each other; one alone beside the run that was started before it."""
+
+from __future__ import annotations
+
+from mission_tui.fleet.compare import MOST
+from mission_tui.fleet.snapshot import RunView
+from mission_tui.tui.desk import Desk
+from mission_tui.tui.screens.compare import CompareScreen
+
+__all__ = ["compare"]
+
+
+async def compare(desk: Desk, runs: tuple[RunView, ...]) -> None:
+    """Open the comparison, or say what there is none of."""
+    if len(runs) == 1:
+        known = desk.snapshot.runs if desk.snapshot else ()
+        before = [view for view in known if (view.created_t, view.id) < (runs[0].created_t, runs[0].id)]
+        if not before:
+            desk.tell("nothing to compare it with: Space marks runs, c compares the marked ones")
+            return
+        runs = (max(before, key=lambda view: (view.created_t, view.id)), runs[0])
+    if len(runs) > MOST:
+        desk.tell(f"{len(runs)} runs are marked, and {MOST} are the most that can be told apart", "warning")
+        return
+    desk.open(CompareScreen(desk, runs))

@@ -1,0 +1,113 @@
+"""`c`: which runs are put beside each other, and what is seen of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec import structs
+
+from mission_tui.fleet.compare import RETURN, Side, compare, trace_of
+from mission_tui.fleet.findings import Severity
+from mission_tui.fleet.metrics import MetricRecord, UpdateDone
+from mission_tui.fleet.snapshot import RunView
+from mission_tui.ipc import replies
+from mission_tui.ipc.requests import Compare
+from mission_tui.tui.screens.compare import CompareScreen
+from mission_tui.tui.screens.fleet import FleetScreen
+from tests.tui.fake_client import a_spec
+from tests.tui.fleets import LIVE, a_fleet, a_run
+from tests.tui.stage import Stage, staged
+
+
+def a_side(view: RunView, seed: int, gain: float, **ppo: Any) -> Side:
+    """A run that rises by `gain` an update."""
+    spec = a_spec("heavy", **ppo)
+    records: list[MetricRecord] = [
+        UpdateDone(
+            seq=n, attempt=1, update=n, timesteps=8192 * n, t=float(n), rollout_s=4.0, update_s=1.0, steps_per_s=1600.0,
+            metrics={RETURN: gain * n + (n * 7 + seed) % 5},
+        )
+        for n in range(1, 120)
+    ]  # fmt: skip
+    findings: dict[Severity, int] = {"warning": 2}
+    run = structs.replace(spec.run, seed=seed)
+    return Side(view=view, spec=structs.replace(spec, run=run), trace=trace_of(records), findings=findings)
+
+
+def answer(stage: Stage, *sides: Side) -> None:
+    """Let the supervisor compare these."""
+
+    def respond(request: Compare) -> replies.OperatorReply:
+        found = compare(sides, RETURN, request.by, 200.0)
+        return replies.ComparisonReply(re=request.id, comparison=msgspec.to_builtins(found))
+
+    stage.client.answers[Compare] = respond
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 50)])
+async def test_marked_runs_are_shown_beside_each_other(size: tuple[int, int]) -> None:
+    """A curve with a letter each, results, what differs, and what to mind; Escape goes back."""
+    async with staged(size=size) as stage:
+        answer(stage, a_side(LIVE[0], 7, 2.0), a_side(LIVE[1], 7, 3.0, gamma=0.9))
+        await stage.press("space", "space", "c")
+        await stage.until(lambda: isinstance(stage.screen, CompareScreen))
+        await stage.shows("ppo.gamma")
+        (request,) = stage.client.asked_for(Compare)
+        assert request.runs == (LIVE[0].id, LIVE[1].id)
+        for text in ("2 runs beside each other", "to 200", "2 warn", "0.99", "1 seed of each setting: no interval"):
+            await stage.shows(text)
+        plot = stage.lines()[1 : size[1] // 3]
+        assert any("\u2800" < character < "\u28ff" for row in plot for character in row)
+        drawn = "".join(plot)
+        assert "A" in drawn
+        assert "B" in drawn
+        await stage.press("escape")
+        assert isinstance(stage.screen, FleetScreen)
+
+
+async def test_seeds_of_one_setting_are_one_curve_with_their_interval() -> None:
+    """Three seeds against one run: the three stand together, and the one is said to be alone."""
+    views = [a_run(f"cart-{seed}") for seed in range(4)]
+    async with staged(a_fleet(tuple(views)), size=(120, 50)) as stage:
+        sides = [a_side(view, seed, 2.0 + seed / 10) for seed, view in enumerate(views[:3])]
+        answer(stage, *sides, a_side(views[3], 1, 1.0, gamma=0.9))
+        await stage.press(*["space"] * 4, "c")
+        await stage.shows("seeds of one setting together")
+        await stage.shows("95 % of the mean")
+        await stage.shows("A-C")
+        await stage.shows("1 seed of cart-3: no interval")
+
+
+async def test_one_run_is_compared_with_the_one_before_it() -> None:
+    """By when they were made; the oldest has nothing before it, and is told how to mark others."""
+    old, new = (a_run(f"heavy-{t}", created_t=float(t)) for t in (1, 2))
+    async with staged(a_fleet((old, new))) as stage:
+        answer(stage, a_side(old, 7, 1.0), a_side(new, 7, 2.0))
+        await stage.press("c")
+        await stage.until(lambda: any("Space marks runs" in toast for toast in stage.toasts()))
+        await stage.press("j", "c")
+        await stage.until(lambda: isinstance(stage.screen, CompareScreen))
+        assert stage.client.asked_for(Compare)[0].runs == (old.id, new.id)
+
+
+async def test_the_axis_turns_to_seconds_and_back() -> None:
+    """`t` asks again for the other one; F5 for the same."""
+    async with staged() as stage:
+        answer(stage, a_side(LIVE[0], 7, 2.0), a_side(LIVE[1], 7, 3.0))
+        await stage.press("space", "space", "c")
+        await stage.shows("over timesteps")
+        await stage.press("t")
+        await stage.shows("over seconds of training")
+        await stage.press("f5")
+        await stage.until(lambda: len(stage.client.asked_for(Compare)) == 3)
+        assert [request.by for request in stage.client.asked_for(Compare)] == ["step", "time", "time"]
+
+
+async def test_what_cannot_be_compared_is_said_on_the_screen() -> None:
+    """The supervisor's own sentence."""
+    async with staged() as stage:
+        stage.client.answers[Compare] = lambda request: replies.Refused(re=request.id, message="no such thing")
+        await stage.press("space", "space", "c")
+        await stage.shows("no such thing")
