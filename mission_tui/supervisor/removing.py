@@ -10,15 +10,16 @@ import logging
 import time
 from contextlib import suppress
 
-from mission_tui.errors import DamagedError, MissionError
-from mission_tui.fleet.events import FleetEvent, RunCreated
+from mission_tui.errors import MissionError
+from mission_tui.fleet.events import FleetEvent, RunCreated, RunRenamed
 from mission_tui.fleet.outcome import OVER
 from mission_tui.fleet.text import clean
 from mission_tui.records.layout import RunDir
-from mission_tui.records.lines import decode_line
 from mission_tui.records.storage import StorageError
+from mission_tui.records.tail import read_all
 from mission_tui.records.trash import KEPT_S, Trashed, purge, throw_away, trashed
 from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.tasks import task_about
 
 __all__ = ["Purging", "free", "name_in_trash", "objection", "to_trash"]
 
@@ -34,6 +35,8 @@ def objection(core: Core, run_id: str) -> str | None:
         return "a process of it is still alive"
     if any(stale.run == run_id for stale in core.store.snapshot(time.time()).stale):
         return "processes that it left behind still run; `mission-tui clean` shows and removes them"
+    if (verb := task_about(run_id)) is not None:
+        return f"`{verb}` works with it; wait until that is done"
     if (journal := core.unwritten.get(run_id)) is not None:
         try:
             journal.retry()
@@ -69,11 +72,12 @@ def name_in_trash(core: Core, item: Trashed) -> str:
     """What people call the run of `item`; its id when its journal does not say."""
     if item.checkpoint is not None:
         return core.name_of(item.run) or item.run
-    with suppress(OSError, DamagedError), RunDir(item.path).events.open("rb") as file:
-        made = decode_line(file.readline(), FleetEvent)
-        if isinstance(made, RunCreated):
-            return clean(made.name)
-    return item.run
+    name = item.run
+    with suppress(OSError):
+        for event in read_all(RunDir(item.path).events, FleetEvent)[0]:
+            if isinstance(event, RunCreated | RunRenamed):
+                name = clean(event.name)
+    return name
 
 
 class Purging:

@@ -16,7 +16,7 @@ from mission_tui.errors import EX_FAILED, MissionError
 from mission_tui.fleet.text import clean
 from mission_tui.supervisor.children import Child, start_child
 
-__all__ = ["Task", "TaskError", "run_task", "tasks_at_work"]
+__all__ = ["Task", "TaskError", "run_task", "task_about", "tasks_at_work"]
 
 NICENESS = 10
 LINE_BYTES = 1 << 20
@@ -34,16 +34,20 @@ class TaskError(MissionError):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What to start: `python -m MODULE ARGUMENTS` with the caller's interpreter, folder and environment."""
+    """What to start: `python -m MODULE ARGUMENTS` with the caller's interpreter, folder and environment.
+
+    While it works, the directory of the run that it is `about` must stay where it is.
+    """
 
     argv: Sequence[str]
     cwd: str
     environ: Mapping[str, str]
     stdin: bytes = b""
+    about: str | None = None
 
 
 _Said = dict[str, Any]
-_working: set[asyncio.Task[None]] = set()
+_working: dict[asyncio.Task[None], Task] = {}
 """Tasks that go on although nobody listens; the event loop itself holds tasks only weakly."""
 
 
@@ -54,12 +58,17 @@ async def run_task(task: Task, limit_s: float | None = None) -> AsyncGenerator[_
     """
     heard: asyncio.Queue[_Said | TaskError | None] = asyncio.Queue()
     work = asyncio.create_task(_carry_out(task, limit_s, heard))
-    _working.add(work)
-    work.add_done_callback(_working.discard)
+    _working[work] = task
+    work.add_done_callback(_working.pop)
     while (said := await heard.get()) is not None:
         if isinstance(said, TaskError):
             raise said
         yield said
+
+
+def task_about(run_id: str) -> str | None:
+    """What a short process is doing with the run's directory, such as "evaluate"; None when none is."""
+    return next((_name(task).rpartition(".")[2] for task in _working.values() if task.about == run_id), None)
 
 
 def tasks_at_work() -> bool:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from mission_tui.errors import UsageError
-from mission_tui.ipc.replies import Accepted, RemovableReply
-from mission_tui.ipc.requests import GetTrash, Remove, Restore
+from mission_tui.ipc.replies import Accepted, Evaluated, Launched, RemovableReply
+from mission_tui.ipc.requests import Evaluate, GetTrash, Launch, LaunchItem, Remove, Rename, Restore
 from mission_tui.records.trash import trash_dir, tree_bytes
-from tests.supervisor.conftest import Lab, stub_spec
+from tests.supervisor.conftest import REPOSITORY, Lab, stub_spec
 from tests.waiting import until
 
 
@@ -87,6 +89,45 @@ def test_what_lay_there_for_a_day_is_purged(idle_lab: Lab) -> None:
     until(lambda: not aged.exists(), 10, "the old one is purged")
     assert in_trash(idle_lab) == [(young, "young")]
     assert list(trash_dir(idle_lab.root).iterdir()) == [_lying(idle_lab, young)]
+
+
+def test_the_trash_knows_a_run_by_its_newest_name(lab: Lab) -> None:
+    """One that was renamed is listed, and taken back, by what it was called last."""
+    run = over(lab, "first")
+    lab.ask(lambda id_: Rename(id=id_, run=run, name="second"))
+    remove(lab, run)
+    assert in_trash(lab) == [(run, "second")]
+    assert restore(lab, "second") == (run,)
+
+
+def test_a_run_that_is_being_evaluated_stays(lab: Lab, tmp_path: Path) -> None:
+    """Its directory must not go from under the evaluation; when that is over it can."""
+    held, python = tmp_path / "held", tmp_path / "python"
+    held.touch()
+    python.write_text(
+        f'#!/bin/sh\ncase "$*" in *trainer.evaluate*)\n  while [ -e {held} ]; do sleep 0.05; done\n'
+        f'  echo \'{{"result": {{"mean": 1.0}}}}\'; exit;;\nesac\nexec {sys.executable} "$@"\n',
+        encoding="ascii",
+    )
+    python.chmod(0o755)
+    environ = {"PATH": lab.environ["PATH"], "PYTHONPATH": str(REPOSITORY)}
+    item = LaunchItem(spec=stub_spec(), name="played")
+    made = lab.ask(lambda id_: Launch(id=id_, items=(item,), cwd="/", python=str(python), environ=environ))
+    assert isinstance(made, Launched)
+    run = made.runs[0].id
+    lab.running(run)
+    lab.act("stop", run)
+    lab.ended(run)
+    with ThreadPoolExecutor(1) as pool:
+        playing = pool.submit(lab.ask, lambda id_: Evaluate(id=id_, run=run))
+        try:
+            until(lambda: any("trainer.evaluate" in " ".join(it.cmdline()) for it in lab.processes()), 15)
+            with pytest.raises(UsageError, match="cannot remove played: `evaluate` works with it"):
+                remove(lab, run)
+        finally:
+            held.unlink()
+        assert isinstance(playing.result(15), Evaluated)
+    assert remove(lab, run) == (run,)
 
 
 def _lying(lab: Lab, run: str) -> Path:

@@ -23,7 +23,8 @@ async def evaluate(core: Core, request: Evaluate) -> AsyncGenerator[Progress | E
     if not request.deterministic:
         words.append("--stochastic")
     argv = (subject.caller.python, "-m", "mission_tui.trainer.evaluate", str(subject.run.path), *words)
-    task = Task((*argv, "--policy", request.policy, "--out", str(out)), subject.caller.cwd, subject.caller.environ)
+    argv = (*argv, "--policy", request.policy, "--out", str(out))
+    task = Task(argv, subject.caller.cwd, subject.caller.environ, about=subject.run.id)
     result = None
     async for said in run_task(task):
         if "result" in said:

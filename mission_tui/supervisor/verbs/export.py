@@ -21,7 +21,8 @@ async def export(core: Core, request: Export) -> Exported:
         raise UsageError(f"the export's path must be absolute, not '{path}'")
     subject = await subject_of(core, request.run, request.checkpoint, "export")
     argv = (subject.caller.python, "-m", "mission_tui.trainer.export", str(subject.run.path))
-    task = Task((*argv, "--checkpoint", subject.checkpoint, str(path)), subject.caller.cwd, subject.caller.environ)
+    words = (*argv, "--checkpoint", subject.checkpoint, str(path))
+    task = Task(words, subject.caller.cwd, subject.caller.environ, about=subject.run.id)
     async for _ in run_task(task):
         pass
     return Exported(re=request.id, path=str(path), checkpoint=subject.checkpoint)
