@@ -14,12 +14,20 @@ _LEVELS = "▁▂▃▄▅▆▇█"
 _BROKEN = "×"
 
 
-def spark(values: Sequence[Metric | None], width: int, low: float | None = None, high: float | None = None) -> str:
+def spark(
+    values: Sequence[Metric | None],
+    width: int,
+    low: float | None = None,
+    high: float | None = None,
+    *,
+    last: int | None = None,
+) -> str:
     """`values` in `width` cells, right-aligned; unknown is blank and a value that is no number is `×`.
 
-    More values than cells are averaged. The scale is that of the values unless `low` and `high` fix it.
+    More values than cells are averaged; with `last`, the number of the last one, in buckets that stay as they are when
+    further ones come. The scale is that of the values unless `low` and `high` fix it.
     """
-    shares = _scale(_thinned([number(value) for value in values], width), low, high)
+    shares = _scale(_thinned([number(value) for value in values], width, last), low, high)
     return "".join(_BROKEN if share is not None and math.isnan(share) else _cell(share) for share in shares).rjust(
         width
     )
@@ -61,11 +69,21 @@ def _area_cell(share: float | None, row: int, height: int) -> str:
     return " " if within <= 0 else _LEVELS[min(8, within) - 1]
 
 
-def _thinned(values: Sequence[float | None], width: int) -> list[float | None]:
-    """At most `width` values; each stands for a bucket and is the mean of what is known there."""
+def _thinned(values: Sequence[float | None], width: int, last: int | None = None) -> list[float | None]:
+    """At most `width` values; each stands for a bucket and is the mean of what is known there.
+
+    With `last` a bucket holds the values of the same numbers always, so that what is past does not flicker: the oldest
+    bucket goes when a new one begins, and only the newest changes.
+    """
     if len(values) <= width or width <= 0:
         return list(values[: max(0, width)])
-    edges = [cell * len(values) // width for cell in range(width + 1)]
+    if last is None:
+        edges = [cell * len(values) // width for cell in range(width + 1)]
+    else:
+        size, first = len(values) // width, last - len(values) + 1
+        # There are at least `width` of these, so what lies before the first of them has had its time.
+        starts = [at for at in range(len(values)) if (first + at) % size == 0]
+        edges = [*starts, len(values)][-width - 1 :]
     buckets = (values[start:end] for start, end in pairwise(edges))
     return [_mean([value for value in bucket if value is not None]) for bucket in buckets]
 

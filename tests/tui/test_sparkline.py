@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,6 +25,16 @@ def test_few_values_stand_at_the_right() -> None:
 def test_many_values_are_averaged_over_all_of_them() -> None:
     """The whole trend is visible, not only its end."""
     assert spark([float(n) for n in range(80)], 8) == "▁▂▃▄▅▆▇█"
+
+
+def test_what_is_past_stays_as_it_is() -> None:
+    """Sixty updates in seven cells move on bucket by bucket: until one begins, nothing but the newest cell changes."""
+    values = [float((7 * n) % 23) for n in range(400)]
+    pictures = [spark(values[end - 60 : end], 7, 0, 22, last=end) for end in range(60, 400)]
+    assert {len(picture.strip()) for picture in pictures} == {7}
+    for before, after in pairwise(pictures):
+        assert after[:-1] == before[:-1] or after[:-2] == before[1:-1]
+    assert sum(after[:-1] != before[:-1] for before, after in pairwise(pictures)) <= 340 // 8 + 1
 
 
 def test_unknown_is_blank_flat_is_level_and_nan_is_a_cross() -> None:

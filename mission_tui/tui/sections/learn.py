@@ -45,7 +45,7 @@ def _curves(view: RunView, width: int) -> list[Part]:
         parts += [
             (label, colours.QUIET),
             (f"{numbers.reading(view.metrics.get(tag)):>8} ", colours.INK),
-            (spark(view.series.get(tag, ()), cells), colours.LIVE),
+            (spark(view.series.get(tag, ()), cells, last=view.update), colours.LIVE),
             ("   ", colours.INK),
         ]
     return parts

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
 
 from rich.cells import cell_len
@@ -11,7 +10,6 @@ from rich.table import Table
 from rich.text import Text
 from textual.strip import Strip
 
-from mission_tui.fleet.metrics import Metric
 from mission_tui.fleet.snapshot import RunView
 from mission_tui.tui import colours, numbers, standing
 from mission_tui.tui.literal import literal
@@ -78,10 +76,10 @@ def _cells(view: RunView, width: int) -> tuple[tuple[Part, ...], ...]:
     """Two pairs of number and sparkline: speed beside phases, return beside episode length."""
     half = (width - 2) // 2
     return (
-        _curve("st/s", numbers.rate(view.pace), view.series.get("steps_per_s", ()), half),
+        _curve("st/s", numbers.rate(view.pace), view, "steps_per_s", half),
         _phases(view),
-        _curve("return", _newest(view, "rollout/ep_rew_mean"), view.series.get("rollout/ep_rew_mean", ()), half),
-        _curve("length", _newest(view, "rollout/ep_len_mean"), view.series.get("rollout/ep_len_mean", ()), half),
+        _curve("return", _newest(view, "rollout/ep_rew_mean"), view, "rollout/ep_rew_mean", half),
+        _curve("length", _newest(view, "rollout/ep_len_mean"), view, "rollout/ep_len_mean", half),
     )
 
 
@@ -102,9 +100,9 @@ def _newest(view: RunView, tag: str) -> str:
     return numbers.reading(view.metrics.get(tag))
 
 
-def _curve(label: str, value: str, series: Sequence[Metric | None], width: int) -> tuple[Part, ...]:
-    cells = max(0, width - 16)
-    return (f"{label:<6} ", colours.QUIET), (f"{value:>7} ", colours.INK), (spark(series, cells), colours.LIVE)
+def _curve(label: str, value: str, view: RunView, tag: str, width: int) -> tuple[Part, ...]:
+    curve = spark(view.series.get(tag, ()), max(0, width - 16), last=view.update)
+    return (f"{label:<6} ", colours.QUIET), (f"{value:>7} ", colours.INK), (curve, colours.LIVE)
 
 
 def _phases(view: RunView) -> tuple[Part, ...]:

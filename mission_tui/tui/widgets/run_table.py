@@ -51,7 +51,7 @@ def _return(view: RunView, _now: float, _width: int) -> Part:
 
 def _spark(view: RunView, _now: float, width: int) -> Part:
     style = colours.LIVE if view.state in ALIVE else colours.LINE
-    return spark(view.series.get("rollout/ep_rew_mean", ()), width), style
+    return spark(view.series.get("rollout/ep_rew_mean", ()), width, last=view.update), style
 
 
 def _speed(view: RunView, _now: float, _width: int) -> Part:
