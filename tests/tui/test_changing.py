@@ -11,7 +11,7 @@ from mission_tui.ipc.requests import Clone, GetDetails, GetHistory, Label, Note,
 from mission_tui.tui.screens.verdict import VerdictScreen
 from mission_tui.tui.screens.words import LineScreen
 from tests.tui.fake_client import details, history
-from tests.tui.fleets import ENDED, LIVE, a_fleet
+from tests.tui.fleets import ENDED, KL_FINDING, LIVE, a_fleet
 from tests.tui.stage import Stage, staged
 
 
@@ -41,6 +41,30 @@ async def test_settings_are_changed_after_seeing_what_they_do() -> None:
             LIVE[0].id, ("ppo.n_epochs=2",), True, False,
         )  # fmt: skip
         await stage.until(lambda: any("from its next update on" in toast for toast in stage.toasts()))
+
+
+async def test_what_a_finding_advises_is_set_without_going_back() -> None:
+    """`A`: its words are judged and shown, and set after a yes; without a finding, or without settings in it, it says
+    so."""
+    advising = structs.replace(LIVE[0], findings=(KL_FINDING,))
+    silent = structs.replace(LIVE[0], findings=(structs.replace(KL_FINDING, advice_set=()),))
+    async with staged(a_fleet((advising,))) as stage:
+        await stage.press("A")
+        await stage.until(lambda: isinstance(stage.screen, VerdictScreen))
+        await stage.shows("asked: ppo.n_epochs=10")
+        await stage.press("y")
+        await stage.until(lambda: len(stage.client.asked_for(Set)) == 2)
+        assert [(it.assignments, it.accept) for it in stage.client.asked_for(Set)] == [
+            (("ppo.n_epochs=10",), False),
+            (("ppo.n_epochs=10",), True),
+        ]
+        await stage.arrive(a_fleet((silent,)))
+        await stage.press("A")
+        await stage.until(lambda: any("kl-persistent advises no setting: fewer epochs" in it for it in stage.toasts()))
+        await stage.arrive(a_fleet((structs.replace(LIVE[0], findings=()),)))
+        await stage.press("A")
+        await stage.until(lambda: any("nothing to set" in toast for toast in stage.toasts()))
+        assert len(stage.client.asked_for(Set)) == 2
 
 
 async def test_a_run_that_does_not_train_is_not_asked_about() -> None:

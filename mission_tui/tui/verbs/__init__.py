@@ -30,7 +30,7 @@ from mission_tui.tui.verbs.refresh import refresh
 from mission_tui.tui.verbs.rename import rename
 from mission_tui.tui.verbs.resume import resume, resume_with
 from mission_tui.tui.verbs.rm import remove
-from mission_tui.tui.verbs.set import set_
+from mission_tui.tui.verbs.set import set_, set_advice
 from mission_tui.tui.verbs.silence import silence
 from mission_tui.tui.verbs.stop import stop
 from mission_tui.tui.verbs.suspend import suspend
@@ -66,6 +66,7 @@ VERBS: Mapping[str, Verb] = {
     "resume": resume,
     "resume with": resume_with,
     "set": set_,
+    "set advice": set_advice,
     "silence": silence,
     "stop": stop,
     "suspend": suspend,

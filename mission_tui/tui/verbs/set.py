@@ -1,30 +1,44 @@
-"""`S`: other settings for a run while it trains, after the person has seen what they do."""
+"""`S`: other settings for a run while it trains, after seeing what they do; `A`: those that a finding advises."""
 
 from __future__ import annotations
 
 from mission_tui.fleet.live_settings import LIVE_KEYS
+from mission_tui.fleet.outcome import RunState
 from mission_tui.fleet.snapshot import RunView
 from mission_tui.ipc.replies import Accepted, VerdictReply
 from mission_tui.ipc.requests import Set
 from mission_tui.tui.desk import Desk
 from mission_tui.tui.screens.verdict import Proposal, VerdictScreen
 from mission_tui.tui.screens.words import LineScreen, settings_in
-from mission_tui.tui.verbs.acting import fitting
+from mission_tui.tui.verbs.acting import fitting, no_finding
 
-__all__ = ["set_"]
+__all__ = ["set_", "set_advice"]
 
+_TRAINING: tuple[RunState, ...] = ("running", "paused", "frozen")
 _KEYS = ", ".join(LIVE_KEYS)
 _HELP = f"KEY=VALUE, several with spaces between: {_KEYS}. What they do is shown first."
 
 
 async def set_(desk: Desk, runs: tuple[RunView, ...]) -> None:
     """Ask which, show what they do, and set them once that is agreed to."""
-    for view in fitting(desk, "set", runs[:1], ("running", "paused", "frozen")):
+    for view in fitting(desk, "set", runs[:1], _TRAINING):
         title = f"Change settings of {view.name} while it trains"
         typed = await desk.consult(LineScreen(title, _HELP, "shows what they do", "ppo.learning_rate=1e-4"))
         words = settings_in(typed or "")
         if words:
             await _set(desk, view, words)
+
+
+async def set_advice(desk: Desk, runs: tuple[RunView, ...]) -> None:
+    """Show what the chosen finding's advice does, and set it; nothing that was learned is taken back."""
+    finding = desk.shown.finding()
+    for view in fitting(desk, "set", runs[:1], _TRAINING):
+        if finding is None:
+            no_finding(desk, "set", view)
+        elif not finding.advice_set:
+            desk.tell(f"{finding.rule} advises no setting: {finding.advice}")
+        else:
+            await _set(desk, view, finding.advice_set)
 
 
 async def _set(desk: Desk, view: RunView, words: tuple[str, ...]) -> None:
