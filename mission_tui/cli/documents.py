@@ -43,6 +43,8 @@ RUN_FACTS = (
     "pids",
     "held",
     "restart",
+    "again",
+    "rebooted",
     "size_bytes",
     "can",
     "findings",

@@ -86,11 +86,15 @@ def fleet_table(views: tuple[RunView, ...], now: float | None = None) -> Table:
 
 def _remark(view: RunView, now: float) -> str:
     if view.restart is not None:
+        if view.restart.after == "reboot":
+            return f"goes on by itself ({view.restart.number} of {view.restart.most}): {view.cause}"
         left = duration(view.restart.due_t - now)
         return f"restarts in {left} ({view.restart.number} of {view.restart.most}): {view.cause}"
     # They come worst first.
     asking = [it.sentence for it in view.findings if it.state == "open" and it.severity != "info"]
     flags = ", ".join(view.flags)
+    if view.state == "ended" and view.rebooted:
+        return f"{view.outcome} in the reboot; `resume` goes on"
     if view.state in OVER and view.outcome in ("failed", "lost"):
         return view.cause or ""
     held = view.cause if view.held is not None or view.state == "queued" else ""

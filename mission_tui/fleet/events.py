@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.lineage import Origin
-from mission_tui.fleet.outcome import Outcome
+from mission_tui.fleet.outcome import After, Outcome
 from mission_tui.fleet.terms import AS_IT_WAS, Terms
 from mission_tui.fleet.verdict import Change
 
@@ -63,8 +63,9 @@ class RunCreated(Struct, frozen=True, tag="created", tag_field="kind", omit_defa
 class AttemptStarting(Struct, frozen=True, tag="attempt", tag_field="kind", omit_defaults=True):
     """Attempt `attempt` was handed to a keeper; `changes` are the accepted differences to the attempt before.
 
-    `terms` are those on which it goes on from `checkpoint`, with the refusals that were overridden. `restart` counts
-    the attempts in a row that nobody asked for; 0 is one that somebody did.
+    `terms` are those on which it goes on from `checkpoint`, with the refusals that were overridden. `restart` and
+    `reboots` count the attempts in a row that began by themselves, after a failure and after a restart of the machine;
+    both are 0 for one that somebody asked for.
     """
 
     seq: int
@@ -75,6 +76,7 @@ class AttemptStarting(Struct, frozen=True, tag="attempt", tag_field="kind", omit
     total_timesteps: int | None = None
     terms: Terms = AS_IT_WAS
     restart: int = 0
+    reboots: int = 0
 
 
 class Asked(Struct, frozen=True, tag="asked", tag_field="kind", omit_defaults=True):
@@ -178,17 +180,21 @@ class KeeperLost(Struct, frozen=True, tag="keeper_lost", tag_field="kind"):
     attempt: int
 
 
-class AttemptEnded(Struct, frozen=True, tag="ended", tag_field="kind"):
-    """The attempt is over and classified; the run has ended."""
+class AttemptEnded(Struct, frozen=True, tag="ended", tag_field="kind", omit_defaults=True):
+    """The attempt is over and classified; the run has ended. `rebooted`: because the machine was restarted."""
 
     seq: int
     t: float
     attempt: int
     outcome: Outcome
+    rebooted: bool = False
 
 
-class RestartDue(Struct, frozen=True, tag="restart_due", tag_field="kind"):
-    """The attempt failed, and the run's own rule starts another at unix time `due_t`: restart `number` of `most`."""
+class RestartDue(Struct, frozen=True, tag="restart_due", tag_field="kind", omit_defaults=True):
+    """The attempt failed, or a reboot took it, and the run's own rule starts another at unix time `due_t`.
+
+    It is the `number`th of at most `most` in a row `after` that.
+    """
 
     seq: int
     t: float
@@ -196,6 +202,7 @@ class RestartDue(Struct, frozen=True, tag="restart_due", tag_field="kind"):
     number: int
     most: int
     due_t: float
+    after: After = "failure"
 
 
 class RunParked(Struct, frozen=True, tag="parked", tag_field="kind"):

@@ -7,6 +7,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from mission_tui.fleet.outcome import After
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.verdict import Change
 
@@ -20,7 +21,7 @@ class Origin(Struct, frozen=True, omit_defaults=True):
 
     "resumed": the newest attempt goes on from `checkpoint` of its own run. "imported": the run began as the file
     `name`, and `run` is empty. "cloned": a run of its own with the settings of `run` that has learned nothing
-    from it. `diff` is a line per changed setting.
+    from it. `diff` is a line per changed setting. `after` says what an attempt that nobody asked for follows.
     """
 
     kind: Literal["branch", "resumed", "imported", "cloned"]
@@ -28,6 +29,7 @@ class Origin(Struct, frozen=True, omit_defaults=True):
     name: str
     checkpoint: str = ""
     diff: tuple[str, ...] = ()
+    after: After | None = None
 
     @property
     def sentence(self) -> str:
@@ -39,7 +41,8 @@ class Origin(Struct, frozen=True, omit_defaults=True):
             return f"branch: weights from {self.name} at {self.checkpoint}; {changed}"
         if self.kind == "cloned":
             return f"cloned from {self.name}; {changed}"
-        return f"resumed from {self.checkpoint}; {changed}"
+        by_itself = {None: "", "failure": " by itself after a failure", "reboot": " by itself after a reboot"}
+        return f"resumed{by_itself[self.after]} from {self.checkpoint}; {changed}"
 
 
 def diff_of(changes: Iterable[Change]) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from msgspec import Struct
 __all__ = [
     "ALIVE",
     "OVER",
+    "After",
     "Failed",
     "FailureKind",
     "Finished",
@@ -25,6 +26,9 @@ RunState = Literal["queued", "starting", "running", "paused", "frozen", "stoppin
 ALIVE: frozenset[RunState] = frozenset({"starting", "running", "paused", "frozen", "stopping"})
 OVER: frozenset[RunState] = frozenset({"parked", "ended"})
 """No process, and none to come unless somebody resumes it."""
+
+After = Literal["failure", "reboot"]
+"""What an attempt that begins by itself follows."""
 
 Phase = Literal["starting", "rollout", "update", "saving", "paused", "ending"]
 FailureKind = Literal["config", "env", "nan", "oom", "gpu_lost", "crash", "exit", "start", "unknown"]

@@ -13,7 +13,7 @@ from mission_tui.fleet.outcome import Failed
 from mission_tui.fleet.spec import RestartKeep
 from mission_tui.fleet.told import Told
 
-__all__ = ["CRASH_LOOP", "FORGIVEN_S", "GiveUp", "StartAgain", "next_step"]
+__all__ = ["ASKED", "CRASH_LOOP", "FORGIVEN_S", "GiveUp", "Row", "StartAgain", "next_step"]
 
 CRASH_LOOP = 5
 """So many attempts in a row that die young are a loop, however many restarts are allowed."""
@@ -23,6 +23,18 @@ FORGIVEN_S = 3600.0
 
 LONGEST_WAIT_S = 3600.0
 _ALWAYS = frozenset({"crash", "exit", "unknown"})
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """How many attempts in a row began by themselves, after failures and after reboots."""
+
+    restarts: int = 0
+    reboots: int = 0
+
+
+ASKED = Row()
+"""An attempt that somebody asked for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from msgspec import structs
+
 from mission_tui.fleet.events import (
     ENDING,
     Asked,
@@ -210,7 +212,8 @@ class RunHistory:
 
     def _see(self, observation: Observation) -> bool:
         seen = self.seen
-        if self.told.outcome is not None and not isinstance(observation, FlagSeen | SizeSeen):
+        waits = isinstance(observation, WaitSeen) and self.told.restart is not None
+        if self.told.outcome is not None and not waits and not isinstance(observation, FlagSeen | SizeSeen):
             return False
         match observation:
             case LinkSeen(connected=connected):
@@ -236,6 +239,7 @@ def _resumed(run_id: str, told: Told, event: AttemptStarting) -> Origin | None:
     """What the attempt goes on from. A restart from where the attempt before began differs from that as much as it."""
     if event.checkpoint is None:
         return None
-    if event.restart and told.resumed is not None and told.resumed.checkpoint == event.checkpoint:
-        return told.resumed
-    return Origin("resumed", run_id, told.name, event.checkpoint, diff_of(event.changes))
+    after = told.follows(event)
+    if after and told.resumed is not None and told.resumed.checkpoint == event.checkpoint:
+        return structs.replace(told.resumed, after=after)
+    return Origin("resumed", run_id, told.name, event.checkpoint, diff_of(event.changes), after)

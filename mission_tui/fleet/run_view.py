@@ -9,13 +9,13 @@ from typing import Literal, cast
 from msgspec import structs
 
 from mission_tui.fleet.abilities import abilities_of
-from mission_tui.fleet.events import RunFrozen
+from mission_tui.fleet.events import RestartDue, RunFrozen
 from mission_tui.fleet.findings import GRAVITY, Finding
 from mission_tui.fleet.metrics import Metric, UpdateDone, spoken
 from mission_tui.fleet.outcome import Failed, outcome_word
 from mission_tui.fleet.run_history import RunHistory
 from mission_tui.fleet.setting_changes import setting_changes
-from mission_tui.fleet.snapshot import SERIES, Held, Restart, RunView
+from mission_tui.fleet.snapshot import SERIES, Again, Held, Restart, RunView
 from mission_tui.fleet.spec import Spec
 from mission_tui.fleet.standing_sentence import sentence_of
 from mission_tui.fleet.text import clean
@@ -48,7 +48,7 @@ def view_of(run: RunHistory) -> RunView:
         description=_description(spec),
         outcome=cast("Word", outcome_word(outcome)) if outcome else None,
         kind=outcome.kind if isinstance(outcome, Failed) else None,
-        cause=sentence_of(told) or clean(seen.waits) or None,
+        cause="; ".join(filter(None, (sentence_of(told), clean(seen.waits)))) or None,
         flags=tuple(sorted(told.flags | seen.flags)),
         attempt=told.attempt,
         phase=seen.phase,
@@ -84,7 +84,9 @@ def view_of(run: RunHistory) -> RunView:
         pids=seen.pids,
         held=_held(told.frozen),
         can=abilities_of(spec, reports=row is not None),
-        restart=Restart(told.restart.due_t, told.restart.number, told.restart.most) if told.restart else None,
+        restart=_restart(told.restart),
+        again=tuple(Again(t, after) for t, after in told.again),
+        rebooted=told.rebooted,
     )
 
 
@@ -93,6 +95,10 @@ def _description(spec: Spec | None) -> str:
     if spec is None:
         return ""
     return clean(spec.description or shlex.join(spec.run.command or ()))
+
+
+def _restart(due: RestartDue | None) -> Restart | None:
+    return None if due is None else Restart(due.due_t, due.number, due.most, due.after)
 
 
 def _held(frozen: RunFrozen | None) -> Held | None:

@@ -14,10 +14,11 @@ from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.lineage import Origin
 from mission_tui.fleet.live_settings import SettingChange
 from mission_tui.fleet.metrics import Metric
-from mission_tui.fleet.outcome import FailureKind, Phase, RunState
+from mission_tui.fleet.outcome import After, FailureKind, Phase, RunState
 
 __all__ = [
     "SERIES",
+    "Again",
     "FleetSnapshot",
     "GpuMeters",
     "Held",
@@ -107,11 +108,19 @@ class Held(Struct, frozen=True):
 
 
 class Restart(Struct, frozen=True):
-    """A run that failed is started again at unix time `due_t`: restart `number` of `most` in a row."""
+    """A run that failed, or that a reboot ended, is started again at unix time `due_t`: `number` of `most` in a row."""
 
     due_t: float
     number: int
     most: int
+    after: After = "failure"
+
+
+class Again(Struct, frozen=True):
+    """An attempt began by itself at unix time `t`."""
+
+    t: float
+    after: After
 
 
 class RunView(Struct, frozen=True, kw_only=True):
@@ -119,7 +128,8 @@ class RunView(Struct, frozen=True, kw_only=True):
 
     `can` is what may be asked of it, beyond what every process can be asked. `size_bytes` are those of its files when
     they were last counted. `changes` are the newest of what was set while it trained, and what waits to be. `trained_s`
-    are seconds in rollouts and updates over all attempts: what a budget in seconds (`duration_s`) counts.
+    are seconds in rollouts and updates over all attempts: what a budget in seconds (`duration_s`) counts. `again` are
+    the last attempts that began by themselves; `rebooted`: the run ended because the machine was restarted.
     """
 
     id: str
@@ -168,6 +178,8 @@ class RunView(Struct, frozen=True, kw_only=True):
     pids: Pids = Pids()
     held: Held | None = None
     restart: Restart | None = None
+    again: tuple[Again, ...] = ()
+    rebooted: bool = False
     can: tuple[Ability, ...] = ABILITIES
 
     @property

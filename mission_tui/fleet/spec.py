@@ -153,10 +153,11 @@ class LimitsKeep(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class KeepSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is kept of a run, and what is kept an eye on."""
+    """What is kept of a run, and what is kept an eye on. `on_reboot`: what becomes of it when the machine restarts."""
 
     checkpoint: CheckpointKeep = CheckpointKeep()
     restart: RestartKeep = RestartKeep()
+    on_reboot: Literal["leave", "resume"] = "leave"
     health: HealthKeep = HealthKeep()
     limits: LimitsKeep = LimitsKeep()
 

@@ -21,13 +21,16 @@ from mission_tui.fleet.findings import GRAVITY, Finding, FindingState, Severity
 from mission_tui.fleet.health.breaks import break_of
 from mission_tui.fleet.health.rule import Break
 from mission_tui.fleet.lineage import Origin
-from mission_tui.fleet.outcome import Failed, Outcome, Stopped
+from mission_tui.fleet.outcome import After, Failed, Outcome, Stopped
 from mission_tui.fleet.snapshot import RunFlag
 
 __all__ = ["Told"]
 
 YOUNG_S = 10.0
 """An attempt that failed within this time died young."""
+
+AGAIN = 16
+"""So many attempts that began by themselves are remembered."""
 
 
 @dataclass(slots=True)
@@ -38,6 +41,10 @@ class Told:
     marked them. `restarts` counts the attempts in a row that nobody asked for, `short_lives` those in a row that died
     young; `gave_up` says why there will be no further one. `acted` is what was done about which finding at which
     severity, so that it is never done twice. `sets` is what was set while the attempt trained; `note` is the newest.
+
+    `rebooted`: a restart of the machine ended the attempt, and it `stood` then because it was paused or frozen.
+    `reboots` counts the attempts in a row that began by themselves after one. `again` is when attempts last began by
+    themselves (unix s), and after what.
     """
 
     name: str
@@ -54,6 +61,10 @@ class Told:
     restart: RestartDue | None = None
     restarts: int = 0
     short_lives: int = 0
+    rebooted: bool = False
+    reboots: int = 0
+    stood: bool = False
+    again: list[tuple[float, After]] = field(default_factory=list)
     gave_up: str = ""
     asked: set[Verb] = field(default_factory=set)
     flags: set[RunFlag] = field(default_factory=set)
@@ -128,15 +139,26 @@ class Told:
 
     def begin(self, event: AttemptStarting) -> None:
         """Another attempt: nothing that was said of the one before holds."""
+        if (after := self.follows(event)) is not None:
+            self.again = [*self.again[1 - AGAIN :], (event.t, after)]
         self.attempt, self.started_t = event.attempt, event.t
         self.ended_t, self.outcome, self.paused, self.frozen = None, None, False, None
         self.restart, self.restarts, self.gave_up = None, event.restart, ""
+        self.reboots, self.rebooted, self.stood = event.reboots, False, False
         self.short_lives = self.short_lives if event.restart else 0
         for said in (self.asked, self.due, self.acted):
             said.clear()
         self.others, self.breaks, self.sets = 0, [], []
         self.flags.discard("keeperless")
         self.total_timesteps = event.total_timesteps or self.total_timesteps
+
+    def follows(self, event: AttemptStarting) -> After | None:
+        """What the attempt that `event` is about to begin follows by itself; None when somebody asked for it."""
+        if not event.restart and not event.reboots:
+            return None
+        if self.restart is not None:
+            return self.restart.after
+        return "reboot" if event.reboots > self.reboots else "failure"
 
     def ask(self, event: Asked) -> None:
         """Take in what was asked. Whoever ends a run that waits for its restart wants no restart."""
@@ -147,6 +169,7 @@ class Told:
 
     def end(self, event: AttemptEnded) -> None:
         """The attempt is over."""
+        self.rebooted, self.stood = event.rebooted, self.held
         self.ended_t, self.outcome, self.paused, self.frozen = event.t, event.outcome, False, None
         young = isinstance(event.outcome, Failed) and event.t - (self.started_t or 0.0) < YOUNG_S
         self.short_lives = self.short_lives + 1 if young else 0

@@ -17,6 +17,7 @@ from mission_tui.fleet.metrics import MetricRecord
 from mission_tui.fleet.observations import FlagSeen, PidsSeen
 from mission_tui.fleet.outcome import Failed
 from mission_tui.fleet.provenance import sources_of
+from mission_tui.fleet.restarting import ASKED, Row
 from mission_tui.fleet.snapshot import Pids
 from mission_tui.fleet.spec import Spec
 from mission_tui.fleet.terms import AS_IT_WAS, Terms
@@ -72,7 +73,7 @@ def begin(
     checkpoint: str | None = None,
     changes: tuple[Change, ...] = (),
     terms: Terms = AS_IT_WAS,
-    restart: int = 0,
+    row: Row = ASKED,
 ) -> None:
     """Hand the written `order` to a keeper, a new run's when its turn has come.
 
@@ -87,7 +88,8 @@ def begin(
     begin_judging(run)
     try:
         starting = partial(AttemptStarting, attempt=order.attempt, checkpoint=checkpoint, changes=changes)
-        core.ask(run, lambda seq, t: starting(seq, t, total_timesteps=total, terms=terms, restart=restart))
+        starting = partial(starting, total_timesteps=total, terms=terms, restart=row.restarts, reboots=row.reboots)
+        core.ask(run, starting)
         _close_findings(core, run)
         run.keeper = core.launcher.submit(run.dir, order)
     except MissionError as error:

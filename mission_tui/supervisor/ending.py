@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import signal
 
 from msgspec import structs
 
 from mission_tui.fleet.classify import ExitFacts, classify, never_begun
 from mission_tui.fleet.events import ENDING, AttemptEnded
 from mission_tui.fleet.outcome import Outcome, Stopped
+from mission_tui.fleet.rebooting import ended_by_reboot
 from mission_tui.records.attempt import ExitRecord, Identity
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.feed import judge_silence, read_news
@@ -33,23 +35,26 @@ def finish(core: Core, run: LiveRun, ended: ExitRecord | None, identity: Identit
     asked = set(known.told.asked)
     checkpoint = known.trained.checkpoint
     outcome: Outcome
+    rebooted = identity is not None and identity.boot_id != boot_id()
     if ended is None and identity is None and run.end is None:
         outcome = never_begun(asked, checkpoint)
     else:
-        rebooted = identity is not None and identity.boot_id != boot_id()
         by_exit = run.spec is not None and run.spec.run.command is not None
         outcome = classify(run.end, _facts(ended), asked, checkpoint, rebooted=rebooted, by_exit=by_exit)
     by = known.told.stopped_by
+    rebooted = rebooted and by is None and not asked & ENDING and _went_down(outcome, ended)
     if isinstance(outcome, Stopped) and by is not None:
         outcome = structs.replace(outcome, cause=f"stopped because of {by.id}: {by.sentence}")
     elif isinstance(outcome, Stopped) and asked & ENDING == {"park"}:
         outcome = structs.replace(outcome, cause="saved and ended on request; its memory is free")
+    elif isinstance(outcome, Stopped) and rebooted:
+        outcome = structs.replace(outcome, cause="ended when the machine was shut down")
     core.orphaned |= ended is None
     if ended is not None and (hanging := who_hangs(ended)):
         outcome = structs.replace(outcome, cause=f"{outcome.cause}; even SIGKILL does not end {hanging}")
         admit_unkillable(core, run.id, ended)
     attempt = run.attempt
-    abandon(core, run, outcome)
+    abandon(core, run, outcome, rebooted=rebooted)
     if ended is None and asked & ENDING:
         _sweep(core, run, attempt)
 
@@ -68,10 +73,16 @@ def _facts(ended: ExitRecord | None) -> ExitFacts | None:
     )
 
 
-def abandon(core: Core, run: LiveRun, outcome: Outcome) -> None:
+def _went_down(outcome: Outcome, ended: ExitRecord | None) -> bool:
+    """Whether the machine's going down ended an attempt of an earlier boot."""
+    terminated = ended is not None and (ended.asked == "term" or ended.signal == signal.SIGTERM)
+    return ended_by_reboot(outcome, seen=ended is not None, terminated=terminated)
+
+
+def abandon(core: Core, run: LiveRun, outcome: Outcome, *, rebooted: bool = False) -> None:
     """End the run here with `outcome`: journal it and let everything go that is held for it."""
     log.info("%s: attempt %d ended: %s", run.id, run.attempt, outcome.cause)
-    core.witness(run, lambda seq, t: AttemptEnded(seq, t, run.attempt, outcome))
+    core.witness(run, lambda seq, t: AttemptEnded(seq, t, run.attempt, outcome, rebooted))
     decide_restart(core, run.id)
     for process in (run.keeper, run.trainer):
         if process is not None:

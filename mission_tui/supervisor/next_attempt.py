@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mission_tui.errors import MissionError, UsageError
+from mission_tui.fleet.restarting import ASKED, Row
 from mission_tui.fleet.spec import Spec
 from mission_tui.fleet.terms import AS_IT_WAS, Terms
 from mission_tui.fleet.verdict import Change
@@ -33,7 +34,7 @@ def start_next_attempt(
     *,
     terms: Terms = AS_IT_WAS,
     changes: tuple[Change, ...] = (),
-    restart: int = 0,
+    row: Row = ASKED,
 ) -> None:
     """Write the attempt's files and hand it to a keeper; without a checkpoint it begins anew.
 
@@ -61,7 +62,7 @@ def start_next_attempt(
         shutil.rmtree(folder.path, ignore_errors=True)
         raise
     core.store.replace_spec(run_id, spec)
-    begin(core, hold_live(core, run, spec), order, checkpoint=checkpoint, changes=changes, terms=terms, restart=restart)
+    begin(core, hold_live(core, run, spec), order, checkpoint=checkpoint, changes=changes, terms=terms, row=row)
 
 
 def _replace_rules(run: RunDir, number: int, rules: Sequence[Path]) -> None:

@@ -1,4 +1,4 @@
-"""Restarts by the run's own rule: decided when an attempt has failed, journaled, and carried out when they are due.
+"""Restarts by the run's own rules: decided when an attempt has failed or a reboot took it, journaled, done when due.
 
 The journal holds when that is, so whichever supervisor lives then does it; ending the run meanwhile takes it back.
 """
@@ -10,20 +10,30 @@ from functools import partial
 from typing import assert_never
 
 from mission_tui.fleet.events import Asked, FleetEvent, RestartDue, RunParked, Verb
+from mission_tui.fleet.outcome import After
+from mission_tui.fleet.rebooting import REBOOTS, after_reboot
 from mission_tui.fleet.restarting import GiveUp, StartAgain, next_step
+from mission_tui.fleet.run_history import RunHistory
 from mission_tui.supervisor.core import Core
 
 __all__ = ["call_off_restarts", "decide_restart", "due_restarts", "waiting_for_restart"]
 
 
 def decide_restart(core: Core, run_id: str) -> None:
-    """Journal what follows a failed attempt; nothing when nothing does, or when it was decided before."""
-    told, spec = core.store.run(run_id).told, core.store.run(run_id).spec
+    """Journal what follows an attempt that failed or was lost in a reboot.
+
+    Nothing when nothing does, or when it was decided before.
+    """
+    run = core.store.run(run_id)
+    told, spec = run.told, run.spec
     if spec is None:
         return
-    match step := next_step(told, spec.keep.restart):
+    by_reboot = told.rebooted and spec.keep.on_reboot == "resume"
+    after: After = "reboot" if by_reboot else "failure"
+    most = REBOOTS if by_reboot else spec.keep.restart.most
+    match step := after_reboot(told, _lived_s(run)) if by_reboot else next_step(told, spec.keep.restart):
         case StartAgain():
-            core.witness_of(run_id, partial(_due, told.attempt, spec.keep.restart.most, step))
+            core.witness_of(run_id, partial(_due, told.attempt, most, step, after))
         case GiveUp(why):
             core.witness_of(run_id, lambda seq, t: RunParked(seq, t, told.attempt, why))
         case None:
@@ -50,8 +60,16 @@ def call_off_restarts(core: Core, waiting: Sequence[str], verb: Verb) -> None:
         core.ask_of(run_id, partial(_asked, verb, core.store.run(run_id).told.attempt))
 
 
-def _due(attempt: int, most: int, step: StartAgain, seq: int, t: float) -> FleetEvent:
-    return RestartDue(seq, t, attempt, step.number, most, t + step.wait_s)
+def _lived_s(run: RunHistory) -> float:
+    """How long the attempt trained, by its last row: how long the machine was off afterwards counts for nothing."""
+    row = run.trained.row
+    if row is None or row.attempt != run.told.attempt or run.told.started_t is None:
+        return 0.0
+    return row.t - run.told.started_t
+
+
+def _due(attempt: int, most: int, step: StartAgain, after: After, seq: int, t: float) -> FleetEvent:
+    return RestartDue(seq, t, attempt, step.number, most, t + step.wait_s, after)
 
 
 def _asked(verb: Verb, attempt: int, seq: int, t: float) -> FleetEvent:

@@ -1,12 +1,18 @@
-"""The next attempt of a run that restarts by itself: as the one before, from the newest checkpoint that verifies."""
+"""The next attempt of a run that restarts by itself: as the one before, from the newest checkpoint that verifies.
+
+Runs come one after the other, the oldest first, and each only when the machine and its own limits have room for it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 
-from mission_tui.errors import MissionError
-from mission_tui.fleet.events import RunParked
+from mission_tui.errors import MissionError, PresetError
+from mission_tui.fleet.events import RestartDue, RunParked
+from mission_tui.fleet.observations import WaitSeen
+from mission_tui.fleet.restarting import ASKED, Row
 from mission_tui.fleet.terms import AS_IT_WAS
 from mission_tui.records.checkpoint import newest_verified
 from mission_tui.records.storage import StorageError
@@ -17,8 +23,12 @@ from mission_tui.supervisor.live_load import check_machine
 from mission_tui.supervisor.next_attempt import start_next_attempt
 from mission_tui.supervisor.restarting import due_restarts
 from mission_tui.supervisor.subject import caller_of
+from mission_tui.supervisor.turns import lacks
 
 __all__ = ["Restarts", "start_again"]
+
+SETTLING_S = 300.0
+"""So long after a reboot a machine may still lack what it had: a driver, a disk, memory that others give back."""
 
 log = logging.getLogger(__name__)
 
@@ -28,18 +38,19 @@ class Restarts:
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        self._under_way: dict[str, asyncio.Task[None]] = {}
+        self._under_way: asyncio.Task[None] | None = None
         self._lacks_room = False
 
     def look(self, now: float) -> None:
         """Begin the restarts that are due at unix time `now`. They wait for old processes and for room on disk."""
-        self._under_way = {run_id: task for run_id, task in self._under_way.items() if not task.done()}
-        due = [run_id for run_id in due_restarts(self._core, now) if run_id not in self._under_way]
+        if self._under_way is not None and not self._under_way.done():
+            return
+        due = due_restarts(self._core, now)
         if not due or not self._has_room():
             return
-        for run_id in due:
-            if self._core.launcher.is_free(self._core.run_dir(run_id)):
-                self._under_way[run_id] = asyncio.create_task(self._restart(run_id), name=f"restart {run_id}")
+        ready = [run_id for run_id in due if self._may_begin(run_id, now)]
+        if ready:
+            self._under_way = asyncio.create_task(self._restart_each(ready), name="restarts")
 
     def _has_room(self) -> bool:
         try:
@@ -52,16 +63,30 @@ class Restarts:
             self._lacks_room = False
         return not self._lacks_room
 
+    def _may_begin(self, run_id: str, now: float) -> bool:
+        core, known = self._core, self._core.store.run(run_id)
+        if not core.launcher.is_free(core.run_dir(run_id)):
+            return False
+        why, due = lacks(core, known.spec), known.told.restart
+        if why is None and due is not None and due.after == "reboot" and now < due.due_t + SETTLING_S:
+            why = _not_yet(core, run_id)
+        core.see(run_id, WaitSeen(why or ""))
+        return why is None
+
+    async def _restart_each(self, run_ids: Sequence[str]) -> None:
+        for run_id in run_ids:
+            await self._restart(run_id)
+
     async def _restart(self, run_id: str) -> None:
         core = self._core
         newest = await asyncio.to_thread(newest_verified, core.run_dir(run_id).checkpoints)
         # Stopped, resumed or removed by somebody while the checkpoint was read.
         if run_id not in core.store.live_ids() or (due := core.store.run(run_id).told.restart) is None:
             return
-        attempt = core.store.run(run_id).told.attempt
+        attempt, row = core.store.run(run_id).told.attempt, _row(core, run_id, due)
         try:
             caller = caller_of(core, core.run_dir(run_id), attempt)
-            start_again(core, run_id, caller, None if newest is None else newest.name, due.number)
+            start_again(core, run_id, caller, None if newest is None else newest.name, row)
         except MissionError as error:
             log.warning("%s: %s", run_id, error)
             if isinstance(error, StorageError) and error.full:
@@ -70,10 +95,25 @@ class Restarts:
             core.witness_of(run_id, lambda seq, t: RunParked(seq, t, attempt, why))
 
 
-def start_again(core: Core, run_id: str, caller: Caller, checkpoint: str | None, restart: int = 0) -> None:
+def _not_yet(core: Core, run_id: str) -> str | None:
+    """What the machine still lacks for the run."""
+    spec = core.store.run(run_id).spec
+    try:
+        check_machine(core, () if spec is None else (spec,))
+    except PresetError as error:
+        return f"waits for the machine: {error}"
+    return None
+
+
+def _row(core: Core, run_id: str, due: RestartDue) -> Row:
+    told = core.store.run(run_id).told
+    return Row(told.restarts, due.number) if due.after == "reboot" else Row(due.number, told.reboots)
+
+
+def start_again(core: Core, run_id: str, caller: Caller, checkpoint: str | None, row: Row = ASKED) -> None:
     """Start an attempt like the one before; without a checkpoint it begins anew. Raises `MissionError`."""
     spec = core.store.run(run_id).spec
     assert spec is not None
     check_machine(core, (spec,))
     terms = terms_before(core, run_id, checkpoint)
-    start_next_attempt(core, run_id, spec, caller, checkpoint, terms=terms or AS_IT_WAS, restart=restart)
+    start_next_attempt(core, run_id, spec, caller, checkpoint, terms=terms or AS_IT_WAS, row=row)

@@ -10,16 +10,17 @@ from collections.abc import Callable
 from mission_tui.fleet.events import ENDING
 from mission_tui.fleet.observations import WaitSeen
 from mission_tui.fleet.outcome import Killed
+from mission_tui.fleet.spec import Spec
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ending import abandon
 from mission_tui.supervisor.run import LiveRun
 
-__all__ = ["held_back", "take_turn"]
+__all__ = ["held_back", "lacks", "take_turn"]
 
 
 def held_back(core: Core, run: LiveRun, turn: Callable[[], None]) -> bool:
     """Whether the run that was never begun has to wait; `turn` is what begins it then."""
-    why = _reason(core, run)
+    why = lacks(core, run.spec)
     if run.attempt > 0 or (why is None and not core.store.run(run.id).told.asked & ENDING):
         return False
     run.turn = turn
@@ -37,8 +38,9 @@ def take_turn(core: Core, run: LiveRun) -> None:
         turn()
 
 
-def _reason(core: Core, run: LiveRun) -> str | None:
-    least = run.spec.keep.limits.disk_free if run.spec is not None else 0
+def lacks(core: Core, spec: Spec | None) -> str | None:
+    """Which of its own limits keeps a run of `spec` from beginning now, in a sentence; None when it may."""
+    least = spec.keep.limits.disk_free if spec is not None else 0
     free = core.host.disk_free()
     if not least or free is None or free >= least:
         return None

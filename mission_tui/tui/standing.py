@@ -165,6 +165,14 @@ def _short(finding: Finding) -> str:
     return _SHORT_RULES.get(finding.rule, finding.rule)
 
 
+def _in_the_reboot(view: RunView) -> str:
+    """What a restart of the machine left of a run. How long it had lived nobody saw."""
+    why = f": {view.cause}" if view.outcome in ("failed", "killed") else ""
+    anew = "" if "checkpoint" in view.can else "; r starts it again"
+    back = f"; r resumes from {view.last_checkpoint}" if view.last_checkpoint else anew or "; nothing was saved"
+    return f"{view.outcome} in the reboot{why}{back}"
+
+
 def remaining(view: RunView, now: float) -> str:
     """Time left of a live run, or until its restart; how long ago an ended one ended."""
     if view.restart is not None:
@@ -176,11 +184,15 @@ def headline(view: RunView, now: float) -> str:
     """How an ended run ended and what can be done; what the run is about while it lives."""
     if view.restart is not None:
         place = f"({view.restart.number} of {view.restart.most})"
+        if view.restart.after == "reboot":
+            return f"{view.cause}; goes on by itself {place}: s calls it off"
         if view.restart.due_t <= now:
             return f"{view.cause}; its restart {place} is due: s calls it off"
         return f"{view.cause}; restarts in {remaining(view, now)} {place}: r starts it now, s calls it off"
     if view.state not in OVER:
         return view.cause or view.description or " on ".join(filter(None, (view.preset, view.env_id)))
+    if view.rebooted and view.state == "ended":
+        return f"{_in_the_reboot(view)}; {numbers.ago(view.ended_t, now)}"
     kind = f" ({view.kind})" if view.kind else ""
     saved = ";  no checkpoint" if "checkpoint" in view.can else ""
     kept = f";  last checkpoint {view.last_checkpoint}" if view.last_checkpoint else saved

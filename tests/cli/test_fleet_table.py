@@ -38,3 +38,10 @@ def test_a_waiting_run_says_when_it_starts_again() -> None:
     """How long it still waits, which restart it will be, and why it failed."""
     waiting = row(state="ended", outcome="failed", cause="SIGSEGV", restart=Restart(120.0, 2, 3))
     assert waiting.endswith("restarts in 20s (2 of 3): SIGSEGV")
+    again = row(state="queued", outcome="lost", cause="the machine was restarted", restart=Restart(0.0, 1, 3, "reboot"))
+    assert again.endswith("goes on by itself (1 of 3): the machine was restarted")
+
+
+def test_a_run_that_a_reboot_ended_says_what_goes_on() -> None:
+    """The verb, instead of a cause that says the same."""
+    assert row(state="ended", outcome="lost", cause="c", rebooted=True).endswith("lost in the reboot; `resume` goes on")

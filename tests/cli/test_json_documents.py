@@ -77,7 +77,7 @@ def test_a_run_says_what_it_holds_and_when_it_starts_again() -> None:
     )
     facts = run_facts(view)
     assert facts["held"] == {"memory_bytes": 5, "gpu": True, "vram_bytes": 7}
-    assert facts["restart"] == {"due_t": 9.0, "number": 2, "most": 3}
+    assert facts["restart"] == {"due_t": 9.0, "number": 2, "most": 3, "after": "failure"}
     assert facts.keys() == examples()["status"]["runs"][0].keys()
     for name in (*facts["held"], *facts["restart"], *get_args(RunFlag)):
         assert re.search(rf"\b{name}\b", REFERENCE.read_text("utf-8"))
