@@ -49,6 +49,7 @@ VERBS = (
     "paths",
     "doctor",
     "supervisor",
+    "service",
 )
 
 

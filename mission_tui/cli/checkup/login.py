@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from mission_tui.cli.checkup.check import Check
+from mission_tui.cli.unit_file import LINGER
 
 __all__ = ["checks", "kills_user_processes"]
 
 SETTINGS = (Path("/usr/lib/systemd"), Path("/run/systemd"), Path("/etc/systemd"))
-LINGER = Path("/var/lib/systemd/linger")
 
 
 def checks() -> list[Check]:
@@ -30,7 +30,10 @@ def checks() -> list[Check]:
     return [Check("logout", "warn", "KillUserProcesses=yes: logging out kills every run", ADVICE)]
 
 
-ADVICE = "start mission-tui as `systemd-run --user --scope mission-tui` after `loginctl enable-linger`"
+ADVICE = (
+    "`loginctl enable-linger`, `mission-tui supervisor stop`, then `mission-tui service install --now`: "
+    "runs that are launched after that live on"
+)
 
 
 def _settings() -> list[str]:
