@@ -30,27 +30,31 @@ LOG_TAIL_BYTES = 4096
 COMMAND_CHARACTERS = 4096
 
 # fmt: off
-CAPTURED = frozenset({
-    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "DISPLAY",
-    "PYTHONPATH", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "NO_COLOR", "MUJOCO_GL", "PYOPENGL_PLATFORM", "SDL_VIDEODRIVER",
-    "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE",
+NOT_PASSED_ON = frozenset({
+    # Of the service manager's talk with the calling process: a run that answered it would speak for a stranger.
+    "NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PID", "MAINPID",
+    "INVOCATION_ID", "JOURNAL_STREAM", "SYSTEMD_EXEC_PID", "MEMORY_PRESSURE_WATCH", "MEMORY_PRESSURE_WRITE",
+    # Of the calling terminal: a run has none, and the window may be another's tomorrow.
+    "TMUX", "TMUX_PANE", "STY", "WINDOW", "WINDOWID", "COLUMNS", "LINES", "TERMCAP", "SSH_TTY", "GPG_TTY",
+    # Of the calling shell itself; `PWD` is set to the folder that the run works in.
+    "_", "PWD", "OLDPWD", "SHLVL",
 })
-CAPTURED_FAMILIES = (
-    "LC_", "CONDA_", "CUDA_", "NVIDIA_", "NCCL_", "CUBLAS_", "TORCH_", "TORCHINDUCTOR_", "TRITON_",
-    "OMP_", "MKL_", "OPENBLAS_", "KMP_", "GOMP_", "MALLOC_", "WANDB_", "HF_", "XDG_",
-)
 # fmt: on
+OUR_PREFIX, OUR_SETTING = "MISSION_TUI_", "MISSION_TUI_RUNS"
 
 
 def captured_environ(environ: Mapping[str, str]) -> dict[str, str]:
-    """The part of a client's environment that a run it launches gets, and the words of this client for its record.
+    """A client's environment as a run that it launches gets it: all of it but what belongs to the client alone.
 
-    Values that are not valid text are left out.
+    Of our own variables only the runs root goes along, for a script that calls `mission-tui` itself; added are the
+    words of this client, for the record. What is not valid text cannot be said in JSON and is left out.
     """
     captured = {
         name: value
         for name, value in environ.items()
-        if (name in CAPTURED or name.startswith(CAPTURED_FAMILIES)) and _is_text(name + value)
+        if name not in NOT_PASSED_ON
+        and (name == OUR_SETTING or not name.startswith(OUR_PREFIX))
+        and _is_text(name + value)
     }
     command = shlex.join(["mission-tui", *sys.argv[1:]])[:COMMAND_CHARACTERS]
     return captured | ({"MISSION_TUI_COMMAND": command} if _is_text(command) else {})

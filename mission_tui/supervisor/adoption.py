@@ -38,6 +38,7 @@ from mission_tui.records.spec_file import read_spec
 from mission_tui.records.tail import read_newest
 from mission_tui.supervisor.acting import react_to_due
 from mission_tui.supervisor.attempts import begin, hold_live, settle
+from mission_tui.supervisor.caller import told_before
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ending import abandon
 from mission_tui.supervisor.freezing import take_up_freeze
@@ -125,6 +126,8 @@ def adopt_live(core: Core, found: RunOnDisk) -> None:
     run.nonce, run.unbegun = (order.nonce, order) if order is not None else ("", None)
     run.wants_pause = _wants(found.events, "pause")
     settle(core, run)
+    if order is not None and run.trainer is not None:
+        core.secrets[run.id] = told_before(order, run.trainer)
     take_up_freeze(core, run, _wants(found.events, "freeze"))
     react_to_due(core, run)
 

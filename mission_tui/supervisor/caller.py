@@ -17,8 +17,9 @@ from mission_tui.errors import PresetError
 from mission_tui.fleet.spec import RunSpec, Spec
 from mission_tui.records.attempt import LaunchOrder
 from mission_tui.records.env_file import read_env_file
+from mission_tui.supervisor.identity import Process
 
-__all__ = ["OURS", "Caller", "at_home", "check_program", "forget_marks", "program", "settled"]
+__all__ = ["OURS", "Caller", "at_home", "check_program", "forget_marks", "program", "settled", "told_before"]
 
 OURS = frozenset(
     f"MISSION_TUI_{name}" for name in ("RUN", "RUN_DIR", "ATTEMPT", "NONCE", "TELEMETRY", "REPORT", "SEED")
@@ -30,7 +31,7 @@ OURS = frozenset(
 class Caller:
     """Whose interpreter, folder and environment an attempt runs with: the client's, never the supervisor's.
 
-    `secrets` names variables whose values must not be written down, beside those whose names say so.
+    `secrets` names variables whose values must not be written down, beside those that are not known to be harmless.
     """
 
     python: str
@@ -44,11 +45,28 @@ class Caller:
         environ = {name: value for name, value in (order.env | dict(withheld or {})).items() if name not in OURS}
         return cls(order.python or order.argv[0], order.cwd, environ, frozenset(order.withheld))
 
+    @property
+    def forgotten(self) -> tuple[str, ...]:
+        """Variables of the recorded attempt whose values were in memory only, and are there no more."""
+        return tuple(sorted(self.secrets - self.environ.keys()))
+
 
 def forget_marks(environ: MutableMapping[str, str]) -> None:
     """Drop a run's marker that this process was started with: who is started from here belongs to other runs."""
     for name in OURS:
         environ.pop(name, None)
+
+
+def told_before(order: LaunchOrder, trainer: Process) -> dict[str, str]:
+    """The withheld variables that the living `trainer` was started with: after a supervisor, only it knows them."""
+    try:
+        began = Path(f"/proc/{trainer.pid}/environ").read_bytes()
+    except OSError:
+        return {}
+    pairs = (entry.partition(b"=") for entry in began.split(b"\0"))
+    found = {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
+    # What was read is its own only if its number has not been given away meanwhile.
+    return {name: found[name] for name in order.withheld if name in found} if trainer.alive() else {}
 
 
 def settled(spec: Spec, cwd: str) -> Spec:
@@ -83,11 +101,13 @@ def at_home(spec: Spec, caller: Caller) -> Caller:
     if run.cwd is not None and not Path(run.cwd).is_dir():
         raise PresetError(f"run.cwd = '{run.cwd}' is not a folder; nothing was started")
     home = replace(caller, cwd=run.cwd or caller.cwd, environ=environ, secrets=caller.secrets | secrets.keys())
+    environ["PWD"] = home.cwd
     if run.python is None:
         return home
     python = _found(run.python, home)
     if python is None:
         raise PresetError(f"run.python = '{run.python}' is not a program that can be started; nothing was started")
+    _enter_venv(environ, Path(python))
     if run.command is not None:
         # So that `python` in the command, and in what it starts, is the one that was asked for.
         environ["PATH"] = os.pathsep.join(dict.fromkeys((str(Path(python).parent), *_search(home).split(os.pathsep))))
@@ -123,6 +143,14 @@ def _found(word: str, home: Caller) -> str | None:
     if os.sep in word:
         word = str(Path(home.cwd) / Path(word).expanduser())
     return shutil.which(word, path=_search(home))
+
+
+def _enter_venv(environ: MutableMapping[str, str], python: Path) -> None:
+    """Have the variables say of which virtual environment `python` is, and no longer of which the caller's is."""
+    environ.pop("PYTHONHOME", None)
+    environ.pop("VIRTUAL_ENV", None)
+    if (python.parent.parent / "pyvenv.cfg").is_file():
+        environ["VIRTUAL_ENV"] = str(python.parent.parent)
 
 
 def _search(home: Caller) -> str:

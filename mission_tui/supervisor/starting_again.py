@@ -14,6 +14,8 @@ from mission_tui.fleet.events import RestartDue, RunParked
 from mission_tui.fleet.observations import WaitSeen
 from mission_tui.fleet.restarting import ASKED, Row
 from mission_tui.fleet.terms import AS_IT_WAS
+from mission_tui.fleet.text import clean
+from mission_tui.fleet.verdict import Change
 from mission_tui.records.checkpoint import newest_verified
 from mission_tui.records.storage import StorageError
 from mission_tui.supervisor.another_attempt import terms_before
@@ -115,5 +117,14 @@ def start_again(core: Core, run_id: str, caller: Caller, checkpoint: str | None,
     spec = core.store.run(run_id).spec
     assert spec is not None
     check_machine(core, (spec,))
-    terms = terms_before(core, run_id, checkpoint)
-    start_next_attempt(core, run_id, spec, caller, checkpoint, terms=terms or AS_IT_WAS, row=row)
+    terms = terms_before(core, run_id, checkpoint) or AS_IT_WAS
+    changes = _forgotten(caller)
+    start_next_attempt(core, run_id, spec, caller, checkpoint, terms=terms, changes=changes, row=row)
+
+
+def _forgotten(caller: Caller) -> tuple[Change, ...]:
+    names = caller.forgotten
+    if not names:
+        return ()
+    why = "their values were in the memory of an earlier supervisor; stop and resume from a shell that has them"
+    return (Change("variables", clean(" ".join(names), 200), "not there", "note", why),)

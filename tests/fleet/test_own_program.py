@@ -11,7 +11,7 @@ from mission_tui.fleet.abilities import ABILITIES, abilities_of, refusal
 from mission_tui.fleet.assignment import expand
 from mission_tui.fleet.preset import as_tables, from_tables, resolve
 from mission_tui.fleet.preset_file import PresetFile, read_preset
-from mission_tui.fleet.secrecy import is_secret
+from mission_tui.fleet.secrecy import is_harmless, is_secret
 from mission_tui.fleet.spec import Spec
 
 
@@ -78,6 +78,26 @@ def test_a_secret_is_known_by_its_name(name: str) -> None:
 def test_what_is_no_secret_stays_on_record(name: str) -> None:
     """A run that cannot be repeated because its environment was forgotten helps nobody."""
     assert not is_secret(name, "http://host/path")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("PATH", "/bin"), ("WANDB_MODE", "offline"), ("DATA_DIR", "/data"), ("OMP_NUM_THREADS", "4"), ("DEBUG", "1"),
+     ("FAST", "true"), ("EMPTY", ""), ("LEARNING_RATE", "0.03")],
+)  # fmt: skip
+def test_what_says_nothing_about_a_person_may_be_written_down(name: str, value: str) -> None:
+    """A restart needs it, and a reader of the run wants it."""
+    assert is_harmless(name, value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("WANDB_API_KEY", "x"), ("MY_THING", "hunter2"), ("HTTP_PROXY", "http://a:b@host"), ("PIN", "1234"),
+     ("TOKEN_DIR", "/x"), ("WORK_DIR", "hunter2"), ("ADMIN_PASSWORD", "1")],
+)  # fmt: skip
+def test_an_unknown_variable_is_taken_for_a_secret(name: str, value: str) -> None:
+    """Nobody can tell a password from a word, so its name is all that is kept."""
+    assert not is_harmless(name, value)
 
 
 def test_a_command_can_do_nothing_but_what_processes_can() -> None:

@@ -143,16 +143,17 @@ def test_a_runs_root_that_cannot_be_written_is_a_usage_error(tmp_path: Path) -> 
         ensure_supervisor(tmp_path)
 
 
-def test_only_what_a_run_needs_is_captured() -> None:
-    """Families and names of the allow-list go along; secrets, agents and our own variables stay behind."""
+def test_a_run_gets_the_whole_environment_of_its_client() -> None:
+    """Secrets and unknown variables too; only what belongs to the client's own process, terminal or run stays."""
     wanted = {
-        "PATH": "/bin", "HOME": "/h", "LC_ALL": "C", "PYTHONPATH": "/p", "VIRTUAL_ENV": "/v", "CONDA_PREFIX": "/c",
-        "CUDA_VISIBLE_DEVICES": "0", "LD_LIBRARY_PATH": "/l", "MUJOCO_GL": "egl", "WANDB_MODE": "offline",
-        "NO_COLOR": "1", "HF_HOME": "/hf", "OMP_NUM_THREADS": "1", "XDG_CACHE_HOME": "/x", "TMPDIR": "/t",
+        "PATH": "/bin", "HOME": "/h", "LANG": "C", "MY_OWN": "anything", "AWS_SECRET_ACCESS_KEY": "k", "BASH_ENV": "/b",
+        "LD_PRELOAD": "/l.so", "SSH_AUTH_SOCK": "/s", "MISSION_TUI_RUNS": "/runs", "path": "x", "EMPTY": "",
+        "BASH_FUNC_go%%": "() {  true\n}", "TERM": "xterm",
     }  # fmt: skip
     unwanted = {
-        "SSH_AUTH_SOCK": "/s", "AWS_SECRET_ACCESS_KEY": "k", "MISSION_TUI_NONCE": "n", "PATHOLOGICAL": "x",
-        "PYTHONSTARTUP": "x", "LD_PRELOAD": "x", "HOME_": "x", "path": "x", "LANG": "\udcff",
+        "NOTIFY_SOCKET": "/n", "LISTEN_FDS": "1", "WATCHDOG_USEC": "9", "INVOCATION_ID": "i", "JOURNAL_STREAM": "1:2",
+        "TMUX": "/t", "STY": "s", "COLUMNS": "80", "LINES": "24", "SSH_TTY": "/dev/pts/1", "SHLVL": "2", "OLDPWD": "/o",
+        "PWD": "/p", "_": "/bin/x", "MISSION_TUI_NONCE": "n", "MISSION_TUI_LEASE_FD": "3", "BROKEN": "\udcff",
     }  # fmt: skip
     captured = captured_environ(wanted | unwanted)
     assert captured.pop("MISSION_TUI_COMMAND").split()[0] == "mission-tui"

@@ -13,8 +13,8 @@ import pytest
 
 from mission_tui.errors import PresetError, UsageError
 from mission_tui.fleet.spec import KeepSpec, RestartKeep, RunSpec, Spec
-from mission_tui.ipc.replies import Accepted, OperatorReply, VerdictReply
-from mission_tui.ipc.requests import Evaluate, Export, Resume
+from mission_tui.ipc.replies import Accepted, DetailsReply, OperatorReply, VerdictReply
+from mission_tui.ipc.requests import Evaluate, Export, GetDetails, Resume
 from mission_tui.records.attempt import read_exit
 from tests.supervisor.conftest import Lab, living
 from tests.waiting import until
@@ -199,19 +199,19 @@ def test_whose_python_folder_and_variables(lab: Lab) -> None:
 
 
 def test_a_secret_is_passed_and_is_nowhere_on_disk(lab: Lab) -> None:
-    """Neither what `run.env_file` holds nor an exported key is in any file of the runs root, its state included."""
+    """Neither what `run.env_file` holds nor what was exported under a name that nobody knows is in any file."""
     file = lab.root.parent / "secrets.env"
     file.write_text(f"# mine\nexport DATABASE_URL='{SECRET}'\n")
-    length = 'echo "${#DATABASE_URL} ${#WANDB_API_KEY}"; exec sleep 60'
-    (run,) = lab.launch(spec=shell(length, env_file=str(file)), WANDB_API_KEY=f"{SECRET}!")
-    until(lambda: output(lab, run) == f"{len(SECRET)} {len(SECRET) + 1}\n")
+    length = 'echo "${#DATABASE_URL} ${#WANDB_API_KEY} ${#MY_OWN}"; exec sleep 60'
+    (run,) = lab.launch(spec=shell(length, env_file=str(file)), WANDB_API_KEY=f"{SECRET}!", MY_OWN=f"{SECRET}!!")
+    until(lambda: output(lab, run) == f"{len(SECRET)} {len(SECRET) + 1} {len(SECRET) + 2}\n")
     lab.act("stop", run)
     lab.ended(run)
     written = [path for path in lab.root.rglob("*") if path.is_file()]
     assert len(written) > 5
     assert [path for path in written if SECRET.encode() in path.read_bytes()] == []
     order = json.loads(lab.dir(run).attempt(1).launch.read_bytes())
-    assert sorted(order["withheld"]) == ["DATABASE_URL", "WANDB_API_KEY"]
+    assert sorted(order["withheld"]) == ["DATABASE_URL", "MY_OWN", "WANDB_API_KEY"]
 
 
 def test_a_secret_in_an_env_file_is_not_quoted_back(lab: Lab) -> None:
@@ -272,6 +272,59 @@ def test_secrets_are_there_again_when_a_rule_restarts_a_command(lab: Lab) -> Non
     lab.wait(run, lambda view: view.attempt == 2 and view.state == "ended")
     assert (output(lab, run, 1), output(lab, run, 2)) == (f"{SECRET}\n", f"{SECRET}\n")
     assert SECRET not in lab.dir(run).attempt(2).launch.read_text()
+
+
+def test_a_supervisor_that_takes_a_run_in_asks_its_process_for_the_secrets(lab: Lab) -> None:
+    """The one that was killed took them along; the restart that its rule asks for has them all the same."""
+    keep = KeepSpec(restart=RestartKeep(most=1, wait_s=0.1))
+    mark = shlex.quote(str(lab.root / "go"))
+    script = f'echo "$MY_OWN"; until test -e {mark}; do sleep 0.05; done; test "$MISSION_TUI_ATTEMPT" = 2'
+    (run,) = lab.launch(spec=a_command("/bin/sh", "-c", script, keep=keep), MY_OWN=SECRET)
+    until(lambda: output(lab, run) == f"{SECRET}\n")
+    lab.kill_supervisor()
+    lab.start()
+    (lab.root / "go").touch()
+    lab.wait(run, lambda view: view.attempt == 2 and view.state == "ended")
+    assert output(lab, run, 2) == f"{SECRET}\n"
+
+
+def test_what_nobody_remembers_is_named_at_the_restart(lab: Lab) -> None:
+    """Supervisor and command died together: the restart goes on, and its record says what it lacks."""
+    keep = KeepSpec(restart=RestartKeep(most=1, wait_s=0.1))
+    script = 'echo "[$MY_OWN]"; test "$MISSION_TUI_ATTEMPT" = 2 && exit 0; exec sleep 60'
+    (run,) = lab.launch(spec=a_command("/bin/sh", "-c", script, keep=keep), MY_OWN=SECRET)
+    until(lambda: output(lab, run) == f"[{SECRET}]\n")
+    family = lab.family(run)
+    lab.kill_supervisor()
+    for process in reversed(family):
+        process.kill()
+    until(lambda: not living(family))
+    lab.start()
+    lab.wait(run, lambda view: view.attempt == 2 and view.state == "ended")
+    assert output(lab, run, 2) == "[]\n"
+    (change,) = details_of(lab, run).attempts[-1].changes
+    assert (change.name, change.was) == ("variables", "MY_OWN")
+
+
+def details_of(lab: Lab, run: str) -> DetailsReply:
+    """All that is known of the run."""
+    reply = lab.ask(lambda id_: GetDetails(id=id_, run=run))
+    assert isinstance(reply, DetailsReply)
+    return reply
+
+
+@pytest.mark.parametrize("venv", [True, False])
+def test_another_python_brings_its_own_venv_along(lab: Lab, venv: bool) -> None:
+    """`VIRTUAL_ENV` names that of `run.python`, or nothing; `PWD` is the folder that the run works in."""
+    python = lab.root / "bin" / "python"
+    python.parent.mkdir()
+    python.symlink_to(sys.executable)
+    if venv:
+        (lab.root / "pyvenv.cfg").write_text("home = /usr/bin\n")
+    spec = shell('echo "[$VIRTUAL_ENV] [$PYTHONHOME] [$PWD]"', python=str(python))
+    (run,) = lab.launch(spec=spec, VIRTUAL_ENV="/callers", PYTHONHOME="/callers")
+    lab.ended(run)
+    assert output(lab, run) == f"[{lab.root if venv else ''}] [] [{lab.root}]\n"
 
 
 def test_a_command_goes_on_without_its_keeper_and_still_stops(lab: Lab) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from mission_tui.errors import EX_RESUMABLE, DamagedError, MissionError
-from mission_tui.fleet.secrecy import is_secret
+from mission_tui.fleet.secrecy import is_harmless
 from mission_tui.fleet.spec import Spec
 from mission_tui.paths import socket_dir
 from mission_tui.records.attempt import LaunchOrder, read_identity
@@ -72,7 +72,7 @@ def attempt_order(
         grace_s=spec.run.grace_s,
         output_cap_bytes=OUTPUT_CAP_BYTES,
         python=caller.python,
-        withheld=tuple(name for name, value in env.items() if _is_withheld(name, value, caller)),
+        withheld=tuple(name for name, value in env.items() if _is_withheld(name, value, caller, spec)),
     )
 
 
@@ -86,8 +86,9 @@ def _threads(count: int) -> dict[str, str]:
     return dict.fromkeys(libraries, str(count)) | {"OMP_WAIT_POLICY": "PASSIVE"}
 
 
-def _is_withheld(name: str, value: str, caller: Caller) -> bool:
-    return name not in OURS and (name in caller.secrets or is_secret(name, value))
+def _is_withheld(name: str, value: str, caller: Caller, spec: Spec) -> bool:
+    on_record = name in OURS or spec.run.env.get(name) == value
+    return not on_record and (name in caller.secrets or not is_harmless(name, value))
 
 
 def _whisper(secrets: Mapping[str, str]) -> int:
