@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["health_files", "preset_dirs", "runs_root", "shipped_presets", "socket_dir"]
+__all__ = ["health_files", "lent_dir", "preset_dirs", "runs_root", "shipped_presets", "socket_dir"]
 
 
 def runs_root(explicit: str | None, cwd: Path, environ: Mapping[str, str]) -> Path:
@@ -20,8 +20,12 @@ def runs_root(explicit: str | None, cwd: Path, environ: Mapping[str, str]) -> Pa
         return (cwd / Path(chosen).expanduser()).resolve()
     if (cwd / "presets").is_dir() or (cwd / "runs").is_dir():
         return (cwd / "runs").resolve()
-    state = environ.get("XDG_STATE_HOME") or str(Path(environ.get("HOME", "~")).expanduser() / ".local" / "state")
-    return Path(state) / "mission-tui" / "runs"
+    return _state_dir(environ) / "runs"
+
+
+def lent_dir(environ: Mapping[str, str], packages: str) -> Path:
+    """The folder from which the packages that `packages` describes are lent to Pythons that lack them."""
+    return _state_dir(environ) / "lent" / hashlib.sha256(os.fsencode(packages)).hexdigest()[:12]
 
 
 def socket_dir(root: Path) -> Path:
@@ -45,6 +49,11 @@ def preset_dirs(cwd: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
 def health_files(environ: Mapping[str, str]) -> tuple[Path, ...]:
     """The files that hold the limits of health rules, nearest first: the user's own, and the shipped one."""
     return (_config_dir(environ) / "health.toml", Path(__file__).resolve().parent / "health.toml")
+
+
+def _state_dir(environ: Mapping[str, str]) -> Path:
+    state = environ.get("XDG_STATE_HOME") or str(Path(environ.get("HOME", "~")).expanduser() / ".local" / "state")
+    return Path(state) / "mission-tui"
 
 
 def _config_dir(environ: Mapping[str, str]) -> Path:

@@ -22,7 +22,7 @@ from mission_tui.supervisor.identity import Process
 __all__ = ["OURS", "Caller", "at_home", "check_program", "forget_marks", "program", "settled", "told_before"]
 
 OURS = frozenset(
-    f"MISSION_TUI_{name}" for name in ("RUN", "RUN_DIR", "ATTEMPT", "NONCE", "TELEMETRY", "REPORT", "SEED")
+    f"MISSION_TUI_{name}" for name in ("RUN", "RUN_DIR", "ATTEMPT", "NONCE", "TELEMETRY", "REPORT", "SEED", "LENT")
 )
 """What marks the processes of a run, and what only they are told."""
 

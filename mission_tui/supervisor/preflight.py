@@ -5,21 +5,22 @@ The environments that everyone has are known by heart and skip it.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 import msgspec
 
 from mission_tui.errors import PresetError
 from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.text import clean
 from mission_tui.supervisor.caller import Caller
-from mission_tui.supervisor.tasks import Task, TaskError, run_task
+from mission_tui.supervisor.interpreter import as_module
+from mission_tui.supervisor.tasks import DeathError, Task, run_task
 
 __all__ = ["Spaces", "known_by_heart", "preflight"]
 
 LIMIT_S = 120.0
 _CLASSIC = frozenset({"CartPole-v1", "Acrobot-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1"})
-_MISSING = re.compile(r"No module named '?([\w.]+)")
+_SENTENCE_CHARACTERS = 800
 _MISSION_GYM = "MissionGym-v0"
 _SHIPPED_MISSIONS = (None, "standard", "demo")
 
@@ -48,23 +49,18 @@ def known_by_heart(spec: Spec) -> bool:
 
 async def preflight(spec: Spec, caller: Caller) -> Spaces:
     """The spaces of the spec's environment. Raises `TaskError` (exit code 78 for a bad preset) with what is wrong,
-    `PresetError` for an interpreter that lacks what a training needs.
+    `PresetError` for what ends the process that tries it.
     """
-    task = Task(
-        argv=(caller.python, "-m", "mission_tui.trainer.preflight"),
-        cwd=caller.cwd,
-        environ=caller.environ,
-        stdin=msgspec.json.encode(spec),
-    )
+    words, home = as_module(spec, caller, "mission_tui.trainer.preflight")
+    # A process that crashes says where.
+    environ = {**home.environ, "PYTHONFAULTHANDLER": "1"}
+    task = Task(argv=words, cwd=home.cwd, environ=environ, stdin=msgspec.json.encode(spec))
+    doing = "starting it"
     try:
         async for said in run_task(task, LIMIT_S):
+            doing = str(said.get("doing", doing))
             if said.get("ok"):
                 return Spaces(str(said.get("obs")), str(said.get("act")))
-    except TaskError as error:
-        if spec.run.python is not None and (missing := _MISSING.search(str(error))):
-            raise PresetError(
-                f"run.python = '{spec.run.python}' cannot train: it has no module '{missing[1]}'; "
-                "install mission-tui there, or launch your own script after --"
-            ) from error
-        raise
+    except DeathError as error:
+        raise PresetError(clean(f"{doing}: {error}", _SENTENCE_CHARACTERS)) from error
     raise PresetError(f"preflight of env.id '{spec.env.id}' gave no answer")

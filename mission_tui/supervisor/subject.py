@@ -6,23 +6,33 @@ import asyncio
 from dataclasses import dataclass
 
 from mission_tui.errors import DamagedError, UsageError, nearest
+from mission_tui.fleet.spec import Spec
 from mission_tui.records.attempt import read_launch
 from mission_tui.records.checkpoint import list_checkpoints, newest_verified
 from mission_tui.records.layout import RunDir
+from mission_tui.records.spec_file import read_spec
 from mission_tui.supervisor.caller import Caller
 from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.interpreter import as_module
 from mission_tui.supervisor.targets import require, the_run
+from mission_tui.supervisor.tasks import Task
 
 __all__ = ["Subject", "caller_of", "named_checkpoint", "subject_of"]
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A checkpoint of a run, and who launched it."""
+    """A checkpoint of a run, its spec, and who launched it."""
 
     run: RunDir
     checkpoint: str
+    spec: Spec
     caller: Caller
+
+    def task(self, module: str, *words: str) -> Task:
+        """A short process that is `module` with `words` in the run's own Python. Raises `PresetError`."""
+        argv, home = as_module(self.spec, self.caller, module)
+        return Task((*argv, *words), home.cwd, home.environ, about=self.run.id)
 
 
 async def subject_of(core: Core, ref: str, checkpoint: str | None, verb: str) -> Subject:
@@ -38,7 +48,9 @@ async def subject_of(core: Core, ref: str, checkpoint: str | None, verb: str) ->
             name = core.store.view(run_id).name
             raise UsageError(f"{name} has no checkpoint yet; `mission-tui checkpoint` asks for one")
         name = newest.name
-    return Subject(run, name, caller_of(core, run, core.store.run(run_id).told.attempt))
+    known = core.store.run(run_id)
+    spec = known.spec if known.spec is not None else read_spec(run.spec)
+    return Subject(run, name, spec, caller_of(core, run, known.told.attempt))
 
 
 def named_checkpoint(run: RunDir, name: str) -> str:

@@ -13,14 +13,15 @@ from typing import IO, Any
 import msgspec
 
 from mission_tui.errors import EX_FAILED, MissionError
+from mission_tui.fleet.fault import faulting_line
 from mission_tui.fleet.text import clean
 from mission_tui.supervisor.children import Child, start_child
 
-__all__ = ["Task", "TaskError", "run_task", "task_about", "tasks_at_work"]
+__all__ = ["DeathError", "Task", "TaskError", "run_task", "task_about", "tasks_at_work"]
 
 NICENESS = 10
 LINE_BYTES = 1 << 20
-_STDERR_BYTES = 4096
+_STDERR_BYTES = 16384
 _CAUSE_CHARACTERS = 500
 
 
@@ -30,6 +31,10 @@ class TaskError(MissionError):
     def __init__(self, sentence: str, exit_code: int = EX_FAILED) -> None:
         super().__init__(sentence)
         self.exit_code = exit_code
+
+
+class DeathError(TaskError):
+    """A short process ended without having said why, or did not answer in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +99,10 @@ async def _carry_out(task: Task, limit_s: float | None, heard: asyncio.Queue[_Sa
                 await asyncio.shield(code)
         except TimeoutError:
             child.kill()
-            heard.put_nowait(TaskError(f"{_name(task)} did not answer within {limit_s:g} s and was ended"))
+            heard.put_nowait(DeathError(f"{_name(task)} did not answer within {limit_s:g} s and was ended"))
             await code
             return
-        heard.put_nowait(None if code.result() == 0 else TaskError(_death(task, code.result(), complaints)))
+        heard.put_nowait(None if code.result() == 0 else DeathError(_death(task, code.result(), complaints)))
 
 
 def _start(task: Task, given: IO[bytes], complaints: IO[bytes], code: asyncio.Future[int]) -> Child:
@@ -145,13 +150,14 @@ def _error(said: _Said) -> TaskError | None:
 
 
 def _name(task: Task) -> str:
-    return task.argv[2]
+    return task.argv[2] if len(task.argv) > 2 else task.argv[-1]
 
 
 def _death(task: Task, code: int, complaints: IO[bytes]) -> str:
     size = complaints.seek(0, os.SEEK_END)
     complaints.seek(max(0, size - _STDERR_BYTES))
-    lines = complaints.read().decode("utf-8", "replace").strip().splitlines()
-    last = clean(lines[-1], _CAUSE_CHARACTERS) if lines else "it said nothing"
+    text = complaints.read().decode("utf-8", "replace").strip()
+    lines = text.splitlines()
+    last = faulting_line(text) or (clean(lines[-1], _CAUSE_CHARACTERS) if lines else "it said nothing")
     how = f"signal {-code}" if code < 0 else f"exit code {code}"
     return f"{_name(task)} ended with {how}: {last}"

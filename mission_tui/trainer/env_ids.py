@@ -27,6 +27,7 @@ __all__ = [
     "find_env",
     "find_named",
     "gym_id",
+    "import_named",
     "make_env",
     "making",
     "mission_rules",
@@ -57,12 +58,12 @@ def find_env(env: EnvSpec) -> RegisteredEnv:
     import mission_tui.envs  # noqa: F401 - registers MissionGym
 
     for module in env.imports:
-        _import(module, "env.imports")
+        import_named(module, "env.imports")
     module, _, name = gym_id(env.id).rpartition(":")
     if env.id.startswith(f"{_POOL}:") and importlib.util.find_spec(_POOL) is None:
         raise PresetError(f"env.id '{env.id}' needs the `fast-envs` extra: pip install 'mission-tui[fast-envs]'")
     if module:
-        _import(module, "env.id")
+        import_named(module, "env.id")
     try:
         return gymnasium.spec(name)
     except gymnasium.error.Error as error:
@@ -151,7 +152,7 @@ def find_named(name: str, key: str) -> Any:
     module_name, _, attribute = name.partition(":")
     if not attribute:
         raise PresetError(f"{key} = '{name}' must look like 'package.module:Name'")
-    module = _import(module_name, key)
+    module = import_named(module_name, key)
     if not hasattr(module, attribute):
         raise PresetError(f"{key}: module '{module_name}' has no '{attribute}'{nearest(attribute, dir(module))}")
     return getattr(module, attribute)
@@ -161,7 +162,8 @@ def _is_mission(env: EnvSpec) -> bool:
     return env.id.rpartition(":")[2] == MISSION_GYM
 
 
-def _import(module: str, key: str) -> Any:
+def import_named(module: str, key: str) -> Any:
+    """The module that the preset's `key` names. Raises `PresetError`."""
     try:
         return importlib.import_module(module)
     except Exception as error:  # importing runs foreign code, which may raise anything

@@ -1,13 +1,14 @@
-"""``python -m mission_tui.trainer.preflight``: can this spec be trained here? JSON on stdin, one JSON line back.
+"""``python -m mission_tui.trainer.preflight``: can this spec be trained here? JSON on stdin, JSON lines back.
 
-Well-known environments are answered from a table without importing gymnasium; nothing here imports torch by itself.
+Well-known environments are answered from a table without importing gymnasium; nothing here imports torch by itself, but
+for a Python that `run.python` names. What is done is said before it is done, because foreign code may crash.
 """
 
 from __future__ import annotations
 
 import sys
 
-from mission_tui.errors import PresetError
+from mission_tui.errors import PresetError, raised_by
 from mission_tui.fleet.spec import EnvSpec
 from mission_tui.trainer.env_ids import MISSION_GYM, make_env, native_refusal
 from mission_tui.trainer.json_lines import Say, answer, asked_spec
@@ -44,12 +45,17 @@ def known_spaces(env: EnvSpec) -> tuple[str, str] | None:
 
 def _check(say: Say) -> None:
     spec = asked_spec(sys.stdin.buffer.read())
+    if spec.run.python is not None:
+        _import_trainer(say)
     known = known_spaces(spec.env)
     if known is not None and spec.ppo.policy == "MlpPolicy" and (not spec.ppo.use_sde or known[1].startswith("Box")):
         say({"ok": True, "obs": known[0], "act": known[1]})
         return
+    from mission_tui.trainer.named_modules import import_all
     from mission_tui.trainer.spaces import refusal, short
 
+    import_all(spec, say)
+    say({"doing": f"making an environment of env.id '{spec.env.id}'"})
     env = make_env(spec.env, None, around=lambda made: made)
     try:
         sentence = refusal(env.observation_space, env.action_space, spec.ppo)
@@ -60,6 +66,15 @@ def _check(say: Say) -> None:
         say({"ok": True, "obs": short(env.observation_space), "act": short(env.action_space)})
     finally:
         env.close()
+
+
+def _import_trainer(say: Say) -> None:
+    """Another Python's packages may be of versions whose insides are not those that the trainer uses."""
+    say({"doing": "importing torch, Stable-Baselines3 and the trainer"})
+    try:
+        import mission_tui.trainer.training  # noqa: F401 - what it takes is tried here
+    except Exception as error:  # importing runs foreign code, which may raise anything
+        raise PresetError(f"run.python = '{sys.executable}' cannot train: {raised_by(error)}") from error
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ def preflight(spec: dict[str, Any], search_path: str = str(ROOT)) -> tuple[int, 
         env=os.environ | {"PYTHONPATH": search_path},
         timeout=30,
     )
-    (line,) = done.stdout.splitlines()
+    *_, line = done.stdout.splitlines()
     return done.returncode, json.loads(line), done.stderr
 
 
@@ -96,7 +96,7 @@ def test_a_module_beside_the_user_is_found(tmp_path: Path) -> None:
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         timeout=30,
     )
-    assert json.loads(done.stdout) == {"ok": True, "obs": "Box(3,)", "act": "Box(1,)"}
+    assert json.loads(done.stdout.splitlines()[-1]) == {"ok": True, "obs": "Box(3,)", "act": "Box(1,)"}
     assert "hello" in done.stderr
 
 
@@ -126,7 +126,7 @@ def test_what_is_wrong_is_said_in_one_sentence(
     data = json.dumps({"preset": "p", "env": env, "ppo": ppo}).encode()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
     assert main() == 78
-    answer = json.loads(capfd.readouterr().out)
+    answer = json.loads(capfd.readouterr().out.splitlines()[-1])
     assert answer["exit_code"] == 78
     assert sentence in answer["error"]
 

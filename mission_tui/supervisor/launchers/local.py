@@ -25,9 +25,10 @@ from mission_tui.records.layout import RunDir
 from mission_tui.supervisor.caller import OURS, Caller, at_home, program
 from mission_tui.supervisor.children import start_child
 from mission_tui.supervisor.identity import Process, see, verify
+from mission_tui.supervisor.interpreter import as_module
 from mission_tui.supervisor.launchers import Found
 
-__all__ = ["LeaseHeldError", "LocalLauncher", "attempt_order"]
+__all__ = ["LeaseHeldError", "LocalLauncher", "attempt_order", "trainer_environ"]
 
 OUTPUT_CAP_BYTES = 64 << 20
 
@@ -43,6 +44,9 @@ def attempt_order(
 ) -> LaunchOrder:
     """The complete order of an attempt, with a fresh nonce. Raises `PresetError` for what is named and is not there."""
     caller = at_home(spec, caller)
+    words: tuple[str, ...] = ()
+    if spec.run.command is None:
+        words, caller = _trainer(spec, caller)
     nonce = secrets.token_hex(16)
     env = dict(caller.environ) | {
         "MISSION_TUI_RUN": run.id,
@@ -50,17 +54,14 @@ def attempt_order(
         "MISSION_TUI_ATTEMPT": str(attempt),
         "MISSION_TUI_NONCE": nonce,
         "MISSION_TUI_TELEMETRY": str(socket_dir(root) / "telemetry.sock"),
-        "PYTHONFAULTHANDLER": "1",
-        "PYTHONUNBUFFERED": "1",
     }
+    env |= trainer_environ(spec)
     if spec.run.command is None:
-        argv = (caller.python, *_trainer(), str(run.path), str(attempt))
+        argv = (*words, str(run.path), str(attempt))
         argv = argv if checkpoint is None else (*argv, "--checkpoint", checkpoint)
-        env |= _threads(spec.run.threads or 1)
     else:
         argv = program(spec.run, caller, attempt)
         env["MISSION_TUI_REPORT"] = str(run.attempt(attempt).reported)
-        env |= {} if spec.run.threads is None else _threads(spec.run.threads)
         env |= {} if spec.run.seed is None else {"MISSION_TUI_SEED": str(spec.run.seed)}
     return LaunchOrder(
         run=run.id,
@@ -76,9 +77,20 @@ def attempt_order(
     )
 
 
-def _trainer() -> tuple[str, ...]:
+def trainer_environ(spec: Spec) -> dict[str, str]:
+    """What every attempt of `spec` is given beside its caller's variables: where it crashes is said, and its threads.
+
+    A command keeps the threads that it would have in the shell, unless the spec says how many.
+    """
+    said = {"PYTHONFAULTHANDLER": "1", "PYTHONUNBUFFERED": "1"}
+    if spec.run.command is not None and spec.run.threads is None:
+        return said
+    return said | _threads(spec.run.threads or 1)
+
+
+def _trainer(spec: Spec, caller: Caller) -> tuple[tuple[str, ...], Caller]:
     trainer = os.environ.get("MISSION_TUI_TRAINER", "mission_tui.trainer")
-    return (trainer,) if os.sep in trainer else ("-m", trainer)
+    return ((caller.python, trainer), caller) if os.sep in trainer else as_module(spec, caller, trainer)
 
 
 def _threads(count: int) -> dict[str, str]:

@@ -10,7 +10,7 @@ from mission_tui.ipc.replies import Evaluated, Progress
 from mission_tui.ipc.requests import Evaluate
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.subject import subject_of
-from mission_tui.supervisor.tasks import Task, run_task
+from mission_tui.supervisor.tasks import run_task
 
 __all__ = ["evaluate"]
 
@@ -22,9 +22,8 @@ async def evaluate(core: Core, request: Evaluate) -> AsyncGenerator[Progress | E
     words = ["--checkpoint", subject.checkpoint, "--episodes", str(request.episodes), "--seed", str(request.seed)]
     if not request.deterministic:
         words.append("--stochastic")
-    argv = (subject.caller.python, "-m", "mission_tui.trainer.evaluate", str(subject.run.path), *words)
-    argv = (*argv, "--policy", request.policy, "--out", str(out))
-    task = Task(argv, subject.caller.cwd, subject.caller.environ, about=subject.run.id)
+    words += ["--policy", request.policy, "--out", str(out)]
+    task = subject.task("mission_tui.trainer.evaluate", str(subject.run.path), *words)
     result = None
     async for said in run_task(task):
         if "result" in said:

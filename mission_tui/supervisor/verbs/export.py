@@ -9,7 +9,7 @@ from mission_tui.ipc.replies import Exported
 from mission_tui.ipc.requests import Export
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.subject import subject_of
-from mission_tui.supervisor.tasks import Task, run_task
+from mission_tui.supervisor.tasks import run_task
 
 __all__ = ["export"]
 
@@ -20,9 +20,8 @@ async def export(core: Core, request: Export) -> Exported:
     if not path.is_absolute():
         raise UsageError(f"the export's path must be absolute, not '{path}'")
     subject = await subject_of(core, request.run, request.checkpoint, "export")
-    argv = (subject.caller.python, "-m", "mission_tui.trainer.export", str(subject.run.path))
-    words = (*argv, "--checkpoint", subject.checkpoint, str(path))
-    task = Task(words, subject.caller.cwd, subject.caller.environ, about=subject.run.id)
+    words = ("--checkpoint", subject.checkpoint, str(path))
+    task = subject.task("mission_tui.trainer.export", str(subject.run.path), *words)
     async for _ in run_task(task):
         pass
     return Exported(re=request.id, path=str(path), checkpoint=subject.checkpoint)

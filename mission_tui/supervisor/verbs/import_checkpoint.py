@@ -25,6 +25,7 @@ from mission_tui.records.storage import storing
 from mission_tui.supervisor.adoption import load_ended
 from mission_tui.supervisor.caller import Caller, at_home, settled
 from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.interpreter import as_module
 from mission_tui.supervisor.launchers.local import attempt_order
 from mission_tui.supervisor.new_run import new_run_dir
 from mission_tui.supervisor.run_directory import MAKING, create_run, rule_files, write_snapshot
@@ -71,8 +72,9 @@ async def _imported(core: Core, request: ImportCheckpoint, file: Path, run: RunD
     rules = rule_files(spec.env, caller.cwd)
     write_snapshot(work, rules)
     words = ["--snapshot", str(work.snapshot)] if rules else []
-    argv = (caller.python, "-m", "mission_tui.trainer.import_checkpoint", str(file), str(work.checkpoints))
-    task = Task((*argv, "--run", run.id, *words), caller.cwd, caller.environ, msgspec.json.encode(spec))
+    argv, home = as_module(spec, caller, "mission_tui.trainer.import_checkpoint")
+    argv = (*argv, str(file), str(work.checkpoints), "--run", run.id, *words)
+    task = Task(argv, home.cwd, home.environ, msgspec.json.encode(spec))
     result = None
     async for said in run_task(task, LIMIT_S):
         result = said.get("result", result)
