@@ -35,6 +35,62 @@ assert main(sys.argv[1:]) == 0
 print(sorted(set(sys.modules) - loaded), "torch._dynamo" in sys.modules)
 """
 
+OBEY = """
+import sys
+from pathlib import Path
+from mission_tui.ipc.telemetry_messages import Order
+from mission_tui.records.layout import RunDir
+from mission_tui.trainer.__main__ import train
+from mission_tui.trainer.attempt import Attempt
+from mission_tui.trainer.link import Link
+from mission_tui.trainer.orders import Orders
+from mission_tui.trainer.record import Record
+from mission_tui.ipc.telemetry_messages import PhaseSaid
+
+loaded = set()
+attempt, orders = Attempt(RunDir(Path(sys.argv[1])), 1, None), Orders()
+given = {
+    1: (Order("checkpoint"),),
+    2: (Order("set", number=1, assignments=("ppo.learning_rate=1e-4", "ppo.batch_size=16")),),
+    3: (Order("pause"), Order("unpause"), Order("keep")),
+    4: (Order("stop"),),
+}
+
+def hear(message):
+    if not isinstance(message, PhaseSaid) or message.phase != "rollout":
+        return
+    if not loaded:
+        loaded.update(sys.modules)
+    for order in given.get(message.update, ()):
+        orders.obey(order)
+
+with Record(attempt.run_dir, 1, hear) as record:
+    assert train(attempt, record, orders, Link(attempt, {})) == 0
+print(sorted(set(sys.modules) - loaded), record.update)
+"""
+
+ENV = """
+import json, sys
+import gymnasium
+from gymnasium.envs.classic_control import CartPoleEnv
+
+class Watching(CartPoleEnv):
+    def __init__(self, out):
+        super().__init__()
+        self.out, self.loaded = out, None
+
+    def step(self, action):
+        self.loaded = self.loaded or set(sys.modules)
+        return super().step(action)
+
+    def close(self):
+        super().close()
+        if self.loaded is not None:
+            open(self.out, "w").write(json.dumps(sorted(set(sys.modules) - self.loaded)))
+
+gymnasium.register("Watching-v0", Watching, max_episode_steps=20)
+"""
+
 DESCEND = """
 import sys
 import torch
@@ -78,6 +134,23 @@ def test_nothing_is_loaded_after_the_first_environment_step(tables: dict[str, di
     """An upgrade under a live run reaches nothing that it needs until its last checkpoint; there is no compiler."""
     run_dir = new_run(tmp_path / "run", spec_with(**tables))
     assert python(TRAIN, str(run_dir.path), "1") == "[] False\n"
+
+
+def test_nothing_is_loaded_by_what_a_run_is_asked_to_do(tmp_path: Path) -> None:
+    """A checkpoint, other settings, a pause and a stop are there from the beginning."""
+    run_dir = new_run(tmp_path / "run", spec_with())
+    assert python(OBEY, str(run_dir.path)) == "[] 4\n"
+
+
+def test_an_env_worker_loads_nothing_after_its_first_step(tmp_path: Path) -> None:
+    """Episodes end, infos travel and the worker leaves with what it had when it began."""
+    (tmp_path / "watching.py").write_text(ENV, encoding="utf-8")
+    out = tmp_path / "loaded.json"
+    env = {"id": "watching:Watching-v0", "vec": "workers", "n_workers": 1, "kwargs": {"out": str(out)}}
+    run_dir = new_run(tmp_path / "run", spec_with(env=env))
+    beside = f"import os, sys\nsys.path.append({str(tmp_path)!r})\nos.environ['PYTHONPATH'] += {f':{tmp_path}'!r}\n"
+    assert python(beside + TRAIN, str(run_dir.path), "1") == "[] False\n"
+    assert out.read_text() == "[]"
 
 
 @pytest.mark.slow
