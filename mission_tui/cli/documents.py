@@ -14,9 +14,9 @@ from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.snapshot import FleetSnapshot, RunView
 
 if TYPE_CHECKING:
-    from mission_tui.ipc.replies import DetailsReply
+    from mission_tui.ipc.replies import Checked, DetailsReply
 
-__all__ = ["SCHEMA", "finding_facts", "provenance_facts", "run_facts", "status_facts", "write_document"]
+__all__ = ["SCHEMA", "check_facts", "finding_facts", "provenance_facts", "run_facts", "status_facts", "write_document"]
 
 SCHEMA = 1
 
@@ -97,6 +97,12 @@ def run_facts(view: RunView) -> dict[str, Any]:
 def provenance_facts(details: DetailsReply) -> dict[str, Any]:
     """From what one run was launched; null where that is not recorded."""
     return {"id": details.view.id, "provenance": msgspec.to_builtins(details.provenance)}
+
+
+def check_facts(preset: str, checked: Checked) -> dict[str, Any]:
+    """What a smoke run said of one preset; `figures` is null where it did not come so far."""
+    facts: dict[str, Any] = msgspec.to_builtins(checked)
+    return {"preset": preset, "steps": facts["steps"], "figures": facts["figures"]}
 
 
 def status_facts(snapshot: FleetSnapshot, runs: tuple[RunView, ...]) -> dict[str, Any]:

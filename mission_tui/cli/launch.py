@@ -9,6 +9,7 @@ import click
 
 from mission_tui.cli.errors import EX_INTERRUPTED, say
 from mission_tui.cli.options import json_option, preset_argument, set_option
+from mission_tui.cli.own_command import WithCommand, command_words
 from mission_tui.cli.plan import Wish, launch_items
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.errors import UsageError
@@ -18,26 +19,9 @@ if TYPE_CHECKING:
     from mission_tui.ipc.replies import Launched
 
 SEED_LIMIT = 2**31 - 1
-COMMAND = "mission_tui.launch.command"
 
 
-class _WithCommand(click.Command):
-    """Everything after a bare `--` is a command, also what looks like an option."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Keep the command's words in `ctx.meta` away from click."""
-        if "--" in args:
-            at = args.index("--")
-            ctx.meta[COMMAND] = tuple(args[at + 1 :])
-            args = args[:at]
-        return super().parse_args(ctx, args)
-
-    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        """Name the command in the usage line."""
-        return [*super().collect_usage_pieces(ctx), "[-- CMD ARGS...]"]
-
-
-@click.command("launch", cls=_WithCommand)
+@click.command("launch", cls=WithCommand)
 @preset_argument
 @click.option("--preset", "files", multiple=True, metavar="FILE", help="A preset that is not in a presets folder.")
 @click.option("-n", "copies", type=click.IntRange(1, 64), default=1, metavar="N", help="N runs of each.")
@@ -61,8 +45,7 @@ def command(
     as_json: bool,
 ) -> int:
     """Start runs from presets, or of any command."""
-    words: tuple[str, ...] | None = click.get_current_context().meta.get(COMMAND)
-    wish = Wish((*presets, *files), copies, name, assignments, _seeds(seed, seeds), words)
+    wish = Wish((*presets, *files), copies, name, assignments, _seeds(seed, seeds), command_words())
     launched = _launch(session, wish)
     for warning in launched.warnings:
         say(warning)

@@ -46,6 +46,7 @@ VERBS = (
     "rm",
     "prune",
     "presets",
+    "check",
     "paths",
     "doctor",
     "supervisor",

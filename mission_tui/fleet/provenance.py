@@ -10,7 +10,7 @@ from mission_tui.fleet.spec import Spec
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.verdict import Change, Grade, ResumeVerdict
 
-__all__ = ["Provenance", "Repository", "differences", "noted", "sources_of"]
+__all__ = ["Provenance", "Repository", "differences", "noted", "sources_of", "upgraded"]
 
 SHOWN_PACKAGES = 3
 LISTED_PACKAGES = 40
@@ -82,6 +82,14 @@ def sources_of(spec: Spec) -> tuple[str, ...]:
 def differences(was: Provenance, now: Provenance, *, every: bool = False) -> tuple[Change, ...]:
     """A note for each thing that is no longer the same; empty when all is. With `every`, each package has its own."""
     return (*_code(was, now), *_sources(was, now), *_environment(was, now, every), *_machine(was, now, every))
+
+
+def upgraded(was: Provenance, now: Provenance) -> tuple[Change, ...]:
+    """What changed under a process that was launched as `was`: interpreter, packages, code of editable installs.
+
+    The working folder is left out: people edit it while their runs go on, and their trainers have read it.
+    """
+    return (*(change for change in _code(was, now) if change.name != "code"), *_environment(was, now, every=False))
 
 
 def _code(was: Provenance, now: Provenance) -> Iterator[Change]:

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
+from mission_tui.fleet.checking import CheckFigures, CheckStep
 from mission_tui.fleet.live_settings import SettingChange
 from mission_tui.fleet.metrics import Metric
 from mission_tui.fleet.provenance import Provenance
@@ -182,6 +183,21 @@ class RemovableReply(Reply, frozen=True, kw_only=True, tag="removable"):
     kept_s: float
 
 
+class Upgrade(Struct, frozen=True, kw_only=True):
+    """What was changed under a live run since it was launched."""
+
+    run: str
+    name: str
+    changes: tuple[Change, ...]
+
+
+class UpgradesReply(Reply, frozen=True, kw_only=True, tag="upgrades"):
+    """The live runs under which something was changed, of `looked` that could be looked at."""
+
+    upgrades: tuple[Upgrade, ...]
+    looked: int
+
+
 class Progress(Reply, frozen=True, kw_only=True, tag="progress"):
     """A long task is at `done` of `total`."""
 
@@ -194,6 +210,13 @@ class Evaluated(Reply, frozen=True, kw_only=True, tag="evaluated"):
     """The result of an evaluation, as it was written to `evaluations/`."""
 
     result: dict[str, Any]
+
+
+class Checked(Reply, frozen=True, kw_only=True, tag="checked"):
+    """What a smoke run said, step by step; nothing of it is left. `figures` are None where it did not come so far."""
+
+    steps: tuple[CheckStep, ...]
+    figures: CheckFigures | None = None
 
 
 class Exported(Reply, frozen=True, kw_only=True, tag="exported"):
@@ -223,8 +246,10 @@ OperatorReply = (
     | EndedReply
     | CleanReply
     | RemovableReply
+    | UpgradesReply
     | Progress
     | Evaluated
+    | Checked
     | Exported
     | Refused
 )

@@ -13,6 +13,7 @@ from mission_tui.fleet.events import Mark as FindingMark
 from mission_tui.fleet.spec import Spec
 from mission_tui.ipc.replies import (
     Accepted,
+    Checked,
     CleanReply,
     ComparisonReply,
     DetailsReply,
@@ -24,6 +25,7 @@ from mission_tui.ipc.replies import (
     LogReply,
     RemovableReply,
     SnapshotReply,
+    UpgradesReply,
     VerdictReply,
     Welcome,
 )
@@ -250,6 +252,10 @@ class GetTrash(Request, Asking[RemovableReply], frozen=True, kw_only=True, tag="
     """What lies in the trash."""
 
 
+class GetUpgrades(Request, Asking[UpgradesReply], frozen=True, kw_only=True, tag="upgrades"):
+    """Which packages were changed under live runs since they were launched."""
+
+
 Keep = Literal["best", "last"]
 
 
@@ -274,6 +280,16 @@ class Evaluate(Request, Asking[Evaluated], frozen=True, kw_only=True, tag="evalu
     deterministic: bool = True
     seed: int = 10_000
     policy: Literal["trained", "random"] = "trained"
+
+
+class Check(Request, Asking[Checked], frozen=True, kw_only=True, tag="check"):
+    """Try `spec` without a run, as the client would launch it; each step may take `limit_s`. Streams `Progress`."""
+
+    spec: Spec
+    cwd: str
+    python: str
+    environ: dict[str, str]
+    limit_s: float
 
 
 class Export(Request, Asking[Exported], frozen=True, kw_only=True, tag="export"):
@@ -325,8 +341,10 @@ OperatorRequest = (
     | Remove
     | Restore
     | GetTrash
+    | GetUpgrades
     | Prune
     | Evaluate
+    | Check
     | Export
     | ImportCheckpoint
     | Shutdown

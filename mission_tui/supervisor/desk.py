@@ -12,6 +12,7 @@ from mission_tui.ipc.replies import EndedReply, OperatorReply, SnapshotReply
 from mission_tui.ipc.requests import (
     Act,
     Apply,
+    Check,
     Clean,
     Clone,
     Compare,
@@ -23,6 +24,7 @@ from mission_tui.ipc.requests import (
     GetLog,
     GetSnapshot,
     GetTrash,
+    GetUpgrades,
     Hello,
     ImportCheckpoint,
     Label,
@@ -44,6 +46,7 @@ from mission_tui.ipc.server import Session
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.tasks import tasks_at_work
 from mission_tui.supervisor.verbs.apply import apply
+from mission_tui.supervisor.verbs.check import check
 from mission_tui.supervisor.verbs.checkpoint import checkpoint
 from mission_tui.supervisor.verbs.clean import clean
 from mission_tui.supervisor.verbs.clone import clone
@@ -70,6 +73,7 @@ from mission_tui.supervisor.verbs.set import set_
 from mission_tui.supervisor.verbs.shutdown import shutdown
 from mission_tui.supervisor.verbs.stop import stop
 from mission_tui.supervisor.verbs.undo import undo
+from mission_tui.supervisor.verbs.upgrades import upgrades
 
 __all__ = ["Desk"]
 
@@ -109,6 +113,10 @@ class Desk:
                 async with aclosing(evaluate(self._core, request)) as replies:
                     async for reply in replies:
                         session.send(reply)
+            case Check():
+                async with aclosing(check(self._core, request)) as steps:
+                    async for step in steps:
+                        session.send(step)
             case _:
                 session.send(await self._reply(request))
 
@@ -138,6 +146,14 @@ class Desk:
     def _snapshot(self, re: int) -> SnapshotReply:
         return SnapshotReply(re=re, snapshot=self._core.store.snapshot(time.time()))
 
+    async def _ended(self, request: GetEnded) -> EndedReply:
+        core = self._core
+        for view in core.store.ended(request.offset, request.limit)[0]:
+            core.fetch(view.id)
+            await asyncio.sleep(0)
+        runs, total = core.store.ended(request.offset, request.limit)
+        return EndedReply(re=request.id, runs=runs, total=total)
+
     async def _reply(self, request: OperatorRequest) -> OperatorReply:
         core = self._core
         match request:
@@ -145,11 +161,7 @@ class Desk:
                 await core.measure()
                 return self._snapshot(request.id)
             case GetEnded():
-                for view in core.store.ended(request.offset, request.limit)[0]:
-                    core.fetch(view.id)
-                    await asyncio.sleep(0)
-                runs, total = core.store.ended(request.offset, request.limit)
-                return EndedReply(re=request.id, runs=runs, total=total)
+                return await self._ended(request)
             case Act():
                 return await _ACTS[request.verb](core, request)
             case Launch():
@@ -188,6 +200,8 @@ class Desk:
                 return await restore(core, request)
             case GetTrash():
                 return await in_trash(core, request)
+            case GetUpgrades():
+                return await upgrades(core, request)
             case Prune():
                 return await prune(core, request)
             case Export():
@@ -196,7 +210,7 @@ class Desk:
                 return await import_checkpoint(core, request)
             case Shutdown():
                 return await shutdown(core, request)
-            case Hello() | Watch() | Evaluate():
+            case Hello() | Watch() | Evaluate() | Check():
                 raise ProtocolError(f"{type(request).__name__} has no single answer")
             case _:
                 assert_never(request)

@@ -9,13 +9,14 @@ import asyncio
 import logging
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.provenance import Provenance, differences
+from mission_tui.fleet.provenance import Provenance, differences, upgraded
 from mission_tui.fleet.verdict import Change
 from mission_tui.records.atomic import write_atomic, write_json
 from mission_tui.records.layout import RunDir
@@ -34,6 +35,8 @@ PATIENCE_S = 3.0
 """How long a verdict waits; without an answer it says nothing about it."""
 
 _UNKNOWN = "whether code, packages and machine are the same cannot be said"
+RECORD_BYTES = 1 << 20
+Compare = Callable[[Provenance, Provenance], tuple[Change, ...]]
 log = logging.getLogger(__name__)
 
 
@@ -72,15 +75,24 @@ class ProvenanceWatch:
         self, run: RunDir, attempt: int, caller: Caller, sources: tuple[str, ...] = ()
     ) -> tuple[Change, ...]:
         """A note for each thing that differs between the recorded attempt and one that `caller` would launch now."""
+        return await self._compared(run, attempt, caller, sources, differences, PATIENCE_S) or ()
+
+    async def upgraded(self, run: RunDir, attempt: int, caller: Caller) -> tuple[Change, ...] | None:
+        """A note for each package that was changed under the recorded attempt of `caller` since; None: not known."""
+        return await self._compared(run, attempt, caller, (), upgraded, LIMIT_S)
+
+    async def _compared(
+        self, run: RunDir, attempt: int, caller: Caller, sources: tuple[str, ...], compare: Compare, patience_s: float
+    ) -> tuple[Change, ...] | None:
         was = await asyncio.to_thread(read_provenance, run, attempt)
         if was is None:
-            return ()
+            return None
         try:
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(patience_s):
                 seen = await self._seen(caller, sources)
         except TimeoutError:
-            return ()
-        return () if seen is None else differences(was, seen.provenance)
+            return None
+        return None if seen is None else compare(was, seen.provenance)
 
     async def every_difference(
         self, run: RunDir, attempt: int, caller: Caller, sources: tuple[str, ...]

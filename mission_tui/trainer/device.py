@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import gymnasium
 import numpy as np
@@ -18,7 +18,7 @@ from stable_baselines3.common.vec_env import VecEnv
 from mission_tui.errors import PresetError
 from mission_tui.trainer.model import build_scratch
 
-__all__ = ["choose_device", "update_seconds", "use_tf32"]
+__all__ = ["choose_device", "describe_device", "update_seconds", "use_tf32"]
 
 _TRIES = 3
 _HAVE_TF32 = (8, 0)
@@ -46,6 +46,22 @@ def choose_device(
     return ("cuda" if cuda_s < cpu_s else "cpu"), (
         f"the policy costs about {cpu_s:.2f} s per update on the CPU and {cuda_s:.2f} s on the GPU"
     )
+
+
+def describe_device(wanted: str) -> tuple[Literal["ok"], str]:
+    """What torch sees for `run.device` = `wanted`, after one small sum there. Raises `PresetError` for none."""
+    if wanted != "auto":
+        _check_present(wanted)
+    if not th.cuda.is_available():
+        return "ok", f"cpu; torch {th.__version__} sees no CUDA device"
+    device = "cuda" if wanted == "auto" else wanted
+    try:
+        th.ones(2, device=device).sum().item()
+    except RuntimeError as error:
+        said = " ".join(str(error).split())
+        raise PresetError(f"run.device = '{wanted}': {device} cannot compute: {said}; use 'cpu'") from error
+    kind = f"{th.cuda.get_device_name(device)}, " if device.startswith("cuda") else ""
+    return "ok", f"{device}; {kind}CUDA {th.version.cuda} of torch {th.__version__}"
 
 
 def use_tf32(device: str, *, wanted: bool) -> str:

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.cli.checkup import gpu, login, machine, places, terminal
+from mission_tui.cli.checkup import gpu, login, machine, places, terminal, upgrades
 from mission_tui.cli.session import Session
+from mission_tui.fleet.verdict import Change
+from mission_tui.ipc.replies import Upgrade, UpgradesReply
 
 
 def test_a_driver_older_than_torchs_cuda_is_named_with_the_release_it_needs() -> None:
@@ -39,6 +41,17 @@ def test_drivers_and_builds_that_fit_or_are_absent(driver: str | None, cuda: str
 def test_logind_settings_override_each_other_in_order(lines: list[str], kills: bool) -> None:
     """The last setting wins and comments do not count."""
     assert login.kills_user_processes(lines) is kills
+
+
+def test_what_was_upgraded_under_live_runs_is_a_warning() -> None:
+    """One line for each run, with versions; without any, one word for all."""
+    change = Change("packages", "torch 2.13.0", "torch 2.14.0", "note", "1 differ")
+    (found,) = upgrades.judge(
+        UpgradesReply(re=1, upgrades=(Upgrade(run="a", name="heavy", changes=(change,)),), looked=2)
+    )
+    assert (found.level, found.detail) == ("warn", "heavy: packages: torch 2.13.0 -> torch 2.14.0")
+    (found,) = upgrades.judge(UpgradesReply(re=1, upgrades=(), looked=2))
+    assert (found.level, found.detail) == ("ok", "2 live runs have what they were launched with")
 
 
 def test_every_resource_of_this_machine_is_reported(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from mission_tui.ipc.replies import Accepted, DetailsReply, Launched, VerdictReply
-from mission_tui.ipc.requests import GetDetails, Launch, LaunchItem, Resume
+from mission_tui.ipc.replies import Accepted, DetailsReply, Launched, UpgradesReply, VerdictReply
+from mission_tui.ipc.requests import GetDetails, GetUpgrades, Launch, LaunchItem, Resume
 from mission_tui.supervisor import provenance_probe
 from tests.supervisor.conftest import REPOSITORY, Lab, stub_spec
 from tests.waiting import until
@@ -107,6 +107,37 @@ def test_a_resume_names_what_is_no_longer_the_same(lab: Lab, work: Path) -> None
     assert "+1 -> " in note
     lab.running(run)
     assert recorded(lab, run, 2)["repositories"][0]["commit"] == git(work, "rev-parse", "HEAD")
+
+
+def upgrades(lab: Lab) -> UpgradesReply:
+    reply = lab.ask(lambda id_: GetUpgrades(id=id_))
+    assert isinstance(reply, UpgradesReply)
+    return reply
+
+
+def test_a_package_that_was_changed_under_a_live_run_is_named(lab: Lab, work: Path, tmp_path: Path) -> None:
+    """By name and versions, for as long as the run lives; the working folder may be edited meanwhile."""
+    packages = tmp_path / "packages"
+    metadata = packages / "sb4-1.0.0.dist-info"
+    metadata.mkdir(parents=True)
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: sb4\nVersion: 1.0.0\n", encoding="ascii")
+    environ = {"PATH": lab.environ["PATH"], "PYTHONPATH": f"{REPOSITORY}{os.pathsep}{packages}"}
+    item = LaunchItem(spec=stub_spec(), name="upgraded")
+    lab.ask(lambda id_: Launch(id=id_, items=(item,), cwd=str(work), python=sys.executable, environ=environ))
+    (view,) = lab.snapshot().runs
+    recorded(lab, view.id)
+    until(lambda: upgrades(lab).looked == 1, 15, "the run was looked at")
+    assert upgrades(lab).upgrades == ()
+    (work / "train.py").write_text("rate = 3\n", encoding="ascii")
+    metadata.rename(packages / "sb4-1.1.0.dist-info")
+    # What was seen is believed for five seconds, by which the next look is a fresh one.
+    until(lambda: upgrades(lab).upgrades, 15, "the change is seen")
+    (one,) = upgrades(lab).upgrades
+    assert one.name == "upgraded"
+    assert [(change.name, change.was, change.now) for change in one.changes] == [("packages", "sb4 1.0.0", "sb4 1.1.0")]
+    lab.act("kill", view.id)
+    lab.ended(view.id)
+    assert upgrades(lab) == UpgradesReply(re=1, upgrades=(), looked=0)
 
 
 def test_where_nothing_can_be_found_out_nothing_is_missed(lab: Lab, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast
 from msgspec import structs
 
 from mission_tui.errors import MissionError, NoSupervisorError
+from mission_tui.fleet.checking import CheckFigures, CheckStep
 from mission_tui.fleet.snapshot import FleetSnapshot, RunView
 from mission_tui.fleet.spec import EnvSpec, PpoSpec, RunSpec, Spec
 from mission_tui.fleet.verdict import Change, ResumeVerdict
@@ -22,6 +23,12 @@ Respond = Callable[[Any], OperatorReply]
 
 FEWER_EPOCHS = ResumeVerdict(
     "note", (Change("ppo.n_epochs", "20", "10", "note", "half as many gradient steps per update: smaller steps"),)
+)
+
+SMOKED = (
+    CheckStep(name="versions", level="ok", detail="Python 3.11.7, torch 2.13.0"),
+    CheckStep(name="imports", level="failed", detail="env.imports: module 'mine' cannot be imported", exit_code=78),
+    CheckStep(name="rollout", level="skipped", detail=""),
 )
 
 
@@ -124,6 +131,10 @@ class FakeClient:
                 return history(re, run, series[0], min(points, max(0, newest - first)), first)
             case requests.GetLog():
                 return log(re, request, self._view(request.run))
+            case requests.Check():
+                return replies.Checked(
+                    re=re, steps=SMOKED, figures=CheckFigures(updates=2, hours=2.5, memory_bytes=1 << 29)
+                )
             case requests.Evaluate(run=run):
                 return replies.Evaluated(re=re, result=evaluation(run))
             case _:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from mission_tui.ipc.requests import Launch, LaunchItem
+from mission_tui.ipc.requests import Check, Launch, LaunchItem
 from mission_tui.tui.draft import assignments, meaning
 from mission_tui.tui.screens.launch_form import LaunchForm
+from mission_tui.tui.screens.smoke import SmokeScreen
 from tests.tui.fake_client import a_spec
 from tests.tui.stage import Stage, staged
 
@@ -75,6 +76,23 @@ async def test_a_number_that_is_none_is_named() -> None:
         await opened(stage)
         await stage.press("tab", "tab", "tab", "backspace", "0")
         await stage.shows("runs of each: a number from 1 to 64")
+
+
+async def test_what_stands_in_the_form_can_be_tried_first() -> None:
+    """Ctrl-T: each step with what came of it, memory and hours; then the form is there as it was, nothing started."""
+    async with staged() as stage:
+        await opened(stage)
+        await stage.press("tab", *"ppo.n_steps=512", "ctrl+t")
+        await stage.until(lambda: isinstance(stage.screen, SmokeScreen))
+        await stage.shows("✓ versions")
+        await stage.shows("✗ imports     env.imports: module 'mine' cannot be imported")
+        await stage.shows("- rollout")
+        await stage.shows("2h30 for the whole run")
+        (request,) = stage.client.asked_for(Check)
+        assert request.spec.ppo.n_steps == 512
+        await stage.press("escape")
+        await stage.shows("rollout 32 x 512 = 16,384")
+        assert not stage.client.asked_for(Launch)
 
 
 async def test_escape_leaves_the_form() -> None:

@@ -16,13 +16,14 @@ __all__ = ["all_checks"]
 
 def all_checks(session: Session) -> list[Check]:
     """Every check, in the order of the report."""
-    from mission_tui.cli.checkup import gpu, login, machine, places, software, terminal
+    from mission_tui.cli.checkup import gpu, login, machine, places, software, terminal, upgrades
 
     return [
         *software.checks(),
         *machine.checks(session.root),
         *gpu.checks(),
         *places.checks(session),
+        *upgrades.checks(session),
         *login.checks(),
         *terminal.checks(session.environ),
     ]

@@ -19,6 +19,7 @@ from mission_tui.tui.draft import assignments, meaning
 from mission_tui.tui.preset_choice import PresetChoice
 from mission_tui.tui.screens.picker import Choice, Choices
 from mission_tui.tui.screens.sheet import Sheet
+from mission_tui.tui.screens.smoke import SmokeScreen
 from mission_tui.tui.strips import line
 from mission_tui.tui.verbs.launch import plan
 from mission_tui.tui.widgets.scroll_lines import ScrollLines
@@ -27,7 +28,7 @@ from mission_tui.tui.wrapping import wrap
 __all__ = ["LaunchForm"]
 
 _MOST_COPIES = 64
-_HINT = "Ctrl-S or Enter starts   ↑ ↓ preset   Tab next field   Esc back"
+_HINT = "Ctrl-S or Enter starts   Ctrl-T tries   ↑ ↓ preset   Tab next   Esc back"
 
 
 class LaunchForm(Sheet[tuple[LaunchItem, ...]]):
@@ -36,6 +37,7 @@ class LaunchForm(Sheet[tuple[LaunchItem, ...]]):
     CSS_PATH: ClassVar = ["sheet.tcss", "launch_form.tcss"]
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+s", "submit", "start", priority=True),
+        Binding("ctrl+t", "try", "try", priority=True),
         Binding("escape", "turn_away", "back", priority=True),
         Binding("tab", "app.focus_next", "next field", priority=True),
         Binding("shift+tab", "app.focus_previous", "previous field", priority=True),
@@ -120,6 +122,11 @@ class LaunchForm(Sheet[tuple[LaunchItem, ...]]):
         """Start, if nothing is wrong."""
         if self._items and self._trouble is None:
             self.dismiss(self._items)
+
+    def action_try(self) -> None:
+        """A smoke run of the first of the items: what stands here stays."""
+        if self._items and self._trouble is None:
+            self._desk.open(SmokeScreen(self._desk, self._items[0]))
 
     def on_presets_chosen(self) -> None:
         """Another preset means other numbers."""

@@ -1,0 +1,103 @@
+"""Check: what a launch would look at, and then a smoke run in the run's own Python, with no run made of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from typing import Any
+
+import msgspec
+
+from mission_tui.errors import MissionError
+from mission_tui.fleet.checking import SMOKE_STEPS, CheckFigures, CheckStep, unreached
+from mission_tui.fleet.consistency import cautions
+from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.text import clean
+from mission_tui.ipc.replies import Checked, Progress
+from mission_tui.ipc.requests import Check
+from mission_tui.supervisor.caller import Caller, at_home, check_program, program, settled
+from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.interpreter import as_module
+from mission_tui.supervisor.launchers.local import trainer_environ
+from mission_tui.supervisor.live_load import check_machine
+from mission_tui.supervisor.tasks import Task, TaskError, run_task
+
+__all__ = ["check"]
+
+_DETAIL_CHARACTERS = 1000
+_SPARE_S = 30.0
+"""The smoke run minds its own time; only one that cannot even do that is ended from here."""
+
+
+async def check(core: Core, request: Check) -> AsyncGenerator[Progress | Checked]:
+    """Progress, then every step. A client that leaves does not end the smoke run, which soon ends by itself."""
+    spec = settled(request.spec, request.cwd)
+    caller = Caller(request.python, request.cwd, request.environ)
+    steps = [_looked("machine", lambda: _machine(core, spec)), _looked("place", lambda: _place(spec, caller))]
+    figures = None
+    if spec.run.command is None and all(step.level != "failed" for step in steps):
+        async with aclosing(_smoke(spec, caller, request.limit_s)) as hearing:
+            async for said in hearing:
+                match said:
+                    case CheckStep():
+                        steps = [step for step in steps if step.name != said.name] + [said]
+                    case CheckFigures():
+                        figures = said
+                    case str():
+                        yield Progress(re=request.id, done=len(steps) - 2, total=len(SMOKE_STEPS), note=said)
+    if spec.run.command is None:
+        steps += unreached(tuple(steps))
+    yield Checked(re=request.id, steps=tuple(steps), figures=figures)
+
+
+async def _smoke(spec: Spec, caller: Caller, limit_s: float) -> AsyncGenerator[CheckStep | CheckFigures | str]:
+    """Each step as it is over, what is being done meanwhile, and the figures."""
+    home = at_home(spec, caller)
+    words, home = as_module(spec, home, "mission_tui.trainer.check")
+    environ = {**home.environ, **trainer_environ(spec)}
+    task = Task((*words, f"{limit_s:g}"), home.cwd, environ, msgspec.json.encode(spec))
+    begun = SMOKE_STEPS[0]
+    try:
+        async with aclosing(run_task(task, limit_s * len(SMOKE_STEPS) + _SPARE_S)) as hearing:
+            async for said in hearing:
+                begun = str(said.get("begin", begun))
+                if "figures" in said:
+                    yield msgspec.convert(said["figures"], CheckFigures)
+                elif "step" in said:
+                    yield _step(said)
+                elif "doing" in said:
+                    yield clean(str(said["doing"]))
+    except TaskError as error:
+        yield CheckStep(name=begun, level="failed", detail=str(error), exit_code=error.exit_code)
+    except msgspec.ValidationError as error:
+        yield CheckStep(name=begun, level="failed", detail=f"the smoke run said what nobody understands: {error}")
+
+
+def _step(said: dict[str, Any]) -> CheckStep:
+    detail = clean(str(said.get("detail", "")), _DETAIL_CHARACTERS)
+    return msgspec.convert({**said, "name": said["step"], "detail": detail}, CheckStep)
+
+
+def _looked(name: str, look: Callable[[], tuple[str, ...]]) -> CheckStep:
+    """What `look` says as a step: its first sentence is the fact, the others are notes."""
+    begun = time.monotonic()
+    try:
+        fact, *notes = look()
+    except MissionError as error:
+        return CheckStep(name=name, level="failed", detail=str(error), exit_code=error.exit_code)
+    detail = "; ".join((fact, *notes))
+    return CheckStep(name=name, level="note" if notes else "ok", detail=detail, seconds=time.monotonic() - begun)
+
+
+def _machine(core: Core, spec: Spec) -> tuple[str, ...]:
+    core.check_room()
+    warnings = (*check_machine(core, (spec,)), *cautions(spec))
+    return (f"{core.host.cores} cores beside {len(core.live)} live runs", *warnings)
+
+
+def _place(spec: Spec, caller: Caller) -> tuple[str, ...]:
+    home = at_home(spec, caller)
+    check_program(spec, home)
+    started = home.python if spec.run.command is None else program(spec.run, home, 1)[0]
+    return (f"{started} in {home.cwd}",)

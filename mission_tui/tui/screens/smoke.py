@@ -1,0 +1,114 @@
+"""A smoke run of what stands in the form: each step and what came of it, then memory, speed and hours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.style import Style
+from textual.strip import Strip
+
+from mission_tui.errors import MissionError
+from mission_tui.fleet.checking import CheckFigures, CheckStep
+from mission_tui.ipc.replies import Checked, Progress
+from mission_tui.ipc.requests import Check, LaunchItem
+from mission_tui.tui import colours, numbers
+from mission_tui.tui.desk import Desk
+from mission_tui.tui.screens.sheet import Sheet
+from mission_tui.tui.strips import line
+from mission_tui.tui.wrapping import wrap
+
+__all__ = ["SmokeScreen", "figure_rows"]
+
+LONGEST_STEP_S = 120.0
+_MARKS: dict[str, tuple[str, Style]] = {
+    "ok": ("✓", colours.GOOD),
+    "note": ("▲", colours.WARN),
+    "failed": ("✗", colours.ALARM),
+    "skipped": ("-", colours.QUIET),
+}
+_NAME = 12
+
+
+class SmokeScreen(Sheet[None]):
+    """Closing it does not end the smoke run, which soon ends by itself and leaves nothing; how it went is then told."""
+
+    def __init__(self, desk: Desk, item: LaunchItem) -> None:
+        super().__init__(f"Trying {item.spec.preset}: nothing is started", "Esc back; it goes on for a moment")
+        self._desk, self._item = desk, item
+        self._doing = "asking"
+        self._checked: Checked | None = None
+        self._trouble: str | None = None
+
+    def on_mount(self) -> None:
+        """Begin."""
+        self._desk.start(self._try())
+
+    async def _try(self) -> None:
+        origin, spec = self._desk.origin, self._item.spec
+
+        def request(id_: int) -> Check:
+            return Check(
+                id=id_,
+                spec=spec,
+                cwd=origin.cwd,
+                python=origin.python,
+                environ=origin.environ,
+                limit_s=LONGEST_STEP_S,
+            )
+
+        try:
+            async for reply in self._desk.stream(request):
+                if isinstance(reply, Progress):
+                    self._doing = reply.note
+                else:
+                    self._checked = reply
+                if self.is_attached:
+                    self.refill()
+        except MissionError as error:
+            self._trouble = str(error)
+        if self.is_attached:
+            self.hint("Esc back to the form")
+            self.refill()
+        else:
+            self._desk.tell(f"{spec.preset}: {self._sentence()}", "warning" if self._failed() else "information")
+
+    def lines(self, width: int) -> list[Strip]:
+        """What is being done, or every step with what was found."""
+        if self._trouble is not None:
+            return [line([(text, colours.ALARM)], width) for text in wrap(self._trouble, width)]
+        if self._checked is None:
+            return [line([(text, colours.QUIET)], width) for text in wrap(f"{self._doing}…", width)]
+        rows = [strip for step in self._checked.steps for strip in _step(step, width)]
+        if self._checked.figures is not None:
+            for name, value in figure_rows(self._checked.figures):
+                rows.append(line([(f"  {name:<{_NAME}}", colours.QUIET), (value, colours.INK)], width))
+        return rows
+
+    def _failed(self) -> CheckStep | None:
+        steps = self._checked.steps if self._checked is not None else ()
+        return next((step for step in steps if step.level == "failed"), None)
+
+    def _sentence(self) -> str:
+        failed = self._failed()
+        if failed is not None:
+            return f"{failed.name} failed: {failed.detail}"
+        return self._trouble or "tried, and it would run"
+
+
+def figure_rows(figures: CheckFigures) -> Iterator[tuple[str, str]]:
+    """Memory, VRAM, speed and time, as name and value."""
+    workers = f", {figures.n_workers} workers among it" if figures.n_workers else ""
+    yield "memory", f"{numbers.size(figures.memory_bytes)}{workers}"
+    if figures.vram_bytes is not None:
+        yield "VRAM", f"{numbers.size(figures.vram_bytes)}, and the CUDA context"
+    yield "speed", f"{numbers.rate(figures.steps_per_s)} steps/s, the machine as busy as now"
+    if figures.hours is not None:
+        yield "time", f"{numbers.duration(figures.hours * 3600)} for the whole run"
+
+
+def _step(step: CheckStep, width: int) -> list[Strip]:
+    mark, style = _MARKS[step.level]
+    ink = style if step.level == "failed" else colours.QUIET if step.level == "skipped" else colours.INK
+    said = wrap(step.detail, max(10, width - _NAME - 2)) or [""]
+    first = [(f"{mark} ", style), (f"{step.name:<{_NAME}}", ink), (said[0], ink)]
+    return [line(first, width), *(line([(" " * (_NAME + 2), ink), (more, ink)], width) for more in said[1:])]
