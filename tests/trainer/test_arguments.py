@@ -66,7 +66,8 @@ def test_networks_and_classes_are_found_by_name() -> None:
     [
         ({"policy": "MlpPolice"}, "did you mean 'MlpPolicy'"),
         ({"policy_kwargs": {"activation_fn": "ReLLU"}}, "did you mean"),
-        ({"policy_kwargs": {"bogus": 1}}, r"\[ppo\] does not fit"),
+        ({"policy_kwargs": {"bogus": 1}}, "unknown key ppo.policy_kwargs.bogus"),
+        ({"policy_kwargs": {"squash_output": True}}, r"\[ppo\] does not fit"),
         ({"use_sde": True}, "State-Dependent Exploration"),
     ],
 )
