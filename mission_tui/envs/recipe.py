@@ -19,19 +19,21 @@ __all__ = ["EnvRecipe"]
 
 @dataclass(frozen=True, slots=True)
 class EnvRecipe:
-    """A Gymnasium `id` (or ``module:id``), its arguments, modules to import first, and ``module:Name`` wrappers."""
+    """A Gymnasium `id` (or ``module:id``), its arguments, modules to import first, and wrappers: each a ``module:Name``
+    and its arguments.
+    """
 
     id: str
     kwargs: dict[str, Any] = field(default_factory=dict)
     imports: tuple[str, ...] = ()
-    wrappers: tuple[str, ...] = ()
+    wrappers: tuple[tuple[str, dict[str, Any]], ...] = ()
 
     def make(self) -> gymnasium.Env[Any, Any]:
         """One environment, monitored directly and wrapped from the first wrapper to the last."""
         for module in self.imports:
             importlib.import_module(module)
         made: gymnasium.Env[Any, Any] = Monitor(gymnasium.make(self.id, **self.kwargs))
-        for name in self.wrappers:
+        for name, arguments in self.wrappers:
             module, _, attribute = name.partition(":")
-            made = getattr(importlib.import_module(module), attribute)(made)
+            made = getattr(importlib.import_module(module), attribute)(made, **arguments)
         return made

@@ -11,7 +11,7 @@ from mission_tui.fleet.spec import EnvSpec, PpoSpec, RunSpec, Spec
 
 __all__ = ["TRAINERS_OWN", "complaints"]
 
-TRAINERS_OWN = ("duration_s", "device", "auto_scale", "engine", "precision", "compile", "tf32")
+TRAINERS_OWN = ("duration_s", "device", "auto_scale", "engine", "precision", "compile", "tf32", "callbacks")
 """Fields of `run` that only the built-in trainer obeys."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)

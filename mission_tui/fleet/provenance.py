@@ -73,7 +73,8 @@ def sources_of(spec: Spec) -> tuple[str, ...]:
         return tuple(
             f"{'module' if last == '-m' else 'file'}:{word}" for last, word in zip(before, words, strict=False)
         )
-    named = [spec.env.id, spec.ppo.policy, *spec.env.wrappers]
+    parts = (*spec.env.wrappers, *spec.run.callbacks)
+    named = [spec.env.id, spec.ppo.policy, *(part if isinstance(part, str) else part.cls for part in parts)]
     modules = [name.partition(":")[0] for name in named if ":" in name and not name.startswith("envpool:")]
     tops = (module.partition(".")[0] for module in (*modules, *spec.env.imports))
     return tuple(f"module:{top}" for top in dict.fromkeys(tops))

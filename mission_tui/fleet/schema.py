@@ -132,7 +132,7 @@ def _describe(type_: inspect.Type) -> str:
         case inspect.LiteralType():
             return f"{'one of ' if len(type_.values) > 1 else ''}{', '.join(repr(value) for value in type_.values)}"
         case inspect.VarTupleType():
-            return f"a list in brackets with {_describe(type_.item_type)} each"
+            return f"a list in brackets with {' or '.join(_describe(item) for item in _members(type_.item_type))} each"
         case inspect.StructType():
             return f"a table of {', '.join(_fields(type_))}"
         case _:

@@ -18,12 +18,14 @@ __all__ = [
     "KeepSpec",
     "LimitsKeep",
     "Normalize",
+    "Part",
     "PpoSpec",
     "RestartAlso",
     "RestartKeep",
     "RunSpec",
     "Schedule",
     "Spec",
+    "as_part",
     "rollout_size",
 ]
 
@@ -33,6 +35,13 @@ Share = Annotated[float, Meta(ge=0.0, le=1.0)]
 NonNegative = Annotated[float, Meta(ge=0.0, le=1e9)]
 AboveZero = Annotated[float, Meta(gt=0.0, le=1e9)]
 LearningRate = Annotated[float, Meta(gt=0.0, le=1.0)]
+
+
+class Part(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A class of the user's own and what it is made with; `cls` is "package.module:Name"."""
+
+    cls: Annotated[str, Meta(min_length=1)]
+    kwargs: dict[str, Any] = field(default_factory=dict)
 
 
 class Schedule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -55,7 +64,8 @@ class Normalize(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class EnvSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is trained on: `id` is a Gymnasium id, `module:id` or `envpool:task`; a dash where a command runs.
 
-    `config` is a folder of MissionGym rules or a mission.
+    `config` is a folder of MissionGym rules or a mission. `wrappers` go around one environment, the first one nearest
+    to it; around all of them come `normalize`, then `frame_stack` (how many observations are shown at once).
     """
 
     id: Annotated[str, Meta(min_length=1)] = "-"
@@ -64,8 +74,9 @@ class EnvSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     n_workers: Positive | None = None
     kwargs: dict[str, Any] = field(default_factory=dict)
     config: str | None = None
-    wrappers: tuple[str, ...] = ()
+    wrappers: tuple[str | Part, ...] = ()
     normalize: Normalize | bool = False
+    frame_stack: Annotated[int, Meta(ge=1, le=64)] | None = None
     imports: tuple[str, ...] = ()
 
 
@@ -99,7 +110,8 @@ class RunSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     With `command` that program is run instead of the trainer, and neither needs to be known; `resume_command` is what
     goes on from where it was. `python`, `cwd`, `env`, `env_file` and `pythonpath` say whose Python it is; what is not
     written is the launching client's. Values of `env` are on record, those in `env_file` never are. `grace_s` lies
-    between SIGTERM and SIGKILL. `follow` names logs of a command that does not report, such as "logs/*".
+    between SIGTERM and SIGKILL. `follow` names logs of a command that does not report, such as "logs/*". `callbacks`
+    are of SB3's kind and called in order.
     """
 
     total_timesteps: Steps | None = None
@@ -121,6 +133,7 @@ class RunSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     env_file: str | None = None
     pythonpath: tuple[str, ...] = ()
     follow: str | None = None
+    callbacks: tuple[str | Part, ...] = ()
 
 
 class CheckpointKeep(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -176,3 +189,8 @@ class Spec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 def rollout_size(spec: Spec) -> int:
     """Transitions of one rollout: `n_envs * n_steps`."""
     return spec.env.n_envs * spec.ppo.n_steps
+
+
+def as_part(written: str | Part) -> Part:
+    """A class that was written by its name alone is made with nothing."""
+    return Part(cls=written) if isinstance(written, str) else written

@@ -106,7 +106,10 @@ async def plan_attempt(
     outcome = known.told.outcome
     facts = ResumeFacts(
         timesteps=checkpoint.timesteps,
-        finished=isinstance(outcome, Finished) and outcome.checkpoint == checkpoint.name,
+        # A callback may have ended it before its budget was used up.
+        finished=isinstance(outcome, Finished)
+        and outcome.checkpoint == checkpoint.name
+        and checkpoint.timesteps >= (was.run.total_timesteps or 0),
         obs_space_was=spaces_was.obs if spaces_was else None,
         obs_space_now=spaces_now.obs if spaces_now else None,
         act_space_was=spaces_was.act if spaces_was else None,
@@ -190,7 +193,7 @@ async def _spaces(was: Spec, now: Spec, caller: Caller) -> tuple[Spaces | None, 
 
 def _task(spec: Spec) -> tuple[object, ...]:
     env = spec.env
-    return env.id, env.kwargs, env.config, env.wrappers, env.imports
+    return env.id, env.kwargs, env.config, env.wrappers, env.frame_stack, env.imports
 
 
 def clipped_share(core: Core, run_id: str) -> float | None:

@@ -42,6 +42,8 @@ def known_by_heart(spec: Spec) -> bool:
         return False
     if env.kwargs or env.wrappers or env.imports or ppo.policy_kwargs or ppo.use_sde or ppo.policy != "MlpPolicy":
         return False
+    if env.frame_stack is not None or spec.run.callbacks:
+        return False
     if env.id == _MISSION_GYM:
         return env.config in _SHIPPED_MISSIONS
     return env.id in _CLASSIC and env.config is None and env.vec != "native"

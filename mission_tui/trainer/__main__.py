@@ -17,7 +17,7 @@ from mission_tui.errors import MissionError
 from mission_tui.process_name import call_process
 from mission_tui.trainer.attempt import Attempt
 from mission_tui.trainer.awake import notice_stops
-from mission_tui.trainer.failures import Failure, classify, complain
+from mission_tui.trainer.failures import CallbackError, Failure, classify, complain
 from mission_tui.trainer.link import Link
 from mission_tui.trainer.orders import Orders
 from mission_tui.trainer.process import cap_threads, collecting_later, keep_lease_private, lower_priority
@@ -81,7 +81,7 @@ def train(
         record_shared_names(os.environ)
         job = Job(attempt, spec, record, orders, link)
         how = job.train()
-        record.ended(how, job.checkpoint)
+        record.ended(how, job.checkpoint, cause=job.cause)
         settled(0)
     except Exception as error:  # noqa: BLE001 - the edge of the process: whatever it is becomes the last record
         failure = classify(error)
@@ -99,7 +99,7 @@ def train(
 def explain(error: Exception, failure: Failure) -> None:
     """One line on stderr for what the person can mend, a traceback for everything else."""
     own_sentence = isinstance(error, MissionError)
-    if not own_sentence or failure.kind == "env":
+    if not own_sentence or failure.kind == "env" or isinstance(error, CallbackError):
         traceback.print_exception(error)
     complain(failure.cause)
 

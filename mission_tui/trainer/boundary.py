@@ -16,6 +16,7 @@ import numpy as np
 from mission_tui.errors import CheckpointError
 from mission_tui.fleet.terms import AS_IT_WAS, Terms
 from mission_tui.trainer.easing import Easing
+from mission_tui.trainer.frames import capture_frames, restore_frames
 from mission_tui.trainer.normalizer import capture_normalizer, restore_normalizer
 from mission_tui.trainer.ppo import PPO
 from mission_tui.trainer.random_state import capture_random, restore_random
@@ -66,8 +67,10 @@ def capture(model: PPO, progress: Progress, facts: Mapping[str, Any]) -> Boundar
         "random": capture_random(model.device, model.action_space),
         "normalizer": None if normalizer is None else capture_normalizer(normalizer),
         "envs": None if base is None else base.get_state(),
+        "frames": None if base is None else capture_frames(model.env),
         "last_obs": _copied(model._last_obs),
         "last_episode_starts": np.array(model._last_episode_starts),
+        "callbacks": None if model.callbacks is None else model.callbacks.state,
     }
     return Boundary(
         update=progress.update,
@@ -116,6 +119,7 @@ def restore_envs(model: PPO, boundary: Boundary) -> bool:
     if base is None or state["envs"] is None:
         return False
     base.set_state(state["envs"])
+    restore_frames(model.env, state.get("frames"))
     if normalizer is not None:
         restore_normalizer(normalizer, state["normalizer"], lanes=True)
     model._last_obs = state["last_obs"]

@@ -6,6 +6,7 @@ import platform
 from importlib.metadata import version
 from typing import Any
 
+import msgspec
 import numpy as np
 import tomli_w
 import torch as th
@@ -63,7 +64,8 @@ def _env(spec: Spec, envs: BuiltEnvs) -> dict[str, Any]:
         "vec": envs.kind,
         "n_envs": envs.vec.num_envs,
         "n_workers": envs.n_workers,
-        "wrappers": list(spec.env.wrappers),
+        "wrappers": msgspec.to_builtins(list(spec.env.wrappers)),
+        "frame_stack": spec.env.frame_stack or 1,
         "normalize": spec.env.normalize is not False,
         "observation_space": short(envs.vec.observation_space),
         "action_space": short(envs.vec.action_space),

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mission_tui.errors import MissionError, PresetError, nearest, raised_by
-from mission_tui.fleet.spec import EnvSpec
+from mission_tui.fleet.spec import EnvSpec, as_part
+from mission_tui.trainer.signatures import check_kwargs
 
 if TYPE_CHECKING:
     import gymnasium
@@ -36,6 +37,7 @@ __all__ = [
 
 MISSION_GYM = "MissionGym-v0"
 _EXTRA_NAMESPACES = {"ALE": "ale_py"}
+_EXTRA_MODULES = {"ale_py": "envs", "cv2": "envs", "Box2D": "envs", "mujoco": "envs", "pygame": "envs"}
 _POOL = "envpool"
 
 
@@ -105,10 +107,12 @@ def make_env(
     arguments = env_kwargs(env, snapshot)
     with making(env.id):
         made = around(gymnasium.make(registered, **arguments))
-    for name in env.wrappers:
-        wrapper = find_named(name, "env.wrappers")
-        with making(env.id, f"env.wrappers = '{name}'"):
-            made = wrapper(made)
+    for index, part in enumerate(map(as_part, env.wrappers)):
+        key = f"env.wrappers[{index}]"
+        wrapper = find_named(part.cls, key)
+        check_kwargs(wrapper, part.kwargs, f"{key}.kwargs", given=1)
+        with making(env.id, f"{key} = '{part.cls}'"):
+            made = wrapper(made, **part.kwargs)
     return made
 
 
@@ -166,6 +170,12 @@ def import_named(module: str, key: str) -> Any:
     """The module that the preset's `key` names. Raises `PresetError`."""
     try:
         return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        extra = _EXTRA_MODULES.get(module) if error.name == module else None
+        if extra is None:
+            raise PresetError(f"{key}: module '{module}' cannot be imported: {error}") from error
+        said = f"{key}: module '{module}' needs the `{extra}` extra: pip install 'mission-tui[{extra}]'"
+        raise PresetError(said) from error
     except Exception as error:  # importing runs foreign code, which may raise anything
         raise PresetError(f"{key}: module '{module}' cannot be imported: {error}") from error
 

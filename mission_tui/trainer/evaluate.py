@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import torch as th
-from stable_baselines3.common.vec_env import VecEnv, VecNormalize
+from stable_baselines3.common.vec_env import VecEnv, unwrap_vec_normalize
 
 from mission_tui.errors import UsageError
 from mission_tui.fleet.spec import EnvSpec, Spec
@@ -99,8 +99,8 @@ def _actor(parsed: argparse.Namespace, spec: Spec, vec: VecEnv, loaded: Loaded) 
     if parsed.policy == "random":
         vec.action_space.seed(parsed.seed)
         return lambda _: np.stack([vec.action_space.sample() for _ in range(vec.num_envs)]), vec
-    if isinstance(vec, VecNormalize):
-        freeze_normalizer(vec, loaded.boundary.state["normalizer"])
+    if (normalizer := unwrap_vec_normalize(vec)) is not None:
+        freeze_normalizer(normalizer, loaded.boundary.state["normalizer"])
     model = build_scratch(ppo_arguments(spec), vec, "cpu")
     put_parameters(model.policy, loaded.boundary.parameters)
     th.manual_seed(parsed.seed)

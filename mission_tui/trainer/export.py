@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import stable_baselines3
-from stable_baselines3.common.vec_env import VecNormalize
+from stable_baselines3.common.vec_env import VecNormalize, unwrap_vec_normalize
 
 from mission_tui.fleet.spec import Spec
 from mission_tui.records.layout import RunDir
@@ -52,7 +52,8 @@ def _export(run_dir: RunDir, checkpoint: str, file: Path, say: Say) -> None:
     try:
         model = _stock_model(spec, vec, loaded.boundary)
         _replace(file, model.save)
-        normalizer = _save_normalizer(vec, loaded.boundary, file) if isinstance(vec, VecNormalize) else None
+        normalized = unwrap_vec_normalize(vec)
+        normalizer = None if normalized is None else _save_normalizer(normalized, loaded.boundary, file)
     finally:
         vec.close()
     say({"result": {"path": str(file), "checkpoint": loaded.manifest.name, "normalizer": normalizer}})

@@ -11,7 +11,7 @@ from typing import Literal
 
 from mission_tui.errors import EX_CONFIG, EX_FAILED, MissionError, PresetError, raised_by
 
-__all__ = ["EnvError", "Failure", "FailureKind", "NonFiniteError", "classify", "complain"]
+__all__ = ["CallbackError", "EnvError", "Failure", "FailureKind", "NonFiniteError", "classify", "complain"]
 
 FailureKind = Literal["config", "env", "nan", "oom", "gpu_lost", "unknown"]
 
@@ -22,6 +22,10 @@ _CAUSE_LIMIT = 400
 
 class EnvError(MissionError):
     """An environment raised, or the process it lived in died."""
+
+
+class CallbackError(MissionError):
+    """A callback of the preset raised; its cause is what it raised."""
 
 
 class NonFiniteError(MissionError):
@@ -60,6 +64,8 @@ def _kind(error: BaseException) -> FailureKind:
             return "nan"
         case MemoryError():
             return "oom"
+        case CallbackError() if error.__cause__ is not None and not isinstance(error.__cause__, MissionError):
+            return _kind(error.__cause__)
     torch = sys.modules.get("torch")
     message = str(error)
     if torch is not None and isinstance(error, torch.cuda.OutOfMemoryError):

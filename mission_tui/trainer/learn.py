@@ -16,6 +16,7 @@ from mission_tui.records.storage import StorageError
 from mission_tui.trainer.awake import awake_s
 from mission_tui.trainer.boundary import Boundary, Progress, capture
 from mission_tui.trainer.budget import Budget, Stopwatch
+from mission_tui.trainer.callbacks import Callbacks
 from mission_tui.trainer.checkpoint import Checkpoints
 from mission_tui.trainer.failures import complain
 from mission_tui.trainer.orders import Orders
@@ -24,6 +25,7 @@ from mission_tui.trainer.record import CheckpointReason, Record
 from mission_tui.trainer.resume import spec_facts
 from mission_tui.trainer.spaces import short
 from mission_tui.trainer.tensorboard import EventFile
+from mission_tui.trainer.tree import Tree
 from mission_tui.trainer.tuning import Tuning
 
 __all__ = ["Training"]
@@ -44,14 +46,19 @@ class Training:
     progress: Progress
     facts: dict[str, Any]
     tuning: Tuning
+    callbacks: Callbacks | None = None
+    remembered: Tree | None = None
     boundary: Boundary | None = None
 
     def learn(self) -> Literal["finished", "stopped"]:
-        """Train until the budget is spent or a stop is asked; the last boundary is then saved.
+        """Train until the budget is spent, a callback ends it or a stop is asked; the last boundary is then saved.
 
-        Raises `EnvError`, `NonFiniteError`, `StorageError`, and whatever else a policy or a driver may raise.
+        Callbacks go on with what they `remembered`. Raises `CallbackError`, `EnvError`, `NonFiniteError`,
+        `StorageError`, and whatever else a policy or a driver may raise.
         """
         self.model.stop_asked = self.orders.stop_asked
+        if self.callbacks is not None:
+            self.callbacks.begin(self.model, self.budget.total_timesteps, self.remembered)
         watch = Stopwatch(self.progress.trained_s)
         self.boundary = self._take_boundary(watch)
         self.checkpoints.hold_reserve(self.boundary)
@@ -61,8 +68,15 @@ class Training:
                 return self._end("finished", "end")
             self._obey(watch)
             if self.orders.stop_asked() or not self._advance(watch):
+                if self.ended_by is not None and not self.orders.stop_asked():
+                    return self._end("finished", "end")
                 return self._end("stopped", "stop")
             self.boundary = self._take_boundary(watch)
+
+    @property
+    def ended_by(self) -> str | None:
+        """The sentence of the callback that ended it, if one did."""
+        return None if self.callbacks is None else self.callbacks.ended
 
     def save(self, reason: CheckpointReason) -> str:
         """Save the last boundary; returns the checkpoint's name."""
@@ -86,6 +100,9 @@ class Training:
             return False
         self.progress.update += 1
         metrics = rollout.metrics | update.read(self.model)
+        if self.callbacks is not None:
+            metrics = self.callbacks.log.take() | metrics
+            self.callbacks.log.show(metrics)
         self.progress.entropy = metrics.get("train/entropy_loss")
         timesteps = self.model.num_timesteps
         self.record.updated(self.progress.update, timesteps, rollout_s, update_s, metrics, self.model.episodes.take())
@@ -141,6 +158,9 @@ class Training:
     def _end(self, how: Literal["finished", "stopped"], reason: CheckpointReason) -> Literal["finished", "stopped"]:
         self.record.phase("ending")
         self.save(reason)
+        if self.callbacks is not None:
+            # What is saved is safe from whatever they do now.
+            self.callbacks.on_training_end()
         return how
 
     def _extra(self) -> dict[str, Any]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import sys
 
 from mission_tui.errors import PresetError, raised_by
-from mission_tui.fleet.spec import EnvSpec
+from mission_tui.fleet.spec import EnvSpec, Spec
 from mission_tui.trainer.env_ids import MISSION_GYM, make_env, native_refusal
 from mission_tui.trainer.json_lines import Say, answer, asked_spec
+from mission_tui.trainer.named_modules import import_all
 
 __all__ = ["known_spaces", "main"]
 
@@ -36,7 +37,7 @@ def main() -> int:
 
 def known_spaces(env: EnvSpec) -> tuple[str, str] | None:
     """Observation and action space of an environment that needs no looking, as short names."""
-    if env.kwargs or env.wrappers or env.imports or env.vec == "native":
+    if env.kwargs or env.wrappers or env.frame_stack or env.imports or env.vec == "native":
         return None
     if env.id == MISSION_GYM:
         return _MISSIONS.get(env.config)
@@ -47,23 +48,28 @@ def _check(say: Say) -> None:
     spec = asked_spec(sys.stdin.buffer.read())
     if spec.run.python is not None:
         _import_trainer(say)
+    import_all(spec, say)
+    if spec.run.callbacks or spec.ppo.policy_kwargs or ":" in spec.ppo.policy:
+        _check_classes(spec)
     known = known_spaces(spec.env)
     if known is not None and spec.ppo.policy == "MlpPolicy" and (not spec.ppo.use_sde or known[1].startswith("Box")):
         say({"ok": True, "obs": known[0], "act": known[1]})
         return
-    from mission_tui.trainer.named_modules import import_all
-    from mission_tui.trainer.spaces import refusal, short
+    from mission_tui.trainer.spaces import refusal, short, stack_refusal, stacked
 
-    import_all(spec, say)
     say({"doing": f"making an environment of env.id '{spec.env.id}'"})
     env = make_env(spec.env, None, around=lambda made: made)
     try:
-        sentence = refusal(env.observation_space, env.action_space, spec.ppo)
+        observations, frames = env.observation_space, spec.env.frame_stack or 1
+        sentence = stack_refusal(observations) if frames > 1 else None
+        if sentence is None:
+            observations = stacked(observations, frames) if frames > 1 else observations
+            sentence = refusal(observations, env.action_space, spec.ppo)
         if sentence is None and spec.env.vec == "native":
             sentence = native_refusal(spec.env)
         if sentence is not None:
             raise PresetError(f"env.id '{spec.env.id}' cannot be trained: {sentence}")
-        say({"ok": True, "obs": short(env.observation_space), "act": short(env.action_space)})
+        say({"ok": True, "obs": short(observations), "act": short(env.action_space)})
     finally:
         env.close()
 
@@ -75,6 +81,15 @@ def _import_trainer(say: Say) -> None:
         import mission_tui.trainer.training  # noqa: F401 - what it takes is tried here
     except Exception as error:  # importing runs foreign code, which may raise anything
         raise PresetError(f"run.python = '{sys.executable}' cannot train: {raised_by(error)}") from error
+
+
+def _check_classes(spec: Spec) -> None:
+    """Find every class of the user's that a training will need; these modules import torch, whoever names them."""
+    from mission_tui.trainer.arguments import ppo_arguments
+    from mission_tui.trainer.callbacks import check_callbacks
+
+    ppo_arguments(spec)
+    check_callbacks(spec)
 
 
 if __name__ == "__main__":

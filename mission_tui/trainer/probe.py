@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
-from stable_baselines3.common.vec_env import VecNormalize
+from stable_baselines3.common.vec_env import unwrap_vec_normalize
 
 from mission_tui.errors import raised_by
 from mission_tui.fleet.metrics import Resumed, spoken
@@ -68,9 +68,9 @@ def _played(model: PPO, spec: Spec, snapshot: Path | None) -> np.ndarray:
     vec = build_vec_env(in_this_process(spec, NATIVE_LANES, INLINE_LANES), snapshot).vec
     until_s = time.monotonic() + LIMIT_S
     try:
-        own = model.get_vec_normalize_env()
-        if isinstance(vec, VecNormalize) and own is not None:
-            freeze_normalizer(vec, capture_normalizer(own))
+        own, normalizer = model.get_vec_normalize_env(), unwrap_vec_normalize(vec)
+        if normalizer is not None and own is not None:
+            freeze_normalizer(normalizer, capture_normalizer(own))
         env = model._wrap_env(vec)
 
         def act(observations: object) -> np.ndarray:

@@ -143,9 +143,15 @@ class Record:
         )
 
     def ended(
-        self, how: Literal["finished", "stopped", "failed"], checkpoint: str | None, failure: Failure | None = None
+        self,
+        how: Literal["finished", "stopped", "failed"],
+        checkpoint: str | None,
+        failure: Failure | None = None,
+        cause: str = "",
     ) -> None:
-        """The last word of the attempt; the newest checkpoint to go on from is `checkpoint`."""
+        """The last word of the attempt; the newest checkpoint to go on from is `checkpoint`. Without a `failure` an
+        empty `cause` is the usual one.
+        """
         self._write(
             lambda seq: TrainingEnded(
                 seq,
@@ -155,7 +161,7 @@ class Record:
                 time.time(),
                 how,
                 failure=failure.kind if failure else None,
-                cause=failure.cause if failure else "",
+                cause=failure.cause if failure else cause,
                 checkpoint=checkpoint,
             ),
             durable=True,

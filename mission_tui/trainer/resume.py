@@ -71,8 +71,8 @@ def put_back(model: PPO, boundary: Boundary, now: Facts, attempt: int, terms: Te
 
 
 def _task(facts: Facts) -> Facts:
-    """What the environments are, whichever process steps which of them."""
-    return {name: value for name, value in facts["spec"]["env"].items() if name != "n_workers"}
+    """What the environments are, whichever process steps which of them, by what was written and had to be."""
+    return {name: value for name, value in facts["spec"]["env"].items() if name != "n_workers" and value is not None}
 
 
 def _same_numbers(was: Facts, now: Facts) -> bool:
@@ -81,6 +81,8 @@ def _same_numbers(was: Facts, now: Facts) -> bool:
     by_clock = run["duration_s"] is not None and any(isinstance(ppo[key], dict) for key in _SCHEDULED)
     return (
         not by_clock
+        # What a callback does to a training, and from which generators it draws, nobody can know.
+        and not run["callbacks"]
         and was["spec"]["ppo"] == ppo
         and all(was["spec"]["run"][key] == run[key] for key in ("total_timesteps", "duration_s"))
         and all(was["spec"]["run"].get(key, usual) == run[key] for key, usual in _ARITHMETIC.items())

@@ -12,7 +12,10 @@ from gymnasium import spaces
 
 from mission_tui.fleet.spec import PpoSpec
 
-__all__ = ["refusal", "short"]
+__all__ = ["refusal", "short", "stack_refusal", "stacked"]
+
+_NATURE_PIXELS = 36
+"""Fewer in a side leave nothing of an image behind the third convolution of SB3's `NatureCNN`."""
 
 
 def short(space: spaces.Space[Any]) -> str:
@@ -51,6 +54,48 @@ def _observation_refusal(observations: spaces.Space[Any], ppo: PpoSpec) -> str |
                 return "its observations are a dictionary; use ppo.policy = 'MultiInputPolicy'"
         case _ if ppo.policy == "MultiInputPolicy":
             return f"ppo.policy = 'MultiInputPolicy' needs a dictionary, and its observations are {short(observations)}"
-        case _ if ppo.policy == "CnnPolicy" and len(observations.shape or ()) != 3:
-            return f"ppo.policy = 'CnnPolicy' needs images, and its observations are {short(observations)}"
+        case _ if ppo.policy == "CnnPolicy":
+            return _image_refusal(observations, ppo)
     return None
+
+
+def _image_refusal(observations: spaces.Space[Any], ppo: PpoSpec) -> str | None:
+    shape = observations.shape or ()
+    if len(shape) != 3:
+        return f"ppo.policy = 'CnnPolicy' needs images, and its observations are {short(observations)}"
+    height, width = _sides(shape)
+    if "features_extractor_class" not in ppo.policy_kwargs and min(height, width) < _NATURE_PIXELS:
+        return (
+            f"SB3's NatureCNN needs images of at least {_NATURE_PIXELS} x {_NATURE_PIXELS}, and its observations are "
+            f"{short(observations)}; give ppo.policy_kwargs.features_extractor_class"
+        )
+    return None
+
+
+def stack_refusal(observations: spaces.Space[Any]) -> str | None:
+    """Why several observations cannot be shown at once, as a sentence; None if they can."""
+    parts = observations.values() if isinstance(observations, spaces.Dict) else (observations,)
+    if all(isinstance(part, spaces.Box) and part.shape for part in parts):
+        return None
+    return f"env.frame_stack stacks arrays, and the observations are {short(observations)}; leave it out"
+
+
+def stacked(observations: spaces.Space[Any], frames: int) -> spaces.Space[Any]:
+    """The space of `frames` observations as SB3's `VecFrameStack` shows them: along the channels of an image, else
+    along the last axis.
+    """
+    if isinstance(observations, spaces.Dict):
+        return spaces.Dict({key: stacked(part, frames) for key, part in observations.items()})
+    assert isinstance(observations, spaces.Box)
+    axis = 0 if _channels_first(observations) else -1
+    low, high = (np.repeat(bound, frames, axis=axis) for bound in (observations.low, observations.high))
+    return spaces.Box(low, high, dtype=observations.dtype.type)
+
+
+def _channels_first(space: spaces.Box) -> bool:
+    """As SB3's `is_image_space_channels_first`: the shortest axis of an image is its channels."""
+    return space.dtype == np.uint8 and len(space.shape) == 3 and int(np.argmin(space.shape)) == 0
+
+
+def _sides(shape: tuple[int, ...]) -> tuple[int, int]:
+    return (shape[1], shape[2]) if int(np.argmin(shape)) == 0 else (shape[0], shape[1])

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mission_tui.fleet.metrics import plain
 from mission_tui.trainer.failures import complain
 
 if TYPE_CHECKING:
@@ -31,13 +32,15 @@ class EventFile:
             except OSError as error:
                 complain(f"there are no TensorBoard events: {error}")
 
-    def write(self, metrics: Mapping[str, float], timesteps: int) -> None:
+    def write(self, metrics: Mapping[str, object], timesteps: int) -> None:
         """One point of every metric at `timesteps`."""
         if self._writer is None:
             return
         try:
             for tag, value in metrics.items():
-                self._writer.add_scalar(tag, value, timesteps)
+                # A callback may log words; the record says that they are dropped.
+                if (number := plain(value)) is not None:
+                    self._writer.add_scalar(tag, number, timesteps)
         except (OSError, RuntimeError) as error:
             # Its thread hands an earlier write error to whoever writes next.
             complain(f"TensorBoard events end here: {error}")

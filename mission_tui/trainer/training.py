@@ -19,6 +19,7 @@ from mission_tui.trainer.arguments import ppo_arguments
 from mission_tui.trainer.attempt import Attempt
 from mission_tui.trainer.boundary import Progress, restore_random_state
 from mission_tui.trainer.budget import Budget
+from mission_tui.trainer.callbacks import Callbacks, build_callbacks
 from mission_tui.trainer.checkpoint import Checkpoints, Loaded, load_checkpoint
 from mission_tui.trainer.device import choose_device, use_tf32
 from mission_tui.trainer.effective import effective_toml, versions
@@ -40,6 +41,9 @@ from mission_tui.trainer.weights import take_weights
 
 __all__ = ["Job"]
 
+_PLAYING_SEED = 10_000
+"""How far from the run's own the seeds of environments are that callbacks play in."""
+
 
 @dataclass(slots=True)
 class Job:
@@ -51,6 +55,7 @@ class Job:
     orders: Orders
     link: Link
     envs: BuiltEnvs | None = None
+    callbacks: Callbacks | None = None
     training: Training | None = None
 
     def train(self) -> Literal["finished", "stopped"]:
@@ -80,7 +85,10 @@ class Job:
         device, why_device = choose_device(run.device, was.get("device"), envs.vec, arguments, tf32=run.tf32)
         why_tf32 = use_tf32(device, wanted=run.tf32)
         seed, why_seed = self._seed(was)
+        run_dir = self.attempt.run_dir
+        self.callbacks = build_callbacks(self.spec, run_dir.path, run_dir.snapshot, (seed + _PLAYING_SEED) % 2**31)
         model = build_ppo(arguments, envs.vec, seed, device, run.engine, **engine_options(run))
+        model.callbacks = self.callbacks
         reasons = {
             "run.device": why_device,
             "run.seed": why_seed,
@@ -89,6 +97,12 @@ class Job:
             "run.compile": self._compile(model),
         }
         return model, facts_of(self.spec, seed, envs, device, th.get_num_threads(), versions()), reasons
+
+    @property
+    def cause(self) -> str:
+        """Why it ended, where that is not what the preset or a person asked for."""
+        ended_by = None if self.training is None else self.training.ended_by
+        return ended_by or ""
 
     @property
     def checkpoint(self) -> str | None:
@@ -111,9 +125,10 @@ class Job:
         if self.training is not None:
             self.training.checkpoints.close()
             self.training.events.close()
-        if self.envs is not None:
+        for held in (self.callbacks, None if self.envs is None else self.envs.vec):
             try:
-                self.envs.vec.close()
+                if held is not None:
+                    held.close()
             except Exception:  # noqa: BLE001 - an environment is foreign code and may raise anything
                 traceback.print_exc()
 
@@ -169,6 +184,8 @@ class Job:
             progress=progress,
             facts=facts,
             tuning=Tuning(self.spec),
+            callbacks=self.callbacks,
+            remembered=None if start is None else start.boundary.state.get("callbacks"),
         )
         return training, exact
 

@@ -64,13 +64,13 @@ def test_episodes_are_counted_as_sb3_counts_them() -> None:
 
 def test_a_recipe_imports_makes_monitors_and_wraps() -> None:
     """The monitor sits directly around the environment, the first wrapper directly around that."""
-    wrappers = ("gymnasium.wrappers:FlattenObservation", "tests.trainer.probe_envs:Doubled")
+    wrappers = (("gymnasium.wrappers:FlattenObservation", {}), ("tests.trainer.own_envs:Scaled", {"by": 2.0}))
     env = EnvRecipe("Walk-v0", {}, ("tests.trainer.probe_envs",), wrappers).make()
     names = []
     while isinstance(env, gymnasium.Wrapper):
         names.append(type(env).__name__)
         env = env.env
-    assert names[:3] == ["Doubled", "FlattenObservation", "Monitor"]
+    assert names[:3] == ["Scaled", "FlattenObservation", "Monitor"]
     assert type(env).__name__ == "Walk"
 
 

@@ -50,6 +50,7 @@ RULES: Mapping[str, Rule] = {
     "env.wrappers": _OTHER_RETURNS,
     "env.imports": always("note", "other modules are imported before the environment is made"),
     "env.normalize": identity.normalize,
+    "env.frame_stack": _SHAPES,
     "ppo.policy": _SHAPES,
     "ppo.n_steps": rollout.n_steps,
     "ppo.batch_size": rollout.batch_size,
@@ -93,6 +94,9 @@ RULES: Mapping[str, Rule] = {
     "run.pythonpath": _OTHER_PYTHON,
     "run.grace_s": _KEPT,
     "run.follow": _KEPT,
+    "run.callbacks": always(
+        "note", "other callbacks are called from here on; one of the same class in the same place goes on counting"
+    ),
     "run.resume_command": always("refuse", "it goes on with what a command began, and this is a training"),
     "run.command": always("refuse", "a command cannot go on from a checkpoint of the trainer", identity.NEW_RUN),
 }
@@ -181,7 +185,9 @@ def _settled(sides: Sides, name: str, ruling: Ruling) -> Ruling:
 
 
 def _values(spec: Spec, plan: BatchPlan) -> dict[str, Any]:
-    """Every field by its dotted name, as it takes effect: chosen sizes as numbers, the normalizer as what it is."""
+    """Every field by its dotted name, as it takes effect: chosen sizes as numbers, the normalizer as what it is,
+    one frame where none are stacked.
+    """
     values = {
         f"{table}.{field.name}": getattr(getattr(spec, table), field.name)
         for table, struct in TABLES.items()
@@ -191,6 +197,7 @@ def _values(spec: Spec, plan: BatchPlan) -> dict[str, Any]:
         "ppo.batch_size": plan.batch_size,
         "ppo.n_epochs": plan.n_epochs,
         "env.normalize": identity.normalizer(spec.env),
+        "env.frame_stack": spec.env.frame_stack or 1,
     }
     return values | effective
 
@@ -234,6 +241,6 @@ def _said(value: Any) -> str:
         case Struct():
             return ", ".join(f"{name} {_said(getattr(value, name))}" for name in value.__struct_fields__)
         case tuple():
-            return "-".join(str(item) for item in value) or "none"
+            return "-".join(_said(item) for item in value) or "none"
         case _:
             return clean(str(value))

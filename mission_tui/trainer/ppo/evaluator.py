@@ -36,6 +36,9 @@ class Evaluator(Protocol):
     def act(self, observation: Observation) -> th.Tensor:
         """Sampled actions, shape (lanes, ...)."""
 
+    def thought(self, observation: Observation, actions: th.Tensor) -> tuple[th.Tensor, th.Tensor]:
+        """Values, shape (lanes, 1), and log-probabilities, shape (lanes,), of what `act` just saw and did."""
+
     def look_back(self, observations: Observation, actions: th.Tensor) -> tuple[th.Tensor, th.Tensor]:
         """Values and log-probabilities, shape (steps * lanes,), of all that `act` saw and did since the last look."""
 
@@ -80,6 +83,9 @@ class _Remembered:
     def remember(self, values: th.Tensor, log_probs: th.Tensor) -> None:
         self._values.append(values.flatten())
         self._log_probs.append(log_probs)
+
+    def thought(self, observation: Observation, actions: th.Tensor) -> tuple[th.Tensor, th.Tensor]:
+        return self._values[-1].unsqueeze(1), self._log_probs[-1]
 
     def look_back(self, observations: Observation, actions: th.Tensor) -> tuple[th.Tensor, th.Tensor]:
         values, log_probs = th.cat(self._values), th.cat(self._log_probs)
@@ -182,6 +188,10 @@ class _Towers:
         output = self._actor.forward(_flat(observation)).clone()
         self._outputs.append(output)
         return self._head.sample(output)
+
+    @th.no_grad()
+    def thought(self, observation: Observation, actions: th.Tensor) -> tuple[th.Tensor, th.Tensor]:
+        return self.value(observation).clone(), self._head.log_prob(self._outputs[-1], actions)
 
     @th.no_grad()
     def look_back(self, observations: Observation, actions: th.Tensor) -> tuple[th.Tensor, th.Tensor]:

@@ -27,7 +27,7 @@ from mission_tui.trainer.ppo.evaluator import Evaluator, LayeredPolicy, evaluato
 from mission_tui.trainer.ppo.flat_adam import FlatAdam, flattened
 from mission_tui.trainer.ppo.losses import ClipRanges, Losses
 from mission_tui.trainer.ppo.objective import Objective, Pull
-from mission_tui.trainer.ppo.reference import PPO
+from mission_tui.trainer.ppo.reference import PPO, RolloutWatch
 from mission_tui.trainer.signals import RolloutSignals
 
 __all__ = ["FastPPO"]
@@ -108,13 +108,19 @@ class FastPPO(PPO):
         self._evaluator.forget()
         if self.use_sde:
             self.policy.reset_noise(env.num_envs)
+        # The names of variables are part of what callbacks are told: they are SB3's.
+        heard = not isinstance(callback, RolloutWatch) or callback.others is not None
         callback.on_rollout_start()
-        for step in range(n_rollout_steps):
-            if self.use_sde and self.sde_sample_freq > 0 and step % self.sde_sample_freq == 0:
+        for n_steps in range(n_rollout_steps):
+            if self.use_sde and self.sde_sample_freq > 0 and n_steps % self.sde_sample_freq == 0:
                 self.policy.reset_noise(env.num_envs)
-            observation = rollout_buffer.see(step, self._last_obs, self._last_episode_starts)
-            actions = self._evaluator.act(observation).cpu().numpy()
-            self._last_obs, rewards, dones, infos = env.step(self._for_env(actions))  # type: ignore[assignment]
+            obs_tensor = rollout_buffer.see(n_steps, self._last_obs, self._last_episode_starts)
+            chosen = self._evaluator.act(obs_tensor)
+            if heard:
+                values, log_probs = self._evaluator.thought(obs_tensor, chosen)
+            actions = chosen.cpu().numpy()
+            clipped_actions = self._for_env(actions)
+            new_obs, rewards, dones, infos = env.step(clipped_actions)
             self.num_timesteps += env.num_envs
             callback.update_locals(locals())
             if not callback.on_step():
@@ -123,11 +129,12 @@ class FastPPO(PPO):
                 # Monitor says nothing of episodes that go on.
                 self._update_info_buffer([infos[lane] for lane in ended], dones[ended])
                 rewards = self._with_time_limits(rewards, infos, ended)
-            rollout_buffer.earn(step, actions, rewards)
-            self._last_episode_starts = dones
+            rollout_buffer.earn(n_steps, actions, rewards)
+            self._last_obs, self._last_episode_starts = new_obs, dones  # type: ignore[assignment]
         rollout_buffer.judge(*self._evaluator.look_back(*rollout_buffer.everything()))
-        last_values = self._evaluator.value(self._on_device(self._last_obs))
-        rollout_buffer.compute_returns_and_advantage(last_values, dones)
+        values = self._evaluator.value(self._on_device(self._last_obs))
+        rollout_buffer.compute_returns_and_advantage(values, dones)
+        n_steps, actions = n_rollout_steps, actions.reshape(-1, self.rollout_buffer.action_dim)
         callback.update_locals(locals())
         callback.on_rollout_end()
         return True

@@ -17,6 +17,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.utils import update_learning_rate
 from torch.nn.functional import mse_loss
 
+from mission_tui.trainer.callbacks import Callbacks
 from mission_tui.trainer.easing import Easing
 from mission_tui.trainer.episodes import EpisodeTally
 from mission_tui.trainer.finite import check_observations, check_parameters, check_rewards, check_rollout
@@ -24,7 +25,19 @@ from mission_tui.trainer.ppo.heads import Judged
 from mission_tui.trainer.ppo.losses import ClipRanges, Losses
 from mission_tui.trainer.signals import RolloutSignals, UpdateSignals, head_entropies
 
-__all__ = ["PPO"]
+__all__ = ["PPO", "RolloutWatch"]
+
+_OURS = (
+    "stop_asked",
+    "episodes",
+    "easing",
+    "callbacks",
+    "precision",
+    "compiles",
+    "rollout_buffer_class",
+    "_evaluator",
+    "_pull",
+)
 
 
 def never() -> bool:
@@ -35,7 +48,7 @@ def never() -> bool:
 class PPO(stable_baselines3.PPO):
     """`stop_asked` is looked at before every environment step and every minibatch; `episodes` counts what ended.
 
-    `easing` is what a resume does to the learning rate for a while.
+    `easing` is what a resume does to the learning rate for a while, `callbacks` are those of the preset.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -43,14 +56,15 @@ class PPO(stable_baselines3.PPO):
         self.stop_asked: Callable[[], bool] = never
         self.episodes = EpisodeTally()
         self.easing = Easing()
+        self.callbacks: Callbacks | None = None
 
     def collect(self) -> RolloutSignals | None:
-        """Fill the rollout buffer; None if a stop was asked meanwhile, and the buffer is then worthless.
+        """Fill the rollout buffer; None if a stop was asked or a callback ended it, and the buffer is then worthless.
 
-        Raises `EnvError` and `NonFiniteError`.
+        Raises `CallbackError`, `EnvError` and `NonFiniteError`.
         """
         assert self.env is not None
-        watch = _RolloutWatch()
+        watch = RolloutWatch(self.callbacks)
         watch.init_callback(self)
         try:
             if not self.collect_rollouts(self.env, watch, self.rollout_buffer, self.n_steps):
@@ -183,16 +197,41 @@ class PPO(stable_baselines3.PPO):
         super()._update_info_buffer(infos, dones)
         self.episodes.add(infos)
 
+    def _excluded_save_params(self) -> list[str]:
+        """What SB3's `save` leaves out: what its own `PPO` does not have."""
+        return [*super()._excluded_save_params(), *_OURS]
+
     def _maybe_recommend_cpu(self, mlp_class_name: str = "ActorCriticPolicy") -> None:
         """SB3 warns when an MLP is trained on a GPU; here the device was asked for or chosen, and is recorded."""
 
 
-class _RolloutWatch(BaseCallback):
-    """Between environment steps: ends the rollout when a stop is asked, and stops at the first bad reward."""
+class RolloutWatch(BaseCallback):
+    """Between environment steps: ends the rollout when a stop is asked, and stops at the first bad reward.
+
+    `others` hear everything too, and may end it as well.
+    """
+
+    def __init__(self, others: Callbacks | None = None) -> None:
+        super().__init__()
+        self.others = others
+
+    def _on_rollout_start(self) -> None:
+        if self.others is not None:
+            self.others.on_rollout_start()
 
     def _on_step(self) -> bool:
         assert isinstance(self.model, PPO)
         # As they came: one nan would be in all of them once the normalizer's statistics have it.
         normalizer = self.model.get_vec_normalize_env()
         check_rewards(self.locals["rewards"] if normalizer is None else normalizer.get_original_reward())
-        return not self.model.stop_asked()
+        goes_on = not self.model.stop_asked()
+        return (self.others is None or self.others.on_step()) and goes_on
+
+    def _on_rollout_end(self) -> None:
+        if self.others is not None:
+            self.others.on_rollout_end()
+
+    def update_child_locals(self, locals_: dict[str, Any]) -> None:
+        """Pass on what a rollout knows."""
+        if self.others is not None:
+            self.others.update_locals(locals_)

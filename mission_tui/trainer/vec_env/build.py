@@ -1,4 +1,4 @@
-"""Building the vectorised environment of a run: the kind, the lanes, and the normaliser around them."""
+"""Building the vectorised environment of a run: the kind, the lanes, and around them the normaliser and the frames."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
-from stable_baselines3.common.vec_env import VecEnv, VecNormalize
+from stable_baselines3.common.vec_env import VecEnv, VecFrameStack, VecNormalize
 
 from mission_tui.envs.recipe import EnvRecipe
 from mission_tui.errors import PresetError
-from mission_tui.fleet.spec import EnvSpec, Normalize, Spec
+from mission_tui.fleet.spec import EnvSpec, Normalize, Spec, as_part
 from mission_tui.trainer.env_ids import env_kwargs, gym_id, native_refusal
+from mission_tui.trainer.spaces import stack_refusal
 from mission_tui.trainer.vec_env.choosing import Choice, VecKind, choose, keep
 from mission_tui.trainer.vec_env.inline import InlineVecEnv
 from mission_tui.trainer.vec_env.making import EnvMaker, make_batched
@@ -50,15 +51,17 @@ def build_vec_env(
     """
     choice = _choice(spec.env, snapshot, kept_kind, kept_workers)
     maker = EnvMaker(spec.env, snapshot)
+    # Nothing in a training reads the infos of steps that end no episode; callbacks may.
+    all_infos = bool(spec.run.callbacks)
     vec: NativeVecEnv | InlineVecEnv | WorkersVecEnv
     if choice.kind == "native":
-        vec = NativeVecEnv(make_batched(spec.env, snapshot))
+        vec = NativeVecEnv(make_batched(spec.env, snapshot), all_infos=all_infos)
     elif choice.kind == "inline":
         vec = InlineVecEnv([maker] * spec.env.n_envs)
     else:
         assert choice.n_workers is not None
-        vec = _workers(spec.env, snapshot, maker, choice.n_workers)
-    return BuiltEnvs(_normalized(vec, spec), choice.kind, choice.reason)
+        vec = _workers(spec.env, snapshot, maker, choice.n_workers, all_infos=all_infos)
+    return BuiltEnvs(_stacked(_normalized(vec, spec), spec.env), choice.kind, choice.reason)
 
 
 def in_this_process(spec: Spec, native: int = 1, inline: int = 1) -> Spec:
@@ -70,15 +73,15 @@ def in_this_process(spec: Spec, native: int = 1, inline: int = 1) -> Spec:
     return msgspec.structs.replace(spec, env=msgspec.structs.replace(spec.env, vec=kind, n_envs=lanes))
 
 
-def _workers(env: EnvSpec, snapshot: Path | None, maker: EnvMaker, n_workers: int) -> WorkersVecEnv:
+def _workers(env: EnvSpec, snapshot: Path | None, maker: EnvMaker, n_workers: int, *, all_infos: bool) -> WorkersVecEnv:
     # Made here once: what is wrong with a preset is said best by the process that knows presets.
     made = maker()
     spaces = made.observation_space, made.action_space
     made.close()
-    recipe = EnvRecipe(gym_id(env.id), env_kwargs(env, snapshot), env.imports, env.wrappers)
+    wrappers = tuple((part.cls, part.kwargs) for part in map(as_part, env.wrappers))
+    recipe = EnvRecipe(gym_id(env.id), env_kwargs(env, snapshot), env.imports, wrappers)
     try:
-        # Nothing in a training reads the infos of steps that end no episode.
-        return WorkersVecEnv(recipe, env.n_envs, spaces, n_workers, all_infos=False)
+        return WorkersVecEnv(recipe, env.n_envs, spaces, n_workers, all_infos=all_infos)
     except ValueError as error:
         raise PresetError(f"env.vec = 'workers': {error}; use env.vec = 'inline'") from error
 
@@ -107,3 +110,13 @@ def _normalized(vec: VecEnv, spec: Spec) -> VecEnv:
         )
     except ValueError as error:
         raise PresetError(f"env.normalize cannot be used here: {error}") from error
+
+
+def _stacked(vec: VecEnv, env: EnvSpec) -> VecEnv:
+    """Outside the normalizer, as in SB3's zoo: its statistics are those of one frame."""
+    if env.frame_stack in (None, 1):
+        return vec
+    assert env.frame_stack is not None
+    if sentence := stack_refusal(vec.observation_space):
+        raise PresetError(sentence)
+    return VecFrameStack(vec, env.frame_stack)

@@ -14,6 +14,7 @@ import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy.typing import NDArray
+from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvObs, VecEnvStepReturn
 
@@ -24,15 +25,19 @@ from mission_tui.trainer.failures import EnvError
 __all__ = ["NativeVecEnv"]
 
 
+_FINALS = ("final_info", "final_obs")
+
+
 class NativeVecEnv(VecEnv):
     """`envs` behind SB3's interface, with the episode statistics that `Monitor` gives single environments.
 
-    Infos are passed on for lanes whose episode ended; nothing in training reads the others.
+    Infos are passed on for lanes whose episode ended; nothing in training reads the others, so it takes `all_infos`.
     """
 
-    def __init__(self, envs: VectorEnv[Any, Any, Any]) -> None:
+    def __init__(self, envs: VectorEnv[Any, Any, Any], *, all_infos: bool = False) -> None:
         assert envs.metadata.get("autoreset_mode") is AutoresetMode.SAME_STEP
         self.envs = envs
+        self._all_infos = all_infos
         super().__init__(envs.num_envs, envs.single_observation_space, envs.single_action_space)
         self._returns = np.zeros(self.num_envs)
         self._lengths = np.zeros(self.num_envs, dtype=np.int64)
@@ -63,6 +68,9 @@ class NativeVecEnv(VecEnv):
         self._returns += rewards
         self._lengths += 1
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
+        if self._all_infos:
+            going_on = {key: told for key, told in vector_infos.items() if not key.endswith(_FINALS)}
+            infos = [_lane_info(going_on, lane) | {"TimeLimit.truncated": False} for lane in range(self.num_envs)]
         for lane in np.flatnonzero(dones):
             infos[lane] = self._final_info(vector_infos, int(lane), bool(truncated[lane] and not terminated[lane]))
         self._returns[dones] = 0.0
@@ -113,7 +121,8 @@ class NativeVecEnv(VecEnv):
     def env_is_wrapped(
         self, wrapper_class: type[gymnasium.Wrapper[Any, Any, Any, Any]], indices: VecEnvIndices = None
     ) -> list[bool]:
-        return [False] * len(list(self._get_indices(indices)))
+        # What SB3 asks a Monitor for is in the infos.
+        return [wrapper_class is Monitor] * len(list(self._get_indices(indices)))
 
     def get_images(self) -> Sequence[NDArray[Any] | None]:
         frames: Any = self.envs.render()
