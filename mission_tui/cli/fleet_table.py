@@ -61,7 +61,9 @@ def share_done(view: RunView) -> float | None:
 
 
 def fleet_table(views: tuple[RunView, ...], now: float | None = None) -> Table:
-    """A row per run; the last column is what went wrong or is held, or the worst open finding; never information."""
+    """A row per run; the last column is what went wrong, is held or ended early, or the worst open finding; never
+    information.
+    """
     import time
 
     moment = time.time() if now is None else now
@@ -96,6 +98,9 @@ def _remark(view: RunView, now: float) -> str:
     if view.state == "ended" and view.rebooted:
         return f"{view.outcome} in the reboot; `resume` goes on"
     if view.state in OVER and view.outcome in ("failed", "lost"):
+        return view.cause or ""
+    if view.outcome == "finished" and view.total_timesteps and (share_done(view) or 0.0) < 1.0:
+        # A callback ended it: whoever reads 30 % wants to know why there is no more.
         return view.cause or ""
     held = view.cause if view.held is not None or view.state == "queued" else ""
     return "; ".join(word for word in (flags, held, *asking[:1]) if word)

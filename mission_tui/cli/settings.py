@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from mission_tui.cli.table import Table
 from mission_tui.cli.words import UNKNOWN
+from mission_tui.fleet.part import part_words
 
 if TYPE_CHECKING:
     from mission_tui.ipc.replies import DetailsReply
@@ -32,6 +33,10 @@ def _flat(prefix: str, values: dict[str, Any]) -> dict[str, str]:
         if isinstance(value, dict):
             flat |= _flat(f"{prefix}{key}.", value)
         else:
-            text = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+            text = (
+                ", ".join(part_words(item) or str(item) for item in value)
+                if isinstance(value, list | tuple)
+                else str(value)
+            )
             flat[f"{prefix}{key}"] = text or UNKNOWN
     return flat

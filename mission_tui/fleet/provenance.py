@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct, field
 
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.spec import Spec, as_part
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.verdict import Change, Grade, ResumeVerdict
 
@@ -74,7 +74,7 @@ def sources_of(spec: Spec) -> tuple[str, ...]:
             f"{'module' if last == '-m' else 'file'}:{word}" for last, word in zip(before, words, strict=False)
         )
     parts = (*spec.env.wrappers, *spec.run.callbacks)
-    named = [spec.env.id, spec.ppo.policy, *(part if isinstance(part, str) else part.cls for part in parts)]
+    named = [spec.env.id, spec.ppo.policy, *(part.cls for part in map(as_part, parts))]
     modules = [name.partition(":")[0] for name in named if ":" in name and not name.startswith("envpool:")]
     tops = (module.partition(".")[0] for module in (*modules, *spec.env.imports))
     return tuple(f"module:{top}" for top in dict.fromkeys(tops))

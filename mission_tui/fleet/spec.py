@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct, field
 
 from mission_tui.fleet.limits import HealthKeep
+from mission_tui.fleet.part import Part
 
 __all__ = [
     "CheckpointKeep",
@@ -18,14 +19,12 @@ __all__ = [
     "KeepSpec",
     "LimitsKeep",
     "Normalize",
-    "Part",
     "PpoSpec",
     "RestartAlso",
     "RestartKeep",
     "RunSpec",
     "Schedule",
     "Spec",
-    "as_part",
     "rollout_size",
 ]
 
@@ -35,13 +34,6 @@ Share = Annotated[float, Meta(ge=0.0, le=1.0)]
 NonNegative = Annotated[float, Meta(ge=0.0, le=1e9)]
 AboveZero = Annotated[float, Meta(gt=0.0, le=1e9)]
 LearningRate = Annotated[float, Meta(gt=0.0, le=1.0)]
-
-
-class Part(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A class of the user's own and what it is made with; `cls` is "package.module:Name"."""
-
-    cls: Annotated[str, Meta(min_length=1)]
-    kwargs: dict[str, Any] = field(default_factory=dict)
 
 
 class Schedule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -189,8 +181,3 @@ class Spec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 def rollout_size(spec: Spec) -> int:
     """Transitions of one rollout: `n_envs * n_steps`."""
     return spec.env.n_envs * spec.ppo.n_steps
-
-
-def as_part(written: str | Part) -> Part:
-    """A class that was written by its name alone is made with nothing."""
-    return Part(cls=written) if isinstance(written, str) else written

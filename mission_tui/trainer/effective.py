@@ -45,6 +45,7 @@ def effective_toml(spec: Spec, envs: BuiltEnvs, model: PPO, progress_remaining: 
             "device": str(model.device),
             "tf32": th.get_float32_matmul_precision() == "high",
             **_engine(spec, model),
+            "callbacks": msgspec.to_builtins(list(spec.run.callbacks)) or None,
         },
         "model": _model(model),
         "host": {"name": platform.node(), **versions()},

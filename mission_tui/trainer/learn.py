@@ -161,6 +161,7 @@ class Training:
         if self.callbacks is not None:
             # What is saved is safe from whatever they do now.
             self.callbacks.on_training_end()
+            self.callbacks.log.tell_rest()
         return how
 
     def _extra(self) -> dict[str, Any]:

@@ -45,3 +45,10 @@ def test_a_waiting_run_says_when_it_starts_again() -> None:
 def test_a_run_that_a_reboot_ended_says_what_goes_on() -> None:
     """The verb, instead of a cause that says the same."""
     assert row(state="ended", outcome="lost", cause="c", rebooted=True).endswith("lost in the reboot; `resume` goes on")
+
+
+def test_a_run_that_finished_early_says_why() -> None:
+    """Finished at a third is a callback's doing, and is named; one that used up its budget has nothing to explain."""
+    early = {"state": "ended", "outcome": "finished", "total_timesteps": 300, "cause": "EvalCallback ended it"}
+    assert row(**early, timesteps=100).endswith("EvalCallback ended it")
+    assert "EvalCallback" not in row(**early, timesteps=300)

@@ -173,6 +173,13 @@ def test_what_is_logged_is_in_the_row_under_its_own_name(
     assert capfd.readouterr().err.count("metric mine/word is a str and no number") == 1
 
 
+def test_what_no_row_has_is_in_the_log(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """What was logged in the rollout that a callback broke off is said once, by name."""
+    ran(tmp_path, called(own("Logging"), own("Ending", calls=40)))
+    said = "logged by callbacks after the last update, so in no row: mine/calls = 40, mine/mean = 3.5"
+    assert said in capfd.readouterr().err
+
+
 def test_what_is_dumped_in_between_is_kept_and_the_clock_is_not(tmp_path: Path) -> None:
     """SB3's LogEveryNTimesteps dumps in the middle of a rollout; a row has its own clock."""
     every = {"cls": "LogEveryNTimesteps", "kwargs": {"n_steps": 10}}

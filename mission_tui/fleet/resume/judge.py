@@ -14,6 +14,7 @@ from msgspec import Struct, structs
 
 from mission_tui.errors import MissionError
 from mission_tui.fleet.consistency import violations
+from mission_tui.fleet.part import Part, part_words
 from mission_tui.fleet.resume import arithmetic, identity, impossible, objective, rollout
 from mission_tui.fleet.resume.remedies import BRANCH, RESET_ADAM
 from mission_tui.fleet.resume.sides import ResumeFacts, Rule, Ruling, Sides, always
@@ -238,6 +239,8 @@ def _said(value: Any) -> str:
             return f"{value:g}"
         case Schedule():
             return f"{value.start:g} to {value.end:g}, {value.kind}"
+        case Part():
+            return clean(part_words(value) or value.cls)
         case Struct():
             return ", ".join(f"{name} {_said(getattr(value, name))}" for name in value.__struct_fields__)
         case tuple():

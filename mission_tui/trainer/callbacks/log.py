@@ -10,6 +10,9 @@ from typing import Any
 
 from stable_baselines3.common.logger import KVWriter, Logger
 
+from mission_tui.fleet.metrics import plain
+from mission_tui.trainer.failures import complain
+
 __all__ = ["RowLog"]
 
 _CLOCK = frozenset({"time/iterations", "time/fps", "time/time_elapsed", "time/total_timesteps"})
@@ -39,6 +42,13 @@ class RowLog(KVWriter):
         for kept in (self.logger.name_to_value, self.logger.name_to_count, self.logger.name_to_excluded):
             kept.clear()
         return {name: value for name, value in logged.items() if name not in _CLOCK and name not in self._shown}
+
+    def tell_rest(self) -> None:
+        """Say in the attempt's log what no row will have: it was logged in a rollout that was broken off, or later."""
+        rest = {name: plain(value) for name, value in self.take().items()}
+        said = ", ".join(f"{name} = {value:g}" for name, value in rest.items() if value is not None)
+        if said:
+            complain(f"logged by callbacks after the last update, so in no row: {said}")
 
     def show(self, metrics: Mapping[str, Any]) -> None:
         """Let callbacks find the figures of the update where SB3 leaves them."""

@@ -9,6 +9,7 @@ from rich.cells import cell_len
 from rich.style import Style
 from textual.strip import Strip
 
+from mission_tui.fleet.part import part_words
 from mission_tui.fleet.preset import as_tables
 from mission_tui.fleet.spec import Spec
 from mission_tui.ipc.replies import DetailsReply
@@ -73,6 +74,8 @@ def _word(value: object) -> str | None:
         return "true" if value else "false"
     if isinstance(value, float):
         return f"{value:g}"
+    if (part := part_words(value)) is not None:
+        return part
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(_word(item) or numbers.DASH for item in value) + "]"
     return str(value)
