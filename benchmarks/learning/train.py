@@ -153,7 +153,7 @@ def _evaluated(spec: Spec, trained: _Trained) -> tuple[float, ...]:
         restore_normalizer(vec, trained.normalizer, lanes=False)
     model = build_scratch(ppo_arguments(lanes), vec, "cpu")
     put_parameters(model.policy, trained.parameters)
-    played = play(lambda seen: model.predict(seen, deterministic=True)[0], vec, EPISODES, EVALUATION_SEED, _nobody)
+    played = play(model.player(vec, deterministic=True), vec, EPISODES, EVALUATION_SEED, _nobody)
     vec.close()
     return tuple(played.returns)
 

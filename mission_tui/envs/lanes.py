@@ -126,6 +126,9 @@ class Lanes:
     def _get(self, lane: int, name: str) -> Any:
         return self._envs[lane].get_wrapper_attr(name)
 
+    def _has(self, lane: int, name: str) -> bool:
+        return self._envs[lane].has_wrapper_attr(name)
+
     def _set(self, lane: int, name: str, value: Any) -> None:
         setattr(self._envs[lane], name, value)
 
@@ -151,6 +154,7 @@ _CALLS: dict[str, Callable[..., Any]] = {
     "reset": Lanes._reset,
     "method": Lanes._method,
     "get": Lanes._get,
+    "has": Lanes._has,
     "set": Lanes._set,
     "render": Lanes._render,
     "is_wrapped": Lanes._is_wrapped,

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mission_tui.errors import nearest
+from mission_tui.fleet.algorithm import algorithm_complaints, engine_of
 from mission_tui.fleet.divisors import nearby_divisors
 from mission_tui.fleet.limit_order import contradictions
 from mission_tui.fleet.own_program import complaints
@@ -20,7 +21,6 @@ from mission_tui.fleet.spec import Schedule, Spec, rollout_size
 __all__ = ["LARGEST_ROLLOUT", "Violation", "cautions", "violations"]
 
 LARGEST_ROLLOUT = 2**31 - 1
-_POLICIES = ("MlpPolicy", "CnnPolicy", "MultiInputPolicy")
 _DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d{1,3})?", re.ASCII)
 
 
@@ -120,13 +120,9 @@ def _schedules(spec: Spec) -> Iterator[Violation]:
 
 
 def _policy(spec: Spec) -> Iterator[Violation]:
-    policy, arch = spec.ppo.policy, spec.ppo.net_arch
-    if policy not in _POLICIES and ":" not in policy:
-        hint = nearest(policy[:40], _POLICIES)
-        yield Violation(
-            ("ppo.policy",),
-            f"ppo.policy = {shown(policy)} must be one of {', '.join(_POLICIES)}, or module:Class{hint}",
-        )
+    arch = spec.ppo.net_arch
+    for keys, sentence in algorithm_complaints(spec):
+        yield Violation(keys, sentence)
     for name in arch if isinstance(arch, dict) else ():
         if name not in ("pi", "vf"):
             yield Violation(("ppo.net_arch",), f"unknown key ppo.net_arch.{plain_key(name)}; valid here: pi, vf")
@@ -158,6 +154,8 @@ def _engine(spec: Spec) -> Iterator[Violation]:
 
 def _cautions(spec: Spec) -> Iterator[str]:
     buffer, written = rollout_size(spec), spec.ppo.batch_size
+    if engine_of(spec) != spec.run.engine:
+        yield f"ppo.algo = '{spec.ppo.algo}' is trained by run.engine = 'stock', by sb3-contrib's own operations"
     if isinstance(written, int) and buffer % written:
         yield plan_batch(spec).reasons[0]
     total = spec.run.total_timesteps

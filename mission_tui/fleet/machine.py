@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
+from mission_tui.fleet.algorithm import lstm_shape
 from mission_tui.fleet.divisors import nearby_divisors
 from mission_tui.fleet.sizes import plan_batch
 from mission_tui.fleet.spec import Spec, rollout_size
@@ -90,12 +91,23 @@ def assess(spec: Spec, machine: Machine, obs_floats: int = 42, act_floats: int =
 
 
 def policy_parameters(spec: Spec, obs_floats: int, act_floats: int) -> int:
-    """Weights and biases of SB3's separate actor and critic networks (``MlpPolicy``)."""
+    """Weights and biases of SB3's separate actor and critic networks (``MlpPolicy``, ``MlpLstmPolicy``)."""
     arch = spec.ppo.net_arch
     actor = arch.get("pi", ()) if isinstance(arch, dict) else arch or SB3_NET
     critic = arch.get("vf", ()) if isinstance(arch, dict) else arch or SB3_NET
-    chains = ((obs_floats, *actor, act_floats), (obs_floats, *critic, 1))
-    return sum((wide + 1) * high for chain in chains for wide, high in pairwise(chain))
+    features, remembering = _recurrent(spec, obs_floats)
+    chains = ((features, *actor, act_floats), (features, *critic, 1))
+    return 2 * remembering + sum((wide + 1) * high for chain in chains for wide, high in pairwise(chain))
+
+
+def _recurrent(spec: Spec, obs_floats: int) -> tuple[int, int]:
+    """What the layers above see, and the parameters of one LSTM below them: four gates, each with two biases."""
+    shape = lstm_shape(spec)
+    if shape is None:
+        return obs_floats, 0
+    hidden, layers = shape
+    inputs = (obs_floats, *[hidden] * (layers - 1))
+    return hidden, sum(4 * hidden * (wide + hidden + 2) for wide in inputs)
 
 
 def likely_workers(spec: Spec, cores: int) -> int:
@@ -125,7 +137,9 @@ def estimate_memory(spec: Spec, obs_floats: int, act_floats: int, cores: int) ->
     Observations are counted as float32, actions as int64; on a GPU part of it lives there instead, and the driver's own
     host memory is not counted.
     """
-    transition = 4 * obs_floats + 8 * act_floats + 6 * 4
+    hidden, layers = lstm_shape(spec) or (0, 0)
+    # Hidden and cell states, of actor and critic, are kept with every transition.
+    transition = 4 * obs_floats + 8 * act_floats + 6 * 4 + 4 * 4 * hidden * layers
     arch = spec.ppo.net_arch
     widths = sum(map(sum, arch.values())) if isinstance(arch, dict) else 2 * sum(arch or SB3_NET)
     batch = min(plan_batch(spec).batch_size, rollout_size(spec))

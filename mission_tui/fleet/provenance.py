@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct, field
 
-from mission_tui.fleet.spec import Spec, as_part
+from mission_tui.fleet.part import as_part
+from mission_tui.fleet.spec import Spec
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.verdict import Change, Grade, ResumeVerdict
 

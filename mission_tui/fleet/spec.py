@@ -14,7 +14,9 @@ from mission_tui.fleet.limits import HealthKeep
 from mission_tui.fleet.part import Part
 
 __all__ = [
+    "Algo",
     "CheckpointKeep",
+    "Engine",
     "EnvSpec",
     "KeepSpec",
     "LimitsKeep",
@@ -34,6 +36,9 @@ Share = Annotated[float, Meta(ge=0.0, le=1.0)]
 NonNegative = Annotated[float, Meta(ge=0.0, le=1e9)]
 AboveZero = Annotated[float, Meta(gt=0.0, le=1e9)]
 LearningRate = Annotated[float, Meta(gt=0.0, le=1.0)]
+
+Algo = Literal["ppo", "maskable_ppo", "recurrent_ppo"]
+Engine = Literal["fast", "stock"]
 
 
 class Schedule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -73,7 +78,10 @@ class EnvSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class PpoSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """SB3's `PPO` arguments by their own names and with its defaults; `None` means not written."""
+    """SB3's `PPO` arguments by their own names and with its defaults; `None` means not written.
+
+    `algo` is PPO itself, or one of sb3-contrib's two that take the same arguments.
+    """
 
     policy: str = "MlpPolicy"
     n_steps: Positive = 2048
@@ -94,6 +102,7 @@ class PpoSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     stats_window_size: Positive = 100
     net_arch: tuple[Positive, ...] | dict[str, tuple[Positive, ...]] | None = None
     policy_kwargs: dict[str, Any] = field(default_factory=dict)
+    algo: Algo = "ppo"
 
 
 class RunSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -112,7 +121,7 @@ class RunSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     device: str = "auto"
     threads: Positive | None = None
     auto_scale: bool = False
-    engine: Literal["fast", "stock"] = "fast"
+    engine: Engine = "fast"
     precision: Literal["fp32", "bf16"] = "fp32"
     compile: bool = False
     tf32: bool = True

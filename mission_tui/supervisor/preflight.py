@@ -42,7 +42,7 @@ def known_by_heart(spec: Spec) -> bool:
         return False
     if env.kwargs or env.wrappers or env.imports or ppo.policy_kwargs or ppo.use_sde or ppo.policy != "MlpPolicy":
         return False
-    if env.frame_stack is not None or spec.run.callbacks:
+    if env.frame_stack is not None or spec.run.callbacks or ppo.algo != "ppo":
         return False
     if env.id == _MISSION_GYM:
         return env.config in _SHIPPED_MISSIONS

@@ -9,14 +9,13 @@ from stable_baselines3.common.type_aliases import Schedule as Sb3Schedule
 from stable_baselines3.common.utils import LinearSchedule
 
 from mission_tui.errors import PresetError, nearest
+from mission_tui.fleet.algorithm import POLICIES
 from mission_tui.fleet.sizes import plan_batch
-from mission_tui.fleet.spec import Schedule, Spec
+from mission_tui.fleet.spec import PpoSpec, Schedule, Spec
 from mission_tui.trainer.env_ids import find_named
 from mission_tui.trainer.policy_kwargs import policy_kwargs
 
-__all__ = ["POLICIES", "ppo_arguments"]
-
-POLICIES = ("MlpPolicy", "CnnPolicy", "MultiInputPolicy")
+__all__ = ["ppo_arguments"]
 
 _SAME_NAME = (
     "n_steps",
@@ -38,7 +37,7 @@ def ppo_arguments(spec: Spec) -> dict[str, Any]:
     ppo = spec.ppo
     plan = plan_batch(spec)
     arguments: dict[str, Any] = {name: getattr(ppo, name) for name in _SAME_NAME}
-    arguments["policy"] = _policy(ppo.policy)
+    arguments["policy"] = _policy(ppo)
     arguments["batch_size"] = plan.batch_size
     arguments["n_epochs"] = plan.n_epochs
     arguments["learning_rate"] = _schedule(ppo.learning_rate)
@@ -54,12 +53,13 @@ def _schedule(value: float | Schedule) -> float | Sb3Schedule:
     return float(value)
 
 
-def _policy(name: str) -> Any:
-    if name in POLICIES:
+def _policy(ppo: PpoSpec) -> Any:
+    name, valid = ppo.policy, POLICIES[ppo.algo]
+    if name in valid:
         return name
     if ":" in name:
         found = find_named(name, "ppo.policy")
         if not (isinstance(found, type) and issubclass(found, BasePolicy)):
             raise PresetError(f"ppo.policy = '{name}' is no policy; it must be a class derived from ActorCriticPolicy")
         return found
-    raise PresetError(f"ppo.policy = '{name}' is none of {', '.join(POLICIES)}{nearest(name, POLICIES)}")
+    raise PresetError(f"ppo.policy = '{name}' is none of {', '.join(valid)}{nearest(name, valid)}")

@@ -69,6 +69,7 @@ def capture(model: PPO, progress: Progress, facts: Mapping[str, Any]) -> Boundar
         "envs": None if base is None else base.get_state(),
         "frames": None if base is None else capture_frames(model.env),
         "last_obs": _copied(model._last_obs),
+        "memory": model.memory(),
         "last_episode_starts": np.array(model._last_episode_starts),
         "callbacks": None if model.callbacks is None else model.callbacks.state,
     }
@@ -122,6 +123,8 @@ def restore_envs(model: PPO, boundary: Boundary) -> bool:
     restore_frames(model.env, state.get("frames"))
     if normalizer is not None:
         restore_normalizer(normalizer, state["normalizer"], lanes=True)
+    if (memory := state.get("memory")) is not None:
+        model.remember(memory)
     model._last_obs = state["last_obs"]
     model._last_episode_starts = state["last_episode_starts"]
     return True

@@ -12,11 +12,12 @@ from typing import Any, Literal
 import gymnasium
 import numpy as np
 import torch as th
-from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.vec_env import VecEnv
 
 from mission_tui.errors import PresetError
+from mission_tui.fleet.spec import Algo
 from mission_tui.trainer.model import build_scratch
+from mission_tui.trainer.ppo import PPO
 
 __all__ = ["choose_device", "describe_device", "update_seconds", "use_tf32"]
 
@@ -26,7 +27,7 @@ _HAVE_TF32 = (8, 0)
 
 
 def choose_device(
-    wanted: str, kept: str | None, vec: VecEnv, arguments: dict[str, Any], *, tf32: bool = True
+    wanted: str, kept: str | None, vec: VecEnv, arguments: dict[str, Any], algo: Algo = "ppo", *, tf32: bool = True
 ) -> tuple[str, str]:
     """The device for `run.device` = `wanted`, and why; `kept` is what an earlier attempt of the run used.
 
@@ -42,7 +43,7 @@ def choose_device(
     if kept is not None:
         return kept, "as in the attempt before"
     use_tf32("cuda", wanted=tf32)
-    cpu_s, cuda_s = (update_seconds(device, vec, arguments) for device in ("cpu", "cuda"))
+    cpu_s, cuda_s = (update_seconds(device, vec, arguments, algo) for device in ("cpu", "cuda"))
     return ("cuda" if cuda_s < cpu_s else "cpu"), (
         f"the policy costs about {cpu_s:.2f} s per update on the CPU and {cuda_s:.2f} s on the GPU"
     )
@@ -78,13 +79,13 @@ def use_tf32(device: str, *, wanted: bool) -> str:
     return "this GPU has no TF32" if on_cuda else "not used: TF32 exists on CUDA only"
 
 
-def update_seconds(device: str, vec: VecEnv, arguments: dict[str, Any]) -> float:
+def update_seconds(device: str, vec: VecEnv, arguments: dict[str, Any], algo: Algo = "ppo") -> float:
     """Estimated seconds that the policy costs per update on `device`: every forward pass and every gradient step."""
     transitions = arguments["n_steps"] * vec.num_envs
     batch_size = min(arguments["batch_size"], transitions)
-    policy = build_scratch(arguments, vec, device).policy
-    act_s = _best_seconds(device, lambda: _act(policy, vec.num_envs))
-    step_s = _best_seconds(device, lambda: _descend(policy, batch_size))
+    model = build_scratch(arguments, vec, device, algo)
+    act_s = _best_seconds(device, lambda: _act(model, vec.num_envs))
+    step_s = _best_seconds(device, lambda: _descend(model, batch_size))
     gradient_steps: int = arguments["n_epochs"] * -(-transitions // batch_size)
     n_steps: int = arguments["n_steps"]
     return n_steps * act_s + gradient_steps * step_s
@@ -101,18 +102,23 @@ def _check_present(device: str) -> None:
         raise PresetError(f"run.device = '{device}' is not there; the last CUDA device is 'cuda:{last}'")
 
 
-def _act(policy: ActorCriticPolicy, lanes: int) -> th.Tensor:
+def _act(model: PPO, lanes: int) -> th.Tensor:
     with th.no_grad():
-        actions, _, _ = policy(policy.obs_to_tensor(_observations(policy.observation_space, lanes))[0])
+        actions = model.policy(*_inputs(model, lanes))[0]
     return th.as_tensor(actions).cpu()
 
 
-def _descend(policy: ActorCriticPolicy, batch_size: int) -> None:
-    observations = policy.obs_to_tensor(_observations(policy.observation_space, batch_size))[0]
+def _descend(model: PPO, batch_size: int) -> None:
+    observations, *memory = _inputs(model, batch_size)
     with th.no_grad():
-        actions, _, _ = policy(observations)
-    values, log_prob, _ = policy.evaluate_actions(observations, actions)
+        actions = model.policy(observations, *memory)[0]
+    values, log_prob, _ = model.policy.evaluate_actions(observations, actions, *memory)
     (values.mean() + log_prob.mean()).backward()  # type: ignore[no-untyped-call]
+
+
+def _inputs(model: PPO, count: int) -> tuple[Any, ...]:
+    policy = model.policy
+    return model.policy_inputs(policy.obs_to_tensor(_observations(policy.observation_space, count))[0])
 
 
 def _observations(space: gymnasium.Space[Any], count: int) -> Any:

@@ -13,7 +13,8 @@ import torch as th
 
 import mission_tui
 from mission_tui.fleet.sizes import plan_batch
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.spec import Algo, Spec
+from mission_tui.trainer.contrib import CONTRIB
 from mission_tui.trainer.ppo import PPO, FastPPO
 from mission_tui.trainer.spaces import short
 from mission_tui.trainer.vec_env import BuiltEnvs
@@ -21,9 +22,10 @@ from mission_tui.trainer.vec_env import BuiltEnvs
 __all__ = ["effective_toml", "versions"]
 
 
-def versions() -> dict[str, str]:
-    """Versions of everything that a number can depend on."""
-    return {
+def versions(algo: Algo) -> dict[str, str]:
+    """Versions of everything that a number of `algo` can depend on."""
+    contrib = {} if algo == "ppo" else {"sb3_contrib": version(CONTRIB)}
+    return contrib | {
         "python": platform.python_version(),
         "torch": th.__version__,
         "stable_baselines3": version("stable-baselines3"),
@@ -48,7 +50,7 @@ def effective_toml(spec: Spec, envs: BuiltEnvs, model: PPO, progress_remaining: 
             "callbacks": msgspec.to_builtins(list(spec.run.callbacks)) or None,
         },
         "model": _model(model),
-        "host": {"name": platform.node(), **versions()},
+        "host": {"name": platform.node(), **versions(model.algo)},
         "reasons": {
             "env.vec": envs.reason,
             **dict(reason.split(": ", 1) for reason in plan.reasons),
@@ -76,6 +78,7 @@ def _env(spec: Spec, envs: BuiltEnvs) -> dict[str, Any]:
 def _ppo(model: PPO, progress: float) -> dict[str, Any]:
     clip_range_vf = model.clip_range_vf
     return {
+        "algo": model.algo,
         "n_steps": model.n_steps,
         "batch_size": model.batch_size,
         "n_epochs": model.n_epochs,

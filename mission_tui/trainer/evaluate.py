@@ -33,6 +33,7 @@ from mission_tui.trainer.normalizer import freeze_normalizer
 from mission_tui.trainer.process import cap_threads, lower_priority
 from mission_tui.trainer.tensors import put_parameters
 from mission_tui.trainer.vec_env import build_vec_env, in_this_process
+from mission_tui.trainer.vec_env.masked import MaskedVecEnv
 
 __all__ = ["main"]
 
@@ -98,15 +99,22 @@ def _actor(parsed: argparse.Namespace, spec: Spec, vec: VecEnv, loaded: Loaded) 
     """How actions are chosen, and the environment as the policy sees it."""
     if parsed.policy == "random":
         vec.action_space.seed(parsed.seed)
-        return lambda _: np.stack([vec.action_space.sample() for _ in range(vec.num_envs)]), vec
+        return _by_chance(vec, masked=spec.ppo.algo == "maskable_ppo"), vec
     if (normalizer := unwrap_vec_normalize(vec)) is not None:
         freeze_normalizer(normalizer, loaded.boundary.state["normalizer"])
-    model = build_scratch(ppo_arguments(spec), vec, "cpu")
+    model = build_scratch(ppo_arguments(spec), vec, "cpu", spec.ppo.algo)
     put_parameters(model.policy, loaded.boundary.parameters)
     th.manual_seed(parsed.seed)
-    deterministic = not parsed.stochastic
     assert model.env is not None
-    return lambda observations: model.predict(observations, deterministic=deterministic)[0], model.env
+    return model.player(model.env, deterministic=not parsed.stochastic), model.env
+
+
+def _by_chance(vec: VecEnv, *, masked: bool) -> Act:
+    """Any action, of those that are allowed if the run's environments say which are."""
+    if not masked:
+        return lambda _observations, _starts: np.stack([vec.action_space.sample() for _ in range(vec.num_envs)])
+    asked = MaskedVecEnv(vec)
+    return lambda _observations, _starts: asked.sample(asked.masks())
 
 
 def _winning(env: EnvSpec, snapshot: Path) -> Collection[str] | None:

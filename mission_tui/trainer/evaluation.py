@@ -22,7 +22,8 @@ __all__ = ["Act", "Episodes", "play", "summary"]
 
 _RESAMPLES = 2000
 
-Act = Callable[[Any], NDArray[Any]]
+Act = Callable[[Any, NDArray[np.bool_]], NDArray[Any]]
+"""From observations, and which of them begin an episode, to actions."""
 
 
 @dataclass(slots=True)
@@ -51,8 +52,9 @@ def play(act: Act, vec: VecEnv, episodes: int, seed: int, progress: Callable[[in
     left[: episodes % vec.num_envs] += 1
     vec.seed(seed)
     observations = vec.reset()
+    starts: NDArray[np.bool_] = np.ones(vec.num_envs, dtype=bool)
     while left.any():
-        observations, _, _, infos = vec.step(act(observations))
+        observations, _, starts, infos = vec.step(act(observations, starts))
         for lane, info in enumerate(infos):
             if left[lane] and "episode" in info:
                 left[lane] -= 1

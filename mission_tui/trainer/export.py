@@ -1,7 +1,8 @@
 """``python -m mission_tui.trainer.export RUN_DIR --checkpoint NAME FILE.zip``: a checkpoint as an ordinary SB3 zip.
 
-`PPO.load` of a plain Stable-Baselines3 opens it; statistics of a normalised run go beside it, in SB3's own format, as
-``FILE.vecnormalize.pkl``. Writing is the only place where this project pickles, because SB3's formats are pickles.
+`PPO.load` of a plain Stable-Baselines3 opens it, or sb3-contrib's class of the run's algorithm. Statistics of a
+normalised run go beside it, in SB3's own format, as ``FILE.vecnormalize.pkl``. Writing is the only place where this
+project pickles, because SB3's formats are pickles.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ from typing import Any
 import stable_baselines3
 from stable_baselines3.common.vec_env import VecNormalize, unwrap_vec_normalize
 
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.spec import Algo, Spec
 from mission_tui.records.layout import RunDir
 from mission_tui.records.spec_file import read_attempt_spec
 from mission_tui.trainer.arguments import ppo_arguments
 from mission_tui.trainer.boundary import Boundary
 from mission_tui.trainer.checkpoint import load_checkpoint
+from mission_tui.trainer.contrib import check_contrib
 from mission_tui.trainer.eager import leave_compiler_out
 from mission_tui.trainer.json_lines import Say, answer
 from mission_tui.trainer.normalizer import restore_normalizer
@@ -59,21 +61,31 @@ def _export(run_dir: RunDir, checkpoint: str, file: Path, say: Say) -> None:
     say({"result": {"path": str(file), "checkpoint": loaded.manifest.name, "normalizer": normalizer}})
 
 
-def _stock_model(spec: Spec, vec: Any, boundary: Boundary) -> stable_baselines3.PPO:
-    """SB3's own PPO with the run's arguments, standing where the checkpoint was taken."""
-    facts = boundary.state["facts"]
+def _stock_model(spec: Spec, vec: Any, boundary: Boundary) -> Any:
+    """The algorithm as SB3 or sb3-contrib has it, with the run's arguments, standing where the checkpoint was taken."""
+    facts, cls, arguments = boundary.state["facts"], _stock_class(spec.ppo.algo), ppo_arguments(spec)
+    if spec.ppo.algo == "maskable_ppo":
+        # It has discrete actions only, and so no such arguments.
+        arguments = {name: value for name, value in arguments.items() if name not in ("use_sde", "sde_sample_freq")}
     with warnings.catch_warnings():
         # Built on one environment, only for its spaces; the minibatch divides the real buffer, not this one.
         warnings.simplefilter("ignore", UserWarning)
-        model = stable_baselines3.PPO(
-            env=vec, seed=facts["seed"], device="cpu", _init_setup_model=False, **ppo_arguments(spec)
-        )
+        model = cls(env=vec, seed=facts["seed"], device="cpu", _init_setup_model=False, **arguments)
     model.n_envs = spec.env.n_envs
     model._setup_model()
     put_parameters(model.policy, boundary.parameters)
     put_moments(model.policy, model.policy.optimizer, boundary.moments)
     model.num_timesteps, model._n_updates = boundary.timesteps, boundary.state["n_updates"]
     return model
+
+
+def _stock_class(algo: Algo) -> Any:
+    if algo == "ppo":
+        return stable_baselines3.PPO
+    check_contrib(algo)
+    import sb3_contrib
+
+    return sb3_contrib.MaskablePPO if algo == "maskable_ppo" else sb3_contrib.RecurrentPPO
 
 
 def _save_normalizer(vec: VecNormalize, boundary: Boundary, file: Path) -> str:

@@ -73,7 +73,7 @@ def _import(wanted: _Wanted, say: Say) -> None:
     try:
         seed = spec.run.seed or 0
         th.manual_seed(seed)
-        model = build_scratch(ppo_arguments(spec), vec, "cpu")
+        model = build_scratch(ppo_arguments(spec), vec, "cpu", spec.ppo.algo)
         assert model.env is not None
         model._last_obs = model.env.reset()  # type: ignore[assignment]
         model._last_episode_starts = th.ones(1, dtype=th.bool).numpy()
@@ -93,7 +93,7 @@ def _boundary(model: PPO, foreign: ForeignModel, spec: Spec, seed: int, update: 
     """The boundary that the foreign model stands at. Its environments are not in the file, so none are kept."""
     _put(model, foreign)
     model.num_timesteps, model._n_updates = foreign.timesteps, foreign.gradient_epochs
-    taken = capture(model, Progress(update=update), facts_of(spec, seed, None, None, 1, versions()))
+    taken = capture(model, Progress(update=update), facts_of(spec, seed, None, None, 1, versions(model.algo)))
     return replace(taken, state={**taken.state, "envs": None})
 
 

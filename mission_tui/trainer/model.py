@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Literal
+from typing import Any
 
 from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.vec_env import VecEnv
 
 from mission_tui.errors import PresetError
-from mission_tui.fleet.spec import RunSpec
+from mission_tui.fleet.algorithm import engine_of
+from mission_tui.fleet.spec import Algo, Engine, Spec
+from mission_tui.trainer.contrib import check_contrib
 from mission_tui.trainer.ppo import PPO, FastPPO
 
 __all__ = ["ENGINES", "build_ppo", "build_scratch", "engine_options"]
 
-ENGINES: dict[str, type[PPO]] = {"fast": FastPPO, "stock": PPO}
+ENGINES: dict[Engine, type[PPO]] = {"fast": FastPPO, "stock": PPO}
 
 
 def build_ppo(
@@ -22,12 +24,16 @@ def build_ppo(
     vec: VecEnv,
     seed: int | None,
     device: str,
-    engine: Literal["fast", "stock"] = "fast",
+    algo: Algo = "ppo",
+    engine: Engine = "fast",
     **options: Any,
 ) -> PPO:
-    """A fresh PPO; `options` are those of its engine. Raises `PresetError` when SB3 refuses arguments or spaces."""
+    """A fresh model of `algo`; `options` are those of its engine.
+
+    Raises `PresetError` when SB3 refuses arguments or spaces, or sb3-contrib is needed and not there.
+    """
     try:
-        model = ENGINES[engine](env=vec, seed=seed, device=device, **arguments, **options)
+        model = _class(algo, engine)(env=vec, seed=seed, device=device, **arguments, **options)
     except (AssertionError, NotImplementedError, TypeError, ValueError) as error:
         raise PresetError(f"[ppo] does not fit this environment: {' '.join(str(error).split())}") from error
     # Without a logger of its own every SB3 model writes into the temporary folder.
@@ -35,14 +41,30 @@ def build_ppo(
     return model
 
 
-def engine_options(run: RunSpec) -> dict[str, Any]:
-    """What `run` asks of the engine `fast` alone; the reference has no options."""
-    return {"precision": run.precision, "compiles": run.compile} if run.engine == "fast" else {}
+def engine_options(spec: Spec) -> dict[str, Any]:
+    """The engine that carries `spec`, and what is asked of `fast` alone; the reference has no options."""
+    engine, run = engine_of(spec), spec.run
+    options = {"precision": run.precision, "compiles": run.compile} if engine == "fast" else {}
+    return {"engine": engine, **options}
 
 
-def build_scratch(arguments: dict[str, Any], vec: VecEnv, device: str) -> PPO:
+def build_scratch(arguments: dict[str, Any], vec: VecEnv, device: str, algo: Algo = "ppo") -> PPO:
     """A PPO for the sake of its policy: it cannot be trained, because its rollout buffer holds two steps."""
     with warnings.catch_warnings():
         # The real minibatch does not divide this buffer, which does not matter here.
         warnings.simplefilter("ignore", UserWarning)
-        return build_ppo({**arguments, "n_steps": 2}, vec, None, device, "stock")
+        return build_ppo({**arguments, "n_steps": 2}, vec, None, device, algo, "stock")
+
+
+def _class(algo: Algo, engine: Engine) -> type[PPO]:
+    if algo == "ppo":
+        return ENGINES[engine]
+    check_contrib(algo)
+    # Of an extra, and loaded only by those who train with it.
+    if algo == "maskable_ppo":
+        from mission_tui.trainer.ppo.maskable import MaskablePPO
+
+        return MaskablePPO
+    from mission_tui.trainer.ppo.recurrent import RecurrentPPO
+
+    return RecurrentPPO

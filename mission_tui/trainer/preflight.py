@@ -10,6 +10,7 @@ import sys
 
 from mission_tui.errors import PresetError, raised_by
 from mission_tui.fleet.spec import EnvSpec, Spec
+from mission_tui.trainer.contrib import check_contrib
 from mission_tui.trainer.env_ids import MISSION_GYM, make_env, native_refusal
 from mission_tui.trainer.json_lines import Say, answer, asked_spec
 from mission_tui.trainer.named_modules import import_all
@@ -49,13 +50,14 @@ def _check(say: Say) -> None:
     if spec.run.python is not None:
         _import_trainer(say)
     import_all(spec, say)
+    check_contrib(spec.ppo.algo)
     if spec.run.callbacks or spec.ppo.policy_kwargs or ":" in spec.ppo.policy:
         _check_classes(spec)
-    known = known_spaces(spec.env)
+    known = known_spaces(spec.env) if spec.ppo.algo == "ppo" else None
     if known is not None and spec.ppo.policy == "MlpPolicy" and (not spec.ppo.use_sde or known[1].startswith("Box")):
         say({"ok": True, "obs": known[0], "act": known[1]})
         return
-    from mission_tui.trainer.spaces import refusal, short, stack_refusal, stacked
+    from mission_tui.trainer.spaces import MASKS, masks_refusal, refusal, short, stack_refusal, stacked
 
     say({"doing": f"making an environment of env.id '{spec.env.id}'"})
     env = make_env(spec.env, None, around=lambda made: made)
@@ -65,6 +67,8 @@ def _check(say: Say) -> None:
         if sentence is None:
             observations = stacked(observations, frames) if frames > 1 else observations
             sentence = refusal(observations, env.action_space, spec.ppo)
+        if sentence is None:
+            sentence = masks_refusal(spec.ppo, offered=env.has_wrapper_attr(MASKS))
         if sentence is None and spec.env.vec == "native":
             sentence = native_refusal(spec.env)
         if sentence is not None:

@@ -72,11 +72,12 @@ def _played(model: PPO, spec: Spec, snapshot: Path | None) -> np.ndarray:
         if normalizer is not None and own is not None:
             freeze_normalizer(normalizer, capture_normalizer(own))
         env = model._wrap_env(vec)
+        player = model.player(env, deterministic=False)
 
-        def act(observations: object) -> np.ndarray:
+        def act(observations: object, starts: np.ndarray) -> np.ndarray:
             if time.monotonic() > until_s:
                 raise _TooLongError
-            return model.predict(observations, deterministic=False)[0]  # type: ignore[arg-type]
+            return player(observations, starts)
 
         return np.array(play(act, env, EPISODES, SEED, lambda _: None).returns)
     finally:

@@ -26,6 +26,8 @@ _SCHEDULED = ("learning_rate", "clip_range", "clip_range_vf")
 
 _ARITHMETIC = {"precision": "fp32", "compile": False}
 """Settings that change rounding, and how it was before they existed."""
+_SINCE = {"algo": "ppo"}
+"""Settings of `ppo` that are younger than some checkpoints, and how it was before."""
 
 
 def facts_of(
@@ -83,7 +85,7 @@ def _same_numbers(was: Facts, now: Facts) -> bool:
         not by_clock
         # What a callback does to a training, and from which generators it draws, nobody can know.
         and not run["callbacks"]
-        and was["spec"]["ppo"] == ppo
+        and _SINCE | was["spec"]["ppo"] == ppo
         and all(was["spec"]["run"][key] == run[key] for key in ("total_timesteps", "duration_s"))
         and all(was["spec"]["run"].get(key, usual) == run[key] for key, usual in _ARITHMETIC.items())
         and all(was[key] == now[key] for key in ("device", "threads", "versions"))

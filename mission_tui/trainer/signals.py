@@ -32,6 +32,7 @@ __all__ = ["RolloutSignals", "UpdateSignals", "head_entropies"]
 
 _SQUASHED_BOUND = 0.999
 """A tanh-squashed action never reaches 1; from here on the bound holds it."""
+_EVERY = slice(None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,14 +155,28 @@ class UpdateSignals:
     def _entropy_ratios(self, space: spaces.Space[Any]) -> list[float]:
         """Entropy over its maximum, per head of a discrete action space; heads without a choice have none."""
         entropies: Sequence[float]
-        if isinstance(space, spaces.Discrete):
-            entropies, sizes = [-float(self._column("entropy").mean())], [int(space.n)]
-        elif heads := [losses.heads for losses in self._minibatches if losses.heads is not None]:
+        if heads := [losses.heads for losses in self._minibatches if losses.heads is not None]:
             entropies = th.stack(heads).double().mean(dim=0).tolist()
-            sizes = [int(n) for n in space.nvec] if isinstance(space, spaces.MultiDiscrete) else [2] * len(entropies)
+        elif isinstance(space, spaces.Discrete):
+            entropies = [-float(self._column("entropy").mean())]
         else:
             return []
-        return [entropy / math.log(n) for entropy, n in zip(entropies, sizes, strict=True) if n > 1]
+        pairs = zip(entropies, self._ceilings(space, len(entropies)), strict=True)
+        return [entropy / ceiling for entropy, ceiling in pairs if ceiling > 0.0]
+
+    def _ceilings(self, space: spaces.Space[Any], heads: int) -> list[float]:
+        """The most that each head's mean entropy could be: log n of its choices, of those that were allowed if some."""
+        if allowed := [losses.ceilings for losses in self._minibatches if losses.ceilings is not None]:
+            ceilings: list[float] = th.stack(allowed).double().mean(dim=0).tolist()
+            return ceilings
+        match space:
+            case spaces.Discrete():
+                sizes = [int(space.n)]
+            case spaces.MultiDiscrete():
+                sizes = [int(n) for n in space.nvec]
+            case _:
+                sizes = [2] * heads
+        return [math.log(n) for n in sizes]
 
     @cached_property
     def _table(self) -> NDArray[np.float64]:
@@ -194,13 +209,13 @@ class UpdateSignals:
         return np.asarray(th.stack(self._norms).double().cpu().numpy()) if self._norms else np.empty(0)
 
 
-def head_entropies(distribution: Any) -> th.Tensor | None:
-    """Mean entropy of each head, shape (heads,), for distributions with several."""
+def head_entropies(distribution: Any, rows: th.Tensor | slice = _EVERY) -> th.Tensor | None:
+    """Mean entropy of each head over `rows` of the batch, shape (heads,), for distributions with several."""
     with th.no_grad():
         if isinstance(distribution, MultiCategoricalDistribution):
-            return th.stack([head.entropy().mean() for head in distribution.distribution])  # type: ignore[no-untyped-call]
+            return th.stack([head.entropy()[rows].mean() for head in distribution.distribution])  # type: ignore[no-untyped-call]
         if isinstance(distribution, BernoulliDistribution):
-            heads: th.Tensor = distribution.distribution.entropy().mean(dim=0)  # type: ignore[no-untyped-call]
+            heads: th.Tensor = distribution.distribution.entropy()[rows].mean(dim=0)  # type: ignore[no-untyped-call]
             return heads
     return None
 

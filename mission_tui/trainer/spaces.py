@@ -9,13 +9,20 @@ from typing import Any
 
 import numpy as np
 from gymnasium import spaces
+from numpy.typing import NDArray
 
 from mission_tui.fleet.spec import PpoSpec
 
-__all__ = ["refusal", "short", "stack_refusal", "stacked"]
+__all__ = ["MASKS", "choices", "masks_refusal", "refusal", "sampled", "short", "stack_refusal", "stacked"]
 
 _NATURE_PIXELS = 36
 """Fewer in a side leave nothing of an image behind the third convolution of SB3's `NatureCNN`."""
+MASKS = "action_masks"
+"""The method by which sb3-contrib asks an environment what is allowed."""
+_MULTI_INPUT = {"MlpPolicy": "MultiInputPolicy", "CnnPolicy": "MultiInputPolicy"} | {
+    "MlpLstmPolicy": "MultiInputLstmPolicy",
+    "CnnLstmPolicy": "MultiInputLstmPolicy",
+}
 
 
 def short(space: spaces.Space[Any]) -> str:
@@ -28,8 +35,47 @@ def refusal(observations: spaces.Space[Any], actions: spaces.Space[Any], ppo: Pp
     return _action_refusal(actions, ppo) or _observation_refusal(observations, ppo)
 
 
+def choices(actions: spaces.Space[Any]) -> list[int]:
+    """How many choices each head of discrete `actions` has: what a mask has entries for, head after head."""
+    match actions:
+        case spaces.Discrete():
+            return [int(actions.n)]
+        case spaces.MultiDiscrete():
+            return [int(n) for n in actions.nvec]
+        case spaces.MultiBinary():
+            return [2] * int(np.prod(actions.shape))
+        case _:
+            raise ValueError(f"{short(actions)} has no choices")
+
+
+def sampled(actions: spaces.Space[Any], mask: NDArray[np.bool_]) -> Any:
+    """An action by chance, of those that `mask` allows, drawn from the generator of `actions`."""
+    parts = [part.astype(np.int8) for part in np.split(mask, np.cumsum(choices(actions))[:-1])]
+    match actions:
+        case spaces.Discrete():
+            return actions.sample(parts[0])
+        case spaces.MultiDiscrete():
+            return actions.sample(tuple(parts))
+        case _:
+            # Gymnasium's word for a switch that may be either is 2.
+            allowed = [2 if part.all() else int(part[1]) for part in parts]
+            return actions.sample(np.array(allowed, dtype=np.int8))
+
+
+def masks_refusal(ppo: PpoSpec, *, offered: bool) -> str | None:
+    """Why an environment that does or does not offer action masks cannot be trained on, as a sentence."""
+    if ppo.algo != "maskable_ppo" or offered:
+        return None
+    return (
+        f"ppo.algo = 'maskable_ppo' asks it for {MASKS}() before every step, and it has no such method; "
+        "give it one, wrap it in one that has, or use ppo.algo = 'ppo'"
+    )
+
+
 def _action_refusal(actions: spaces.Space[Any], ppo: PpoSpec) -> str | None:
     match actions:
+        case spaces.Box() if ppo.algo == "maskable_ppo":
+            return f"ppo.algo = 'maskable_ppo' masks discrete actions, and these are {short(actions)}; use 'ppo'"
         case spaces.Box() if not np.isfinite([actions.low, actions.high]).all():
             return f"its actions {short(actions)} are unbounded; PPO needs finite bounds, wrap it in RescaleAction"
         case spaces.MultiBinary() if not isinstance(actions.n, int):
@@ -50,11 +96,11 @@ def _observation_refusal(observations: spaces.Space[Any], ppo: PpoSpec) -> str |
         case spaces.Dict():
             if any(isinstance(part, spaces.Dict | spaces.Tuple) for part in observations.values()):
                 return "its observations are nested; PPO takes arrays and flat dictionaries"
-            if ppo.policy in ("MlpPolicy", "CnnPolicy"):
-                return "its observations are a dictionary; use ppo.policy = 'MultiInputPolicy'"
-        case _ if ppo.policy == "MultiInputPolicy":
-            return f"ppo.policy = 'MultiInputPolicy' needs a dictionary, and its observations are {short(observations)}"
-        case _ if ppo.policy == "CnnPolicy":
+            if ppo.policy in _MULTI_INPUT:
+                return f"its observations are a dictionary; use ppo.policy = '{_MULTI_INPUT[ppo.policy]}'"
+        case _ if ppo.policy in _MULTI_INPUT.values():
+            return f"ppo.policy = '{ppo.policy}' needs a dictionary, and its observations are {short(observations)}"
+        case _ if ppo.policy.startswith("Cnn") and ":" not in ppo.policy:
             return _image_refusal(observations, ppo)
     return None
 
@@ -62,7 +108,7 @@ def _observation_refusal(observations: spaces.Space[Any], ppo: PpoSpec) -> str |
 def _image_refusal(observations: spaces.Space[Any], ppo: PpoSpec) -> str | None:
     shape = observations.shape or ()
     if len(shape) != 3:
-        return f"ppo.policy = 'CnnPolicy' needs images, and its observations are {short(observations)}"
+        return f"ppo.policy = '{ppo.policy}' needs images, and its observations are {short(observations)}"
     height, width = _sides(shape)
     if "features_extractor_class" not in ppo.policy_kwargs and min(height, width) < _NATURE_PIXELS:
         return (

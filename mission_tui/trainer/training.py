@@ -11,6 +11,7 @@ from typing import Literal
 import torch as th
 
 from mission_tui.errors import MissionError, PresetError
+from mission_tui.fleet.algorithm import engine_of
 from mission_tui.fleet.spec import Spec
 from mission_tui.fleet.terms import Terms
 from mission_tui.records.atomic import write_atomic
@@ -33,7 +34,7 @@ from mission_tui.trainer.probe import probe
 from mission_tui.trainer.record import Record
 from mission_tui.trainer.registration import registration_of
 from mission_tui.trainer.resume import Facts, facts_of, put_back
-from mission_tui.trainer.spaces import refusal
+from mission_tui.trainer.spaces import MASKS, masks_refusal, refusal
 from mission_tui.trainer.tensorboard import EventFile
 from mission_tui.trainer.tuning import Tuning
 from mission_tui.trainer.vec_env import BuiltEnvs, build_vec_env
@@ -82,21 +83,24 @@ class Job:
     def _build(self, envs: BuiltEnvs, was: Facts) -> tuple[PPO, Facts, dict[str, str]]:
         """PPO on `envs`, the circumstances it will learn under, and the reasons for those that were chosen here."""
         run, arguments = self.spec.run, ppo_arguments(self.spec)
-        device, why_device = choose_device(run.device, was.get("device"), envs.vec, arguments, tf32=run.tf32)
+        device, why_device = choose_device(
+            run.device, was.get("device"), envs.vec, arguments, self.spec.ppo.algo, tf32=run.tf32
+        )
         why_tf32 = use_tf32(device, wanted=run.tf32)
         seed, why_seed = self._seed(was)
         run_dir = self.attempt.run_dir
         self.callbacks = build_callbacks(self.spec, run_dir.path, run_dir.snapshot, (seed + _PLAYING_SEED) % 2**31)
-        model = build_ppo(arguments, envs.vec, seed, device, run.engine, **engine_options(run))
+        model = build_ppo(arguments, envs.vec, seed, device, self.spec.ppo.algo, **engine_options(self.spec))
         model.callbacks = self.callbacks
         reasons = {
             "run.device": why_device,
             "run.seed": why_seed,
             "run.threads": _why_threads(self.spec),
             "run.tf32": why_tf32,
+            "run.engine": _why_engine(self.spec),
             "run.compile": self._compile(model),
         }
-        return model, facts_of(self.spec, seed, envs, device, th.get_num_threads(), versions()), reasons
+        return model, facts_of(self.spec, seed, envs, device, th.get_num_threads(), versions(model.algo)), reasons
 
     @property
     def cause(self) -> str:
@@ -142,6 +146,8 @@ class Job:
 
     def _check_spaces(self, envs: BuiltEnvs) -> None:
         sentence = refusal(envs.vec.observation_space, envs.vec.action_space, self.spec.ppo)
+        if sentence is None:
+            sentence = masks_refusal(self.spec.ppo, offered=envs.vec.has_attr(MASKS))
         if sentence is not None:
             raise PresetError(f"env.id '{self.spec.env.id}' cannot be trained: {sentence}")
 
@@ -206,6 +212,12 @@ class Job:
         path = self.attempt.run_dir.attempt(self.attempt.number).effective
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(path, text.encode())
+
+
+def _why_engine(spec: Spec) -> str:
+    if engine_of(spec) != spec.run.engine:
+        return f"ppo.algo = '{spec.ppo.algo}' is trained by sb3-contrib's operations; the fast engine knows ppo alone"
+    return "as the run's spec says"
 
 
 def _why_threads(spec: Spec) -> str:

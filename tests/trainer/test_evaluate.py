@@ -121,7 +121,7 @@ def test_short_episodes_are_not_counted_more_often() -> None:
     """With episodes of 1 and of 50 steps, equally likely, about half of those counted are long."""
     vec = DummyVecEnv([lambda: Monitor(Lengths())] * 8)
     heard: list[int] = []
-    played = play(lambda _: np.zeros(8, dtype=np.int64), vec, 402, seed=1, progress=heard.append)
+    played = play(lambda _, __: np.zeros(8, dtype=np.int64), vec, 402, seed=1, progress=heard.append)
     assert heard == list(range(1, 403))
     assert Counter(played.lengths).keys() == {1, 50}
     assert 0.42 < np.mean(np.array(played.lengths) == 50) < 0.58

@@ -175,3 +175,47 @@ def test_spaces_that_ppo_cannot_take_are_refused(
     """The sentence says which space and what to use instead; good ones pass."""
     said = refusal(observations, actions, PpoSpec(**ppo))
     assert said is None if sentence is None else sentence in (said or "")
+
+
+def test_a_missing_algorithm_is_named(tmp_path: Path) -> None:
+    """Without sb3-contrib the sentence is the line that installs it, for an environment known by heart too."""
+    spec = {"preset": "p", "env": {"id": "CartPole-v1"}, "ppo": {"algo": "recurrent_ppo", "policy": "MlpLstmPolicy"}}
+    code, answer, loaded = preflight(spec, search_path_without(("sb3_contrib",), tmp_path / "p"))
+    assert (code, answer["exit_code"]) == (78, 78)
+    assert answer["error"].endswith("needs the `contrib` extra: pip install 'mission-tui[contrib]'")
+    assert loaded == "[]\n"
+
+
+@pytest.mark.skipif(find_spec("sb3_contrib") is None, reason="the `contrib` extra is not installed")
+def test_masks_are_looked_for_without_torch() -> None:
+    """MissionGym offers them, CartPole does not, and continuous actions cannot have them."""
+    ppo = {"algo": "maskable_ppo"}
+    code, answer, loaded = preflight({"preset": "p", "env": {"id": "MissionGym-v0"}, "ppo": ppo})
+    assert (code, answer["act"]) == (0, "MultiDiscrete([9 9 9 9])")
+    assert "torch" not in loaded
+    code, answer, _ = preflight({"preset": "p", "env": {"id": "CartPole-v1"}, "ppo": ppo})
+    assert code == 78
+    assert "asks it for action_masks() before every step, and it has no such method" in answer["error"]
+
+
+@pytest.mark.parametrize(
+    ("observations", "actions", "ppo", "sentence"),
+    [
+        (spaces.Discrete(4), spaces.Box(-1.0, 1.0, (2,)), {"algo": "maskable_ppo"}, "masks discrete actions"),
+        (
+            spaces.Dict({"a": spaces.Discrete(2)}),
+            spaces.Discrete(2),
+            {"policy": "MlpLstmPolicy"},
+            "MultiInputLstmPolicy",
+        ),
+        (spaces.Box(0.0, 1.0, (3,)), spaces.Discrete(2), {"policy": "CnnLstmPolicy"}, "'CnnLstmPolicy' needs images"),
+        (spaces.Box(0.0, 1.0, (3,)), spaces.Discrete(2), {"policy": "MultiInputLstmPolicy"}, "needs a dictionary"),
+        (spaces.Box(0.0, 1.0, (3,)), spaces.Box(-1.0, 1.0, (2,)), {"policy": "MlpLstmPolicy"}, None),
+    ],
+)
+def test_spaces_that_another_algorithm_cannot_take_are_refused(
+    observations: spaces.Space[Any], actions: spaces.Space[Any], ppo: dict[str, Any], sentence: str | None
+) -> None:
+    """By its own policies' names."""
+    said = refusal(observations, actions, PpoSpec(**ppo))
+    assert said is None if sentence is None else sentence in (said or "")

@@ -273,3 +273,14 @@ def test_a_resume_on_another_number_of_workers_is_exact(env: dict[str, Any], tmp
     assert tomllib.loads(run_dir.attempt(2).effective.read_text())["env"]["n_workers"] == 3
     assert resumed.started().exact
     assert equal(resumed.parameters(), whole.parameters())
+
+
+def test_what_an_environment_has_is_asked_without_sending_it() -> None:
+    """A method is there or not, whether it can be pickled or not; everything else is as with SB3's own."""
+    with workers("CartPole-v1") as vec:
+        assert vec.has_attr("step")
+        assert vec.has_attr("gravity")
+        assert not vec.has_attr("action_masks")
+    with workers("MissionGym-v0", config="demo") as vec:
+        assert vec.has_attr("action_masks")
+        assert np.stack(vec.env_method("action_masks")).shape == (LANES, 27)

@@ -12,6 +12,7 @@ __all__ = ["checks"]
 
 NEEDED = ("torch", "stable-baselines3", "gymnasium", "numpy", "textual", "msgspec", "psutil", "safetensors")
 OPTIONAL = {
+    "sb3-contrib": "MaskablePPO and RecurrentPPO (pip install 'mission-tui[contrib]')",
     "tensorboard": "TensorBoard event files (pip install 'mission-tui[tensorboard]')",
     "box2d": "LunarLander, BipedalWalker and CarRacing (pip install 'gymnasium[box2d]')",
     "mujoco": "HalfCheetah, Hopper and the other MuJoCo tasks (pip install 'gymnasium[mujoco]')",

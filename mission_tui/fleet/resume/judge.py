@@ -52,6 +52,9 @@ RULES: Mapping[str, Rule] = {
     "env.imports": always("note", "other modules are imported before the environment is made"),
     "env.normalize": identity.normalize,
     "env.frame_stack": _SHAPES,
+    "ppo.algo": always(
+        "refuse", "another algorithm asks other things of network and environment", identity.NEW_RUN, BRANCH
+    ),
     "ppo.policy": _SHAPES,
     "ppo.n_steps": rollout.n_steps,
     "ppo.batch_size": rollout.batch_size,

@@ -27,11 +27,12 @@ _UNIT_ENTROPY = 0.5 + 0.5 * math.log(2 * math.pi)
 
 
 class Judged(NamedTuple):
-    """What a policy says of given actions; `heads` is the mean entropy of each of several heads, shape (heads,)."""
+    """What a policy says of given actions; `heads` and `ceilings` as in `Losses`."""
 
     log_prob: th.Tensor
     entropy: th.Tensor | None
     heads: th.Tensor | None = None
+    ceilings: th.Tensor | None = None
 
 
 class Head(Protocol):
@@ -82,7 +83,7 @@ class _MultiCategorical:
 
     def judge(self, output: th.Tensor, actions: th.Tensor) -> Judged:
         parts = zip(th.split(output, self._sizes, dim=1), actions.unbind(1), strict=True)
-        log_probs, entropies, _ = zip(*(self._one.judge(part, chosen) for part, chosen in parts), strict=True)
+        log_probs, entropies, *_ = zip(*(self._one.judge(part, chosen) for part, chosen in parts), strict=True)
         entropy = th.stack(entropies, dim=1)
         return Judged(th.stack(log_probs, dim=1).sum(dim=1), entropy.sum(dim=1), entropy.detach().mean(dim=0))
 

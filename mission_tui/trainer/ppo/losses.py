@@ -14,7 +14,8 @@ class Losses(NamedTuple):
     """The loss to descend, and what it is made of or judged by (detached, on the device).
 
     `log_ratio`, shape (batch,), is the change of every action's log-probability since the rollout; `heads`, shape
-    (heads,), the mean entropy of each of several heads.
+    (heads,), the mean entropy of each of several heads; `ceilings`, alike, the most that it could be where not every
+    action was allowed.
     """
 
     loss: th.Tensor
@@ -23,6 +24,7 @@ class Losses(NamedTuple):
     entropy: th.Tensor
     log_ratio: th.Tensor
     heads: th.Tensor | None
+    ceilings: th.Tensor | None = None
 
 
 @dataclass(frozen=True, slots=True)

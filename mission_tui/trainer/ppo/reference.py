@@ -7,7 +7,7 @@ compares parameters bit for bit. Signals are only read from what the update comp
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import stable_baselines3
@@ -15,8 +15,10 @@ import torch as th
 from gymnasium import spaces
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.utils import update_learning_rate
+from stable_baselines3.common.vec_env import VecEnv
 from torch.nn.functional import mse_loss
 
+from mission_tui.fleet.spec import Algo
 from mission_tui.trainer.callbacks import Callbacks
 from mission_tui.trainer.easing import Easing
 from mission_tui.trainer.episodes import EpisodeTally
@@ -24,6 +26,10 @@ from mission_tui.trainer.finite import check_observations, check_parameters, che
 from mission_tui.trainer.ppo.heads import Judged
 from mission_tui.trainer.ppo.losses import ClipRanges, Losses
 from mission_tui.trainer.signals import RolloutSignals, UpdateSignals, head_entropies
+from mission_tui.trainer.tree import Tree
+
+if TYPE_CHECKING:
+    from mission_tui.trainer.evaluation import Act
 
 __all__ = ["PPO", "RolloutWatch"]
 
@@ -50,6 +56,8 @@ class PPO(stable_baselines3.PPO):
 
     `easing` is what a resume does to the learning rate for a while, `callbacks` are those of the preset.
     """
+
+    algo: ClassVar[Algo] = "ppo"
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -103,6 +111,21 @@ class PPO(stable_baselines3.PPO):
         """SB3's own entry to the update, so that its `learn` works on this class too."""
         self.update()
 
+    def player(self, env: VecEnv, *, deterministic: bool) -> Act:
+        """The policy as one who plays in `env` from its reset on; `env` is wrapped as the model's own."""
+        return lambda observations, _: self.predict(observations, deterministic=deterministic)[0]
+
+    def memory(self) -> Tree | None:
+        """A copy of what the policy remembers of the episodes that are under way; None if it remembers nothing."""
+        return None
+
+    def remember(self, memory: Tree) -> None:
+        """Go on with a `memory` of the same policy and as many environments."""
+
+    def policy_inputs(self, observations: Any) -> tuple[Any, ...]:
+        """What the policy's `forward` takes for `observations`, tensors, at the start of episodes."""
+        return (observations,)
+
     def _descend(self, clip: ClipRanges, signals: UpdateSignals) -> bool:
         """All epochs over the buffer, fewer if `target_kl` is passed; False if a stop was asked."""
         # An easing that ends within this update gives the steps after its end the scheduled rate.
@@ -138,7 +161,7 @@ class PPO(stable_baselines3.PPO):
         ratio = th.exp(log_ratio)
         clipped = th.clamp(ratio, 1 - clip.policy, 1 + clip.policy)
         policy_loss = -th.min(advantages * ratio, advantages * clipped).mean()
-        value_loss = mse_loss(batch.returns, self._value_prediction(values.flatten(), batch.old_values, clip))
+        value_loss = self._value_loss(batch.returns, self._value_prediction(values.flatten(), batch.old_values, clip))
         # Without a closed form SB3 estimates the entropy by the mean of -log_prob.
         entropy_loss = -th.mean(-judged.log_prob if judged.entropy is None else judged.entropy)
         if not self.ent_coef:
@@ -151,6 +174,7 @@ class PPO(stable_baselines3.PPO):
             entropy=entropy_loss.detach(),
             log_ratio=log_ratio.detach(),
             heads=judged.heads,
+            ceilings=judged.ceilings,
         )
 
     def _judge(self, batch: Any) -> tuple[th.Tensor, Judged]:
@@ -169,6 +193,9 @@ class PPO(stable_baselines3.PPO):
         if clip.value is None:
             return values
         return old_values + th.clamp(values - old_values, -clip.value, clip.value)
+
+    def _value_loss(self, returns: th.Tensor, predicted: th.Tensor) -> th.Tensor:
+        return mse_loss(returns, predicted)
 
     def _beyond_target(self, log_ratio: th.Tensor) -> bool:
         if self.target_kl is None:

@@ -89,6 +89,10 @@ class NativeVecEnv(VecEnv):
         }
         return info
 
+    def action_masks(self) -> Any:
+        """Which choices are allowed in every lane, shape (n_envs, choices), if the environment says so."""
+        return self.envs.action_masks()  # type: ignore[attr-defined]
+
     @property
     def can_save_state(self) -> bool:
         return isinstance(self.envs, StatefulEnv)

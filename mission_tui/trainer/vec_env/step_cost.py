@@ -12,7 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import gymnasium
+import numpy as np
 import psutil
+
+from mission_tui.errors import raised_by
+from mission_tui.trainer.failures import EnvError
+from mission_tui.trainer.spaces import MASKS, sampled
 
 __all__ = ["StepCost", "step_cost"]
 
@@ -41,7 +46,8 @@ class StepCost:
 
 
 def step_cost(make: Callable[[], gymnasium.Env[Any, Any]]) -> StepCost:
-    """The cost of a step with random actions, resets included but not the very first step.
+    """The cost of a step with random actions, allowed ones where the environment says which, resets included but not
+    the very first step. Raises `EnvError` for whatever the environment raises in it.
 
     An environment that never gives the processor away computes: its time is processor time, which does not grow on a
     busy machine. One that does is measured again, by the clock, with the processes that work for it.
@@ -49,28 +55,39 @@ def step_cost(make: Callable[[], gymnasium.Env[Any, Any]]) -> StepCost:
     env = make()
     try:
         env.reset()
-        env.step(env.action_space.sample())
+        draw = _drawing(env)
+        env.step(draw())
         env.reset()
         waits, worked = _waits(), time.thread_time()
-        steps, _ = _stepped(env)
+        steps, _ = _stepped(env, draw)
         if _waits() - waits < _WAITS_A_STEP * steps:
             each_s = (time.thread_time() - worked) / steps
             return StepCost(each_s, each_s)
         worked = _family_s()
-        steps, elapsed_s = _stepped(env)
+        steps, elapsed_s = _stepped(env, draw)
         return StepCost(elapsed_s / steps, (_family_s() - worked) / steps)
+    except Exception as error:  # an environment is foreign code and may raise anything
+        raise EnvError(f"an environment raised {raised_by(error)}") from error
     finally:
         env.close()
 
 
-def _stepped(env: gymnasium.Env[Any, Any]) -> tuple[int, float]:
+def _stepped(env: gymnasium.Env[Any, Any], draw: Callable[[], Any]) -> tuple[int, float]:
     steps, begun = 0, time.perf_counter()
     while (elapsed := time.perf_counter() - begun) < _MEASURE_S:
-        _, _, terminated, truncated, _ = env.step(env.action_space.sample())
+        _, _, terminated, truncated, _ = env.step(draw())
         steps += 1
         if terminated or truncated:
             env.reset()
     return steps, elapsed
+
+
+def _drawing(env: gymnasium.Env[Any, Any]) -> Callable[[], Any]:
+    """How an action is drawn; decided once, because asking costs as much as some steps."""
+    if not env.has_wrapper_attr(MASKS):
+        return env.action_space.sample
+    masks = env.get_wrapper_attr(MASKS)
+    return lambda: sampled(env.action_space, np.asarray(masks(), dtype=bool))
 
 
 def _waits() -> int:

@@ -143,6 +143,10 @@ class WorkersVecEnv(VecEnv):
             return [None] * self.num_envs
         return self._ask("render", [()] * self.num_envs)
 
+    def has_attr(self, attr_name: str) -> bool:
+        # Not by asking for it: methods, and environments with them, need not be picklable.
+        return all(self._ask_same("has", (attr_name,), None))
+
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
         return self._ask_same("get", (attr_name,), indices)
 

@@ -1,0 +1,97 @@
+"""sb3-contrib's RecurrentPPO with its numbers untouched, and all that this project's PPO offers around them.
+
+Policies, buffer and rollout are sb3-contrib's own; the update is the reference's, on the real transitions of its padded
+sequences. What the LSTMs remember of the episodes under way belongs to a boundary like the environments' state.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import sb3_contrib
+import torch as th
+from gymnasium import spaces
+from sb3_contrib.common.recurrent.type_aliases import RNNStates
+from stable_baselines3.common.buffers import RolloutBuffer
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.vec_env import VecEnv
+
+from mission_tui.fleet.spec import Algo
+from mission_tui.trainer.evaluation import Act
+from mission_tui.trainer.ppo.heads import Judged
+from mission_tui.trainer.ppo.losses import ClipRanges, Losses
+from mission_tui.trainer.ppo.reference import PPO
+from mission_tui.trainer.signals import head_entropies
+from mission_tui.trainer.tree import Tree
+
+__all__ = ["RecurrentPPO"]
+
+_SCALARS = ("old_values", "old_log_prob", "advantages", "returns")
+
+
+class RecurrentPPO(PPO):
+    """A `PPO` whose actor and critic remember, in LSTMs, the episode so far."""
+
+    algo: ClassVar[Algo] = "recurrent_ppo"
+    policy_aliases: ClassVar[Any] = sb3_contrib.RecurrentPPO.policy_aliases
+    policy: Any
+    _last_lstm_states: Any = None
+
+    def _setup_model(self) -> None:
+        sb3_contrib.RecurrentPPO._setup_model(self)
+
+    def collect_rollouts(
+        self, env: VecEnv, callback: BaseCallback, rollout_buffer: RolloutBuffer, n_rollout_steps: int
+    ) -> bool:
+        """Step all environments `n_rollout_steps` times; False if `callback` ended that."""
+        filled = sb3_contrib.RecurrentPPO.collect_rollouts(self, env, callback, rollout_buffer, n_rollout_steps)
+        return bool(filled)
+
+    def player(self, env: VecEnv, *, deterministic: bool) -> Act:
+        states: Any = None
+
+        def act(observations: Any, starts: Any) -> Any:
+            nonlocal states
+            actions, states = self.predict(observations, states, starts, deterministic)
+            return actions
+
+        return act
+
+    def memory(self) -> Tree | None:
+        """Hidden and cell states of both LSTMs, each of shape (layers, n_envs, hidden units)."""
+        actor, critic = self._last_lstm_states
+        return {
+            name: [part.detach().cpu().numpy().copy() for part in states]
+            for name, states in {"pi": actor, "vf": critic}.items()
+        }
+
+    def remember(self, memory: Tree) -> None:
+        actor, critic = (tuple(th.tensor(part, device=self.device) for part in memory[name]) for name in ("pi", "vf"))
+        self._last_lstm_states = RNNStates(actor, critic)
+
+    def policy_inputs(self, observations: Any) -> tuple[Any, ...]:
+        rows = len(next(iter(observations.values())) if isinstance(observations, dict) else observations)
+        layers, _, hidden = self.policy.lstm_hidden_state_shape
+        blank = tuple(th.zeros((layers, rows, hidden), device=self.device) for _ in range(2))
+        return observations, RNNStates(blank, blank), th.ones(rows, device=self.device)
+
+    def _losses(self, batch: Any, clip: ClipRanges) -> Losses:
+        # Sequences are padded to one length; what was added there is nobody's transition.
+        real = batch.mask > 1e-8
+        kept = {name: getattr(batch, name)[real] for name in _SCALARS}
+        return super()._losses(batch._replace(mask=real, **kept), clip)
+
+    def _judge(self, batch: Any) -> tuple[th.Tensor, Judged]:
+        discrete = isinstance(self.action_space, spaces.Discrete)
+        # As floats, which is what switches are judged by; sb3-contrib 2.9.2 hands them on as bytes and fails.
+        actions = batch.actions.long().flatten() if discrete else batch.actions.float()
+        values, log_prob, entropy = self.policy.evaluate_actions(
+            batch.observations, actions, batch.lstm_states, batch.episode_starts
+        )
+        real = batch.mask
+        heads = head_entropies(self.policy.action_dist, real)
+        return values.flatten()[real], Judged(log_prob[real], None if entropy is None else entropy[real], heads)
+
+    def _value_loss(self, returns: th.Tensor, predicted: th.Tensor) -> th.Tensor:
+        # As sb3-contrib writes it: its gradient is rounded otherwise than that of `mse_loss`.
+        return ((returns - predicted) ** 2).mean()
