@@ -89,6 +89,10 @@ class MissionGymVector(VectorEnv[NDArray[np.float32], NDArray[np.int64], NDArray
             observations[lanes] = self.core.observe(lanes)
         return observations, rewards, over & ~truncated, truncated, infos
 
+    def action_masks(self) -> NDArray[np.bool_]:
+        """Which actions do something in each lane, shape (N, A * 9)."""
+        return self.core.action_masks()
+
     def render(self) -> tuple[Any, ...]:
         """One frame per lane, as `MissionGym.render`."""
         return tuple(draw(self.core, lane, self.render_mode) for lane in range(self.num_envs))

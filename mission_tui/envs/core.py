@@ -70,6 +70,12 @@ class MissionCore:
         """Observations of all lanes, or of some."""
         return self.observer.observe(self.fields if lanes is None else self.fields.take(lanes))
 
+    def action_masks(self) -> NDArray[np.bool_]:
+        """Which actions are open, shape (N, A * 9), unit after unit: a disabled unit can only hold."""
+        masks = np.repeat(self.fields.alive.T, len(HEADINGS), axis=1)
+        masks[:, :: len(HEADINGS)] = True
+        return masks
+
     def step(self, actions: NDArray[np.integer]) -> Floats:
         """Carry out one decision and return the rewards (N,); `fields.outcome` tells which episodes are over.
 

@@ -65,6 +65,11 @@ class MissionGym(gymnasium.Env[NDArray[np.float32], NDArray[np.int64]]):
         info = self.core.final_info(0) if over else {}
         return self.core.observe()[0], float(reward[0]), over and not truncated, truncated, info
 
+    def action_masks(self) -> NDArray[np.bool_]:
+        """Which actions do something, shape (A * 9,): the mask that sb3-contrib's `MaskablePPO` asks for."""
+        masks: NDArray[np.bool_] = self.core.action_masks()[0]
+        return masks
+
     def render(self) -> Any:
         """A text (`ansi`) or an RGB array of shape (height, width, 3) (`rgb_array`); None without a render mode."""
         return draw(self.core, 0, self.render_mode)
