@@ -126,6 +126,16 @@ def test_what_not_all_reached_has_no_interval() -> None:
     assert spread_of([None, None]) is None
 
 
+def test_the_same_seed_again_is_no_other_seed() -> None:
+    """Three runs of two seeds are two seeds, so without an interval; the longer one of the repeated seed counts."""
+    sides = [side("a", [1.0, 2.0], spec_of(1)), side("b", [1.0, 2.0, 6.0], spec_of(1)), side("c", [1.0, 4.0])]
+    found = compared(*sides)
+    (cohort,) = found.cohorts
+    final = cohort.spreads["final"]
+    assert (cohort.seeds, len(cohort.runs), final.n, final.mean, final.interval) == ((1, 7), 3, 2, 5.0, None)
+    assert "A-C: runs with the same seed count as one, the one that went furthest" in found.notes
+
+
 def test_few_seeds_are_said() -> None:
     """One of each, or too few of some; nothing where all are one group."""
     one = compared(side("a", [1.0, 2.0]), side("b", [1.0, 2.0], spec_of(7, gamma=0.9)))

@@ -56,7 +56,7 @@ async def test_marked_runs_are_shown_beside_each_other(size: tuple[int, int]) ->
         await stage.shows("ppo.gamma")
         (request,) = stage.client.asked_for(Compare)
         assert request.runs == (LIVE[0].id, LIVE[1].id)
-        for text in ("2 runs beside each other", "to 200", "2 warn", "0.99", "1 seed of each setting: no interval"):
+        for text in ("compare 2 runs  ", "to 200", "2 warn", "0.99", "1 seed of each setting: no interval"):
             await stage.shows(text)
         plot = stage.lines()[1 : size[1] // 3]
         assert any("\u2800" < character < "\u28ff" for row in plot for character in row)

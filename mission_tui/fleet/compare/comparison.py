@@ -41,7 +41,10 @@ class Compared(Struct, frozen=True, kw_only=True):
 
 
 class Cohort(Struct, frozen=True, kw_only=True):
-    """Runs (ids) that differ in nothing but their seed, and the spread of each measure over them."""
+    """Runs (ids) that differ in nothing but their seed, the seeds, and the spread of each measure over these.
+
+    Of runs with the same seed only the one that went furthest counts.
+    """
 
     name: str
     runs: tuple[str, ...]
@@ -94,7 +97,7 @@ def compare(sides: Sequence[Side], metric: str, by: Axis = "step", threshold: fl
     cohorts = tuple(_cohort(members, sides, results) for members in groups)
     place_of = {place: number for number, members in enumerate(groups) for place in members}
     bands = (
-        band_of(cohort.name, [sides[at].trace for at in members], by)
+        band_of(cohort.name, [sides[at].trace for at in _one_a_seed(members, sides)], by)
         for cohort, members in zip(cohorts, groups, strict=True)
     )
     return Comparison(
@@ -106,7 +109,7 @@ def compare(sides: Sequence[Side], metric: str, by: Axis = "step", threshold: fl
             _compared(side, result, place_of[at]) for at, (side, result) in enumerate(zip(sides, results, strict=True))
         ),
         cohorts=cohorts,
-        contrasts=tuple(_contrasts(cohorts, groups, results)),
+        contrasts=tuple(_contrasts(cohorts, groups, sides, results)),
         settings=settings,
         provenance=provenance,
         notes=tuple(_notes(sides, cohorts, {row.name for row in settings + provenance}, span, metric)),
@@ -138,23 +141,39 @@ def _compared(side: Side, result: Result, cohort: int) -> Compared:
     )
 
 
+def _one_a_seed(members: Sequence[int], sides: Sequence[Side]) -> list[int]:
+    """Of runs with the same seed the one that went furthest: its repetition says nothing about other seeds.
+
+    Where no seed is known, nobody knows that they are the same.
+    """
+    furthest: dict[int, int] = {}
+    for at in members:
+        seed = sides[at].spec.run.seed
+        key = -1 - at if seed is None else seed
+        if key not in furthest or sides[at].trace.updates > sides[furthest[key]].trace.updates:
+            furthest[key] = at
+    return sorted(furthest.values())
+
+
 def _cohort(members: Sequence[int], sides: Sequence[Side], results: Sequence[Result]) -> Cohort:
-    spreads = {name: spread_of([getattr(results[at], name) for at in members]) for name in MEASURES}
+    counted = _one_a_seed(members, sides)
+    spreads = {name: spread_of([getattr(results[at], name) for at in counted]) for name in MEASURES}
     return Cohort(
         name=_name(members, sides),
         runs=tuple(sides[at].view.id for at in members),
-        seeds=tuple(sides[at].spec.run.seed for at in members),
+        seeds=tuple(sides[at].spec.run.seed for at in counted),
         spreads={name: spread for name, spread in spreads.items() if spread is not None},
     )
 
 
 def _contrasts(
-    cohorts: Sequence[Cohort], groups: Sequence[Sequence[int]], results: Sequence[Result]
+    cohorts: Sequence[Cohort], groups: Sequence[Sequence[int]], sides: Sequence[Side], results: Sequence[Result]
 ) -> Iterator[Contrast]:
     """Each further setting against the first, where both have seeds enough."""
     for cohort, members in zip(cohorts[1:], groups[1:], strict=True):
         for measure in _CONTRASTED:
-            values, against = ([getattr(results[at], measure) for at in side] for side in (members, groups[0]))
+            counted = (_one_a_seed(side, sides) for side in (members, groups[0]))
+            values, against = ([getattr(results[at], measure) for at in side] for side in counted)
             found = contrast_of(values, against)
             if found is not None:
                 difference, low, high = found
@@ -191,6 +210,9 @@ def _notes(
         yield "the environments differ in their settings: the same return may not mean the same"
     if names & _MACHINE:
         yield "the machines differ: speeds and times cannot be compared"
+    for cohort in cohorts:
+        if len(cohort.seeds) < len(cohort.runs):
+            yield f"{cohort.name}: runs with the same seed count as one, the one that went furthest"
     if len(cohorts) > 1:
         yield from _sureness(cohorts)
     if going_on := [side.view.name for side in sides if side.view.state not in OVER]:
@@ -205,8 +227,8 @@ def _notes(
 
 
 def _sureness(cohorts: Sequence[Cohort]) -> Iterator[str]:
-    alone = [cohort.name for cohort in cohorts if len(cohort.runs) == 1]
-    few = [cohort.name for cohort in cohorts if 1 < len(cohort.runs) < LEAST_SEEDS]
+    alone = [cohort.name for cohort in cohorts if len(cohort.seeds) == 1]
+    few = [cohort.name for cohort in cohorts if 1 < len(cohort.seeds) < LEAST_SEEDS]
     if len(alone) == len(cohorts):
         yield "1 seed of each setting: no interval, and a difference between two may be the seeds' alone"
         return

@@ -20,6 +20,7 @@ from mission_tui.tui.desk import Desk
 from mission_tui.tui.moves import Move
 from mission_tui.tui.sections.comparison import comparison
 from mission_tui.tui.strips import line
+from mission_tui.tui.vitals import metric_title
 from mission_tui.tui.widgets.scroll_lines import ScrollLines
 
 if TYPE_CHECKING:
@@ -101,12 +102,16 @@ class CompareScreen(Screen[None], inherit_bindings=False):
 
     def _title(self, width: int) -> list[Strip]:
         found = self._found
-        said = f" {len(self._runs)} runs beside each other"
+        said = f" compare {len(self._runs)} runs"
         if found is None:
             return [line([(said, colours.BOLD), ("" if self._trouble else ": asking…", colours.QUIET)], width)]
         over = "seconds of training" if found.by == "time" else "timesteps"
         place = self.query_one("#compare-lines", ScrollLines).place
-        parts = [(said, colours.BOLD), (f"  {found.metric} over {over}", colours.INK), (_span(found), colours.QUIET)]
+        parts = [
+            (said, colours.BOLD),
+            (f"  {metric_title(found.metric)} over {over}", colours.INK),
+            (_span(found), colours.QUIET),
+        ]
         return [line([*parts, (f"  {place}" if place else "", colours.QUIET)], width)]
 
     def _lines(self, width: int) -> list[Strip]:

@@ -14,12 +14,17 @@ async def compare(desk: Desk, runs: tuple[RunView, ...]) -> None:
     """Open the comparison, or say what there is none of."""
     if len(runs) == 1:
         known = desk.snapshot.runs if desk.snapshot else ()
-        before = [view for view in known if (view.created_t, view.id) < (runs[0].created_t, runs[0].id)]
+        before = [view for view in known if _age(view) < _age(runs[0])]
         if not before:
             desk.tell("nothing to compare it with: Space marks runs, c compares the marked ones")
             return
-        runs = (max(before, key=lambda view: (view.created_t, view.id)), runs[0])
+        runs = (max(before, key=_age), runs[0])
     if len(runs) > MOST:
         desk.tell(f"{len(runs)} runs are marked, and {MOST} are the most that can be told apart", "warning")
         return
-    desk.open(CompareScreen(desk, runs))
+    # The first is what others are held against, and that is the one they came after.
+    desk.open(CompareScreen(desk, tuple(sorted(runs, key=_age))))
+
+
+def _age(view: RunView) -> tuple[float, str]:
+    return view.created_t, view.id
