@@ -82,6 +82,7 @@ def _keep(run_dir: Path, attempt: int, order: Order, output: Output, pid: int) -
         unlinked=unlinked,
         oom_killed=by_itself and (oom_kills() or 0) > (oom_kills_before or 0),
         start_error=start_error,
+        peak_rss_bytes=None if start_error else ladder.peak_rss_bytes,
         last_output=output.tail().decode("utf-8", "replace"),
     )
     return 0 if write_stubbornly(folder / "exit.json", record) and not start_error else EX_FAILED

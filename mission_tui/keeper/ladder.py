@@ -39,13 +39,15 @@ def hold_signals() -> None:
 class Ladder:
     """Waits for one trainer and ends its tree. Afterwards it holds how that went.
 
-    `status` is the trainer's wait status (None: it never ended), `asked` what the keeper was told, `escalated` that a
-    graceful end ran out of time, `swept` who had to be killed after the trainer, `left` who survived even that.
+    `status` is the trainer's wait status (None: it never ended), `peak_rss_bytes` the most memory it held, `asked` what
+    the keeper was told, `escalated` that a graceful end ran out of time, `swept` who had to be killed after the trainer,
+    `left` who survived even that.
     """
 
     def __init__(self, trainer: Process, grace_s: float, saved_bytes: Callable[[], int]) -> None:
         """`saved_bytes` is how much of an unfinished checkpoint is on disk: while that moves, a save is not cut off."""
         self.status: int | None = None
+        self.peak_rss_bytes: int | None = None
         self.asked: Literal["term", "quit"] | None = None
         self.escalated = False
         self.swept: list[int] = []
@@ -126,10 +128,11 @@ class Ladder:
         """Reap all that ended; whether a child is left. Orphans become our children, so no child means nobody."""
         while True:
             try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
+                pid, status, usage = os.wait4(-1, os.WNOHANG)
             except ChildProcessError:
                 return False
             if pid == 0:
                 return True
             if pid == self._trainer.pid:
                 self.status = status
+                self.peak_rss_bytes = usage.ru_maxrss * 1024

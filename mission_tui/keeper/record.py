@@ -46,6 +46,7 @@ def exit_record(attempt: int, **facts: Any) -> dict[str, Any]:
         "unlinked": [],
         "oom_killed": False,
         "start_error": None,
+        "peak_rss_bytes": None,
         "last_output": "",
     }
     return {"attempt": attempt, "ended_t": time.time(), **nothing, **facts}

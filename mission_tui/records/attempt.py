@@ -75,6 +75,7 @@ class ExitRecord(Struct, frozen=True, kw_only=True):
     unlinked: tuple[str, ...] = ()
     oom_killed: bool = False
     start_error: str | None = None
+    peak_rss_bytes: int | None = None
     last_output: str = ""
 
 

@@ -49,6 +49,19 @@ def test_an_exit_code_is_recorded_with_the_last_output(kept: KeptRun, code: int)
     assert abs(record.ended_t - time.time()) < 60
 
 
+def test_the_most_memory_that_it_held_is_recorded(kept: KeptRun) -> None:
+    """Also when it was given back before the end, and when a signal ended it; the keeper's own is not meant."""
+    kept.start("""
+        held = bytearray(b"x" * (96 << 20))
+        del held
+        ready()
+        os.kill(os.getpid(), 9)
+    """)
+    record = kept.ended()
+    assert record.peak_rss_bytes is not None
+    assert 96 << 20 < record.peak_rss_bytes < 400 << 20
+
+
 @pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGKILL, signal.SIGTERM])
 def test_a_signal_that_nobody_asked_for_is_recorded(kept: KeptRun, number: signal.Signals) -> None:
     """A crash and a foreign kill are told by their number, with nobody having asked."""
