@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
 from mission_tui.cli.table import Table
-from mission_tui.cli.words import UNKNOWN, count, duration, measure
+from mission_tui.cli.words import UNKNOWN, count, duration, measure, size
 
 if TYPE_CHECKING:
     from mission_tui.fleet.compare import Compared, Comparison, Row
@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 __all__ = ["comparison_tables", "write_comparison"]
 
 _CELL = 40
+_UNITS: Mapping[str, Callable[[float | None], str]] = {
+    "threshold_timesteps": count,
+    "threshold_s": duration,
+    "steps_per_s": count,
+    "peak_rss_bytes": size,
+}
 
 
 def write_comparison(found: Comparison) -> None:
@@ -53,7 +59,21 @@ def _over(found: Comparison) -> str:
 
 def _results(found: Comparison) -> Table:
     goal = [f"to {measure(found.threshold)}", "in"] if found.threshold is not None else []
-    heads = ["", "run", "seed", "state", "timesteps", "trained", "best", "at", "final", "area", *goal, "steps/s"]
+    heads = [
+        "",
+        "run",
+        "seed",
+        "state",
+        "timesteps",
+        "trained",
+        "best",
+        "at",
+        "final",
+        "area",
+        *goal,
+        "steps/s",
+        "memory",
+    ]
     table = Table([*heads, "findings"], numbers=frozenset(heads[4:]) | {"seed"})
     for letter, run in _lettered(found):
         result = run.result
@@ -63,7 +83,7 @@ def _results(found: Comparison) -> Table:
         if goal:
             cells += [count(result.threshold_timesteps), duration(result.threshold_s)]
         counted = [f"{number} {severity}" for severity, number in sorted(result.findings.items())]
-        table.add(*cells, count(result.steps_per_s), ", ".join(counted) or "none")
+        table.add(*cells, count(result.steps_per_s), size(result.peak_rss_bytes), ", ".join(counted) or "none")
     return table
 
 
@@ -71,10 +91,11 @@ def _groups(found: Comparison) -> Table:
     numbers = ("seeds", "median", "least", "greatest", "mean", "95 % interval")
     table = Table(("runs", "measure", *numbers), numbers=frozenset(numbers))
     words = {"threshold_timesteps": f"timesteps to {measure(found.threshold)}"}
+    words["peak_rss_bytes"] = "memory"
     words["threshold_s"] = f"time to {measure(found.threshold)}"
     for cohort in found.cohorts:
         for name, spread in cohort.spreads.items():
-            say = {"threshold_timesteps": count, "threshold_s": duration, "steps_per_s": count}.get(name, measure)
+            say = _UNITS.get(name, measure)
             seeds = str(spread.n) if spread.n == spread.of else f"{spread.n} of {spread.of}"
             interval = UNKNOWN if spread.interval is None else " to ".join(say(end) for end in spread.interval)
             facts = (spread.median, spread.low, spread.high, spread.mean)

@@ -29,12 +29,12 @@ def gibibytes(size_bytes: int | None) -> str:
     return UNKNOWN if size_bytes is None else f"{size_bytes / 2**30:.1f}G"
 
 
-def size(size_bytes: int | None) -> str:
+def size(size_bytes: float | None) -> str:
     """Bytes in the largest unit that gives at least one: `25.0M`, `7.6G`."""
     if size_bytes is None:
         return UNKNOWN
     unit = next((unit for unit in "GMK" if size_bytes >= 1024 ** (1 + "KMG".index(unit))), "")
-    return f"{size_bytes / 1024 ** (1 + 'KMG'.index(unit)):.1f}{unit}" if unit else f"{size_bytes}B"
+    return f"{size_bytes / 1024 ** (1 + 'KMG'.index(unit)):.1f}{unit}" if unit else f"{size_bytes:.0f}B"
 
 
 def duration(seconds: float | None) -> str:

@@ -15,6 +15,7 @@ from mission_tui.fleet.live_settings import with_words
 from mission_tui.fleet.metrics import MetricRecord, TrainingStarted
 from mission_tui.fleet.run_history import RunHistory
 from mission_tui.fleet.run_view import view_of
+from mission_tui.records.attempt import read_exit
 from mission_tui.records.layout import RunDir
 from mission_tui.records.provenance_file import read_provenance
 from mission_tui.records.spec_file import read_attempt_spec
@@ -62,10 +63,21 @@ def read_side(run: RunDir, say: Say, metric: str = RETURN) -> Side:
         spec=history.spec or spec,
         trace=trace_of(records, metric),
         findings=findings,
+        peak_rss_bytes=_peak_rss_bytes(run),
         effective=_effective(run, attempt),
         provenance=read_provenance(run, attempt),
         threshold=thresholds[-1] if thresholds else None,
     )
+
+
+def _peak_rss_bytes(run: RunDir) -> int | None:
+    """The most of all attempts that have ended; None where no keeper has said it."""
+    known = []
+    for attempt in run.attempts():
+        with suppress(DamagedError):
+            ended = read_exit(run.attempt(attempt).exit)
+            known.append(ended.peak_rss_bytes if ended is not None else None)
+    return max((peak for peak in known if peak is not None), default=None)
 
 
 def _effective(run: RunDir, attempt: int) -> dict[str, Any]:

@@ -56,7 +56,7 @@ def percent(share: float | None) -> str:
     return f"{100 if share >= 1 else min(99, math.floor(share * 100))}%"
 
 
-def size(size_bytes: int | None) -> str:
+def size(size_bytes: float | None) -> str:
     """Bytes in powers of 1024: `512K`, `5.1G`, `41G`."""
     if size_bytes is None:
         return DASH

@@ -33,7 +33,13 @@ def a_side(view: RunView, seed: int, gain: float, **ppo: Any) -> Side:
     ]  # fmt: skip
     findings: dict[Severity, int] = {"warning": 2}
     run = structs.replace(spec.run, seed=seed)
-    return Side(view=view, spec=structs.replace(spec, run=run), trace=trace_of(records), findings=findings)
+    return Side(
+        view=view,
+        spec=structs.replace(spec, run=run),
+        trace=trace_of(records),
+        findings=findings,
+        peak_rss_bytes=400 << 20,
+    )
 
 
 def answer(stage: Stage, *sides: Side) -> None:
@@ -60,6 +66,7 @@ async def test_marked_runs_are_shown_beside_each_other(size: tuple[int, int]) ->
             await stage.shows(text)
         plot = stage.lines()[1 : size[1] // 3]
         assert any("\u2800" < character < "\u28ff" for row in plot for character in row)
+        assert (" 400M " in stage.text()) == (size[0] > 100)
         drawn = "".join(plot)
         assert "A" in drawn
         assert "B" in drawn
@@ -89,6 +96,16 @@ async def test_one_run_is_compared_with_the_one_before_it() -> None:
         await stage.until(lambda: any("Space marks runs" in toast for toast in stage.toasts()))
         await stage.press("j", "c")
         await stage.until(lambda: isinstance(stage.screen, CompareScreen))
+        assert stage.client.asked_for(Compare)[0].runs == (old.id, new.id)
+
+
+async def test_the_older_of_marked_runs_is_the_first() -> None:
+    """Whichever is listed first: what came later is held against it."""
+    old, new = (a_run(f"heavy-{t}", created_t=float(t)) for t in (1, 2))
+    async with staged(a_fleet((new, old))) as stage:
+        answer(stage, a_side(old, 7, 1.0), a_side(new, 7, 2.0))
+        await stage.press("space", "space", "c")
+        await stage.until(lambda: stage.client.asked_for(Compare))
         assert stage.client.asked_for(Compare)[0].runs == (old.id, new.id)
 
 

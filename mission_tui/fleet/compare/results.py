@@ -13,7 +13,7 @@ from mission_tui.fleet.findings import Severity
 
 __all__ = ["MEASURES", "Result", "result_of", "shared_span"]
 
-MEASURES = ("best", "final", "area", "threshold_timesteps", "threshold_s", "steps_per_s")
+MEASURES = ("best", "final", "area", "threshold_timesteps", "threshold_s", "steps_per_s", "peak_rss_bytes")
 """What of a result is summed up over seeds."""
 
 
@@ -22,7 +22,8 @@ class Result(Struct, frozen=True, kw_only=True):
 
     `area` is the area under the curve over what all runs have of the axis, divided by its length, so it is a mean.
     `threshold_timesteps` and `threshold_s` (seconds of training) are where the metric first was at the threshold; None
-    for a run that never was. `steps_per_s` is the median over updates. `findings` counts all incidents by severity.
+    for a run that never was. `steps_per_s` is the median over updates, `peak_rss_bytes` the
+    most memory the trainer had in RAM in attempts that have ended. `findings` counts all incidents by severity.
     """
 
     updates: int
@@ -35,6 +36,7 @@ class Result(Struct, frozen=True, kw_only=True):
     threshold_timesteps: int | None
     threshold_s: float | None
     steps_per_s: float | None
+    peak_rss_bytes: int | None
     findings: dict[Severity, int]
 
 
@@ -64,5 +66,6 @@ def result_of(side: Side, by: Axis, span: tuple[float, float] | None, threshold:
         threshold_timesteps=None if reached is None else trace.timesteps[reached],
         threshold_s=None if reached is None else trace.seconds[reached],
         steps_per_s=statistics.median(trace.paces) if trace.paces else None,
+        peak_rss_bytes=side.peak_rss_bytes,
         findings=dict(side.findings),
     )

@@ -19,14 +19,15 @@ __all__ = ["Side"]
 class Side:
     """`spec` is the newest attempt's, with what was set while it trained; `effective` what its model said that it uses.
 
-    `findings` counts every incident. `threshold` is the return at which the environment's registration calls it solved;
-    None where that says nothing.
+    `findings` counts every incident. `peak_rss_bytes` is the trainer's, of attempts that have ended. `threshold` is the
+    return at which the environment's registration calls it solved; None where that says nothing.
     """
 
     view: RunView
     spec: Spec
     trace: Trace
     findings: Mapping[Severity, int] = field(default_factory=dict)
+    peak_rss_bytes: int | None = None
     effective: Mapping[str, Any] = field(default_factory=dict)
     provenance: Provenance | None = None
     threshold: float | None = None

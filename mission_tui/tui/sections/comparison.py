@@ -21,7 +21,7 @@ __all__ = ["HUES", "comparison"]
 HUES = ("#56b4e9", "#e69f00", "#2fc49a", "#cc79a7", "#f0e442", "#ff7f50", "#ffffff")
 """A colour per setting, in order; a curve's letter says what it is without them."""
 
-_NAME, _VALUE = 22, 11
+_NAME, _VALUE, _WIDE = 22, 11, 100
 _FINDINGS: Mapping[Severity, str] = {"critical": "crit", "warning": "warn", "info": "info"}
 
 Words = Callable[[float | None], str]
@@ -29,7 +29,7 @@ Words = Callable[[float | None], str]
 
 def comparison(found: Comparison, width: int) -> list[Strip]:
     """The lines for `width` cells."""
-    strips = rendered(_results(found), width)
+    strips = rendered(_results(found, memory=width >= _WIDE), width)
     for note in found.notes:
         first, *more = wrap(note, width - 4)
         strips.append(line([("  ! ", colours.WARN), (first, colours.INK)], width))
@@ -61,9 +61,9 @@ def _hue(found: Comparison, place: int) -> Style:
     return Style(color=HUES[found.runs[place].cohort % len(HUES)], bold=True)
 
 
-def _results(found: Comparison) -> Table:
+def _results(found: Comparison, *, memory: bool) -> Table:
     goal = [f"to {numbers.reading(found.threshold)}", "in"] if found.threshold is not None else []
-    heads = ["", "run", "seed", "best", "final", "area", *goal, "st/s", "findings"]
+    heads = ["", "run", "seed", "best", "final", "area", *goal, "st/s", *(["memory"] if memory else []), "findings"]
     table = _grid(heads, (0, 1, len(heads) - 1))
     for place, run in enumerate(found.runs):
         result = run.result
@@ -71,7 +71,8 @@ def _results(found: Comparison) -> Table:
         cells += [numbers.DASH if run.seed is None else str(run.seed)]
         cells += [numbers.reading(value) for value in (result.best, result.final, result.area)]
         cells += [numbers.compact(result.threshold_timesteps), numbers.duration(result.threshold_s)] if goal else []
-        cells += [numbers.rate(result.steps_per_s), _findings(result)]
+        cells += [numbers.rate(result.steps_per_s)] + ([numbers.size(result.peak_rss_bytes)] if memory else [])
+        cells.append(_findings(result))
         row = (Text(literal(cell), style=colours.INK) for cell in cells)
         table.add_row(Text(f" {letter(place)}", style=_hue(found, place)), *row)
     return table
@@ -114,6 +115,7 @@ def _measure(name: str, threshold: float | None) -> tuple[str, Words]:
         "threshold_timesteps": (f"steps to {goal}", numbers.compact),
         "threshold_s": (f"time to {goal}", numbers.duration),
         "steps_per_s": ("st/s", numbers.rate),
+        "peak_rss_bytes": ("memory", numbers.size),
     }
     return special.get(name, (name, numbers.reading))
 
