@@ -40,8 +40,8 @@ class Ladder:
     """Waits for one trainer and ends its tree. Afterwards it holds how that went.
 
     `status` is the trainer's wait status (None: it never ended), `peak_rss_bytes` the most memory it held, `asked` what
-    the keeper was told, `escalated` that a graceful end ran out of time, `swept` who had to be killed after the trainer,
-    `left` who survived even that.
+    the keeper was told, `escalated` that a graceful end ran out of time, `swept` who had to be killed after it, `left`
+    who survived even that.
     """
 
     def __init__(self, trainer: Process, grace_s: float, saved_bytes: Callable[[], int]) -> None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from mission_tui.fleet.compare import MOST
 from mission_tui.fleet.snapshot import RunView
 from mission_tui.tui.desk import Desk
-from mission_tui.tui.screens.compare import CompareScreen
 
 __all__ = ["compare"]
 
 
 async def compare(desk: Desk, runs: tuple[RunView, ...]) -> None:
     """Open the comparison, or say what there is none of."""
+    # Statistics and curves are needed here alone.
+    from mission_tui.fleet.compare import MOST
+    from mission_tui.tui.screens.compare import CompareScreen
+
     if len(runs) == 1:
         known = desk.snapshot.runs if desk.snapshot else ()
         before = [view for view in known if _age(view) < _age(runs[0])]
