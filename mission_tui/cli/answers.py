@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mission_tui.fleet.verdict import Change, Grade, Remedy
     from mission_tui.ipc.replies import Accepted, VerdictReply
 
-__all__ = ["answer_facts", "change_lines", "print_answer", "words"]
+__all__ = ["answer_facts", "change_lines", "print_answer", "width_of", "words"]
 
 Deed = Literal["resume", "set"]
 
@@ -51,7 +51,7 @@ def print_answer(answer: Accepted | VerdictReply, deed: Deed = "resume") -> None
     if isinstance(answer, Accepted):
         print_accepted(answer, as_json=False)
         return
-    width = _width(sys.stderr)
+    width = width_of(sys.stderr)
     for line in (line for change in answer.verdict.changes for line in change_lines(change, width)):
         click.echo(line, err=True)
     say(f"{answer.run} {_NOT_DONE[deed]}: {_todo(answer, deed)}")
@@ -91,7 +91,7 @@ def _folded(text: str, width: int, indent: int, hang: int = 0) -> list[str]:
     )
 
 
-def _width(stream: TextIO) -> int:
+def width_of(stream: TextIO) -> int:
     """Columns of the terminal that `stream` is, else 120: a pipe has none, and a file should read well."""
     if not stream.isatty():
         return _PIPED

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mission_tui.cli.answers import answer_facts, change_lines, print_answer
+from mission_tui.cli.answers import answer_facts, change_lines, print_answer, width_of
 from mission_tui.cli.options import json_option, run_argument, set_option
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.errors import EX_USAGE, UsageError
@@ -81,7 +81,7 @@ def _print_differences(answer: Accepted | VerdictReply) -> None:
     assert isinstance(answer, VerdictReply)
     changes = answer.verdict.changes
     click.echo(f"{len(changes)} not as when {answer.run} began:", err=True)
-    for line in (line for change in changes for line in change_lines(change, 120)):
+    for line in (line for change in changes for line in change_lines(change, width_of(sys.stderr))):
         click.echo(line, err=True)
 
 

@@ -52,7 +52,7 @@ def curves_svg(found: Comparison) -> str:
     ]
     colour_of = {cohort.name: _COLOURS[at % len(_COLOURS)] for at, cohort in enumerate(found.cohorts)}
     parts += [part for band in found.bands for part in _band(plane, band, colour_of[band.name])]
-    legend: list[tuple[str, str, str]] = []
+    legend = [(f"{band.name}  median and band", colour_of[band.name], "") for band in found.bands]
     for place, (run, curve) in enumerate(zip(found.runs, found.curves, strict=True)):
         cohort = found.cohorts[run.cohort]
         dash = _DASHES[cohort.runs.index(run.id) % len(_DASHES)]

@@ -1,0 +1,62 @@
+"""Compare over a real socket: live runs, ended ones and damaged files, as a screen gets them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec import structs
+
+from mission_tui.errors import UsageError
+from mission_tui.fleet.compare import Comparison
+from mission_tui.ipc.replies import ComparisonReply
+from mission_tui.ipc.requests import Compare, Set
+from tests.supervisor.conftest import Lab, stub_spec
+
+
+def compared(lab: Lab, *runs: str, **more: Any) -> Comparison:
+    """What the supervisor says of them."""
+    reply = lab.ask(lambda id_: Compare(id=id_, runs=runs, **more))
+    assert isinstance(reply, ComparisonReply)
+    return msgspec.convert(reply.comparison, Comparison)
+
+
+def test_a_live_run_is_compared_with_an_ended_one(lab: Lab) -> None:
+    """By name, in the order asked for, with what was set meanwhile; a supervisor that knows neither says the same."""
+    spec = stub_spec()
+    (ended,) = lab.launch(spec=stub_spec(640), name="short")
+    (live,) = lab.launch(spec=structs.replace(spec, ppo=structs.replace(spec.ppo, gamma=0.9)), name="long")
+    lab.ended(ended)
+    lab.running(live, 3)
+    lab.ask(lambda id_: Set(id=id_, run=live, assignments=("ppo.ent_coef=0.01",)))
+    found = compared(lab, "long", "short", by="time", threshold=1.0)
+    assert [run.id for run in found.runs] == [live, ended]
+    assert [(run.state, run.outcome) for run in found.runs][1] == ("ended", "finished")
+    assert {row.name: row.values for row in found.settings}["ppo.gamma"] == (0.9, 0.99)
+    assert {row.name: row.values for row in found.settings}["ppo.ent_coef"] == (0.01, 0.0)
+    assert found.runs[1].result.timesteps == lab.view(ended).timesteps
+    assert found.runs[1].result.peak_rss_bytes is not None
+    assert any("long has not ended" in note for note in found.notes)
+    lab.act("kill", live)
+    lab.ended(live)
+    lab.kill_supervisor()
+    lab.start()
+    again = compared(lab, "long", "short", by="time", threshold=1.0)
+    assert (again.settings, again.runs[1]) == (found.settings, found.runs[1])
+
+
+def test_a_damaged_row_costs_that_row(lab: Lab) -> None:
+    """The rest is compared; a run named twice is one, and one alone is refused."""
+    first, second = lab.launch(2, spec=stub_spec(640))
+    lab.ended(first)
+    lab.ended(second)
+    whole = compared(lab, first, second)
+    path = lab.dir(first).metrics
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:3], b"garbage\n", *lines[4:]]))
+    found = compared(lab, first, second)
+    assert found.runs[0].result.updates == whole.runs[0].result.updates
+    assert len(found.curves[0].x) == len(whole.curves[0].x) - 1
+    with pytest.raises(UsageError, match="takes 2 to 26 runs, and these are 1"):
+        compared(lab, first, first)
