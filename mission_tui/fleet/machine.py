@@ -16,7 +16,16 @@ from mission_tui.fleet.divisors import nearby_divisors
 from mission_tui.fleet.sizes import plan_batch
 from mission_tui.fleet.spec import Spec, rollout_size
 
-__all__ = ["Assessment", "Machine", "Memory", "assess", "estimate_memory", "likely_workers", "policy_parameters"]
+__all__ = [
+    "Assessment",
+    "Machine",
+    "Memory",
+    "assess",
+    "estimate_memory",
+    "likely_workers",
+    "policy_parameters",
+    "wanted_cores",
+]
 
 MIB = 1 << 20
 TRAINER_BYTES = 320 * MIB
@@ -64,11 +73,15 @@ class Assessment:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Peak host memory of one run, in bytes: what every environment adds, and what is there without any."""
+    """Peak host memory of one run, in bytes: what every environment adds, and what is there without any.
+
+    `tensor_bytes` of it are what lies on a GPU where one is used.
+    """
 
     per_env_bytes: int
     fixed_bytes: int
     n_envs: int
+    tensor_bytes: int
 
     @property
     def total_bytes(self) -> int:
@@ -124,6 +137,13 @@ def likely_workers(spec: Spec, cores: int) -> int:
     return 0 if count == 1 and env.vec == "auto" else count
 
 
+def wanted_cores(spec: Spec, cores: int) -> int:
+    """Cores of `cores` that a run of `spec` keeps busy, at least: its workers and its threads take turns."""
+    # "auto" may start none; it is not counted against anybody before it was measured.
+    workers = likely_workers(spec, cores) if spec.env.vec == "workers" or spec.env.n_workers is not None else 0
+    return min(cores, max(spec.run.threads or 1, workers))
+
+
 def _is_batched(spec: Spec) -> bool:
     """Whether all environments are one: nobody steps them one after another."""
     env = spec.env
@@ -145,11 +165,13 @@ def estimate_memory(spec: Spec, obs_floats: int, act_floats: int, cores: int) ->
     batch = min(plan_batch(spec).batch_size, rollout_size(spec))
     activations = 2 * 4 * batch * (widths + obs_floats)
     workers = likely_workers(spec, cores)
-    parameters = policy_parameters(spec, obs_floats, act_floats)
+    learning = PARAMETER_BYTES * policy_parameters(spec, obs_floats, act_floats) + activations
+    buffer = BUFFER_COPIES * transition * spec.ppo.n_steps
     return Memory(
-        per_env_bytes=BUFFER_COPIES * transition * spec.ppo.n_steps + (0 if _is_batched(spec) else ENV_BYTES),
-        fixed_bytes=TRAINER_BYTES + KEEPER_BYTES + workers * WORKER_BYTES + PARAMETER_BYTES * parameters + activations,
+        per_env_bytes=buffer + (0 if _is_batched(spec) else ENV_BYTES),
+        fixed_bytes=TRAINER_BYTES + KEEPER_BYTES + workers * WORKER_BYTES + learning,
         n_envs=spec.env.n_envs,
+        tensor_bytes=buffer * spec.env.n_envs + learning,
     )
 
 
@@ -169,12 +191,14 @@ def _gpu_lacks(spec: Spec, machine: Machine) -> Iterator[str]:
 
 
 def _memory_lacks(spec: Spec, machine: Machine, memory: Memory) -> Iterator[str]:
-    if machine.ram_free is None or memory.total_bytes <= machine.ram_free:
+    # One that waits for memory needs only what can ever be free.
+    there = machine.ram_total if spec.keep.limits.ram_free else machine.ram_free
+    if there is None or memory.total_bytes <= there:
         return
     group = spec.env.n_workers or 1
-    fitting = (machine.ram_free - memory.fixed_bytes) // memory.per_env_bytes // group * group
+    fitting = (there - memory.fixed_bytes) // memory.per_env_bytes // group * group
     remedy = f"env.n_envs = {fitting} fits" if fitting > 0 else "free some, or use a smaller network or ppo.batch_size"
-    needed, free = memory.total_bytes / MIB, machine.ram_free / MIB
+    needed, free = memory.total_bytes / MIB, there / MIB
     yield f"needs about {needed:,.0f} MiB of memory and {free:,.0f} MiB are free; {remedy}"
 
 

@@ -23,6 +23,7 @@ __all__ = [
     "GpuMeters",
     "Held",
     "HostMeters",
+    "OtherRoot",
     "Pids",
     "Restart",
     "RunFlag",
@@ -65,7 +66,8 @@ class GpuMeters(Struct, frozen=True):
 
 
 class HostMeters(Struct, frozen=True):
-    """The machine the runs are on. `gpu_note` says why there are no GPU meters, when there are none.
+    """The machine the runs are on. `gpu_note` says why there are no GPU meters, when there are none; `alone_note` why
+    what other supervisors have reserved is not known, when it is not.
 
     While the disk of the runs root is full nothing new is started; at its pace of late it is in `disk_full_in_s`.
     """
@@ -78,15 +80,16 @@ class HostMeters(Struct, frozen=True):
     disk_free: int | None = None
     load_1m: float | None = None
     gpu_note: str = ""
+    alone_note: str = ""
     disk_full: bool = False
     disk_full_in_s: float | None = None
     cpu_history: tuple[float, ...] = ()
 
 
 class SupervisorInfo(Struct, frozen=True):
-    """The process that knows every run."""
+    """The process that knows every run. Without a `pid` there is none: the runs were read from their files."""
 
-    pid: int
+    pid: int | None
     version: str
     started_t: float
 
@@ -199,6 +202,18 @@ class StaleRun(Struct, frozen=True, kw_only=True):
     vram_bytes: int | None = None
 
 
+class OtherRoot(Struct, frozen=True):
+    """Another runs root of this user that has a supervisor, and how many runs live or wait there."""
+
+    root: str
+    live: int | None = None
+
+    @property
+    def remark(self) -> str:
+        """` (3 runs)`, or nothing where the number is not known."""
+        return "" if self.live is None else f" ({self.live} run{'' if self.live == 1 else 's'})"
+
+
 class FleetSnapshot(Struct, frozen=True, kw_only=True):
     """Live runs first (oldest first), then the newest 200 that are over (newest first).
 
@@ -215,3 +230,4 @@ class FleetSnapshot(Struct, frozen=True, kw_only=True):
     ended_total: int = 0
     parked_total: int = 0
     stale: tuple[StaleRun, ...] = ()
+    elsewhere: tuple[OtherRoot, ...] = ()

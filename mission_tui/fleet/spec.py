@@ -161,9 +161,13 @@ class RestartKeep(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class LimitsKeep(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What must be left of the machine for the run to begin; until then it is queued. `disk_free` in bytes."""
+    """What must be left of the machine, in bytes, for the run to begin; until then it is queued.
+
+    `disk_free` on the disk of the runs root; `ram_free` of what no run of any runs root or user was promised.
+    """
 
     disk_free: Annotated[int, Meta(ge=0, le=10**18)] = 0
+    ram_free: Annotated[int, Meta(ge=0, le=10**18)] = 0
 
 
 class KeepSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

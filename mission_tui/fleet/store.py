@@ -14,7 +14,15 @@ from mission_tui.fleet.refs import RunRef, resolve
 from mission_tui.fleet.run_history import Fact, RunHistory
 from mission_tui.fleet.run_view import view_of
 from mission_tui.fleet.series import Thinned
-from mission_tui.fleet.snapshot import FleetSnapshot, GpuMeters, HostMeters, RunView, StaleRun, SupervisorInfo
+from mission_tui.fleet.snapshot import (
+    FleetSnapshot,
+    GpuMeters,
+    HostMeters,
+    OtherRoot,
+    RunView,
+    StaleRun,
+    SupervisorInfo,
+)
 from mission_tui.fleet.spec import Spec
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.trained import POINTS
@@ -55,6 +63,7 @@ class Store:
         self._host = host
         self._gpus: tuple[GpuMeters, ...] = ()
         self._stale: tuple[StaleRun, ...] = ()
+        self._elsewhere: tuple[OtherRoot, ...] = ()
         self._runs: dict[str, RunHistory] = {}
         self._shelf: dict[str, _Shelved] = {}
         self._views: dict[str, RunView] = {}
@@ -102,9 +111,13 @@ class Store:
             self._host, self._gpus = host, tuple(gpus)
             self._snapshot = None
 
-    def observe_stale(self, stale: tuple[StaleRun, ...]) -> None:
-        if stale != self._stale:
-            self._stale = stale
+    def observe_around(
+        self, *, stale: tuple[StaleRun, ...] | None = None, elsewhere: tuple[OtherRoot, ...] | None = None
+    ) -> None:
+        """Take in what was seen beside the runs; None is what nobody looked for."""
+        seen = (self._stale if stale is None else stale, self._elsewhere if elsewhere is None else elsewhere)
+        if seen != (self._stale, self._elsewhere):
+            self._stale, self._elsewhere = seen
             self._snapshot = None
 
     def snapshot(self, now: float) -> FleetSnapshot:
@@ -123,6 +136,7 @@ class Store:
                 ended_total=len(ended),
                 parked_total=len(self._parked),
                 stale=self._stale,
+                elsewhere=self._elsewhere,
             )
         return self._snapshot
 

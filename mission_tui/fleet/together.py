@@ -1,37 +1,38 @@
-"""What several runs at once ask of one machine: memory and cores in all, beside the runs that are live already."""
+"""What several runs at once ask of one machine: memory and cores in all, beside those that are live already, here and
+at other runs roots.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mission_tui.fleet.machine import Assessment, Machine, assess, likely_workers
+from mission_tui.fleet.machine import Assessment, Machine, assess, wanted_cores
+from mission_tui.fleet.reservation import Claim
 from mission_tui.fleet.spec import Spec
 
-__all__ = ["assess_together", "wanted_cores"]
+__all__ = ["assess_together"]
 
 MIB = 1 << 20
 
 
-def assess_together(specs: Sequence[Spec], machine: Machine, live: Sequence[Spec] = ()) -> Assessment:
+def assess_together(
+    specs: Sequence[Spec], machine: Machine, live: Sequence[Spec] = (), elsewhere: Sequence[Claim] = ()
+) -> Assessment:
     """What `machine` lacks for `specs` at once beside `live`, whose memory is not part of `machine.ram_free` any more.
+
+    Runs `elsewhere` on the machine keep their cores busy too.
 
     Each spec is judged alone first, so that what it lacks by itself is said of it by name.
     """
     alone = [assess(spec, machine) for spec in specs]
-    needed = sum(each.ram_bytes for each in alone)
+    at_once = [each for spec, each in zip(specs, alone, strict=True) if not spec.keep.limits.ram_free]
+    needed = sum(each.ram_bytes for each in at_once)
     hard = [f"{spec.preset}: {lack}" for spec, each in zip(specs, alone, strict=True) for lack in each.hard]
     if not hard and machine.ram_free is not None and needed > machine.ram_free:
-        hard.append(_memory(alone, needed, machine.ram_free))
+        hard.append(_memory(at_once, needed, machine.ram_free))
     warnings = [f"{spec.preset}: {word}" for spec, each in zip(specs, alone, strict=True) for word in each.warnings]
-    warnings += _cores(specs, machine.cores, live)
+    warnings += _cores(specs, machine.cores, live, [claim for claim in elsewhere if claim.cores])
     return Assessment(tuple(dict.fromkeys(hard)), tuple(dict.fromkeys(warnings)), needed)
-
-
-def wanted_cores(spec: Spec, cores: int) -> int:
-    """Cores of `cores` that a run of `spec` keeps busy, at least: its workers and its threads take turns."""
-    # "auto" may start none; it is not counted against anybody before it was measured.
-    workers = likely_workers(spec, cores) if spec.env.vec == "workers" or spec.env.n_workers is not None else 0
-    return min(cores, max(spec.run.threads or 1, workers))
 
 
 def _memory(alone: Sequence[Assessment], needed: int, free: int) -> str:
@@ -47,14 +48,17 @@ def _memory(alone: Sequence[Assessment], needed: int, free: int) -> str:
     )
 
 
-def _cores(specs: Sequence[Spec], cores: int, live: Sequence[Spec]) -> list[str]:
-    runs = len(specs) + len(live)
+def _cores(specs: Sequence[Spec], cores: int, live: Sequence[Spec], elsewhere: Sequence[Claim]) -> list[str]:
+    runs = len(specs) + len(live) + len(elsewhere)
     wanted = sum(wanted_cores(spec, cores) for spec in (*specs, *live))
+    wanted += sum(min(cores, claim.cores) for claim in elsewhere)
     if runs == 1 or wanted <= cores:
         return []
     threads = max((spec.run.threads or 1 for spec in specs), default=1)
     remedy = "; run.threads = 1 contends least" if threads > 1 else ""
-    beside = f", {len(live)} of them live already," if live else ""
+    others = [f"{len(live)} of them live already"] if live else []
+    others += [f"{len(elsewhere)} of them at other runs roots"] if elsewhere else []
+    beside = f", {' and '.join(others)}," if others else ""
     unhurried = max(1, runs * cores // wanted)
     sentence = (
         f"{runs} runs at once{beside} keep {wanted} cores busy and there are {cores}: each goes at "

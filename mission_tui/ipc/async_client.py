@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import socket
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing, contextmanager
 from pathlib import Path
@@ -21,7 +22,7 @@ from mission_tui.ipc.framing import REPLY_LINE_BYTES, ConnectionLostError, LineR
 from mission_tui.ipc.replies import OperatorReply, Progress, Refused, SnapshotReply
 from mission_tui.ipc.requests import PROTOCOL, Answer, Asking, Hello, Request, Watch
 from mission_tui.ipc.sockets import OPERATOR_SOCKET, connect
-from mission_tui.ipc.start import ensure_supervisor
+from mission_tui.ipc.start import ensure_supervisor, start_onlooker
 from mission_tui.paths import socket_dir
 
 __all__ = ["AsyncConnection"]
@@ -33,11 +34,15 @@ LAST_RETRY_S = 2.0
 
 
 class AsyncConnection:
-    """A supervisor for an asyncio program. Its methods raise `MissionError`s: for refusals, and when nobody answers."""
+    """A supervisor for an asyncio program. Its methods raise `MissionError`s: for refusals, and when nobody answers.
 
-    def __init__(self, root: Path, *, start: bool = True) -> None:
+    With `from_files` the files of the runs root are read instead, and no supervisor is asked or started.
+    """
+
+    def __init__(self, root: Path, *, start: bool = True, from_files: bool = False) -> None:
         self._root = root
         self._start = start
+        self._from_files = from_files
         self._link: _Link | None = None
         self._connecting = asyncio.Lock()
         self._retry_s = 0.0
@@ -92,6 +97,8 @@ class AsyncConnection:
 
     async def _open(self) -> _Link:
         path = socket_dir(self._root) / OPERATOR_SOCKET
+        if self._from_files:
+            return await _Link.over(await asyncio.to_thread(start_onlooker, self._root))
         try:
             return await _Link.open(path)
         except (OSError, ConnectionLostError) as error:
@@ -145,7 +152,12 @@ class _Link:
     @classmethod
     async def open(cls, path: Path) -> _Link:
         """Connect and say hello. Raises `OSError` or `ConnectionLostError` when nobody answers."""
-        reader, writer = await asyncio.open_unix_connection(sock=connect(path, 0.0), limit=RECEIVE_BYTES)
+        return await cls.over(connect(path, 0.0))
+
+    @classmethod
+    async def over(cls, connection: socket.socket) -> _Link:
+        """Say hello on a fresh connection. Raises `OSError` or `ConnectionLostError` when nobody answers."""
+        reader, writer = await asyncio.open_unix_connection(sock=connection, limit=RECEIVE_BYTES)
         link = cls(reader, writer)
         try:
             with link.replies(Hello(id=0, protocol=PROTOCOL, version=__version__)) as inbox:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import socket
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from functools import partial
@@ -24,7 +25,7 @@ from mission_tui.ipc.requests import OPERATOR_LINE_BYTES, PROTOCOL, Hello, Opera
 from mission_tui.ipc.session import STALL_S, Session
 from mission_tui.ipc.snapshot_lines import SnapshotLines
 
-__all__ = ["Listener", "Session", "serve_operator"]
+__all__ = ["Listener", "Session", "serve_link", "serve_operator"]
 
 REQUESTS: msgspec.json.Decoder[OperatorRequest] = msgspec.json.Decoder(OperatorRequest)
 IN_FLIGHT = 16
@@ -52,6 +53,12 @@ async def serve_operator(
     listener = Listener(path, desk.talk, limit)
     await listener.open()
     return listener
+
+
+async def serve_link(link: socket.socket, runs_root: Path, handle: Handle, on_gone: Callable[[Session], None]) -> None:
+    """Serve the one client at the other end of `link`, as `serve_operator` does, until it hangs up."""
+    reader, writer = await asyncio.open_unix_connection(sock=link)
+    await _Desk(runs_root, handle, on_gone, HELLO_S, STALL_S).talk(reader, writer)
 
 
 class _Desk:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shlex
+import socket
 import subprocess
 import sys
 import threading
@@ -21,9 +22,10 @@ from mission_tui.fleet.text import clean
 from mission_tui.ipc.sockets import OPERATOR_SOCKET, connect
 from mission_tui.paths import socket_dir
 
-__all__ = ["captured_environ", "ensure_supervisor", "operator_socket"]
+__all__ = ["captured_environ", "ensure_supervisor", "operator_socket", "start_onlooker"]
 
 SUPERVISOR = "mission_tui.supervisor"
+ONLOOKER = "mission_tui.supervisor.onlooker"
 LOOK_EVERY_S = 0.02
 PATIENCE_AFTER_EXIT_S = 1.0
 LOG_TAIL_BYTES = 4096
@@ -115,8 +117,6 @@ def _take(turn: int) -> bool:
 
 def _spawn(root: Path, state: Path) -> subprocess.Popen[bytes]:
     """Start the supervisor in its own session. It works from `/`, so that no folder is held by it."""
-    package_parent = str(Path(__file__).resolve().parents[2])
-    search = os.pathsep.join(filter(None, (package_parent, os.environ.get("PYTHONPATH"))))
     with (state / "supervisor.log").open("ab") as log:
         child = subprocess.Popen(
             [sys.executable, "-m", SUPERVISOR, "--runs-dir", os.fspath(root)],
@@ -124,12 +124,49 @@ def _spawn(root: Path, state: Path) -> subprocess.Popen[bytes]:
             stdout=log,
             stderr=log,
             cwd="/",
-            env={**os.environ, "PYTHONPATH": search},
+            env=_with_package(os.environ),
             start_new_session=True,
         )
     # A long-lived client (the screen) would otherwise keep a supervisor that left as a zombie.
     threading.Thread(target=child.wait, name="reap-supervisor", daemon=True).start()
     return child
+
+
+def _with_package(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment in which this very package is found, wherever it was started from."""
+    package_parent = str(Path(__file__).resolve().parents[2])
+    return {**environ, "PYTHONPATH": os.pathsep.join(filter(None, (package_parent, environ.get("PYTHONPATH"))))}
+
+
+def start_onlooker(root: Path) -> socket.socket:
+    """The link to a process of our own that reads the runs root and changes nothing; it ends when the link is closed.
+
+    Raises `UsageError` when the runs root cannot be listed, `NoSupervisorError` when no process can be started.
+    """
+    try:
+        os.scandir(root).close()
+    except OSError as error:
+        raise UsageError(f"runs root {root} cannot be read: {error.strerror or error}") from error
+    ours, theirs = socket.socketpair()
+    with theirs:
+        argv = [sys.executable, "-m", ONLOOKER, "--runs-dir", os.fspath(root), "--fd", str(theirs.fileno())]
+        quiet = subprocess.DEVNULL
+        try:
+            child = subprocess.Popen(
+                argv,
+                stdin=quiet,
+                stdout=quiet,
+                stderr=quiet,
+                cwd="/",
+                env=_with_package(os.environ),
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+            )
+        except OSError as error:
+            ours.close()
+            raise NoSupervisorError(f"nobody reads {root}: {sys.executable} cannot be started: {error}") from error
+    threading.Thread(target=child.wait, name="reap-onlooker", daemon=True).start()
+    return ours
 
 
 def _writable_state(root: Path) -> Path:
