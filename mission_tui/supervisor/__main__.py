@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from mission_tui.errors import MissionError
+from mission_tui.ipc.roots import name_root, unname_root
 from mission_tui.ipc.server import Listener, serve_operator
 from mission_tui.ipc.sockets import OPERATOR_SOCKET, TELEMETRY_SOCKET
 from mission_tui.ipc.telemetry_server import serve_telemetry
@@ -27,7 +28,7 @@ from mission_tui.supervisor.adoption import load_waiting, take_in
 from mission_tui.supervisor.caller import forget_marks
 from mission_tui.supervisor.clock import Clock
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.dead_sockets import name_root, sweep_vanished_roots, unname_root
+from mission_tui.supervisor.dead_sockets import sweep_socket_folders
 from mission_tui.supervisor.desk import Desk
 from mission_tui.supervisor.launchers.local import LocalLauncher
 from mission_tui.supervisor.run_directory import sweep_up
@@ -78,8 +79,8 @@ async def _supervise(root: Path, lock: int, limits: TimeLimits) -> None:
         loop.add_signal_handler(number, core.leave, f"{number.name}")
     core.fleet.started()
     sweep_up(root)
-    for vanished in sweep_vanished_roots():
-        log.info("the sockets of %s, which is gone, were removed", vanished)
+    for swept in sweep_socket_folders(root):
+        log.info("the dead sockets of %s were removed", swept)
     # Collections while very many runs are taken in find nothing, and later ones need not look at them again.
     gc.disable()
     take_in(core)
@@ -110,6 +111,7 @@ async def _supervise(root: Path, lock: int, limits: TimeLimits) -> None:
         await listener.close()
     unname_root(root)
     core.gpu.close()
+    core.neighbours.close()
     for run in core.live.values():
         run.release()
     core.fleet.left(why)

@@ -6,14 +6,11 @@ concluded from the other files is.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 
-from msgspec import structs
-
-from mission_tui.errors import DamagedError, MissionError
+from mission_tui.errors import DamagedError
 from mission_tui.fleet.events import (
     Asked,
     AttemptEnded,
@@ -22,19 +19,14 @@ from mission_tui.fleet.events import (
     FleetEvent,
     RunCreated,
     RunThawed,
-    SettingsAsked,
     Verb,
 )
-from mission_tui.fleet.live_settings import with_words
-from mission_tui.fleet.metrics import MetricRecord, UpdateDone
+from mission_tui.fleet.metrics import MetricRecord
 from mission_tui.fleet.outcome import Failed
-from mission_tui.fleet.snapshot import SERIES
 from mission_tui.fleet.spec import Spec
 from mission_tui.fleet.store import SNAPSHOT_ENDED
 from mission_tui.fleet.text import clean
 from mission_tui.records.attempt import read_exit, read_launch
-from mission_tui.records.layout import RunDir
-from mission_tui.records.spec_file import read_spec
 from mission_tui.records.tail import read_newest
 from mission_tui.supervisor.acting import react_to_due
 from mission_tui.supervisor.attempts import begin, hold_live, settle
@@ -44,10 +36,17 @@ from mission_tui.supervisor.ending import abandon
 from mission_tui.supervisor.freezing import take_up_freeze
 from mission_tui.supervisor.journal import Make, RunJournal, damaged
 from mission_tui.supervisor.restarting import decide_restart
-from mission_tui.supervisor.run_on_disk import RunOnDisk, read_fleet, read_run
+from mission_tui.supervisor.run_on_disk import (
+    RunOnDisk,
+    created_by_name,
+    read_fleet,
+    read_run,
+    read_specs,
+    shown_rows,
+)
 from mission_tui.supervisor.unkillable import admit_unkillable
 
-__all__ = ["LAST_BYTES", "adopt_live", "load_ended", "load_waiting", "take_in"]
+__all__ = ["LAST_BYTES", "SPARKLINE_BYTES", "adopt_live", "load_ended", "load_waiting", "take_in"]
 
 SPARKLINE_BYTES = 64 << 10
 """Of an ended run's metrics: enough for the points that a snapshot shows."""
@@ -97,7 +96,7 @@ def load_ended(core: Core, found: RunOnDisk, newest_bytes: int = SPARKLINE_BYTES
         records, found.damage[found.dir.metrics.name] = [], str(error)
     for make in _mending(found):
         _append(core, found, make)
-    for record in _shown(records):
+    for record in shown_rows(records):
         core.store.apply(run_id, record)
     decide_restart(core, run_id)
     with suppress(DamagedError, OSError):
@@ -124,6 +123,7 @@ def adopt_live(core: Core, found: RunOnDisk) -> None:
             begin(core, run, order)
         return
     run.nonce, run.unbegun = (order.nonce, order) if order is not None else ("", None)
+    run.visible_gpus = None if order is None else order.env.get("CUDA_VISIBLE_DEVICES")
     run.wants_pause = _wants(found.events, "pause")
     settle(core, run)
     if order is not None and run.trainer is not None:
@@ -132,47 +132,16 @@ def adopt_live(core: Core, found: RunOnDisk) -> None:
     react_to_due(core, run)
 
 
-def _shown(records: list[MetricRecord]) -> Iterator[MetricRecord]:
-    """What a snapshot shows of an ended run: its newest row, and of the rows before only the series of a sparkline.
-
-    The first line of the file is left out, so that nobody takes this for the whole history.
-    """
-    updates = [record for record in records if isinstance(record, UpdateDone)]
-    for record in records:
-        if isinstance(record, UpdateDone) and record is not updates[-1]:
-            metrics = {name: record.metrics[name] for name in SERIES if name in record.metrics}
-            yield structs.replace(record, metrics=metrics)
-        elif record.seq > 1:
-            yield record
-
-
 def _know(core: Core, found: RunOnDisk) -> Spec | None:
     """Apply the run's events; what its newest attempt began with, None when that cannot be read.
 
     The run is known by the spec that came of it since: with what was set while it trained.
     """
-    attempt = max((event.attempt for event in found.events if isinstance(event, AttemptStarting)), default=1)
-    own = found.dir.attempt(attempt).spec
-    spec = None
-    try:
-        spec = read_spec(own if own.is_file() else found.dir.spec)
-    except MissionError as error:
-        found.damage["spec.toml"] = str(error)
-    core.add(found.dir, _as_set(spec, attempt, found))
+    spec, as_set = read_specs(found)
+    core.add(found.dir, as_set)
     for event in found.events:
         core.store.apply(found.dir.id, event)
     return spec
-
-
-def _as_set(spec: Spec | None, attempt: int, found: RunOnDisk) -> Spec | None:
-    sets = [event for event in found.events if isinstance(event, SettingsAsked) and event.attempt == attempt]
-    if spec is None:
-        return None
-    try:
-        return with_words(spec, [event.assignments for event in sets])
-    except MissionError as error:
-        found.damage["events.jsonl"] = f"what was set while it trained does not fit its spec: {error}"
-        return spec
 
 
 def _mending(found: RunOnDisk) -> Iterator[Make]:
@@ -182,19 +151,10 @@ def _mending(found: RunOnDisk) -> Iterator[Make]:
         if (file, clean(detail)) not in said:
             yield damaged(file, detail)
     if not any(isinstance(event, RunCreated) for event in found.events):
-        yield partial(_created, found.dir)
+        yield partial(created_by_name, found.dir)
         attempts = found.dir.attempts()
         if attempts and not any(isinstance(event, AttemptStarting) for event in found.events):
             yield lambda seq, t: AttemptStarting(seq, t, attempts[-1])
-
-
-def _created(run_dir: RunDir, seq: int, _t: float) -> RunCreated:
-    """What the lost first line said, as far as the directory's name tells."""
-    try:
-        made_t = time.mktime(time.strptime(run_dir.id[:15], "%Y%m%d-%H%M%S"))
-    except ValueError:
-        made_t = 0.0
-    return RunCreated(seq, made_t, name=run_dir.id[16:], preset="")
 
 
 def _append(core: Core, found: RunOnDisk, make: Make) -> None:

@@ -84,6 +84,7 @@ def begin(
     total = run.spec.run.total_timesteps if run.spec is not None else None
     run.attempt, run.nonce, run.workers = order.attempt, order.nonce, ()
     run.followed_until, run.followed_elsewhere = 0.0, False
+    run.visible_gpus = order.env.get("CUDA_VISIBLE_DEVICES")
     core.secrets[run.id] = {name: order.env[name] for name in order.withheld if name in order.env}
     begin_judging(run)
     try:

@@ -6,25 +6,28 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 
 from mission_tui.errors import MissionError, UsageError
+from mission_tui.ipc.roots import name_root
 from mission_tui.ipc.server import Listener
 from mission_tui.records.ground import check_private
 from mission_tui.records.storage import StorageError
 from mission_tui.supervisor.attempts import settle, show_pids
 from mission_tui.supervisor.company import Company
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.dead_sockets import name_root
 from mission_tui.supervisor.desk import Desk
 from mission_tui.supervisor.feed import LATE_S, judge_silence, read_news
 from mission_tui.supervisor.following import follow
 from mission_tui.supervisor.freezing import watch_stops
+from mission_tui.supervisor.live_load import claims_of
 from mission_tui.supervisor.removing import Purging
 from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.sizes import Sizes
 from mission_tui.supervisor.slow_start import watch_start
 from mission_tui.supervisor.stale import look_for_stale
 from mission_tui.supervisor.starting_again import Restarts
+from mission_tui.supervisor.surroundings import Surroundings
 from mission_tui.supervisor.time_limits import TimeLimits
 from mission_tui.supervisor.turns import take_turn
 from mission_tui.supervisor.unkillable import look_at_unkillable
@@ -37,6 +40,7 @@ STALE_TICKS = 30
 RESERVE_TICKS = 10
 GROUND_TICKS = 2
 TRASH_TICKS = 60
+CLAIM_TICKS = 2
 LINK_TICKS = 10
 """Until a new supervisor has heard a trainer, it does not know whether the silence is a pause."""
 log = logging.getLogger(__name__)
@@ -58,6 +62,8 @@ class Clock:
         self._restarts = Restarts(core)
         self._sizes = Sizes(core)
         self._purging = Purging(core)
+        self._surroundings = Surroundings(core)
+        self._claims = partial(claims_of, core)
         self._beats = 0
         self._looking: asyncio.Task[None] | None = None
 
@@ -90,10 +96,14 @@ class Clock:
         self._retry_journals()
         self._sample()
         self._look_for_stale()
+        if self._beats % CLAIM_TICKS == 0:
+            self._core.neighbours.look(self._claims, busy=bool(self._core.live))
+        self._surroundings.look(attended=self._desk.attended)
         for listener in self._listeners:
             if await listener.restore():
                 log.warning("%s was gone and was made again", listener.path)
                 name_root(self._core.root)
+                self._surroundings.forget()
         if self._core.live or self._core.store.live_ids() or self._desk.attached:
             self._busy_at = time.monotonic()
         elif time.monotonic() - self._busy_at > self._limits.idle_s:

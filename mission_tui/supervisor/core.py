@@ -29,6 +29,8 @@ from mission_tui.supervisor.gpu.watch import GpuWatch
 from mission_tui.supervisor.host import HostSampler
 from mission_tui.supervisor.journal import FleetJournal, Make, RunJournal
 from mission_tui.supervisor.launchers import Launcher
+from mission_tui.supervisor.ledger import ledger_folder
+from mission_tui.supervisor.neighbours import Neighbours
 from mission_tui.supervisor.provenance import ProvenanceWatch
 from mission_tui.supervisor.run import LiveRun
 
@@ -64,6 +66,7 @@ class Core:
         self.launcher = launcher
         self.host = HostSampler(root)
         self.gpu = GpuWatch()
+        self.neighbours = Neighbours(ledger_folder(os.environ))
         self.provenance = ProvenanceWatch()
         self.reserve = Reserve(supervisor_dir(root) / "reserve", RESERVE_BYTES)
         self.reserve.hold()
@@ -185,7 +188,7 @@ class Core:
     def sample(self) -> None:
         """Take in the machine's meters of this moment."""
         self._sampled_at = time.monotonic()
-        host = self.host.sample(self.gpu.note, disk_full=self.reserve.needed)
+        host = self.host.sample(self.gpu.note, self.neighbours.note, disk_full=self.reserve.needed)
         self.store.observe_machine(host, self.gpu.gpus)
 
     async def measure(self) -> None:

@@ -1,6 +1,7 @@
-"""Sockets that nobody serves: stray ones in our own folder, and folders of runs roots that no longer exist.
+"""Sockets that nobody serves: stray ones in our own folder, and whole folders that no supervisor will come back to.
 
-A folder says in its file `root` which runs root it belongs to; one that does not say is left alone.
+A folder says which runs root it belongs to; one that does not say is left alone. That of a root that still exists goes
+when nobody has listened there for an hour: its next supervisor makes it again.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from mission_tui.ipc.roots import named_root, socket_folders
 from mission_tui.paths import socket_dir
 
-__all__ = ["DeadSocket", "find_dead_sockets", "name_root", "remove_dead_socket", "sweep_vanished_roots", "unname_root"]
+__all__ = ["DeadSocket", "find_dead_sockets", "remove_dead_socket", "sweep_socket_folders"]
 
-_ROOT = "root"
+FORGOTTEN_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,19 +33,6 @@ class DeadSocket:
     @property
     def key(self) -> str:
         return f"socket:{self.path}"
-
-
-def name_root(root: Path) -> None:
-    """Say in the socket folder of `root` whose it is."""
-    (socket_dir(root) / _ROOT).write_bytes(os.fsencode(root))
-
-
-def unname_root(root: Path) -> None:
-    """Remove the socket folder of `root` if nothing else is in it."""
-    folder = socket_dir(root)
-    with suppress(OSError):
-        (folder / _ROOT).unlink()
-        folder.rmdir()
 
 
 def find_dead_sockets(root: Path) -> list[DeadSocket]:
@@ -68,18 +57,19 @@ def remove_dead_socket(dead: DeadSocket) -> bool:
     return True
 
 
-def sweep_vanished_roots() -> list[str]:
-    """Remove the socket folders of runs roots that are gone: nobody can come back to them. Their roots, by name."""
+def sweep_socket_folders(own: Path) -> list[str]:
+    """Remove the socket folders of runs roots that are gone or forgotten, never that of `own`. Their roots, by name."""
     swept = []
-    everyone = socket_dir(Path("/")).parent
-    for folder in sorted(everyone.iterdir()) if everyone.is_dir() else ():
+    for folder in socket_folders():
+        root = named_root(folder)
+        if root is None or folder == socket_dir(own):
+            continue
         with suppress(OSError):
-            status = folder.lstat()
-            root = os.fsdecode((folder / _ROOT).read_bytes())
-            ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
-            if ours and not Path(root).exists() and not any(map(_listens, folder.glob("*.sock"))):
+            # Whoever begins to listen there, or has just left, has changed the folder.
+            forgotten = time.time() - folder.lstat().st_mtime > FORGOTTEN_S
+            if (forgotten or not root.exists()) and not any(map(_listens, folder.glob("*.sock"))):
                 shutil.rmtree(folder)
-                swept.append(root)
+                swept.append(str(root))
     return swept
 
 

@@ -30,7 +30,7 @@ class HostSampler:
         self._disk = DiskTrend()
         psutil.cpu_percent(None)
 
-    def sample(self, gpu_note: str, *, disk_full: bool = False) -> HostMeters:
+    def sample(self, gpu_note: str, alone_note: str = "", *, disk_full: bool = False) -> HostMeters:
         """The meters of this second; what cannot be read is None."""
         memory, free = psutil.virtual_memory(), self.disk_free()
         self._cpu.append(psutil.cpu_percent(None))
@@ -43,6 +43,7 @@ class HostSampler:
             disk_free=free,
             load_1m=os.getloadavg()[0],
             gpu_note=gpu_note,
+            alone_note=alone_note,
             disk_full=disk_full,
             disk_full_in_s=None if free is None else self._disk.observe(time.monotonic(), free),
             cpu_history=tuple(self._cpu),

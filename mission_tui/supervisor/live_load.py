@@ -1,41 +1,141 @@
-"""Whether the machine can carry more runs beside the live ones.
+"""Whether the machine can carry more runs beside the live ones, those of other runs roots and users included.
 
-Those count with what they keep busy and the memory that they will still take: a run that has just begun holds little.
+Live runs count with what they keep busy and the memory that they will still take: a run that has just begun holds
+little. What another user has reserved is warned of and never refuses a launch: anybody may write anything there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 
-import psutil
+from msgspec import structs
 
 from mission_tui.errors import PresetError
-from mission_tui.fleet.machine import Machine, assess
+from mission_tui.fleet.machine import MIB, Machine
+from mission_tui.fleet.reservation import Claim, as_seen, gpu_for, ram_wanted, vram_wanted, wanted_by
 from mission_tui.fleet.spec import Spec
 from mission_tui.fleet.together import assess_together
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.run import LiveRun
+from mission_tui.supervisor.vram import vram_of
 
-__all__ = ["check_machine"]
+__all__ = ["check_machine", "claims_of", "ram_left", "reserved"]
+
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+_PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
-def check_machine(core: Core, specs: Sequence[Spec], ending: LiveRun | None = None) -> tuple[str, ...]:
+@asynccontextmanager
+async def reserved(core: Core, specs: Sequence[Spec], environ: Mapping[str, str]) -> AsyncIterator[tuple[str, ...]]:
+    """Warnings as of `check_machine`; while the context lasts every supervisor of the host knows that `specs` come."""
+    key, coming = object(), _coming(core, specs, environ.get(VISIBLE))
+    async with core.neighbours.turn(lambda: claims_of(core)):
+        warnings = check_machine(core, specs, visible=environ.get(VISIBLE))
+        core.neighbours.pending[key] = coming
+    try:
+        yield warnings
+    finally:
+        del core.neighbours.pending[key]
+
+
+def check_machine(
+    core: Core, specs: Sequence[Spec], ending: LiveRun | None = None, visible: str | None = None
+) -> tuple[str, ...]:
     """Warnings about what the machine lacks for all of `specs` beside the live runs. Raises `PresetError`.
 
     The run that is `ending` to make room counts as gone; one that is held computes nothing; one whose spec cannot be
-    read counts for nothing.
+    read counts for nothing. `visible` is `CUDA_VISIBLE_DEVICES` of `specs`.
     """
     gpus, gpu = core.gpu.gpus, core.gpu.present()
-    others = [(run, run.spec) for run in core.live.values() if run.spec is not None and run is not ending]
-    bare = Machine(core.host.cores, None, None, None, gpu=gpu)
-    claimed = sum(max(0, assess(spec, bare).ram_bytes - _resident_bytes(run)) for run, spec in others)
+    own = claims_of(core, ending)
+    ours = [claim for each in core.neighbours.others if each.trusted for claim in each.claims]
+    foreign = [claim for each in core.neighbours.others if not each.trusted for claim in each.claims]
+    kept = ram_wanted(ours)
     freed = 0 if ending is None else _resident_bytes(ending)
-    machine = core.host.machine(gpu, len(gpus) if gpus else None, claimed - freed)
-    computing = [spec for run, spec in others if not core.store.run(run.id).told.held]
-    together = assess_together(specs, machine, computing)
+    machine = core.host.machine(gpu, len(gpus) if gpus else None, ram_wanted(own) + kept - freed)
+    live = [(run, run.spec) for run in core.live.values() if run.spec is not None and run is not ending]
+    computing = [spec for run, spec in live if not core.store.run(run.id).told.held]
+    together = assess_together(specs, machine, computing, [*ours, *foreign])
     if together.hard:
-        raise PresetError("; ".join(together.hard))
-    return together.warnings
+        for_others = f"; {kept / MIB:,.0f} MiB more are reserved for runs at your other runs roots" if kept else ""
+        raise PresetError("; ".join(together.hard) + for_others)
+    memory = _memory_of_others(core, machine, together.ram_bytes)
+    return (*together.warnings, *memory, *_gpu_memory(core, _coming(core, specs, visible), [*own, *ours, *foreign]))
+
+
+def claims_of(core: Core, ending: LiveRun | None = None) -> tuple[Claim, ...]:
+    """What the runs here, without the one that is `ending`, and launches that are being checked have been promised."""
+    pending = (claim for claims in core.neighbours.pending.values() for claim in claims)
+    return (*_live_claims(core, ending), *pending)
+
+
+def ram_left(core: Core) -> int | None:
+    """Bytes of memory that are free and that no run of anybody that has begun will still take."""
+    promised = ram_wanted(_live_claims(core)) + sum(ram_wanted(each.claims) for each in core.neighbours.others)
+    return core.host.machine(False, None, promised).ram_free
+
+
+def _coming(core: Core, specs: Sequence[Spec], visible: str | None) -> tuple[Claim, ...]:
+    return tuple(wanted_by(spec, core.host.cores, _gpu(core, spec, visible)) for spec in specs)
+
+
+def _live_claims(core: Core, ending: LiveRun | None = None) -> list[Claim]:
+    known = [(run, run.spec) for run in core.live.values() if run is not ending]
+    claims = (_claim(core, run, spec) for run, spec in known if spec is not None)
+    return [claim for claim in claims if claim is not None]
+
+
+def _claim(core: Core, run: LiveRun, spec: Spec) -> Claim | None:
+    """None for a run that waits for its turn: nothing was promised to it yet."""
+    if run.attempt == 0:
+        return None
+    known = core.store.run(run.id)
+    row = known.trained.row
+    trainer = run.trainer.pid if run.trainer is not None else None
+    claim = wanted_by(spec, core.host.cores, _gpu(core, spec, run.visible_gpus))
+    return as_seen(
+        structs.replace(claim, cores=0) if known.told.held else claim,
+        trains=row is not None and row.attempt == run.attempt,
+        held_bytes=_resident_bytes(run),
+        vram_held_bytes=None if trainer is None or not core.gpu.gpus else _vram(core, trainer),
+    )
+
+
+def _vram(core: Core, pid: int) -> int | None:
+    return vram_of(pid, core.gpu.held) if pid in core.gpu.held else 0
+
+
+def _gpu(core: Core, spec: Spec, visible: str | None) -> str | None:
+    return gpu_for(spec.run.device, spec.run.env.get(VISIBLE, visible), [gpu.uuid for gpu in core.gpu.gpus])
+
+
+def _memory_of_others(core: Core, machine: Machine, needed: int) -> Iterator[str]:
+    """What other users have reserved, where that and `needed` bytes are more than there is."""
+    wanted = {each.user: ram_wanted(each.claims) for each in core.neighbours.others if not each.trusted}
+    promised = sum(wanted.values())
+    if machine.ram_free is not None and promised and needed > machine.ram_free - promised:
+        whose = ", ".join(sorted(user for user, size_bytes in wanted.items() if size_bytes))
+        yield (
+            f"about {needed / MIB:,.0f} MiB of memory are needed and {machine.ram_free / MIB:,.0f} MiB are free, but "
+            f"runs of {whose} that have just begun will take {promised / MIB:,.0f} MiB of it"
+        )
+
+
+def _gpu_memory(core: Core, coming: Sequence[Claim], beside: Sequence[Claim]) -> Iterator[str]:
+    for place, gpu in enumerate(core.gpu.gpus):
+        needed, promised = vram_wanted(coming, gpu.uuid), vram_wanted(beside, gpu.uuid)
+        if gpu.memory_total is None or gpu.memory_used is None or not needed:
+            continue
+        free = gpu.memory_total - gpu.memory_used
+        if needed > free - promised:
+            others = f", {promised / MIB:,.0f} MiB of them promised to runs that have just begun" if promised else ""
+            yield (
+                f"GPU {place} has {free / MIB:,.0f} MiB free{others}, and about {needed / MIB:,.0f} MiB are needed: it "
+                "may run out of memory; run.device = 'cpu' needs none"
+            )
 
 
 def _resident_bytes(run: LiveRun) -> int:
@@ -45,7 +145,6 @@ def _resident_bytes(run: LiveRun) -> int:
 
 
 def _resident(pid: int) -> int:
-    try:
-        return int(psutil.Process(pid).memory_info().rss)
-    except psutil.Error:
-        return 0
+    with suppress(OSError, ValueError, IndexError):
+        return int(Path(f"/proc/{pid}/statm").read_bytes().split()[1]) * _PAGE
+    return 0

@@ -39,6 +39,9 @@ class LiveRun:
     attempt: int = 0
     nonce: str = ""
 
+    visible_gpus: str | None = None
+    """`CUDA_VISIBLE_DEVICES` of its trainer."""
+
     keeper: Process | None = None
     trainer: Process | None = None
     """Both None while unknown or gone."""

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import os
 import stat
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from mission_tui.errors import DamagedError
+from msgspec import structs
+
+from mission_tui.errors import DamagedError, MissionError
 from mission_tui.fleet.events import (
     AttemptEnded,
     AttemptStarting,
@@ -24,12 +28,18 @@ from mission_tui.fleet.events import (
     RunCreated,
     RunLabelled,
     RunNoted,
+    SettingsAsked,
 )
+from mission_tui.fleet.live_settings import with_words
+from mission_tui.fleet.metrics import MetricRecord, UpdateDone
+from mission_tui.fleet.snapshot import SERIES
+from mission_tui.fleet.spec import Spec
 from mission_tui.records.layout import RunDir, run_dirs
 from mission_tui.records.lines import decode_line
+from mission_tui.records.spec_file import read_spec
 from mission_tui.records.tail import read_all
 
-__all__ = ["RunOnDisk", "read_fleet", "read_run"]
+__all__ = ["RunOnDisk", "created_by_name", "read_fleet", "read_run", "read_specs", "shown_rows"]
 
 GLIMPSE_BYTES = 64 << 10
 """A journal that is longer is read like one of a live run."""
@@ -78,6 +88,44 @@ def read_run(run_dir: RunDir) -> RunOnDisk:
     return RunOnDisk(run_dir, events, {run_dir.events.name: "; ".join(damage)} if damage else {})
 
 
+def read_specs(found: RunOnDisk) -> tuple[Spec | None, Spec | None]:
+    """What the newest attempt began with, and that with what was set while it trained; None for what cannot be read.
+
+    What is wrong with them is added to the run's damage.
+    """
+    attempt = max((event.attempt for event in found.events if isinstance(event, AttemptStarting)), default=1)
+    own = found.dir.attempt(attempt).spec
+    spec = None
+    try:
+        spec = read_spec(own if own.is_file() else found.dir.spec)
+    except (MissionError, OSError) as error:
+        found.damage["spec.toml"] = str(error)
+    return spec, _as_set(spec, attempt, found)
+
+
+def shown_rows(records: list[MetricRecord]) -> Iterator[MetricRecord]:
+    """What a snapshot shows of an ended run: its newest row, and of the rows before only the series of a sparkline.
+
+    The first line of the file is left out, so that nobody takes this for the whole history.
+    """
+    updates = [record for record in records if isinstance(record, UpdateDone)]
+    for record in records:
+        if isinstance(record, UpdateDone) and record is not updates[-1]:
+            metrics = {name: record.metrics[name] for name in SERIES if name in record.metrics}
+            yield structs.replace(record, metrics=metrics)
+        elif record.seq > 1:
+            yield record
+
+
+def created_by_name(run_dir: RunDir, seq: int, _t: float) -> RunCreated:
+    """What the lost first line said, as far as the directory's name tells."""
+    try:
+        made_t = time.mktime(time.strptime(run_dir.id[:15], "%Y%m%d-%H%M%S"))
+    except ValueError:
+        made_t = 0.0
+    return RunCreated(seq, made_t, name=run_dir.id[16:], preset="")
+
+
 def _glimpse(run_dir: RunDir) -> RunOnDisk | None:
     """The run by two lines of its journal, if they show that it ended; None whenever anything is unusual."""
     raw = _whole_file(f"{run_dir.path}/events.jsonl")
@@ -95,6 +143,17 @@ def _glimpse(run_dir: RunDir) -> RunOnDisk | None:
     except DamagedError:
         pass
     return None
+
+
+def _as_set(spec: Spec | None, attempt: int, found: RunOnDisk) -> Spec | None:
+    sets = [event for event in found.events if isinstance(event, SettingsAsked) and event.attempt == attempt]
+    if spec is None:
+        return None
+    try:
+        return with_words(spec, [event.assignments for event in sets])
+    except MissionError as error:
+        found.damage["events.jsonl"] = f"what was set while it trained does not fit its spec: {error}"
+        return spec
 
 
 def _whole_file(path: str) -> bytes:

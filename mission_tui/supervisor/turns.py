@@ -10,9 +10,11 @@ from collections.abc import Callable
 from mission_tui.fleet.events import ENDING
 from mission_tui.fleet.observations import WaitSeen
 from mission_tui.fleet.outcome import Killed
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.reservation import wanted_by
+from mission_tui.fleet.spec import LimitsKeep, Spec
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ending import abandon
+from mission_tui.supervisor.live_load import ram_left
 from mission_tui.supervisor.run import LiveRun
 
 __all__ = ["held_back", "lacks", "take_turn"]
@@ -40,11 +42,21 @@ def take_turn(core: Core, run: LiveRun) -> None:
 
 def lacks(core: Core, spec: Spec | None) -> str | None:
     """Which of its own limits keeps a run of `spec` from beginning now, in a sentence; None when it may."""
-    least = spec.keep.limits.disk_free if spec is not None else 0
-    free = core.host.disk_free()
-    if not least or free is None or free >= least:
+    limits = spec.keep.limits if spec is not None else LimitsKeep()
+    free = core.host.disk_free() if limits.disk_free else None
+    if free is not None and free < limits.disk_free:
+        return f"waits for the disk: {_size(free)} free, keep.limits.disk_free asks for {_size(limits.disk_free)}"
+    return _memory_lack(core, spec) if spec is not None and limits.ram_free else None
+
+
+def _memory_lack(core: Core, spec: Spec) -> str | None:
+    """It must be left what the limit asks for, and at least what the run is going to take."""
+    left, limit = ram_left(core), spec.keep.limits.ram_free
+    own = wanted_by(spec, core.host.cores, None).ram_bytes
+    if left is None or left >= max(limit, own):
         return None
-    return f"waits for the disk: {_size(free)} free, keep.limits.disk_free asks for {_size(least)}"
+    asked = f"keep.limits.ram_free asks for {_size(limit)}" if limit >= own else f"it takes about {_size(own)}"
+    return f"waits for memory: {_size(left)} are free and promised to no run, {asked}"
 
 
 def _size(size_bytes: int) -> str:

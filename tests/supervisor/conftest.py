@@ -57,6 +57,7 @@ class Lab:
             "PYTHONPATH": str(REPOSITORY),
             "MISSION_TUI_TRAINER": str(STUB),
             "MISSION_TUI_RUNS": str(root),
+            "MISSION_TUI_LEDGER": str(root.parent),
         }
         self.supervisor: subprocess.Popen[bytes] | None = None
         self.under: tuple[str, ...] = ()

@@ -130,7 +130,7 @@ def test_sockets_of_a_vanished_root_are_swept_at_the_start(idle_lab: Lab, tmp_pa
     gone, kept, unnamed = (socket_dir(tmp_path / name) for name in ("vanished", "kept", "unnamed"))
     (tmp_path / "kept").mkdir()
     for folder, name in ((gone, "vanished"), (kept, "kept"), (unnamed, None)):
-        folder.mkdir(parents=True)
+        folder.mkdir(mode=0o700, parents=True)
         if name is not None:
             (folder / "root").write_text(str(tmp_path / name))
     idle_lab.start()

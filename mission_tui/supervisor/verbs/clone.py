@@ -23,7 +23,7 @@ from mission_tui.supervisor.caller import Caller, at_home, check_program, settle
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.exactness import as_it_began
 from mission_tui.supervisor.launchers.local import attempt_order
-from mission_tui.supervisor.live_load import check_machine
+from mission_tui.supervisor.live_load import reserved
 from mission_tui.supervisor.new_run import begin_first_attempt, check_new_names, new_run_dir
 from mission_tui.supervisor.preflight import known_by_heart, preflight
 from mission_tui.supervisor.run_directory import create_run
@@ -88,18 +88,18 @@ async def _made(
 ) -> tuple[str, tuple[str, ...]]:
     """The new run, started, and what the machine lacks for it."""
     core.check_room()
-    lacking = check_machine(core, (spec,))
-    if request.name is not None:
-        check_new_names(core, [request.name])
-    home = at_home(spec, caller)
-    check_program(spec, home)
-    if not known_by_heart(spec):
-        await preflight(spec, home)
-    source_name = core.store.view(source_id).name
-    run = new_run_dir(core, request.name or f"{source_name[:24]}-clone")
-    order = attempt_order(core.root, run, 1, spec, caller, None)
-    origin = Origin("cloned", source_id, source_name, diff=diff_of(changes)[:_MOST])
-    made = partial(create_run, core.root, run, spec, order, rules, request.name or run.id[16:], None, origin=origin)
-    created = await asyncio.to_thread(made)
-    begin_first_attempt(core, run, spec, order, created)
+    async with reserved(core, (spec,), caller.environ) as lacking:
+        if request.name is not None:
+            check_new_names(core, [request.name])
+        home = at_home(spec, caller)
+        check_program(spec, home)
+        if not known_by_heart(spec):
+            await preflight(spec, home)
+        source_name = core.store.view(source_id).name
+        run = new_run_dir(core, request.name or f"{source_name[:24]}-clone")
+        order = attempt_order(core.root, run, 1, spec, caller, None)
+        origin = Origin("cloned", source_id, source_name, diff=diff_of(changes)[:_MOST])
+        made = partial(create_run, core.root, run, spec, order, rules, request.name or run.id[16:], None, origin=origin)
+        created = await asyncio.to_thread(made)
+        begin_first_attempt(core, run, spec, order, created)
     return run.id, lacking

@@ -18,7 +18,7 @@ from mission_tui.records.layout import RunDir
 from mission_tui.supervisor.caller import Caller, at_home, check_program, settled
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.launchers.local import attempt_order
-from mission_tui.supervisor.live_load import check_machine
+from mission_tui.supervisor.live_load import reserved
 from mission_tui.supervisor.new_run import begin_first_attempt, check_new_names, new_run_dir
 from mission_tui.supervisor.preflight import known_by_heart, preflight
 from mission_tui.supervisor.run_directory import create_run, remove_run, rule_files
@@ -45,22 +45,17 @@ async def launch(core: Core, request: Launch) -> Launched:
     caller = Caller(request.python, request.cwd, request.environ)
     items = [structs.replace(item, spec=settled(item.spec, caller.cwd)) for item in request.items]
     specs = [item.spec for item in items]
-    warnings = _assessed(core, specs)
-    await _tried(specs, caller)
-    check_new_names(core, [item.name for item in items if item.name is not None])
-    made = _make_all(core, items, caller)
-    for each in made:
-        begin_first_attempt(core, each.run, each.spec, each.order, each.created)
+    async with reserved(core, specs, caller.environ) as lacking:
+        await _tried(specs, caller)
+        check_new_names(core, [item.name for item in items if item.name is not None])
+        made = _make_all(core, items, caller)
+        for each in made:
+            begin_first_attempt(core, each.run, each.spec, each.order, each.created)
+    cautioned = (f"{spec.preset}: {caution}" for spec in specs for caution in cautions(spec))
+    warnings = dict.fromkeys((*lacking, *cautioned))
     views = tuple(core.store.view(each.run.id) for each in made)
     queued = tuple(f"{view.name} {view.cause}" for view in views if view.state == "queued" and view.cause)
     return Launched(re=request.id, runs=views, warnings=(*warnings, *queued))
-
-
-def _assessed(core: Core, specs: Sequence[Spec]) -> tuple[str, ...]:
-    """Warnings about what the machine lacks for all of them beside the live ones. Raises `PresetError`."""
-    lacking = check_machine(core, specs)
-    cautioned = (f"{spec.preset}: {caution}" for spec in specs for caution in cautions(spec))
-    return tuple(dict.fromkeys((*lacking, *cautioned)))
 
 
 async def _tried(specs: Sequence[Spec], caller: Caller) -> None:

@@ -1,0 +1,233 @@
+"""The ledger of what all supervisors of this host have reserved: a small file each, where every user can reach it.
+
+Only its owner can write a file, so nobody can change or remove what another user has reserved. A file counts while the
+process that it names lives, on this boot, and belongs to the file's owner. One lock makes reading all and writing one's
+own a single step; it is waited for briefly and never needed: who cannot have it, or the folder, goes on alone, and says
+so.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import pwd
+import secrets
+import stat
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from mission_tui.fleet.reservation import Claim, Reservations, Reserved
+from mission_tui.records.atomic import write_all
+from mission_tui.supervisor.identity import boot_id, read_stat
+
+__all__ = ["Ledger", "ledger_folder"]
+
+FOLDERS = (Path("/dev/shm"), Path("/run/lock"), Path("/tmp"))  # noqa: S108 - sticky, as the checks below demand
+PREFIX = "mission-tui-claims-"
+LOCK = "mission-tui-claims.lock"
+LOCK_S = 0.5
+LOOK_S = 0.01
+MOST_FILES = 256
+MOST_BYTES = 1 << 16
+TORN_S = 60.0
+"""Until a file of ours that holds nothing readable is taken for what a kill left."""
+
+_DECODER = msgspec.json.Decoder(Reservations)
+
+
+def ledger_folder(environ: Mapping[str, str]) -> Path | None:
+    """`MISSION_TUI_LEDGER`, where `off` is none; else the first folder where users cannot remove each other's files."""
+    chosen = environ.get("MISSION_TUI_LEDGER", "")
+    if chosen:
+        return None if chosen == "off" else Path(chosen)
+    return next((folder for folder in FOLDERS if _unfit(folder) is None), FOLDERS[0])
+
+
+class Ledger:
+    """One per supervisor; its methods may wait and belong in a thread. `note` says why it is alone, if it is."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self.note = "" if folder is not None else "MISSION_TUI_LEDGER is off"
+        self._folder = folder
+        self._me = os.getuid()
+        self._boot = boot_id()
+        own = read_stat(os.getpid())
+        self._start_time = own.start_time if own is not None else 0
+        # Drawn anew by every process: a name that could be foretold could be taken by somebody else.
+        self._name = f"{PREFIX}{self._me}-{secrets.token_hex(8)}"
+        self._written: tuple[tuple[Claim, ...], int] | None = None
+
+    def enter(self) -> int | None:
+        """The lock, to be given to `leave`; None when it cannot be had within half a second."""
+        if self._folder is None:
+            return None
+        self.note = _unfit(self._folder) or ""
+        if self.note:
+            return None
+        deadline = time.monotonic() + LOCK_S
+        path = self._folder / LOCK
+        while time.monotonic() < deadline:
+            try:
+                descriptor = _open_lock(path)
+            except OSError as error:
+                self.note = f"{path} cannot be used: {error.strerror or error}"
+                return None
+            if _locks(descriptor, path):
+                return descriptor
+            os.close(descriptor)
+            time.sleep(LOOK_S)
+        self.note = f"somebody has held {path} for {LOCK_S:g} s"
+        return None
+
+    def read(self, *, locked: bool) -> tuple[Reserved, ...]:
+        """What the other living supervisors have reserved. Under the lock, files of our dead ones are removed."""
+        found = []
+        for path in self._files():
+            said, owner, age_s = self._said(path)
+            if said is not None and self._lives(said, owner):
+                found.append(Reserved(_name_of(owner), owner in (self._me, 0), said.claims))
+            elif locked and owner == self._me and (said is not None or age_s > TORN_S):
+                with suppress(OSError):
+                    path.unlink()
+        return tuple(found)
+
+    def write(self, claims: tuple[Claim, ...]) -> None:
+        """Have the others know of `claims`. What is there already is not written again."""
+        if self._folder is None or self._is_written(claims):
+            return
+        own = Reservations(boot_id=self._boot, pid=os.getpid(), start_time=self._start_time, claims=claims)
+        path = self._folder / self._name
+        temporary = path.with_name(f"{path.name}.tmp")
+        try:
+            with suppress(FileNotFoundError):
+                temporary.unlink()
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+            try:
+                # It is meant for all users: numbers of a process, of cores and of bytes are in it, and nothing else.
+                os.fchmod(descriptor, 0o644)
+                write_all(descriptor, msgspec.json.encode(own))
+                inode = os.fstat(descriptor).st_ino
+            finally:
+                os.close(descriptor)
+            temporary.replace(path)
+            self._written = (claims, inode)
+        except OSError as error:
+            self._written = None
+            self.note = f"{self._folder} cannot be written: {error.strerror or error}"
+            with suppress(OSError):
+                temporary.unlink()
+
+    def leave(self, lock: int | None) -> None:
+        """Let go of the lock."""
+        if lock is not None:
+            os.close(lock)
+
+    def close(self) -> None:
+        """Take back everything: this process leaves."""
+        if self._folder is not None:
+            with suppress(OSError):
+                (self._folder / self._name).unlink()
+
+    def _is_written(self, claims: tuple[Claim, ...]) -> bool:
+        assert self._folder is not None
+        if self._written is None or self._written[0] != claims:
+            return False
+        with suppress(OSError):
+            return (self._folder / self._name).lstat().st_ino == self._written[1]
+        return False
+
+    def _files(self) -> Iterator[Path]:
+        """The files of other supervisors, at most so many."""
+        if self._folder is None:
+            return
+        try:
+            with os.scandir(self._folder) as entries:
+                names = [entry.name for entry in entries if entry.name.startswith(PREFIX)]
+        except OSError as error:
+            self.note = f"{self._folder} cannot be read: {error.strerror or error}"
+            return
+        # Ours first: somebody who fills the folder keeps nobody from seeing their own.
+        names.sort(key=lambda name: (not name.startswith(f"{PREFIX}{self._me}-"), name))
+        for name in names[:MOST_FILES]:
+            if name not in (self._name, f"{self._name}.tmp"):
+                yield self._folder / name
+
+    def _said(self, path: Path) -> tuple[Reservations | None, int, float]:
+        """What a file says (None: nothing that counts), whose it is (-1: cannot be told), and its age in seconds."""
+        owner, age_s = -1, 0.0
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:
+            return None, owner, age_s
+        try:
+            facts = os.fstat(descriptor)
+            owner, age_s = facts.st_uid, time.time() - facts.st_mtime
+            if not stat.S_ISREG(facts.st_mode) or facts.st_size > MOST_BYTES or facts.st_nlink != 1:
+                return None, owner, age_s
+            return _DECODER.decode(os.read(descriptor, MOST_BYTES)), owner, age_s
+        except (OSError, ValueError, RecursionError):
+            return None, owner, age_s
+        finally:
+            os.close(descriptor)
+
+    def _lives(self, said: Reservations, owner: int) -> bool:
+        """Whether the named process lives and is the file owner's: nobody reserves in the name of another."""
+        if said.boot_id != self._boot:
+            return False
+        with suppress(OSError, ValueError):
+            process = read_stat(said.pid)
+            there = process is not None and process.start_time == said.start_time and process.state not in "ZX"
+            return there and Path(f"/proc/{said.pid}").stat().st_uid == owner
+        return False
+
+
+def _open_lock(path: Path) -> int:
+    """The lock file, which is nobody's in particular, so that it is only read. Raises `OSError` for what is none."""
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        descriptor = os.open(path, flags)
+    except FileNotFoundError:
+        with suppress(FileExistsError):
+            made = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o444)
+            os.fchmod(made, 0o444)
+            return made
+        descriptor = os.open(path, flags)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is not a plain file")
+    return descriptor
+
+
+def _locks(descriptor: int, path: Path) -> bool:
+    """Whether the lock is ours now, and still the one at `path`."""
+    with suppress(OSError):
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return path.lstat().st_ino == os.fstat(descriptor).st_ino
+    return False
+
+
+def _unfit(folder: Path) -> str | None:
+    """Why files in `folder` would not be safe from other users; None when they are."""
+    try:
+        facts = folder.lstat()
+    except OSError as error:
+        return f"{folder} cannot be used: {error.strerror or error}"
+    if not stat.S_ISDIR(facts.st_mode):
+        return f"{folder} cannot be used: it is not a folder"
+    if facts.st_uid not in (0, os.getuid()):
+        return f"{folder} cannot be used: it belongs to user {facts.st_uid}"
+    if facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not facts.st_mode & stat.S_ISVTX:
+        return f"{folder} cannot be used: others may remove files there"
+    return None
+
+
+def _name_of(user: int) -> str:
+    try:
+        return pwd.getpwuid(user).pw_name
+    except KeyError:
+        return f"user {user}"
