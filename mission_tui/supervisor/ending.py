@@ -21,7 +21,7 @@ from mission_tui.supervisor.restarting import decide_restart
 from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.unkillable import admit_unkillable, who_hangs
 
-__all__ = ["abandon", "finish"]
+__all__ = ["abandon", "exit_facts", "finish"]
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ def finish(core: Core, run: LiveRun, ended: ExitRecord | None, identity: Identit
         outcome = never_begun(asked, checkpoint)
     else:
         by_exit = run.spec is not None and run.spec.run.command is not None
-        outcome = classify(run.end, _facts(ended), asked, checkpoint, rebooted=rebooted, by_exit=by_exit)
+        outcome = classify(run.end, exit_facts(ended), asked, checkpoint, rebooted=rebooted, by_exit=by_exit)
     by = known.told.stopped_by
     rebooted = rebooted and by is None and not asked & ENDING and _went_down(outcome, ended)
     if isinstance(outcome, Stopped) and by is not None:
@@ -59,7 +59,8 @@ def finish(core: Core, run: LiveRun, ended: ExitRecord | None, identity: Identit
         _sweep(core, run, attempt)
 
 
-def _facts(ended: ExitRecord | None) -> ExitFacts | None:
+def exit_facts(ended: ExitRecord | None) -> ExitFacts | None:
+    """The record in the words of the rules that name a cause."""
     if ended is None:
         return None
     return ExitFacts(

@@ -8,20 +8,12 @@ from mission_tui.errors import UsageError, nearest
 from mission_tui.fleet.abilities import refusal
 from mission_tui.fleet.findings import Finding
 from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.known import the_run
 from mission_tui.supervisor.run import LiveRun
 
 __all__ = ["live_targets", "require", "the_finding", "the_run"]
 
 Objection = Callable[[LiveRun], str | None]
-
-
-def the_run(core: Core, ref: str) -> str:
-    """The one run that `ref` means. Raises `UsageError` for none or several."""
-    found = core.store.resolve(ref)
-    if len(found) != 1:
-        raise UsageError(f"'{ref}' means {len(found)} runs here; name one")
-    core.fetch(found[0])
-    return found[0]
 
 
 def live_targets(

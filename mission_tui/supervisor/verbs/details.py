@@ -22,9 +22,8 @@ from mission_tui.records.spec_file import read_spec
 from mission_tui.records.tail import read_all
 from mission_tui.records.toml_file import read_toml
 from mission_tui.records.trash import tree_bytes
-from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.deeds import deeds_of
-from mission_tui.supervisor.targets import the_run
+from mission_tui.supervisor.known import Known, the_run
 
 __all__ = ["details"]
 
@@ -32,7 +31,7 @@ SHOWN_EVALUATIONS = 50
 EVALUATION_BYTES = 1 << 18
 
 
-async def details(core: Core, request: GetDetails) -> DetailsReply:
+async def details(core: Known, request: GetDetails) -> DetailsReply:
     """The run's spec, effective values, attempts, checkpoints (unverified) and newest evaluations."""
     run_id = the_run(core, request.run)
     known, run = core.store.run(run_id), core.run_dir(run_id)

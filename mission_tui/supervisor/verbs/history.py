@@ -9,13 +9,12 @@ from mission_tui.fleet.setting_changes import setting_changes
 from mission_tui.ipc.replies import HistoryReply
 from mission_tui.ipc.requests import GetHistory
 from mission_tui.records.tail import read_all
-from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.targets import the_run
+from mission_tui.supervisor.known import Known, the_run
 
 __all__ = ["history"]
 
 
-async def history(core: Core, request: GetHistory) -> HistoryReply:
+async def history(core: Known, request: GetHistory) -> HistoryReply:
     """The asked series, thinned to buckets."""
     run_id = the_run(core, request.run)
     if not core.store.run(run_id).trained.complete and run_id not in core.live:

@@ -10,8 +10,7 @@ from mission_tui.errors import UsageError
 from mission_tui.fleet.text import clean
 from mission_tui.ipc.replies import LogReply
 from mission_tui.ipc.requests import GetLog
-from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.targets import the_run
+from mission_tui.supervisor.known import Known, the_run
 
 __all__ = ["log"]
 
@@ -19,7 +18,7 @@ MOST_BYTES = 1 << 18
 LINE_CHARACTERS = 2000
 
 
-async def log(core: Core, request: GetLog) -> LogReply:
+async def log(core: Known, request: GetLog) -> LogReply:
     """Up to `limit` bytes from `offset`; the last ones without it, or when the file was cut and ends before it."""
     run_id = the_run(core, request.run)
     attempt = request.attempt if request.attempt is not None else core.store.run(run_id).told.attempt

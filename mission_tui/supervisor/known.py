@@ -1,0 +1,35 @@
+"""What verbs that only look need to know: a store, and where its runs lie. The supervisor has it, an onlooker too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+from typing import Protocol
+
+from mission_tui.errors import UsageError
+from mission_tui.fleet.store import Store
+from mission_tui.records.layout import RunDir
+
+__all__ = ["Known", "the_run"]
+
+
+class Known(Protocol):
+    """`live` holds the ids of runs of which every row is in the store; `fetch` reads the whole of one that is not."""
+
+    @property
+    def store(self) -> Store: ...
+    @property
+    def live(self) -> Container[str]: ...
+    @property
+    def fetch(self) -> Callable[[str], None]: ...
+
+    def run_dir(self, run_id: str) -> RunDir: ...
+    def saw_size(self, run_id: str, size_bytes: int) -> None: ...
+
+
+def the_run(known: Known, ref: str) -> str:
+    """The one run that `ref` means. Raises `UsageError` for none or several."""
+    found = known.store.resolve(ref)
+    if len(found) != 1:
+        raise UsageError(f"'{ref}' means {len(found)} runs here; name one")
+    known.fetch(found[0])
+    return found[0]

@@ -1,0 +1,118 @@
+"""`python -m mission_tui.supervisor.onlooker --runs-dir ROOT --fd N`: shows the runs of a runs root from its files.
+
+It answers one client over the socket that it inherits, and ends with it. It opens nothing for writing, takes no lock,
+asks no supervisor and signals nobody; so it may look at what belongs to somebody else, as far as that may be read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import socket
+import sys
+import time
+from pathlib import Path
+
+from mission_tui.errors import MissionError, UsageError
+from mission_tui.ipc.replies import EndedReply, OperatorReply, SnapshotReply
+from mission_tui.ipc.requests import GetDetails, GetEnded, GetHistory, GetLog, GetSnapshot, OperatorRequest, Watch
+from mission_tui.ipc.roots import live_roots
+from mission_tui.ipc.server import Session, serve_link
+from mission_tui.supervisor.seen_runs import SeenRuns
+from mission_tui.supervisor.verbs.details import details
+from mission_tui.supervisor.verbs.history import history
+from mission_tui.supervisor.verbs.log import log
+
+LOOK_S = 1.0
+
+
+class Onlooker:
+    """Looks once a second, and shows what changed to whoever watches."""
+
+    def __init__(self, root: Path) -> None:
+        self._runs = SeenRuns(root)
+        self._root = root
+        self._ready = asyncio.Event()
+        self._watching: dict[Session, dict[int, int]] = {}
+
+    async def look_on(self) -> None:
+        """Look for ever. The first look may take long, and who asks meanwhile waits for it."""
+        await asyncio.to_thread(self._runs.look)
+        gc.freeze()
+        self._ready.set()
+        while True:
+            self._runs.store.observe_around(elsewhere=await asyncio.to_thread(live_roots))
+            for session, watches in self._watching.items():
+                self._show(session, watches)
+            await asyncio.sleep(LOOK_S)
+            self._runs.look()
+
+    async def answer(self, request: OperatorRequest, session: Session) -> None:
+        """Say the answer to one request. Raises `MissionError` for what is no question, or cannot be read."""
+        await self._ready.wait()
+        if isinstance(request, Watch):
+            watches = self._watching.setdefault(session, {})
+            watches[request.id] = 0
+            self._show(session, watches)
+            return
+        try:
+            session.send(await self._reply(request))
+        except OSError as error:
+            raise MissionError(f"{error.filename or self._root} cannot be read: {error.strerror or error}") from error
+
+    def gone(self, session: Session) -> None:
+        """The client hung up."""
+        self._watching.pop(session, None)
+
+    async def _reply(self, request: OperatorRequest) -> OperatorReply:
+        runs = self._runs
+        match request:
+            case GetSnapshot():
+                return self._snapshot(request.id)
+            case GetDetails():
+                return await details(runs, request)
+            case GetHistory():
+                return await history(runs, request)
+            case GetLog():
+                return await log(runs, request)
+            case GetEnded():
+                for view in runs.store.ended(request.offset, request.limit)[0]:
+                    runs.fetch(view.id)
+                views, total = runs.store.ended(request.offset, request.limit)
+                return EndedReply(re=request.id, runs=views, total=total)
+            case _:
+                raise UsageError(f"{self._root} is only looked at here, from its files: nothing can be changed there")
+
+    def _show(self, session: Session, watches: dict[int, int]) -> None:
+        for re, shown in watches.items():
+            reply = self._snapshot(re)
+            if reply.snapshot.revision > shown:
+                watches[re] = reply.snapshot.revision
+                session.send(reply)
+
+    def _snapshot(self, re: int) -> SnapshotReply:
+        return SnapshotReply(re=re, snapshot=self._runs.store.snapshot(time.time()))
+
+
+async def _serve(root: Path, link: socket.socket) -> None:
+    onlooker = Onlooker(root)
+    looking = asyncio.create_task(onlooker.look_on())
+    serving = asyncio.create_task(serve_link(link, root, onlooker.answer, onlooker.gone))
+    await asyncio.wait({looking, serving}, return_when=asyncio.FIRST_COMPLETED)
+    for task in (looking, serving):
+        task.cancel()
+
+
+def main() -> int:
+    """Look on until the client is gone."""
+    parser = argparse.ArgumentParser(prog="mission_tui.supervisor.onlooker")
+    parser.add_argument("--runs-dir", type=Path, required=True)
+    parser.add_argument("--fd", type=int, required=True)
+    given = parser.parse_args()
+    asyncio.run(_serve(given.runs_dir, socket.socket(fileno=given.fd)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

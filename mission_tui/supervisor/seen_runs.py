@@ -1,0 +1,256 @@
+"""Runs as their files tell of them, for somebody who only looks: read again as they grow, and never written.
+
+What cannot be read is a run that says so. Of one whose processes are gone while nobody wrote down how it ended, the end
+is supposed, by the rules of the supervisor, and forgotten as soon as its journal goes on.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from mission_tui import __version__
+from mission_tui.errors import DamagedError
+from mission_tui.fleet.classify import classify
+from mission_tui.fleet.events import AttemptEnded, AttemptStarting, FleetEvent, RunCreated
+from mission_tui.fleet.metrics import MetricRecord, TrainingEnded
+from mission_tui.fleet.observations import FlagSeen, PidsSeen, SizeSeen
+from mission_tui.fleet.outcome import Lost
+from mission_tui.fleet.snapshot import Pids, SupervisorInfo
+from mission_tui.fleet.store import SNAPSHOT_ENDED, Store
+from mission_tui.fleet.text import clean
+from mission_tui.records.attempt import ProcessIdentity, read_exit, read_identity
+from mission_tui.records.layout import RunDir, run_dirs
+from mission_tui.records.tail import Tail, read_newest
+from mission_tui.supervisor.adoption import LAST_BYTES, SPARKLINE_BYTES
+from mission_tui.supervisor.ending import exit_facts
+from mission_tui.supervisor.host import HostSampler
+from mission_tui.supervisor.identity import boot_id, read_stat
+from mission_tui.supervisor.run_on_disk import (
+    RunOnDisk,
+    created_by_name,
+    read_fleet,
+    read_run,
+    read_specs,
+    shown_rows,
+)
+
+__all__ = ["SeenRuns"]
+
+GONE_S = 5.0
+"""How long a supervisor may take to write down that an attempt ended."""
+ENDED_LOOKS = 5
+GPU_NOTE = "no GPU meters: the runs are read from their files"
+
+
+@dataclass(slots=True)
+class _Seen:
+    """A run of which every line is read. `gone_at`: when (monotonic) nobody of it was found alive any more."""
+
+    dir: RunDir
+    events: Tail
+    metrics: Tail
+    end: TrainingEnded | None = None
+    gone_at: float | None = None
+    supposed: bool = False
+
+
+class SeenRuns:
+    """`store` is what is known; `look` brings it up to date. `live` are those whose files are followed."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._host = HostSampler(root)
+        info = SupervisorInfo(pid=None, version=__version__, started_t=time.time())
+        self.store = Store(str(root), info, self._host.sample(GPU_NOTE))
+        self.live: dict[str, _Seen] = {}
+        self._waiting: dict[str, None] = {}
+        self._changed_at: dict[str, int] = {}
+        self._listed_at = -1
+        self._looks = 0
+        self._boot = boot_id()
+
+    def run_dir(self, run_id: str) -> RunDir:
+        return RunDir(self._root / run_id)
+
+    def saw_size(self, run_id: str, size_bytes: int) -> None:
+        """Take in that the run's files have so many bytes now."""
+        if run_id in self.store.run_ids():
+            self.store.apply(run_id, SizeSeen(size_bytes))
+
+    def fetch(self, run_id: str) -> None:
+        """Know the whole of an ended run of which only the end was read."""
+        if run_id in self._waiting:
+            del self._waiting[run_id]
+            self._load(read_run(self.run_dir(run_id)), LAST_BYTES)
+
+    def look(self) -> None:
+        """Read what is new. A runs root that cannot be listed any more stays as it was."""
+        with suppress(OSError):
+            listed_at = self._root.stat().st_mtime_ns
+            if self._listed_at < 0:
+                self._take_in()
+            elif listed_at != self._listed_at:
+                self._list()
+            self._listed_at = listed_at
+        for seen in list(self.live.values()):
+            self._follow(seen)
+        if self._looks % ENDED_LOOKS == 0:
+            self._look_at_ended()
+        self._looks += 1
+        self.store.observe_machine(self._host.sample(GPU_NOTE), ())
+
+    def _take_in(self) -> None:
+        live, ended = read_fleet(self._root)
+        for found in live:
+            self._take(found)
+        for place, found in enumerate(ended):
+            if place < SNAPSHOT_ENDED or found.whole:
+                self._load(found, SPARKLINE_BYTES if place < SNAPSHOT_ENDED else LAST_BYTES)
+                continue
+            made, over = found.events
+            if isinstance(made, RunCreated) and isinstance(over, AttemptEnded):
+                self.store.shelve(found.dir.id, str(found.dir.path), made, over)
+                self._waiting[found.dir.id] = None
+
+    def _list(self) -> None:
+        there = {run.id: run for run in run_dirs(self._root)}
+        known = set(self.store.run_ids())
+        for run_id in known - there.keys():
+            self._forget(run_id)
+        for run_id in sorted(there.keys() - known):
+            self._take(read_run(there[run_id]))
+
+    def _forget(self, run_id: str) -> None:
+        self.store.remove_run(run_id)
+        self.live.pop(run_id, None)
+        self._waiting.pop(run_id, None)
+        self._changed_at.pop(run_id, None)
+
+    def _look_at_ended(self) -> None:
+        """One that ended may go on."""
+        for run_id, before in list(self._changed_at.items()):
+            changed = _changed_at(self.run_dir(run_id))
+            if changed != before:
+                self._forget(run_id)
+                self._take(read_run(self.run_dir(run_id)))
+
+    def _take(self, found: RunOnDisk) -> None:
+        if not found.events and found.damage:
+            self._unreadable(found)
+        elif found.ended_t is not None:
+            self._load(found, SPARKLINE_BYTES)
+        else:
+            run = found.dir
+            self.store.add_run(run.id, str(run.path), read_specs(found)[1])
+            seen = _Seen(run, Tail(run.events, FleetEvent), Tail(run.metrics, MetricRecord))
+            self.live[run.id] = seen
+            self._follow(seen)
+
+    def _load(self, found: RunOnDisk, newest_bytes: int) -> None:
+        """An ended run: its events and its last rows."""
+        found = found if found.whole else read_run(found.dir)
+        run_id = found.dir.id
+        self._changed_at[run_id] = _changed_at(found.dir)
+        self.store.add_run(run_id, str(found.dir.path), read_specs(found)[1])
+        for event in found.events:
+            self.store.apply(run_id, event)
+        try:
+            for record in shown_rows(read_newest(found.dir.metrics, MetricRecord, newest_bytes)):
+                self.store.apply(run_id, record)
+        except OSError as error:
+            found.damage[found.dir.metrics.name] = str(error)
+        if found.damage:
+            self.store.apply(run_id, FlagSeen("damaged", raised=True))
+
+    def _unreadable(self, found: RunOnDisk) -> None:
+        """A run of which nothing is known but its name says why, as one that is lost to whoever looks."""
+        run = found.dir
+        self._changed_at[run.id] = _changed_at(run)
+        self.store.add_run(run.id, str(run.path), None)
+        made = created_by_name(run, 1, 0.0)
+        why = Lost(f"it cannot be read from here: {clean('; '.join(found.damage.values()), 300)}")
+        for event in (made, AttemptStarting(2, made.t, 1), AttemptEnded(3, made.t, 1, why)):
+            self.store.apply(run.id, event)
+
+    def _follow(self, seen: _Seen) -> None:
+        """Read on; from the start again when what was supposed of it turns out otherwise."""
+        run_id = seen.dir.id
+        try:
+            events, records = seen.events.read(), seen.metrics.read()
+        except OSError:
+            self.store.apply(run_id, FlagSeen("damaged", raised=True))
+            return
+        if seen.supposed and events:
+            self._forget(run_id)
+            self._take(read_run(seen.dir))
+            return
+        for fact in (*events, *records):
+            self.store.apply(run_id, fact)
+        ends = [record for record in records if isinstance(record, TrainingEnded)]
+        seen.end = ends[-1] if ends else seen.end
+        if seen.events.damage or seen.metrics.damage:
+            self.store.apply(run_id, FlagSeen("damaged", raised=True))
+        told = self.store.run(run_id).told
+        if any(isinstance(event, AttemptStarting) for event in events):
+            seen.end, seen.gone_at = None, None
+        if told.outcome is not None and not seen.supposed:
+            # Its rows are all here; from now on only its journal can have news.
+            del self.live[run_id]
+            self._changed_at[run_id] = _changed_at(seen.dir)
+        elif told.attempt and not seen.supposed:
+            self._look_for(seen, told.attempt)
+
+    def _look_for(self, seen: _Seen, attempt: int) -> None:
+        """Who of the attempt lives; when nobody has for a while, how it must have ended."""
+        folder = seen.dir.attempt(attempt)
+        try:
+            identity = read_identity(folder.identity)
+        except (DamagedError, OSError):
+            return
+        if identity is None:
+            return
+        elsewhere = identity.boot_id != self._boot
+        self.store.apply(seen.dir.id, FlagSeen("unverifiable", raised=elsewhere))
+        if elsewhere:
+            return
+        keeper, trainer = _living(identity.keeper), _living(identity.trainer)
+        self.store.apply(seen.dir.id, PidsSeen(Pids(keeper, trainer)))
+        if keeper is not None or trainer is not None:
+            seen.gone_at = None
+        elif seen.gone_at is None:
+            seen.gone_at = time.monotonic()
+        elif time.monotonic() - seen.gone_at > GONE_S:
+            self._suppose(seen, attempt)
+
+    def _suppose(self, seen: _Seen, attempt: int) -> None:
+        run_id, known = seen.dir.id, self.store.run(seen.dir.id)
+        try:
+            ended = read_exit(seen.dir.attempt(attempt).exit)
+        except (DamagedError, OSError):
+            ended = None
+        row, spec = known.trained.row, known.spec
+        end = seen.end if seen.end is not None and seen.end.attempt == attempt else None
+        by_exit = spec is not None and spec.run.command is not None
+        outcome = classify(end, exit_facts(ended), set(known.told.asked), known.trained.checkpoint, by_exit=by_exit)
+        last_t = ended.ended_t if ended is not None else row.t if row is not None else time.time()
+        seen.supposed = True
+        self.store.apply(run_id, AttemptEnded(known.told.seq + 1, last_t, attempt, outcome))
+
+
+def _living(recorded: ProcessIdentity) -> int | None:
+    with suppress(OSError, ValueError):
+        stat = read_stat(recorded.pid)
+        if stat is not None and stat.start_time == recorded.start_time and stat.state not in "ZX":
+            return recorded.pid
+    return None
+
+
+def _changed_at(run: RunDir) -> int:
+    """When its journal was last written, in nanoseconds; -1 when that cannot be seen."""
+    try:
+        return run.events.stat().st_mtime_ns
+    except OSError:
+        return -1
