@@ -73,6 +73,7 @@ HOST_FACTS = (
     "ram_total",
     "disk_free",
     "gpu_note",
+    "alone_note",
     "disk_full",
     "disk_full_in_s",
 )
@@ -114,6 +115,7 @@ def status_facts(snapshot: FleetSnapshot, runs: tuple[RunView, ...]) -> dict[str
         "gpus": [_picked(gpu, GPU_FACTS) for gpu in snapshot.gpus],
         "runs": [run_facts(view) for view in runs],
         "stale": [msgspec.to_builtins(stale) for stale in snapshot.stale],
+        "elsewhere": [msgspec.to_builtins(other) for other in snapshot.elsewhere],
     }
 
 

@@ -109,8 +109,12 @@ def _replayed(run_dir: Path) -> tuple[Finding, ...]:
     from mission_tui.records.tail import read_all
 
     run = RunDir(run_dir)
-    events, events_damage = read_all(run.events, FleetEvent)
-    records, records_damage = read_all(run.metrics, MetricRecord)
+    try:
+        events, events_damage = read_all(run.events, FleetEvent)
+        records, records_damage = read_all(run.metrics, MetricRecord)
+    except OSError as error:
+        say(f"{run.id} is not judged: {error.filename or run.path} cannot be read: {error.strerror or error}")
+        return ()
     for sentence in (*events_damage, *records_damage):
         say(sentence)
     specs = {}

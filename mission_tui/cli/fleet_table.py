@@ -22,7 +22,7 @@ def machine_line(snapshot: FleetSnapshot) -> str:
     cpu = UNKNOWN if host.cpu_percent is None else f"{host.cpu_percent:.0f}%"
     words = [
         f"{host.name}:{snapshot.runs_root}",
-        f"supervisor {snapshot.supervisor.pid}",
+        "read from its files" if snapshot.supervisor.pid is None else f"supervisor {snapshot.supervisor.pid}",
         f"CPU {cpu} of {host.cores}",
         f"RAM {gibibytes(host.ram_used)}/{gibibytes(host.ram_total)}",
         f"disk {gibibytes(host.disk_free)} free{_full_in(host)}",
@@ -34,6 +34,8 @@ def machine_line(snapshot: FleetSnapshot) -> str:
         words.append("DISK FULL: nothing new is started")
     if not snapshot.gpus and host.gpu_note:
         words.append(host.gpu_note)
+    if host.alone_note:
+        words.append(f"reservations of others are not known ({host.alone_note})")
     return "  ".join(words)
 
 

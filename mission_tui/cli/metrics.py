@@ -15,7 +15,7 @@ import click
 from mission_tui.cli.errors import say
 from mission_tui.cli.options import json_option, run_argument
 from mission_tui.cli.session import Session, pass_session
-from mission_tui.errors import UsageError
+from mission_tui.errors import MissionError, UsageError
 
 if TYPE_CHECKING:
     from mission_tui.fleet.metrics import MetricRecord, UpdateDone
@@ -58,7 +58,11 @@ def _records(run_dir: Path) -> tuple[list[MetricRecord], list[int]]:
     from mission_tui.records.layout import RunDir
     from mission_tui.records.tail import read_all
 
-    records, damage = read_all(RunDir(run_dir).metrics, MetricRecord)
+    path = RunDir(run_dir).metrics
+    try:
+        records, damage = read_all(path, MetricRecord)
+    except OSError as error:
+        raise MissionError(f"{path} cannot be read: {error.strerror or error}") from error
     for sentence in damage:
         say(sentence)
     return kept_records(records)

@@ -1,6 +1,6 @@
-"""`mission-tui paths`: where this call looks for runs, sockets, logs, presets, limits; nothing is made by asking.
+"""`mission-tui paths`: where this call looks for runs, sockets, logs, presets, limits; which other runs roots are live.
 
-And where the two files are that other people's environments take from here.
+And where the two files are that other people's environments take from here. Nothing is made by asking.
 """
 
 from __future__ import annotations
@@ -25,18 +25,24 @@ def command(session: Session, as_json: bool) -> None:
     """Show the folders in use."""
     from mission_tui.cli.documents import write_document
     from mission_tui.cli.table import Table
+    from mission_tui.ipc.roots import live_roots
     from mission_tui.records.layout import supervisor_dir
 
+    elsewhere = live_roots(session.root)
     sockets = socket_dir(session.root)
     log = supervisor_dir(session.root) / "supervisor.log"
     if as_json:
         presets = [str(folder) for folder in session.preset_dirs]
         health = [str(file) for file in health_files(session.environ)]
         places = {"runs_root": str(session.root), "sockets": str(sockets), "supervisor_log": str(log)}
-        write_document(places | {"presets": presets, "health": health} | {it: _source(it) for it in TAKEN})
+        others = [{"root": other.root, "live": other.live} for other in elsewhere]
+        found = {"presets": presets, "health": health, "elsewhere": others}
+        write_document(places | found | {it: _source(it) for it in TAKEN})
         return
     table = Table(("what", "where"))
     table.add("runs", str(session.root))
+    for other in elsewhere:
+        table.add("also live", f"{other.root}{other.remark}")
     table.add("sockets", str(sockets))
     table.add("supervisor log", str(log))
     for folder in session.preset_dirs:

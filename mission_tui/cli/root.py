@@ -53,6 +53,9 @@ VERBS = (
     "service",
 )
 
+LOOKING = ("status", "logs", "metrics", "findings", "wait", "presets", "paths", "judge")
+"""The verbs that change nothing."""
+
 
 class Verbs(click.Group):
     """A group whose commands live one to a module: verb `x-y` is `mission_tui.cli.x_y.command`."""
@@ -82,18 +85,19 @@ class Verbs(click.Group):
     metavar="DIR",
     help="Runs root; else MISSION_TUI_RUNS, ./runs beside presets/, or the user's state folder.",
 )
-@click.option("--readonly", is_flag=True, help="A screen that shows everything and changes nothing.")
+@click.option("--readonly", is_flag=True, help="Show everything, change nothing; verbs then read the files alone.")
 @click.version_option(__version__, prog_name="mission-tui", message="%(prog)s %(version)s")
 @click.pass_context
 def cli(ctx: click.Context, runs_dir: str | None, readonly: bool) -> int | None:
     """Start, watch, judge and resume PPO trainings. Without a verb: the screen."""
-    ctx.obj = Session.begin(runs_dir)
+    ctx.obj = Session.begin(runs_dir, readonly=readonly)
     if ctx.invoked_subcommand is None:
         from mission_tui.cli.screen import open_screen
 
-        return open_screen(ctx.obj, readonly)
-    if readonly:
-        raise click.UsageError("--readonly is for the screen: leave out the verb", ctx)
+        return open_screen(ctx.obj)
+    if readonly and ctx.invoked_subcommand not in LOOKING:
+        looking = ", ".join(LOOKING)
+        raise click.UsageError(f"--readonly changes nothing: it is for the screen (no verb), {looking}", ctx)
     return None
 
 

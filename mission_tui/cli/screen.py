@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,35 +13,60 @@ from mission_tui.errors import UsageError
 
 if TYPE_CHECKING:
     from mission_tui.fleet.spec import Spec
-    from mission_tui.tui.entry import PresetChoice
+    from mission_tui.tui.entry import Farewell, PresetChoice
 
 __all__ = ["open_screen"]
 
 
-def open_screen(session: Session, readonly: bool) -> int:
-    """Show the screen until it is left, and remember when that was. Raises `UsageError` without a terminal."""
+def open_screen(session: Session) -> int:
+    """Show the screen until it is left, or left for another runs root, and remember when that was.
+
+    Raises `UsageError` without a terminal.
+    """
     if not can_draw(session.environ):
         raise UsageError(
             "the screen needs a terminal: without one see the runs with `mission-tui status`, "
             "and start one with `mission-tui launch PRESET --wait`"
         )
+    farewell = _show(session, _greeting(session))
+    while farewell.next_root is not None:
+        elsewhere = replace(session, root=Path(farewell.next_root))
+        try:
+            greeting = _greeting(elsewhere) or f"presets and working folder stay those of {session.cwd}"
+            session = elsewhere
+        except UsageError as error:
+            greeting = str(error)
+        farewell = _show(session, greeting)
+    return farewell.exit_code
+
+
+def _greeting(session: Session) -> str:
+    """What is to be said first. Raises `UsageError` for a runs root that cannot be shown like this."""
+    if session.readonly and not session.is_ours:
+        return "read from the files alone: no supervisor is asked, and nothing can be changed from here"
     session.require_writable_root()
+    return ""
+
+
+def _show(session: Session, greeting: str) -> Farewell:
     from mission_tui.records.layout import supervisor_dir
     from mission_tui.tui.entry import run
 
-    seen = supervisor_dir(session.root) / "last-seen"
+    seen, from_files = supervisor_dir(session.root) / "last-seen", session.readonly and not session.is_ours
     farewell = run(
         session.root,
         lambda: _choices(session),
         lambda name, assignments: _specs(session, name, assignments),
-        readonly=readonly,
-        last_seen_t=_last_seen(seen),
+        readonly=session.readonly,
+        last_seen_t=None if from_files else _last_seen(seen),
+        greeting=greeting,
+        from_files=from_files,
     )
-    if farewell.last_seen_t is not None:
+    if farewell.last_seen_t is not None and not from_files:
         from mission_tui.records.atomic import write_atomic
 
         write_atomic(seen, f"{farewell.last_seen_t:.3f}\n".encode())
-    return farewell.exit_code
+    return farewell
 
 
 def _last_seen(path: Path) -> float | None:

@@ -22,17 +22,18 @@ __all__ = ["Session", "pass_session"]
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One call of the command line."""
+    """One call of the command line; a `readonly` one reads files and asks no supervisor."""
 
     root: Path
     cwd: Path
     environ: Mapping[str, str]
+    readonly: bool = False
 
     @classmethod
-    def begin(cls, runs_dir: str | None) -> Session:
+    def begin(cls, runs_dir: str | None, *, readonly: bool = False) -> Session:
         """The session of this process: `--runs-dir` if given, else what `paths.runs_root` says."""
         cwd = Path.cwd()
-        return cls(runs_root(runs_dir, cwd, os.environ), cwd, os.environ)
+        return cls(runs_root(runs_dir, cwd, os.environ), cwd, os.environ, readonly)
 
     @property
     def preset_dirs(self) -> tuple[Path, ...]:
@@ -48,14 +49,26 @@ class Session:
     def connect(self, *, start: bool = True) -> Connection:
         """A connection to the supervisor of this runs root, started if there is none and `start`.
 
-        Raises `UsageError` before anything is started when the runs root cannot be written, `NoSupervisorError` when
-        nobody answers.
+        Where nothing may change, one to a process of our own that reads the files. Raises `UsageError` before anything
+        is started when the runs root cannot be written, or read, and `NoSupervisorError` when nobody answers.
         """
         from mission_tui.ipc.client import Connection
 
+        if self.readonly:
+            return Connection.look_at(self.root)
         if start:
             self.require_writable_root()
         return Connection.connect(self.root, start=start)
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the runs root is this user's to write in; one that is not there yet is."""
+        try:
+            return self.root.stat().st_uid == os.getuid() and os.access(self.root, os.W_OK | os.X_OK)
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False
 
     def require_writable_root(self) -> None:
         """Raise `UsageError` unless the runs root, or the nearest folder above it that exists, can be written.

@@ -21,11 +21,21 @@ REDRAW_S = 1.0
 @click.command("status", epilog="Examples: mission-tui status --watch; mission-tui status @last --provenance")
 @runs_argument()
 @click.option("--provenance", is_flag=True, help="From which code, packages and machine the runs were launched.")
+@click.option("--all-roots", is_flag=True, help="Every live runs root of yours, each with its runs; starts none.")
 @click.option("--watch", is_flag=True, help="Go on until Ctrl-C; with --json one object a line.")
 @json_option
 @pass_session
-def command(session: Session, runs: tuple[str, ...], provenance: bool, watch: bool, as_json: bool) -> None:
+def command(
+    session: Session, runs: tuple[str, ...], provenance: bool, all_roots: bool, watch: bool, as_json: bool
+) -> None:
     """Show the machine and the runs."""
+    if all_roots:
+        if runs or provenance or watch:
+            raise UsageError("--all-roots shows every run of every live runs root once: give it alone, or with --json")
+        from mission_tui.cli.all_roots import show_all_roots
+
+        show_all_roots(as_json)
+        return
     if provenance:
         if not runs or watch:
             raise UsageError("--provenance is about runs, once: name at least one, without --watch")
@@ -36,6 +46,11 @@ def command(session: Session, runs: tuple[str, ...], provenance: bool, watch: bo
     with session.connect() as connection:
         reply = connection.ask(lambda id_: GetSnapshot(id=id_))
     _show(session, reply.snapshot, runs, as_json)
+    busy = [f"{other.root}{other.remark}" for other in reply.snapshot.elsewhere if other.live != 0]
+    if busy and not as_json:
+        from mission_tui.cli.errors import say
+
+        say(f"also live: {', '.join(busy)}: `mission-tui status --all-roots` shows them too")
     if watch:
         _follow(session, runs, as_json)
 

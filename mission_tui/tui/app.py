@@ -35,7 +35,7 @@ _ACTIONS = {action.name: action for action in ACTIONS}
 
 
 class MissionApp(App[int], inherit_bindings=False):
-    """The application; its result is the process's exit code."""
+    """The application; its result is the process's exit code. `next_root` is what the person left for, if anything."""
 
     CSS_PATH: ClassVar = ["app.tcss", "screens/fleet.tcss"]
     ENABLE_COMMAND_PALETTE = False
@@ -52,15 +52,18 @@ class MissionApp(App[int], inherit_bindings=False):
         *,
         readonly: bool = False,
         last_seen_t: float | None = None,
+        greeting: str = "",
         environ: Mapping[str, str] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__()
         environ = os.environ if environ is None else environ
-        self.desk = Desk(self, client, load_presets, resolve, origin, readonly=readonly, clock=clock)
+        home = environ.get("HOME", "")
+        self.desk = Desk(self, client, load_presets, resolve, origin, readonly=readonly, home=home, clock=clock)
         self.arrivals = Arrivals(self, self.desk, last_seen_t)
         self._client = client
-        self._home = environ.get("HOME", "")
+        self.next_root: str | None = None
+        self._greeting = greeting
         self._glyphs = GlyphFilter(ascii_only=not speaks_utf8(environ))
         self._pen = Pen(self.console)
         self._gate = LaunchGate()
@@ -69,7 +72,7 @@ class MissionApp(App[int], inherit_bindings=False):
 
     def get_default_screen(self) -> FleetScreen:
         """The first screen."""
-        return FleetScreen(self.desk, self._home)
+        return FleetScreen(self.desk, self.desk.home)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Safe glyphs always; colours unless `NO_COLOR` asks for none at all."""
@@ -83,6 +86,8 @@ class MissionApp(App[int], inherit_bindings=False):
         """Begin to follow the supervisor."""
         self.app_resume_signal.subscribe(self, lambda _: self.action_redraw())
         self.desk.start(follow(self._client, self.arrived, self.arrivals.lost))
+        if self._greeting:
+            self.desk.tell(self._greeting)
 
     def arrived(self, snapshot: FleetSnapshot) -> None:
         """A snapshot came, asked for or not."""
@@ -109,7 +114,7 @@ class MissionApp(App[int], inherit_bindings=False):
         """Open a run over the present screen; from one run to another there is no way back through the first."""
         from mission_tui.tui.screens.run import RunScreen
 
-        opened = RunScreen(self.desk, view, tab, self._home)
+        opened = RunScreen(self.desk, view, tab, self.desk.home)
         if isinstance(self.screen, RunScreen):
             self.switch_screen(opened)
         else:
@@ -152,6 +157,11 @@ class MissionApp(App[int], inherit_bindings=False):
     def action_redraw(self) -> None:
         """Paint everything again, after something else has written on the terminal."""
         self.refresh(repaint=True, layout=True)
+
+    def leave_for(self, root: str) -> None:
+        """Leave, to be followed by the screen of another runs root."""
+        self.next_root = root
+        self.exit(0)
 
     def action_leave(self) -> None:
         """Leave; runs go on."""

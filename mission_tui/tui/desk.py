@@ -44,7 +44,9 @@ class Deed:
 
 
 class Desk:
-    """One per screen session. `clock` is monotonic seconds, `snapshot` the newest that came; `deeds` `u` takes back."""
+    """One per screen session. `clock` is monotonic seconds, `snapshot` the newest that came; `deeds` `u` takes back;
+    paths on the screen leave out `home`.
+    """
 
     def __init__(
         self,
@@ -55,6 +57,7 @@ class Desk:
         origin: Origin,
         *,
         readonly: bool = False,
+        home: str = "",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._app = app
@@ -63,6 +66,7 @@ class Desk:
         self.resolve = resolve
         self.origin = origin
         self.readonly = readonly
+        self.home = home
         self.clock = clock
         self.presets: tuple[PresetChoice, ...] = ()
         self.snapshot: FleetSnapshot | None = None
@@ -116,6 +120,10 @@ class Desk:
     def copy(self, text: str) -> None:
         """Put `text` on the terminal's clipboard."""
         self._app.copy_to_clipboard(text)
+
+    def leave_for(self, root: str) -> None:
+        """Show another runs root instead of this one."""
+        self._app.leave_for(root)
 
     def suspend(self) -> None:
         """Give the terminal back to the shell and stop."""

@@ -22,11 +22,15 @@ _FPS_OVER_SSH = "30"
 
 @dataclass(frozen=True, slots=True)
 class Farewell:
-    """How the screen was left. `last_seen_t` (unix s) is what to give to the next `run`."""
+    """How the screen was left. `last_seen_t` (unix s) is what to give to the next `run` of this runs root.
+
+    `next_root` is the runs root that the person wants to see now; None when they are done.
+    """
 
     exit_code: int
     last_seen_t: float | None
     live: int
+    next_root: str | None = None
 
 
 def run(
@@ -35,8 +39,12 @@ def run(
     resolve: Resolve,
     readonly: bool = False,
     last_seen_t: float | None = None,
+    greeting: str = "",
+    from_files: bool = False,
 ) -> Farewell:
-    """Show the screen of the runs root until the person leaves; then say how many runs go on.
+    """Show the screen of the runs root, with `greeting` on it, until the person leaves; then say how many runs go on.
+
+    With `from_files` its files are read, and no supervisor is asked or started.
 
     Raises `UsageError` when there is no terminal that could show it.
     """
@@ -49,12 +57,14 @@ def run(
     # Nothing that is loaded is garbage, and looking for some takes a twelfth of the time to the first picture.
     gc.disable()
     try:
+        from mission_tui.ipc.async_client import AsyncConnection
         from mission_tui.tui.session import show
 
-        farewell = show(root, presets, resolve, origin, readonly=readonly, last_seen_t=last_seen_t)
+        client = AsyncConnection(root, from_files=from_files)
+        farewell = show(client, presets, resolve, origin, readonly=readonly, last_seen_t=last_seen_t, greeting=greeting)
     finally:
         gc.enable()
-    if farewell.live and sys.stdout.isatty():
+    if farewell.live and farewell.next_root is None and sys.stdout.isatty():
         sys.stdout.write(_goodbye(farewell.live) + "\n")
     return farewell
 

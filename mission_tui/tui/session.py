@@ -8,13 +8,11 @@ import os
 import shutil
 import sys
 from contextlib import suppress
-from pathlib import Path
 
 from rich.console import ConsoleDimensions
 from textual.events import Resize
 from textual.geometry import Size
 
-from mission_tui.ipc.async_client import AsyncConnection
 from mission_tui.tui.app import MissionApp
 from mission_tui.tui.client import FleetClient
 from mission_tui.tui.entry import Farewell
@@ -30,13 +28,21 @@ SETTLED_S = 1.0
 
 
 def show(
-    root: Path, presets: LoadPresets, resolve: Resolve, origin: Origin, *, readonly: bool, last_seen_t: float | None
+    client: FleetClient,
+    presets: LoadPresets,
+    resolve: Resolve,
+    origin: Origin,
+    *,
+    readonly: bool,
+    last_seen_t: float | None,
+    greeting: str,
 ) -> Farewell:
-    """The screen of a runs root, until it is left or the terminal ends."""
+    """The screen of what `client` sees, until it is left or the terminal ends."""
 
     async def session() -> Farewell:
-        client = AsyncConnection(root)
-        app = MissionApp(client, presets, resolve, origin, readonly=readonly, last_seen_t=last_seen_t)
+        app = MissionApp(
+            client, presets, resolve, origin, readonly=readonly, last_seen_t=last_seen_t, greeting=greeting
+        )
         return await play(app, client)
 
     return asyncio.run(session())
@@ -57,7 +63,7 @@ async def play(app: MissionApp, client: FleetClient) -> Farewell:
     finally:
         sizes.cancel()
         await client.close()
-    return Farewell(code or 0, app.arrivals.last_seen_t, app.arrivals.live)
+    return Farewell(code or 0, app.arrivals.last_seen_t, app.arrivals.live, app.next_root)
 
 
 def _collect_again() -> None:

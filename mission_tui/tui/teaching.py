@@ -4,19 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mission_tui.fleet.snapshot import OtherRoot
 from mission_tui.tui import colours
+from mission_tui.tui.elsewhere import named
 from mission_tui.tui.literal import literal
 from mission_tui.tui.preset_choice import PresetChoice, by_key
 from mission_tui.tui.strips import Part
 
 __all__ = ["teaching"]
 
+_ROOTS = 3
 
-def teaching(presets: Sequence[PresetChoice], *, filtered: bool, readonly: bool) -> list[list[Part]]:
-    """Lines for an empty list; another text when runs exist and only the filter hides them."""
+
+def teaching(
+    presets: Sequence[PresetChoice],
+    *,
+    filtered: bool,
+    readonly: bool,
+    elsewhere: Sequence[OtherRoot] = (),
+    home: str = "",
+) -> list[list[Part]]:
+    """Lines for an empty list; another text when runs exist and only the filter hides them.
+
+    Where runs go on `elsewhere`, those are what somebody who finds nothing here is looking for.
+    """
     if filtered:
         return [[], [("  No run matches. Esc shows all again.", colours.QUIET)]]
     lines: list[list[Part]] = [[], [("  No runs yet.", colours.BOLD)]]
+    busy = [other for other in elsewhere if other.live != 0]
+    lines += [[("  Also live: ", colours.INK), (named(other, home), colours.LIVE)] for other in busy[:_ROOTS]]
+    if busy:
+        lines += [[("  w ", colours.KEY), ("goes there; everything here goes on", colours.INK)], []]
     if readonly:
         return [*lines, [("  This screen is read-only: start runs elsewhere and watch them here.", colours.QUIET)]]
     for key, preset in by_key(presets).items():

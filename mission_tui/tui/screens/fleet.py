@@ -152,7 +152,13 @@ class FleetScreen(Shown, inherit_bindings=False):
         if paned:
             return [[("   nothing waits and nothing has ended yet", colours.QUIET)]]
         filtered = self.outlook.pattern is not None and bool(self.snapshot.runs)
-        return teaching(self._desk.presets, filtered=filtered, readonly=self._desk.readonly)
+        return teaching(
+            self._desk.presets,
+            filtered=filtered,
+            readonly=self._desk.readonly,
+            elsewhere=self.snapshot.elsewhere,
+            home=self._home,
+        )
 
     def _draw_detail(self) -> None:
         view, outlook = self.outlook.view, self.outlook

@@ -16,6 +16,7 @@ from mission_tui.tui.verbs.clean import clean
 from mission_tui.tui.verbs.clone import clone
 from mission_tui.tui.verbs.compare import compare
 from mission_tui.tui.verbs.copy import copy
+from mission_tui.tui.verbs.elsewhere import elsewhere
 from mission_tui.tui.verbs.evaluate import evaluate
 from mission_tui.tui.verbs.freeze import freeze
 from mission_tui.tui.verbs.help import help_
@@ -50,6 +51,7 @@ VERBS: Mapping[str, Verb] = {
     "clone": clone,
     "compare": compare,
     "copy": copy,
+    "elsewhere": elsewhere,
     "evaluate": evaluate,
     "freeze": freeze,
     "help": help_,

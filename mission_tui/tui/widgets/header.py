@@ -1,4 +1,6 @@
-"""The top line: whose screen this is, how many runs live, wait, are parked and have ended, how many findings ask."""
+"""The top line: whose screen this is and where else runs go on, how many live, wait, are parked and have ended, how
+many findings ask.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ from mission_tui.fleet.findings import Severity
 from mission_tui.fleet.outcome import ALIVE
 from mission_tui.fleet.snapshot import FleetSnapshot
 from mission_tui.tui import colours, numbers
+from mission_tui.tui.elsewhere import also_live, homely, least_cells
 from mission_tui.tui.glyphs import SEVERITY_SHAPES
 from mission_tui.tui.literal import literal
 from mission_tui.tui.standing import open_findings
@@ -46,9 +49,16 @@ class Header(Lines):
         way_out = self._way_out if taken + len(self._way_out) < width else "?"
         right: list[Part] = [(way_out, colours.QUIET), (" ", colours.QUIET)]
         fixed = taken + len(way_out) + 1
-        where = _where(self._snapshot, self._home, width - fixed - 2)
-        gap = max(2, width - fixed - cell_len(where) + 2)
-        left: list[Part] = [(" mission-tui ", colours.BOLD), (where, colours.INK), (" " * gap, colours.INK)]
+        roots = self._snapshot.elsewhere if self._snapshot else ()
+        least = least_cells(roots)
+        where = _where(self._snapshot, self._home, width - fixed - 2 - (least + 2 if least else 0))
+        room = width - fixed - cell_len(where)
+        also = also_live(roots, self._home, room - 2) if where else []
+        if also:
+            where += "  "
+            room -= 2 + sum(cell_len(text) for text, _ in also)
+        blank: Part = (" " * max(2, room + 2), colours.INK)
+        left: list[Part] = [(" mission-tui ", colours.BOLD), (where, colours.INK), *also, blank]
         self.show([line([*left, *counts, *right], width)])
 
 
@@ -56,10 +66,7 @@ def _where(snapshot: FleetSnapshot | None, home: str, width: int) -> str:
     """Host and runs root, or as much of the root's end as fits: the end of a path says most."""
     if snapshot is None or width < _LEAST_WHERE:
         return ""
-    root = snapshot.runs_root
-    if home and (root == home or root.startswith(home + "/")):
-        root = "~" + root.removeprefix(home)
-    root, host = literal(root), literal(snapshot.host.name)
+    root, host = homely(snapshot.runs_root, home), literal(snapshot.host.name)
     for text in (f"{host}:{root}", root):
         if cell_len(text) <= width:
             return text

@@ -1,0 +1,46 @@
+"""`status --all-roots`: every runs root of this user at which a supervisor answers, asked one after another."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mission_tui.cli.errors import say
+from mission_tui.errors import MissionError
+
+if TYPE_CHECKING:
+    from mission_tui.fleet.snapshot import FleetSnapshot
+
+__all__ = ["show_all_roots"]
+
+
+def show_all_roots(as_json: bool) -> None:
+    """Print them; one that goes away meanwhile, or is of another version, is named and passed over."""
+    from mission_tui.cli.documents import status_facts, write_document
+    from mission_tui.cli.fleet_table import fleet_table, machine_line
+    from mission_tui.ipc.roots import live_roots
+
+    snapshots = [snapshot for other in live_roots() if (snapshot := _snapshot(Path(other.root))) is not None]
+    if as_json:
+        write_document({"roots": [status_facts(snapshot, snapshot.runs) for snapshot in snapshots]})
+        return
+    for place, snapshot in enumerate(snapshots):
+        click.echo(("\n" if place else "") + machine_line(snapshot))
+        fleet_table(snapshot.runs).write(sys.stdout)
+    if not snapshots:
+        say("no runs root of yours has a supervisor now; `mission-tui status` starts that of this folder")
+
+
+def _snapshot(root: Path) -> FleetSnapshot | None:
+    from mission_tui.ipc.client import Connection
+    from mission_tui.ipc.requests import GetSnapshot
+
+    try:
+        with Connection.connect(root, start=False) as connection:
+            return connection.ask(lambda id_: GetSnapshot(id=id_)).snapshot
+    except MissionError as error:
+        say(f"{root}: {error}")
+        return None

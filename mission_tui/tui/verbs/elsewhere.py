@@ -1,0 +1,26 @@
+"""`w`: go to another runs root of this user that has a supervisor; this one and its runs go on."""
+
+from __future__ import annotations
+
+from mission_tui.fleet.snapshot import RunView
+from mission_tui.tui.desk import Desk
+from mission_tui.tui.elsewhere import homely
+from mission_tui.tui.screens.picker import Choice, Picker
+
+__all__ = ["elsewhere"]
+
+
+async def elsewhere(desk: Desk, _runs: tuple[RunView, ...]) -> None:
+    """Go there at once if there is one, else let the person choose."""
+    roots = desk.snapshot.elsewhere if desk.snapshot else ()
+    if not roots:
+        desk.tell("no other runs root of yours is live; mission-tui --runs-dir DIR opens one")
+        return
+    choices = [
+        Choice(other.root, homely(other.root, desk.home), "" if other.live is None else f"{other.live} live or waiting")
+        for other in sorted(roots, key=lambda other: -(other.live or 0))
+    ]
+    if len(choices) == 1:
+        desk.leave_for(choices[0].value)
+    elif (taken := await desk.consult(Picker("Go to", choices, typed=True))) is not None:
+        desk.leave_for(taken)

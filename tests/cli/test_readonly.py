@@ -1,0 +1,127 @@
+"""A colleague's runs, seen as another user: what may be read is shown, what may not is named, nothing is touched."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.terminal import Terminal
+from tests.other_user import NOBODY, as_nobody, needs_another_user, shared_folder
+from tests.shell import REPOSITORY, STUB, Shell, opened
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture
+def colleague() -> Iterator[Shell]:
+    """Runs of this user in a folder that others may read."""
+    with shared_folder() as folder, opened(folder) as made:
+        made.environ.update(MISSION_TUI_TRAINER=str(STUB), PYTHONPATH=str(REPOSITORY), STUB_UPDATE_S="0.05")
+        yield made
+
+
+def looking(colleague: Shell, *words: str) -> list[str]:
+    """The words by which another user looks at them."""
+    root = ["--readonly", "--runs-dir", str(colleague.root)]
+    return as_nobody("-m", "mission_tui", *root, *words)
+
+
+def his_environ(colleague: Shell) -> dict[str, str]:
+    return colleague.environ | {"HOME": "/", "MISSION_TUI_LEDGER": "off"}
+
+
+def look(colleague: Shell, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        looking(colleague, *words), cwd="/", env=his_environ(colleague), capture_output=True, text=True, timeout=60
+    )
+
+
+def files(root: Path) -> Sequence[Path]:
+    return sorted(root.rglob("*"))
+
+
+@needs_another_user
+def test_another_user_sees_runs_logs_metrics_and_findings(colleague: Shell) -> None:
+    """A live run as it advances, and one that is closed to him by name with the reason; exit code 0."""
+    shown, closed = colleague.launch("tiny", "-n", "2", "--name", "open")
+    for run in (shown, closed):
+        colleague.advancing(run)
+    (colleague.root / closed).chmod(0o700)
+    done = look(colleague, "status", "--json")
+    assert done.returncode == 0, done.stderr
+    views = {view["id"]: view for view in json.loads(done.stdout)["runs"]}
+    assert (views[shown]["state"], views[shown]["update"] > 0) == ("running", True)
+    assert "cannot be read from here" in views[closed]["cause"]
+    assert "Permission denied" in views[closed]["cause"]
+    assert "read from its files" in look(colleague, "status").stdout
+    for words in (("logs", shown), ("metrics", shown), ("findings", shown), ("findings", shown, "--replay")):
+        told = look(colleague, *words)
+        assert (told.returncode, told.stderr) == (0, ""), words
+    assert len(look(colleague, "metrics", shown).stdout.splitlines()) > 1
+    assert "Permission denied" in look(colleague, "metrics", closed).stderr
+    assert look(colleague, "wait", closed).returncode == 1
+    assert colleague.view(shown)["state"] == "running"
+    assert not [path for path in files(colleague.root) if path.lstat().st_uid == NOBODY]
+    assert not Path(f"/tmp/mission-tui-{NOBODY}").exists()
+
+
+@needs_another_user
+def test_a_root_that_is_closed_is_refused_by_name(colleague: Shell) -> None:
+    """One sentence and exit code 2; nothing is started."""
+    colleague("status")
+    colleague.root.chmod(0o700)
+    done = look(colleague, "status")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"runs root {colleague.root} cannot be read: Permission denied" in done.stderr
+
+
+@needs_another_user
+@pytest.mark.slow
+def test_the_screen_shows_them_and_changes_nothing(colleague: Shell) -> None:
+    """In a real terminal of another user: the run advances, keys that act do nothing, `q` leaves no trace."""
+    (run,) = colleague.launch("tiny", "--name", "theirs")
+    colleague.advancing(run)
+    before = files(colleague.root / ".supervisor")
+    terminal = Terminal(looking(colleague), cwd=Path("/"), environ=his_environ(colleague), columns=120, rows=30)
+    try:
+        terminal.shows("theirs")
+        terminal.shows("read from the files alone")
+        terminal.press("K", "s", "1")
+        terminal.press("enter")
+        terminal.shows("Esc back")
+        terminal.press("escape")
+        terminal.shows("q leave")
+        terminal.press("q")
+        assert terminal.process.wait(timeout=10) == 0
+    finally:
+        terminal.end()
+    assert colleague.view(run)["state"] == "running"
+    assert files(colleague.root / ".supervisor") == before
+
+
+def test_looking_at_ones_own_files_starts_no_supervisor(quick: Shell) -> None:
+    """With a verb, `--readonly` reads files whoever's they are."""
+    (run,) = quick.launch("tiny")
+    quick.advancing(run)
+    quick("supervisor", "stop")
+    done = quick("--readonly", "status", "--json")
+    (view,) = json.loads(done.stdout)["runs"]
+    assert (view["id"], view["state"]) == (run, "running")
+    assert json.loads(done.stdout)["supervisor"]["pid"] is None
+    assert quick("supervisor", "status").returncode == 69
+    refused = quick("--readonly", "findings", run, "--silence", "kl-persistent")
+    assert refused.returncode == 2
+    assert "nothing can be changed" in refused.stderr
+    assert quick("stop", run).returncode == 0
+
+
+def test_readonly_names_the_verbs_that_it_is_for(quick: Shell) -> None:
+    """With one that changes something it is a mistake."""
+    done = quick("--readonly", "launch", "tiny")
+    assert done.returncode == 2
+    assert "it is for the screen (no verb), status, logs" in done.stderr
+    assert not (quick.root / ".supervisor").exists()

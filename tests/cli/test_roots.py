@@ -1,0 +1,75 @@
+"""Several runs roots of one user: `paths` and `status --all-roots` show them, the screen goes from one to another."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.terminal import Terminal
+from tests.shell import Shell, opened
+from tests.waiting import until
+
+
+@pytest.fixture
+def other(quick: Shell, tmp_path: Path) -> Iterator[Shell]:
+    """A second project of the same person, with a run that goes on."""
+    (tmp_path / "other").mkdir()
+    with opened(tmp_path / "other") as made:
+        made.environ.update(quick.environ)
+        made.launch("tiny", "--name", "theirs")
+        yield made
+
+
+def test_paths_and_status_name_the_other_live_roots(quick: Shell, other: Shell) -> None:
+    """`paths` starts nothing and names them; `--all-roots` shows the runs of each; a stopped one is not named."""
+    named = {"root": str(other.root), "live": 1}
+    until(lambda: named in quick.json("paths")["elsewhere"], 20, "the other root is named")
+    assert f"{other.root} (1 run)" in quick("paths").stdout
+    assert not (quick.root / ".supervisor").exists()
+    until(lambda: named in quick.json("status")["elsewhere"], 20, "the supervisor has seen it")
+    assert f"{other.root} (1 run)" in quick("status").stderr
+    by_root = {each["runs_root"]: each for each in quick.json("status", "--all-roots")["roots"]}
+    assert {str(quick.root), str(other.root)} <= set(by_root)
+    assert [run["name"] for run in by_root[str(other.root)]["runs"]] == ["theirs"]
+    assert "theirs" in quick("status", "--all-roots").stdout
+    other("supervisor", "stop", "--with-runs")
+    assert named["root"] not in [each["root"] for each in quick.json("paths")["elsewhere"]]
+
+
+def test_all_roots_is_asked_for_alone(quick: Shell) -> None:
+    """With a run it would not be clear whose."""
+    done = quick("status", "--all-roots", "@last")
+    assert done.returncode == 2
+    assert "--all-roots" in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_one_key_goes_to_the_other_root_and_back(quick: Shell, other: Shell) -> None:
+    """In a real terminal and one process; each screen shows its own runs, and `q` still leaves."""
+    quick.launch("tiny", "--name", "mine")
+    terminal = Terminal(
+        [sys.executable, "-m", "mission_tui"], cwd=quick.cwd, environ=quick.environ, columns=120, rows=30
+    )
+    try:
+        terminal.shows("mine")
+        until(lambda: " w " in terminal.text().splitlines()[0], 20, "the other root is named")
+        terminal.press("w")
+        if "Go to" in until(lambda: _chosen_or_there(terminal), 20):
+            terminal.press(*"other", "enter")
+        assert "mine" not in terminal.shows("theirs").splitlines()[0]
+        terminal.shows("presets and working folder stay")
+        until(lambda: " w " in terminal.text().splitlines()[0], 20, "the first root is named there")
+        terminal.press("q")
+        assert terminal.process.wait(timeout=10) == 0
+    finally:
+        terminal.end()
+
+
+def _chosen_or_there(terminal: Terminal) -> str:
+    """The screen, once it asks where to go or has gone."""
+    text = terminal.text()
+    return text if "Go to" in text or "theirs" in text else ""
