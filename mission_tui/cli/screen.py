@@ -49,32 +49,20 @@ def _greeting(session: Session) -> str:
 
 
 def _show(session: Session, greeting: str) -> Farewell:
-    from mission_tui.records.layout import supervisor_dir
+    from mission_tui.cli.last_seen import LastSeen
     from mission_tui.tui.entry import run
 
-    seen, from_files = supervisor_dir(session.root) / "last-seen", session.readonly and not session.is_ours
-    farewell = run(
+    seen = LastSeen.of(session.root, session.environ, ours=session.is_ours)
+    return run(
         session.root,
         lambda: _choices(session),
         lambda name, assignments: _specs(session, name, assignments),
         readonly=session.readonly,
-        last_seen_t=None if from_files else _last_seen(seen),
+        last_seen_t=seen.read(),
+        remember=seen.write,
         greeting=greeting,
-        from_files=from_files,
+        from_files=session.readonly and not session.is_ours,
     )
-    if farewell.last_seen_t is not None and not from_files:
-        from mission_tui.records.atomic import write_atomic
-
-        write_atomic(seen, f"{farewell.last_seen_t:.3f}\n".encode())
-    return farewell
-
-
-def _last_seen(path: Path) -> float | None:
-    """When the screen was last left (unix s); None for the first time, or when the file says nothing sensible."""
-    try:
-        return float(path.read_text(encoding="ascii"))
-    except (OSError, ValueError):
-        return None
 
 
 def _choices(session: Session) -> tuple[PresetChoice, ...]:

@@ -102,6 +102,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("look", "views", ("v",), "panes", "live runs as panes or as a table", "screen.look('views')", _FLEET,
            hint=11),
     Action("look", "maximise", ("z",), "zoom", "the focused part alone, or everything", "screen.look('maximise')"),
+    Action("look", "away", ("w",), "away", "what happened while you were away, run by run", "app.do('away')"),
     Action("look", "copy", ("y",), "copy id", "the run's id to the clipboard", "app.do('copy')", needs="marked"),
     _move("up", ("up", "k"), "one up", "screen.move('up')"),
     _move("down", ("down", "j"), "one down", "screen.move('down')"),

@@ -59,7 +59,17 @@ class MissionApp(App[int], inherit_bindings=False):
         super().__init__()
         environ = os.environ if environ is None else environ
         home = environ.get("HOME", "")
-        self.desk = Desk(self, client, load_presets, resolve, origin, readonly=readonly, home=home, clock=clock)
+        self.desk = Desk(
+            self,
+            client,
+            load_presets,
+            resolve,
+            origin,
+            readonly=readonly,
+            home=home,
+            last_seen_t=last_seen_t,
+            clock=clock,
+        )
         self.arrivals = Arrivals(self, self.desk, last_seen_t)
         self._client = client
         self.next_root: str | None = None

@@ -12,7 +12,7 @@ from textual.timer import Timer
 
 from mission_tui.fleet.outcome import ALIVE
 from mission_tui.fleet.snapshot import FleetSnapshot
-from mission_tui.tui.away import while_away
+from mission_tui.tui.best_returns import learn_best
 from mission_tui.tui.desk import Desk
 from mission_tui.tui.pacing import Pace
 from mission_tui.tui.preset_reading import read_presets
@@ -49,8 +49,8 @@ class Arrivals:
 
     def arrived(self, snapshot: FleetSnapshot) -> None:
         """A snapshot came: draw it now, or with the newest by then when the last picture is too fresh."""
-        if self._newest is None and (sentence := while_away(snapshot, self._before_t)):
-            self._desk.tell(sentence, "warning")
+        if self._desk.coming_back.hear(snapshot):
+            self._tell_of_absence()
         if sentence := self._stale.hear(snapshot):
             self._desk.tell(sentence, "warning")
         self._newest = snapshot
@@ -76,6 +76,12 @@ class Arrivals:
         for screen in self._app.screen_stack:
             if isinstance(screen, Shown):
                 screen.redraw()
+
+    def _tell_of_absence(self) -> None:
+        """Ask for the best returns of the runs that something happened to; the counts are drawn with the snapshot."""
+        back = self._desk.coming_back
+        if back.away is not None:
+            self._desk.start(learn_best(self._desk, back.away.worth_a_look, back.best, self.redraw_screens))
 
     def _draw(self) -> None:
         self._timer = None

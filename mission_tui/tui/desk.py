@@ -16,6 +16,7 @@ from mission_tui.ipc.replies import Progress
 from mission_tui.ipc.requests import Asking
 from mission_tui.tui.alarm import Alarm
 from mission_tui.tui.client import FleetClient
+from mission_tui.tui.coming_back import ComingBack
 from mission_tui.tui.literal import literal
 from mission_tui.tui.origin import Origin
 from mission_tui.tui.preset_choice import LoadPresets, PresetChoice, Resolve
@@ -44,8 +45,9 @@ class Deed:
 
 
 class Desk:
-    """One per screen session. `clock` is monotonic seconds, `snapshot` the newest that came; `deeds` `u` takes back;
-    paths on the screen leave out `home`.
+    """One per screen session. `clock` is monotonic seconds, `snapshot` the newest that came; `deeds` `u` takes back.
+
+    Paths on the screen leave out `home`; `last_seen_t` (unix s) is when this fleet was last looked at.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class Desk:
         *,
         readonly: bool = False,
         home: str = "",
+        last_seen_t: float | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._app = app
@@ -72,6 +75,7 @@ class Desk:
         self.snapshot: FleetSnapshot | None = None
         self.banner: str | None = None
         self.alarm = Alarm()
+        self.coming_back = ComingBack(last_seen_t)
         self.deeds: list[Deed] = []
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +22,7 @@ _FPS_OVER_SSH = "30"
 
 @dataclass(frozen=True, slots=True)
 class Farewell:
-    """How the screen was left. `last_seen_t` (unix s) is what to give to the next `run` of this runs root.
+    """How the screen was left. `last_seen_t` (unix s) is up to when the fleet was seen.
 
     `next_root` is the runs root that the person wants to see now; None when they are done.
     """
@@ -39,12 +39,15 @@ def run(
     resolve: Resolve,
     readonly: bool = False,
     last_seen_t: float | None = None,
+    remember: Callable[[float], None] = lambda _t: None,
     greeting: str = "",
     from_files: bool = False,
 ) -> Farewell:
     """Show the screen of the runs root, with `greeting` on it, until the person leaves; then say how many runs go on.
 
     With `from_files` its files are read, and no supervisor is asked or started.
+
+    `remember` is told now and then, and at the end, up to when (unix s) the fleet was seen; it may block.
 
     Raises `UsageError` when there is no terminal that could show it.
     """
@@ -61,9 +64,20 @@ def run(
         from mission_tui.tui.session import show
 
         client = AsyncConnection(root, from_files=from_files)
-        farewell = show(client, presets, resolve, origin, readonly=readonly, last_seen_t=last_seen_t, greeting=greeting)
+        farewell = show(
+            client,
+            presets,
+            resolve,
+            origin,
+            readonly=readonly,
+            last_seen_t=last_seen_t,
+            remember=remember,
+            greeting=greeting,
+        )
     finally:
         gc.enable()
+    if farewell.last_seen_t is not None:
+        remember(farewell.last_seen_t)
     if farewell.live and farewell.next_root is None and sys.stdout.isatty():
         sys.stdout.write(_goodbye(farewell.live) + "\n")
     return farewell

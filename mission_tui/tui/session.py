@@ -7,6 +7,7 @@ import gc
 import os
 import shutil
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 
 from rich.console import ConsoleDimensions
@@ -23,6 +24,7 @@ from mission_tui.tui.preset_choice import LoadPresets, Resolve
 __all__ = ["play", "show"]
 
 SIZE_CHECK_S = 1.0
+REMEMBER_S = 15.0
 SETTLED_S = 1.0
 """After so long the first picture stands, or nobody answers."""
 
@@ -35,6 +37,7 @@ def show(
     *,
     readonly: bool,
     last_seen_t: float | None,
+    remember: Callable[[float], None],
     greeting: str,
 ) -> Farewell:
     """The screen of what `client` sees, until it is left or the terminal ends."""
@@ -43,12 +46,12 @@ def show(
         app = MissionApp(
             client, presets, resolve, origin, readonly=readonly, last_seen_t=last_seen_t, greeting=greeting
         )
-        return await play(app, client)
+        return await play(app, client, remember)
 
     return asyncio.run(session())
 
 
-async def play(app: MissionApp, client: FleetClient) -> Farewell:
+async def play(app: MissionApp, client: FleetClient, remember: Callable[[float], None] = lambda _t: None) -> Farewell:
     """Run `app` to its end."""
     terminal_fd = sys.__stdin__.fileno() if sys.__stdin__ else 0
     if 0 in os.get_terminal_size(terminal_fd):
@@ -56,14 +59,29 @@ async def play(app: MissionApp, client: FleetClient) -> Farewell:
         app.console.size = ConsoleDimensions(*shutil.get_terminal_size())
     watch_signals(app.exit)
     watch_terminal(terminal_fd, app.exit)
-    sizes = asyncio.create_task(_watch_size(app, terminal_fd))
+    watches = [
+        asyncio.create_task(_watch_size(app, terminal_fd)),
+        asyncio.create_task(_remember(app, remember)),
+    ]
     asyncio.get_running_loop().call_later(SETTLED_S, _collect_again)
     try:
         code = await app.run_async()
     finally:
-        sizes.cancel()
+        for watch in watches:
+            watch.cancel()
         await client.close()
     return Farewell(code or 0, app.arrivals.last_seen_t, app.arrivals.live, app.next_root)
+
+
+async def _remember(app: MissionApp, remember: Callable[[float], None]) -> None:
+    """A screen that is killed was seen as well; a screen whose terminal takes nothing any more draws nothing new."""
+    told: float | None = None
+    while True:
+        await asyncio.sleep(REMEMBER_S)
+        seen = app.arrivals.last_seen_t
+        if seen is not None and seen != told:
+            await asyncio.to_thread(remember, seen)
+            told = seen
 
 
 def _collect_again() -> None:

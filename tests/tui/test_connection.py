@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from mission_tui.ipc.requests import Act
-from mission_tui.tui.away import while_away
 from mission_tui.tui.pacing import Pace
 from tests.tui.fake_client import FakeClient
-from tests.tui.fleets import ENDED, LIVE, NOW, a_fleet, a_run
+from tests.tui.fleets import NOW, a_fleet, a_run
 from tests.tui.stage import Clock, Stage, make_app, staged
 
 
@@ -91,13 +90,7 @@ async def test_plus_and_minus_change_the_rate() -> None:
 async def test_coming_back_tells_what_happened_meanwhile() -> None:
     """Two runs ended in the last hour and a half, one of them badly, and a finding opened."""
     async with staged(last_seen_t=NOW - 6000) as stage:
-        await stage.until(lambda: "While you were away: 2 ended (1 failed), 1 finding" in stage.toasts())
-
-
-def test_nothing_is_said_when_nothing_happened() -> None:
-    """Neither on the first visit nor after a quiet night."""
-    assert while_away(a_fleet(), None) is None
-    assert while_away(a_fleet((LIVE[0], *ENDED)), NOW - 60) is None
+        await stage.shows(": 2 ended (1 failed), 1 finding")
 
 
 async def test_leaving_tells_when_it_was_seen_and_how_many_go_on() -> None:

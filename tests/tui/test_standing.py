@@ -66,7 +66,7 @@ def test_information_leaves_the_run_ok() -> None:
     assert "health 1" not in tab_line(told, "learn", 80, focused=False).text
     assert "health 1" in tab_line(a_run("a", findings=(info, KL_FINDING)), "learn", 80, focused=False).text
     fleet = structs.replace(a_fleet(), runs=(told,))
-    assert while_away(fleet, 1.0) is None
+    assert while_away(fleet, 1.0, NOW) is None
 
 
 def test_information_gives_way_to_why_a_run_stands_still() -> None:
@@ -103,7 +103,19 @@ def test_a_run_that_waits_for_its_restart_says_why_and_what_can_be_done() -> Non
     """The cause first, then when, then the keys."""
     run = a_run("a", state="queued", outcome="failed", cause="ended by SIGSEGV", restart=Restart(NOW + 20, 2, 3))
     assert standing.headline(run, NOW) == "ended by SIGSEGV; restarts in 20s (2 of 3): r starts it now, s calls it off"
+    after = structs.replace(run, cause="the machine was restarted", restart=Restart(NOW, 1, 3, "reboot"))
+    assert standing.headline(after, NOW) == "the machine was restarted; goes on by itself (1 of 3): s calls it off"
     assert standing.headline(run, NOW + 21) == "ended by SIGSEGV; its restart (2 of 3) is due: s calls it off"
+
+
+def test_what_a_reboot_ended_says_what_r_does() -> None:
+    """From which checkpoint it goes on; that nothing was saved; of a command that it begins again."""
+    lost = ended("a", 5, "lost", rebooted=True, last_checkpoint="000001024", cause="the machine was restarted")
+    assert standing.headline(lost, NOW) == "lost in the reboot; r resumes from 000001024; 5m ago"
+    bare = structs.replace(lost, last_checkpoint=None)
+    assert standing.headline(bare, NOW) == "lost in the reboot; nothing was saved; 5m ago"
+    command = structs.replace(bare, can=("freeze",))
+    assert standing.headline(command, NOW) == "lost in the reboot; r starts it again; 5m ago"
 
 
 def test_a_frozen_run_says_what_it_holds() -> None:

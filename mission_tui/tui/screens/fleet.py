@@ -23,6 +23,7 @@ from mission_tui.tui.screens.arrangement import LEAST_HEIGHT, LEAST_WIDTH, Arran
 from mission_tui.tui.screens.shown import Shown
 from mission_tui.tui.strips import Part, line
 from mission_tui.tui.teaching import teaching
+from mission_tui.tui.widgets.away_lines import AwayLines
 from mission_tui.tui.widgets.detail import Detail
 from mission_tui.tui.widgets.filter_bar import FilterBar
 from mission_tui.tui.widgets.footer import Footer, hints
@@ -53,6 +54,7 @@ class FleetScreen(Shown, inherit_bindings=False):
         """From top to bottom; heights are given in `redraw`."""
         yield Header("q leave  ? help", self._home)
         yield Meters()
+        yield AwayLines()
         yield PaneGrid()
         with Container(id="below"):
             yield RunTable()
@@ -89,6 +91,8 @@ class FleetScreen(Shown, inherit_bindings=False):
         pattern = f"/{self.outlook.pattern.pattern}" if self.outlook.pattern else ""
         self.query_one(Header).update(self.snapshot, pattern, note)
         self.query_one(Meters).update(self.snapshot, self._desk.banner)
+        back = self._desk.coming_back
+        self.query_one(AwayLines).update(back.away if back.shown else None, back.best, width)
         if self._share_rows():
             # Drawn now, they would be drawn for sizes that they are about to lose.
             self.redraw_later()
@@ -105,7 +109,7 @@ class FleetScreen(Shown, inherit_bindings=False):
         """Whether the rows are shared out otherwise than before."""
         outlook, roster = self.outlook, self.outlook.roster
         meters = self.query_one(Meters)
-        taken = 2 + meters.rows + (1 if self.query_one(FilterBar).display else 0)
+        taken = 2 + meters.rows + self.query_one(AwayLines).rows + (1 if self.query_one(FilterBar).display else 0)
         maximised = ("detail" if outlook.in_detail else "list") if outlook.maximised else None
         shared = arrange(
             self.size.width,
@@ -198,8 +202,11 @@ class FleetScreen(Shown, inherit_bindings=False):
         self.redraw()
 
     def action_back(self) -> None:
-        """One layer: the filter, then the zoom, then the marks, then the detail; never out of the program."""
+        """One layer: what was told of an absence, the filter, the zoom, the marks, the detail; never the program."""
         bar = self.query_one(FilterBar)
+        if self._desk.coming_back.close():
+            self.redraw()
+            return
         if bar.display or self.outlook.pattern is not None:
             bar.close(clear=True)
         else:

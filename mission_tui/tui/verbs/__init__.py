@@ -10,6 +10,7 @@ from mission_tui.tui.desk import Desk
 from mission_tui.tui.verbs.acknowledge import acknowledge
 from mission_tui.tui.verbs.actions import actions
 from mission_tui.tui.verbs.apply import apply
+from mission_tui.tui.verbs.away import away
 from mission_tui.tui.verbs.bell import bell
 from mission_tui.tui.verbs.checkpoint import checkpoint
 from mission_tui.tui.verbs.clean import clean
@@ -45,6 +46,7 @@ VERBS: Mapping[str, Verb] = {
     "acknowledge": acknowledge,
     "actions": actions,
     "apply": apply,
+    "away": away,
     "bell": bell,
     "checkpoint": checkpoint,
     "clean": clean,
