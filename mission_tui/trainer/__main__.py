@@ -20,6 +20,7 @@ from mission_tui.trainer.awake import notice_stops
 from mission_tui.trainer.failures import CallbackError, Failure, classify, complain
 from mission_tui.trainer.link import Link
 from mission_tui.trainer.orders import Orders
+from mission_tui.trainer.output import outlive_full_disk
 from mission_tui.trainer.process import cap_threads, collecting_later, keep_lease_private, lower_priority
 from mission_tui.trainer.record import Record
 
@@ -117,4 +118,5 @@ def _leave_soon(code: int) -> None:
 
 
 if __name__ == "__main__":
+    outlive_full_disk()
     sys.exit(main())
