@@ -9,11 +9,12 @@ from typing import Any
 
 import gymnasium
 import psutil
+from stable_baselines3.common.monitor import Monitor
 
 from mission_tui.envs.recipe import EnvRecipe
-from mission_tui.trainer.vec_env import WorkersVecEnv
+from mission_tui.trainer.vec_env import InlineVecEnv, WorkersVecEnv
 
-__all__ = ["ACTIONS", "Subject", "brought_up", "play", "workers"]
+__all__ = ["ACTIONS", "Subject", "brought_up", "inline", "play", "workers"]
 
 ACTIONS = 16
 MIB = 2**20
@@ -49,6 +50,11 @@ def workers(env_id: str, n_envs: int, n_workers: int) -> WorkersVecEnv:
     spaces = made.observation_space, made.action_space
     made.close()
     return WorkersVecEnv(EnvRecipe(env_id, {}, ("benchmarks.slow_env",)), n_envs, spaces, n_workers, all_infos=False)
+
+
+def inline(env_id: str, n_envs: int) -> InlineVecEnv:
+    """Ours in this process, as the trainer builds it."""
+    return InlineVecEnv([lambda: Monitor(gymnasium.make(env_id))] * n_envs)
 
 
 def brought_up(build: Callable[[], Any], steps: int = 1) -> Subject:

@@ -17,7 +17,7 @@ from benchmarks.ppo.external import bare_torch, sb3_program, sbx
 from benchmarks.ppo.side import WARM_UP, show, side
 from benchmarks.results import Row
 from benchmarks.rows import best_of, compared, unmeasured
-from benchmarks.vec_subject import workers
+from benchmarks.vec_subject import inline, workers
 from mission_tui.trainer.ppo import PPO, FastPPO
 
 __all__ = ["rows"]
@@ -34,7 +34,7 @@ def rows(rounds: int, seconds: float) -> Iterator[Row]:
     sb3 = stable_baselines3.PPO
     mine = [
         side("fast, batched core", FastPPO, BatchedCartPole(LANES), BATCH, TURNS),
-        side("fast, inline", FastPPO, make_vec_env(ENV, LANES), BATCH, TURNS),
+        side("fast, inline", FastPPO, inline(ENV, LANES), BATCH, TURNS),
         side("fast, 2 workers", FastPPO, workers(ENV, LANES, 2), BATCH, TURNS),
         side("our stock, batched core", PPO, BatchedCartPole(LANES), BATCH, TURNS),
     ]

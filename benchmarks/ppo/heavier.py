@@ -12,7 +12,7 @@ from stable_baselines3.common.vec_env import SubprocVecEnv
 from benchmarks.ppo.side import show, side, take_turns
 from benchmarks.results import Row
 from benchmarks.rows import best_of, compared, unmeasured
-from benchmarks.vec_subject import workers
+from benchmarks.vec_subject import inline, workers
 from mission_tui.trainer.ppo import FastPPO
 
 __all__ = ["GOALS", "rows"]
@@ -33,15 +33,15 @@ def rows(env_id: str, rounds: int) -> Iterator[Row]:
         return
     sb3 = stable_baselines3.PPO
     ours = side(f"fast, {WORKERS} workers", FastPPO, workers(env_id, LANES, WORKERS), BATCH)
-    inline = side("fast, inline", FastPPO, make_vec_env(env_id, LANES), BATCH)
+    alone = side("fast, inline", FastPPO, inline(env_id, LANES), BATCH)
     dummy = side("SB3 PPO, DummyVecEnv", sb3, make_vec_env(env_id, LANES), BATCH)
     subproc = side("SB3 PPO, SubprocVecEnv", sb3, make_vec_env(env_id, LANES, vec_env_cls=SubprocVecEnv), BATCH)
-    sides = [ours, inline, dummy, subproc]
+    sides = [ours, alone, dummy, subproc]
     take_turns(sides, rounds)
     show(what, sides)
     best = best_of(dummy.rates, subproc.rates)
     note = f"{ours.rollout_share:.0%} of our round is the rollout, {dummy.rollout_share:.0%} of SB3's on Dummy"
     yield compared(f"{what} ({ours.name})", "steps/s", ours.rates, AGAINST, best, goal, note)
-    yield compared(f"{what} ({inline.name})", "steps/s", inline.rates, AGAINST, best, None)
+    yield compared(f"{what} ({alone.name})", "steps/s", alone.rates, AGAINST, best, None)
     for each in sides:
         each.close()
