@@ -112,7 +112,7 @@ def swarm(updates: int) -> Row:
     products_s, turn_s = arithmetic_s(Side("swarm", model))
     note = (
         f"rollout {statistics.median(shares[1:]):.0%}, update the rest; {products_s / turn_s:.0%} of all are matrix "
-        f"products and tanh, which alone would give {transitions / products_s:,.0f} steps/s"
+        f"products, which alone would give {transitions / products_s:,.0f} steps/s"
     )
     return bounded("PPO on `swarm`, 2,048 fields", "steps/s", rates[1:], at_least=SWARM_RATE, note=note)
 

@@ -41,8 +41,7 @@ def floor(ours: Side, sb3: Side) -> str:
     share = products_s / turn_s
     ratio = statistics.median(mine / their for mine, their in zip(ours.rates, sb3.rates, strict=True))
     return (
-        f"{share:.0%} of our round are matrix products and tanh; "
-        f"if all else cost nothing the ratio would be {ratio / share:.2f}"
+        f"{share:.0%} of our round are matrix products; if all else cost nothing the ratio would be {ratio / share:.2f}"
     )
 
 

@@ -1,4 +1,4 @@
-"""What of a PPO round is matrix products and tanh, which no loop around them can save: the floor under a ratio."""
+"""What of a PPO round is matrix products, which no loop around them can save: the floor under a ratio."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from benchmarks.ppo.side import Side
 
 __all__ = ["arithmetic_s"]
 
-ARITHMETIC = ("aten::addmm", "aten::mm", "aten::bmm", "aten::linear", "aten::tanh", "aten::tanh_backward")
+ARITHMETIC = ("aten::addmm", "aten::mm", "aten::bmm", "aten::linear")
 
 
 def arithmetic_s(side: Side) -> tuple[float, float]:
-    """Seconds of one turn of `side` that are products and tanh, and all its seconds, under torch's profiler.
+    """Seconds of one turn of `side` that are products, and all its seconds, under torch's profiler.
 
     With thousands of lanes a call is long enough that the profiler's own cost does not show.
     """

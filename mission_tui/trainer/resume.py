@@ -24,7 +24,7 @@ _SEED_SPAN = 2**31
 _ATTEMPT_STRIDE = 1_000_003
 _SCHEDULED = ("learning_rate", "clip_range", "clip_range_vf")
 
-_ARITHMETIC = {"precision": "fp32", "compile": False}
+_ARITHMETIC = {"engine": "fast", "precision": "fp32", "compile": False}
 """Settings that change rounding, and how it was before they existed."""
 _SINCE = {"algo": "ppo"}
 """Settings of `ppo` that are younger than some checkpoints, and how it was before."""

@@ -6,8 +6,10 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import torch as th
 
-from tests.trainer.harness import Ran, equal, new_run, run_attempt, spec_with, stop_in
+from mission_tui.trainer.tensors import Tensors
+from tests.trainer.harness import Ran, new_run, run_attempt, spec_with, stop_in
 
 
 def ran(path: Path, engine: str) -> Ran:
@@ -30,17 +32,25 @@ def test_what_a_cpu_does_not_have_is_not_claimed(tmp_path: Path) -> None:
 
 
 def test_both_engines_end_with_the_same_parameters(tmp_path: Path) -> None:
-    """Six updates of two CartPoles, bit for bit; two lanes fill no matrix kernel."""
+    """Six updates of two CartPoles, within rounding; two lanes fill no matrix kernel."""
     fast, stock = ran(tmp_path / "fast", "fast"), ran(tmp_path / "stock", "stock")
-    assert equal(fast.parameters(), stock.parameters())
+    assert alike(fast.parameters(), stock.parameters())
 
 
-def test_a_checkpoint_of_one_engine_goes_on_exactly_in_the_other(tmp_path: Path) -> None:
-    """Parameters and moments have the same names and shapes, so the rest of the run is the same too."""
+def test_a_checkpoint_of_one_engine_goes_on_in_the_other(tmp_path: Path) -> None:
+    """Parameters and moments have the same names and shapes, and the rest of the run is the same within rounding."""
     run_dir = new_run(tmp_path / "run", spec_with(run={"engine": "stock"}))
     first = run_attempt(run_dir, hook=stop_in("rollout", 3))
     text = run_dir.spec.read_text()
     run_dir.spec.write_text(text.replace('engine = "stock"', 'engine = "fast"'))
     assert run_dir.spec.read_text() != text
     second = run_attempt(run_dir, 2, first.ended().checkpoint)
-    assert equal(second.parameters(), ran(tmp_path / "whole", "stock").parameters())
+    assert alike(second.parameters(), ran(tmp_path / "whole", "stock").parameters())
+    assert not second.started().exact
+
+
+def alike(mine: Tensors, theirs: Tensors) -> bool:
+    """Whether both hold the same tensors up to what differs by rounding."""
+    return mine.keys() == theirs.keys() and all(
+        th.allclose(mine[name], theirs[name], rtol=0.0, atol=1e-5) for name in mine
+    )

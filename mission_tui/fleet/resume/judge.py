@@ -87,7 +87,7 @@ RULES: Mapping[str, Rule] = {
     "run.device": arithmetic.NOT_EXACT,
     "run.threads": arithmetic.NOT_EXACT,
     "run.auto_scale": always("note", "who chooses batch size and epochs; what that changes is listed on its own"),
-    "run.engine": always("note", "both engines compute the same numbers, with convolutions up to rounding"),
+    "run.engine": always("note", "continued, not exact: the engines compute the same numbers and round them apart"),
     "run.precision": arithmetic.precision,
     "run.compile": always("note", "continued, not exact: compiled sums are rounded in another order"),
     "run.tf32": arithmetic.tf32,

@@ -18,7 +18,7 @@ from stable_baselines3.common.torch_layers import FlattenExtractor, MlpExtractor
 
 from mission_tui.trainer.ppo.buffer import Observation
 from mission_tui.trainer.ppo.heads import Head, Judged, head_of
-from mission_tui.trainer.ppo.objective import Pull
+from mission_tui.trainer.ppo.pull import Pull, exert
 from mission_tui.trainer.ppo.tower import Tower, tower_of
 
 __all__ = ["Evaluator", "LayeredPolicy", "evaluator_of"]
@@ -55,8 +55,10 @@ class Evaluator(Protocol):
         """Turn the pull on what `judge` said last into gradients of parameters, which were cleared before."""
 
 
-def evaluator_of(policy: ActorCriticPolicy, *, by_hand: bool = True, prepare: Prepare | None = None) -> Evaluator:
-    """The fastest evaluator that gives `policy`'s own numbers.
+def evaluator_of(
+    policy: ActorCriticPolicy, *, by_hand: bool = True, quick: bool = True, prepare: Prepare | None = None
+) -> Evaluator:
+    """The fastest evaluator that gives `policy`'s own numbers, to the last bit unless `quick`.
 
     Unless `by_hand`, autograd differentiates its layers, whose forward passes go through `prepare` first.
     """
@@ -66,19 +68,20 @@ def evaluator_of(policy: ActorCriticPolicy, *, by_hand: bool = True, prepare: Pr
         return _WholePolicy(policy)
     if not by_hand:
         return LayeredPolicy(policy, head, prepare)
-    actor = tower_of([*policy.mlp_extractor.policy_net, policy.action_net])
-    critic = tower_of([*policy.mlp_extractor.value_net, policy.value_net])
+    actor = tower_of([*policy.mlp_extractor.policy_net, policy.action_net], quick=quick)
+    critic = tower_of([*policy.mlp_extractor.value_net, policy.value_net], quick=quick)
     if actor is not None and critic is not None and _only_flattens(policy):
         return _Towers(actor, critic, head)
     return LayeredPolicy(policy, head)
 
 
-class _Remembered:
-    """Values and log-probabilities that came with the actions."""
+class _Recorded:
+    """What came with the actions is remembered, and what is judged is differentiated by autograd."""
 
     def __init__(self) -> None:
         self._values: list[th.Tensor] = []
         self._log_probs: list[th.Tensor] = []
+        self._said: tuple[th.Tensor, Judged] | None = None
 
     def remember(self, values: th.Tensor, log_probs: th.Tensor) -> None:
         self._values.append(values.flatten())
@@ -96,11 +99,24 @@ class _Remembered:
         self._values.clear()
         self._log_probs.clear()
 
+    def judge(self, observation: Observation, actions: th.Tensor) -> tuple[th.Tensor, Judged]:
+        self._said = self._say(observation, actions)
+        return self._said
+
+    def _say(self, observation: Observation, actions: th.Tensor) -> tuple[th.Tensor, Judged]:
+        raise NotImplementedError
+
     def differentiate(self, pull: Pull) -> None:
-        pull.exert()
+        assert self._said is not None
+        (values, judged), self._said = self._said, None
+        pairs = [(values, pull.values), (judged.log_prob, pull.log_prob)]
+        if pull.entropy is not None:
+            assert judged.entropy is not None
+            pairs.append((judged.entropy, pull.entropy))
+        exert(pairs)
 
 
-class _WholePolicy(_Remembered):
+class _WholePolicy(_Recorded):
     """The policy's own methods."""
 
     def __init__(self, policy: ActorCriticPolicy) -> None:
@@ -118,14 +134,14 @@ class _WholePolicy(_Remembered):
     def value(self, observation: Observation) -> th.Tensor:
         return self._policy.predict_values(observation)
 
-    def judge(self, observation: Observation, actions: th.Tensor) -> tuple[th.Tensor, Judged]:
+    def _say(self, observation: Observation, actions: th.Tensor) -> tuple[th.Tensor, Judged]:
         if not isinstance(self._policy.action_space, spaces.Discrete):
             actions = actions.float()
         values, log_prob, entropy = self._policy.evaluate_actions(observation, actions)
         return values, Judged(log_prob, entropy)
 
 
-class LayeredPolicy(_Remembered):
+class LayeredPolicy(_Recorded):
     """A features extractor and whatever else lies below the head, called as modules."""
 
     def __init__(self, policy: ActorCriticPolicy, head: Head, prepare: Prepare | None = None) -> None:
@@ -151,7 +167,7 @@ class LayeredPolicy(_Remembered):
     def value(self, observation: Observation) -> th.Tensor:
         return self._policy.predict_values(observation)
 
-    def judge(self, observation: Observation, actions: th.Tensor) -> tuple[th.Tensor, Judged]:
+    def _say(self, observation: Observation, actions: th.Tensor) -> tuple[th.Tensor, Judged]:
         return self._judging(self._input(observation), actions)
 
     def _input(self, observation: Observation) -> Any:
@@ -173,15 +189,15 @@ class LayeredPolicy(_Remembered):
 
 
 class _Towers:
-    """Actor and critic on the flat observation; autograd sees only what is above them.
+    """Actor and critic on the flat observation, without autograd.
 
     While acting only the actor is asked. The critic sees the whole rollout at its end, in few large batches.
     """
 
     def __init__(self, actor: Tower, critic: Tower, head: Head) -> None:
         self._actor, self._critic, self._head = actor, critic, head
-        self._output = self._values = th.empty(0)
         self._outputs: list[th.Tensor] = []
+        self._said: tuple[th.Tensor, th.Tensor, Judged] | None = None
 
     @th.no_grad()
     def act(self, observation: Observation) -> th.Tensor:
@@ -206,21 +222,22 @@ class _Towers:
     def forget(self) -> None:
         self._outputs.clear()
 
-    @th.no_grad()
     def value(self, observation: Observation) -> th.Tensor:
         return self._critic.forward(_flat(observation))
 
+    @th.no_grad()
     def judge(self, observation: Observation, actions: th.Tensor) -> tuple[th.Tensor, Judged]:
         features = _flat(observation)
-        self._output = self._actor.forward(features).detach().requires_grad_()
-        self._values = self._critic.forward(features).detach().requires_grad_()
-        return self._values, self._head.judge(self._output, actions)
+        output, values = self._actor.forward(features), self._critic.forward(features)
+        judged = self._head.judge(output, actions)
+        self._said = output, actions, judged
+        return values, judged
 
+    @th.no_grad()
     def differentiate(self, pull: Pull) -> None:
-        pull.exert()
-        for tower, top in ((self._actor, self._output), (self._critic, self._values)):
-            assert top.grad is not None
-            tower.backward(top.grad)
+        assert self._said is not None
+        self._actor.backward(self._head.gradient(*self._said, pull))
+        self._critic.backward(pull.values)
 
 
 def _flat(observation: Observation) -> th.Tensor:

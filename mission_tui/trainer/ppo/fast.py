@@ -1,7 +1,9 @@
-"""The engine `fast`: the numbers of the reference, bit for bit on a CPU, without its overhead.
+"""The engine `fast`: the numbers of the reference, up to rounding, without its overhead.
 
-What is saved: distributions that validate themselves, calls through modules, a buffer that is allocated, transposed and
-copied anew, a pass over all infos at every step, a call per parameter for every optimizer operation.
+What is saved: distributions that validate themselves, calls through modules, autograd, a buffer that is allocated,
+transposed and copied anew, a pass over all infos at every step, a call per parameter for every optimizer operation, and
+on a CPU torch's tanh. With `rounding` "sb3" the numbers are the reference's bit for bit, to prove that nothing else
+differs.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ from mission_tui.trainer.ppo.compiled import compiled, compiling
 from mission_tui.trainer.ppo.evaluator import Evaluator, LayeredPolicy, evaluator_of
 from mission_tui.trainer.ppo.flat_adam import FlatAdam, flattened
 from mission_tui.trainer.ppo.losses import ClipRanges, Losses
-from mission_tui.trainer.ppo.objective import Objective, Pull
+from mission_tui.trainer.ppo.objective import Objective
+from mission_tui.trainer.ppo.pull import Pull
 from mission_tui.trainer.ppo.reference import PPO, RolloutWatch
 from mission_tui.trainer.signals import RolloutSignals
 
@@ -37,7 +40,7 @@ class FastPPO(PPO):
     """The same signals, stops and checkpoints as `PPO`.
 
     With `precision` bf16 the policy's layers multiply in that. With `compiles` they are compiled in `warm_up`, which
-    must then come before `collect`.
+    must then come before `collect`. `rounding` "sb3" is exact for policies without a bonus for entropy, and slower.
     """
 
     rollout_buffer: ResidentBuffer
@@ -45,9 +48,14 @@ class FastPPO(PPO):
     _pull: Pull
 
     def __init__(
-        self, *args: Any, precision: Literal["fp32", "bf16"] = "fp32", compiles: bool = False, **kwargs: Any
+        self,
+        *args: Any,
+        precision: Literal["fp32", "bf16"] = "fp32",
+        compiles: bool = False,
+        rounding: Literal["quick", "sb3"] = "quick",
+        **kwargs: Any,
     ) -> None:
-        self.precision, self.compiles = precision, compiles
+        self.precision, self.compiles, self.rounding = precision, compiles, rounding
         super().__init__(*args, **kwargs)
 
     def _setup_model(self) -> None:
@@ -57,7 +65,8 @@ class FastPPO(PPO):
         if self.precision == "bf16":
             multiply_in_bf16(self.policy)
         by_hand = self.precision == "fp32" and not self.compiles
-        self._evaluator = evaluator_of(self.policy, by_hand=by_hand, prepare=compiled if self.compiles else None)
+        prepare = compiled if self.compiles else None
+        self._evaluator = evaluator_of(self.policy, by_hand=by_hand, quick=self.rounding == "quick", prepare=prepare)
         if self.compiles and not isinstance(self._evaluator, LayeredPolicy):
             raise PresetError(
                 "run.compile = true: gSDE, and policies that override how they evaluate, cannot be compiled; "

@@ -1,7 +1,8 @@
 """Action distributions without objects: the operations of `torch.distributions` as SB3's policies use them, unchecked.
 
-Each sample draws the same random numbers in the same order as the distribution it stands for, and each number is the
-same bit for bit. What is not finite is found after the rollout and after the update, once instead of at every step.
+Each sample draws the same random numbers in the same order as the distribution it stands for. Log-probabilities and
+their gradients are the same bit for bit, entropies up to rounding. What is not finite is found after the rollout and
+after the update, once instead of at every step.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from stable_baselines3.common.distributions import (
 from stable_baselines3.common.policies import ActorCriticPolicy
 from torch.nn.functional import binary_cross_entropy_with_logits
 
+from mission_tui.trainer.ppo.pull import Pull
+from mission_tui.trainer.ppo.tower import gradient_of
+
 __all__ = ["Head", "Judged", "head_of"]
 
 _LOG_SQRT_2PI = math.log(math.sqrt(2 * math.pi))
@@ -27,12 +31,16 @@ _UNIT_ENTROPY = 0.5 + 0.5 * math.log(2 * math.pi)
 
 
 class Judged(NamedTuple):
-    """What a policy says of given actions; `heads` and `ceilings` as in `Losses`."""
+    """What a policy says of given actions; `heads` and `ceilings` as in `Losses`.
+
+    `choices`, shape (batch, choices), is the log-probability of each choice where there are some.
+    """
 
     log_prob: th.Tensor
     entropy: th.Tensor | None
     heads: th.Tensor | None = None
     ceilings: th.Tensor | None = None
+    choices: th.Tensor | None = None
 
 
 class Head(Protocol):
@@ -47,24 +55,34 @@ class Head(Protocol):
     def judge(self, output: th.Tensor, actions: th.Tensor) -> Judged:
         """Log-probabilities and entropies, shape (batch,), of `actions`."""
 
+    def gradient(self, output: th.Tensor, actions: th.Tensor, judged: Judged, pull: Pull) -> th.Tensor:
+        """What `pull` on the `judged` actions is on the output; gradients of the head's own parameters are written."""
+
 
 class _Categorical:
     """One choice; actions have shape (batch,)."""
 
     def sample(self, output: th.Tensor) -> th.Tensor:
-        # logsumexp by its own operations, less those for infinities; then what torch.multinomial does for one sample,
-        # less its look at the probabilities.
-        top = output.amax(-1, keepdim=True)
-        log_sum = (output - top).exp_().sum(-1, keepdim=True).log_().add_(top)
-        waits = th.empty_like(output).exponential_(1.0)
-        return (output - log_sum).softmax(-1).div_(waits).argmax(-1)
+        # torch.multinomial takes the choice with the largest probability / wait; its logarithm needs no probabilities.
+        return (output - th.empty_like(output).exponential_(1.0).log_()).argmax(-1)
 
     def log_prob(self, output: th.Tensor, actions: th.Tensor) -> th.Tensor:
         return _chosen(_log_probs(output), actions)
 
     def judge(self, output: th.Tensor, actions: th.Tensor) -> Judged:
         log_probs = _log_probs(output)
-        return Judged(_chosen(log_probs, actions), _entropy(log_probs))
+        return Judged(_chosen(log_probs, actions), _entropy(log_probs), choices=log_probs)
+
+    def gradient(self, output: th.Tensor, actions: th.Tensor, judged: Judged, pull: Pull) -> th.Tensor:
+        """With p the probabilities: log p(a) rises with [a] - p, and the entropy with -p (log p + entropy)."""
+        assert judged.choices is not None
+        log_probs, to_log_prob = judged.choices, pull.log_prob.unsqueeze(-1)
+        probs = log_probs.exp()
+        gradient = (probs * -to_log_prob).scatter_add_(-1, actions.unsqueeze(-1), to_log_prob)
+        if pull.entropy is not None:
+            surprise = log_probs + _entropy(log_probs).unsqueeze(-1)
+            gradient.sub_(probs.mul_(surprise).mul_(pull.entropy.unsqueeze(-1)))
+        return gradient
 
 
 class _MultiCategorical:
@@ -82,10 +100,17 @@ class _MultiCategorical:
         return th.stack([self._one.log_prob(part, chosen) for part, chosen in parts], dim=1).sum(dim=1)
 
     def judge(self, output: th.Tensor, actions: th.Tensor) -> Judged:
-        parts = zip(th.split(output, self._sizes, dim=1), actions.unbind(1), strict=True)
-        log_probs, entropies, *_ = zip(*(self._one.judge(part, chosen) for part, chosen in parts), strict=True)
-        entropy = th.stack(entropies, dim=1)
-        return Judged(th.stack(log_probs, dim=1).sum(dim=1), entropy.sum(dim=1), entropy.detach().mean(dim=0))
+        choices = [_log_probs(part) for part in th.split(output, self._sizes, dim=1)]
+        parts = zip(choices, actions.unbind(1), strict=True)
+        log_prob = th.stack([_chosen(log_probs, chosen) for log_probs, chosen in parts], dim=1).sum(dim=1)
+        entropy = th.stack([_entropy(log_probs) for log_probs in choices], dim=1)
+        return Judged(log_prob, entropy.sum(dim=1), entropy.detach().mean(dim=0), choices=th.cat(choices, dim=1))
+
+    def gradient(self, output: th.Tensor, actions: th.Tensor, judged: Judged, pull: Pull) -> th.Tensor:
+        assert judged.choices is not None
+        parts = zip(th.split(judged.choices, self._sizes, dim=1), actions.unbind(1), strict=True)
+        each = [self._one.gradient(output, chosen, judged._replace(choices=part), pull) for part, chosen in parts]
+        return th.cat(each, dim=1)
 
 
 class _Bernoulli:
@@ -100,6 +125,14 @@ class _Bernoulli:
     def judge(self, output: th.Tensor, actions: th.Tensor) -> Judged:
         entropy = binary_cross_entropy_with_logits(output, output.sigmoid(), reduction="none")
         return Judged(self.log_prob(output, actions), entropy.sum(dim=1), entropy.detach().mean(dim=0))
+
+    def gradient(self, output: th.Tensor, actions: th.Tensor, judged: Judged, pull: Pull) -> th.Tensor:
+        """With p the probability of on: log p(a) rises with a - p, and the entropy with -output p (1 - p)."""
+        prob = output.sigmoid()
+        gradient = (actions - prob).mul_(pull.log_prob.unsqueeze(-1))
+        if pull.entropy is not None:
+            gradient.sub_(output * prob * (1 - prob) * pull.entropy.unsqueeze(-1))
+        return gradient
 
 
 class _Gaussian:
@@ -117,6 +150,18 @@ class _Gaussian:
     def judge(self, output: th.Tensor, actions: th.Tensor) -> Judged:
         scale = self._scale(output)
         return Judged(self._log_prob(output, scale, actions), (_UNIT_ENTROPY + scale.log()).sum(dim=1))
+
+    def gradient(self, output: th.Tensor, actions: th.Tensor, judged: Judged, pull: Pull) -> th.Tensor:
+        """With s the scale and d the distance: log p(a) rises with d / s^2 in the mean and d^2 / s^3 - 1 / s in s."""
+        scale, distance, to_log_prob = self._scale(output), actions - output, pull.log_prob.unsqueeze(-1)
+        spread = 2 * scale**2
+        # The formulas in autograd's steps, which round alike.
+        to_scale = to_log_prob / -scale
+        if pull.entropy is not None:
+            to_scale += pull.entropy.unsqueeze(-1) / scale
+        to_scale += to_log_prob * (distance**2 / spread / spread) * 4 * scale
+        gradient_of(self._log_std).copy_(to_scale.sum(0) * self._log_std.exp())
+        return to_log_prob / spread * (2 * distance)
 
     def _scale(self, output: th.Tensor) -> th.Tensor:
         return th.ones_like(output) * self._log_std.exp()
@@ -148,5 +193,6 @@ def _log_probs(output: th.Tensor) -> th.Tensor:
 
 
 def _entropy(log_probs: th.Tensor) -> th.Tensor:
-    # An impossible action has log-probability -inf and adds nothing.
-    return -(log_probs.clamp(min=th.finfo(log_probs.dtype).min) * log_probs.softmax(-1)).sum(-1)
+    # Not their softmax: with few choices torch takes twenty times as long for it. A finite output leaves no choice
+    # impossible, so there is no -inf to hold.
+    return -(log_probs * log_probs.exp()).sum(-1)

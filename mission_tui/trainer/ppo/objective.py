@@ -7,7 +7,6 @@ operations that autograd would have chosen, in their order.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch as th
 from torch.nn.functional import mse_loss
@@ -15,21 +14,9 @@ from torch.nn.functional import mse_loss
 from mission_tui.trainer.ppo.buffer import Minibatch
 from mission_tui.trainer.ppo.heads import Judged
 from mission_tui.trainer.ppo.losses import ClipRanges, Losses
+from mission_tui.trainer.ppo.pull import Pull
 
-__all__ = ["Objective", "Pull"]
-
-
-class Pull(NamedTuple):
-    """What to differentiate, and the gradient of the loss with respect to each."""
-
-    outputs: list[th.Tensor]
-    gradients: list[th.Tensor]
-
-    def exert(self) -> None:
-        """Hand the gradients to autograd as those of a scalar: told outright, torch would import a symbolic algebra."""
-        pairs = zip(self.outputs, self.gradients, strict=True)
-        parts = [th.dot(output.flatten(), gradient.flatten()) for output, gradient in pairs]
-        th.stack(parts).sum().backward()  # type: ignore[no-untyped-call]
+__all__ = ["Objective"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +40,8 @@ class Objective:
         tied = (plain == clipped) & (ratio != held)
         to_log_prob = th.where(tied, to_log_prob / 2, to_log_prob).mul_(ratio)
         value_loss, to_values = self._value(batch, values.flatten())
-        pull = Pull([judged.log_prob, values], [to_log_prob, to_values.view(values.shape)])
         entropy_loss = -th.mean(-judged.log_prob if judged.entropy is None else judged.entropy)
-        self._pull_entropy(pull, judged.entropy)
+        to_entropy = self._entropy(judged.entropy, to_log_prob)
         losses = Losses(
             loss=policy_loss + self.ent_coef * entropy_loss + self.vf_coef * value_loss,
             policy_gradient=policy_loss,
@@ -64,7 +50,7 @@ class Objective:
             log_ratio=log_ratio,
             heads=judged.heads,
         )
-        return losses, pull
+        return losses, Pull(to_values.view(values.shape), to_log_prob, to_entropy)
 
     def _value(self, batch: Minibatch, values: th.Tensor) -> tuple[th.Tensor, th.Tensor]:
         predicted, change = values, None
@@ -76,11 +62,11 @@ class Objective:
             slope.masked_fill_((change < -self.clip.value) | (change > self.clip.value), 0.0)  # type: ignore[operator]
         return mse_loss(batch.returns, predicted), slope
 
-    def _pull_entropy(self, pull: Pull, entropy: th.Tensor | None) -> None:
+    def _entropy(self, entropy: th.Tensor | None, to_log_prob: th.Tensor) -> th.Tensor | None:
+        """The pull on the entropy; without one, -log_prob stands for it."""
         if not self.ent_coef:
-            return
+            return None
         if entropy is None:
-            pull.gradients[0].add_(self.ent_coef / len(pull.gradients[0]))
-        else:
-            pull.outputs.append(entropy)
-            pull.gradients.append(th.full_like(entropy, -self.ent_coef).div_(len(entropy)))
+            to_log_prob.add_(self.ent_coef / len(to_log_prob))
+            return None
+        return th.full_like(entropy, -self.ent_coef).div_(len(entropy))

@@ -1,7 +1,8 @@
 """A stack of linear layers that writes into memory it already has, forwards and backwards.
 
 Autograd allocates every activation and every gradient anew; beyond a few hundred rows that costs as much as computing
-them. The operations, and the layout of their operands, are those autograd would have chosen, so numbers are the same.
+them. The operations, and the layout of their operands, are those autograd would have chosen; a quick tower on a CPU
+replaces two of them by others that are right to the last bit or two.
 """
 
 from __future__ import annotations
@@ -10,11 +11,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 import torch as th
 
-__all__ = ["Tower", "tower_of"]
+__all__ = ["Tower", "gradient_of", "tower_of"]
 
 Activation = Literal["tanh", "relu"] | None
+
+_NARROW, _LONG = 32, 256
+"""Below so many features, from so many rows on, MKL multiplies `features.T @ gradient` up to 8 times as fast as its
+transpose; it sums up to 8 features in another order then.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,26 +33,29 @@ class _Layer:
 class Tower:
     """Maps (batch, features) to (batch, outputs). What it returns is overwritten by its next call of the same batch."""
 
-    def __init__(self, layers: list[_Layer]) -> None:
+    def __init__(self, layers: list[_Layer], *, quick: bool) -> None:
         self._layers = layers
-        self._transposed = [layer.module.weight.detach().t() for layer in layers]
+        # Detached: whether gradients are recorded need not be asked, nor switched off, at every call.
+        self._weights = [layer.module.weight.detach() for layer in layers]
+        self._transposed = [weight.t() for weight in self._weights]
+        self._biases = [layer.module.bias.detach() for layer in layers]
         self._outputs: dict[int, list[th.Tensor]] = {}
         self._gradients: dict[int, list[th.Tensor]] = {}
         self._features = th.empty(0)
+        self._quick = quick and self._weights[0].device.type == "cpu"
 
-    @th.no_grad()
     def forward(self, features: th.Tensor) -> th.Tensor:
         """Outputs, shape (batch, outputs), outside of autograd."""
         self._features = batch = features
-        for layer, weight, room in zip(self._layers, self._transposed, self._rooms(self._outputs), strict=True):
-            batch = th.addmm(layer.module.bias, batch, weight, out=room)
+        rooms = self._rooms(self._outputs)
+        for layer, bias, weight, room in zip(self._layers, self._biases, self._transposed, rooms, strict=True):
+            batch = th.addmm(bias, batch, weight, out=room)
             if layer.activation == "tanh":
-                batch.tanh_()
+                self._squash(batch)
             elif layer.activation == "relu":
                 batch.relu_()
         return batch
 
-    @th.no_grad()
     def backward(self, gradient: th.Tensor) -> None:
         """Write every parameter's gradient, given that of the last outputs, shape (batch, outputs)."""
         outputs, rooms = self._rooms(self._outputs), self._rooms(self._gradients)
@@ -56,11 +66,26 @@ class Tower:
             elif layer.activation == "relu":
                 th.ops.aten.threshold_backward.grad_input(gradient, output, 0, grad_input=gradient)
             below = outputs[index - 1] if index else self._features
-            weight, bias = layer.module.weight, layer.module.bias
-            th.mm(gradient.t(), below, out=_gradient_of(weight))
-            th.sum(gradient, 0, out=_gradient_of(bias))
+            self._weigh(gradient, below, gradient_of(layer.module.weight))
+            th.sum(gradient, 0, out=gradient_of(layer.module.bias))
             if index:
-                gradient = th.mm(gradient, weight, out=rooms[index - 1])
+                gradient = th.mm(gradient, self._weights[index], out=rooms[index - 1])
+
+    def _squash(self, batch: th.Tensor) -> None:
+        if self._quick:
+            # NumPy's tanh takes a seventh of the time of torch's, which is right to half a unit in the last place.
+            array = batch.numpy()
+            np.tanh(array, out=array)
+        else:
+            batch.tanh_()
+
+    def _weigh(self, gradient: th.Tensor, below: th.Tensor, room: th.Tensor) -> None:
+        """Write the gradient of a layer's weight."""
+        rows, features = below.shape
+        if self._quick and rows >= _LONG and features < min(_NARROW, gradient.shape[1]):
+            room.copy_(th.mm(below.t(), gradient).t())
+        else:
+            th.mm(gradient.t(), below, out=room)
 
     def _rooms(self, kept: dict[int, list[th.Tensor]]) -> list[th.Tensor]:
         size = len(self._features)
@@ -69,8 +94,11 @@ class Tower:
         return kept[size]
 
 
-def tower_of(modules: Iterable[th.nn.Module]) -> Tower | None:
-    """The tower of `modules`; None if there is anything but biased linear layers, tanh and ReLU among them."""
+def tower_of(modules: Iterable[th.nn.Module], *, quick: bool = True) -> Tower | None:
+    """The tower of `modules`; None if there is anything but biased linear layers, tanh and ReLU among them.
+
+    A `quick` one rounds some numbers otherwise than torch, and as well.
+    """
     layers: list[_Layer] = []
     for module in modules:
         if type(module) is th.nn.Linear and module.bias is not None:
@@ -79,10 +107,11 @@ def tower_of(modules: Iterable[th.nn.Module]) -> Tower | None:
             layers[-1] = _Layer(layers[-1].module, "tanh" if type(module) is th.nn.Tanh else "relu")
         else:
             return None
-    return Tower(layers) if layers else None
+    return Tower(layers, quick=quick) if layers else None
 
 
-def _gradient_of(parameter: th.Tensor) -> th.Tensor:
+def gradient_of(parameter: th.Tensor) -> th.Tensor:
+    """Where the gradient of `parameter` is written."""
     if parameter.grad is None:
         parameter.grad = th.empty_like(parameter)
     return parameter.grad
