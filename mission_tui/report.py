@@ -66,7 +66,8 @@ def _tell(what: Any, *said: Any) -> Any:
 def _number(value: Any) -> Any:
     """As files have it: by its name if it is not finite; None for what is no number."""
     with suppress(TypeError, ValueError, OverflowError, RuntimeError):
-        number = float("" if isinstance(value, (bool, str, bytes)) else getattr(value, "item", lambda: value)())
+        value = value.item() if hasattr(value, "item") else value
+        number = float("" if isinstance(value, (bool, str, bytes)) else value)
         return number if abs(number) < float("inf") else str(number)
     return None
 
@@ -85,8 +86,7 @@ class _Reporter:
         atexit.register(self.write)
         self.say("process", pid=os.getpid())
 
-    def leave(self) -> None:
-        """A fork has all of this from its parent, and is to have none of it."""
+    def leave(self) -> None:  # a fork has all of this from its parent, and is to have none of it
         _here[:] = [None]
         self.unsaid.clear()
         os.close(self.file)

@@ -7,7 +7,7 @@ updates to speak of: a row is what they log.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from stable_baselines3.common.callbacks import BaseCallback, CallbackList
@@ -29,6 +29,7 @@ class ReportCallback(BaseCallback):
         self._copy = _Copy(self)
         self._rollout: dict[str, Any] = {}
         self._rolled = False
+        self._ended: list[tuple[Any, Any]] = []
 
     def _on_training_start(self) -> None:
         self._rolled = False
@@ -46,23 +47,27 @@ class ReportCallback(BaseCallback):
             report.phase("rollout")
 
     def on_step(self) -> bool:
-        # In place of `_on_step`, for its speed: this is called at every step, and seldom is there anything to say.
+        # In place of `_on_step`, for its speed: between the steps of an environment every line is a cold one. So of an
+        # episode only what is known of it is kept here, and said after the rollout.
         try:
-            if self.locals["dones"].tobytes().strip(b"\0"):
-                self._ended(self.locals["infos"])
-        except (AttributeError, KeyError, TypeError):
+            dones, infos = self.locals["dones"], self.locals["infos"]
+            flags = dones.tobytes() if dones.itemsize == 1 else (dones != 0).tobytes()
+            at = flags.find(1)
+            while at >= 0:
+                self._ended.append((infos[at].get("episode"), infos[at].get("outcome")))
+                at = flags.find(1, at + 1)
+        except (AttributeError, IndexError, KeyError, TypeError):
             pass  # an environment that says it otherwise
         return not report.should_stop()
 
     def _on_step(self) -> bool:
         return self.on_step()
 
-    def _ended(self, infos: Iterable[Mapping[str, Any]]) -> None:
-        for info in infos:
-            if (episode := info.get("episode")) is not None:
-                report.episode(episode["r"], episode["l"], info.get("outcome"))
-
     def _on_rollout_end(self) -> None:
+        for episode, outcome in self._ended:
+            if isinstance(episode, dict):
+                report.episode(episode.get("r"), episode.get("l"), outcome)  # type: ignore[arg-type]  # may be absent
+        self._ended.clear()
         if isinstance(self.model, OnPolicyAlgorithm):
             self._rolled = True
             report.phase("update")
