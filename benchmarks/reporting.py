@@ -1,9 +1,9 @@
 """What reporting costs an SB3 script: the same PPO with and without it, turn by turn in one process.
 
 Counted in processor seconds of the whole process, because the machine may be busy; who comes first alternates. The
-ratio is the median over pairs of turns, with the bounds between which it lies at 95 %. In turns of their own the seconds
-inside the callbacks are clocked, on both sides: their difference is hardly touched by who else is at work. A follower
-reads what is said, as behind every run. Run: python -m benchmarks.reporting [--turns N] [--json FILE]
+ratio is the median over pairs of turns, with the bounds between which it lies at 95 %. In turns of their own the
+seconds inside the callbacks are clocked, on both sides: their difference is hardly touched by who else is at work. A
+follower reads what is said, as behind every run. Run: python -m benchmarks.reporting [--turns N] [--json FILE]
 """
 
 from __future__ import annotations
