@@ -64,11 +64,12 @@ def test_what_nobody_reported_is_unknown(lab: Lab) -> None:
 
 
 def test_a_command_is_told_how_to_report(lab: Lab) -> None:
-    """Socket, run, attempt and nonce are in its environment by the names that the built-in trainer knows."""
-    names = ("TELEMETRY", "RUN", "RUN_DIR", "ATTEMPT", "NONCE", "SEED")
+    """Socket, run, attempt and nonce are in its environment by the names that the built-in trainer knows, and a file."""
+    names = ("TELEMETRY", "REPORT", "RUN", "RUN_DIR", "ATTEMPT", "NONCE", "SEED")
     (run,) = lab.launch(spec=shell("; ".join(f'echo "$MISSION_TUI_{name}"' for name in names), seed=7))
     lab.ended(run)
-    socket, *told, nonce, seed = output(lab, run).splitlines()
+    socket, report, *told, nonce, seed = output(lab, run).splitlines()
+    assert report == str(lab.dir(run).attempt(1).reported)
     assert Path(socket).is_socket()
     assert told == [run, str(lab.dir(run).path), "1"]
     assert nonce == json.loads(lab.dir(run).attempt(1).launch.read_bytes())["nonce"]
