@@ -11,8 +11,10 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from mission_tui.envs.masks import MASKS
+from mission_tui.envs.questions import QUESTIONS
 from mission_tui.envs.shared_arrays import ActionForm, SharedArrays
-from mission_tui.envs.state import can_save_state, restore_env_state, save_env_state
+from mission_tui.envs.state import can_save_state
 
 __all__ = ["FINAL", "Ask", "Lanes", "Told"]
 
@@ -25,7 +27,10 @@ Told = tuple[int, dict[str, Any], dict[str, Any] | None]
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A call to some environments: `what` of `_CALLS`, and for each environment (by its number) the arguments."""
+    """A call to some environments: `what`, and for each environment (by its number) the arguments.
+
+    Reset, mask (from then on with every step), or one of `QUESTIONS`.
+    """
 
     what: str
     lanes: Sequence[tuple[int, tuple[Any, ...]]]
@@ -44,6 +49,7 @@ class Lanes:
         self._observations = {key: array[self._rows] for key, array in arrays.observations.items()}
         self._finals = None if arrays.finals is None else arrays.finals[self._rows]
         self._rewards, self._dones = arrays.rewards[self._rows], arrays.dones[self._rows]
+        self._masks, self._masking = arrays.masks[self._rows], dict[int, Callable[[], Any]]()
         self._actions: NDArray[Any] = np.empty(0)
         self._envs: list[gymnasium.Env[Any, Any]] = []
 
@@ -86,20 +92,31 @@ class Lanes:
                 info["TimeLimit.truncated"] = False
                 told.append((first + lane, info, None))
             self._observe(lane, observation)
+            if self._masking:
+                self._keep_mask(lane)
         life[1] += len(self._envs)
         return told
 
     def call(self, ask: Ask) -> list[Any]:
         """The answers of the environments in the order in which they were asked."""
-        answer, answers = _CALLS[ask.what], []
+        answers = []
         for index, arguments in ask.lanes:
             self._life[0] = index
-            answers.append(answer(self, index - self._first, *arguments))
+            answers.append(self._answer(ask.what, index - self._first, arguments))
         return answers
 
     def close(self) -> None:
         for env in self._envs:
             env.close()
+
+    def _answer(self, what: str, lane: int, arguments: tuple[Any, ...]) -> Any:
+        match what:
+            case "reset":
+                return self._reset(lane, *arguments)
+            case "mask":
+                return self._mask(lane)
+            case _:
+                return QUESTIONS[what](self._envs[lane], *arguments)
 
     def _observe(self, lane: int, observation: Any) -> None:
         for key, rows in self._observations.items():
@@ -115,53 +132,18 @@ class Lanes:
         else:
             info[FINAL] = observation
 
+    def _mask(self, lane: int) -> None:
+        """Its action mask, now and from now on after every step."""
+        self._masking[lane] = self._envs[lane].get_wrapper_attr(MASKS)
+        self._keep_mask(lane)
+
+    def _keep_mask(self, lane: int) -> None:
+        mask = np.asarray(self._masking[lane](), dtype=bool).ravel()
+        if mask.size != self._masks.shape[1]:
+            raise ValueError(f"{MASKS}() has {mask.size} entries, and its actions need {self._masks.shape[1]}")
+        self._masks[lane] = mask
+
     def _reset(self, lane: int, seed: int | None, options: dict[str, Any]) -> dict[str, Any]:
         observation, info = self._envs[lane].reset(seed=seed, **({"options": options} if options else {}))
         self._observe(lane, observation)
         return info
-
-    def _method(self, lane: int, name: str, arguments: Any, named: dict[str, Any]) -> Any:
-        return self._envs[lane].get_wrapper_attr(name)(*arguments, **named)
-
-    def _get(self, lane: int, name: str) -> Any:
-        return self._envs[lane].get_wrapper_attr(name)
-
-    def _has(self, lane: int, name: str) -> bool:
-        return self._envs[lane].has_wrapper_attr(name)
-
-    def _set(self, lane: int, name: str, value: Any) -> None:
-        setattr(self._envs[lane], name, value)
-
-    def _render(self, lane: int) -> Any:
-        return self._envs[lane].render()
-
-    def _is_wrapped(self, lane: int, name: str) -> bool:
-        env = self._envs[lane]
-        while isinstance(env, gymnasium.Wrapper):
-            if any(name in (f"{cls.__module__}.{cls.__qualname__}", vars(cls).get("stands_for")) for cls in _mro(env)):
-                return True
-            env = env.env
-        return False
-
-    def _save(self, lane: int) -> dict[str, Any]:
-        return save_env_state(self._envs[lane])
-
-    def _restore(self, lane: int, state: dict[str, Any]) -> None:
-        restore_env_state(self._envs[lane], state)
-
-
-_CALLS: dict[str, Callable[..., Any]] = {
-    "reset": Lanes._reset,
-    "method": Lanes._method,
-    "get": Lanes._get,
-    "has": Lanes._has,
-    "set": Lanes._set,
-    "render": Lanes._render,
-    "is_wrapped": Lanes._is_wrapped,
-    "save": Lanes._save,
-    "restore": Lanes._restore,
-}
-
-
-def _mro(env: gymnasium.Env[Any, Any]) -> tuple[type, ...]:
-    return type(env).__mro__

@@ -17,6 +17,8 @@ import numpy as np
 from gymnasium import Space, spaces
 from numpy.typing import NDArray
 
+from mission_tui.envs.masks import choices
+
 __all__ = ["ActionForm", "Layout", "SharedArrays", "anonymous_memory"]
 
 _LINE = 64
@@ -40,6 +42,7 @@ class Layout:
     finals: _Place | None
     rewards: _Place
     dones: _Place
+    masks: _Place
     lives: _Place
     actions: int
     actions_bytes: int
@@ -62,18 +65,19 @@ class Layout:
         if None in observations:
             finals = take(observations[None][1], observations[None][2])
         rewards, dones = take(np.float32, (n_envs,)), take(np.bool_, (n_envs,))
+        masks = take(np.bool_, (n_envs, sum(choices(action_space))))
         lives = take(np.int64, (n_workers, _LINE // 8))
         width = _WIDEST * max(1, prod(_shape(action_space)))
         actions, _, _ = take(np.uint8, (n_envs * width,))
-        return cls(end, observations, finals, rewards, dones, lives, actions, n_envs * width)
+        return cls(end, observations, finals, rewards, dones, masks, lives, actions, n_envs * width)
 
 
 class SharedArrays:
     """The arrays of `layout` in the memory behind `descriptor`.
 
     `observations` by key, `finals` like them for the last observations of episodes (None for a Dict), `rewards` float32
-    (n_envs,), `dones` (n_envs,), and `lives` (n_workers, 8): environment at work and environment steps done, written by
-    the worker alone.
+    (n_envs,), `dones` (n_envs,), `masks` (n_envs, choices) once they are asked for, and `lives` (n_workers, 8):
+    environment at work and environment steps done, written by the worker alone.
     """
 
     def __init__(self, layout: Layout, descriptor: int) -> None:
@@ -83,6 +87,7 @@ class SharedArrays:
         self.finals = None if layout.finals is None else self._array(layout.finals)
         self.rewards: NDArray[np.float32] = self._array(layout.rewards)
         self.dones: NDArray[np.bool_] = self._array(layout.dones)
+        self.masks: NDArray[np.bool_] = self._array(layout.masks)
         self.lives: NDArray[np.int64] = self._array(layout.lives)
 
     def actions(self, form: ActionForm, n_envs: int) -> NDArray[Any]:

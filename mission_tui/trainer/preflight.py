@@ -57,7 +57,8 @@ def _check(say: Say) -> None:
     if known is not None and spec.ppo.policy == "MlpPolicy" and (not spec.ppo.use_sde or known[1].startswith("Box")):
         say({"ok": True, "obs": known[0], "act": known[1]})
         return
-    from mission_tui.trainer.spaces import MASKS, masks_refusal, refusal, short, stack_refusal, stacked
+    from mission_tui.envs.masks import MASKS
+    from mission_tui.trainer.spaces import masks_refusal, refusal, short, stack_refusal, stacked
 
     say({"doing": f"making an environment of env.id '{spec.env.id}'"})
     env = make_env(spec.env, None, around=lambda made: made)

@@ -9,16 +9,14 @@ from typing import Any
 
 import numpy as np
 from gymnasium import spaces
-from numpy.typing import NDArray
 
+from mission_tui.envs.masks import MASKS
 from mission_tui.fleet.spec import PpoSpec
 
-__all__ = ["MASKS", "choices", "masks_refusal", "refusal", "sampled", "short", "stack_refusal", "stacked"]
+__all__ = ["masks_refusal", "refusal", "short", "stack_refusal", "stacked"]
 
 _NATURE_PIXELS = 36
 """Fewer in a side leave nothing of an image behind the third convolution of SB3's `NatureCNN`."""
-MASKS = "action_masks"
-"""The method by which sb3-contrib asks an environment what is allowed."""
 _MULTI_INPUT = {"MlpPolicy": "MultiInputPolicy", "CnnPolicy": "MultiInputPolicy"} | {
     "MlpLstmPolicy": "MultiInputLstmPolicy",
     "CnnLstmPolicy": "MultiInputLstmPolicy",
@@ -33,33 +31,6 @@ def short(space: spaces.Space[Any]) -> str:
 def refusal(observations: spaces.Space[Any], actions: spaces.Space[Any], ppo: PpoSpec) -> str | None:
     """Why PPO cannot be trained on these spaces with this policy, as a sentence; None if it can."""
     return _action_refusal(actions, ppo) or _observation_refusal(observations, ppo)
-
-
-def choices(actions: spaces.Space[Any]) -> list[int]:
-    """How many choices each head of discrete `actions` has: what a mask has entries for, head after head."""
-    match actions:
-        case spaces.Discrete():
-            return [int(actions.n)]
-        case spaces.MultiDiscrete():
-            return [int(n) for n in actions.nvec]
-        case spaces.MultiBinary():
-            return [2] * int(np.prod(actions.shape))
-        case _:
-            raise ValueError(f"{short(actions)} has no choices")
-
-
-def sampled(actions: spaces.Space[Any], mask: NDArray[np.bool_]) -> Any:
-    """An action by chance, of those that `mask` allows, drawn from the generator of `actions`."""
-    parts = [part.astype(np.int8) for part in np.split(mask, np.cumsum(choices(actions))[:-1])]
-    match actions:
-        case spaces.Discrete():
-            return actions.sample(parts[0])
-        case spaces.MultiDiscrete():
-            return actions.sample(tuple(parts))
-        case _:
-            # Gymnasium's word for a switch that may be either is 2.
-            allowed = [2 if part.all() else int(part[1]) for part in parts]
-            return actions.sample(np.array(allowed, dtype=np.int8))
 
 
 def masks_refusal(ppo: PpoSpec, *, offered: bool) -> str | None:

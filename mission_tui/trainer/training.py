@@ -10,6 +10,7 @@ from typing import Literal
 
 import torch as th
 
+from mission_tui.envs.masks import MASKS
 from mission_tui.errors import MissionError, PresetError
 from mission_tui.fleet.algorithm import engine_of
 from mission_tui.fleet.spec import Spec
@@ -34,7 +35,7 @@ from mission_tui.trainer.probe import probe
 from mission_tui.trainer.record import Record
 from mission_tui.trainer.registration import registration_of
 from mission_tui.trainer.resume import Facts, facts_of, put_back
-from mission_tui.trainer.spaces import MASKS, masks_refusal, refusal
+from mission_tui.trainer.spaces import masks_refusal, refusal
 from mission_tui.trainer.tensorboard import EventFile
 from mission_tui.trainer.tuning import Tuning
 from mission_tui.trainer.vec_env import BuiltEnvs, build_vec_env

@@ -9,6 +9,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from mission_tui.envs.generators import generator_from_words, generator_words
 from tests.trainer.probe_envs import Walk
 
 
@@ -34,6 +35,14 @@ class Doors(Walk):
         self.episodes += over
         cut = over and self.episodes % 2 == 0
         return observation, reward, over and not cut, cut, info
+
+    def get_state(self) -> dict[str, Any]:
+        kept = {"open": self.open.copy(), "steps": self.steps, "episodes": self.episodes}
+        return kept | {"np_random": generator_words(self.np_random)}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        self.open, self.steps, self.episodes = state["open"].copy(), state["steps"], state["episodes"]
+        self.np_random = generator_from_words(state["np_random"])
 
     def _observe(self) -> Any:
         self._open_some()

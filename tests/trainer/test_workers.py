@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecCheckNan, VecEnv, VecFrameStack, VecMonitor, VecNormalize
 
 import mission_tui.envs  # noqa: F401 - registers MissionGym
+import tests.trainer.masked_envs
 import tests.trainer.worker_envs  # noqa: F401 - registers its own
 from mission_tui.envs.recipe import EnvRecipe
 from mission_tui.records.layout import RunDir
@@ -24,7 +26,7 @@ from mission_tui.trainer.vec_env import InlineVecEnv, WorkersVecEnv, savable
 from tests.trainer.harness import equal, new_run, run_attempt, spec_with, stop_in
 
 LANES, WORKERS = 5, 2
-PROBES = ("tests.trainer.worker_envs",)
+PROBES = ("tests.trainer.worker_envs", "tests.trainer.masked_envs")
 MISSION = {"config": "demo", "overrides": {"rules": {"time_limit_s": 10.0}}}
 
 
@@ -284,3 +286,26 @@ def test_what_an_environment_has_is_asked_without_sending_it() -> None:
     with workers("MissionGym-v0", config="demo") as vec:
         assert vec.has_attr("action_masks")
         assert np.stack(vec.env_method("action_masks")).shape == (LANES, 27)
+
+
+def test_masks_come_with_every_step_and_are_those_of_the_moment() -> None:
+    """After steps, resets and restored states: what each environment itself would answer."""
+    with workers("Doors-v0") as vec:
+        vec.seed(3)
+        vec.reset()
+        seen = []
+        for step in range(25):
+            masks = vec.action_masks()
+            np.testing.assert_array_equal(masks, np.stack(vec.env_method("action_masks")))
+            np.testing.assert_array_equal(masks, vec.action_masks())
+            seen.append(masks)
+            if step == 12:
+                vec.reset()
+            else:
+                vec.step(masks.argmax(axis=1))
+        assert all((before != after).any() for before, after in pairwise(seen))
+        start, first = vec.get_state(), vec.action_masks()
+        vec.step(first.argmax(axis=1))
+        assert (vec.action_masks() != first).any()
+        vec.set_state(start)
+        np.testing.assert_array_equal(vec.action_masks(), first)

@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvObs, VecEnvStepReturn
 
+from mission_tui.envs.masks import MASKS, choices, sampled
 from mission_tui.errors import raised_by
 from mission_tui.trainer.failures import EnvError
-from mission_tui.trainer.spaces import MASKS, choices, sampled, short
+from mission_tui.trainer.spaces import short
 from mission_tui.trainer.vec_env.native import NativeVecEnv
+from mission_tui.trainer.vec_env.workers import WorkersVecEnv
 
 __all__ = ["MaskedVecEnv"]
 
@@ -40,14 +42,18 @@ class MaskedVecEnv(VecEnvWrapper):
         self, method_name: str, *method_args: Any, indices: VecEnvIndices = None, **method_kwargs: Any
     ) -> list[Any]:
         if method_name == MASKS and indices is None:
-            return list(self.masks())
+            # In one piece, which stacks to the same numbers: thousands of rows take longer to stack than to step.
+            return [self.masks()]
         return self.venv.env_method(method_name, *method_args, indices=indices, **method_kwargs)
 
     def masks(self) -> Masks:
         """Which choices are allowed, shape (n_envs, choices of all heads side by side). Raises `EnvError`."""
         base = self.venv.unwrapped
         try:
-            asked = base.action_masks() if isinstance(base, NativeVecEnv) else self.venv.env_method(MASKS)
+            if isinstance(base, NativeVecEnv | WorkersVecEnv):
+                asked: Any = base.action_masks()
+            else:
+                asked = self.venv.env_method(MASKS)
             masks = np.asarray(asked, dtype=bool).reshape(self.num_envs, -1)
         except EnvError:
             raise

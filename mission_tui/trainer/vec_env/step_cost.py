@@ -15,9 +15,9 @@ import gymnasium
 import numpy as np
 import psutil
 
+from mission_tui.envs.masks import MASKS, sampled
 from mission_tui.errors import raised_by
 from mission_tui.trainer.failures import EnvError
-from mission_tui.trainer.spaces import MASKS, sampled
 
 __all__ = ["StepCost", "step_cost"]
 

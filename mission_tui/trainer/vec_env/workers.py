@@ -54,7 +54,7 @@ class WorkersVecEnv(VecEnv):
         count = min(n_workers, n_envs)
         layout = Layout.of(*observed, n_envs, count)
         self._stepping, self._calling = Patience(floor_s, _FIRST_S), Patience(_FIRST_S, _FIRST_S)
-        self._pending = False
+        self._pending = self._masks_told = self._masks_there = False
         self._form: ActionForm | None = None
         cuts = [n_envs * index // count for index in range(count + 1)]
         self._of_lane = [index for index, (first, behind) in enumerate(pairwise(cuts)) for _ in range(first, behind)]
@@ -100,7 +100,7 @@ class WorkersVecEnv(VecEnv):
             self._form = form
         self._shared_actions[...] = actions
         self._crew.tell_all(frame(STEP))
-        self._pending = True
+        self._pending, self._masks_there = True, False
 
     def step_wait(self) -> VecEnvStepReturn:
         infos: list[dict[str, Any]] = [{"TimeLimit.truncated": False} for _ in range(self.num_envs)]
@@ -114,6 +114,7 @@ class WorkersVecEnv(VecEnv):
                     self.reset_infos[env] = reset_info
                     if FINAL not in info and finals is not None:
                         info[FINAL] = finals[env].copy()
+        self._masks_there = self._masks_told
         return self._observed(), self._arrays.rewards.copy(), self._arrays.dones.copy(), infos
 
     def reset(self) -> VecEnvObs:
@@ -121,6 +122,13 @@ class WorkersVecEnv(VecEnv):
         self._reset_seeds()
         self._reset_options()
         return self._observed()
+
+    def action_masks(self) -> NDArray[np.bool_]:
+        """Which choices are allowed, shape (n_envs, choices). Once asked for, they come with every step."""
+        if not self._masks_there:
+            self._ask("mask", [()] * self.num_envs)
+            self._masks_told = self._masks_there = True
+        return self._arrays.masks.copy()
 
     def close(self) -> None:
         """End every worker; one that does not leave within two seconds is killed."""
@@ -179,6 +187,8 @@ class WorkersVecEnv(VecEnv):
     def _ask_lanes(self, what: str, lanes: Sequence[int], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Ask each of `lanes` with its arguments, all workers at once; answers in the order of `lanes`."""
         self._settle()
+        # Whatever is asked may open or shut something.
+        self._masks_there = False
         shares: dict[int, list[int]] = {}
         for position, lane in enumerate(lanes):
             shares.setdefault(self._of_lane[lane], []).append(position)
