@@ -49,6 +49,7 @@ _WRAPPERS: dict[str, tuple[str, ...]] = {
     "TimeLimit": ("_elapsed_steps",),
     "OrderEnforcing": ("_has_reset",),
     "PassiveEnvChecker": (),
+    "HiddenVelocity": (),
     "Monitor": (
         "rewards",
         "needs_reset",
