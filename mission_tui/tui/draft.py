@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
+from mission_tui.fleet.algorithm import engine_of
 from mission_tui.fleet.sizes import plan_batch, update_pressure
 from mission_tui.fleet.spec import Schedule, Spec, rollout_size
 from mission_tui.ipc.requests import LaunchItem
@@ -33,6 +34,8 @@ def meaning(items: Sequence[LaunchItem]) -> list[str]:
         f"rollout {shape}   batch {plan.batch_size:,}   epochs {plan.n_epochs}",
         f"gradient steps {plan.gradient_steps:,} an update   {_rate(spec)}   {pressure}",
     ]
+    if spec.ppo.algo != "ppo":
+        lines.append(f"{spec.ppo.algo} of sb3-contrib   engine {engine_of(spec)}")
     if plan.proposed_learning_rate is not None:
         lines.append(f"a learning rate of {plan.proposed_learning_rate:.3g} would hold the update pressure")
     return lines

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from mission_tui.ipc.requests import Check, Launch, LaunchItem
 from mission_tui.tui.draft import assignments, meaning
 from mission_tui.tui.screens.launch_form import LaunchForm
@@ -123,3 +125,11 @@ def test_the_meaning_of_several_items_says_how_many() -> None:
     """The first one's numbers stand for all."""
     items = [LaunchItem(spec=a_spec()), LaunchItem(spec=a_spec())]
     assert meaning(items)[0].startswith("2 runs; the first:")
+
+
+def test_another_algorithm_is_said_with_the_engine_that_trains_it() -> None:
+    """The fast engine knows PPO alone; the form says so before a run is launched, and of PPO nothing."""
+    plain = a_spec()
+    masked = structs.replace(plain, ppo=structs.replace(plain.ppo, algo="maskable_ppo"))
+    assert "maskable_ppo of sb3-contrib   engine stock" in meaning([LaunchItem(spec=masked)])
+    assert not any("engine" in line for line in meaning([LaunchItem(spec=plain)]))
