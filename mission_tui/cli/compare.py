@@ -41,6 +41,8 @@ def command(
 ) -> None:
     """Show what differs between runs, and what came of it.
 
+    The name of a group (status --json has it) stands for all runs of that launch.
+
     Runs that differ in nothing but the seed stand together: median, least and greatest, from three seeds on with a
     95 % interval of the mean.
     """
@@ -65,11 +67,18 @@ def command(
 
 
 def _folders(session: Session, runs: tuple[str, ...]) -> list[Path]:
-    """The directories of the runs, in the order they were named, each once."""
+    """The directories of the runs, in the order they were named, each once; a group's name stands for its runs."""
     from mission_tui.cli.watching import view_of
+    from mission_tui.ipc.requests import GetSnapshot
 
+    folders: dict[Path, None] = {}
     with session.connect() as connection:
-        folders = list(dict.fromkeys(Path(view_of(connection, run).run_dir) for run in runs))
+        known = connection.ask(lambda id_: GetSnapshot(id=id_)).snapshot.runs
+        for ref in runs:
+            members = sorted(Path(view.run_dir) for view in known if view.group == ref)
+            folders |= dict.fromkeys(members or [Path(view_of(connection, ref).run_dir)])
     if len(folders) < 2:
-        raise UsageError("compare takes two runs or more, each an id, a unique prefix, a name, or @last")
-    return folders
+        raise UsageError(
+            "compare takes two runs or more, each an id, a unique prefix, a name, or @last; or a group's name"
+        )
+    return list(folders)
