@@ -104,10 +104,14 @@ def test_a_live_run_is_stopped_first(lab: Lab) -> None:
 
 
 def test_what_the_ending_run_claims_is_free_for_its_next_attempt(lab: Lab) -> None:
-    """A run that wants most of the memory does not stand in its own way; beside another like it, it would."""
-    run, finding, _ = sick(lab, base=large_spec())
+    """A run that wants most of the memory does not stand in its own way; one like it that has just begun does."""
+    large = large_spec()
+    run, finding, _ = sick(lab, base=large)
+    (other,) = lab.launch(spec=large, STUB_UPDATE_S="600")
     with pytest.raises(PresetError, match="MiB are free"):
-        lab.ask(lambda id_: Resume(id=id_, run=run, branch=True))
+        apply(lab, run, finding)
+    lab.act("kill", other)
+    lab.ended(other)
     assert isinstance(apply(lab, run, finding), Accepted)
     lab.wait(run, lambda view: view.attempt == 2 and view.state == "running")
 

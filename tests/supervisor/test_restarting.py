@@ -143,10 +143,10 @@ def test_a_restart_that_does_not_fit_any_more_parks_the_run(lab: Lab) -> None:
     keep = structs.replace(large.keep, restart=RestartKeep(most=3, wait_s=2.0))
     (run,) = lab.launch(spec=structs.replace(large, keep=keep), STUB_CRASHES_AFTER="3")
     lab.wait(run, lambda view: view.restart)
-    (other,) = lab.launch(spec=large)
+    (other,) = lab.launch(spec=large, STUB_UPDATE_S="600")
     view = lab.wait(run, lambda view: view.state == "parked")
     assert "could not be restarted: stub: needs about" in (view.cause or "")
-    assert lab.running(other).attempt == view.attempt == 1
+    assert lab.view(other).attempt == view.attempt == 1
 
 
 def test_a_resume_does_not_wait(lab: Lab) -> None:

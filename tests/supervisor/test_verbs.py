@@ -86,7 +86,7 @@ def test_runs_that_are_live_count_for_the_next(lab: Lab) -> None:
 def test_memory_that_live_runs_will_still_take_is_not_free(lab: Lab) -> None:
     """A run that wants most of the memory has taken none yet; a second one like it is refused."""
     large = large_spec()
-    lab.launch(spec=large)
+    lab.launch(spec=large, STUB_UPDATE_S="600")
     with pytest.raises(PresetError, match="MiB are free"):
         lab.launch(spec=large)
 
