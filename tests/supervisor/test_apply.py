@@ -16,7 +16,7 @@ from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.limits import Act, HealthKeep, NanLimits
 from mission_tui.fleet.spec import KeepSpec, Spec
 from mission_tui.ipc.replies import Accepted, OperatorReply, VerdictReply
-from mission_tui.ipc.requests import Apply, Resume
+from mission_tui.ipc.requests import Apply
 from mission_tui.records.append import AppendLog
 from mission_tui.records.checkpoint import CheckpointFacts, save_checkpoint
 from mission_tui.records.layout import RunDir
