@@ -16,7 +16,16 @@ from mission_tui.fleet.snapshot import FleetSnapshot, RunView
 if TYPE_CHECKING:
     from mission_tui.ipc.replies import Checked, DetailsReply
 
-__all__ = ["SCHEMA", "check_facts", "finding_facts", "provenance_facts", "run_facts", "status_facts", "write_document"]
+__all__ = [
+    "SCHEMA",
+    "check_facts",
+    "finding_facts",
+    "provenance_facts",
+    "run_facts",
+    "status_facts",
+    "top_facts",
+    "write_document",
+]
 
 SCHEMA = 1
 
@@ -41,6 +50,7 @@ RUN_FACTS = (
     "note",
     "changes",
     "pids",
+    "usage",
     "held",
     "restart",
     "again",
@@ -104,6 +114,18 @@ def check_facts(preset: str, checked: Checked) -> dict[str, Any]:
     """What a smoke run said of one preset; `figures` is null where it did not come so far."""
     facts: dict[str, Any] = msgspec.to_builtins(checked)
     return {"preset": preset, "steps": facts["steps"], "figures": facts["figures"]}
+
+
+def top_facts(snapshot: FleetSnapshot) -> dict[str, Any]:
+    """The document of `top`: the machine, what each run takes of it, and how it is shared."""
+    from mission_tui.fleet.share import share_of
+
+    return {
+        "host": _picked(snapshot.host, HOST_FACTS),
+        "gpus": [_picked(gpu, GPU_FACTS) for gpu in snapshot.gpus],
+        "runs": [_picked(view, ("id", "name", "state", "phase", "usage")) for view in snapshot.runs if view.usage],
+        "share": msgspec.to_builtins(share_of(snapshot.host, snapshot.gpus, snapshot.runs)),
+    }
 
 
 def status_facts(snapshot: FleetSnapshot, runs: tuple[RunView, ...]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ __all__ = ["VERBS", "cli", "main"]
 VERBS = (
     "launch",
     "status",
+    "top",
     "logs",
     "metrics",
     "pause",

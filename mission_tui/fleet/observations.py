@@ -8,9 +8,19 @@ from __future__ import annotations
 from msgspec import Struct
 
 from mission_tui.fleet.outcome import Phase
-from mission_tui.fleet.snapshot import Pids, RunFlag
+from mission_tui.fleet.snapshot import Pids, RunFlag, Usage
 
-__all__ = ["FlagSeen", "HeartbeatSeen", "LinkSeen", "Observation", "PhaseSeen", "PidsSeen", "SizeSeen", "WaitSeen"]
+__all__ = [
+    "FlagSeen",
+    "HeartbeatSeen",
+    "LinkSeen",
+    "Observation",
+    "PhaseSeen",
+    "PidsSeen",
+    "SizeSeen",
+    "UsageSeen",
+    "WaitSeen",
+]
 
 
 class LinkSeen(Struct, frozen=True):
@@ -51,10 +61,16 @@ class SizeSeen(Struct, frozen=True):
     size_bytes: int
 
 
+class UsageSeen(Struct, frozen=True):
+    """What the processes of the live attempt take; None while it is not known."""
+
+    usage: Usage | None
+
+
 class WaitSeen(Struct, frozen=True):
     """The queued run waits, and `why`: a sentence."""
 
     why: str
 
 
-Observation = LinkSeen | PhaseSeen | HeartbeatSeen | PidsSeen | FlagSeen | SizeSeen | WaitSeen
+Observation = LinkSeen | PhaseSeen | HeartbeatSeen | PidsSeen | FlagSeen | SizeSeen | UsageSeen | WaitSeen

@@ -53,10 +53,11 @@ from mission_tui.fleet.observations import (
     PhaseSeen,
     PidsSeen,
     SizeSeen,
+    UsageSeen,
     WaitSeen,
 )
 from mission_tui.fleet.outcome import Phase, RunState
-from mission_tui.fleet.snapshot import Pids, RunFlag
+from mission_tui.fleet.snapshot import Pids, RunFlag, Usage
 from mission_tui.fleet.spec import Spec
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.told import Told
@@ -80,6 +81,7 @@ class Seen:
     pids: Pids = field(default_factory=Pids)
     flags: frozenset[RunFlag] = frozenset()
     waits: str = ""
+    usage: Usage | None = None
 
 
 class RunHistory:
@@ -133,7 +135,16 @@ class RunHistory:
                 self.trained.seq = fact.seq
                 fold_record(self.trained, fact)
                 return True
-            case LinkSeen() | PhaseSeen() | HeartbeatSeen() | PidsSeen() | FlagSeen() | SizeSeen() | WaitSeen():
+            case (
+                LinkSeen()
+                | PhaseSeen()
+                | HeartbeatSeen()
+                | PidsSeen()
+                | FlagSeen()
+                | SizeSeen()
+                | UsageSeen()
+                | WaitSeen()
+            ):
                 return self._see(fact)
             case _:
                 if fact.seq <= self.told.seq:
@@ -228,6 +239,8 @@ class RunHistory:
             case FlagSeen(flag=flag, raised=raised):
                 flags = seen.flags | {flag} if raised else seen.flags - {flag}
                 changed, seen.flags = seen.flags != flags, flags
+            case UsageSeen(usage=usage):
+                changed, seen.usage = seen.usage != usage, usage
             case WaitSeen(why=why):
                 changed, seen.waits = seen.waits != why, why
             case SizeSeen(size_bytes=size_bytes):

@@ -82,6 +82,7 @@ def view_of(run: RunHistory) -> RunView:
         labels=tuple(sorted(told.labels)),
         note=told.note,
         pids=seen.pids,
+        usage=seen.usage,
         held=_held(told.frozen),
         can=abilities_of(spec, reports=row is not None),
         restart=_restart(told.restart),

@@ -30,6 +30,7 @@ __all__ = [
     "RunView",
     "StaleRun",
     "SupervisorInfo",
+    "Usage",
     "Utilisation",
 ]
 
@@ -110,6 +111,19 @@ class Held(Struct, frozen=True):
     vram_bytes: int | None = None
 
 
+class Usage(Struct, frozen=True):
+    """What all processes of a run take of the machine, over the last seconds: `cpu_percent` 100 is one core.
+
+    Memory that they share is counted for each of them, so `rss_bytes` is more than would be free without the run.
+    """
+
+    cpu_percent: float
+    rss_bytes: int
+    threads: int
+    processes: int
+    vram_bytes: int | None = None
+
+
 class Restart(Struct, frozen=True):
     """A run that failed, or that a reboot ended, is started again at unix time `due_t`: `number` of `most` in a row."""
 
@@ -179,6 +193,7 @@ class RunView(Struct, frozen=True, kw_only=True):
     labels: tuple[str, ...] = ()
     note: str = ""
     pids: Pids = Pids()
+    usage: Usage | None = None
     held: Held | None = None
     restart: Restart | None = None
     again: tuple[Again, ...] = ()

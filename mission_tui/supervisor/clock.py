@@ -31,11 +31,13 @@ from mission_tui.supervisor.surroundings import Surroundings
 from mission_tui.supervisor.time_limits import TimeLimits
 from mission_tui.supervisor.turns import take_turn
 from mission_tui.supervisor.unkillable import look_at_unkillable
+from mission_tui.supervisor.usage import UsageMeter
 
 __all__ = ["Clock"]
 
 TICK_S = 1.0
 PIDS_TICKS = 3
+USAGE_TICKS = 2
 STALE_TICKS = 30
 RESERVE_TICKS = 10
 GROUND_TICKS = 2
@@ -61,6 +63,7 @@ class Clock:
         self._company = Company(core)
         self._restarts = Restarts(core)
         self._sizes = Sizes(core)
+        self._usage = UsageMeter(core)
         self._purging = Purging(core)
         self._surroundings = Surroundings(core)
         self._claims = partial(claims_of, core)
@@ -86,6 +89,8 @@ class Clock:
             self._check_ground()
         for run in list(self._core.live.values()):
             self._look_at(run)
+        if self._beats % USAGE_TICKS == 0:
+            self._usage.look(time.monotonic())
         self._company.look()
         look_at_unkillable(self._core)
         self._restarts.look(time.time())

@@ -90,6 +90,8 @@ def _facts(view: RunView, now: float, width: int) -> str:
         facts.append(f"attempt {view.attempt}")
     if up is not None:
         facts.append(f"up {numbers.duration(up)}")
+    if view.usage is not None:
+        facts.append(f"CPU {view.usage.cpu_percent:.0f}%  RAM {numbers.size(view.usage.rss_bytes)}")
     on_disk = "" if view.size_bytes is None else f"{numbers.size(view.size_bytes)} on disk"
     for fact in (f"checkpoint {view.last_checkpoint}" if view.last_checkpoint else "", on_disk, view.id):
         if fact and sum(cell_len(literal(known)) + 2 for known in (*facts, fact)) <= width + 2:

@@ -1,0 +1,53 @@
+"""`mission-tui top`: what the machine does and which run takes how much of it, plain, for pipes and small terminals."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from mission_tui.cli.options import json_option
+from mission_tui.cli.session import Session, pass_session
+
+if TYPE_CHECKING:
+    from mission_tui.fleet.snapshot import FleetSnapshot
+
+REDRAW_S = 2.0
+
+
+@click.command("top", epilog="Examples: mission-tui top; mission-tui top --watch")
+@click.option("--watch", is_flag=True, help="Go on until Ctrl-C; with --json one object a line.")
+@json_option
+@pass_session
+def command(session: Session, watch: bool, as_json: bool) -> None:
+    """Show what each run takes of processor, memory and GPU, and what is not ours."""
+    from mission_tui.ipc.requests import GetSnapshot
+
+    if not watch:
+        with session.connect() as connection:
+            reply = connection.ask(lambda id_: GetSnapshot(id=id_))
+        _show(reply.snapshot, as_json)
+        return
+    from mission_tui.cli.watching import snapshots
+
+    shown = -REDRAW_S
+    for snapshot in snapshots(session):
+        if time.monotonic() - shown >= REDRAW_S:
+            _show(snapshot, as_json)
+            shown = time.monotonic()
+
+
+def _show(snapshot: FleetSnapshot, as_json: bool) -> None:
+    if as_json:
+        from mission_tui.cli.documents import top_facts, write_document
+
+        write_document(top_facts(snapshot))
+        return
+    from mission_tui.cli.top_tables import gpu_table, host_line, others_line, usage_table
+
+    click.echo(host_line(snapshot.host))
+    gpu_table(snapshot).write(sys.stdout)
+    usage_table(snapshot.runs).write(sys.stdout)
+    click.echo(others_line(snapshot))

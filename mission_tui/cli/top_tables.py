@@ -1,0 +1,85 @@
+"""What `top` prints: the host in a line, a row per GPU, a row per run with processes, and what others take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from mission_tui.cli.table import Table
+from mission_tui.cli.words import UNKNOWN, count, gibibytes
+from mission_tui.fleet.share import share_of
+
+if TYPE_CHECKING:
+    from mission_tui.fleet.snapshot import FleetSnapshot, HostMeters, RunView
+
+__all__ = ["gpu_table", "host_line", "others_line", "usage_table"]
+
+_CALM_BYTES = 64 << 20
+"""Of a GPU's memory: less than this the driver itself takes."""
+
+
+def host_line(host: HostMeters) -> str:
+    """Processor and memory of the machine, and why there is no GPU, where there is none."""
+    cpu = UNKNOWN if host.cpu_percent is None else f"{host.cpu_percent:.0f}%"
+    load = UNKNOWN if host.load_1m is None else f"{host.load_1m:.1f}"
+    words = [
+        host.name,
+        f"CPU {cpu} of {host.cores} cores",
+        f"load {load}",
+        f"RAM {gibibytes(host.ram_used)} of {gibibytes(host.ram_total)}",
+        *([host.gpu_note] if host.gpu_note else []),
+    ]
+    return "  ".join(words)
+
+
+def gpu_table(snapshot: FleetSnapshot) -> Table:
+    """How busy each GPU was: the mean of the last 20 s beside its peak, which a mean hides."""
+    columns = ("GPU", "name", "busy", "peak", "memory", "power", "heat", "clock", "slowed by")
+    table = Table(columns, numbers=frozenset(columns[2:8]))
+    for place, gpu in enumerate(snapshot.gpus):
+        table.add(
+            str(place),
+            gpu.name,
+            _number(gpu.util.mean, "%"),
+            _number(gpu.util.max, "%"),
+            f"{gibibytes(gpu.memory_used)}/{gibibytes(gpu.memory_total)}",
+            _number(gpu.power_w, "W"),
+            _number(gpu.temperature_c, "C"),
+            _number(gpu.clock_mhz, "MHz"),
+            ", ".join(gpu.slowed),
+        )
+    return table
+
+
+def usage_table(views: Sequence[RunView]) -> Table:
+    """A row per run that has processes, the busiest first."""
+    columns = ("run", "name", "state", "CPU", "memory", "VRAM", "threads", "processes", "st/s")
+    table = Table(columns, numbers=frozenset(columns[3:]))
+    used = [(view, view.usage) for view in views if view.usage is not None]
+    for view, usage in sorted(used, key=lambda pair: -pair[1].cpu_percent):
+        table.add(
+            view.id,
+            view.name,
+            view.phase if view.state == "running" and view.phase else view.state,
+            _number(usage.cpu_percent, "%"),
+            gibibytes(usage.rss_bytes),
+            gibibytes(usage.vram_bytes),
+            str(usage.threads),
+            str(usage.processes),
+            count(view.pace),
+        )
+    return table
+
+
+def others_line(snapshot: FleetSnapshot) -> str:
+    """How much of the processor the runs take together, and what is not ours."""
+    share = share_of(snapshot.host, snapshot.gpus, snapshot.runs)
+    others = UNKNOWN if share.cpu_others is None else f"{share.cpu_others:.0f}%"
+    words = f"runs take {share.cpu_ours:.0f}% (100% is one core), everything else {others}"
+    if share.vram_others is not None and share.vram_others > _CALM_BYTES:
+        words += f"; {gibibytes(share.vram_others)} of GPU memory are held by other programs"
+    return words
+
+
+def _number(value: float | None, unit: str) -> str:
+    return UNKNOWN if value is None else f"{value:.0f}{unit}"

@@ -1,0 +1,58 @@
+"""What `top` prints: GPUs, runs by how busy they are, and what is not ours."""
+
+from __future__ import annotations
+
+from msgspec import structs
+
+from mission_tui.cli.top_tables import gpu_table, host_line, others_line, usage_table
+from mission_tui.fleet.share import share_of
+from mission_tui.fleet.snapshot import FleetSnapshot, GpuMeters, RunView, Usage, Utilisation
+from tests.tui.fleets import a_fleet, a_run, host
+
+GIB = 1 << 30
+GPU = GpuMeters("GPU-a", "Stand-in", Utilisation(5.0, 18.0, 97.0), 6 * GIB, 8 * GIB, 71.5, 61.0, 1560, ("power cap",))
+
+
+def fleet(*views: RunView, gpus: tuple[GpuMeters, ...] = (GPU,), cpu_percent: float | None = 75.0) -> FleetSnapshot:
+    """A snapshot of four cores."""
+    return structs.replace(a_fleet(views, gpus=gpus), host=host(cores=4, cpu_percent=cpu_percent))
+
+
+def using(name: str, cpu_percent: float, vram: int | None = None) -> RunView:
+    """A run whose processes take so much."""
+    return a_run(name, usage=Usage(cpu_percent, 2 * GIB, 7, 3, vram))
+
+
+def test_the_busiest_run_comes_first_and_one_without_processes_not_at_all() -> None:
+    """A row per run with what it takes; an ended run is none."""
+    rows = usage_table((using("calm", 12.0), a_run("over", usage=None), using("busy", 190.0, 3 * GIB))).rows
+    assert [row[1] for row in rows] == ["busy", "calm"]
+    assert rows[0][3:8] == ("190%", "2.0G", "3.0G", "7", "3")
+    assert rows[1][5] == "-"
+
+
+def test_a_gpu_shows_its_peak_beside_its_mean() -> None:
+    """Busy 18 % with bursts of 97 %; and why its clock is held down."""
+    (row,) = gpu_table(fleet()).rows
+    assert row == ("0", "Stand-in", "18%", "97%", "6.0G/8.0G", "72W", "61C", "1560MHz", "power cap")
+
+
+def test_what_is_not_ours_is_said() -> None:
+    """Three cores are busy and the runs take two; 6 GiB are held and the runs hold 3."""
+    words = others_line(fleet(using("a", 150.0, 3 * GIB), using("b", 50.0)))
+    assert words == (
+        "runs take 200% (100% is one core), everything else 100%; 3.0G of GPU memory are held by other programs"
+    )
+
+
+def test_meters_of_different_moments_never_say_less_than_nothing() -> None:
+    """Runs that took more a moment ago than the machine does now leave zero to others; unknown stays unknown."""
+    share = share_of(fleet(cpu_percent=10.0).host, (), (using("a", 300.0),))
+    assert (share.cpu_others, share.vram_ours, share.vram_others) == (0.0, None, None)
+    assert share_of(fleet(cpu_percent=None).host, (), ()).cpu_others is None
+
+
+def test_without_a_gpu_the_host_line_says_so_calmly() -> None:
+    """One sentence beside the processor, and no table."""
+    assert host_line(host(gpu_note="no GPU: Driver Not Loaded")).endswith("no GPU: Driver Not Loaded")
+    assert gpu_table(fleet(gpus=())).rows == []

@@ -1,0 +1,56 @@
+"""What a run takes of the machine, as the kernel counts it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from mission_tui.fleet.spec import RunSpec, Spec
+from mission_tui.supervisor.usage import read_stat
+from tests.supervisor.conftest import Lab
+from tests.waiting import until
+
+BUSY = "import time\nwhile True: pass"
+
+
+def test_a_run_shows_what_its_processes_take(idle_lab: Lab) -> None:
+    """A command that keeps a core busy: about a core, its memory and its two processes; nothing once it has ended."""
+    idle_lab.start()
+    (run,) = idle_lab.launch(spec=Spec(preset="command", run=RunSpec(command=(sys.executable, "-S", "-c", BUSY))))
+    usage = until(lambda: (seen := idle_lab.view(run).usage) and seen.cpu_percent > 20.0 and seen, 30)
+    assert usage.cpu_percent <= 100.0 * (os.cpu_count() or 1)
+    assert usage.processes >= 2  # the keeper and the command
+    assert usage.threads >= 2
+    assert usage.rss_bytes > 8 << 20
+    assert usage.vram_bytes is None
+    idle_lab.act("kill", run)
+    assert idle_lab.ended(run).usage is None
+
+
+def test_processor_seconds_of_a_process_grow_while_it_computes() -> None:
+    """Half a second of counting is seen as such."""
+    before, begun = read_stat(os.getpid()), time.process_time()
+    while time.process_time() - begun < 0.5:
+        pass
+    after = read_stat(os.getpid())
+    assert before is not None
+    assert after is not None
+    assert after.cpu_s - before.cpu_s == pytest.approx(0.5, abs=0.1)
+    assert after.started == before.started
+
+
+def test_a_process_may_be_called_anything() -> None:
+    """Brackets and blanks in a name do not shift what is read; a process that is gone has nothing."""
+    words = "exec 3<>/dev/null; echo -n ') R 1 (' > /proc/self/comm; echo ready; read line"
+    with subprocess.Popen(["bash", "-c", words], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as odd:
+        assert odd.stdout is not None
+        odd.stdout.readline()
+        stat = read_stat(odd.pid)
+        assert stat is not None
+        assert stat.threads == 1
+        odd.kill()
+    assert read_stat(odd.pid) is None
