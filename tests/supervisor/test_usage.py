@@ -12,7 +12,6 @@ import pytest
 from mission_tui.fleet.spec import RunSpec, Spec
 from mission_tui.supervisor.usage import read_stat
 from tests.supervisor.conftest import Lab
-from tests.waiting import until
 
 BUSY = "import time\nwhile True: pass"
 
@@ -21,7 +20,8 @@ def test_a_run_shows_what_its_processes_take(idle_lab: Lab) -> None:
     """A command that keeps a core busy: about a core, its memory and its two processes; nothing once it has ended."""
     idle_lab.start()
     (run,) = idle_lab.launch(spec=Spec(preset="command", run=RunSpec(command=(sys.executable, "-S", "-c", BUSY))))
-    usage = until(lambda: (seen := idle_lab.view(run).usage) and seen.cpu_percent > 20.0 and seen, 30)
+    usage = idle_lab.wait(run, lambda view: view.usage is not None and view.usage.cpu_percent > 20.0).usage
+    assert usage is not None
     assert usage.cpu_percent <= 100.0 * (os.cpu_count() or 1)
     assert usage.processes >= 2  # the keeper and the command
     assert usage.threads >= 2
