@@ -90,6 +90,11 @@ class SharedArrays:
         self.masks: NDArray[np.bool_] = self._array(layout.masks)
         self.lives: NDArray[np.int64] = self._array(layout.lives)
 
+    def copied_observations(self) -> Any:
+        """An array, or one by key for a Dict: SB3 keeps them over the next step, which overwrites what is shared."""
+        copies = {key: array.copy() for key, array in self.observations.items()}
+        return copies.get(None, copies)
+
     def actions(self, form: ActionForm, n_envs: int) -> NDArray[Any]:
         """The actions of all environments, seen as `form`. Raises `ValueError` where they cannot fit."""
         dtype, shape = np.dtype(form[0]), form[1]

@@ -124,7 +124,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("screen", "bell", ("b",), "bell", "ring for a new critical finding, or stay quiet", "app.do('bell')"),
     Action("screen", "refresh", ("f5",), "refresh", "read presets and the newest state again", "app.do('refresh')"),
     Action("screen", "redraw", ("ctrl+l",), "redraw", "paint the whole screen again", "app.redraw"),
-    Action("screen", "elsewhere", ("w",), "elsewhere", "go to another live runs root of yours", "app.do('elsewhere')"),
+    Action("screen", "elsewhere", ("W",), "elsewhere", "go to another live runs root of yours", "app.do('elsewhere')"),
     Action("screen", "suspend", ("ctrl+z",), "suspend", "back to the shell; fg returns", "app.do('suspend')"),
     Action("screen", "leave", ("q",), "leave", "leave the screen; all runs go on", "app.leave"),
 )

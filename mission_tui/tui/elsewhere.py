@@ -13,7 +13,7 @@ from mission_tui.tui.strips import Part
 
 __all__ = ["also_live", "homely", "least_cells", "named"]
 
-_KEY: Part = (" w", colours.KEY)
+_KEY: Part = (" W", colours.KEY)
 
 
 def homely(root: str, home: str) -> str:

@@ -34,7 +34,7 @@ def teaching(
     busy = [other for other in elsewhere if other.live != 0]
     lines += [[("  Also live: ", colours.INK), (named(other, home), colours.LIVE)] for other in busy[:_ROOTS]]
     if busy:
-        lines += [[("  w ", colours.KEY), ("goes there; everything here goes on", colours.INK)], []]
+        lines += [[("  W ", colours.KEY), ("goes there; everything here goes on", colours.INK)], []]
     if readonly:
         return [*lines, [("  This screen is read-only: start runs elsewhere and watch them here.", colours.QUIET)]]
     for key, preset in by_key(presets).items():

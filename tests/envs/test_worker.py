@@ -64,7 +64,10 @@ def test_episodes_are_counted_as_sb3_counts_them() -> None:
 
 def test_a_recipe_imports_makes_monitors_and_wraps() -> None:
     """The monitor sits directly around the environment, the first wrapper directly around that."""
-    wrappers = (("gymnasium.wrappers:FlattenObservation", {}), ("tests.trainer.own_envs:Scaled", {"by": 2.0}))
+    wrappers: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("gymnasium.wrappers:FlattenObservation", {}),
+        ("tests.trainer.own_envs:Scaled", {"by": 2.0}),
+    )
     env = EnvRecipe("Walk-v0", {}, ("tests.trainer.probe_envs",), wrappers).make()
     names = []
     while isinstance(env, gymnasium.Wrapper):

@@ -37,7 +37,7 @@ def test_a_class_is_written_by_name_or_with_its_arguments() -> None:
 def test_a_set_word_takes_the_same_tables() -> None:
     """In TOML, in quotes of the shell."""
     made = change(spec(), ['run.callbacks=[{cls="a:Noisy", kwargs={scale=2.0}}]'])
-    assert made.run.callbacks == (as_part(Part(**NOISY)),)
+    assert made.run.callbacks == (Part(cls="a:Noisy", kwargs={"scale": 2.0}),)
 
 
 @pytest.mark.parametrize(

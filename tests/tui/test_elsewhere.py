@@ -31,14 +31,14 @@ def said(roots: tuple[OtherRoot, ...], cells: int) -> str:
 @pytest.mark.parametrize(
     ("roots", "cells", "words"),
     [
-        ((B,), 60, "also live: ~/proj-b/runs (3 runs) w"),
-        ((B, C), 80, "also live: ~/proj-b/runs (3 runs), /data/c/runs (1 run) w"),
-        ((B, C, IDLE), 30, "also live: +2 roots w"),
-        ((B,), 10, "+1 root w"),
-        ((B,), 8, "+1 w"),
+        ((B,), 60, "also live: ~/proj-b/runs (3 runs) W"),
+        ((B, C), 80, "also live: ~/proj-b/runs (3 runs), /data/c/runs (1 run) W"),
+        ((B, C, IDLE), 30, "also live: +2 roots W"),
+        ((B,), 10, "+1 root W"),
+        ((B,), 8, "+1 W"),
         ((B,), 3, ""),
         ((IDLE,), 60, ""),
-        ((OtherRoot("/d"),), 60, "also live: /d w"),
+        ((OtherRoot("/d"),), 60, "also live: /d W"),
     ],
 )
 def test_the_longest_form_that_fits_is_said(roots: tuple[OtherRoot, ...], cells: int, words: str) -> None:
@@ -47,7 +47,7 @@ def test_the_longest_form_that_fits_is_said(roots: tuple[OtherRoot, ...], cells:
     assert not words or least_cells(roots) <= len(words)
 
 
-@pytest.mark.parametrize(("size", "words"), [((80, 24), "+1 w"), ((160, 50), "~/proj-b/runs (3 runs) w")])
+@pytest.mark.parametrize(("size", "words"), [((80, 24), "+1 W"), ((160, 50), "~/proj-b/runs (3 runs) W")])
 async def test_the_header_names_where_else_runs_go_on(size: tuple[int, int], words: str) -> None:
     """In 80 columns it still says that there is something; counts and the way out stay whole."""
     async with staged(a_fleet_beside(B), size=size) as stage:
@@ -62,14 +62,14 @@ async def test_an_empty_list_names_where_the_runs_are() -> None:
     """Whoever finds nothing here is shown the root where runs go on, and the key; not one where nothing does."""
     async with staged(structs.replace(a_fleet(()), elsewhere=(B, IDLE))) as stage:
         await stage.shows("Also live: ~/proj-b/runs (3 runs)")
-        assert "w goes there" in stage.text()
+        assert "W goes there" in stage.text()
         assert "idle" not in stage.text()
 
 
 async def test_w_goes_to_the_only_other_root() -> None:
     """The screen ends in order and says where to go on."""
     async with staged(a_fleet_beside(B), readonly=True) as stage:
-        await stage.press("w")
+        await stage.press("W")
         await stage.until(lambda: stage.app.next_root == B.root)
         assert stage.app.return_value == 0
 
@@ -77,12 +77,12 @@ async def test_w_goes_to_the_only_other_root() -> None:
 async def test_w_lets_the_person_choose_among_several() -> None:
     """The one with most runs first; turning away changes nothing."""
     async with staged(a_fleet_beside(C, B)) as stage:
-        await stage.press("w")
+        await stage.press("W")
         await stage.until(lambda: isinstance(stage.screen, Picker))
         assert stage.text().index("~/proj-b/runs") < stage.text().index("/data/c/runs", stage.text().index("Go to"))
         await stage.press("escape")
         assert stage.app.next_root is None
-        await stage.press("w")
+        await stage.press("W")
         await stage.until(lambda: isinstance(stage.screen, Picker))
         await stage.press("down", "enter")
         await stage.until(lambda: stage.app.next_root == C.root)
@@ -91,7 +91,7 @@ async def test_w_lets_the_person_choose_among_several() -> None:
 async def test_w_says_when_there_is_nowhere_to_go() -> None:
     """And how another root is opened."""
     async with staged() as stage:
-        await stage.press("w")
+        await stage.press("W")
         await stage.until(stage.toasts)
         assert "--runs-dir" in stage.toasts()[0]
         assert stage.app.next_root is None

@@ -142,17 +142,13 @@ class PPO(stable_baselines3.PPO):
                 if beyond:
                     break
                 if eased:
-                    self._ease(scheduled)
+                    update_learning_rate(self.policy.optimizer, scheduled * self.easing.factor)
+                    self.easing.stepped()
                 signals.add_step(self._step(losses.loss))
             self._n_updates += 1
             if beyond:
                 break
         return True
-
-    def _ease(self, scheduled: float) -> None:
-        """Give the coming step its learning rate while a resume is eased in, and count it."""
-        update_learning_rate(self.policy.optimizer, scheduled * self.easing.factor)
-        self.easing.stepped()
 
     def _losses(self, batch: Any, clip: ClipRanges) -> Losses:
         values, judged = self._judge(batch)
@@ -161,7 +157,7 @@ class PPO(stable_baselines3.PPO):
         ratio = th.exp(log_ratio)
         clipped = th.clamp(ratio, 1 - clip.policy, 1 + clip.policy)
         policy_loss = -th.min(advantages * ratio, advantages * clipped).mean()
-        value_loss = self._value_loss(batch.returns, self._value_prediction(values.flatten(), batch.old_values, clip))
+        value_loss = self._value_loss(batch.returns, _value_prediction(values.flatten(), batch.old_values, clip))
         # Without a closed form SB3 estimates the entropy by the mean of -log_prob.
         entropy_loss = -th.mean(-judged.log_prob if judged.entropy is None else judged.entropy)
         if not self.ent_coef:
@@ -188,11 +184,6 @@ class PPO(stable_baselines3.PPO):
         if self.normalize_advantage and len(advantages) > 1:
             return (advantages - advantages.mean()) / (advantages.std() + 1e-8)
         return advantages
-
-    def _value_prediction(self, values: th.Tensor, old_values: th.Tensor, clip: ClipRanges) -> th.Tensor:
-        if clip.value is None:
-            return values
-        return old_values + th.clamp(values - old_values, -clip.value, clip.value)
 
     def _value_loss(self, returns: th.Tensor, predicted: th.Tensor) -> th.Tensor:
         return mse_loss(returns, predicted)
@@ -230,6 +221,12 @@ class PPO(stable_baselines3.PPO):
 
     def _maybe_recommend_cpu(self, mlp_class_name: str = "ActorCriticPolicy") -> None:
         """SB3 warns when an MLP is trained on a GPU; here the device was asked for or chosen, and is recorded."""
+
+
+def _value_prediction(values: th.Tensor, old_values: th.Tensor, clip: ClipRanges) -> th.Tensor:
+    if clip.value is None:
+        return values
+    return old_values + th.clamp(values - old_values, -clip.value, clip.value)
 
 
 class RolloutWatch(BaseCallback):

@@ -21,11 +21,12 @@ from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvObs, VecEnvStepReturn
 
 from mission_tui.envs.assignment import Assignment
-from mission_tui.envs.channel import CALL, FORM, STEP, frame
-from mission_tui.envs.lanes import FINAL, Ask, Told
+from mission_tui.envs.channel import FORM, STEP, frame
+from mission_tui.envs.lanes import FINAL, Told
 from mission_tui.envs.recipe import EnvRecipe
 from mission_tui.envs.shared_arrays import ActionForm, Layout, SharedArrays, anonymous_memory
 from mission_tui.errors import CheckpointError
+from mission_tui.trainer.vec_env.asking import Question, ask_lanes
 from mission_tui.trainer.vec_env.crew import Crew
 from mission_tui.trainer.vec_env.worker_process import Patience
 
@@ -115,13 +116,14 @@ class WorkersVecEnv(VecEnv):
                     if FINAL not in info and finals is not None:
                         info[FINAL] = finals[env].copy()
         self._masks_there = self._masks_told
-        return self._observed(), self._arrays.rewards.copy(), self._arrays.dones.copy(), infos
+        return self._arrays.copied_observations(), self._arrays.rewards.copy(), self._arrays.dones.copy(), infos
 
     def reset(self) -> VecEnvObs:
         self.reset_infos = self._ask("reset", list(zip(self._seeds, self._options, strict=True)))
         self._reset_seeds()
         self._reset_options()
-        return self._observed()
+        observations: VecEnvObs = self._arrays.copied_observations()
+        return observations
 
     def action_masks(self) -> NDArray[np.bool_]:
         """Which choices are allowed, shape (n_envs, choices). Once asked for, they come with every step."""
@@ -171,39 +173,18 @@ class WorkersVecEnv(VecEnv):
     ) -> list[bool]:
         return self._ask_same("is_wrapped", (f"{wrapper_class.__module__}.{wrapper_class.__qualname__}",), indices)
 
-    def _observed(self) -> VecEnvObs:
-        # Copies: SB3 keeps observations over the next step, which overwrites the shared ones.
-        copies: Any = {key: array.copy() for key, array in self._arrays.observations.items()}
-        return copies.get(None, copies)  # type: ignore[no-any-return]
-
-    def _ask(self, what: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
-        return self._ask_lanes(what, range(self.num_envs), arguments)
-
     def _ask_same(self, what: str, arguments: tuple[Any, ...], indices: VecEnvIndices) -> list[Any]:
         # Not `_get_indices` for everyone: `VecEnv.__init__` asks for an attribute before it knows how many there are.
         lanes = range(len(self._of_lane)) if indices is None else [int(lane) for lane in self._get_indices(indices)]
-        return self._ask_lanes(what, lanes, [arguments] * len(lanes))
+        return self._ask(what, [arguments] * len(lanes), lanes)
 
-    def _ask_lanes(self, what: str, lanes: Sequence[int], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """Ask each of `lanes` with its arguments, all workers at once; answers in the order of `lanes`."""
+    def _ask(self, what: str, arguments: Sequence[tuple[Any, ...]], lanes: Sequence[int] | None = None) -> list[Any]:
+        """Ask each of `lanes`, or all, with its arguments; answers in the order of `lanes`."""
         self._settle()
         # Whatever is asked may open or shut something.
         self._masks_there = False
-        shares: dict[int, list[int]] = {}
-        for position, lane in enumerate(lanes):
-            shares.setdefault(self._of_lane[lane], []).append(position)
-        count = len(self._of_lane)
-        asks = {
-            index: Ask(what, [(lanes[position] % count, arguments[position]) for position in share])
-            for index, share in shares.items()
-        }
-        # All are pickled before the first is sent: what cannot be must leave no worker waited for in vain.
-        self._crew.tell({index: frame(CALL, ask) for index, ask in asks.items()})
-        answers: list[Any] = [None] * len(lanes)
-        for share, given in zip(shares.values(), self._crew.hear(shares, what, self._calling), strict=True):
-            for position, answer in zip(share, given, strict=True):
-                answers[position] = answer
-        return answers
+        asked = range(self.num_envs) if lanes is None else lanes
+        return ask_lanes(self._crew, self._of_lane, Question(what, asked, arguments), self._calling)
 
     def _settle(self) -> None:
         """Nothing is under way after this: a step that nobody waited for is waited for."""

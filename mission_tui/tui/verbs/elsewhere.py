@@ -1,4 +1,4 @@
-"""`w`: go to another runs root of this user that has a supervisor; this one and its runs go on."""
+"""`W`: go to another runs root of this user that has a supervisor; this one and its runs go on."""
 
 from __future__ import annotations
 
