@@ -133,7 +133,7 @@ def test_a_torn_line_does_not_swallow_the_next(desk: Desk) -> None:
         file.write(b'{"say": "upd')
     desk.run("from mission_tui import report; report.update(timesteps=400, kl=0.5)")
     assert [row.timesteps for row in desk.of(UpdateDone)] == [100, 200, 300, 400]
-    assert sum(b'{"say": "process"' == line[:17] for line in desk.reported.read_bytes().splitlines()) == 2
+    assert sum(line[:17] == b'{"say": "process"' for line in desk.reported.read_bytes().splitlines()) == 2
     with (desk.folder / "metrics.jsonl").open("ab") as file:
         file.write(b'{"kind":"upd')
     desk.run("from mission_tui import report; report.update(timesteps=500, kl=0.5)")

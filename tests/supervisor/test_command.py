@@ -64,7 +64,7 @@ def test_what_nobody_reported_is_unknown(lab: Lab) -> None:
 
 
 def test_a_command_is_told_how_to_report(lab: Lab) -> None:
-    """Socket, run, attempt and nonce are in its environment by the names that the trainer knows, and where to report."""
+    """Socket, run, attempt and nonce are in its environment by the names that the trainer knows, and a file."""
     names = ("TELEMETRY", "REPORT", "RUN", "RUN_DIR", "ATTEMPT", "NONCE", "SEED")
     (run,) = lab.launch(spec=shell("; ".join(f'echo "$MISSION_TUI_{name}"' for name in names), seed=7))
     lab.ended(run)
