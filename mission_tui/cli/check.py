@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
 import sys
+import textwrap
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 
 COLOURS = {"ok": "green", "note": "yellow", "failed": "red", "skipped": "bright_black"}
 LONGEST_STEP_S = 120.0
+INDENT = 20
 
 
 @click.command("check", cls=WithCommand)
@@ -54,13 +58,14 @@ def command(
     items = launch_items(
         Wish((*presets, *files), 1, None, assignments, (), command_words()), session.preset_dirs, session.health()
     )
+    files_by_name = _files((*presets, *files), session)
     code, documents = 0, []
     for item in items:
         checked = _checked(session, item.spec, limit_s, quiet=as_json)
         code = code or next((step.exit_code for step in checked.steps if step.exit_code), 0)
         documents.append(check_facts(item.spec.preset, checked))
         if not as_json:
-            _show(item.spec.preset, checked)
+            _show(item.spec, checked, files_by_name.get(item.spec.preset, ""))
     if as_json:
         write_document({"ok": code == 0, "checks": documents})
     return code
@@ -85,16 +90,36 @@ def _checked(session: Session, spec: Spec, limit_s: float, *, quiet: bool) -> Ch
     raise AssertionError("a stream ends with an answer or an error")
 
 
-def _show(preset: str, checked: Checked) -> None:
+def _files(words: tuple[str, ...], session: Session) -> dict[str, str]:
+    """The files of the named presets and of the members of sets, by preset."""
+    from mission_tui.records.preset_files import launched_by, load_preset
+
+    named = [load_preset(word, session.preset_dirs) for word in words]
+    members = [member for preset in named for member in launched_by(preset, session.preset_dirs)]
+    return {preset.name: str(preset.path) for preset in members}
+
+
+def _show(spec: Spec, checked: Checked, file: str) -> None:
     if sys.stderr.isatty():
         click.echo("\r\x1b[K", nl=False, err=True)
-    click.echo(click.style(preset, bold=True))
+    words = file if spec.run.command is None else shlex.join(spec.run.command)
+    click.echo(f"{click.style(spec.preset, bold=True)}  {words}")
     for step in checked.steps:
+        first, *more = _folded(step.detail)
         level = click.style(step.level.ljust(7), COLOURS[step.level])
-        click.echo(f"{level}  {step.name:10} {step.detail}".rstrip())
+        click.echo(f"{level}  {step.name:10} {first}".rstrip())
+        for words in more:
+            click.echo(" " * INDENT + words)
     if checked.figures is not None:
         for name, value in _figures(checked.figures):
             click.echo(f"{'':7}  {name:10} {value}")
+
+
+def _folded(detail: str) -> list[str]:
+    """The lines of `detail` beside the names of the steps; one line where nobody sees a terminal."""
+    if not sys.stdout.isatty():
+        return [detail]
+    return textwrap.wrap(detail, max(20, shutil.get_terminal_size().columns - INDENT), break_on_hyphens=False) or [""]
 
 
 def _figures(figures: CheckFigures) -> Iterator[tuple[str, str]]:

@@ -46,7 +46,7 @@ def _checked(env: gymnasium.Env[Any, Any], env_id: str, spaces: str) -> tuple[Le
         except Exception as error:  # noqa: BLE001 - a checker raises what it finds, and so does a foreign environment
             return "failed", f"env.id '{env_id}' breaks the contract of SB3's check_env: {raised_by(error)}"
         try:
-            check_for_gymnasium(env, skip_render_check=True, skip_close_check=True)
+            check_for_gymnasium(env.unwrapped, skip_render_check=True, skip_close_check=True)
         except Exception as error:  # noqa: BLE001 - likewise, but SB3 trains with what only Gymnasium refuses
             heard.append(_warning(f"Gymnasium's check_env: {raised_by(error)}"))
     said = dict.fromkeys(" ".join(_plain(str(one.message)).split()) for one in heard)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import pkgutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -178,7 +179,15 @@ def import_named(module: str, key: str) -> Any:
         said = f"{key}: module '{module}' needs the `{extra}` extra: pip install 'mission-tui[{extra}]'"
         raise PresetError(said) from error
     except Exception as error:  # importing runs foreign code, which may raise anything
-        raise PresetError(f"{key}: module '{module}' cannot be imported: {error}") from error
+        raise PresetError(f"{key}: module '{module}' cannot be imported: {error}{_near(module, error)}") from error
+
+
+def _near(module: str, error: Exception) -> str:
+    """The nearest module that is here, where none of that name is."""
+    top = module.partition(".")[0]
+    if not isinstance(error, ModuleNotFoundError) or error.name != top:
+        return ""
+    return nearest(top, (found.name for found in pkgutil.iter_modules()))
 
 
 def _unknown(env_id: str, name: str, known: list[str]) -> str:

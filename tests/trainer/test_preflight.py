@@ -110,6 +110,7 @@ def test_a_module_beside_the_user_is_found(tmp_path: Path) -> None:
         ({"id": "CartPole-v1", "vec": "native"}, {}, "NextStep"),
         ({"id": "CartPole-v1", "kwargs": {"bogus": 1}}, {}, "env.kwargs does not fit"),
         ({"id": "CartPole-v1", "wrappers": ["os:path"]}, {}, "os:path' does not fit"),
+        ({"id": "CartPole-v1", "imports": ["gymnasum"]}, {}, "No module named 'gymnasum'; did you mean 'gymnasium'?"),
         ({"id": ""}, {}, "the spec on stdin cannot be used"),
     ],
 )

@@ -48,6 +48,7 @@ async def check(core: Core, request: Check) -> AsyncGenerator[Progress | Checked
                         yield Progress(re=request.id, done=len(steps) - 2, total=len(SMOKE_STEPS), note=said)
     if spec.run.command is None:
         steps += unreached(tuple(steps))
+        steps.sort(key=_turn)
     yield Checked(re=request.id, steps=tuple(steps), figures=figures)
 
 
@@ -72,6 +73,11 @@ async def _smoke(spec: Spec, caller: Caller, limit_s: float) -> AsyncGenerator[C
         yield CheckStep(name=begun, level="failed", detail=str(error), exit_code=error.exit_code)
     except msgspec.ValidationError as error:
         yield CheckStep(name=begun, level="failed", detail=f"the smoke run said what nobody understands: {error}")
+
+
+def _turn(step: CheckStep) -> int:
+    """Those that are looked at from here come first."""
+    return SMOKE_STEPS.index(step.name) if step.name in SMOKE_STEPS else -1
 
 
 def _step(said: dict[str, Any]) -> CheckStep:
