@@ -38,6 +38,8 @@ class Diary(BaseCallback):
         self._write("training_end")
 
     def _told(self) -> dict[str, Any]:
+        assert all(name in self.locals and self.locals.get(name) is not None for name in TOLD)
+        assert self.locals.get("nothing", 3) == 3
         told = {name: self.locals[name] for name in TOLD}
         return {name: value.tolist() if hasattr(value, "tolist") else value for name, value in told.items()}
 

@@ -103,8 +103,7 @@ def test_images_stay_bytes_from_the_environment_to_the_minibatch() -> None:
         assert isinstance(model.env, VecTransposeImage)
         assert isinstance(model.rollout_buffer, ResidentBuffer)
         observations = np.asarray(model.env.reset())
-        assert observations.dtype == np.uint8
-        assert observations.shape == (2, 3, 36, 40)
+        assert (observations.dtype, observations.shape) == (np.dtype(np.uint8), (2, 3, 36, 40))
         model._setup_learn(0)
         model.collect()
         seen, _ = model.rollout_buffer.everything()

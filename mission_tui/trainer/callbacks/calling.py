@@ -18,6 +18,7 @@ from stable_baselines3.common.vec_env import VecEnv
 from mission_tui.errors import MissionError, raised_by
 from mission_tui.trainer.callbacks.log import RowLog
 from mission_tui.trainer.callbacks.memory import Memory
+from mission_tui.trainer.callbacks.told import Told
 from mission_tui.trainer.failures import CallbackError
 from mission_tui.trainer.tree import Tree
 
@@ -57,6 +58,7 @@ class Callbacks(BaseCallback):
         self._memory = Memory([each.callback for each in named])
         self.log = RowLog()
         self.ended: str | None = None
+        self._told = Told({}, None)
 
     def begin(self, model: BaseAlgorithm, total_timesteps: int | None, state: Tree | None) -> None:
         """Give everyone `model`, put back what `state` says they had counted, and say that training starts.
@@ -70,7 +72,7 @@ class Callbacks(BaseCallback):
             warnings.filterwarnings("ignore", "Training and eval env are not of the same type", UserWarning)
             self.init_callback(model)
         self._memory.put_back(state)
-        told = {
+        told: dict[str, Any] = {
             "self": model,
             "total_timesteps": model._total_timesteps,
             "callback": self,
@@ -80,7 +82,8 @@ class Callbacks(BaseCallback):
             "progress_bar": False,
             "iteration": 0,
         }
-        self.on_training_start(told, globals())
+        self._told = Told(told, getattr(model, "think", None))
+        self.on_training_start(self._told, globals())
 
     @property
     def state(self) -> Tree:
@@ -122,6 +125,7 @@ class Callbacks(BaseCallback):
 
     def update_child_locals(self, locals_: dict[str, Any]) -> None:
         """Pass on what a rollout knows."""
+        self._told.forget(locals_)
         self._call("update_locals", locals_)
 
     def _call(self, hook: str, *arguments: Any) -> list[Any]:

@@ -118,15 +118,15 @@ class FastPPO(PPO):
         if self.use_sde:
             self.policy.reset_noise(env.num_envs)
         # The names of variables are part of what callbacks are told: they are SB3's.
-        heard = not isinstance(callback, RolloutWatch) or callback.others is not None
+        asks_later = isinstance(callback, RolloutWatch)
         callback.on_rollout_start()
         for n_steps in range(n_rollout_steps):
             if self.use_sde and self.sde_sample_freq > 0 and n_steps % self.sde_sample_freq == 0:
                 self.policy.reset_noise(env.num_envs)
             obs_tensor = rollout_buffer.see(n_steps, self._last_obs, self._last_episode_starts)
             chosen = self._evaluator.act(obs_tensor)
-            if heard:
-                values, log_probs = self._evaluator.thought(obs_tensor, chosen)
+            if not asks_later:
+                values, log_probs = self.think(obs_tensor, chosen)
             actions = chosen.cpu().numpy()
             clipped_actions = self._for_env(actions)
             new_obs, rewards, dones, infos = env.step(clipped_actions)
@@ -143,10 +143,15 @@ class FastPPO(PPO):
         rollout_buffer.judge(*self._evaluator.look_back(*rollout_buffer.everything()))
         values = self._evaluator.value(self._on_device(self._last_obs))
         rollout_buffer.compute_returns_and_advantage(values, dones)
+        log_probs = th.as_tensor(rollout_buffer.log_probs[-1])
         n_steps, actions = n_rollout_steps, actions.reshape(-1, self.rollout_buffer.action_dim)
         callback.update_locals(locals())
         callback.on_rollout_end()
         return True
+
+    def think(self, observation: Observation, actions: th.Tensor) -> tuple[th.Tensor, th.Tensor]:
+        """Values, shape (lanes, 1), and log-probabilities, shape (lanes,), of the step of a rollout under way."""
+        return self._evaluator.thought(observation, actions)
 
     def _for_env(self, actions: NDArray[Any]) -> NDArray[Any]:
         """Actions as the environments take them, within their bounds."""
