@@ -174,6 +174,7 @@ async def test_advice_is_applied_after_the_changes_were_seen() -> None:
         await stage.shows("Stop sick-11c0 and go on as advised?")
         await stage.shows("ppo.n_epochs: 20 → 10")
         await stage.shows("000009832")
+        await stage.shows("without going back: Esc, then A")
         (check,) = stage.client.asked_for(Apply)
         assert (check.run, check.finding, check.check_only, check.accept) == (RUN, KL_FINDING.id, True, False)
         await stage.press("enter", "escape")

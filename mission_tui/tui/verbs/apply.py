@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mission_tui.fleet.findings import Finding
+from mission_tui.fleet.live_settings import LIVE_KEYS
 from mission_tui.fleet.outcome import ALIVE
 from mission_tui.fleet.snapshot import RunView
 from mission_tui.ipc.replies import Accepted, VerdictReply
@@ -40,9 +41,17 @@ def _proposal(view: RunView, finding: Finding, checkpoint: str) -> Proposal:
     later = "What it learned after that is left behind."
     if view.state in ALIVE:
         fate = f"{view.name} is training now: it is stopped, and then goes on from {origin}. {later}"
-        return Proposal(f"Stop {view.name} and go on as advised?", (advice, fate), "stop it and apply")
+        return Proposal(
+            f"Stop {view.name} and go on as advised?", (advice, fate, *_gentler(finding)), "stop it and apply"
+        )
     fate = f"{view.name} goes on as another attempt from {origin}. {later}"
     return Proposal(f"Go on with {view.name} as advised?", (advice, fate), "apply")
+
+
+def _gentler(finding: Finding) -> tuple[str, ...]:
+    """The key that does less, where the advice is settings that a run takes over while it trains."""
+    keys = [word.partition("=")[0] for word in finding.advice_set]
+    return ("To set it from here on, without going back: Esc, then A.",) if keys and set(keys) <= set(LIVE_KEYS) else ()
 
 
 async def _ask(
