@@ -87,6 +87,15 @@ async def test_seeds_of_one_setting_are_one_curve_with_their_interval() -> None:
         await stage.shows("1 seed of cart-3: no interval")
 
 
+async def test_curves_that_are_the_same_have_both_letters() -> None:
+    """An exact clone lies on its source; neither letter hides the other."""
+    async with staged() as stage:
+        answer(stage, a_side(LIVE[0], 7, 2.0), a_side(LIVE[1], 7, 2.0))
+        await stage.press("space", "space", "c")
+        await stage.shows("count as one")
+        await stage.until(lambda: {"A", "B"} <= set("".join(stage.lines()[1:10])))
+
+
 async def test_one_run_is_compared_with_the_one_before_it() -> None:
     """By when they were made; the oldest has nothing before it, and is told how to mark others."""
     old, new = (a_run(f"heavy-{t}", created_t=float(t)) for t in (1, 2))

@@ -35,7 +35,8 @@ def comparison(found: Comparison, width: int) -> list[Strip]:
         strips.append(line([("  ! ", colours.WARN), (first, colours.INK)], width))
         strips += [line([(f"    {text}", colours.INK)], width) for text in more]
     if any(len(cohort.runs) > 1 for cohort in found.cohorts):
-        title = "seeds of one setting together: in the chart their median, with the first letter"
+        title = "seeds of one setting together"
+        title += ": in the chart their median, with the first letter" if found.bands else ""
         strips += [_title(title, width), *rendered(_seeds(found), width)]
     if found.contrasts:
         strips += [_title(f"less {found.cohorts[0].name}", width), *rendered(_contrasts(found), width)]

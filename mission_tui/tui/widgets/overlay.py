@@ -16,7 +16,7 @@ from mission_tui.tui.widgets.chart import Chart
 
 __all__ = ["Overlay"]
 
-_INSIDE = 0.97
+_INSIDE, _APART, _PLACES = 0.97, 0.04, 8
 
 
 class _Seconds(NumericAxisFormatter):
@@ -47,9 +47,10 @@ class Overlay(Chart):
         drawn = [entry for entry in drawn if len(entry[1].x) > 1]
         for _, curve, hue in drawn:
             self.plot(curve.x, curve.y, line_style=hue, hires_mode=HiResMode.BRAILLE)
-        # On the frame itself a letter would be lost.
-        inside = _INSIDE * max((curve.x[-1] for _, curve, _ in drawn), default=0.0)
-        for mark, curve, hue in drawn:
+        # On the frame itself a letter would be lost, and so would one under another where two curves are the same.
+        end = max((curve.x[-1] for _, curve, _ in drawn), default=0.0)
+        for place, (mark, curve, hue) in enumerate(drawn):
+            inside = min(end * _INSIDE, curve.x[-1]) - place % _PLACES * _APART * end
             at = max(1, bisect_right(curve.x, inside)) - 1
             self.scatter([curve.x[at]], [curve.y[at]], marker=mark, marker_style=f"{hue} bold")
         return len(drawn)
