@@ -86,7 +86,7 @@ def _axes(plane: _Plane, found: Comparison) -> Iterator[str]:
     for value in ticks(*plane.y):
         y = plane.up(value)
         yield f'<line x1="{_LEFT:g}" y1="{y:.1f}" x2="{right:g}" y2="{y:.1f}" stroke="#dddddd"/>'
-        yield f'<text x="{_LEFT - 6:g}" y="{y + 4:.1f}" text-anchor="end">{value:g}</text>'
+        yield f'<text x="{_LEFT - 6:g}" y="{y + 4:.1f}" text-anchor="end">{value:.8g}</text>'
     for value in ticks(*plane.x):
         x, word = plane.across(value), duration(value) if found.by == "time" else f"{value:,.0f}"
         yield f'<text x="{x:.1f}" y="{bottom + 18:g}" text-anchor="middle">{word}</text>'

@@ -81,6 +81,24 @@ def test_values_that_are_no_numbers_are_left_out() -> None:
     assert (result.best, result.final, result.updates) == (2.0, 2.0, 4)
 
 
+def test_steps_that_go_back_are_left_out() -> None:
+    """A script that begins to count anew does not break the axis for the others."""
+    back = structs.replace(update(4, ret=9.0), timesteps=STEPS // 2)
+    found = compared(side("a", [*rows([1.0, 2.0, 3.0]), back, update(5, ret=4.0)]), side("b", [0.0] * 6))
+    assert found.curves[0].y == (1.0, 2.0, 3.0, 4.0)
+    assert found.span == (STEPS, 5 * STEPS)
+
+
+def test_a_run_that_stands_still_has_no_length() -> None:
+    """One row, or all at the same place: no area, and nothing is divided by nothing."""
+    still: list[MetricRecord] = [
+        structs.replace(update(n, ret=1.0), timesteps=STEPS, rollout_s=0.0, update_s=0.0) for n in (1, 2)
+    ]
+    for by in ("step", "time"):
+        found = compared(side("a", still), side("b", [5.0]), by=by)
+        assert (found.span, found.runs[0].result.area, found.runs[0].result.best) == (None, None, 1.0)
+
+
 def test_evaluations_can_be_compared_instead() -> None:
     """Their means stand at the timesteps of their update."""
     played = EvaluationDone(seq=9, attempt=1, update=2, timesteps=2 * STEPS, t=0.0, mean=8.0, std=1.0, episodes=5)

@@ -64,7 +64,9 @@ def trace_of(records: Iterable[MetricRecord], tag: str = RETURN) -> Trace:
         else:
             tags.add(EVALUATION)
             value = number(record.mean) if tag == EVALUATION else None
-        if value is not None and math.isfinite(value):
+        # A script may count its steps as it likes; what goes back on the axis cannot be drawn over it.
+        onward = not timesteps or record.timesteps >= timesteps[-1]
+        if value is not None and math.isfinite(value) and onward:
             timesteps.append(record.timesteps)
             seconds.append(done_s)
             values.append(value)
