@@ -31,6 +31,9 @@ from mission_tui.tui.written import Pen, brief
 
 __all__ = ["MissionApp"]
 
+GREETING_S = 10.0
+"""Long enough for the first look at another runs root."""
+
 _ACTIONS = {action.name: action for action in ACTIONS}
 
 
@@ -97,7 +100,7 @@ class MissionApp(App[int], inherit_bindings=False):
         self.app_resume_signal.subscribe(self, lambda _: self.action_redraw())
         self.desk.start(follow(self._client, self.arrived, self.arrivals.lost))
         if self._greeting:
-            self.desk.tell(self._greeting)
+            self.desk.tell(self._greeting, seconds=GREETING_S)
 
     def arrived(self, snapshot: FleetSnapshot) -> None:
         """A snapshot came, asked for or not."""
