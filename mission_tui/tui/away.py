@@ -66,7 +66,8 @@ class Away:
             yield f"{reboots} resumed after a reboot"
         if findings := [finding for it in self.happenings for finding in it.findings]:
             still = sum(finding.state == "open" for finding in findings)
-            yield f"{len(findings)} finding{_s(len(findings))}" + (f" ({still} open)" if still < len(findings) else "")
+            over_by_now = "" if still == len(findings) else f" ({still} open)" if still else " (over)"
+            yield f"{len(findings)} finding{_s(len(findings))}{over_by_now}"
 
     @property
     def worth_a_look(self) -> tuple[RunView, ...]:

@@ -17,7 +17,9 @@ from mission_tui.errors import MissionError
 from tests.faults.campaign.part import violations_in
 from tests.faults.parts import kills, simulator
 from tests.faults.parts.lifecycle import histories
-from tests.supervisor.conftest import Lab, stub_spec
+from tests.faults.small_disk import lacks_namespaces
+from tests.rebooting import power_cut
+from tests.supervisor.conftest import Lab, living, stub_spec
 from tests.waiting import until
 
 
@@ -41,6 +43,44 @@ def test_s1_supervisors_that_die_at_any_call_are_made_good_by_the_next() -> None
     assert found == []
     assert figures["supervisors killed at a call"] > 10
     assert figures["requests acknowledged"] > 100
+
+
+@pytest.mark.timeout(60)
+def test_s10_a_machine_with_another_boot_id_resumes_what_may_and_trusts_no_pid(idle_lab: Lab, tmp_path: Path) -> None:
+    """(root) Between two boots the kernel's own file says another id: bound over it in a mount namespace."""
+    if why := lacks_namespaces():
+        pytest.skip(why)
+    if os.geteuid() != 0:
+        pytest.skip("needs root: a user namespace would make another user of the supervisor")
+    boot = tmp_path / "boot_id"
+    boot.write_text("11111111-2222-3333-4444-555555555555\n")
+    lab, spec = idle_lab, stub_spec()
+    lab.start()
+    (resumes,) = lab.launch(spec=structs.replace(spec, keep=structs.replace(spec.keep, on_reboot="resume")))
+    (stays,) = lab.launch()
+    lab.running(resumes, 3)
+    lab.act("checkpoint", resumes)
+    checkpoint = lab.wait(resumes, lambda view: view.last_checkpoint).last_checkpoint
+    lab.running(stays)
+    power_cut(lab.processes())
+    assert lab.supervisor is not None
+    lab.supervisor.wait(5)
+    binds = 'mount --bind "$0" /proc/sys/kernel/random/boot_id && exec "$@"'
+    lab.under = ("unshare", "-m", "sh", "-c", binds, str(boot))
+    lab.start()
+    view = lab.wait(resumes, lambda view: view.attempt == 2 and view.state == "running")
+    assert view.origins[0].checkpoint == checkpoint
+    assert [each.after for each in view.again] == ["reboot"]
+    assert "11111111-2222" in lab.dir(resumes).attempt(2).identity.read_text()
+    left = lab.view(stays)
+    assert (left.outcome, left.rebooted, left.attempt) == ("lost", True, 1)
+    lab.under = ()
+    lab.kill_supervisor()
+    # Back on the first boot: the living attempt belongs to another one, and nobody signals it.
+    family = [process for process in lab.processes() if "stub_trainer" in " ".join(process.cmdline())]
+    lab.start()
+    lab.wait(resumes, lambda view: view.attempt == 1 or view.state != "running")
+    assert living(family) == family
 
 
 def test_s8_a_supervisor_that_stood_still_finds_no_hang_in_those_that_did_not(lab: Lab) -> None:

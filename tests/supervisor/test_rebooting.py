@@ -18,7 +18,8 @@ from mission_tui.records.spec_file import read_spec, write_spec
 from mission_tui.records.tail import read_all
 from tests.full_disk import fill, small_disk
 from tests.rebooting import forget_boot
-from tests.supervisor.conftest import Lab, end, living, opened_lab, stub_spec
+from tests.rebooting import power_cut as power_cut_of
+from tests.supervisor.conftest import Lab, living, opened_lab, stub_spec
 from tests.waiting import until
 
 
@@ -40,8 +41,7 @@ def saved(lab: Lab, run: str, update: int = 2) -> str:
 
 def power_cut(lab: Lab) -> None:
     """Nobody of this runs root lives on, and the machine has another boot id."""
-    while processes := lab.processes():
-        end(processes)
+    power_cut_of(lab.processes())
     assert lab.supervisor is not None
     lab.supervisor.wait(5)
     forget_boot(lab.root)

@@ -82,6 +82,7 @@ def test_findings_are_those_that_opened_meanwhile() -> None:
     before = structs.replace(NAN_FINDING, id="b", first_t=LEFT - 10)
     assert told(a_run("a", findings=(NAN_FINDING, over, known, info, before))) == "2 findings (1 open)"
     assert told(a_run("a", findings=(NAN_FINDING,))) == "1 finding"
+    assert told(a_run("a", findings=(over,))) == "1 finding (over)"
 
 
 def test_what_a_supervisor_does_on_waking_belongs_to_the_time_away() -> None:
