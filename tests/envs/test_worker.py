@@ -64,7 +64,8 @@ def test_episodes_are_counted_as_sb3_counts_them() -> None:
 
 def test_a_recipe_imports_makes_monitors_and_wraps() -> None:
     """The monitor sits directly around the environment, the first wrapper directly around that."""
-    wrappers: tuple[tuple[str, dict[str, Any]], ...] = (
+    flat, scaled = "gymnasium.wrappers:FlattenObservation", "tests.trainer.own_envs:Scaled"
+    wrappers: tuple[tuple[str, dict[str, Any]], ...] = ((flat, {}), (scaled, {"by": 2.0}))
         ("gymnasium.wrappers:FlattenObservation", {}),
         ("tests.trainer.own_envs:Scaled", {"by": 2.0}),
     )
