@@ -66,9 +66,6 @@ def test_a_recipe_imports_makes_monitors_and_wraps() -> None:
     """The monitor sits directly around the environment, the first wrapper directly around that."""
     flat, scaled = "gymnasium.wrappers:FlattenObservation", "tests.trainer.own_envs:Scaled"
     wrappers: tuple[tuple[str, dict[str, Any]], ...] = ((flat, {}), (scaled, {"by": 2.0}))
-        ("gymnasium.wrappers:FlattenObservation", {}),
-        ("tests.trainer.own_envs:Scaled", {"by": 2.0}),
-    )
     env = EnvRecipe("Walk-v0", {}, ("tests.trainer.probe_envs",), wrappers).make()
     names = []
     while isinstance(env, gymnasium.Wrapper):
