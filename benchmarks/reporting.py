@@ -184,7 +184,7 @@ def middle(values: list[float]) -> Spread:
 
 
 def rows(folder: Path, turns: int) -> tuple[Row, ...]:
-    """One for each way to report."""
+    """One for each way to report, printed as it comes."""
     files = RunDir(folder).attempt(1)
     files.path.mkdir(parents=True)
     files.launch.write_text("{}")
@@ -197,10 +197,15 @@ def rows(folder: Path, turns: int) -> tuple[Row, ...]:
         ("by `report` in a callback of its own", Silent, ByHand, False),
     )
     with follower(folder) as reader:
-        return tuple(
-            measured(what, Side(plain, hooked=False), Side(ours, hooked=hooked), path, reader, turns)
-            for what, plain, ours, hooked in ways
-        )
+        found = []
+        for what, plain, ours, hooked in ways:
+            row = measured(what, Side(plain, hooked=False), Side(ours, hooked=hooked), path, reader, turns)
+            assert row.ours is not None
+            assert row.ratio is not None
+            print(f"{row.what}: {row.ours.median:,.0f} steps/s, {row.ratio.median:.4f} x {row.against}", flush=True)
+            print(f"({row.ratio.low:.4f} to {row.ratio.high:.4f}); {row.note}", flush=True)
+            found.append(row)
+    return tuple(found)
 
 
 def nothing() -> None:
@@ -208,7 +213,7 @@ def nothing() -> None:
 
 
 def main() -> None:
-    """Print the rows, and write them where `--json` says."""
+    """Measure, and write the rows where `--json` says."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--turns", type=int, default=100)
     parser.add_argument("--json", type=Path)
@@ -217,11 +222,6 @@ def main() -> None:
     th.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         found = rows(Path(folder), arguments.turns)
-    for row in found:
-        assert row.ours is not None
-        assert row.ratio is not None
-        print(f"{row.what}: {row.ours.median:,.0f} steps/s, {row.ratio.median:.4f} x {row.against}")
-        print(f"({row.ratio.low:.4f} to {row.ratio.high:.4f}); {row.note}")
     if arguments.json:
         write_sheet(Sheet("Reporting", asked_as("benchmarks.reporting"), found, elsewhere=elsewhere), arguments.json)
         print(f"written to {arguments.json}", file=sys.stderr)
