@@ -127,9 +127,10 @@ def _origin(module: str) -> Path | None:
 
 def _fits(package: Path) -> bool:
     """Whether this Python can load the compiled parts of `package`, if it has any."""
-    compiled = {file.name.partition(".")[0] for file in package.rglob("*.so")}
-    loadable = {file.name.partition(".")[0] for suffix in EXTENSION_SUFFIXES for file in package.rglob(f"*{suffix}")}
-    return package.is_dir() and compiled <= loadable
+    # `.so` alone is a valid ending too, so the whole of it counts, not how the name ends.
+    parts = [(stem, dot + rest) for stem, dot, rest in (file.name.partition(".") for file in package.rglob("*.so"))]
+    loadable = {stem for stem, ending in parts if ending in EXTENSION_SUFFIXES}
+    return package.is_dir() and all(stem in loadable for stem, _ in parts)
 
 
 def _wanted(name: str) -> str:
