@@ -81,6 +81,8 @@ class StubTrainer:
                 os.kill(os.getpid(), signal.SIGSEGV)
             if self.update == int(self.environ.get("STUB_DIES_AT", "-1")):
                 return self._die()
+            if self.update == int(self.environ.get("STUB_ENDS_AT", "-1")):
+                break
             while self.paused and not self.stopping:
                 self._say("paused")
                 time.sleep(0.02)

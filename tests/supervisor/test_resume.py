@@ -108,6 +108,15 @@ def test_a_finished_run_needs_a_larger_total(lab: Lab) -> None:
     assert (ended.outcome, ended.timesteps) == ("finished", 64 * 6)
 
 
+def test_a_run_that_a_callback_finished_early_goes_on_to_its_own_total(lab: Lab) -> None:
+    """Its budget is not used up, so nothing needs to be raised."""
+    (run,) = lab.launch(spec=stub_spec(64 * 6), STUB_ENDS_AT="3")
+    assert (lab.ended(run).outcome, lab.view(run).timesteps) == ("finished", 64 * 3)
+    assert isinstance(resume(lab, run), Accepted)
+    ended = lab.wait(run, lambda view: view.state == "ended" and view.attempt == 2)
+    assert (ended.outcome, ended.timesteps) == ("finished", 64 * 6)
+
+
 def test_a_live_run_is_not_resumed(lab: Lab) -> None:
     """Resuming a running run is refused and says that it runs."""
     (run,) = lab.launch()

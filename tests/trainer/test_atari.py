@@ -10,10 +10,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import msgspec
+import numpy as np
 import pytest
 import torch as th
 
+from mission_tui.envs.atari import AtariWrapper
 from mission_tui.fleet.preset import read_preset, resolve
 from mission_tui.fleet.spec import Spec
 from tests.missing import search_path_without
@@ -38,7 +41,7 @@ def atari(**tables: dict[str, Any]) -> Spec:
 @pytest.mark.parametrize("vec", ["inline", "workers"])
 def test_the_preset_trains_as_it_does_in_sb3(vec: str, tmp_path: Path) -> None:
     """Three small updates of the shipped settings on two lanes: SB3's parameters, but for rounding of convolutions."""
-    from stable_baselines3.common.atari_wrappers import AtariWrapper
+    from stable_baselines3.common.atari_wrappers import AtariWrapper as Sb3sWrapper
     from stable_baselines3.common.vec_env import VecFrameStack
 
     env = {"n_envs": 2, "vec": vec, "n_workers": 2 if vec == "workers" else None}
@@ -46,10 +49,31 @@ def test_the_preset_trains_as_it_does_in_sb3(vec: str, tmp_path: Path) -> None:
     spec = atari(env=env, ppo={"n_steps": 16, "batch_size": 16}, run=run)
     ran = run_attempt(new_run(tmp_path / "run", spec))
     assert (ran.exit_code, len(ran.updates())) == (0, 3)
-    games = sb3_vec("PongNoFrameskip-v4", 2, AtariWrapper)
+    games = sb3_vec("PongNoFrameskip-v4", 2, Sb3sWrapper)
     stock = sb3_learned(spec, vec=VecFrameStack(games, 4)).policy.state_dict()
     for name, mine in ran.parameters().items():
         th.testing.assert_close(mine, stock[name], rtol=0.0, atol=1e-5)
+
+
+@needs_extra
+@pytest.mark.parametrize("game", ["Breakout", "Pong"])
+def test_the_wrapper_is_sb3s_without_torch(game: str) -> None:
+    """Step by step over lost lives and new games: the same pictures, rewards and ends."""
+    import ale_py  # noqa: F401 - registers the games
+    from stable_baselines3.common.atari_wrappers import AtariWrapper as Sb3sWrapper
+
+    ours, theirs = (wrap(gymnasium.make(f"{game}NoFrameskip-v4")) for wrap in (AtariWrapper, Sb3sWrapper))
+    assert ours.observation_space == theirs.observation_space
+    np.testing.assert_array_equal(ours.reset(seed=5)[0], theirs.reset(seed=5)[0])
+    actions, ended = np.random.default_rng(0).integers(0, 4, 400), 0
+    for action in actions:
+        mine, other = ours.step(action), theirs.step(action)
+        np.testing.assert_array_equal(mine[0], other[0])
+        assert mine[1:4] == other[1:4]
+        if mine[2] or mine[3]:
+            ended += 1
+            np.testing.assert_array_equal(ours.reset()[0], theirs.reset()[0])
+    assert ended >= 5 or game == "Pong"
 
 
 @needs_extra
