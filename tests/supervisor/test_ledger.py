@@ -28,17 +28,21 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 CLAIMS = (Claim(cores=2, ram_bytes=1 << 30),)
 
 RESERVES = """
-import sys
+import sys, time
 from pathlib import Path
 from mission_tui.fleet.reservation import Claim
-from mission_tui.supervisor.ledger import Ledger
-ledger = Ledger(Path(sys.argv[1]))
+from mission_tui.supervisor import ledger as room
+room.LOCK_S = 20.0
+ledger = room.Ledger(Path(sys.argv[1]))
+print("ready", flush=True)
+sys.stdin.readline()
 lock = ledger.enter()
-taken = sum(each.claims[0].cores for each in ledger.read(locked=lock is not None) if each.claims)
+taken = sum(claim.cores for each in ledger.read(locked=lock is not None) for claim in each.claims)
+time.sleep(0.1)
 if taken < int(sys.argv[2]):
     ledger.write((Claim(cores=1),))
 ledger.leave(lock)
-print("there", ledger.note, flush=True)
+print("saw", taken, ledger.note, flush=True)
 sys.stdin.read()
 """
 
@@ -91,6 +95,18 @@ def start(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
         yield started
 
 
+def reserve(*children: subprocess.Popen[str]) -> list[str]:
+    """Let all of them reserve at once; what each saw of the others before it did."""
+    for child in children:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+    for child in children:
+        assert child.stdin is not None
+        child.stdin.write("go\n")
+        child.stdin.flush()
+    return [child.stdout.readline() for child in children if child.stdout is not None]
+
+
 def record(**more: Any) -> bytes:
     """What a living supervisor of ours would have written: by default this process."""
     own = read_stat(os.getpid())
@@ -129,19 +145,16 @@ def test_what_one_reserves_the_others_read_until_it_leaves(ledger: Ledger, tmp_p
 def test_of_many_that_reserve_at_once_no_more_do_than_may(
     ledger: Ledger, tmp_path: Path, start: Callable[..., subprocess.Popen[str]]
 ) -> None:
-    """Reading all and writing one's own is one step: of eight that each see whether four are left, four get one."""
-    children = [start(RESERVES, "4") for _ in range(8)]
-    for child in children:
-        assert child.stdout is not None
-        assert child.stdout.readline() == "there \n"
-    assert len(counted(ledger)) == 4
+    """Reading all and writing one's own is one step: of four that each see whether two are left, two get one."""
+    said = reserve(*(start(RESERVES, "2") for _ in range(4)))
+    assert sorted(said) == ["saw 0 \n", "saw 1 \n", "saw 2 \n", "saw 2 \n"]
+    assert len(counted(ledger)) == 2
 
 
 def test_the_dead_do_not_count_and_are_swept(ledger: Ledger, start: Callable[..., subprocess.Popen[str]]) -> None:
     """A killed supervisor's claims vanish with it; the file goes with the next turn under the lock."""
     child = start(RESERVES, "1")
-    assert child.stdout is not None
-    child.stdout.readline()
+    reserve(child)
     assert counted(ledger) == [Claim(cores=1)]
     child.kill()
     child.wait()
@@ -229,9 +242,8 @@ def test_another_user_counts_and_is_not_trusted(start: Callable[..., subprocess.
     with shared_folder() as folder, closing(Ledger(folder)) as ledger:
         folder.chmod(0o1777)
         ledger.leave(ledger.enter())
-        child = start(RESERVES, "1", python=as_nobody(), folder=folder)
-        assert child.stdout is not None
-        assert child.stdout.readline() == "there \n"
+        ledger.write(CLAIMS)
+        assert reserve(start(RESERVES, "9", python=as_nobody(), folder=folder)) == ["saw 2 \n"]
         assert ledger.read(locked=True) == (Reserved("nobody", False, (Claim(cores=1),)),)
 
 
