@@ -5,12 +5,13 @@ Of a step in which no episode ends SB3 copies every info deeply, which costs as 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from functools import cached_property
 from typing import Any
 
 import gymnasium
+from numpy.typing import NDArray
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvObs, VecEnvStepReturn
@@ -49,6 +50,11 @@ class InlineVecEnv(DummyVecEnv):
             info = {**info, "TimeLimit.truncated": False}
         self._save_obs(lane, observation)
         return info
+
+    def _obs_from_buf(self) -> VecEnvObs:
+        # SB3 rebuilds a dictionary and looks at the space at every step, whatever the space.
+        buffers: Mapping[Any, NDArray[Any]] = self.buf_obs
+        return buffers[None].copy() if None in buffers else super()._obs_from_buf()
 
     def reset(self) -> VecEnvObs:
         try:
