@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 
-if __name__ == "__main__" and not sys.flags.safe_path:
+if __name__ == "__main__" and not getattr(sys.flags, "safe_path", False):
     # Not this file's folder, in which every module would hide one of the venv's, but what -m would put there.
     sys.path[0] = os.getcwd()  # noqa: PTH109 - before anything is imported
 
@@ -59,7 +59,8 @@ def main() -> int:
     """Lend what is lacking, then be the module; returns 78 after saying why that cannot be."""
     module = sys.argv[1]
     lent = json.loads(os.environ.pop(LENT, "{}"))
-    lacks = [*_too_old(), *outside(), *_another_of_ours(lent.pop("version", "")), *_borrow(lent)]
+    # An older Python would need other versions of all the rest.
+    lacks = list(_too_old()) or [*outside(), *_another_of_ours(lent.pop("version", "")), *_borrow(lent)]
     if lacks:
         _refuse(module, lacks)
         return EX_CONFIG
@@ -91,7 +92,7 @@ def _borrow(lent: dict[str, str]) -> Iterator[str]:
     Each folder holds one package, and only what is not here is taken: nothing of the venv's is hidden by it.
     """
     taken = []
-    modules = {"mission_tui": "mission_tui"} | {need.module: name for name, need in NEEDED.items()}
+    modules = {"mission_tui": "mission_tui", **{need.module: name for name, need in NEEDED.items()}}
     for module, name in modules.items():
         if _origin(module) is not None:
             continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -25,6 +26,17 @@ def package(folder: Path, module: str, text: str = "") -> Path:
     (folder / module).mkdir(parents=True)
     (folder / module / "__init__.py").write_text(text, encoding="utf-8")
     return folder
+
+
+def older_pythons() -> list[str]:
+    """Interpreters of this machine that are not new enough for a trainer."""
+    names = [f"python3.{minor}" for minor in (8, 9, 10)]
+    kept = (
+        Path.home().glob(".pyenv/versions/3.[89].*/bin/python3"),
+        Path.home().glob(".pyenv/versions/3.10.*/bin/python3"),
+    )
+    found = [shutil.which(name) for name in names] + [str(path) for paths in kept for path in paths]
+    return [path for path in found if path is not None and "shims" not in path]
 
 
 class Place:
@@ -121,3 +133,14 @@ def test_another_version_of_ours_is_refused_and_the_same_is_used(tmp_path: Path)
     assert f"it has mission-tui 0.0.1, and the one that launches is {VERSION}" in done.stdout
     (own / "__init__.py").write_text(f'__version__ = "{VERSION}"\n', encoding="utf-8")
     assert place.start().stdout == "own\n"
+
+
+@pytest.mark.skipif(not older_pythons(), reason="no Python 3.8 to 3.10 here")
+def test_a_python_that_is_too_old_says_so_and_nothing_else() -> None:
+    """Its own packages are of versions that would be refused too; that helps nobody."""
+    for python in older_pythons():
+        words = [python, foreign_python.__file__, "mission_tui.trainer.preflight"]
+        done = subprocess.run(words, env={"PATH": os.defpath}, capture_output=True, text=True, timeout=30)
+        assert done.returncode == 78, done.stderr
+        said = json.loads(done.stdout)["error"]
+        assert "and a trainer needs 3.11 or newer; or launch your own script after --" in said
