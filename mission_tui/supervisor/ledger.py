@@ -97,8 +97,11 @@ class Ledger:
         return tuple(found)
 
     def write(self, claims: tuple[Claim, ...]) -> None:
-        """Have the others know of `claims`. What is there already is not written again."""
-        if self._folder is None or self._is_written(claims):
+        """Have the others know of `claims`; without any there is no file. What is there is not written again."""
+        if not claims:
+            self.close()
+            self._written = None
+        if self._folder is None or not claims or self._is_written(claims):
             return
         own = Reservations(boot_id=self._boot, pid=os.getpid(), start_time=self._start_time, claims=claims)
         path = self._folder / self._name

@@ -22,7 +22,7 @@ from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.vram import vram_of
 
-__all__ = ["check_machine", "claims_of", "ram_left", "reserved"]
+__all__ = ["check_machine", "claims_of", "look_around", "ram_left", "reserved"]
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -39,6 +39,12 @@ async def reserved(core: Core, specs: Sequence[Spec], environ: Mapping[str, str]
         yield warnings
     finally:
         del core.neighbours.pending[key]
+
+
+async def look_around(core: Core) -> None:
+    """Know what others have reserved by now, before another attempt is checked against it."""
+    async with core.neighbours.turn(lambda: claims_of(core)):
+        pass
 
 
 def check_machine(

@@ -20,7 +20,10 @@ Own = Callable[[], tuple[Claim, ...]]
 
 
 class Neighbours:
-    """`others` as they were read last. `pending` are claims of launches that are being checked and have no run yet."""
+    """`others` as they were read last; without a run here that may be long ago.
+
+    `pending` are claims of launches that are being checked and have no run yet.
+    """
 
     def __init__(self, folder: Path | None) -> None:
         self.others: tuple[Reserved, ...] = ()

@@ -21,7 +21,7 @@ from mission_tui.records.storage import StorageError
 from mission_tui.supervisor.another_attempt import terms_before
 from mission_tui.supervisor.caller import Caller
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.live_load import check_machine
+from mission_tui.supervisor.live_load import check_machine, look_around
 from mission_tui.supervisor.next_attempt import start_next_attempt
 from mission_tui.supervisor.restarting import due_restarts
 from mission_tui.supervisor.subject import caller_of
@@ -82,6 +82,7 @@ class Restarts:
     async def _restart(self, run_id: str) -> None:
         core = self._core
         newest = await asyncio.to_thread(newest_verified, core.run_dir(run_id).checkpoints)
+        await look_around(core)
         # Stopped, resumed or removed by somebody while the checkpoint was read.
         if run_id not in core.store.live_ids() or (due := core.store.run(run_id).told.restart) is None:
             return

@@ -139,6 +139,10 @@ def test_what_one_reserves_the_others_read_until_it_leaves(ledger: Ledger, tmp_p
         (tmp_path / name).unlink()
         other.write(CLAIMS)
         assert counted(ledger) == list(CLAIMS)
+        other.write(())
+        assert names(tmp_path) == []
+        other.write(CLAIMS)
+        assert counted(ledger) == list(CLAIMS)
     assert names(tmp_path) == []
 
 

@@ -11,6 +11,9 @@ from msgspec import structs
 
 from mission_tui.errors import PresetError
 from mission_tui.fleet.spec import KeepSpec, LimitsKeep, Spec
+from mission_tui.ipc.replies import Accepted
+from mission_tui.ipc.requests import Resume
+from mission_tui.supervisor.ledger import PREFIX
 from tests.supervisor.conftest import REPOSITORY, Lab, large_spec, opened_lab, stub_spec
 from tests.supervisor.test_freeze import NVML
 from tests.supervisor.test_verbs import warnings_of
@@ -54,6 +57,23 @@ def test_what_a_crashed_supervisor_had_reserved_is_free(lab: Lab, neighbour: Lab
     lab.ended(run)
     neighbour.start()
     until(lambda: not _fits(lab, large), 20, "it is reserved again")
+
+
+def test_a_resume_knows_what_was_reserved_since(lab: Lab, neighbour: Lab) -> None:
+    """Where nothing runs nobody looks at the ledger; a resume does, and is refused or not by what it says now."""
+    large = large_spec()
+    (run,) = lab.launch(spec=large)
+    lab.running(run)
+    lab.act("stop", run)
+    lab.ended(run)
+    until(lambda: not list(lab.root.parent.glob(f"{PREFIX}*")), 20, "its claim is taken back")
+    (other,) = neighbour.launch(spec=large, STUB_UPDATE_S=SLOW)
+    with pytest.raises(PresetError, match="reserved for runs at your other runs roots"):
+        lab.ask(lambda id_: Resume(id=id_, run=run))
+    neighbour.act("kill", other)
+    neighbour.ended(other)
+    until(lambda: not list(lab.root.parent.glob(f"{PREFIX}*")), 20, "its claim is taken back")
+    assert isinstance(lab.ask(lambda id_: Resume(id=id_, run=run)), Accepted)
 
 
 def test_runs_elsewhere_keep_cores_busy_too(lab: Lab, neighbour: Lab) -> None:

@@ -19,6 +19,7 @@ from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.keeping import keep_last_good
 from mission_tui.supervisor.ladder import end_gracefully
 from mission_tui.supervisor.last_good import last_good
+from mission_tui.supervisor.live_load import look_around
 from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.targets import require, the_finding, the_run
 
@@ -33,6 +34,7 @@ async def apply(core: Core, request: Apply) -> Accepted | VerdictReply:
 
     Raises `MissionError` when the advice is nothing that a resume can do, or there is no checkpoint from before.
     """
+    await look_around(core)
     run_id = the_run(core, request.run)
     require(core, run_id, "apply")
     finding = the_finding(core, run_id, request.finding)

@@ -22,6 +22,7 @@ from mission_tui.supervisor.another_attempt import (
 from mission_tui.supervisor.branching import branch
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.freezing import thaw_run
+from mission_tui.supervisor.live_load import look_around
 from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.running_again import plan_again
 from mission_tui.supervisor.starting_again import start_again
@@ -36,6 +37,7 @@ async def resume(core: Core, request: Resume) -> Accepted | VerdictReply:
 
     Raises `MissionError` when there is nothing to resume, or nothing to resume from.
     """
+    await look_around(core)
     if request.branch:
         return await branch(core, request)
     run_id = the_run(core, request.run)
