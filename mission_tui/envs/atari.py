@@ -1,6 +1,6 @@
 """Atari games as agents are trained on them: SB3's `AtariWrapper` with its numbers, for processes without torch.
 
-Importing SB3's own means importing torch: 261 MiB for each worker instead of 90. A test compares the two step by step.
+Importing SB3's own means importing torch: 261 MiB for each worker instead of 67. A test compares the two step by step.
 Order and constants are those of Mnih et al. 2015, https://doi.org/10.1038/nature14236, as SB3 has them.
 """
 
