@@ -165,7 +165,7 @@ class TrainingEnded(Struct, frozen=True, tag="end", tag_field="kind", omit_defau
     timesteps: int
     t: float
     how: Literal["finished", "stopped", "failed"]
-    failure: Literal["config", "env", "nan", "oom", "gpu_lost", "unknown"] | None = None
+    failure: Literal["config", "env", "callback", "nan", "oom", "gpu_lost", "unknown"] | None = None
     cause: str = ""
     checkpoint: str | None = None
 

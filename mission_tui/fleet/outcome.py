@@ -31,7 +31,7 @@ After = Literal["failure", "reboot"]
 """What an attempt that begins by itself follows."""
 
 Phase = Literal["starting", "rollout", "update", "saving", "paused", "ending"]
-FailureKind = Literal["config", "env", "nan", "oom", "gpu_lost", "crash", "exit", "start", "unknown"]
+FailureKind = Literal["config", "env", "callback", "nan", "oom", "gpu_lost", "crash", "exit", "start", "unknown"]
 
 
 class Finished(Struct, frozen=True, tag="finished", tag_field="outcome"):

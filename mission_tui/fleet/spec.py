@@ -145,7 +145,7 @@ class CheckpointKeep(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     last: Annotated[int, Meta(ge=2, le=10_000)] = 3
 
 
-RestartAlso = Literal["config", "env", "nan", "oom", "gpu_lost", "start"]
+RestartAlso = Literal["config", "env", "callback", "nan", "oom", "gpu_lost", "start"]
 
 
 class RestartKeep(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

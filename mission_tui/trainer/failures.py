@@ -13,7 +13,7 @@ from mission_tui.errors import EX_CONFIG, EX_FAILED, MissionError, PresetError, 
 
 __all__ = ["CallbackError", "EnvError", "Failure", "FailureKind", "NonFiniteError", "classify", "complain"]
 
-FailureKind = Literal["config", "env", "nan", "oom", "gpu_lost", "unknown"]
+FailureKind = Literal["config", "env", "callback", "nan", "oom", "gpu_lost", "unknown"]
 
 _OOM_SIGNS = ("CUDA out of memory", "can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED")
 _LOST_SIGNS = ("GPU is lost", "fallen off the bus", "device unavailable", "no CUDA-capable device")
@@ -64,8 +64,10 @@ def _kind(error: BaseException) -> FailureKind:
             return "nan"
         case MemoryError():
             return "oom"
-        case CallbackError() if error.__cause__ is not None and not isinstance(error.__cause__, MissionError):
-            return _kind(error.__cause__)
+        case CallbackError():
+            # A callback may be where the memory or the GPU went.
+            kind = "unknown" if error.__cause__ is None else _kind(error.__cause__)
+            return kind if kind in ("oom", "gpu_lost") else "callback"
     torch = sys.modules.get("torch")
     message = str(error)
     if torch is not None and isinstance(error, torch.cuda.OutOfMemoryError):

@@ -208,7 +208,7 @@ def test_what_raises_is_named_with_its_line(
     line = next(n for n, text in enumerate(source, 1) if "the line that is to be named" in text)
     failed = ran(tmp_path, called(own("Raising", hook=hook)))
     row = failed.ended()
-    assert (failed.exit_code, row.how, row.failure, row.update) == (1, "failed", "unknown", updates)
+    assert (failed.exit_code, row.how, row.failure, row.update) == (1, "failed", "callback", updates)
     assert row.cause == f"run.callbacks[0] Raising raised LinAlgError: Singular matrix (own_parts.py:{line}) in {hook}"
     assert "Traceback" in capfd.readouterr().err
 
