@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium
+import msgspec
 import pytest
 from gymnasium import spaces
 
 import mission_tui.envs  # noqa: F401 - registers MissionGym
-from mission_tui.fleet.spec import EnvSpec, PpoSpec
+from mission_tui.fleet.spec import EnvSpec, PpoSpec, Spec
+from mission_tui.supervisor.preflight import known_by_heart
 from mission_tui.trainer.preflight import _KNOWN, known_spaces, main
 from mission_tui.trainer.spaces import refusal, short
 from tests.missing import search_path_without
@@ -111,6 +113,9 @@ def test_a_module_beside_the_user_is_found(tmp_path: Path) -> None:
         ({"id": "CartPole-v1", "kwargs": {"bogus": 1}}, {}, "env.kwargs does not fit"),
         ({"id": "CartPole-v1", "wrappers": ["os:path"]}, {}, "os:path' does not fit"),
         ({"id": "CartPole-v1", "imports": ["gymnasum"]}, {}, "No module named 'gymnasum'; did you mean 'gymnasium'?"),
+        ({"id": "CartPole-v1"}, {"policy": "nowhere:Net"}, "ppo.policy: module 'nowhere' cannot be imported"),
+        ({"id": "CartPole-v1"}, {"policy_kwargs": {"net_arc": [8]}}, "did you mean 'net_arch'?"),
+        ({"id": "FrozenLake-v1", "frame_stack": 4}, {}, "env.frame_stack stacks arrays"),
         ({"id": ""}, {}, "the spec on stdin cannot be used"),
     ],
 )
@@ -130,6 +135,16 @@ def test_what_is_wrong_is_said_in_one_sentence(
     answer = json.loads(capfd.readouterr().out.splitlines()[-1])
     assert answer["exit_code"] == 78
     assert sentence in answer["error"]
+
+
+def test_callbacks_are_found_before_anything_starts() -> None:
+    """Also where the environment is known by heart; the sentence has the nearest of SB3's own names."""
+    spec = {"preset": "p", "env": {"id": "CartPole-v1"}, "run": {"callbacks": ["EvalCalback"]}}
+    assert not known_by_heart(msgspec.convert(spec, Spec))
+    code, answer, _ = preflight(spec)
+    assert code == 78
+    assert "run.callbacks[0] = 'EvalCalback' must be" in answer["error"]
+    assert answer["error"].endswith("did you mean 'EvalCallback'?")
 
 
 @pytest.mark.parametrize(
