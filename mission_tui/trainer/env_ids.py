@@ -175,7 +175,7 @@ def import_named(module: str, key: str) -> Any:
     except ModuleNotFoundError as error:
         extra = _EXTRA_MODULES.get(module) if error.name == module else None
         if extra is None:
-            raise PresetError(f"{key}: module '{module}' cannot be imported: {error}") from error
+            raise PresetError(f"{key}: module '{module}' cannot be imported: {error}{_near(module, error)}") from error
         said = f"{key}: module '{module}' needs the `{extra}` extra: pip install 'mission-tui[{extra}]'"
         raise PresetError(said) from error
     except Exception as error:  # importing runs foreign code, which may raise anything
