@@ -131,6 +131,10 @@ class FakeClient:
                 return history(re, run, series[0], min(points, max(0, newest - first)), first)
             case requests.GetLog():
                 return log(re, request, self._view(request.run))
+            case requests.GetUpgrades():
+                changed = Change("packages", "torch 2.13.0", "torch 2.14.0", "note", "1 differ")
+                one = replies.Upgrade(run=self.snapshot.runs[0].id, name="heavy-3f9a", changes=(changed,))
+                return replies.UpgradesReply(re=re, upgrades=(one,), looked=1)
             case requests.Check():
                 return replies.Checked(
                     re=re, steps=SMOKED, figures=CheckFigures(updates=2, hours=2.5, memory_bytes=1 << 29)

@@ -347,6 +347,7 @@ async def test_f5_reads_presets_and_state_again() -> None:
         await stage.press("f5")
         await stage.until(lambda: stage.client.asked_for(GetSnapshot))
         await stage.until(lambda: "refreshed" in stage.toasts())
+        await stage.until(lambda: "packages: torch 2.13.0 -> torch 2.14.0" in " ".join(stage.toasts()))
 
 
 async def test_ctrl_z_without_a_shell_says_so_instead_of_hanging(monkeypatch: pytest.MonkeyPatch) -> None:
