@@ -45,6 +45,9 @@ class MaskablePPO(PPO):
         filled = sb3_contrib.MaskablePPO.collect_rollouts(self, asked, callback, rollout_buffer, n_rollout_steps)
         return bool(filled)
 
+    def _excluded_save_params(self) -> list[str]:
+        return [*super()._excluded_save_params(), "_masked"]
+
     def player(self, env: VecEnv, *, deterministic: bool) -> Act:
         masked = MaskedVecEnv(env)
         return lambda observations, _: self.policy.predict(

@@ -47,6 +47,9 @@ class RecurrentPPO(PPO):
         filled = sb3_contrib.RecurrentPPO.collect_rollouts(self, env, callback, rollout_buffer, n_rollout_steps)
         return bool(filled)
 
+    def _excluded_save_params(self) -> list[str]:
+        return [*super()._excluded_save_params(), "_last_lstm_states"]
+
     def player(self, env: VecEnv, *, deterministic: bool) -> Act:
         states: Any = None
 
