@@ -19,7 +19,9 @@ settings.load_profile("ci" if os.environ.get("CI") else "explore")
 
 
 def pytest_configure() -> None:
-    """Whoever runs the tests in the background ignores SIGINT, and so would all that they start."""
+    """A background test run ignores SIGINT, and so would all that it starts; and no test shares a ledger with anybody."""
+    # What tests reserve is nobody else's business, nor the other way round; who tests the ledger names a folder.
+    os.environ["MISSION_TUI_LEDGER"] = "off"
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -40,7 +40,13 @@ class Lab:
     def __init__(self, root: Path, environ: dict[str, str]) -> None:
         self.root = root
         kept = {name: value for name, value in os.environ.items() if not name.startswith("MISSION_TUI")}
-        self.environ = {**kept, "PYTHONPATH": str(ROOT), "MISSION_TUI_RUNS": str(root), **environ}
+        self.environ = {
+            **kept,
+            "PYTHONPATH": str(ROOT),
+            "MISSION_TUI_RUNS": str(root),
+            "MISSION_TUI_LEDGER": "off",
+            **environ,
+        }
 
     def cli(self, *words: str) -> Any:
         """What the command prints with `--json`. Raises `CalledProcessError`, its last words on stderr."""

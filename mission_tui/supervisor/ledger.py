@@ -85,16 +85,21 @@ class Ledger:
         return None
 
     def read(self, *, locked: bool) -> tuple[Reserved, ...]:
-        """What the other living supervisors have reserved. Under the lock, files of our dead ones are removed."""
-        found = []
+        """What the other living supervisors have reserved. Under the lock, files of our dead ones are removed.
+
+        A process is one supervisor: of several files that name it, the last one written counts.
+        """
+        found: dict[int, tuple[float, Reserved]] = {}
         for path in self._files():
             said, owner, age_s = self._said(path)
             if said is not None and self._lives(said, owner):
-                found.append(Reserved(_name_of(owner), owner in (self._me, 0), said.claims))
+                known = found.get(said.pid)
+                if known is None or age_s < known[0]:
+                    found[said.pid] = (age_s, Reserved(_name_of(owner), owner in (self._me, 0), said.claims))
             elif locked and owner == self._me and (said is not None or age_s > TORN_S):
                 with suppress(OSError):
                     path.unlink()
-        return tuple(found)
+        return tuple(reserved for _, reserved in found.values())
 
     def write(self, claims: tuple[Claim, ...]) -> None:
         """Have the others know of `claims`; without any there is no file. What is there is not written again."""

@@ -59,7 +59,12 @@ def program(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def environ(tmp_path: Path, program: Path) -> Iterator[dict[str, str]]:
     """A user's environment with nothing of the checkout in it; its supervisor is ended with the test."""
     ours = {name: value for name, value in os.environ.items() if not name.startswith(("MISSION_TUI", "XDG_", "PYTHON"))}
-    made = ours | {"HOME": str(tmp_path), "MISSION_TUI_RUNS": str(tmp_path / "runs"), "OMP_NUM_THREADS": "1"}
+    made = ours | {
+        "HOME": str(tmp_path),
+        "MISSION_TUI_RUNS": str(tmp_path / "runs"),
+        "OMP_NUM_THREADS": "1",
+        "MISSION_TUI_LEDGER": "off",
+    }
     yield made
     if (tmp_path / "runs").exists():
         subprocess.run([program, "supervisor", "stop", "--with-runs"], cwd="/", env=made, check=True, timeout=60)

@@ -183,6 +183,15 @@ def test_another_process_of_that_number_does_not_count(ledger: Ledger, tmp_path:
     assert counted(ledger) == []
 
 
+def test_a_process_counts_once_however_many_files_name_it(ledger: Ledger, tmp_path: Path) -> None:
+    """One that leaves files behind, or writes many, has what the last of them says."""
+    for at, cores in enumerate((4, 3, 2)):
+        path = tmp_path / f"{PREFIX}{os.getuid()}-{at}"
+        path.write_bytes(record(claims=(Claim(cores=cores),)))
+        os.utime(path, (1e9 + (at == 1), 1e9 + (at == 1)))
+    assert counted(ledger) == [Claim(cores=3)]
+
+
 def a_link(path: Path) -> None:
     (path.parent / "target").write_bytes(record())
     path.symlink_to("target")
