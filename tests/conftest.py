@@ -19,7 +19,7 @@ settings.load_profile("ci" if os.environ.get("CI") else "explore")
 
 
 def pytest_configure() -> None:
-    """A background test run ignores SIGINT, and so would all that it starts; and no test shares a ledger with anybody."""
+    """A background run of the tests ignores SIGINT, as would all that it starts; and no test shares a ledger."""
     # What tests reserve is nobody else's business, nor the other way round; who tests the ledger names a folder.
     os.environ["MISSION_TUI_LEDGER"] = "off"
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
