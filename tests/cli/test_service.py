@@ -101,6 +101,7 @@ def test_the_unit_starts_this_interpreter_and_ends_no_run(machine: Machine) -> N
     text = odd.text(environ)
     unit = read_unit(text)
     (start,) = (value for name, value in unit["Service"] if name == "ExecStart")
+    assert "$$HOME" in start
     plain = shlex.split(start.replace("%%", "%").replace("$$", "$"))
     assert plain == list(command_of(odd.root)) == [
         sys.executable, "-m", "mission_tui.supervisor", "--runs-dir", str(odd.root)
@@ -145,10 +146,10 @@ def test_install_writes_the_unit_and_says_what_to_type(machine: Machine, capsys:
         assert words in told
     assert "end at your last logout" in told
     assert [call for call in machine.calls() if "is-active" not in call] == []
-    written = machine.unit.path.read_text()
+    written = machine.unit.path.stat()
     assert main(["service", "install"]) == 0
     assert "unchanged" in capsys.readouterr().out
-    assert machine.unit.path.read_text() == written
+    assert machine.unit.path.stat() == written
 
 
 def test_with_now_systemd_is_told(machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:

@@ -133,6 +133,19 @@ def test_a_machine_that_goes_down_in_order_ended_nothing_on_request(lab: Lab) ->
     assert [each.after for each in view.again] == ["reboot"]
 
 
+def test_what_finished_unseen_before_the_boot_has_finished(lab: Lab) -> None:
+    """Nobody was there to journal its end, and the boot had no part in it."""
+    (run,) = lab.launch(spec=resuming(stub_spec(64 * 40)))
+    lab.running(run, 3)
+    family = lab.family(run)
+    lab.kill_supervisor()
+    until(lambda: not living(family), 20)
+    forget_boot(lab.root)
+    lab.start()
+    view = lab.ended(run)
+    assert (view.outcome, view.rebooted, view.attempt) == ("finished", False, 1)
+
+
 def test_a_command_goes_on_by_its_resume_command(lab: Lab, tmp_path: Path) -> None:
     """It has no checkpoint that anybody knows of: its own second command is run, once."""
     began = tmp_path / "began"
