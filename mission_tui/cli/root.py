@@ -54,7 +54,7 @@ VERBS = (
     "service",
 )
 
-LOOKING = ("status", "logs", "metrics", "findings", "wait", "presets", "paths", "judge")
+LOOKING = ("status", "top", "logs", "metrics", "findings", "compare", "wait", "presets", "paths", "judge")
 """The verbs that change nothing."""
 
 
