@@ -76,8 +76,13 @@ class Neighbours:
         try:
             return await asyncio.shield(entering)
         except asyncio.CancelledError:
-            entering.add_done_callback(lambda done: self._ledger.leave(done.result()))
+            entering.add_done_callback(self._leave_unused)
             raise
+
+    def _leave_unused(self, entered: asyncio.Future[int | None]) -> None:
+        # At the end of the program even this is cancelled; the lock goes with the process then.
+        if not entered.cancelled():
+            self._ledger.leave(entered.result())
 
     def _say(self) -> None:
         if self.note != self._said:

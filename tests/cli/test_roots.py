@@ -56,13 +56,13 @@ def test_one_key_goes_to_the_other_root_and_back(quick: Shell, other: Shell) -> 
     )
     try:
         terminal.shows("mine")
-        until(lambda: " w " in terminal.text().splitlines()[0], 20, "the other root is named")
-        terminal.press("w")
+        until(lambda: " W " in terminal.text().splitlines()[0], 20, "the other root is named")
+        terminal.press("W")
         if "Go to" in until(lambda: _chosen_or_there(terminal), 20):
             terminal.press(*"other", "enter")
         assert "mine" not in terminal.shows("theirs").splitlines()[0]
         terminal.shows("presets and working folder stay")
-        until(lambda: " w " in terminal.text().splitlines()[0], 20, "the first root is named there")
+        until(lambda: " W " in terminal.text().splitlines()[0], 20, "the first root is named there")
         terminal.press("q")
         assert terminal.process.wait(timeout=10) == 0
     finally:

@@ -99,11 +99,12 @@ def test_other_code_is_said(lab: Lab, tmp_path: Path) -> None:
 
 
 def test_a_secret_that_nobody_remembers_is_that_of_who_asks(lab: Lab, tmp_path: Path) -> None:
-    """It was never written; the supervisor that heard it is gone, and the value is not shown."""
+    """It was never written; the processes that had it are gone, and the value is not shown."""
     run = launch(lab, tmp_path, WANDB_API_KEY="hunter2")
+    lab.act("kill", run)
+    lab.ended(run)
     lab.kill_supervisor()
     lab.start()
-    lab.running(run)
     assert exactly(lab, run) == [("variable WANDB_API_KEY", "not set")]
     mine = MINE | {"WANDB_API_KEY": "hunter3"}
     assert exactly(lab, run, environ=mine) == [("variable WANDB_API_KEY", "as in your shell")]

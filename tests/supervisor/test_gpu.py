@@ -20,7 +20,6 @@ class NVMLError_FunctionNotFound(NVMLError): pass
 class NVMLError_NoPermission(NVMLError): pass
 class NVMLError_GpuIsLost(NVMLError): pass
 class NVMLError_LibRmVersionMismatch(NVMLError): pass
-NVML_TEMPERATURE_GPU = 0
 class Memory: used, total = 5, 8
 class Rates: gpu = 37
 def nvmlInit(): {init}
@@ -36,10 +35,7 @@ class Process:
 def nvmlDeviceGetComputeRunningProcesses(i): return [Process(7, 100), Process(8, None)]
 def nvmlDeviceGetGraphicsRunningProcesses(i): return [Process(7, 300)] if i else []
 def nvmlDeviceGetTemperature(i, kind): return 61
-NVML_CLOCK_SM = 1
 def nvmlDeviceGetClockInfo(i, kind): return 1980
-nvmlClocksEventReasonSwPowerCap, nvmlClocksEventReasonHwSlowdown, nvmlClocksEventReasonHwThermalSlowdown = 4, 8, 64
-nvmlClocksEventReasonSwThermalSlowdown, nvmlClocksEventReasonHwPowerBrakeSlowdown = 32, 128
 def nvmlDeviceGetCurrentClocksEventReasons(i): return 4 | 1
 """
 

@@ -14,7 +14,7 @@ from mission_tui.errors import PresetError
 from mission_tui.trainer import evaluate, export
 from mission_tui.trainer.arguments import ppo_arguments
 from mission_tui.trainer.tensors import copy_parameters
-from tests.trainer.harness import equal, new_run, run_attempt, spec_with, stop_in
+from tests.trainer.harness import alike, equal, new_run, run_attempt, spec_with, stop_in
 from tests.trainer.own_parts import Doubting, Extractor
 from tests.trainer.sb3_run import sb3_learned
 
@@ -36,11 +36,11 @@ PARTS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("engine", ["fast", "stock"])
 @pytest.mark.parametrize("ppo", PARTS.values(), ids=PARTS)
 def test_they_learn_what_they_learn_in_sb3(ppo: dict[str, Any], engine: str, tmp_path: Path) -> None:
-    """After six updates every parameter is the same, bit for bit."""
+    """After six updates every parameter is the same: bit for bit in the stock engine, in the fast one by rounding."""
     spec = spec_with(ppo=ppo, run={"engine": engine})
     ran = run_attempt(new_run(tmp_path / "run", spec))
     assert ran.exit_code == 0
-    assert equal(ran.parameters(), copy_parameters(sb3_learned(spec).policy))
+    assert alike(ran.parameters(), copy_parameters(sb3_learned(spec).policy), engine)
 
 
 @pytest.mark.parametrize("ppo", [PARTS["all of them"], PARTS["optimizer"]], ids=["all of them", "optimizer"])

@@ -92,7 +92,7 @@ async def test_of_a_long_path_the_end_is_shown_first() -> None:
     """Roots of one disk begin alike; the whole path stands behind the number of runs."""
     long = OtherRoot("/data/groups/reinforcement/ada/project-c/runs", 2)
     async with staged(a_fleet_beside(B, long), size=(120, 30)) as stage:
-        await stage.press("w")
+        await stage.press("W")
         await stage.until(lambda: isinstance(stage.screen, Picker))
         assert "…orcement/ada/project-c/runs" in stage.text()
         assert "(2 runs)  /data/groups/" in stage.text()

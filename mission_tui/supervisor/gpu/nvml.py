@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pynvml
@@ -12,28 +11,31 @@ from mission_tui.supervisor.gpu.line import GpuProcess, GpuSample
 __all__ = ["busy_percent", "facts_of"]
 
 MOST_W, MOST_C, MOST_MHZ = 10_000.0, 150.0, 20_000
+_NOT_OFFERED = (pynvml.NVMLError_NotSupported, pynvml.NVMLError_FunctionNotFound, pynvml.NVMLError_NoPermission)
+_CORE, _STREAMING = 0, 1
+"""NVML's numbers for the sensor on the chip and for the clock of the streaming multiprocessors."""
 SLOWED_BY = {
-    "nvmlClocksEventReasonSwPowerCap": "power cap",
-    "nvmlClocksEventReasonHwSlowdown": "hardware slowdown",
-    "nvmlClocksEventReasonHwThermalSlowdown": "heat",
-    "nvmlClocksEventReasonSwThermalSlowdown": "heat (driver)",
-    "nvmlClocksEventReasonHwPowerBrakeSlowdown": "power brake",
+    0x04: "power cap",
+    0x08: "hardware slowdown",
+    0x20: "heat (driver)",
+    0x40: "heat",
+    0x80: "power brake",
 }
 """Reasons that somebody could do something about; idling and clocks that were set on purpose are none."""
 
 
 def busy_percent(handle: Any) -> float | None:
     """Percent of the driver's last interval in which a kernel ran, 0..100."""
-    rates = _ask(pynvml.nvmlDeviceGetUtilizationRates, handle)
+    rates = _ask("nvmlDeviceGetUtilizationRates", handle)
     return None if rates is None else min(100.0, float(rates.gpu))
 
 
 def facts_of(handle: Any) -> GpuSample:
     """All but how busy it is."""
-    memory = _ask(pynvml.nvmlDeviceGetMemoryInfo, handle)
-    power_mw = _ask(pynvml.nvmlDeviceGetPowerUsage, handle)
-    celsius = _ask(lambda device: pynvml.nvmlDeviceGetTemperature(device, pynvml.NVML_TEMPERATURE_GPU), handle)
-    clock = _ask(lambda device: pynvml.nvmlDeviceGetClockInfo(device, pynvml.NVML_CLOCK_SM), handle)
+    memory = _ask("nvmlDeviceGetMemoryInfo", handle)
+    power_mw = _ask("nvmlDeviceGetPowerUsage", handle)
+    celsius = _ask("nvmlDeviceGetTemperature", handle, _CORE)
+    clock = _ask("nvmlDeviceGetClockInfo", handle, _STREAMING)
     return GpuSample(
         uuid=str(pynvml.nvmlDeviceGetUUID(handle)),
         name=str(pynvml.nvmlDeviceGetName(handle)),
@@ -53,24 +55,24 @@ def _within(value: float | None, most: float) -> float | None:
 
 
 def _slowed(handle: Any) -> tuple[str, ...]:
-    reasons = _ask(pynvml.nvmlDeviceGetCurrentClocksEventReasons, handle) or 0
-    return tuple(word for name, word in SLOWED_BY.items() if reasons & getattr(pynvml, name))
+    reasons = _ask("nvmlDeviceGetCurrentClocksEventReasons", handle) or 0
+    return tuple(word for bit, word in SLOWED_BY.items() if reasons & bit)
 
 
 def _processes(handle: Any) -> tuple[GpuProcess, ...]:
     """Who holds memory there, for computing or drawing; one that does both is told once, with what it holds in all."""
     held: dict[int, int | None] = {}
-    for call in (pynvml.nvmlDeviceGetComputeRunningProcesses, pynvml.nvmlDeviceGetGraphicsRunningProcesses):
-        for process in _ask(call, handle) or ():
+    for name in ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses"):
+        for process in _ask(name, handle) or ():
             memory = None if process.usedGpuMemory is None else int(process.usedGpuMemory)
             known = held.get(process.pid)
             held[process.pid] = memory if known is None else max(known, memory or 0)
     return tuple(GpuProcess(pid, memory) for pid, memory in sorted(held.items()))
 
 
-def _ask(call: Callable[[Any], Any], handle: Any) -> Any:
-    """The answer, or None where this device or driver does not offer it."""
+def _ask(name: str, handle: Any, *arguments: int) -> Any:
+    """The answer, or None where this device, driver or release of `pynvml` does not offer it."""
     try:
-        return call(handle)
-    except (pynvml.NVMLError_NotSupported, pynvml.NVMLError_FunctionNotFound, pynvml.NVMLError_NoPermission):
+        return getattr(pynvml, name)(handle, *arguments)
+    except (AttributeError, *_NOT_OFFERED):
         return None

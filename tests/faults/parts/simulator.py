@@ -141,11 +141,13 @@ class _NoGpu:
 class _NoProvenance:
     """Nobody is asked from where a run is launched: that takes a process."""
 
-    def record(self, run: RunDir, attempt: int, caller: Caller) -> None:
+    def record(self, run: RunDir, attempt: int, caller: Caller, sources: tuple[str, ...] = ()) -> None:
         pass
 
-    async def no_longer_same(self, run: RunDir, attempt: int, caller: Caller) -> tuple[Change, ...]:
-        del run, attempt, caller
+    async def no_longer_same(
+        self, run: RunDir, attempt: int, caller: Caller, sources: tuple[str, ...] = ()
+    ) -> tuple[Change, ...]:
+        del run, attempt, caller, sources
         return ()
 
 
