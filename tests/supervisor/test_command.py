@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import signal
 import sys
 from pathlib import Path
 
@@ -295,10 +296,12 @@ def test_what_nobody_remembers_is_named_at_the_restart(lab: Lab) -> None:
     script = 'echo "[$MY_OWN]"; test "$MISSION_TUI_ATTEMPT" = 2 && exit 0; exec sleep 60'
     (run,) = lab.launch(spec=a_command("/bin/sh", "-c", script, keep=keep), MY_OWN=SECRET)
     until(lambda: output(lab, run) == f"[{SECRET}]\n")
-    family, command = lab.family(run), lab.view(run).pids.trainer
+    command = lab.wait(run, lambda view: view.pids.trainer is not None).pids.trainer
+    assert command is not None
+    family = lab.family(run)
     lab.kill_supervisor()
     # Its keeper says how it died, and then leaves.
-    next(process for process in family if process.pid == command).kill()
+    os.kill(command, signal.SIGKILL)
     until(lambda: not living(family))
     lab.start()
     lab.wait(run, lambda view: view.attempt == 2 and view.state == "ended")
