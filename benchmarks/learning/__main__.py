@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             ]
             for engine in asked.engine
         }
-        ours = found["fast"]
+        ours = found.get("fast", [])
         for engine, theirs in found.items():
             both = {one.spec.run.seed for one in ours} & {one.spec.run.seed for one in theirs}
             if engine != "fast" and both:

@@ -1,7 +1,8 @@
-"""Two engines' trainings of one task, judged alike or not by rules that were fixed before anything was trained.
+"""Two engines' trainings of one task, judged alike or not by the same rules for all.
 
 Alike are curves of which, at each of twenty checkpoints in steps, either side's median over the seeds lies within the
-other side's least and most; and evaluations whose 95 % intervals of the mean return overlap.
+other side's least and most; and evaluations whose 95 % intervals of the mean return overlap. A seed is one sample: a
+hundred episodes of one policy say how good that policy is, not how good the next seed's will be.
 """
 
 from __future__ import annotations
@@ -9,15 +10,15 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 from benchmarks.learning.train import Learned
 from benchmarks.results import Row, Spread
+from mission_tui.fleet.compare.spread import spread_of
 
 __all__ = ["CHECKPOINTS", "Likeness", "at_checkpoints", "likeness", "row"]
 
 CHECKPOINTS = 20
-GOAL = "medians within each other's bands at 20 checkpoints, 95 % intervals of evaluations overlap"
+GOAL = "medians within each other's bands at 20 checkpoints, 95 % intervals of evaluations over seeds overlap"
 NAMES = {"sb3": "SB3's PPO", "stock": "engine stock"}
 
 
@@ -97,13 +98,10 @@ def _inside(own: list[float], band: list[float]) -> bool:
 
 
 def _interval(trainings: Sequence[Learned]) -> tuple[float, float]:
-    """95 % of the mean by the normal approximation, all seeds' episodes as one sample.
-
-    Episodes of one policy are more alike than that, so the interval is too narrow and the comparison too strict.
-    """
-    returns = list(chain.from_iterable(training.returns for training in trainings))
-    mean, half = statistics.fmean(returns), 1.96 * statistics.stdev(returns) / len(returns) ** 0.5
-    return mean - half, mean + half
+    """95 % of the mean over seeds, by bootstrap; with fewer than three seeds their least and greatest."""
+    spread = spread_of([statistics.fmean(training.returns) for training in trainings])
+    assert spread is not None
+    return spread.interval or (spread.low, spread.high)
 
 
 def _same(one: Learned, other: Learned) -> bool:

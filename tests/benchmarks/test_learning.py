@@ -54,6 +54,15 @@ def test_evaluations_apart_are_not_alike() -> None:
     assert not found.met
 
 
+def test_a_seed_is_one_sample_whatever_its_episodes() -> None:
+    """One unlucky seed of five widens the interval; hundreds of its episodes do not make it five."""
+    theirs = [learned(seed, 500.0, "sb3", spread=0.0) for seed in range(1, 6)]
+    ours = [learned(seed, 200.0 if seed == 2 else 500.0, spread=0.0) for seed in range(1, 6)]
+    found = likeness(ours, theirs)
+    assert found.met
+    assert found.ours_interval[0] < 400.0 < found.ours_interval[1] == pytest.approx(500.0)
+
+
 def test_a_checkpoint_before_the_first_episode_is_left_out() -> None:
     """Where no episode has ended there is nothing to compare, and a checkpoint takes the last update before it."""
     one = learned(1, 100.0)
