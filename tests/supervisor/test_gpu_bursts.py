@@ -22,8 +22,9 @@ gpu = pynvml.nvmlDeviceGetHandleByIndex(0)
 seen = []
 for _ in range(6):
     time.sleep(1 - (time.monotonic() + 0.5) % 1)  # between the bursts, as happens to a second's beat for hours on end
-    seen.append(pynvml.nvmlDeviceGetUtilizationRates(gpu).gpu)
-print(max(seen))
+    if (time.monotonic() + 0.5) % 1 < 0.3:  # not when it was woken late
+        seen.append(pynvml.nvmlDeviceGetUtilizationRates(gpu).gpu)
+print(max(seen, default=0))
 """
 
 
