@@ -88,8 +88,16 @@ class Shell:
 
     def rows(self, run: str) -> list[dict[str, Any]]:
         """All records of the run's metrics file, in file order."""
-        path = self.root / run / "metrics.jsonl"
-        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        return self._lines(run, "metrics.jsonl")
+
+    def events(self, run: str) -> list[dict[str, Any]]:
+        """All events of the run's journal, in file order."""
+        return self._lines(run, "events.jsonl")
+
+    def _lines(self, run: str, name: str) -> list[dict[str, Any]]:
+        """Its records; a line that is being written is none yet."""
+        path = self.root / run / name
+        return [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]] if path.exists() else []
 
     def processes(self) -> list[psutil.Process]:
         """Every process whose words or environment name this runs root."""

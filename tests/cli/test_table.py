@@ -7,6 +7,7 @@ import os
 import pty
 
 from mission_tui.cli.table import Table
+from tests.drawn import drawn
 
 
 def example() -> Table:
@@ -35,7 +36,6 @@ def test_cells_are_literal_on_a_terminal_too() -> None:
     master, slave = pty.openpty()
     with os.fdopen(slave, "w") as stream:
         example().write(stream)
-        shown = os.read(master, 4096).decode()
-    os.close(master)
+    shown = drawn(master)
     assert "[bold]x[/]" in shown
     assert "heavy" in shown

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -23,8 +22,7 @@ def updates(fleet: Shell, run: str) -> list[dict[str, Any]]:
 
 def events(fleet: Shell, run: str, kind: str) -> list[dict[str, Any]]:
     """The run's events of this kind."""
-    lines = (fleet.root / run / "events.jsonl").read_text().splitlines()
-    return [event for event in map(json.loads, lines) if event["kind"] == kind]
+    return [event for event in fleet.events(run) if event["kind"] == kind]
 
 
 def test_a_learning_rate_is_set_on_a_live_run(fleet: Shell) -> None:
