@@ -25,7 +25,7 @@ from mission_tui.paths import socket_dir
 __all__ = ["captured_environ", "ensure_supervisor", "operator_socket", "start_onlooker"]
 
 SUPERVISOR = "mission_tui.supervisor"
-ONLOOKER = "mission_tui.supervisor.onlooker"
+ONLOOKER = "mission_tui.supervisor.disk.onlooker"
 LOOK_EVERY_S = 0.02
 PATIENCE_AFTER_EXIT_S = 1.0
 LOG_TAIL_BYTES = 4096

@@ -24,17 +24,17 @@ from mission_tui.paths import socket_dir
 from mission_tui.records.ground import check_locks, check_private
 from mission_tui.records.layout import supervisor_dir
 from mission_tui.records.storage import storing
-from mission_tui.supervisor.adoption import load_waiting, take_in
-from mission_tui.supervisor.caller import forget_marks
 from mission_tui.supervisor.clock import Clock
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.dead_sockets import sweep_socket_folders
 from mission_tui.supervisor.desk import Desk
+from mission_tui.supervisor.disk.adoption import load_waiting, take_in
+from mission_tui.supervisor.disk.run_directory import sweep_up
+from mission_tui.supervisor.ending.dead_sockets import sweep_socket_folders
 from mission_tui.supervisor.launchers.local import LocalLauncher
-from mission_tui.supervisor.run_directory import sweep_up
 from mission_tui.supervisor.singleton import still_ours, take_lock
-from mission_tui.supervisor.telemetry import Ears
+from mission_tui.supervisor.starting.caller import forget_marks
 from mission_tui.supervisor.time_limits import TimeLimits, read_time_limits
+from mission_tui.supervisor.watching.telemetry import Ears
 
 GITIGNORE = "*\n!.gitignore\n"
 log = logging.getLogger("mission_tui.supervisor")

@@ -25,18 +25,18 @@ from mission_tui.fleet.verdict import Change
 from mission_tui.records.attempt import ExitRecord, LaunchOrder, read_exit
 from mission_tui.records.layout import RunDir
 from mission_tui.records.tail import Tail
-from mission_tui.supervisor.caller import Caller
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.ending import abandon, finish
-from mission_tui.supervisor.family import descendants
-from mission_tui.supervisor.feed import begin_judging, read_everything
-from mission_tui.supervisor.following import still_follows
+from mission_tui.supervisor.disk.journal import damaged
+from mission_tui.supervisor.ending.ladder import carry_on
+from mission_tui.supervisor.ending.outcome import abandon, finish
 from mission_tui.supervisor.identity import Process
-from mission_tui.supervisor.journal import damaged
-from mission_tui.supervisor.ladder import carry_on
 from mission_tui.supervisor.launchers import Found
 from mission_tui.supervisor.run import LiveRun
-from mission_tui.supervisor.turns import held_back
+from mission_tui.supervisor.starting.caller import Caller
+from mission_tui.supervisor.starting.turns import held_back
+from mission_tui.supervisor.watching.family import descendants
+from mission_tui.supervisor.watching.feed import begin_judging, read_everything
+from mission_tui.supervisor.watching.following import still_follows
 
 __all__ = ["begin", "hold_live", "settle", "show_pids"]
 

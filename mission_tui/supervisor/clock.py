@@ -14,24 +14,24 @@ from mission_tui.ipc.server import Listener
 from mission_tui.records.ground import check_private
 from mission_tui.records.storage import StorageError
 from mission_tui.supervisor.attempts import settle, show_pids
-from mission_tui.supervisor.company import Company
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.desk import Desk
-from mission_tui.supervisor.feed import LATE_S, judge_silence, read_news
-from mission_tui.supervisor.following import follow
-from mission_tui.supervisor.freezing import watch_stops
-from mission_tui.supervisor.live_load import claims_of
-from mission_tui.supervisor.removing import Purging
+from mission_tui.supervisor.disk.surroundings import Surroundings
+from mission_tui.supervisor.ending.freezing import watch_stops
+from mission_tui.supervisor.ending.removing import Purging
+from mission_tui.supervisor.ending.stale import look_for_stale
+from mission_tui.supervisor.ending.unkillable import look_at_unkillable
 from mission_tui.supervisor.run import LiveRun
-from mission_tui.supervisor.sizes import Sizes
-from mission_tui.supervisor.slow_start import watch_start
-from mission_tui.supervisor.stale import look_for_stale
-from mission_tui.supervisor.starting_again import Restarts
-from mission_tui.supervisor.surroundings import Surroundings
+from mission_tui.supervisor.starting.company import Company
+from mission_tui.supervisor.starting.live_load import claims_of
+from mission_tui.supervisor.starting.slow_start import watch_start
+from mission_tui.supervisor.starting.starting_again import Restarts
+from mission_tui.supervisor.starting.turns import take_turn
 from mission_tui.supervisor.time_limits import TimeLimits
-from mission_tui.supervisor.turns import take_turn
-from mission_tui.supervisor.unkillable import look_at_unkillable
-from mission_tui.supervisor.usage import UsageMeter
+from mission_tui.supervisor.watching.feed import LATE_S, judge_silence, read_news
+from mission_tui.supervisor.watching.following import follow
+from mission_tui.supervisor.watching.sizes import Sizes
+from mission_tui.supervisor.watching.usage import UsageMeter
 
 __all__ = ["Clock"]
 

@@ -24,15 +24,15 @@ from mission_tui.fleet.store import Store
 from mission_tui.records.layout import RunDir, supervisor_dir
 from mission_tui.records.reserve import Reserve
 from mission_tui.records.storage import StorageError
-from mission_tui.supervisor.exits import Exits
+from mission_tui.supervisor.disk.journal import FleetJournal, Make, RunJournal
+from mission_tui.supervisor.disk.ledger import ledger_folder
+from mission_tui.supervisor.disk.neighbours import Neighbours
+from mission_tui.supervisor.ending.exits import Exits
 from mission_tui.supervisor.gpu.watch import GpuWatch
-from mission_tui.supervisor.host import HostSampler
-from mission_tui.supervisor.journal import FleetJournal, Make, RunJournal
 from mission_tui.supervisor.launchers import Launcher
-from mission_tui.supervisor.ledger import ledger_folder
-from mission_tui.supervisor.neighbours import Neighbours
-from mission_tui.supervisor.provenance import ProvenanceWatch
 from mission_tui.supervisor.run import LiveRun
+from mission_tui.supervisor.starting.provenance import ProvenanceWatch
+from mission_tui.supervisor.watching.host import HostSampler
 
 __all__ = ["Core"]
 

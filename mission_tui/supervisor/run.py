@@ -18,8 +18,8 @@ from mission_tui.records.attempt import LaunchOrder
 from mission_tui.records.layout import RunDir
 from mission_tui.records.tail import Tail
 from mission_tui.supervisor.children import Child
+from mission_tui.supervisor.disk.journal import RunJournal
 from mission_tui.supervisor.identity import Process
-from mission_tui.supervisor.journal import RunJournal
 
 __all__ = ["LiveRun"]
 

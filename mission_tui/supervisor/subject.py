@@ -11,9 +11,9 @@ from mission_tui.records.attempt import read_launch
 from mission_tui.records.checkpoint import list_checkpoints, newest_verified
 from mission_tui.records.layout import RunDir
 from mission_tui.records.spec_file import read_spec
-from mission_tui.supervisor.caller import Caller
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.interpreter import as_module
+from mission_tui.supervisor.starting.caller import Caller
+from mission_tui.supervisor.starting.interpreter import as_module
 from mission_tui.supervisor.targets import require, the_run
 from mission_tui.supervisor.tasks import Task
 

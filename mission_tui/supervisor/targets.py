@@ -8,7 +8,7 @@ from mission_tui.errors import UsageError, nearest
 from mission_tui.fleet.abilities import refusal
 from mission_tui.fleet.findings import Finding
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.known import the_run
+from mission_tui.supervisor.disk.known import the_run
 from mission_tui.supervisor.run import LiveRun
 
 __all__ = ["live_targets", "require", "the_finding", "the_run"]

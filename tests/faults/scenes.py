@@ -29,11 +29,11 @@ from mission_tui.records.spec_file import read_spec
 from mission_tui.records.storage import StorageError
 from mission_tui.records.tail import read_all
 from mission_tui.records.trash import purge, put_back, throw_away, trashed
-from mission_tui.supervisor.adoption import adopt_live, load_ended
 from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.disk.adoption import adopt_live, load_ended
+from mission_tui.supervisor.disk.run_directory import create_run, remove_run, sweep_up
+from mission_tui.supervisor.disk.run_on_disk import read_fleet
 from mission_tui.supervisor.launchers.local import LocalLauncher
-from mission_tui.supervisor.run_directory import create_run, remove_run, sweep_up
-from mission_tui.supervisor.run_on_disk import read_fleet
 from tests.records.journal import paused, write_journal
 from tests.records.saving import save
 

@@ -14,11 +14,11 @@ from mission_tui.fleet.outcome import Finished
 from mission_tui.records.layout import RunDir
 from mission_tui.records.lines import encode_line
 from mission_tui.records.tail import read_all
-from mission_tui.supervisor import run_on_disk
-from mission_tui.supervisor.adoption import load_waiting, take_in
 from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.disk import run_on_disk
+from mission_tui.supervisor.disk.adoption import load_waiting, take_in
+from mission_tui.supervisor.disk.run_on_disk import read_fleet
 from mission_tui.supervisor.launchers.local import LocalLauncher
-from mission_tui.supervisor.run_on_disk import read_fleet
 from mission_tui.supervisor.targets import the_run
 from tests.faults.campaign.part import violations_in
 from tests.faults.parts import corruption, failing_calls, power_cuts

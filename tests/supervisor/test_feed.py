@@ -32,12 +32,12 @@ from mission_tui.records.layout import RunDir, supervisor_dir
 from mission_tui.records.spec_file import read_attempt_spec, write_spec
 from mission_tui.records.tail import read_all
 from mission_tui.supervisor.attempts import hold_live
-from mission_tui.supervisor.company import Company
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.feed import READ_S, hear_of_news, judge_silence, read_news
-from mission_tui.supervisor.journal import Make
+from mission_tui.supervisor.disk.journal import Make
 from mission_tui.supervisor.launchers import Launcher
 from mission_tui.supervisor.run import LiveRun
+from mission_tui.supervisor.starting.company import Company
+from mission_tui.supervisor.watching.feed import READ_S, hear_of_news, judge_silence, read_news
 from tests.fleet.recorded import SPEC, STEPS
 from tests.supervisor.conftest import Lab
 

@@ -29,13 +29,13 @@ from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Mark, Resume
 from mission_tui.records.attempt import write_launch
 from mission_tui.records.tail import read_all
-from mission_tui.supervisor import notifying
 from mission_tui.supervisor.attempts import hold_live
-from mission_tui.supervisor.caller import Caller
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.ending import abandon
+from mission_tui.supervisor.ending.outcome import abandon
 from mission_tui.supervisor.launchers.local import LocalLauncher, attempt_order
 from mission_tui.supervisor.run import LiveRun
+from mission_tui.supervisor.starting.caller import Caller
+from mission_tui.supervisor.watching import notifying
 from tests.missing import search_path_without
 from tests.supervisor.conftest import REPOSITORY, Lab, stub_spec
 from tests.waiting import until

@@ -11,7 +11,7 @@ import pytest
 from mission_tui.fleet.events import FleetEvent, KeeperLost
 from mission_tui.records.storage import StorageError
 from mission_tui.records.tail import read_all
-from mission_tui.supervisor.journal import FleetJournal, RunJournal
+from mission_tui.supervisor.disk.journal import FleetJournal, RunJournal
 
 
 def lost(attempt: int, seq: int, t: float) -> KeeperLost:

@@ -19,13 +19,13 @@ from mission_tui.fleet.observations import PhaseSeen
 from mission_tui.ipc.telemetry_messages import Order
 from mission_tui.records.layout import RunDir, supervisor_dir
 from mission_tui.records.tail import Tail
-from mission_tui.supervisor import ladder
 from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.disk.journal import RunJournal
+from mission_tui.supervisor.ending import ladder
+from mission_tui.supervisor.ending.unkillable import hanging
 from mission_tui.supervisor.identity import Process, see
-from mission_tui.supervisor.journal import RunJournal
 from mission_tui.supervisor.launchers.local import LocalLauncher
 from mission_tui.supervisor.run import LiveRun
-from mission_tui.supervisor.unkillable import hanging
 from tests.supervisor.conftest import Lab, stub_spec
 from tests.waiting import until
 

@@ -16,9 +16,9 @@ from mission_tui.records.append import AppendLog
 from mission_tui.records.atomic import write_json
 from mission_tui.records.attempt import Identity, ProcessIdentity
 from mission_tui.records.layout import RunDir
-from mission_tui.supervisor import seen_runs
+from mission_tui.supervisor.disk import seen_runs
+from mission_tui.supervisor.disk.seen_runs import ENDED_LOOKS, SeenRuns
 from mission_tui.supervisor.identity import boot_id
-from mission_tui.supervisor.seen_runs import ENDED_LOOKS, SeenRuns
 
 RUN = "20261121-104207-heavy-3f9a"
 GONE = ProcessIdentity(pid=os.getpid(), start_time=1)

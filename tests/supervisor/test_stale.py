@@ -15,9 +15,9 @@ import pytest
 from mission_tui.ipc.replies import CleanReply, Stale
 from mission_tui.ipc.requests import Clean
 from mission_tui.records.attempt import read_launch
-from mission_tui.supervisor.leftovers import Leftover
-from mission_tui.supervisor.stale import stale_runs
-from mission_tui.supervisor.vram import vram_of
+from mission_tui.supervisor.ending.leftovers import Leftover
+from mission_tui.supervisor.ending.stale import stale_runs
+from mission_tui.supervisor.watching.vram import vram_of
 from tests.supervisor.conftest import Lab, living
 from tests.supervisor.test_clean import orphaned
 from tests.waiting import until

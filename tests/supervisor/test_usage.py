@@ -10,7 +10,7 @@ import time
 import pytest
 
 from mission_tui.fleet.spec import RunSpec, Spec
-from mission_tui.supervisor.usage import read_stat
+from mission_tui.supervisor.watching.usage import read_stat
 from tests.supervisor.conftest import Lab
 
 BUSY = "import time\nwhile True: pass"

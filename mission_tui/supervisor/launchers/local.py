@@ -22,11 +22,11 @@ from mission_tui.fleet.spec import Spec
 from mission_tui.paths import socket_dir
 from mission_tui.records.attempt import LaunchOrder, read_identity
 from mission_tui.records.layout import RunDir
-from mission_tui.supervisor.caller import OURS, Caller, at_home, program
 from mission_tui.supervisor.children import start_child
 from mission_tui.supervisor.identity import Process, see, verify
-from mission_tui.supervisor.interpreter import as_module
 from mission_tui.supervisor.launchers import Found
+from mission_tui.supervisor.starting.caller import OURS, Caller, at_home, program
+from mission_tui.supervisor.starting.interpreter import as_module
 
 __all__ = ["LeaseHeldError", "LocalLauncher", "attempt_order", "trainer_environ"]
 

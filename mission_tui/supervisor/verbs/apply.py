@@ -14,14 +14,20 @@ from mission_tui.fleet.findings import Finding
 from mission_tui.ipc.replies import Accepted, VerdictReply
 from mission_tui.ipc.requests import Apply
 from mission_tui.records.checkpoint import verify_checkpoint
-from mission_tui.supervisor.another_attempt import Plan, check_place, plan_attempt, start_attempt, verdict_first
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.keeping import keep_last_good
-from mission_tui.supervisor.ladder import end_gracefully
-from mission_tui.supervisor.last_good import last_good
-from mission_tui.supervisor.live_load import look_around
+from mission_tui.supervisor.ending.ladder import end_gracefully
+from mission_tui.supervisor.ending.last_good import last_good
 from mission_tui.supervisor.run import LiveRun
+from mission_tui.supervisor.starting.another_attempt import (
+    Plan,
+    check_place,
+    plan_attempt,
+    start_attempt,
+    verdict_first,
+)
+from mission_tui.supervisor.starting.live_load import look_around
 from mission_tui.supervisor.targets import require, the_finding, the_run
+from mission_tui.supervisor.watching.keeping import keep_last_good
 
 __all__ = ["apply"]
 

@@ -16,11 +16,11 @@ from mission_tui.fleet.spec import Spec
 from mission_tui.fleet.text import clean
 from mission_tui.ipc.replies import Checked, Progress
 from mission_tui.ipc.requests import Check
-from mission_tui.supervisor.caller import Caller, at_home, check_program, program, settled
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.interpreter import as_module
 from mission_tui.supervisor.launchers.local import trainer_environ
-from mission_tui.supervisor.live_load import check_machine
+from mission_tui.supervisor.starting.caller import Caller, at_home, check_program, program, settled
+from mission_tui.supervisor.starting.interpreter import as_module
+from mission_tui.supervisor.starting.live_load import check_machine
 from mission_tui.supervisor.tasks import Task, TaskError, run_task
 
 __all__ = ["check"]

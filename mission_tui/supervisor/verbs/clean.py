@@ -8,12 +8,12 @@ from contextlib import suppress
 from mission_tui.ipc.replies import CleanReply, Stale
 from mission_tui.ipc.requests import Clean
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.dead_sockets import DeadSocket, find_dead_sockets, remove_dead_socket
+from mission_tui.supervisor.ending.dead_sockets import DeadSocket, find_dead_sockets, remove_dead_socket
+from mission_tui.supervisor.ending.leftovers import Leftover, find_leftovers, remove_leftover
+from mission_tui.supervisor.ending.remains import Remains, find_remains, remove_remains
+from mission_tui.supervisor.ending.stale import look_for_stale
 from mission_tui.supervisor.identity import see
-from mission_tui.supervisor.leftovers import Leftover, find_leftovers, remove_leftover
-from mission_tui.supervisor.remains import Remains, find_remains, remove_remains
-from mission_tui.supervisor.stale import look_for_stale
-from mission_tui.supervisor.vram import vram_of
+from mission_tui.supervisor.watching.vram import vram_of
 
 __all__ = ["clean"]
 

@@ -18,16 +18,16 @@ from mission_tui.fleet.spec import Spec
 from mission_tui.fleet.verdict import Change, ResumeVerdict
 from mission_tui.ipc.replies import Accepted, VerdictReply
 from mission_tui.ipc.requests import Clone
-from mission_tui.supervisor.branching import rules_for
-from mission_tui.supervisor.caller import Caller, at_home, check_program, settled
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.exactness import as_it_began
+from mission_tui.supervisor.disk.run_directory import create_run
 from mission_tui.supervisor.launchers.local import attempt_order
-from mission_tui.supervisor.live_load import reserved
-from mission_tui.supervisor.new_run import begin_first_attempt, check_new_names, new_run_dir
-from mission_tui.supervisor.preflight import known_by_heart, preflight
-from mission_tui.supervisor.run_directory import create_run
-from mission_tui.supervisor.seeds import seeded
+from mission_tui.supervisor.starting.branching import rules_for
+from mission_tui.supervisor.starting.caller import Caller, at_home, check_program, settled
+from mission_tui.supervisor.starting.exactness import as_it_began
+from mission_tui.supervisor.starting.live_load import reserved
+from mission_tui.supervisor.starting.new_run import begin_first_attempt, check_new_names, new_run_dir
+from mission_tui.supervisor.starting.preflight import known_by_heart, preflight
+from mission_tui.supervisor.starting.seeds import seeded
 from mission_tui.supervisor.subject import caller_of
 from mission_tui.supervisor.targets import the_run
 

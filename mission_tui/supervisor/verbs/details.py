@@ -22,8 +22,8 @@ from mission_tui.records.spec_file import read_spec
 from mission_tui.records.tail import read_all
 from mission_tui.records.toml_file import read_toml
 from mission_tui.records.trash import tree_bytes
-from mission_tui.supervisor.deeds import deeds_of
-from mission_tui.supervisor.known import Known, the_run
+from mission_tui.supervisor.disk.deeds import deeds_of
+from mission_tui.supervisor.disk.known import Known, the_run
 
 __all__ = ["details"]
 

@@ -7,7 +7,7 @@ import asyncio
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Act
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.freezing import freeze_run
+from mission_tui.supervisor.ending.freezing import freeze_run
 from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.targets import live_targets
 

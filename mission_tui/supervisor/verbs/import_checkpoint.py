@@ -22,15 +22,15 @@ from mission_tui.ipc.requests import ImportCheckpoint
 from mission_tui.records.checkpoint import newest_verified
 from mission_tui.records.layout import RunDir, check_name, supervisor_dir
 from mission_tui.records.storage import storing
-from mission_tui.supervisor.adoption import load_ended
-from mission_tui.supervisor.caller import Caller, at_home, settled
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.interpreter import as_module
+from mission_tui.supervisor.disk.adoption import load_ended
+from mission_tui.supervisor.disk.run_directory import MAKING, create_run, rule_files, write_snapshot
+from mission_tui.supervisor.disk.run_on_disk import read_run
 from mission_tui.supervisor.launchers.local import attempt_order
-from mission_tui.supervisor.new_run import new_run_dir
-from mission_tui.supervisor.run_directory import MAKING, create_run, rule_files, write_snapshot
-from mission_tui.supervisor.run_on_disk import read_run
-from mission_tui.supervisor.seeds import seeded
+from mission_tui.supervisor.starting.caller import Caller, at_home, settled
+from mission_tui.supervisor.starting.interpreter import as_module
+from mission_tui.supervisor.starting.new_run import new_run_dir
+from mission_tui.supervisor.starting.seeds import seeded
 from mission_tui.supervisor.tasks import Task, run_task
 
 __all__ = ["import_checkpoint"]

@@ -10,7 +10,7 @@ from mission_tui.errors import UsageError
 from mission_tui.fleet.text import clean
 from mission_tui.ipc.replies import LogReply
 from mission_tui.ipc.requests import GetLog
-from mission_tui.supervisor.known import Known, the_run
+from mission_tui.supervisor.disk.known import Known, the_run
 
 __all__ = ["log"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Act
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.ladder import end_gracefully
-from mission_tui.supervisor.restarting import call_off_restarts, waiting_for_restart
+from mission_tui.supervisor.ending.ladder import end_gracefully
 from mission_tui.supervisor.run import LiveRun
+from mission_tui.supervisor.starting.restarting import call_off_restarts, waiting_for_restart
 from mission_tui.supervisor.targets import live_targets
 
 __all__ = ["park"]

@@ -17,7 +17,7 @@ from mission_tui.records.layout import RunDir
 from mission_tui.records.tail import read_all
 from mission_tui.records.trash import KEPT_S, tree_bytes
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.removing import free, objection, to_trash
+from mission_tui.supervisor.ending.removing import free, objection, to_trash
 
 __all__ = ["prune"]
 

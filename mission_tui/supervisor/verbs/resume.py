@@ -11,7 +11,10 @@ from mission_tui.ipc.requests import Resume
 from mission_tui.ipc.telemetry_messages import Order
 from mission_tui.records.checkpoint import Manifest, newest_verified, verify_checkpoint
 from mission_tui.records.layout import RunDir
-from mission_tui.supervisor.another_attempt import (
+from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.ending.freezing import thaw_run
+from mission_tui.supervisor.run import LiveRun
+from mission_tui.supervisor.starting.another_attempt import (
     NextAttempt,
     caller_for,
     check_place,
@@ -19,13 +22,10 @@ from mission_tui.supervisor.another_attempt import (
     start_attempt,
     verdict_first,
 )
-from mission_tui.supervisor.branching import branch
-from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.freezing import thaw_run
-from mission_tui.supervisor.live_load import look_around
-from mission_tui.supervisor.run import LiveRun
-from mission_tui.supervisor.running_again import plan_again
-from mission_tui.supervisor.starting_again import start_again
+from mission_tui.supervisor.starting.branching import branch
+from mission_tui.supervisor.starting.live_load import look_around
+from mission_tui.supervisor.starting.running_again import plan_again
+from mission_tui.supervisor.starting.starting_again import start_again
 from mission_tui.supervisor.subject import named_checkpoint
 from mission_tui.supervisor.targets import the_run
 

@@ -11,10 +11,10 @@ from mission_tui.fleet.refs import RunRef, resolve
 from mission_tui.ipc.replies import Accepted, Removable, RemovableReply
 from mission_tui.ipc.requests import GetTrash, Remove, Restore
 from mission_tui.records.trash import KEPT_S, Trashed, put_back, trashed, tree_bytes
-from mission_tui.supervisor.adoption import load_ended
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.removing import free, name_in_trash, objection, to_trash
-from mission_tui.supervisor.run_on_disk import read_run
+from mission_tui.supervisor.disk.adoption import load_ended
+from mission_tui.supervisor.disk.run_on_disk import read_run
+from mission_tui.supervisor.ending.removing import free, name_in_trash, objection, to_trash
 from mission_tui.supervisor.targets import the_run
 
 __all__ = ["in_trash", "remove", "restore"]

@@ -20,9 +20,9 @@ from mission_tui.fleet.verdict import Change, ResumeVerdict
 from mission_tui.ipc.replies import Accepted, VerdictReply
 from mission_tui.ipc.requests import Set
 from mission_tui.ipc.telemetry_messages import Order
-from mission_tui.supervisor.another_attempt import clipped_share, without_remedies
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.run import LiveRun
+from mission_tui.supervisor.starting.another_attempt import clipped_share, without_remedies
 from mission_tui.supervisor.targets import the_run
 
 __all__ = ["set_"]

@@ -9,8 +9,8 @@ from mission_tui.errors import MissionError, UsageError
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Undo
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.ladder import end_now
-from mission_tui.supervisor.run_directory import remove_run
+from mission_tui.supervisor.disk.run_directory import remove_run
+from mission_tui.supervisor.ending.ladder import end_now
 from mission_tui.supervisor.targets import the_run
 
 __all__ = ["UNDO_S", "undo"]

@@ -20,8 +20,8 @@ from mission_tui.ipc.replies import CleanReply
 from mission_tui.ipc.requests import Clean
 from mission_tui.keeper import proc
 from mission_tui.records.attempt import ProcessIdentity
+from mission_tui.supervisor.ending.leftovers import Leftover, remove_leftover
 from mission_tui.supervisor.identity import boot_id, see, verify
-from mission_tui.supervisor.leftovers import Leftover, remove_leftover
 from tests.faults.campaign.part import Part, Tell, Violation
 from tests.supervisor.conftest import opened_lab
 from tests.waiting import until

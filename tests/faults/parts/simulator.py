@@ -25,15 +25,15 @@ from mission_tui.ipc.requests import Act, Launch, LaunchItem, Resume
 from mission_tui.records.append import AppendLog
 from mission_tui.records.layout import RunDir, supervisor_dir
 from mission_tui.records.tail import read_all
-from mission_tui.supervisor import ending, journal, stale
-from mission_tui.supervisor.adoption import adopt_live, load_ended
-from mission_tui.supervisor.caller import Caller
 from mission_tui.supervisor.clock import Clock
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.desk import Desk
-from mission_tui.supervisor.run_directory import sweep_up
-from mission_tui.supervisor.run_on_disk import read_fleet
-from mission_tui.supervisor.telemetry import Ears
+from mission_tui.supervisor.disk import journal
+from mission_tui.supervisor.disk.adoption import adopt_live, load_ended
+from mission_tui.supervisor.disk.run_directory import sweep_up
+from mission_tui.supervisor.disk.run_on_disk import read_fleet
+from mission_tui.supervisor.ending import outcome, stale
+from mission_tui.supervisor.starting.caller import Caller
 from mission_tui.supervisor.time_limits import TimeLimits
 from mission_tui.supervisor.verbs.checkpoint import checkpoint
 from mission_tui.supervisor.verbs.kill import kill
@@ -42,6 +42,7 @@ from mission_tui.supervisor.verbs.park import park
 from mission_tui.supervisor.verbs.pause import pause
 from mission_tui.supervisor.verbs.resume import resume
 from mission_tui.supervisor.verbs.stop import stop
+from mission_tui.supervisor.watching.telemetry import Ears
 from tests.faults.campaign.part import Part, Tell, Violation, chance, memory_folder
 from tests.faults.simulated import SupervisorKilledError, World
 from tests.faults.virtual_time import virtual_loop
@@ -169,7 +170,7 @@ def _life(luck: random.Random, root: Path, tell: Tell) -> Iterator[Violation]:
     with ExitStack() as machine:
         machine.callback(world.bury)
         machine.enter_context(mock.patch.object(journal, "AppendLog", _mortal(world)))
-        for module in (ending, stale):
+        for module in (outcome, stale):
             machine.enter_context(mock.patch.object(module, "find_leftovers", return_value=[]))
         for _ in range(luck.randrange(1, 4)):
             world.fatal_in = luck.choice((None, luck.randrange(40), luck.randrange(400)))

@@ -13,13 +13,13 @@ from mission_tui.fleet.outcome import Outcome, Stopped
 from mission_tui.fleet.rebooting import ended_by_reboot
 from mission_tui.records.attempt import ExitRecord, Identity
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.feed import judge_silence, read_news
+from mission_tui.supervisor.ending.leftovers import find_leftovers, remove_leftover
+from mission_tui.supervisor.ending.unkillable import admit_unkillable, who_hangs
 from mission_tui.supervisor.identity import boot_id
-from mission_tui.supervisor.leftovers import find_leftovers, remove_leftover
-from mission_tui.supervisor.notifying import tell_end
-from mission_tui.supervisor.restarting import decide_restart
 from mission_tui.supervisor.run import LiveRun
-from mission_tui.supervisor.unkillable import admit_unkillable, who_hangs
+from mission_tui.supervisor.starting.restarting import decide_restart
+from mission_tui.supervisor.watching.feed import judge_silence, read_news
+from mission_tui.supervisor.watching.notifying import tell_end
 
 __all__ = ["abandon", "exit_facts", "finish"]
 

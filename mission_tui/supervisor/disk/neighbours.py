@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from mission_tui.fleet.reservation import Claim, Reserved
-from mission_tui.supervisor.ledger import Ledger
+from mission_tui.supervisor.disk.ledger import Ledger
 
 __all__ = ["Neighbours"]
 

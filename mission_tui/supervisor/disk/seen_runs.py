@@ -24,11 +24,8 @@ from mission_tui.fleet.text import clean
 from mission_tui.records.attempt import ProcessIdentity, read_exit, read_identity
 from mission_tui.records.layout import RunDir, run_dirs
 from mission_tui.records.tail import Tail, read_newest
-from mission_tui.supervisor.adoption import LAST_BYTES, SPARKLINE_BYTES
-from mission_tui.supervisor.ending import exit_facts
-from mission_tui.supervisor.host import HostSampler
-from mission_tui.supervisor.identity import boot_id, read_stat
-from mission_tui.supervisor.run_on_disk import (
+from mission_tui.supervisor.disk.adoption import LAST_BYTES, SPARKLINE_BYTES
+from mission_tui.supervisor.disk.run_on_disk import (
     RunOnDisk,
     created_by_name,
     read_fleet,
@@ -36,6 +33,9 @@ from mission_tui.supervisor.run_on_disk import (
     read_specs,
     shown_rows,
 )
+from mission_tui.supervisor.ending.outcome import exit_facts
+from mission_tui.supervisor.identity import boot_id, read_stat
+from mission_tui.supervisor.watching.host import HostSampler
 
 __all__ = ["SeenRuns"]
 

@@ -17,8 +17,8 @@ from mission_tui.ipc.requests import Clone
 from mission_tui.records.attempt import read_launch
 from mission_tui.records.layout import RunDir
 from mission_tui.records.spec_file import read_attempt_spec
-from mission_tui.supervisor.caller import Caller, at_home
 from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.starting.caller import Caller, at_home
 from mission_tui.supervisor.subject import caller_of
 
 __all__ = ["Begun", "as_it_began"]

@@ -13,11 +13,11 @@ from mission_tui.fleet.events import FindingChanged
 from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.health import Judge, is_news, judge_of
 from mission_tui.fleet.metrics import MetricRecord, TrainingEnded
-from mission_tui.supervisor.acting import react
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.journal import damaged
-from mission_tui.supervisor.keeping import keep_last_good
+from mission_tui.supervisor.disk.journal import damaged
 from mission_tui.supervisor.run import LiveRun
+from mission_tui.supervisor.watching.acting import react
+from mission_tui.supervisor.watching.keeping import keep_last_good
 
 __all__ = ["begin_judging", "hear_of_news", "judge_silence", "read_everything", "read_news"]
 

@@ -28,15 +28,10 @@ from mission_tui.fleet.store import SNAPSHOT_ENDED
 from mission_tui.fleet.text import clean
 from mission_tui.records.attempt import read_exit, read_launch
 from mission_tui.records.tail import read_newest
-from mission_tui.supervisor.acting import react_to_due
 from mission_tui.supervisor.attempts import begin, hold_live, settle
-from mission_tui.supervisor.caller import told_before
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.ending import abandon
-from mission_tui.supervisor.freezing import take_up_freeze
-from mission_tui.supervisor.journal import Make, RunJournal, damaged
-from mission_tui.supervisor.restarting import decide_restart
-from mission_tui.supervisor.run_on_disk import (
+from mission_tui.supervisor.disk.journal import Make, RunJournal, damaged
+from mission_tui.supervisor.disk.run_on_disk import (
     RunOnDisk,
     created_by_name,
     read_fleet,
@@ -44,7 +39,12 @@ from mission_tui.supervisor.run_on_disk import (
     read_specs,
     shown_rows,
 )
-from mission_tui.supervisor.unkillable import admit_unkillable
+from mission_tui.supervisor.ending.freezing import take_up_freeze
+from mission_tui.supervisor.ending.outcome import abandon
+from mission_tui.supervisor.ending.unkillable import admit_unkillable
+from mission_tui.supervisor.starting.caller import told_before
+from mission_tui.supervisor.starting.restarting import decide_restart
+from mission_tui.supervisor.watching.acting import react_to_due
 
 __all__ = ["LAST_BYTES", "SPARKLINE_BYTES", "adopt_live", "load_ended", "load_waiting", "take_in"]
 

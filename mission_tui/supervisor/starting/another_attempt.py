@@ -22,12 +22,12 @@ from mission_tui.records.checkpoint import Manifest
 from mission_tui.records.layout import RunDir
 from mission_tui.records.spec_file import read_attempt_spec, read_spec
 from mission_tui.records.terms_file import read_terms
-from mission_tui.supervisor.caller import Caller, at_home, settled
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.live_load import check_machine
-from mission_tui.supervisor.next_attempt import start_next_attempt
-from mission_tui.supervisor.preflight import Spaces, preflight
 from mission_tui.supervisor.run import LiveRun
+from mission_tui.supervisor.starting.caller import Caller, at_home, settled
+from mission_tui.supervisor.starting.live_load import check_machine
+from mission_tui.supervisor.starting.next_attempt import start_next_attempt
+from mission_tui.supervisor.starting.preflight import Spaces, preflight
 from mission_tui.supervisor.subject import caller_of
 
 __all__ = [

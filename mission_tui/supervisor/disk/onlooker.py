@@ -1,4 +1,4 @@
-"""`python -m mission_tui.supervisor.onlooker --runs-dir ROOT --fd N`: shows the runs of a runs root from its files.
+"""`python -m mission_tui.supervisor.disk.onlooker --runs-dir ROOT --fd N` shows the runs of a runs root from its files.
 
 It answers one client over the socket that it inherits, and ends with it. It opens nothing for writing, takes no lock,
 asks no supervisor and signals nobody; so it may look at what belongs to somebody else, as far as that may be read.
@@ -19,7 +19,7 @@ from mission_tui.ipc.replies import EndedReply, OperatorReply, SnapshotReply
 from mission_tui.ipc.requests import GetDetails, GetEnded, GetHistory, GetLog, GetSnapshot, OperatorRequest, Watch
 from mission_tui.ipc.roots import live_roots
 from mission_tui.ipc.server import Session, serve_link
-from mission_tui.supervisor.seen_runs import SeenRuns
+from mission_tui.supervisor.disk.seen_runs import SeenRuns
 from mission_tui.supervisor.verbs.details import details
 from mission_tui.supervisor.verbs.history import history
 from mission_tui.supervisor.verbs.log import log
@@ -106,7 +106,7 @@ async def _serve(root: Path, link: socket.socket) -> None:
 
 def main() -> int:
     """Look on until the client is gone."""
-    parser = argparse.ArgumentParser(prog="mission_tui.supervisor.onlooker")
+    parser = argparse.ArgumentParser(prog="mission_tui.supervisor.disk.onlooker")
     parser.add_argument("--runs-dir", type=Path, required=True)
     parser.add_argument("--fd", type=int, required=True)
     given = parser.parse_args()

@@ -28,10 +28,10 @@ from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.limits import HealthKeep
 from mission_tui.fleet.snapshot import RunView
 from mission_tui.fleet.text import clean
-from mission_tui.supervisor.caller import Caller
 from mission_tui.supervisor.children import Child, start_child
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.run import LiveRun
+from mission_tui.supervisor.starting.caller import Caller
 from mission_tui.supervisor.subject import caller_of
 
 __all__ = ["Event", "RunFacts", "tell_end", "tell_finding"]

@@ -12,8 +12,8 @@ import msgspec
 from mission_tui.errors import PresetError
 from mission_tui.fleet.spec import Spec
 from mission_tui.fleet.text import clean
-from mission_tui.supervisor.caller import Caller
-from mission_tui.supervisor.interpreter import as_module
+from mission_tui.supervisor.starting.caller import Caller
+from mission_tui.supervisor.starting.interpreter import as_module
 from mission_tui.supervisor.tasks import DeathError, Task, run_task
 
 __all__ = ["Spaces", "known_by_heart", "preflight"]

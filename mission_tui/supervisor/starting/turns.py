@@ -13,9 +13,9 @@ from mission_tui.fleet.outcome import Killed
 from mission_tui.fleet.reservation import wanted_by
 from mission_tui.fleet.spec import LimitsKeep, Spec
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.ending import abandon
-from mission_tui.supervisor.live_load import ram_left
+from mission_tui.supervisor.ending.outcome import abandon
 from mission_tui.supervisor.run import LiveRun
+from mission_tui.supervisor.starting.live_load import ram_left
 
 __all__ = ["held_back", "lacks", "take_turn"]
 

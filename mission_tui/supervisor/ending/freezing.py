@@ -13,8 +13,8 @@ from typing import Literal
 
 from mission_tui.fleet.events import FleetEvent, RunFrozen, RunThawed
 from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.ending.stopping import Stood, is_stopped, signal_running, signal_stopped, stood
 from mission_tui.supervisor.run import LiveRun
-from mission_tui.supervisor.stopping import Stood, is_stopped, signal_running, signal_stopped, stood
 
 __all__ = ["freeze_run", "take_up_freeze", "thaw_run", "watch_stops"]
 

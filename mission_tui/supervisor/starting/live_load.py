@@ -20,7 +20,7 @@ from mission_tui.fleet.spec import Spec
 from mission_tui.fleet.together import assess_together
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.run import LiveRun
-from mission_tui.supervisor.vram import vram_of
+from mission_tui.supervisor.watching.vram import vram_of
 
 __all__ = ["check_machine", "claims_of", "look_around", "ram_left", "reserved"]
 

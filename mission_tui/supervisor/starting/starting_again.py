@@ -18,14 +18,14 @@ from mission_tui.fleet.text import clean
 from mission_tui.fleet.verdict import Change
 from mission_tui.records.checkpoint import newest_verified
 from mission_tui.records.storage import StorageError
-from mission_tui.supervisor.another_attempt import terms_before
-from mission_tui.supervisor.caller import Caller
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.live_load import check_machine, look_around
-from mission_tui.supervisor.next_attempt import start_next_attempt
-from mission_tui.supervisor.restarting import due_restarts
+from mission_tui.supervisor.starting.another_attempt import terms_before
+from mission_tui.supervisor.starting.caller import Caller
+from mission_tui.supervisor.starting.live_load import check_machine, look_around
+from mission_tui.supervisor.starting.next_attempt import start_next_attempt
+from mission_tui.supervisor.starting.restarting import due_restarts
+from mission_tui.supervisor.starting.turns import lacks
 from mission_tui.supervisor.subject import caller_of
-from mission_tui.supervisor.turns import lacks
 
 __all__ = ["Restarts", "start_again"]
 

@@ -21,8 +21,8 @@ from mission_tui.fleet.verdict import Change
 from mission_tui.records.atomic import write_atomic, write_json
 from mission_tui.records.layout import RunDir
 from mission_tui.records.provenance_file import read_provenance
-from mission_tui.supervisor import provenance_probe
-from mission_tui.supervisor.caller import Caller
+from mission_tui.supervisor.starting import provenance_probe
+from mission_tui.supervisor.starting.caller import Caller
 from mission_tui.supervisor.tasks import Task, run_task
 
 __all__ = ["ProvenanceWatch"]

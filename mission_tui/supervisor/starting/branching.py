@@ -21,14 +21,14 @@ from mission_tui.records.checkpoint import Manifest, newest_verified, verify_che
 from mission_tui.records.layout import RunDir
 from mission_tui.records.storage import storing
 from mission_tui.records.terms_file import write_terms
-from mission_tui.supervisor.another_attempt import Plan, check_place, plan_attempt
-from mission_tui.supervisor.caller import Caller, at_home
 from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.disk.run_directory import create_run, rule_files
 from mission_tui.supervisor.launchers.local import attempt_order
-from mission_tui.supervisor.new_run import begin_first_attempt, check_new_names, new_run_dir
-from mission_tui.supervisor.preflight import known_by_heart, preflight
-from mission_tui.supervisor.run_directory import create_run, rule_files
-from mission_tui.supervisor.seeds import seeded
+from mission_tui.supervisor.starting.another_attempt import Plan, check_place, plan_attempt
+from mission_tui.supervisor.starting.caller import Caller, at_home
+from mission_tui.supervisor.starting.new_run import begin_first_attempt, check_new_names, new_run_dir
+from mission_tui.supervisor.starting.preflight import known_by_heart, preflight
+from mission_tui.supervisor.starting.seeds import seeded
 from mission_tui.supervisor.subject import named_checkpoint
 from mission_tui.supervisor.targets import require, the_run
 

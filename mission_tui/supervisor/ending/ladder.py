@@ -17,10 +17,10 @@ from mission_tui.fleet.events import ENDING
 from mission_tui.fleet.observations import FlagSeen
 from mission_tui.ipc.telemetry_messages import Order
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.freezing import thaw_run
+from mission_tui.supervisor.ending.freezing import thaw_run
+from mission_tui.supervisor.ending.unkillable import hanging
 from mission_tui.supervisor.identity import Process
 from mission_tui.supervisor.run import LiveRun
-from mission_tui.supervisor.unkillable import hanging
 
 __all__ = ["carry_on", "end_gracefully", "end_now", "patience_s"]
 

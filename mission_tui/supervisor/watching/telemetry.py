@@ -20,13 +20,13 @@ from mission_tui.ipc.telemetry_messages import (
     WroteSaid,
 )
 from mission_tui.ipc.telemetry_server import TrainerLink
-from mission_tui.supervisor.acting import react_to_due
 from mission_tui.supervisor.attempts import show_pids
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.feed import hear_of_news, read_news
-from mission_tui.supervisor.keeping import keep_last_good_again
-from mission_tui.supervisor.ladder import end_gracefully
+from mission_tui.supervisor.ending.ladder import end_gracefully
 from mission_tui.supervisor.run import LiveRun
+from mission_tui.supervisor.watching.acting import react_to_due
+from mission_tui.supervisor.watching.feed import hear_of_news, read_news
+from mission_tui.supervisor.watching.keeping import keep_last_good_again
 
 __all__ = ["Ears"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from mission_tui.fleet.observations import UsageSeen
 from mission_tui.fleet.snapshot import Usage
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.vram import vram_of
+from mission_tui.supervisor.watching.vram import vram_of
 
 __all__ = ["ProcessStat", "UsageMeter", "read_stat"]
 

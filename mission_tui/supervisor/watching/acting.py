@@ -16,9 +16,9 @@ from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.health import acts
 from mission_tui.ipc.telemetry_messages import Order
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.ladder import end_gracefully
-from mission_tui.supervisor.notifying import tell_finding
+from mission_tui.supervisor.ending.ladder import end_gracefully
 from mission_tui.supervisor.run import LiveRun
+from mission_tui.supervisor.watching.notifying import tell_finding
 
 __all__ = ["react", "react_to_due"]
 

@@ -18,7 +18,7 @@ import mission_tui
 from mission_tui.errors import PresetError
 from mission_tui.fleet.spec import Spec
 from mission_tui.paths import lent_dir
-from mission_tui.supervisor.caller import Caller
+from mission_tui.supervisor.starting.caller import Caller
 
 __all__ = ["LENT", "as_module", "lend"]
 

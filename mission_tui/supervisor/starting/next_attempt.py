@@ -17,10 +17,10 @@ from mission_tui.records.spec_file import read_spec, write_spec
 from mission_tui.records.storage import storing
 from mission_tui.records.terms_file import write_terms
 from mission_tui.supervisor.attempts import begin, hold_live
-from mission_tui.supervisor.caller import Caller
 from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.disk.run_directory import rule_files, write_snapshot
 from mission_tui.supervisor.launchers.local import attempt_order
-from mission_tui.supervisor.run_directory import rule_files, write_snapshot
+from mission_tui.supervisor.starting.caller import Caller
 
 __all__ = ["start_next_attempt"]
 
