@@ -12,6 +12,7 @@ from mission_tui.fleet.metrics import Metric
 from mission_tui.fleet.provenance import Provenance
 from mission_tui.fleet.snapshot import FleetSnapshot, RunView
 from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.strip import Strip
 from mission_tui.fleet.verdict import Change, ResumeVerdict
 
 
@@ -118,6 +119,12 @@ class HistoryReply(Reply, frozen=True, kw_only=True, tag="history"):
     low: dict[str, tuple[Metric | None, ...]]
     high: dict[str, tuple[Metric | None, ...]]
     changes: tuple[SettingChange, ...] = ()
+
+
+class StripReply(Reply, frozen=True, kw_only=True, tag="strip"):
+    """GPUs, processors and the phases of runs on one time axis."""
+
+    strip: Strip
 
 
 class ComparisonReply(Reply, frozen=True, kw_only=True, tag="comparison"):
@@ -241,6 +248,7 @@ OperatorReply = (
     | VerdictReply
     | DetailsReply
     | HistoryReply
+    | StripReply
     | ComparisonReply
     | LogReply
     | EndedReply

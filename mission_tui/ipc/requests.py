@@ -25,6 +25,7 @@ from mission_tui.ipc.replies import (
     LogReply,
     RemovableReply,
     SnapshotReply,
+    StripReply,
     UpgradesReply,
     VerdictReply,
     Welcome,
@@ -205,6 +206,14 @@ class GetHistory(Request, Asking[HistoryReply], frozen=True, kw_only=True, tag="
     points: int = 500
 
 
+class GetStrip(Request, Asking[StripReply], frozen=True, kw_only=True, tag="strip"):
+    """The last `seconds` before unix time `until` (None: now) in at most `most` cells a track."""
+
+    seconds: float
+    until: float | None = None
+    most: int = 240
+
+
 class Compare(Request, Asking[ComparisonReply], frozen=True, kw_only=True, tag="compare"):
     """The runs beside each other, over timesteps or over the seconds they trained; None takes the usual threshold."""
 
@@ -334,6 +343,7 @@ OperatorRequest = (
     | Apply
     | GetDetails
     | GetHistory
+    | GetStrip
     | Compare
     | GetLog
     | GetEnded

@@ -23,6 +23,7 @@ from mission_tui.ipc.requests import (
     GetHistory,
     GetLog,
     GetSnapshot,
+    GetStrip,
     GetTrash,
     GetUpgrades,
     Hello,
@@ -72,6 +73,7 @@ from mission_tui.supervisor.verbs.rm import in_trash, remove, restore
 from mission_tui.supervisor.verbs.set import set_
 from mission_tui.supervisor.verbs.shutdown import shutdown
 from mission_tui.supervisor.verbs.stop import stop
+from mission_tui.supervisor.verbs.strip import strip
 from mission_tui.supervisor.verbs.undo import undo
 from mission_tui.supervisor.verbs.upgrades import upgrades
 
@@ -79,6 +81,7 @@ __all__ = ["Desk"]
 
 PUSH_S = 0.25
 ATTENDED_S = 10.0
+Look = GetSnapshot | GetEnded | GetDetails | GetHistory | GetStrip | Compare | GetLog | GetTrash | GetUpgrades
 _ACTS = {"stop": stop, "kill": kill, "pause": pause, "freeze": freeze, "park": park, "checkpoint": checkpoint}
 
 
@@ -157,11 +160,6 @@ class Desk:
     async def _reply(self, request: OperatorRequest) -> OperatorReply:
         core = self._core
         match request:
-            case GetSnapshot():
-                await core.measure()
-                return self._snapshot(request.id)
-            case GetEnded():
-                return await self._ended(request)
             case Act():
                 return await _ACTS[request.verb](core, request)
             case Launch():
@@ -184,24 +182,12 @@ class Desk:
                 return await mark(core, request)
             case Apply():
                 return await apply(core, request)
-            case GetDetails():
-                return await details(core, request)
-            case GetHistory():
-                return await history(core, request)
-            case Compare():
-                return await compare(core, request)
-            case GetLog():
-                return await log(core, request)
             case Clean():
                 return await clean(core, request)
             case Remove():
                 return await remove(core, request)
             case Restore():
                 return await restore(core, request)
-            case GetTrash():
-                return await in_trash(core, request)
-            case GetUpgrades():
-                return await upgrades(core, request)
             case Prune():
                 return await prune(core, request)
             case Export():
@@ -212,5 +198,31 @@ class Desk:
                 return await shutdown(core, request)
             case Hello() | Watch() | Evaluate() | Check():
                 raise ProtocolError(f"{type(request).__name__} has no single answer")
+            case _:
+                return await self._look(request)
+
+    async def _look(self, request: Look) -> OperatorReply:
+        """What changes nothing."""
+        core = self._core
+        match request:
+            case GetSnapshot():
+                await core.measure()
+                return self._snapshot(request.id)
+            case GetEnded():
+                return await self._ended(request)
+            case GetDetails():
+                return await details(core, request)
+            case GetHistory():
+                return await history(core, request)
+            case GetStrip():
+                return await strip(core, request)
+            case Compare():
+                return await compare(core, request)
+            case GetLog():
+                return await log(core, request)
+            case GetTrash():
+                return await in_trash(core, request)
+            case GetUpgrades():
+                return await upgrades(core, request)
             case _:
                 assert_never(request)
