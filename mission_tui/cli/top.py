@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from mission_tui.fleet.snapshot import FleetSnapshot
 
 REDRAW_S = 2.0
+WIDE = 140
+"""Columns that a terminal must have for the table of runs with everything in it."""
 
 
 @click.command("top", epilog="Examples: mission-tui top; mission-tui top --watch")
@@ -49,5 +52,6 @@ def _show(snapshot: FleetSnapshot, as_json: bool) -> None:
 
     click.echo(host_line(snapshot.host))
     gpu_table(snapshot).write(sys.stdout)
-    usage_table(snapshot.runs).write(sys.stdout)
+    brief = sys.stdout.isatty() and shutil.get_terminal_size().columns < WIDE
+    usage_table(snapshot.runs, brief=brief).write(sys.stdout)
     click.echo(others_line(snapshot))

@@ -6,14 +6,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mission_tui.cli.table import Table
-from mission_tui.cli.words import UNKNOWN, count, gibibytes
+from mission_tui.cli.words import UNKNOWN, count, gibibytes, size
 from mission_tui.fleet.share import share_of
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.snapshot import FleetSnapshot, HostMeters, RunView
+    from mission_tui.fleet.snapshot import FleetSnapshot, HostMeters, RunView, Usage
 
 __all__ = ["gpu_table", "host_line", "others_line", "usage_table"]
 
+_ALL = ("run", "name", "state", "CPU", "memory", "share", "VRAM", "written", "files", "threads", "procs", "st/s")
+_BRIEF = ("name", "state", "CPU", "memory", "VRAM", "written", "st/s")
 _CALM_BYTES = 64 << 20
 """Of a GPU's memory: less than this the driver itself takes."""
 
@@ -51,24 +53,35 @@ def gpu_table(snapshot: FleetSnapshot) -> Table:
     return table
 
 
-def usage_table(views: Sequence[RunView]) -> Table:
-    """A row per run that has processes, the busiest first."""
-    columns = ("run", "name", "state", "CPU", "memory", "VRAM", "threads", "processes", "st/s")
-    table = Table(columns, numbers=frozenset(columns[3:]))
+def usage_table(views: Sequence[RunView], *, brief: bool = False) -> Table:
+    """A row per run that has processes, the busiest first; `share` counts memory of several processes once.
+
+    `brief` leaves out what does not fit into 80 columns.
+    """
+    columns = _BRIEF if brief else _ALL
+    table = Table(columns, numbers=frozenset(_ALL[3:]))
     used = [(view, view.usage) for view in views if view.usage is not None]
     for view, usage in sorted(used, key=lambda pair: -pair[1].cpu_percent):
-        table.add(
-            view.id,
-            view.name,
-            view.phase if view.state == "running" and view.phase else view.state,
-            _number(usage.cpu_percent, "%"),
-            gibibytes(usage.rss_bytes),
-            gibibytes(usage.vram_bytes),
-            str(usage.threads),
-            str(usage.processes),
-            count(view.pace),
-        )
+        cells = _cells(view, usage)
+        table.add(*(cells[column] for column in columns))
     return table
+
+
+def _cells(view: RunView, usage: Usage) -> dict[str, str]:
+    return {
+        "run": view.id,
+        "name": view.name,
+        "state": view.phase if view.state == "running" and view.phase else view.state,
+        "CPU": _number(usage.cpu_percent, "%"),
+        "memory": gibibytes(usage.rss_bytes),
+        "share": gibibytes(usage.pss_bytes),
+        "VRAM": gibibytes(usage.vram_bytes),
+        "written": size(usage.written_bytes),
+        "files": _number(usage.open_files, ""),
+        "threads": str(usage.threads),
+        "procs": str(usage.processes),
+        "st/s": count(view.pace),
+    }
 
 
 def others_line(snapshot: FleetSnapshot) -> str:

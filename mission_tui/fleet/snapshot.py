@@ -114,7 +114,9 @@ class Held(Struct, frozen=True):
 class Usage(Struct, frozen=True):
     """What all processes of a run take of the machine, over the last seconds: `cpu_percent` 100 is one core.
 
-    Memory that they share is counted for each of them, so `rss_bytes` is more than would be free without the run.
+    Memory that they share is counted for each of them, so `rss_bytes` is more than would be free without the run;
+    `pss_bytes` shares it out, and may be two minutes old, as `open_files`. `written_bytes` went to disks since the
+    attempt began, as far as this supervisor has seen it.
     """
 
     cpu_percent: float
@@ -122,6 +124,9 @@ class Usage(Struct, frozen=True):
     threads: int
     processes: int
     vram_bytes: int | None = None
+    pss_bytes: int | None = None
+    written_bytes: int | None = None
+    open_files: int | None = None
 
 
 class Restart(Struct, frozen=True):

@@ -90,7 +90,7 @@ class Clock:
         for run in list(self._core.live.values()):
             self._look_at(run)
         if self._beats % USAGE_TICKS == 0:
-            self._usage.look(time.monotonic())
+            self._usage.look(time.monotonic(), attended=self._desk.attended)
         self._company.look()
         look_at_unkillable(self._core)
         self._restarts.look(time.time())

@@ -20,15 +20,22 @@ def fleet(*views: RunView, gpus: tuple[GpuMeters, ...] = (GPU,), cpu_percent: fl
 
 def using(name: str, cpu_percent: float, vram: int | None = None) -> RunView:
     """A run whose processes take so much."""
-    return a_run(name, usage=Usage(cpu_percent, 2 * GIB, 7, 3, vram))
+    usage = Usage(cpu_percent, 2 * GIB, 7, 3, vram, pss_bytes=GIB, written_bytes=5 * GIB, open_files=41)
+    return a_run(name, usage=usage)
 
 
 def test_the_busiest_run_comes_first_and_one_without_processes_not_at_all() -> None:
     """A row per run with what it takes; an ended run is none."""
     rows = usage_table((using("calm", 12.0), a_run("over", usage=None), using("busy", 190.0, 3 * GIB))).rows
     assert [row[1] for row in rows] == ["busy", "calm"]
-    assert rows[0][3:8] == ("190%", "2.0G", "3.0G", "7", "3")
-    assert rows[1][5] == "-"
+    assert rows[0][3:11] == ("190%", "2.0G", "1.0G", "3.0G", "5.0G", "41", "7", "3")
+    assert rows[1][6] == "-"
+
+
+def test_eighty_columns_take_the_brief_table() -> None:
+    """A name of 20 characters, and no line is longer than the terminal."""
+    table = usage_table((using("x" * 20, 3200.0, 100 * GIB),), brief=True)
+    assert max(map(len, table.plain().splitlines())) <= 72
 
 
 def test_a_gpu_shows_its_peak_beside_its_mean() -> None:

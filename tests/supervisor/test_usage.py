@@ -6,11 +6,14 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
 from mission_tui.fleet.spec import RunSpec, Spec
-from mission_tui.supervisor.watching.usage import read_stat
+from mission_tui.supervisor.watching.process_files import open_files, pss_bytes, read_stat, written_bytes
+from mission_tui.supervisor.watching.usage import Written
 from tests.supervisor.conftest import Lab
 
 BUSY = "import time\nwhile True: pass"
@@ -27,6 +30,12 @@ def test_a_run_shows_what_its_processes_take(idle_lab: Lab) -> None:
     assert usage.threads >= 2
     assert usage.rss_bytes > 8 << 20
     assert usage.vram_bytes is None
+    usage = idle_lab.wait(run, lambda view: view.usage is not None and view.usage.open_files).usage
+    assert usage is not None
+    assert usage.pss_bytes is not None
+    assert 0 < usage.pss_bytes <= usage.rss_bytes + (4 << 20)
+    assert usage.open_files is not None
+    assert usage.open_files > 4  # of the keeper
     idle_lab.act("kill", run)
     assert idle_lab.ended(run).usage is None
 
@@ -54,3 +63,30 @@ def test_a_process_may_be_called_anything() -> None:
         assert stat.threads == 1
         odd.kill()
     assert read_stat(odd.pid) is None
+
+
+def test_what_ended_processes_wrote_stays_counted() -> None:
+    """A process that is gone, and one that came back under its number, add up; one that is refused keeps its last."""
+    written = Written()
+    assert written.look({(7, 1): None}) is None
+    assert written.look({(7, 1): 100, (8, 1): 20}) == 120
+    assert written.look({(7, 1): None, (8, 1): 30}) == 130
+    assert written.look({(7, 2): 5}) == 135
+    assert written.look({}) == 135
+
+
+def test_a_process_says_its_share_of_memory_its_files_and_what_it_wrote(tmp_path: Path) -> None:
+    """Fifty files more are fifty more; its share is no more than what is resident; one that is gone says nothing."""
+    before = open_files(os.getpid())
+    with ExitStack() as opened:
+        for number in range(50):
+            opened.enter_context((tmp_path / str(number)).open("wb"))
+        assert (open_files(os.getpid()) or 0) - (before or 0) == pytest.approx(50, abs=5)
+    stat, share = read_stat(os.getpid()), pss_bytes(os.getpid())
+    assert stat is not None
+    assert share is not None
+    assert 8 << 20 < share <= stat.rss_bytes + (8 << 20)
+    assert written_bytes(os.getpid()) is not None
+    with subprocess.Popen(["true"]) as gone:
+        gone.wait()
+    assert (open_files(gone.pid), pss_bytes(gone.pid), written_bytes(gone.pid)) == (None, None, None)
