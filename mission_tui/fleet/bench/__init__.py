@@ -1,0 +1,26 @@
+"""Timed runs: in which order they take turns, what is measured of each, and whether one preset is faster. Pure."""
+
+from __future__ import annotations
+
+from mission_tui.fleet.bench.comparable import incomparable, work_of
+from mission_tui.fleet.bench.ratio import MARGIN, Pace, Ratio, Word, pace_of, ratio_of
+from mission_tui.fleet.bench.repeat import Load, Repeat, Side, Timing, timing_of
+from mission_tui.fleet.bench.turns import Turn, turns
+
+__all__ = [
+    "MARGIN",
+    "Load",
+    "Pace",
+    "Ratio",
+    "Repeat",
+    "Side",
+    "Timing",
+    "Turn",
+    "Word",
+    "incomparable",
+    "pace_of",
+    "ratio_of",
+    "timing_of",
+    "turns",
+    "work_of",
+]

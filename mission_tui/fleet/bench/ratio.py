@@ -1,0 +1,108 @@
+"""Faster, same or slower: what two sets of repeats say of each other, and when they say nothing.
+
+Speeds are compared as ratios, so the arithmetic is done on their logarithms: Student's interval with a pooled variance.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+__all__ = ["MARGIN", "Pace", "Ratio", "Word", "pace_of", "ratio_of"]
+
+Word = Literal["faster", "same", "slower"]
+
+MARGIN = 0.05
+"""A difference within so much of 1 changes no decision."""
+
+_WIDE = 1.25
+_NORMAL = 1.96
+_STUDENT = (
+    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
+    *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
+    *(2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
+)
+"""The 97.5 % points of Student's t for 1 to 30 degrees of freedom."""
+
+
+class Pace(Struct, frozen=True, kw_only=True):
+    """Steps per second over the repeats: their median, and the 95 % interval of their mean; None for one repeat."""
+
+    median: float
+    lo: float | None = None
+    hi: float | None = None
+
+
+class Ratio(Struct, frozen=True, kw_only=True):
+    """Speed of one side over that of the other: the ratio of the medians, and its 95 % interval.
+
+    `verdict` None: these repeats do not say. `sentence` is the verdict in words.
+    """
+
+    ratio: float
+    lo: float | None
+    hi: float | None
+    verdict: Word | None
+    sentence: str
+
+    def is_slower_by(self, margin: float) -> bool:
+        """Whether it is surely slower, and by more than the share `margin`."""
+        return self.hi is not None and self.hi < 1.0 and self.ratio < 1.0 - margin
+
+
+def pace_of(rates: Sequence[float]) -> Pace:
+    """What the repeats' steps per second say together. Takes at least one."""
+    median = statistics.median(rates)
+    if len(rates) < 2:
+        return Pace(median=median)
+    logs = [math.log(rate) for rate in rates]
+    centre, half = statistics.fmean(logs), _student(len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs))
+    return Pace(median=median, lo=math.exp(centre - half), hi=math.exp(centre + half))
+
+
+def ratio_of(rates: Sequence[float], against: Sequence[float]) -> Ratio:
+    """What steps per second `rates` say beside `against`, all above 0.
+
+    Same: the interval contains 1 or lies within 5 % of it. Slower (faster): it lies below (above) 1, and the ratio of
+    the medians is more than 5 % away. Else no verdict, and none where there are not two repeats of both.
+    """
+    ratio = statistics.median(rates) / statistics.median(against)
+    if min(len(rates), len(against)) < 2:
+        sentence = f"no verdict: {ratio:.2f} x the speed, and one repeat has no interval; give --repeat 3"
+        return Ratio(ratio=ratio, lo=None, hi=None, verdict=None, sentence=sentence)
+    lo, hi = _interval([math.log(rate) for rate in rates], [math.log(rate) for rate in against])
+    verdict = _verdict(ratio, lo, hi)
+    figures = f"{ratio:.2f} x the speed, 95 % interval {lo:.2f} to {hi:.2f}"
+    if verdict is None:
+        sentence = f"no verdict: {figures}; it lies beside 1, but less than {MARGIN:.0%} away at the median"
+    elif verdict == "same" and hi / lo > _WIDE:
+        sentence = f"same, as far as these repeats can tell: {figures}, which is wide; more or longer repeats say more"
+    else:
+        sentence = f"{verdict}: {figures}"
+    return Ratio(ratio=ratio, lo=lo, hi=hi, verdict=verdict, sentence=sentence)
+
+
+def _verdict(ratio: float, lo: float, hi: float) -> Word | None:
+    if lo <= 1.0 <= hi or (lo >= 1.0 - MARGIN and hi <= 1.0 + MARGIN):
+        return "same"
+    if hi < 1.0 and ratio < 1.0 - MARGIN:
+        return "slower"
+    if lo > 1.0 and ratio > 1.0 + MARGIN:
+        return "faster"
+    return None
+
+
+def _interval(one: Sequence[float], other: Sequence[float]) -> tuple[float, float]:
+    freedom = len(one) + len(other) - 2
+    pooled = ((len(one) - 1) * statistics.variance(one) + (len(other) - 1) * statistics.variance(other)) / freedom
+    half = _student(freedom) * math.sqrt(pooled * (1 / len(one) + 1 / len(other)))
+    centre = statistics.fmean(one) - statistics.fmean(other)
+    return math.exp(centre - half), math.exp(centre + half)
+
+
+def _student(freedom: int) -> float:
+    return _STUDENT[freedom - 1] if freedom <= len(_STUDENT) else _NORMAL

@@ -1,0 +1,133 @@
+"""What is measured of one timed run: speed without its warm-up, phases, returns, and what it took of the machine.
+
+The wall clock between rows counts, so whatever a training does besides rollouts and updates slows it down here too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from msgspec import Struct, field
+
+from mission_tui.fleet.compare.trace import RETURN
+from mission_tui.fleet.metrics import MetricRecord, TrainingStarted, UpdateDone, number
+from mission_tui.fleet.rewound import kept_records
+
+__all__ = ["Load", "Repeat", "Side", "Timing", "timing_of"]
+
+WARMUP_UPDATES = 2
+WARMUP_SHARE = 0.1
+"""The first updates load code, fill caches and size pools: two of them at least, and a tenth of the time."""
+
+LEAST_UPDATES = 2
+FINAL_SHARE = 10
+
+
+class Timing(Struct, frozen=True, kw_only=True):
+    """One timed run. `duration_s` lasts from the start of learning to the last update, `overshoot_s` of it beyond what
+    was asked. `steps_per_s` leaves out the first `warmup_s`; `final_steps_per_s` is over the last tenth of the updates.
+
+    `rollout_share`, `update_share` and `other_share` are of the time after the warm-up; `other` is checkpoints,
+    callbacks and records. Rewards are `rollout/ep_rew_mean`: first, last and highest; None where no episode ended.
+    """
+
+    duration_s: float
+    overshoot_s: float
+    warmup_s: float
+    timesteps: int
+    updates: int
+    steps_per_s: float
+    final_steps_per_s: float
+    rollout_share: float
+    update_share: float
+    other_share: float
+    episodes: int
+    reward_initial: float | None = None
+    reward_final: float | None = None
+    reward_best: float | None = None
+
+
+class Load(Struct, frozen=True, kw_only=True):
+    """What a timed run took of the machine, while it trained; None is not known.
+
+    `peak_rss_bytes` is the trainer's, `peak_pss_bytes` that of all its processes, shared memory counted once.
+    `cpu_percent` 100 is one core; `elsewhere_percent` is what other processes took of all cores together.
+    """
+
+    peak_rss_bytes: int | None = None
+    peak_pss_bytes: int | None = None
+    cpu_percent: float | None = None
+    elsewhere_percent: float | None = None
+
+
+class Repeat(Struct, frozen=True, kw_only=True):
+    """One repeat; `run` is its id, kept or not."""
+
+    run: str
+    seed: int | None
+    timing: Timing
+    load: Load = Load()
+
+
+class Side(Struct, frozen=True, kw_only=True):
+    """All repeats of one preset on one machine, in the order they were run.
+
+    `work` are the settings on which it depends what is learned, `host` tells one machine from another, `versions` are
+    of what a speed can depend on.
+    """
+
+    preset: str
+    asked_s: float
+    repeats: tuple[Repeat, ...]
+    work: dict[str, Any]
+    host: dict[str, str] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def rates(self) -> tuple[float, ...]:
+        """Steps per second of each repeat."""
+        return tuple(repeat.timing.steps_per_s for repeat in self.repeats)
+
+
+def timing_of(records: Iterable[MetricRecord], asked_s: float) -> Timing | None:
+    """The timing of a run that was to train for `asked_s` seconds; None where too few updates followed the warm-up."""
+    kept, _ = kept_records(records)
+    begun = next((it.t for it in kept if isinstance(it, TrainingStarted)), None)
+    rows = [it for it in kept if isinstance(it, UpdateDone)]
+    if begun is None:
+        return None
+    warm = next(
+        (at for at, row in enumerate(rows, 1) if at >= WARMUP_UPDATES and row.t - begun >= WARMUP_SHARE * asked_s), None
+    )
+    if warm is None or len(rows) - warm < LEAST_UPDATES:
+        return None
+    last, start = rows[-1], rows[warm - 1]
+    measured, taken_s = rows[warm:], last.t - start.t
+    if taken_s <= 0.0:
+        return None
+    rollout, update = (sum(row.rollout_s for row in measured), sum(row.update_s for row in measured))
+    tail = rows[-1 - max(1, len(measured) // FINAL_SHARE)]
+    rewards = _rewards(rows)
+    return Timing(
+        duration_s=last.t - begun,
+        overshoot_s=max(0.0, last.t - begun - asked_s),
+        warmup_s=start.t - begun,
+        timesteps=last.timesteps,
+        updates=last.update,
+        steps_per_s=(last.timesteps - start.timesteps) / taken_s,
+        final_steps_per_s=(last.timesteps - tail.timesteps) / max(last.t - tail.t, 1e-9),
+        rollout_share=rollout / taken_s,
+        update_share=update / taken_s,
+        other_share=max(0.0, 1.0 - (rollout + update) / taken_s),
+        episodes=sum(row.episodes.n for row in rows),
+        reward_initial=rewards[0] if rewards else None,
+        reward_final=rewards[-1] if rewards else None,
+        reward_best=max(rewards, default=None),
+    )
+
+
+def _rewards(rows: Sequence[UpdateDone]) -> list[float]:
+    said = (number(row.metrics.get(RETURN)) for row in rows)
+    return [reward for reward in said if reward is not None and math.isfinite(reward)]

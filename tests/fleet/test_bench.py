@@ -1,0 +1,149 @@
+"""Turns, timings and verdicts of timed runs."""
+
+from __future__ import annotations
+
+import random
+from itertools import accumulate
+
+import pytest
+
+from mission_tui.fleet.bench import incomparable, pace_of, ratio_of, timing_of, turns, work_of
+from mission_tui.fleet.metrics import Episodes, MetricRecord, TrainingStarted, UpdateDone
+from mission_tui.fleet.spec import EnvSpec, PpoSpec, Spec
+
+
+def rates(draws: random.Random, level: float, noise: float, repeats: int) -> list[float]:
+    """Steps per second with a relative noise."""
+    return [level * draws.lognormvariate(0.0, noise) for _ in range(repeats)]
+
+
+@pytest.mark.parametrize("noise", [0.01, 0.04, 0.15])
+@pytest.mark.parametrize("repeats", [3, 5])
+def test_a_preset_is_the_same_as_itself(noise: float, repeats: int) -> None:
+    """In at least 19 of 20 benches of one preset against itself, whatever the noise of the machine."""
+    draws = random.Random(f"{noise} {repeats}")
+    words = [
+        ratio_of(rates(draws, 9000, noise, repeats), rates(draws, 9000, noise, repeats)).verdict for _ in range(2000)
+    ]
+    # 1,900 is what an interval of 95 % promises; its own scatter over 2,000 benches is about 10.
+    assert words.count("same") >= 1880
+
+
+def test_a_machine_that_slows_down_is_nobodys_fault() -> None:
+    """With turns A B B A A B, a machine that loses a third of its speed during the bench changes no verdict."""
+    draws = random.Random(3)
+    order = turns(3, 2)
+    words = []
+    for _ in range(500):
+        fading = [9000 * (1 - 0.06 * at) * draws.lognormvariate(0.0, 0.02) for at in range(len(order))]
+        sides: list[list[float]] = [[], []]
+        for turn, rate in zip(order, fading, strict=True):
+            sides[turn.side].append(rate)
+        words.append(ratio_of(sides[0], sides[1]).verdict)
+    assert words.count("same") == 500
+
+
+@pytest.mark.parametrize("noise", [0.01, 0.04, 0.1])
+def test_three_times_the_epochs_are_slower(noise: float) -> None:
+    """What takes half as long again at least is called slower in every bench."""
+    draws = random.Random(5)
+    words = {ratio_of(rates(draws, 4000, noise, 3), rates(draws, 9000, noise, 3)).verdict for _ in range(500)}
+    assert words == {"slower"}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "word"),
+    [
+        ((100.0, 101.0, 99.0), (100.0, 100.5, 99.5), "same"),
+        ((97.0, 97.1, 96.9), (100.0, 100.1, 99.9), "same"),
+        ((90.0, 90.1, 89.9), (100.0, 100.1, 99.9), "slower"),
+        ((110.0, 110.1, 109.9), (100.0, 100.1, 99.9), "faster"),
+        ((95.5, 97.0, 94.0), (100.0, 100.1, 99.9), None),
+        ((80.0,), (100.0, 100.1), None),
+    ],
+)
+def test_the_verdict_follows_its_rule(one: tuple[float, ...], other: tuple[float, ...], word: str | None) -> None:
+    """Contains 1 or within 5 %: same; beside 1 and more than 5 % away: slower or faster; else nothing is said."""
+    found = ratio_of(one, other)
+    assert found.verdict == word
+    assert found.sentence.startswith("no verdict" if word is None else word)
+
+
+def test_a_failure_needs_a_sure_difference() -> None:
+    """`--fail-if-slower` looks at the interval too: a noisy half speed does not fail a build, a sure one does."""
+    assert ratio_of([45.0, 50.0, 55.0], [100.0, 100.0, 100.0]).is_slower_by(0.05)
+    assert not ratio_of([20.0, 50.0, 120.0], [100.0, 100.0, 100.0]).is_slower_by(0.05)
+    assert not ratio_of([97.0, 97.1, 96.9], [100.0, 100.1, 99.9]).is_slower_by(0.05)
+    assert ratio_of([97.0, 97.1, 96.9], [100.0, 100.1, 99.9]).is_slower_by(0.02)
+
+
+def test_turns_go_forth_and_back() -> None:
+    """A B, B A, A B; one side alone simply repeats."""
+    assert "".join("AB"[turn.side] for turn in turns(3, 2)) == "ABBAAB"
+    assert [(turn.side, turn.number) for turn in turns(2, 1)] == [(0, 1), (0, 2)]
+
+
+def recorded(update_s: list[float], steps: int = 100) -> list[MetricRecord]:
+    """A training whose updates took so long."""
+    rows: list[MetricRecord] = [TrainingStarted(1, 1, 1000.0)]
+    for number, t in enumerate(accumulate(update_s), 1):
+        took = update_s[number - 1]
+        rows.append(
+            UpdateDone(
+                *(number + 1, 1, number, number * steps, 1000.0 + t, took * 0.6, took * 0.3, steps / took),
+                {"rollout/ep_rew_mean": float(-abs(number - 8))},
+                Episodes(n=2),
+            )
+        )
+    return rows
+
+
+def test_the_warm_up_does_not_count() -> None:
+    """Slow first updates change nothing of the speed, and overshoot is what lies beyond the time asked for."""
+    timing = timing_of(recorded([3.0, 2.0] + [0.5] * 11), asked_s=10.0)
+    assert timing is not None
+    assert timing.steps_per_s == pytest.approx(200.0)
+    assert timing.warmup_s == pytest.approx(5.0)
+    assert timing.overshoot_s == pytest.approx(0.5)
+    assert (timing.rollout_share, timing.update_share) == pytest.approx((0.6, 0.3))
+    assert timing.other_share == pytest.approx(0.1)
+    assert (timing.timesteps, timing.updates, timing.episodes) == (1300, 13, 26)
+    assert (timing.reward_initial, timing.reward_best, timing.reward_final) == (-7.0, 0.0, -5.0)
+
+
+def test_the_warm_up_lasts_a_tenth_of_the_time() -> None:
+    """Short updates warm up for as long as a tenth of the time; the speed after it is what counts."""
+    timing = timing_of(recorded([0.02] * 50 + [0.01] * 900), asked_s=10.0)
+    assert timing is not None
+    assert timing.warmup_s == pytest.approx(1.0)
+    assert timing.steps_per_s == pytest.approx(10_000.0)
+
+
+def test_too_few_updates_are_no_timing() -> None:
+    """Two updates after the warm-up are the least from which a speed is taken."""
+    assert timing_of(recorded([4.0, 4.0, 4.0]), asked_s=10.0) is None
+    assert timing_of([], asked_s=10.0) is None
+    assert timing_of(recorded([4.0, 4.0, 4.0, 4.0]), asked_s=10.0) is not None
+
+
+def test_what_is_not_comparable_is_named() -> None:
+    """Another batch size or learning rate is other work; threads and workers are what one compares."""
+    spec = Spec(preset="a", env=EnvSpec(id="CartPole-v1", n_envs=8), ppo=PpoSpec(n_steps=64, batch_size=128))
+    other = Spec(preset="b", env=EnvSpec(id="CartPole-v1", n_envs=8), ppo=PpoSpec(n_steps=64, batch_size=256))
+    workers = Spec(preset="c", env=EnvSpec(id="CartPole-v1", n_envs=8, vec="workers", n_workers=2), ppo=spec.ppo)
+    task = Spec(preset="d", env=EnvSpec(id="Acrobot-v1", n_envs=8), ppo=spec.ppo)
+    host = {"name": "here", "cpu": "x"}
+    (sentence,) = incomparable(work_of(spec), work_of(other), host, host)
+    assert "ppo.batch_size 128 against 256" in sentence
+    assert incomparable(work_of(spec), work_of(workers), host, host) == ()
+    assert "env.id" in incomparable(work_of(spec), work_of(task), host, host)[0]
+    assert "machines differ" in incomparable(work_of(spec), work_of(spec), host, {"name": "there"})[0]
+
+
+def test_a_pace_has_an_interval_from_two_repeats_on() -> None:
+    """One repeat has a median and no interval."""
+    assert pace_of([100.0]).lo is None
+    pace = pace_of([90.0, 100.0, 110.0])
+    assert pace.lo is not None
+    assert pace.hi is not None
+    assert pace.lo < 90.0 < pace.median == 100.0 < 110.0 < pace.hi
