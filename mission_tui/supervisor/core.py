@@ -33,6 +33,7 @@ from mission_tui.supervisor.launchers import Launcher
 from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.starting.provenance import ProvenanceWatch
 from mission_tui.supervisor.watching.host import HostSampler
+from mission_tui.supervisor.watching.lanes import Lanes
 
 __all__ = ["Core"]
 
@@ -66,6 +67,7 @@ class Core:
         self.launcher = launcher
         self.host = HostSampler(root)
         self.gpu = GpuWatch()
+        self.lanes = Lanes()
         self.neighbours = Neighbours(ledger_folder(os.environ))
         self.provenance = ProvenanceWatch()
         self.reserve = Reserve(supervisor_dir(root) / "reserve", RESERVE_BYTES)
@@ -112,6 +114,7 @@ class Core:
     def forget(self, run_id: str) -> None:
         """Know nothing more of a run whose directory was removed."""
         self.store.remove_run(run_id)
+        self.lanes.forget(run_id)
         self.waiting.pop(run_id, None)
         self.launched.pop(run_id, None)
         self.secrets.pop(run_id, None)
@@ -126,6 +129,7 @@ class Core:
     def see(self, run_id: str, fact: Fact) -> bool:
         """Take in a fact that everyone should hear of soon; false when it was known."""
         news = self.store.apply(run_id, fact)
+        self.lanes.take(run_id, fact)
         if news:
             self.changed.set()
         return news
@@ -133,6 +137,7 @@ class Core:
     def note(self, run_id: str, fact: Fact) -> None:
         """Take in a fact that may wait for the next change, such as a heartbeat."""
         self.store.apply(run_id, fact)
+        self.lanes.take(run_id, fact)
 
     def take_journal(self, run: RunDir, last_seq: int) -> RunJournal:
         """The run's journal; the very one that still holds events that a full disk did not take."""

@@ -5,7 +5,8 @@
 `STUB_KL` (approx_kl of every update), `STUB_NAN_FROM` (the first update whose approx_kl is not a number),
 `STUB_DIES_AT` (the update at which it ends by itself, as failed), `STUB_CRASHES_AFTER` (how many updates an attempt
 does before it ends by SIGSEGV), `STUB_MAPS` (a file it maps, as drivers map their devices), `STUB_SAVE_S` (how long
-a checkpoint takes to write), `STUB_SET_FREE` (takes over no settings while it trains).
+a checkpoint takes to write), `STUB_SET_FREE` (takes over no settings while it trains), `STUB_PHASES` (seconds of a
+rollout and of an update, such as "0.3,0.2"; when each began goes to the file `phases` of its run).
 """
 
 from __future__ import annotations
@@ -53,6 +54,8 @@ class StubTrainer:
         own = run.attempt(attempt).spec
         self.spec: Spec = read_spec(own if own.is_file() else run.spec)
         self.update_s = float(environ.get("STUB_UPDATE_S", "0.05"))
+        phases = environ.get("STUB_PHASES", f"{self.update_s},0").split(",")
+        self.rollout_s, self.learn_s = (float(seconds) for seconds in phases)
         self.stopping = self.paused = False
         self.update = self.timesteps = self.set = 0
         self.checkpoint = checkpoint
@@ -72,10 +75,7 @@ class StubTrainer:
         begun = (self.update, self.timesteps, self.checkpoint)
         self._write(lambda seq: TrainingStarted(seq, self.attempt, time.time(), *begun))
         while self.timesteps < (self.spec.run.total_timesteps or sys.maxsize) and not self.stopping:
-            self._say("rollout")
-            time.sleep(self.update_s)
-            self._say("update")
-            self._update()
+            self._learn()
             self._obey()
             if self.update - begun[0] == int(self.environ.get("STUB_CRASHES_AFTER", "-1")):
                 os.kill(os.getpid(), signal.SIGSEGV)
@@ -102,6 +102,20 @@ class StubTrainer:
             self.telemetry.close()
         return 0
 
+    def _learn(self) -> None:
+        """A rollout and an update, as long as they are said to be."""
+        seconds = []
+        phases: tuple[tuple[Phase, float], ...] = (("rollout", self.rollout_s), ("update", self.learn_s))
+        for phase, lasts in phases:
+            begun = time.time()
+            if "STUB_PHASES" in self.environ:
+                with (self.run.path / "phases").open("a", encoding="ascii") as file:
+                    file.write(f"{phase} {begun}\n")
+            self._say(phase)
+            time.sleep(lasts)
+            seconds.append(time.time() - begun)
+        self._update(*seconds)
+
     def _die(self) -> int:
         self._write(
             lambda seq: TrainingEnded(
@@ -127,7 +141,7 @@ class StubTrainer:
     def _worker(self, program: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen([sys.executable, "-S", "-c", program, str(self.run.path)])
 
-    def _update(self) -> None:
+    def _update(self, rollout_s: float, update_s: float) -> None:
         self.update += 1
         self.timesteps += rollout_size(self.spec)
         kl: Metric = float(self.environ.get("STUB_KL", "0.01"))
@@ -136,7 +150,7 @@ class StubTrainer:
         metrics: dict[str, Metric] = {"rollout/ep_rew_mean": self.update / 10, "train/approx_kl": kl}
         self._write(
             lambda seq: UpdateDone(
-                seq, self.attempt, self.update, self.timesteps, time.time(), 0.04, 0.01, 1000.0, metrics
+                seq, self.attempt, self.update, self.timesteps, time.time(), rollout_s, update_s, 1000.0, metrics
             )
         )
 

@@ -1,13 +1,14 @@
-"""Strip: what the GPUs did over the asked time."""
+"""Strip: what the GPUs did over the asked time, and in which phases the runs were."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 
 from msgspec import structs
 
 from mission_tui.fleet.cells import Cell
-from mission_tui.fleet.strip import GpuTrack, Strip
+from mission_tui.fleet.strip import GpuTrack, Lane, Strip
 from mission_tui.ipc.replies import StripReply
 from mission_tui.ipc.requests import GetStrip
 from mission_tui.supervisor.core import Core
@@ -16,7 +17,7 @@ __all__ = ["strip"]
 
 
 async def strip(core: Core, request: GetStrip) -> StripReply:
-    """The tracks between two moments; a GPU that is not here any more is not among them."""
+    """The tracks between two moments, without GPUs that are not here any more and runs without phases."""
     now, ahead = time.time(), time.time() - time.monotonic()
     until = now if request.until is None else min(now, request.until)
     since = until - request.seconds
@@ -26,4 +27,13 @@ async def strip(core: Core, request: GetStrip) -> StripReply:
         return tuple(structs.replace(cell, t=cell.t + ahead) for cell in found)
 
     tracks = tuple(GpuTrack(uuid=gpu.uuid, name=gpu.name, busy=cells(gpu.uuid)) for gpu in core.gpu.gpus)
-    return StripReply(re=request.id, strip=Strip(since=since, until=until, gpus=tracks))
+    lanes = tuple(_lanes(core, since, until, request.most))
+    return StripReply(re=request.id, strip=Strip(since=since, until=until, gpus=tracks, lanes=lanes))
+
+
+def _lanes(core: Core, since: float, until: float, most: int) -> Iterator[Lane]:
+    """Runs that live, oldest first, then those that ended, the last to end first."""
+    for run_id in core.store.run_ids():
+        spans = core.lanes.between(run_id, since, until, most)
+        if spans:
+            yield Lane(run=run_id, name=core.store.run(run_id).told.name, spans=spans)

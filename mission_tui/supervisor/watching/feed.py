@@ -48,6 +48,7 @@ def read_everything(core: Core, run: LiveRun) -> None:
         run.judge = None
     records = _read(core, run)
     core.store.load_history(run.id, records)
+    core.lanes.load(run.id, records)
     for record in records:
         _keep(run, record)
     _judge(core, run)
