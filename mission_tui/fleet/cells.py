@@ -6,17 +6,23 @@ seconds on whatever clock the caller has; a cell at `t` covers `[t, t + width)`,
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Iterator
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from math import ceil
 
 from msgspec import Struct
 
-__all__ = ["CELL_S", "LEVELS", "Cell", "CellHistory", "Gathering", "merged"]
+__all__ = ["CELL_S", "LEVELS", "SLOW_LEVELS", "Cell", "CellHistory", "Gathering", "merged"]
 
 CELL_S = 0.25
 """PPO's update bursts last from tenths of a second to minutes; a cell has five looks at them at 20 Hz."""
 LEVELS = ((CELL_S, 900.0), (1.0, 7_200.0), (10.0, 86_400.0))
 """Width of the cells and for how long they are kept, both in seconds; finest first, each a multiple of the last."""
+SLOW_LEVELS = LEVELS[1:]
+"""For what is asked for once a second."""
+FIELDS = 6
+MOST_STALE = 256
 WIDTHS = (CELL_S, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1_200.0, 1_800.0, 3_600.0)
 """In which a history is read back."""
 
@@ -80,10 +86,10 @@ class Gathering:
 class CellHistory:
     """A day of one value: fine cells of the last quarter of an hour, coarser ones before, in a bounded memory."""
 
-    def __init__(self, levels: Iterable[tuple[float, float]] = LEVELS) -> None:
-        self._levels = tuple(levels)
-        self._kept: tuple[deque[Cell], ...] = tuple(deque(maxlen=round(span / width)) for width, span in self._levels)
-        self._gathering = tuple(Gathering(width) for width, _ in self._levels)
+    def __init__(self, levels: Sequence[tuple[float, float]] = LEVELS) -> None:
+        self.levels = tuple(levels)
+        self._kept = tuple(_Shelf(round(span / width)) for width, span in self.levels)
+        self._gathering = tuple(Gathering(width) for width, _ in self.levels)
 
     def add(self, cell: Cell) -> None:
         """Take the next cell or look, no older than the last one."""
@@ -91,6 +97,30 @@ class CellHistory:
             complete = gathering.add(cell)
             if complete is not None:
                 kept.append(complete)
+
+    def complete(self, level: int, since: float) -> list[Cell]:
+        """What `level` keeps for good and begins at or after `since`, oldest first."""
+        found = []
+        for cell in reversed(self._kept[level]):
+            if cell.t < since:
+                break
+            found.append(cell)
+        return found[::-1]
+
+    def restore(self, kept: Sequence[Iterable[Cell]]) -> None:
+        """Begin with what another history kept of each level. What its coarser ones had not completed is made anew."""
+        finer: _Shelf | None = None
+        for (width, _), shelf, gathering, cells in zip(self.levels, self._kept, self._gathering, kept, strict=True):
+            for cell in cells:
+                shelf.append(cell)
+            missing = next(iter(reversed(shelf))).t + width if len(shelf) else float("-inf")
+            for cell in finer if finer is not None else ():
+                complete = gathering.add(cell) if cell.t >= missing else None
+                if complete is not None:
+                    shelf.append(complete)
+            finer = shelf
+        for finer, coarser in pairwise(self._kept):
+            finer.forgot = finer.forgot or coarser.first < finer.first
 
     def between(self, since: float, until: float, most: int) -> tuple[Cell, ...]:
         """What happened from `since` to `until` in at most so many cells of one width, oldest first.
@@ -112,18 +142,57 @@ class CellHistory:
     def _finest(self, since: float, until: float) -> Iterator[Cell]:
         """Every moment once: from the finest level that reaches back to it."""
         parts, end = list[list[Cell]](), until
-        for kept, gathering in zip(self._kept, self._gathering, strict=True):
+        coarser = [width for width, _ in self.levels[1:]]
+        for kept, gathering, width in zip(self._kept, self._gathering, [*coarser, 0.0], strict=True):
             part, reaches = _newest(kept, gathering.open, since, end)
-            if part:
-                parts.append(part)
-                end = part[-1].t
+            reaches = reaches or not kept.forgot
+            if part and width and not reaches:
+                # The coarser cell in which the fine ones begin holds them, too.
+                end = ceil(part[-1].t / width) * width
+                part = [cell for cell in part if cell.t >= end]
+            parts.append(part)
             if reaches:
                 break
         for part in reversed(parts):
             yield from reversed(part)
 
 
-def _newest(kept: deque[Cell], begun: Cell | None, since: float, until: float) -> tuple[list[Cell], bool]:
+class _Shelf:
+    """The last so many cells, 48 bytes each, oldest first."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._numbers = array("d")
+        self.forgot = False
+
+    @property
+    def first(self) -> float:
+        """When its oldest cell begins; infinity without one."""
+        return self._numbers[0] if self._numbers else float("inf")
+
+    def append(self, cell: Cell) -> None:
+        self._numbers.extend((cell.t, cell.least, cell.mean, cell.most, cell.seconds, cell.looks))
+        if len(self) > self._most + MOST_STALE:
+            del self._numbers[: FIELDS * MOST_STALE]
+            self.forgot = True
+
+    def __len__(self) -> int:
+        return len(self._numbers) // FIELDS
+
+    def __iter__(self) -> Iterator[Cell]:
+        for index in range(0, len(self._numbers), FIELDS):
+            yield self._cell(index)
+
+    def __reversed__(self) -> Iterator[Cell]:
+        for index in range(len(self._numbers) - FIELDS, -1, -FIELDS):
+            yield self._cell(index)
+
+    def _cell(self, index: int) -> Cell:
+        t, least, mean, most, seconds, looks = self._numbers[index : index + FIELDS]
+        return Cell(t, least, mean, most, seconds, int(looks))
+
+
+def _newest(kept: _Shelf, begun: Cell | None, since: float, until: float) -> tuple[list[Cell], bool]:
     """The cells from `since` to `until`, newest first, and whether these are all: there are older ones, too."""
     found = [begun] if begun is not None and since <= begun.t < until else []
     for cell in reversed(kept):

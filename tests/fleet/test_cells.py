@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -89,15 +87,25 @@ def test_a_moving_window_does_not_change_what_lies_in_it() -> None:
 
 
 def test_a_day_of_eight_gpus_is_small_and_keeps_its_peak() -> None:
-    """24 h of cells for 8 GPUs take under 50 MB, and a burst of the first hour is still at its height."""
+    """24 h of cells for 8 GPUs, their power and the processors take under 50 MB; an early burst is at its height."""
     history = CellHistory()
-    for index in range(int(DAY_S / CELL_S)):
-        t = index * CELL_S
-        value = 100.0 if 3_600.0 <= t < 3_600.5 else 5.0
-        history.add(look(t, value))
+    for second in range(int(DAY_S)):
+        t = float(second)
+        history.add(look(t, 100.0 if t == 3_600.0 else 5.0, 1.0))
     cells = history.between(0.0, DAY_S, 1_440)
     assert len(cells) == 1_440
     assert max(cells, key=lambda cell: cell.most).t == 3_600.0
-    kept = sum(round(span / width) for width, span in LEVELS)
-    each = sys.getsizeof(cells[0]) + 6 * sys.getsizeof(0.5)
-    assert 8 * kept * each < 50e6
+    assert sum(cell.looks for cell in cells) == DAY_S
+    most = sum(round(span / width) + 256 for width, span in LEVELS)
+    assert sum(len(history.complete(level, 0.0)) for level in range(len(LEVELS))) <= most
+    assert 17 * most * 48 < 50e6
+
+
+def test_a_restored_history_reads_as_the_one_that_was_kept() -> None:
+    """Each level is given back as it was; what the coarse ones had not completed is made anew from the fine one."""
+    kept, again = filled([float(index % 97) for index in range(12_000)], 0.25), CellHistory()
+    again.restore([kept.complete(level, 0.0) for level in range(len(LEVELS))])
+    for since in (0.0, 1_000.0, 2_900.0):
+        assert again.between(since, 2_999.0, 60) == kept.between(since, 2_999.0, 60)
+    again.add(look(3_000.0, 100.0))
+    assert again.between(2_990.0, 3_001.0, 60)[-1].most == 100.0

@@ -9,6 +9,7 @@ from pathlib import Path
 from mission_tui.fleet.strip import Lane, Span, Strip
 from mission_tui.ipc.replies import StripReply
 from mission_tui.ipc.requests import GetStrip, Resume
+from tests.nvml import Machine, needs_gcc
 from tests.supervisor.conftest import Lab
 from tests.waiting import until
 
@@ -87,3 +88,18 @@ def test_a_new_supervisor_knows_the_phases_from_the_rows(lab: Lab) -> None:
     lane, told = lane_of(lab, run), truth(lab.dir(run).path)
     assert lane is not None
     assert [(phase, t) for phase, t in told[:8] if not near(lane.spans, phase, t)] == []
+
+
+@needs_gcc
+def test_power_and_processors_share_the_axis(idle_lab: Lab, machine: Machine) -> None:
+    """A GPU of 70 W that is 40 % busy, and the host's processors: cells of the last seconds, in unix time."""
+    idle_lab.start(**machine.environ)
+    begun = time.time()
+    strip = until(lambda: (made := strip_of(idle_lab)).gpus and len(made.gpus[0].power) > 2 and made.cpu and made, 30)
+    assert isinstance(strip, Strip)
+    (gpu,) = strip.gpus
+    assert (gpu.uuid, {cell.mean for cell in gpu.busy}) == ("GPU-a", {40.0})
+    assert {(cell.least, cell.most) for cell in gpu.power} == {(70.0, 70.0)}
+    assert all(0.0 <= cell.mean <= 100.0 for cell in strip.cpu)
+    times = [cell.t for track in (gpu.busy, gpu.power, strip.cpu) for cell in track]
+    assert begun - 12.0 < min(times) <= max(times) <= strip.until

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from mission_tui.fleet.cells import Cell, CellHistory, merged
+from mission_tui.fleet.cells import SLOW_LEVELS, Cell, CellHistory, merged
 from mission_tui.fleet.snapshot import GpuMeters, Utilisation
 from mission_tui.supervisor.children import Child, start_child
 from mission_tui.supervisor.gpu.line import GpuSample, ProbeLine
@@ -31,12 +31,15 @@ _WINDOW_S = 20.0
 _HISTORY_S = 60.0
 _HISTORY_CELLS = 120
 _CHUNK = 65536
+MOST_POWER_S = 1.0
+"""For no longer does a look at the power stand."""
 
 
 class GpuWatch:
     """Keeps a probe alive while wanted. `gpus`, `held` (bytes by process) and `note` are what it said last.
 
-    `heard` is set at its first word. `busy` is a day of each GPU by its UUID, on the monotonic clock, over all probes.
+    `heard` is set at its first word. `busy` (percent) and `power` (watts) are a day of each GPU by its UUID, on the
+    monotonic clock, over all probes; `names` are what those GPUs are called.
     """
 
     def __init__(self) -> None:
@@ -52,6 +55,8 @@ class GpuWatch:
         self._failures = 0
         self._abandoned: set[int] = set()
         self.busy: dict[str, CellHistory] = {}
+        self.power: dict[str, CellHistory] = {}
+        self.names: dict[str, str] = {}
 
     def present(self) -> bool:
         """Whether there is a GPU, as far as is known: before the first word of a probe, whether there is a driver."""
@@ -125,27 +130,35 @@ class GpuWatch:
             asyncio.get_running_loop().remove_reader(self._pipe)
             return
         *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines[:-1]:  # old news by now, but for its cells
+            self._keep(_decoded(line))
         if lines:
-            self._apply(lines[-1])
+            self._apply(_decoded(lines[-1]))
 
-    def _apply(self, line: bytes) -> None:
-        try:
-            said = msgspec.json.decode(line, type=ProbeLine)
-        except msgspec.DecodeError as error:
-            said = ProbeLine(note=f"GPU meters: the probe said something unreadable ({error})")
+    def _apply(self, said: ProbeLine) -> None:
         now = time.monotonic()
+        since_s = min(now - self._heard_at, MOST_POWER_S)
         self._heard_at, self.note = now, said.note
         self.heard.set()
         if said.gpus:
             self._failures = 0
+        self._keep(said)
+        for sample in said.gpus:
+            if (watts := sample.power_w) is not None:
+                self.power[sample.uuid].add(Cell(now - since_s, watts, watts, watts, since_s))
         self.gpus = tuple(self._meters(sample, now) for sample in said.gpus)
         self.held = _held(said.gpus)
 
+    def _keep(self, said: ProbeLine) -> None:
+        for sample in said.gpus:
+            self.names[sample.uuid] = sample.name
+            busy = self.busy.setdefault(sample.uuid, CellHistory())
+            self.power.setdefault(sample.uuid, CellHistory(SLOW_LEVELS))
+            if sample.busy is not None:
+                busy.add(sample.busy)
+
     def _meters(self, sample: GpuSample, now: float) -> GpuMeters:
-        busy = self.busy.setdefault(sample.uuid, CellHistory())
-        if sample.busy is not None:
-            busy.add(sample.busy)
-        shown = busy.between(now - _HISTORY_S, now, _HISTORY_CELLS)
+        shown = self.busy[sample.uuid].between(now - _HISTORY_S, now, _HISTORY_CELLS)
         recent = merged(now, (cell for cell in shown if cell.t >= now - _WINDOW_S))
         return GpuMeters(
             uuid=sample.uuid,
@@ -159,6 +172,13 @@ class GpuWatch:
             slowed=sample.slowed,
             history=tuple(cell.most for cell in shown),
         )
+
+
+def _decoded(line: bytes) -> ProbeLine:
+    try:
+        return msgspec.json.decode(line, type=ProbeLine)
+    except msgspec.DecodeError as error:
+        return ProbeLine(note=f"GPU meters: the probe said something unreadable ({error})")
 
 
 def _utilisation(now: Cell | None, recent: Cell | None) -> Utilisation:

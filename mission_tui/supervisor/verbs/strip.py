@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from msgspec import structs
 
-from mission_tui.fleet.cells import Cell
+from mission_tui.fleet.cells import Cell, CellHistory
 from mission_tui.fleet.strip import GpuTrack, Lane, Strip
 from mission_tui.ipc.replies import StripReply
 from mission_tui.ipc.requests import GetStrip
@@ -17,18 +17,26 @@ __all__ = ["strip"]
 
 
 async def strip(core: Core, request: GetStrip) -> StripReply:
-    """The tracks between two moments, without GPUs that are not here any more and runs without phases."""
+    """The tracks between two moments, without runs that had no phase then. A GPU that is not here is only past."""
     now, ahead = time.time(), time.time() - time.monotonic()
     until = now if request.until is None else min(now, request.until)
     since = until - request.seconds
 
-    def cells(uuid: str) -> tuple[Cell, ...]:
-        found = core.gpu.busy[uuid].between(since - ahead, until - ahead, request.most)
+    def cells(history: CellHistory | None) -> tuple[Cell, ...]:
+        found = () if history is None else history.between(since - ahead, until - ahead, request.most)
         return tuple(structs.replace(cell, t=cell.t + ahead) for cell in found)
 
-    tracks = tuple(GpuTrack(uuid=gpu.uuid, name=gpu.name, busy=cells(gpu.uuid)) for gpu in core.gpu.gpus)
+    gpu = core.gpu
+    named = ((uuid, name, cells(gpu.busy.get(uuid)), cells(gpu.power.get(uuid))) for uuid, name in gpu.names.items())
+    here = {sample.uuid for sample in gpu.gpus}
+    gpus = tuple(
+        GpuTrack(uuid=uuid, name=name, busy=busy, power=power)
+        for uuid, name, busy, power in named
+        if busy or power or uuid in here
+    )
     lanes = tuple(_lanes(core, since, until, request.most))
-    return StripReply(re=request.id, strip=Strip(since=since, until=until, gpus=tracks, lanes=lanes))
+    cpu = cells(core.host.cpu)
+    return StripReply(re=request.id, strip=Strip(since=since, until=until, gpus=gpus, cpu=cpu, lanes=lanes))
 
 
 def _lanes(core: Core, since: float, until: float, most: int) -> Iterator[Lane]:

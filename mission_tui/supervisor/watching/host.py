@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psutil
 
+from mission_tui.fleet.cells import SLOW_LEVELS, Cell, CellHistory
 from mission_tui.fleet.disk_trend import DiskTrend
 from mission_tui.fleet.machine import Machine
 from mission_tui.fleet.snapshot import HostMeters
@@ -17,23 +18,34 @@ from mission_tui.fleet.snapshot import HostMeters
 __all__ = ["HostSampler"]
 
 _HISTORY = 60
+_LONGEST_S = 10.0
 
 
 class HostSampler:
-    """Reads CPU, RAM, load and the free space of the runs root's disk; `cores` are those that may be used."""
+    """Reads CPU, RAM, load and the free space of the runs root's disk; `cores` are those that may be used.
+
+    `cpu` is a day of processor use in percent of all cores, on the monotonic clock.
+    """
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self._name = socket.gethostname()
         self.cores = len(os.sched_getaffinity(0))
+        self.cpu = CellHistory(SLOW_LEVELS)
         self._cpu: deque[float] = deque(maxlen=_HISTORY)
+        self._looked_at = time.monotonic()
         self._disk = DiskTrend()
         psutil.cpu_percent(None)
 
     def sample(self, gpu_note: str, alone_note: str = "", *, disk_full: bool = False) -> HostMeters:
         """The meters of this second; what cannot be read is None."""
         memory, free = psutil.virtual_memory(), self.disk_free()
-        self._cpu.append(psutil.cpu_percent(None))
+        percent, now = psutil.cpu_percent(None), time.monotonic()
+        since_s, self._looked_at = now - self._looked_at, now
+        if 0.0 < since_s < _LONGEST_S:
+            # The mean since the last look, so it is of the time before; after a long silence of nobody knows when.
+            self.cpu.add(Cell(now - since_s, percent, percent, percent, since_s))
+        self._cpu.append(percent)
         return HostMeters(
             name=self._name,
             cores=self.cores,
