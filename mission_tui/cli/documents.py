@@ -51,6 +51,7 @@ RUN_FACTS = (
     "changes",
     "pids",
     "usage",
+    "workers",
     "held",
     "restart",
     "again",

@@ -48,10 +48,12 @@ def _show(snapshot: FleetSnapshot, as_json: bool) -> None:
 
         write_document(top_facts(snapshot))
         return
-    from mission_tui.cli.top_tables import gpu_table, host_line, others_line, usage_table
+    from mission_tui.cli.top_tables import gpu_table, host_line, others_line, usage_table, worker_lines
 
     click.echo(host_line(snapshot.host))
     gpu_table(snapshot).write(sys.stdout)
     brief = sys.stdout.isatty() and shutil.get_terminal_size().columns < WIDE
     usage_table(snapshot.runs, brief=brief).write(sys.stdout)
+    for line in worker_lines(snapshot.runs):
+        click.echo(line)
     click.echo(others_line(snapshot))

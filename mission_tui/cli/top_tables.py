@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from mission_tui.cli.table import Table
 from mission_tui.cli.words import UNKNOWN, count, gibibytes, size
+from mission_tui.fleet.env_workers import worker_sentences
 from mission_tui.fleet.share import share_of
 
 if TYPE_CHECKING:
     from mission_tui.fleet.snapshot import FleetSnapshot, HostMeters, RunView, Usage
 
-__all__ = ["gpu_table", "host_line", "others_line", "usage_table"]
+__all__ = ["gpu_table", "host_line", "others_line", "usage_table", "worker_lines"]
 
 _ALL = ("run", "name", "state", "CPU", "memory", "share", "VRAM", "written", "files", "threads", "procs", "st/s")
 _BRIEF = ("name", "state", "CPU", "memory", "VRAM", "written", "st/s")
@@ -82,6 +83,13 @@ def _cells(view: RunView, usage: Usage) -> dict[str, str]:
         "procs": str(usage.processes),
         "st/s": count(view.pace),
     }
+
+
+def worker_lines(views: Sequence[RunView]) -> Iterator[str]:
+    """A line for each env worker that keeps its run waiting."""
+    for view in views:
+        for sentence in worker_sentences(view.workers) if view.workers is not None else ():
+            yield f"{view.name}: {sentence}"
 
 
 def others_line(snapshot: FleetSnapshot) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -76,7 +77,7 @@ class Lanes:
 
     def step(self) -> list[Told]:
         """One step of every environment with the shared actions; ended episodes begin anew at once."""
-        told: list[Told] = []
+        begun_ns, told = time.perf_counter_ns(), list[Told]()
         life, first, rewards, dones = self._life, self._first, self._rewards, self._dones
         # A copy: an environment may keep its last action.
         for lane, (env, action) in enumerate(zip(self._envs, self._actions.copy(), strict=True)):
@@ -95,6 +96,7 @@ class Lanes:
             if self._masking:
                 self._keep_mask(lane)
         life[1] += len(self._envs)
+        life[3] += time.perf_counter_ns() - begun_ns
         return told
 
     def call(self, ask: Ask) -> list[Any]:
@@ -104,6 +106,10 @@ class Lanes:
             self._life[0] = index
             answers.append(self._answer(ask.what, index - self._first, arguments))
         return answers
+
+    def count_answer(self) -> None:
+        """What was asked is done: the trainer sees it even while it waits for another worker."""
+        self._life[2] += 1
 
     def close(self) -> None:
         for env in self._envs:

@@ -77,7 +77,7 @@ class SharedArrays:
 
     `observations` by key, `finals` like them for the last observations of episodes (None for a Dict), `rewards` float32
     (n_envs,), `dones` (n_envs,), `masks` (n_envs, choices) once they are asked for, and `lives` (n_workers, 8):
-    environment at work and environment steps done, written by the worker alone.
+    environment at work, environment steps done, answers given and nanoseconds in steps, written by the worker alone.
     """
 
     def __init__(self, layout: Layout, descriptor: int) -> None:

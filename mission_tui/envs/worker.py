@@ -49,7 +49,9 @@ def _serve(channel: Channel) -> None:
     os.close(assignment.memory)
     lanes = Lanes(arrays, assignment.index, range(assignment.first, assignment.behind), assignment.all_infos)
     try:
-        channel.send(_made(lanes, assignment))
+        made = _made(lanes, assignment)
+        lanes.count_answer()
+        channel.send(made)
         # Also after a failure: leaving is for the trainer to say, and a worker that is gone has died.
         while (order := channel.receive())[0] != QUIT:
             _obey(channel, lanes, assignment.n_envs, *order)
@@ -73,6 +75,7 @@ def _obey(channel: Channel, lanes: Lanes, n_envs: int, kind: bytes, content: Any
         answer = frame(DONE, lanes.step() or None) if kind == STEP else frame(DONE, lanes.call(content))
     except (Exception, SystemExit) as error:  # noqa: BLE001 - an environment is foreign code and may raise anything
         answer = frame(ERROR, Raised.of(error, lanes.at))
+    lanes.count_answer()
     channel.send(answer)
 
 

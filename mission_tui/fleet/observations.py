@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from mission_tui.fleet.env_workers import EnvWorkers
 from mission_tui.fleet.outcome import Phase
 from mission_tui.fleet.snapshot import Pids, RunFlag, Usage
 
@@ -20,6 +21,7 @@ __all__ = [
     "SizeSeen",
     "UsageSeen",
     "WaitSeen",
+    "WorkersSeen",
 ]
 
 
@@ -67,10 +69,16 @@ class UsageSeen(Struct, frozen=True):
     usage: Usage | None
 
 
+class WorkersSeen(Struct, frozen=True):
+    """How the env workers of the live attempt are, as its trainer says; None where there are none."""
+
+    workers: EnvWorkers | None
+
+
 class WaitSeen(Struct, frozen=True):
     """The queued run waits, and `why`: a sentence."""
 
     why: str
 
 
-Observation = LinkSeen | PhaseSeen | HeartbeatSeen | PidsSeen | FlagSeen | SizeSeen | UsageSeen | WaitSeen
+Observation = LinkSeen | PhaseSeen | HeartbeatSeen | PidsSeen | FlagSeen | SizeSeen | UsageSeen | WaitSeen | WorkersSeen

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from msgspec import structs
 
+from mission_tui.fleet.env_workers import EnvWorkers
 from mission_tui.fleet.events import (
     ENDING,
     Asked,
@@ -55,6 +56,7 @@ from mission_tui.fleet.observations import (
     SizeSeen,
     UsageSeen,
     WaitSeen,
+    WorkersSeen,
 )
 from mission_tui.fleet.outcome import Phase, RunState
 from mission_tui.fleet.snapshot import Pids, RunFlag, Usage
@@ -82,6 +84,7 @@ class Seen:
     flags: frozenset[RunFlag] = frozenset()
     waits: str = ""
     usage: Usage | None = None
+    workers: EnvWorkers | None = None
 
 
 class RunHistory:
@@ -144,6 +147,7 @@ class RunHistory:
                 | SizeSeen()
                 | UsageSeen()
                 | WaitSeen()
+                | WorkersSeen()
             ):
                 return self._see(fact)
             case _:
@@ -241,6 +245,8 @@ class RunHistory:
                 changed, seen.flags = seen.flags != flags, flags
             case UsageSeen(usage=usage):
                 changed, seen.usage = seen.usage != usage, usage
+            case WorkersSeen(workers=workers):
+                changed, seen.workers = seen.workers != workers, workers
             case WaitSeen(why=why):
                 changed, seen.waits = seen.waits != why, why
             case SizeSeen(size_bytes=size_bytes):

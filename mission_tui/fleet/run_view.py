@@ -83,6 +83,7 @@ def view_of(run: RunHistory) -> RunView:
         note=told.note,
         pids=seen.pids,
         usage=seen.usage,
+        workers=seen.workers,
         held=_held(told.frozen),
         can=abilities_of(spec, reports=row is not None),
         restart=_restart(told.restart),

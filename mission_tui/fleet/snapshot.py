@@ -10,6 +10,7 @@ from typing import Literal
 from msgspec import Struct, field
 
 from mission_tui.fleet.abilities import ABILITIES, Ability
+from mission_tui.fleet.env_workers import EnvWorkers
 from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.lineage import Origin
 from mission_tui.fleet.live_settings import SettingChange
@@ -151,7 +152,8 @@ class RunView(Struct, frozen=True, kw_only=True):
     `can` is what may be asked of it, beyond what every process can be asked. `size_bytes` are those of its files when
     they were last counted. `changes` are the newest of what was set while it trained, and what waits to be. `trained_s`
     are seconds in rollouts and updates over all attempts: what a budget in seconds (`duration_s`) counts. `again` are
-    the last attempts that began by themselves; `rebooted`: the run ended because the machine was restarted.
+    the last attempts that began by themselves; `rebooted`: the run ended because the machine was restarted. `workers`
+    says how the env workers are of a run that has any.
     """
 
     id: str
@@ -199,6 +201,7 @@ class RunView(Struct, frozen=True, kw_only=True):
     note: str = ""
     pids: Pids = Pids()
     usage: Usage | None = None
+    workers: EnvWorkers | None = None
     held: Held | None = None
     restart: Restart | None = None
     again: tuple[Again, ...] = ()

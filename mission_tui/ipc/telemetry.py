@@ -11,11 +11,13 @@ import socket
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
 from mission_tui.errors import ProtocolError
+from mission_tui.fleet.env_workers import EnvWorkers
 from mission_tui.ipc.framing import LineReader, decode, encode
 from mission_tui.ipc.sockets import connect
 from mission_tui.ipc.telemetry_messages import (
@@ -41,11 +43,12 @@ class Telemetry:
     """Says facts about one attempt to whichever supervisor listens at `path`, and hears its orders.
 
     It reconnects for as long as it lives, and then says the newest facts again. Set `workers` to the process ids of
-    the environment workers; they go with the heartbeats.
+    the environment workers; they go with the heartbeats, and so does what `look` says of them. It must not raise.
     """
 
     def __init__(self, path: Path, hello: TrainerHello) -> None:
         self.workers: tuple[int, ...] = ()
+        self.look: Callable[[], EnvWorkers] | None = None
         self._path = path
         self._hello = hello
         self._lock = threading.Lock()
@@ -129,7 +132,8 @@ class Telemetry:
             frame: list[TelemetryMessage] = list(self._unsaid.values())
             self._unsaid.clear()
         if beat:
-            frame.append(HeartbeatSaid(t=time.time(), workers=self.workers, dropped=self._dropped))
+            env_workers = self.look() if self.look is not None else None
+            frame.append(HeartbeatSaid(time.time(), self.workers, self._dropped, env_workers))
         for message in frame:
             try:
                 line = encode(message)

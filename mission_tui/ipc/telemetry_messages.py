@@ -10,6 +10,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from mission_tui.fleet.env_workers import EnvWorkers
 from mission_tui.fleet.outcome import Phase
 
 TELEMETRY_LINE_BYTES = 1 << 16
@@ -35,11 +36,15 @@ class PhaseSaid(Struct, frozen=True, tag="phase", tag_field="say"):
 
 
 class HeartbeatSaid(Struct, frozen=True, tag="heartbeat", tag_field="say"):
-    """The trainer's heartbeat thread lives; `dropped` counts telemetry lines it had to drop so far."""
+    """The trainer's heartbeat thread lives; `dropped` counts telemetry lines it had to drop so far.
+
+    `workers` are the processes of its environments, and `env_workers` says how they are.
+    """
 
     t: float
     workers: tuple[int, ...] = ()
     dropped: int = 0
+    env_workers: EnvWorkers | None = None
 
 
 class WroteSaid(Struct, frozen=True, tag="wrote", tag_field="say"):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from mission_tui.fleet.env_workers import EnvWorkers
 from mission_tui.ipc.requests import PROTOCOL
 from mission_tui.ipc.telemetry import Telemetry
 from mission_tui.ipc.telemetry_messages import Order, TelemetryMessage, TrainerHello
@@ -34,10 +35,10 @@ class Link:
         """Orders that came since the last call."""
         return [] if self._telemetry is None else self._telemetry.orders()
 
-    def name_workers(self, pids: tuple[int, ...]) -> None:
-        """Have heartbeats name the processes that environments live in."""
+    def name_workers(self, pids: tuple[int, ...], look: Callable[[], EnvWorkers] | None = None) -> None:
+        """Have heartbeats name the processes that environments live in, and say how these are, as `look` tells."""
         if self._telemetry is not None:
-            self._telemetry.workers = pids
+            self._telemetry.workers, self._telemetry.look = pids, look
 
     def close(self) -> None:
         """Say what is unsaid and hang up."""

@@ -65,7 +65,7 @@ class Job:
         start = self._load()
         was: Facts = start.boundary.state["facts"] if start else {}
         self.envs = build_vec_env(self.spec, self.attempt.run_dir.snapshot, was.get("vec"), was.get("n_workers"))
-        self.link.name_workers(self.envs.worker_pids)
+        self.link.name_workers(self.envs.worker_pids, self.envs.look)
         self._check_spaces(self.envs)
         model, facts, reasons = self._build(self.envs, was)
         terms = self.attempt.read_terms()

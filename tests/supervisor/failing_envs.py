@@ -7,6 +7,7 @@ import os
 import secrets
 import subprocess
 import time
+from contextlib import suppress
 from multiprocessing import shared_memory
 from pathlib import Path
 from typing import Any
@@ -51,5 +52,21 @@ class Stuck(CartPoleEnv):
         return super().step(action)  # type: ignore[no-untyped-call]
 
 
-for probe in (Crashing, Stuck):
+class Sulking(CartPoleEnv):
+    """Whichever makes the file `mark` first never comes back from its hundredth step; the others are well."""
+
+    def __init__(self, mark: str) -> None:
+        super().__init__()
+        self._mark, self._steps = Path(mark), 0
+
+    def step(self, action: Any) -> Any:
+        self._steps += 1
+        if self._steps == 100:
+            with suppress(FileExistsError):
+                self._mark.touch(exist_ok=False)
+                time.sleep(3600)
+        return super().step(action)  # type: ignore[no-untyped-call]
+
+
+for probe in (Crashing, Stuck, Sulking):
     gymnasium.register(f"{probe.__name__}-v0", f"{__name__}:{probe.__name__}", max_episode_steps=500)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from mission_tui.fleet.env_workers import worker_sentences
 from mission_tui.fleet.spec import EnvSpec, PpoSpec, RunSpec, Spec
 from mission_tui.records.checkpoint import newest_verified
 from tests.supervisor.conftest import FOREVER, Lab, living
@@ -86,3 +87,22 @@ def test_nothing_stays_of_64_workers_that_are_stuck_in_a_step(idle_lab: Lab) -> 
     assert lab.ended(run).kind == "crash"
     # Python's own trackers may be quicker than the keeper; what counts is that no name of this run stays.
     assert not list(SHARED.glob(f"{prefix}*"))
+
+
+@pytest.mark.timeout(60)
+def test_a_worker_that_does_not_answer_is_named_while_the_run_waits_for_it(idle_lab: Lab, tmp_path: Path) -> None:
+    """One environment of a real training hangs: which worker it is, since when, where, and how the kernel sees it."""
+    lab = real(idle_lab)
+    (run,) = lab.launch(spec=real_spec("Sulking-v0", 4, 2, mark=str(tmp_path / "mark")))
+    view = lab.wait(run, lambda view: view.workers is not None and view.workers.late, 50)
+    assert view.workers is not None
+    (late,) = view.workers.late
+    assert (view.workers.count, view.workers.late_count) == (2, 1)
+    assert late.pid == view.pids.workers[late.index]
+    assert late.env in range(2 * late.index, 2 * late.index + 2)
+    assert late.seconds > 2.0
+    assert late.state == "S"
+    (sentence,) = worker_sentences(view.workers)
+    assert sentence.startswith(f"worker {late.index} of 2 has not answered for ")
+    lab.act("kill", run)
+    assert lab.ended(run).workers is None

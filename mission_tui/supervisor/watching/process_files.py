@@ -9,7 +9,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["ProcessStat", "open_files", "pss_bytes", "read_stat", "written_bytes"]
+__all__ = ["ProcessStat", "open_files", "pss_bytes", "read_stat", "read_state", "written_bytes"]
 
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -28,14 +28,17 @@ class ProcessStat:
 
 def read_stat(pid: int) -> ProcessStat | None:
     """The process now; None when it is gone."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
+    fields = _stat_fields(pid)
+    if fields is None:
         return None
-    # The command, in brackets, may hold anything.
-    fields = text[text.rindex(b")") + 2 :].split()
     user, system, threads, started, pages = (int(fields[at]) for at in (11, 12, 17, 19, 21))
     return ProcessStat((user + system) / _TICKS_A_SECOND, pages * _PAGE, threads, started)
+
+
+def read_state(pid: int) -> str | None:
+    """The kernel's letter for what the process does: R computes, S sleeps, D waits for a device, T is stopped."""
+    fields = _stat_fields(pid)
+    return None if fields is None else fields[0].decode("ascii")
 
 
 def pss_bytes(pid: int) -> int | None:
@@ -57,6 +60,16 @@ def open_files(pid: int) -> int | None:
         return os.stat(folder).st_size or len(os.listdir(folder))  # noqa: PTH116, PTH208 - half the price
     except OSError:
         return None
+
+
+def _stat_fields(pid: int) -> list[bytes] | None:
+    """From the state on."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return None
+    # The command, in brackets, may hold anything.
+    return text[text.rindex(b")") + 2 :].split()
 
 
 def _counted(file: Path, word: bytes) -> int | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hmac
 
 from mission_tui.fleet.events import RunPaused, RunResumed
-from mission_tui.fleet.observations import HeartbeatSeen, LinkSeen, PhaseSeen
+from mission_tui.fleet.observations import HeartbeatSeen, LinkSeen, PhaseSeen, WorkersSeen
 from mission_tui.fleet.setting_changes import not_taken
 from mission_tui.ipc.telemetry_messages import (
     HeartbeatSaid,
@@ -27,6 +27,7 @@ from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.watching.acting import react_to_due
 from mission_tui.supervisor.watching.feed import hear_of_news, read_news
 from mission_tui.supervisor.watching.keeping import keep_last_good_again
+from mission_tui.supervisor.watching.late_workers import seen_from_here
 
 __all__ = ["Ears"]
 
@@ -67,9 +68,10 @@ class Ears:
         match message:
             case PhaseSaid():
                 self._phase(run, message)
-            case HeartbeatSaid(t=t, workers=workers):
+            case HeartbeatSaid(t=t, workers=workers, env_workers=env_workers):
                 run.workers = workers
                 self._core.note(run.id, HeartbeatSeen(t))
+                self._core.note(run.id, WorkersSeen(seen_from_here(env_workers)))
             case WroteSaid(seq=seq):
                 hear_of_news(self._core, run, seq)
             case TrainerHello():
@@ -80,6 +82,7 @@ class Ears:
         run = self._core.live.get(link.hello.run)
         if run is not None and run.link is link:
             run.link = None
+            self._core.note(run.id, WorkersSeen(None))
             self._core.see(run.id, LinkSeen(connected=False))
 
     def _phase(self, run: LiveRun, said: PhaseSaid) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from stable_baselines3.common.vec_env import VecEnv, VecFrameStack, VecNormalize
 
 from mission_tui.envs.recipe import EnvRecipe
 from mission_tui.errors import PresetError
+from mission_tui.fleet.env_workers import EnvWorkers
 from mission_tui.fleet.part import as_part
 from mission_tui.fleet.spec import EnvSpec, Normalize, Spec
 from mission_tui.trainer.env_ids import env_kwargs, gym_id, native_refusal
@@ -36,6 +38,12 @@ class BuiltEnvs:
     def worker_pids(self) -> tuple[int, ...]:
         base = self.vec.unwrapped
         return base.pids if isinstance(base, WorkersVecEnv) else ()
+
+    @property
+    def look(self) -> Callable[[], EnvWorkers] | None:
+        """Says who of the workers is late and who is slow; None where there are none."""
+        base = self.vec.unwrapped
+        return base.look if isinstance(base, WorkersVecEnv) else None
 
     @property
     def n_workers(self) -> int | None:

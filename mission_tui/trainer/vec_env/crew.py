@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mission_tui.envs.assignment import Assignment, Raised
+from mission_tui.fleet.env_workers import EnvWorkers
 from mission_tui.trainer.awake import awake_s
 from mission_tui.trainer.failures import EnvError
 from mission_tui.trainer.vec_env.last_words import LastWords
+from mission_tui.trainer.vec_env.liveness import Liveness
 from mission_tui.trainer.vec_env.worker_process import Patience, WorkerProcess
 
 __all__ = ["Crew"]
@@ -30,6 +32,7 @@ class Crew:
         self._workers: list[WorkerProcess] = []
         self._broken: EnvError | None = None
         self._words = LastWords()
+        self._liveness = Liveness(lives, [assignment.behind - assignment.first for assignment in assignments])
         try:
             for assignment in assignments:
                 self._workers.append(WorkerProcess(assignment, count, lives[assignment.index], self._words))
@@ -51,10 +54,16 @@ class Crew:
     def any_alive(self) -> bool:
         return any(worker.is_alive() for worker in self._workers)
 
-    def tell(self, messages: Mapping[int, bytes]) -> None:
-        """Send each worker its message. Raises `EnvError` when one is dead, and then for ever."""
+    def look(self) -> EnvWorkers:
+        """Who of them is late and who is slow; for another thread, about once a second."""
+        return self._liveness.look(self.pids)
+
+    def tell(self, messages: Mapping[int, bytes], *, answered: bool = True) -> None:
+        """Send each worker its message, which is `answered` or not. Raises `EnvError` when one is dead, for ever."""
         if self._broken is not None:
             raise self._broken
+        if answered:
+            self._liveness.ask(messages)
         try:
             for index, message in messages.items():
                 self._workers[index].send(message)
@@ -62,13 +71,13 @@ class Crew:
             self._broken = error
             raise
 
-    def tell_all(self, message: bytes) -> None:
+    def tell_all(self, message: bytes, *, answered: bool = True) -> None:
         """Send every worker the same."""
-        self.tell(dict.fromkeys(range(len(self)), message))
+        self.tell(dict.fromkeys(range(len(self)), message), answered=answered)
 
     def hear(self, indices: Collection[int], doing: str, patience: Patience) -> list[Any]:
         """The answers of these workers. All are heard before one of them is raised, so that none answers late."""
-        begun_s = awake_s()
+        begun_s, self._liveness.usual_s = awake_s(), patience.usual_s
         try:
             answers = [self._workers[index].answer(doing, patience, self._check) for index in indices]
         except EnvError as error:

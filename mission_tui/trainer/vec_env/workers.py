@@ -26,6 +26,7 @@ from mission_tui.envs.lanes import FINAL, Told
 from mission_tui.envs.recipe import EnvRecipe
 from mission_tui.envs.shared_arrays import ActionForm, Layout, SharedArrays, anonymous_memory
 from mission_tui.errors import CheckpointError
+from mission_tui.fleet.env_workers import EnvWorkers
 from mission_tui.trainer.vec_env.asking import Question, ask_lanes
 from mission_tui.trainer.vec_env.crew import Crew
 from mission_tui.trainer.vec_env.worker_process import Patience
@@ -86,6 +87,10 @@ class WorkersVecEnv(VecEnv):
         """Environment steps that each worker has done since it began, readable from any thread."""
         return self._crew.steps_done
 
+    def look(self) -> EnvWorkers:
+        """Who of the workers is late and who is slow; for another thread, about once a second."""
+        return self._crew.look()
+
     def any_alive(self) -> bool:
         return self._crew.any_alive()
 
@@ -97,7 +102,7 @@ class WorkersVecEnv(VecEnv):
         form = actions.dtype.str, actions.shape[1:]
         if form != self._form:
             self._shared_actions = self._arrays.actions(form, self.num_envs)
-            self._crew.tell_all(frame(FORM, form))
+            self._crew.tell_all(frame(FORM, form), answered=False)
             self._form = form
         self._shared_actions[...] = actions
         self._crew.tell_all(frame(STEP))

@@ -1,0 +1,74 @@
+"""What is known of a run's env workers together: how many, who keeps the others waiting, and who is the slowest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+__all__ = ["MOST_LATE", "EnvWorkers", "LateWorker", "SlowWorker", "worker_sentences"]
+
+MOST_LATE = 4
+"""So many late ones are named, the longest silent first."""
+SLOW_TIMES = 1.5
+"""A worker so many times as slow as the usual one is worth a sentence: at every step all others wait for it."""
+_STATES = {"D": "waits for a device or disk", "T": "is stopped", "Z": "is dead", "R": "computes", "S": "sleeps"}
+
+
+class LateWorker(Struct, frozen=True):
+    """Worker `index`, counted from 0, is process `pid` and has not answered for `seconds`; it was last at `env`.
+
+    `state` is the kernel's letter for the process, `waits_in` where in the kernel it stands; empty is unknown.
+    """
+
+    index: int
+    pid: int
+    seconds: float
+    env: int | None = None
+    state: str = ""
+    waits_in: str = ""
+
+
+class SlowWorker(Struct, frozen=True):
+    """Of the last second with steps in it the slowest worker: seconds for a step of all its environments.
+
+    `usual_s` is the median of all workers.
+    """
+
+    index: int
+    pid: int
+    step_s: float
+    usual_s: float
+
+
+class EnvWorkers(Struct, frozen=True):
+    """The env workers of a live attempt. `late_count` may be more than are named in `late`."""
+
+    count: int
+    late_count: int = 0
+    late: tuple[LateWorker, ...] = ()
+    slowest: SlowWorker | None = None
+
+
+def worker_sentences(workers: EnvWorkers) -> Iterator[str]:
+    """What somebody should know: a sentence per late worker, or one for a worker that holds the others up."""
+    for late in workers.late:
+        yield f"worker {late.index} of {workers.count} has not answered for {late.seconds:.0f} s ({_where(late)})"
+    if workers.late_count > len(workers.late):
+        yield f"and {workers.late_count - len(workers.late)} more of its workers"
+    slowest = workers.slowest
+    if not workers.late and slowest is not None and slowest.step_s > SLOW_TIMES * slowest.usual_s:
+        times = slowest.step_s / slowest.usual_s if slowest.usual_s else float("inf")
+        took = f"{1000 * slowest.step_s:.3g} ms a step, {times:.1f} times the usual"
+        yield f"worker {slowest.index} of {workers.count} (pid {slowest.pid}) holds the others up: {took}"
+
+
+def _where(late: LateWorker) -> str:
+    words = [f"pid {late.pid}"]
+    if late.state:
+        words.append(f"state {late.state}: {_STATES.get(late.state, 'see ps')}")
+    if late.env is not None:
+        words.append(f"in environment {late.env}")
+    if late.waits_in:
+        words.append(f"in the kernel's {late.waits_in}")
+    return ", ".join(words)
