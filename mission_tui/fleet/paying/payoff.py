@@ -1,0 +1,111 @@
+"""What a run that joined or left brought, as it is journaled and shown: numbers, a verdict and one sentence."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+__all__ = ["CONCLUSIVE", "WORTH", "Payoff", "Word", "payoff_sentence", "word_of"]
+
+WORTH = 0.10
+"""Below this an extra run hardly pays (health guide, section 8)."""
+
+Word = Literal["first", "pays", "little", "costs", "noisy", "unlike", "swapped"]
+CONCLUSIVE: frozenset[Word] = frozenset({"pays", "little", "costs"})
+
+
+class Payoff(Struct, frozen=True, omit_defaults=True):
+    """A run joined, or left, at unix time `t`: `together` of them at once, beside `others` runs.
+
+    `less_per_s` are summed steps per second of the fleet without it and `more_per_s` with it, `gain` what that is more
+    (a share; `low` to `high` with 95 % certainty), each side measured for `seconds`. Of runs whose steps are `unlike`
+    they are sums of the others alone. `full` names what is used up; `elsewhere` are the cores that other programs took
+    more with the run than without it, where that spoils the comparison.
+    """
+
+    t: float
+    change: Literal["joined", "left"]
+    verdict: Word
+    others: int
+    together: int = 1
+    less_per_s: float | None = None
+    more_per_s: float | None = None
+    gain: float | None = None
+    low: float | None = None
+    high: float | None = None
+    seconds: float = 0.0
+    full: Literal["", "cores", "gpu"] = ""
+    elsewhere: float | None = None
+
+
+def word_of(share: float, low: float, high: float) -> Word:
+    """The verdict on a gain of `share` that lies between `low` and `high`."""
+    if high < 0.0:
+        return "costs"
+    if low > 0.0 and share >= WORTH:
+        return "pays"
+    return "little" if low > 0.0 or -WORTH < low < high < WORTH else "noisy"
+
+
+def payoff_sentence(payoff: Payoff, name: str) -> str:
+    """What came of it that the run called `name` joined or left."""
+    subject = name if payoff.together == 1 else f"{name} and {payoff.together - 1} more"
+    if payoff.verdict == "first":
+        how = "alone" if payoff.together == 1 else "together"
+        return f"{subject} began {how}: {_rate(payoff.more_per_s)} steps/s"
+    if payoff.verdict == "swapped":
+        return f"{subject} {payoff.change} as others went or came: what it brought cannot be told apart"
+    if payoff.verdict == "unlike":
+        return _unlike(payoff, subject)
+    first, then = payoff.less_per_s, payoff.more_per_s
+    if payoff.change == "left":
+        first, then = then, first
+    speeds = f"{_rate(first)} -> {_rate(then)} steps/s"
+    return f"{subject} {payoff.change}: {_share(payoff)}, {speeds}: {_judgement(payoff)}"
+
+
+def _judgement(payoff: Payoff) -> str:
+    joined = payoff.change == "joined"
+    used_up = {"cores": "the cores are full", "gpu": "the GPU is full", "": "they are in each other's way"}[payoff.full]
+    match payoff.verdict:
+        case "pays":
+            return "worth it" if joined else "that was worth it"
+        case "costs":
+            return f"{used_up}; stop one" if joined else "the others do more without it"
+        case "little" if (payoff.low or 0.0) > 0.0:
+            return "a little more; another will bring less" if joined else "it brought a little"
+        case "little":
+            reason = f"; {used_up}" if payoff.full else ""
+            return f"next to nothing{reason}" if joined else "it brought next to nothing"
+        case _ if payoff.elsewhere is not None:
+            way = "more" if payoff.elsewhere > 0.0 else "less"
+            return f"not to be compared: other programs took {abs(payoff.elsewhere):.1f} cores {way} with it"
+        case _:
+            return "too noisy to say"
+
+
+def _unlike(payoff: Payoff, subject: str) -> str:
+    steps = "the steps of unlike runs do not add up"
+    if payoff.gain is None:
+        return f"{subject} {payoff.change}: {steps}"
+    effect = f"the others {payoff.change.replace('joined', 'make').replace('left', 'made')}"
+    return f"{subject} {payoff.change}: {effect} {_share(payoff)} with it; {steps}"
+
+
+def _share(payoff: Payoff) -> str:
+    if payoff.gain is None:
+        return "-"
+    between = f" ({_percent(payoff.low)} to {_percent(payoff.high)})" if payoff.low is not None else ""
+    return f"{_percent(payoff.gain)} %{between}"
+
+
+def _percent(share: float | None) -> str:
+    if share is None:
+        return "-"
+    text = f"{100.0 * share:+.0f}"
+    return "+0" if text == "-0" else text
+
+
+def _rate(steps_per_s: float | None) -> str:
+    return "-" if steps_per_s is None else f"{steps_per_s:,.0f}"

@@ -1,0 +1,63 @@
+"""Synthetic fleets of known gain: who trained when, and updates whose speed changes by a known share, with noise."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from mission_tui.fleet.paying.judging import Records
+from mission_tui.fleet.paying.stretches import Stay, Stretch, stretches_of
+from mission_tui.fleet.paying.throughput import Span
+
+__all__ = ["Company"]
+
+WARM_S = 10.0
+
+
+@dataclass
+class Company:
+    """Runs on one machine. `total[n]` are the summed steps/s of n runs; noise of `sd` remembers `memory` of itself each
+    two seconds.
+    """
+
+    total: Sequence[float]
+    sd: float = 0.05
+    memory: float = 0.0
+    update_s: float = 0.5
+    seed: int = 0
+    stays: list[Stay] = field(default_factory=list)
+    elsewhere: list[tuple[float, float]] = field(default_factory=list)
+
+    def comes(self, run: str, t: float, until: float | None = None, kind: object = "alike") -> None:
+        """`run` is started at `t`; it is warm ten seconds later."""
+        self.stays.append(Stay(run, t, t + WARM_S, until, kind))
+
+    def records(self, now: float) -> Records:
+        """What its runs have written by unix time `now`."""
+        spans = self._spans(stretches_of(self.stays, now))
+        return Records(
+            recent=lambda run: spans.get(run, [])[-60:],
+            spans=lambda run, begin, end: [s for s in spans.get(run, []) if s.end > begin and s.begin < end],
+            elsewhere=self._elsewhere,
+            cores=4,
+        )
+
+    def _elsewhere(self, begin: float, end: float) -> float | None:
+        seen = [cores for t, cores in self.elsewhere if begin <= t <= end]
+        return sum(seen) / len(seen) if seen else None
+
+    def _spans(self, stretches: Sequence[Stretch]) -> dict[str, list[Span]]:
+        draws = random.Random(self.seed)
+        spans: dict[str, list[Span]] = {}
+        for stretch in stretches:
+            noise = draws.gauss(0.0, self.sd)
+            t, mixed = stretch.begin, math.exp(-self.update_s / 2.0 * math.log(1.0 / self.memory)) if self.memory else 0
+            while t + self.update_s <= stretch.end:
+                noise = mixed * noise + draws.gauss(0.0, self.sd * math.sqrt(1.0 - mixed * mixed))
+                each = max(0.01, 1.0 + noise) * self.total[len(stretch.runs)] / len(stretch.runs)
+                for run in stretch.runs:
+                    spans.setdefault(run, []).append(Span(t, t + self.update_s, each))
+                t += self.update_s
+        return spans
