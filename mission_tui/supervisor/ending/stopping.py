@@ -10,11 +10,10 @@ import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 from mission_tui.supervisor.identity import Process, Stat, read_stat, see
 from mission_tui.supervisor.run import LiveRun
-from mission_tui.supervisor.watching.family import children_of
+from mission_tui.supervisor.watching.family import children_of, pss_bytes
 from mission_tui.supervisor.watching.vram import holds_gpu, vram_of
 
 __all__ = ["Stood", "is_stopped", "signal_running", "signal_stopped", "stood"]
@@ -69,7 +68,7 @@ def stood(run: LiveRun, held: Mapping[int, int | None]) -> Stood:
             stopped += 1
         else:
             running.append(process.pid)
-        memory.append(_memory_bytes(process.pid))
+        memory.append(pss_bytes(process.pid))
         vram.append(vram_of(process.pid, held))
         gpu = gpu or vram[-1] is not None or holds_gpu(process.pid)
     return Stood(stopped, tuple(running), _known(memory), _known(vram), gpu)
@@ -109,11 +108,3 @@ def _below(parent: Process) -> Iterator[tuple[Process, Stat]]:
                 yield from _below(process)
         finally:
             process.close()
-
-
-def _memory_bytes(pid: int) -> int | None:
-    """The process's share of what it maps (PSS), so that memory shared within a run counts once."""
-    with suppress(OSError, ValueError, StopIteration):
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()
-        return int(next(line.split()[1] for line in lines if line.startswith("Pss:"))) << 10
-    return None

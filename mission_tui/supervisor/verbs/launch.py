@@ -2,92 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
-from msgspec import structs
-
-from mission_tui.errors import MissionError, UsageError
-from mission_tui.fleet.consistency import cautions
-from mission_tui.fleet.events import FleetEvent
-from mission_tui.fleet.spec import Spec
 from mission_tui.ipc.replies import Launched
-from mission_tui.ipc.requests import Launch, LaunchItem
-from mission_tui.records.attempt import LaunchOrder
-from mission_tui.records.layout import RunDir
+from mission_tui.ipc.requests import Launch
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.disk.run_directory import create_run, remove_run, rule_files
-from mission_tui.supervisor.launchers.local import attempt_order
-from mission_tui.supervisor.starting.caller import Caller, at_home, check_program, settled
-from mission_tui.supervisor.starting.live_load import reserved
-from mission_tui.supervisor.starting.new_run import begin_first_attempt, check_new_names, new_run_dir
-from mission_tui.supervisor.starting.preflight import known_by_heart, preflight
-from mission_tui.supervisor.starting.seeds import seeded
+from mission_tui.supervisor.starting.caller import Caller
+from mission_tui.supervisor.starting.launching import begin_runs
 
 __all__ = ["launch"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Made:
-    """A run directory on disk whose run has not begun."""
-
-    run: RunDir
-    spec: Spec
-    order: LaunchOrder
-    created: FleetEvent
-
-
 async def launch(core: Core, request: Launch) -> Launched:
     """Make and start the runs; `Launched` means that they are on disk. Raises `MissionError` with nothing made."""
-    if not request.items:
-        raise UsageError("nothing to launch: name at least one preset")
-    core.check_room()
     caller = Caller(request.python, request.cwd, request.environ)
-    items = [structs.replace(item, spec=settled(item.spec, caller.cwd)) for item in request.items]
-    specs = [item.spec for item in items]
-    async with reserved(core, specs, caller.environ) as lacking:
-        await _tried(specs, caller)
-        check_new_names(core, [item.name for item in items if item.name is not None])
-        made = _make_all(core, items, caller)
-        for each in made:
-            begin_first_attempt(core, each.run, each.spec, each.order, each.created)
-    cautioned = (f"{spec.preset}: {caution}" for spec in specs for caution in cautions(spec))
-    warnings = dict.fromkeys((*lacking, *cautioned))
-    views = tuple(core.store.view(each.run.id) for each in made)
+    made, warnings = await begin_runs(core, request.items, caller)
+    views = tuple(core.store.view(run_id) for run_id in made)
     queued = tuple(f"{view.name} {view.cause}" for view in views if view.state == "queued" and view.cause)
     return Launched(re=request.id, runs=views, warnings=(*warnings, *queued))
-
-
-async def _tried(specs: Sequence[Spec], caller: Caller) -> None:
-    """Preflight every environment that is not known by heart, each once; look for commands. Raises `MissionError`."""
-    tried: list[Spec] = []
-    for spec in specs:
-        home = at_home(spec, caller)
-        check_program(spec, home)
-        if not known_by_heart(spec) and not any(_same_task(spec, other) for other in tried):
-            await preflight(spec, home)
-            tried.append(spec)
-
-
-def _same_task(spec: Spec, other: Spec) -> bool:
-    """Whether both would be preflighted alike."""
-    whose = [(it.run.python, it.run.cwd, it.run.env, it.run.env_file, it.run.pythonpath) for it in (spec, other)]
-    return (spec.env, spec.ppo) == (other.env, other.ppo) and whose[0] == whose[1]
-
-
-def _make_all(core: Core, items: Sequence[LaunchItem], caller: Caller) -> list[_Made]:
-    """A directory for every item, or for none. Raises `MissionError`."""
-    made: list[_Made] = []
-    try:
-        for item in items:
-            spec = seeded(item.spec)
-            run = new_run_dir(core, item.name or spec.preset)
-            order = attempt_order(core.root, run, 1, spec, caller, None)
-            rules = rule_files(spec.env, caller.cwd)
-            created = create_run(core.root, run, spec, order, rules, item.name or run.id[16:], item.group)
-            made.append(_Made(run, spec, order, created))
-    except MissionError:
-        for each in made:
-            remove_run(core.root, each.run)
-        raise
-    return made

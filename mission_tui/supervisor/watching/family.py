@@ -1,10 +1,11 @@
-"""The living descendants of a trainer: its env workers and whatever else it started."""
+"""The living descendants of a trainer, its env workers and whatever else it started, and what memory is theirs."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["children_of", "descendants"]
+__all__ = ["children_of", "descendants", "pss_bytes"]
 
 _MOST = 1024
 
@@ -30,3 +31,11 @@ def children_of(pid: int) -> list[int]:
     except OSError:
         return children
     return children
+
+
+def pss_bytes(pid: int) -> int | None:
+    """The process's share of what it maps (PSS), so that memory shared within a run counts once."""
+    with suppress(OSError, ValueError, StopIteration):
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()
+        return int(next(line.split()[1] for line in lines if line.startswith("Pss:"))) << 10
+    return None
