@@ -12,6 +12,7 @@ from mission_tui.cli.fleet_table import RETURN, share_done, state_word
 from mission_tui.cli.table import Table
 from mission_tui.cli.words import UNKNOWN, count, duration, measure, percent
 from mission_tui.fleet.outcome import OVER
+from mission_tui.fleet.text import clean
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -162,10 +163,11 @@ class TaskBar:
         if self._bar:
             self._bar.stop()
 
-    def advance(self, done: int, total: int) -> None:
-        """The task is at `done` of `total`."""
+    def advance(self, done: int, total: int, note: str = "") -> None:
+        """The task is at `done` of `total`; `note` says more of it."""
         if self._bar is not None and self._task is not None:
-            self._bar.update(self._task, completed=done, total=total)
+            self._bar.update(self._task, description=clean(note) or self._what, completed=done, total=total)
         elif self._clock() - self._said >= PLAIN_EVERY_S:
             self._said = self._clock()
-            click.echo(f"{self._what}: {done} of {total}", file=self._stream)
+            more = f", {clean(note)}" if note else ""
+            click.echo(f"{self._what}: {done} of {total}{more}", file=self._stream)

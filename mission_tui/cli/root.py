@@ -41,6 +41,7 @@ VERBS = (
     "judge",
     "evaluate",
     "compare",
+    "bench",
     "export",
     "import-checkpoint",
     "clean",

@@ -226,6 +226,13 @@ class Checked(Reply, frozen=True, kw_only=True, tag="checked"):
     figures: CheckFigures | None = None
 
 
+class Benched(Reply, frozen=True, kw_only=True, tag="benched"):
+    """A `fleet.bench.Side` in builtin values for each preset, as `ComparisonReply` has them. `others` lived beside."""
+
+    sides: tuple[dict[str, Any], ...]
+    others: tuple[str, ...] = ()
+
+
 class Exported(Reply, frozen=True, kw_only=True, tag="exported"):
     """The zip exists at `path`, made from `checkpoint`."""
 
@@ -258,6 +265,7 @@ OperatorReply = (
     | Progress
     | Evaluated
     | Checked
+    | Benched
     | Exported
     | Refused
 )

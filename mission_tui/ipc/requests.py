@@ -13,6 +13,7 @@ from mission_tui.fleet.events import Mark as FindingMark
 from mission_tui.fleet.spec import Spec
 from mission_tui.ipc.replies import (
     Accepted,
+    Benched,
     Checked,
     CleanReply,
     ComparisonReply,
@@ -301,6 +302,21 @@ class Check(Request, Asking[Checked], frozen=True, kw_only=True, tag="check"):
     limit_s: float
 
 
+class Bench(Request, Asking[Benched], frozen=True, kw_only=True, tag="bench"):
+    """Time `items` (one, or two in turns), each `repeats` times for `duration_s`; `keep` leaves their runs.
+
+    Streams `Progress`, and ends with the connection that asked for it.
+    """
+
+    items: tuple[LaunchItem, ...]
+    duration_s: float
+    repeats: int
+    keep: bool
+    cwd: str
+    python: str
+    environ: dict[str, str]
+
+
 class Export(Request, Asking[Exported], frozen=True, kw_only=True, tag="export"):
     """Write a checkpoint as an ordinary SB3 zip to absolute `path`."""
 
@@ -355,6 +371,7 @@ OperatorRequest = (
     | Prune
     | Evaluate
     | Check
+    | Bench
     | Export
     | ImportCheckpoint
     | Shutdown

@@ -12,6 +12,7 @@ from mission_tui.ipc.replies import EndedReply, OperatorReply, SnapshotReply
 from mission_tui.ipc.requests import (
     Act,
     Apply,
+    Bench,
     Check,
     Clean,
     Clone,
@@ -47,6 +48,7 @@ from mission_tui.ipc.server import Session
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.tasks import tasks_at_work
 from mission_tui.supervisor.verbs.apply import apply
+from mission_tui.supervisor.verbs.bench import bench
 from mission_tui.supervisor.verbs.check import check
 from mission_tui.supervisor.verbs.checkpoint import checkpoint
 from mission_tui.supervisor.verbs.clean import clean
@@ -120,6 +122,12 @@ class Desk:
                 async with aclosing(check(self._core, request)) as steps:
                     async for step in steps:
                         session.send(step)
+            case Bench():
+                async with aclosing(bench(self._core, request)) as measuring:
+                    async for said in measuring:
+                        if session not in self._sessions:
+                            return
+                        session.send(said)
             case _:
                 session.send(await self._reply(request))
 
@@ -196,7 +204,7 @@ class Desk:
                 return await import_checkpoint(core, request)
             case Shutdown():
                 return await shutdown(core, request)
-            case Hello() | Watch() | Evaluate() | Check():
+            case Hello() | Watch() | Evaluate() | Check() | Bench():
                 raise ProtocolError(f"{type(request).__name__} has no single answer")
             case _:
                 return await self._look(request)

@@ -132,12 +132,12 @@ def test_what_is_not_comparable_is_named() -> None:
     other = Spec(preset="b", env=EnvSpec(id="CartPole-v1", n_envs=8), ppo=PpoSpec(n_steps=64, batch_size=256))
     workers = Spec(preset="c", env=EnvSpec(id="CartPole-v1", n_envs=8, vec="workers", n_workers=2), ppo=spec.ppo)
     task = Spec(preset="d", env=EnvSpec(id="Acrobot-v1", n_envs=8), ppo=spec.ppo)
-    host = {"name": "here", "cpu": "x"}
+    host = {"host": "here", "cpu": "x"}
     (sentence,) = incomparable(work_of(spec), work_of(other), host, host)
     assert "ppo.batch_size 128 against 256" in sentence
     assert incomparable(work_of(spec), work_of(workers), host, host) == ()
     assert "env.id" in incomparable(work_of(spec), work_of(task), host, host)[0]
-    assert "machines differ" in incomparable(work_of(spec), work_of(spec), host, {"name": "there"})[0]
+    assert "machines differ" in incomparable(work_of(spec), work_of(spec), host, {"host": "there"})[0]
 
 
 def test_a_pace_has_an_interval_from_two_repeats_on() -> None:

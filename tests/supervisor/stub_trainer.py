@@ -74,7 +74,9 @@ class StubTrainer:
         """Updates until the budget is used up or a stop is asked."""
         begun = (self.update, self.timesteps, self.checkpoint)
         self._write(lambda seq: TrainingStarted(seq, self.attempt, time.time(), *begun))
-        while self.timesteps < (self.spec.run.total_timesteps or sys.maxsize) and not self.stopping:
+        until_s = time.monotonic() + (self.spec.run.duration_s or float("inf"))
+        most = self.spec.run.total_timesteps or sys.maxsize
+        while self.timesteps < most and time.monotonic() < until_s and not self.stopping:
             self._learn()
             self._obey()
             if self.update - begun[0] == int(self.environ.get("STUB_CRASHES_AFTER", "-1")):

@@ -10,7 +10,7 @@ from mission_tui.fleet.spec import Spec
 __all__ = ["incomparable", "work_of"]
 
 _TASK = ("env.id", "env.config", "env.kwargs", "env.wrappers")
-_MACHINE = ("name", "cpu", "cores", "gpus")
+_MACHINE = ("host", "cpu", "cores", "gpus")
 
 
 def work_of(spec: Spec) -> dict[str, object]:

@@ -1,0 +1,172 @@
+"""Bench: timed runs of one preset, or of two in turns, one at a time; what they measured, and nothing left of them.
+
+They are ordinary supervised runs in a group, so that a screen shows them and a person can stop them. Whoever asked has
+to stay: when that client hangs up, the run that is under way is killed and all are removed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, suppress
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import structs
+
+from mission_tui.errors import DamagedError, MissionError, UsageError
+from mission_tui.fleet.metrics import MetricRecord
+from mission_tui.fleet.outcome import OVER
+from mission_tui.fleet.spec import Spec
+from mission_tui.ipc.replies import Benched, Progress
+from mission_tui.ipc.requests import Bench, LaunchItem
+from mission_tui.records.attempt import read_exit
+from mission_tui.records.layout import RunDir
+from mission_tui.records.provenance_file import read_provenance
+from mission_tui.records.tail import read_all
+from mission_tui.records.toml_file import read_toml
+from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.ending.removing import objection
+from mission_tui.supervisor.ending.taking_back import kill_live, take_back
+from mission_tui.supervisor.starting.caller import Caller
+from mission_tui.supervisor.starting.launching import begin_runs
+
+if TYPE_CHECKING:
+    from mission_tui.fleet.bench import Repeat, Side
+
+__all__ = ["bench"]
+
+LOOK_S = 1.0
+
+
+async def bench(core: Core, request: Bench) -> AsyncGenerator[Progress | Benched]:
+    """Progress in seconds, then every repeat of every side. Raises `MissionError` for a run that does not finish."""
+    # Not before somebody measures: every start of a supervisor would wait for it.
+    from mission_tui.fleet.bench import turns
+
+    if not 1 <= len(request.items) <= 2:
+        raise UsageError("bench takes one preset, and one to hold it against")
+    caller = Caller(request.python, request.cwd, request.environ)
+    order = turns(request.repeats, len(request.items))
+    repeats: list[list[Repeat]] = [[] for _ in request.items]
+    made: list[str] = []
+    try:
+        for place, turn in enumerate(order):
+            item = _numbered(request.items[turn.side], turn.side, turn.number)
+            (run_id,), _ = await begin_runs(core, (item,), caller)
+            made.append(run_id)
+            letter = f"{'AB'[turn.side]} " if len(request.items) > 1 else ""
+            label = f"{letter}{item.spec.preset} {turn.number} of {request.repeats}"
+            before_s = place * request.duration_s
+            async with aclosing(_trained(core, request, run_id, before_s, len(order), label)) as steps:
+                async for step in steps:
+                    if isinstance(step, Progress):
+                        yield step
+                    else:
+                        repeats[turn.side].append(step)
+            if not repeats[turn.side] or repeats[turn.side][-1].run != run_id:
+                made.remove(run_id)  # it stays, for its log to be read
+                raise MissionError(_unfinished(core, run_id, request.duration_s))
+        asked = zip(request.items, repeats, strict=True)
+        sides = [await asyncio.to_thread(_side, core, item.spec, request.duration_s, found) for item, found in asked]
+        yield Benched(re=request.id, sides=tuple(map(msgspec.to_builtins, sides)), others=_others(core, made))
+    finally:
+        await _cleared(core, made, keep=request.keep)
+
+
+def _numbered(item: LaunchItem, side: int, number: int) -> LaunchItem:
+    """Repeat `number` of both sides has the same seed: what one meets, the other does."""
+    run = item.spec.run
+    seed = ((run.seed if run.seed is not None else 1) + number - 1) % 2**31
+    return structs.replace(
+        item,
+        spec=structs.replace(item.spec, run=structs.replace(run, seed=seed)),
+        name=f"{item.name}-{'ab'[side]}{number}",
+    )
+
+
+async def _trained(
+    core: Core, request: Bench, run_id: str, before_s: float, turns: int, label: str
+) -> AsyncGenerator[Progress | Repeat]:
+    """Progress while the run lives; last its `Repeat`, if it finished and did enough updates."""
+    from mission_tui.fleet.bench import Repeat, timing_of
+    from mission_tui.supervisor.watching.gauge import Gauge
+
+    gauge, run = Gauge(core, run_id), core.live.get(run_id)
+    while run is not None and not run.gone.is_set():
+        gauge.look()
+        view = core.store.view(run_id)
+        pace = f"{view.steps_per_s:,.0f} steps/s" if view.steps_per_s is not None else view.cause or view.state
+        done_s = round(before_s + min(view.trained_s, request.duration_s))
+        total_s = round(turns * request.duration_s)
+        yield Progress(re=request.id, done=done_s, total=total_s, note=f"{label}: {pace}")
+        with suppress(TimeoutError):
+            await asyncio.wait_for(run.gone.wait(), LOOK_S)
+    view = core.store.view(run_id)
+    if view.outcome != "finished":
+        return
+    records, peak = await asyncio.to_thread(_read, core.run_dir(run_id))
+    timing = timing_of(records, request.duration_s)
+    if timing is not None:
+        yield Repeat(run=run_id, seed=view.seed, timing=timing, load=gauge.load(peak))
+
+
+def _read(run: RunDir) -> tuple[list[MetricRecord], int | None]:
+    records, _ = read_all(run.metrics, MetricRecord)
+    with suppress(DamagedError):
+        ended = read_exit(run.attempt(1).exit)
+        return records, None if ended is None else ended.peak_rss_bytes
+    return records, None
+
+
+def _unfinished(core: Core, run_id: str, asked_s: float) -> str:
+    view = core.store.view(run_id)
+    if view.outcome == "finished":
+        done = view.update or 0
+        return (
+            f"{view.name} did {done} update{'' if done == 1 else 's'} in {asked_s:g} s, too few to take a speed from "
+            "after a warm-up of two; give a longer --duration"
+        )
+    why = f": {view.cause}" if view.cause else ""
+    return f"{view.name} {view.outcome or view.state}{why}; it stays, `mission-tui logs {view.name}` shows its output"
+
+
+def _side(core: Core, spec: Spec, asked_s: float, repeats: list[Repeat]) -> Side:
+    """One preset's repeats, with what the machine was and the versions that the trainer said it ran with."""
+    from mission_tui.fleet.bench import Side, work_of
+
+    run = core.run_dir(repeats[0].run)
+    host = {"host": socket.gethostname(), "cores": str(core.host.cores)}
+    provenance = read_provenance(run, 1)
+    if provenance is not None:
+        host |= provenance.machine
+    versions: dict[str, str] = {}
+    path = run.attempt(1).effective
+    with suppress(DamagedError):
+        if path.is_file():
+            versions = {name: str(value) for name, value in read_toml(path, DamagedError).get("host", {}).items()}
+    versions.pop("name", None)
+    return Side(
+        preset=spec.preset,
+        asked_s=asked_s,
+        repeats=tuple(repeats),
+        work=work_of(spec),
+        host=host,
+        versions=versions,
+    )
+
+
+def _others(core: Core, made: list[str]) -> tuple[str, ...]:
+    """Runs of this runs root that lived beside the last repeat."""
+    names = (core.store.view(run_id).name for run_id in core.live if run_id not in made)
+    return tuple(names)
+
+
+async def _cleared(core: Core, made: list[str], *, keep: bool) -> None:
+    """Kill what lives; remove the rest, unless it is kept or somebody works with it."""
+    known = [run_id for run_id in made if run_id in core.store.run_ids()]
+    for run_id in known:
+        await kill_live(core, run_id)
+        if not keep and core.store.run(run_id).state in OVER and objection(core, run_id) is None:
+            await take_back(core, run_id)

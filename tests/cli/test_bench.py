@@ -1,0 +1,94 @@
+"""`bench`: what it measures and leaves, its verdict and exit code, and what becomes of it when it is killed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.shell import Shell
+from tests.waiting import until
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(90)]
+
+SLOW = 'run.env={STUB_UPDATE_S="0.1"}'
+QUICK = 'run.env={STUB_UPDATE_S="0.01"}'
+
+
+def run_folders(shell: Shell) -> list[Path]:
+    """Directories of runs, made and not removed."""
+    return [path.parent for path in shell.root.glob("*/spec.toml")]
+
+
+def test_a_slower_preset_fails_a_build_and_leaves_only_its_numbers(quick: Shell) -> None:
+    """A tenth of the speed: verdict slower, exit 1, the document in a file too, and no run is left."""
+    words = ("--duration", "1s", "--repeat", "2", "--set", SLOW, "--vs", "small", "--vs-set", QUICK)
+    found = quick.json("bench", "tiny", *words, "--fail-if-slower", "5%", timeout_s=80, code=1)
+    assert (found["preset"], found["vs"]["preset"], found["verdict"]) == ("tiny", "small", "slower")
+    assert found["ratio"]["hi"] < 1.0
+    assert [len(side["repeats"]) for side in found["sides"]] == [2, 2]
+    first, second = found["sides"][0]["repeats"]
+    assert (first["seed"], second["seed"]) == (1, 2)
+    assert first["timing"]["updates"] >= 4
+    assert first["timing"]["duration_s"] >= 1.0
+    assert first["load"]["peak_rss_bytes"] > 0
+    written = json.loads(Path(found["file"]).read_bytes())
+    assert written == {name: value for name, value in found.items() if name != "file"}
+    assert run_folders(quick) == []
+    assert quick.json("status")["runs"] == []
+
+
+def test_an_earlier_measurement_is_held_against(quick: Shell) -> None:
+    """`--keep` leaves the runs in their group; the file they were measured into is what `--vs` takes."""
+    file = quick.cwd / "before.json"
+    once = ("--duration", "1s", "--repeat", "1", "--set", QUICK)
+    kept = quick.json("bench", "tiny", *once, "--keep", "--out", str(file), timeout_s=60)
+    assert (kept["verdict"], kept["vs"]) == (None, None)
+    (run,) = quick.json("status")["runs"]
+    assert run["outcome"] == "finished"
+    assert run["group"].startswith("bench-tiny-")
+    found = quick.json("bench", "tiny", *once, "--vs", str(file), timeout_s=60)
+    assert found["verdict"] is None
+    assert found["ratio"]["sentence"].startswith("no verdict")
+    assert any("another time" in note for note in found["notes"])
+
+
+def test_killing_it_leaves_no_process_and_no_half_file(quick: Shell) -> None:
+    """SIGKILL of the client ends the timed run, removes what was made and writes nothing."""
+    process = quick.start("bench", "tiny", "--duration", "10m")
+    until(lambda: [it for it in run_folders(quick) if len(quick.rows(it.name)) > 2], 30, "it trains")
+    process.kill()
+    process.communicate()
+    until(lambda: not run_folders(quick), 30, "the run is removed")
+    until(lambda: not [it for it in quick.processes() if "stub_trainer" in " ".join(it.cmdline())], 10)
+    assert not (quick.root / "benchmarks").exists()
+
+
+def test_a_run_that_fails_ends_it_and_stays(quick: Shell) -> None:
+    """Exit 1 with the cause; the run that failed is there to be looked at."""
+    quick.environ["STUB_DIES_AT"] = "3"
+    done = quick("bench", "tiny", "--duration", "20s")
+    assert done.returncode == 1
+    assert "failed" in done.stderr
+    assert "mission-tui logs bench-tiny-" in done.stderr
+    assert len(run_folders(quick)) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("pair",), "stands for 2 runs"),
+        (("tiny", "small"), "times one preset, not 2"),
+        (("tiny", "--duration", "soon"), "--duration 'soon' is no time"),
+        (("tiny", "--fail-if-slower", "5%"), "give --vs PRESET or FILE"),
+        (("tiny", "--vs", "none.json"), "cannot be read"),
+        (("tiny", "--vs", "small", "--fail-if-slower", "much"), "no percentage"),
+    ],
+)
+def test_mistakes_are_said_before_anything_starts(quick: Shell, words: tuple[str, ...], complaint: str) -> None:
+    """Exit 2, one line, and no supervisor."""
+    done = quick("bench", *words)
+    assert done.returncode == 2
+    assert complaint in done.stderr
+    assert not quick.root.exists()
