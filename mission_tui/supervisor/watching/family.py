@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["children_of", "descendants", "pss_bytes"]
+__all__ = ["children_of", "descendants"]
 
 _MOST = 1024
 
@@ -31,11 +30,3 @@ def children_of(pid: int) -> list[int]:
     except OSError:
         return children
     return children
-
-
-def pss_bytes(pid: int) -> int | None:
-    """The process's share of what it maps (PSS), so that memory shared within a run counts once."""
-    with suppress(OSError, ValueError, StopIteration):
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()
-        return int(next(line.split()[1] for line in lines if line.startswith("Pss:"))) << 10
-    return None

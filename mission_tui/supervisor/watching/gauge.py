@@ -13,8 +13,7 @@ import psutil
 
 from mission_tui.fleet.bench import Load
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.watching.family import pss_bytes
-from mission_tui.supervisor.watching.usage import read_stat
+from mission_tui.supervisor.watching.process_files import pss_bytes, read_stat
 
 __all__ = ["Gauge"]
 
