@@ -51,9 +51,6 @@ class Crew:
     def steps_done(self) -> tuple[int, ...]:
         return tuple(worker.steps_done for worker in self._workers)
 
-    def any_alive(self) -> bool:
-        return any(worker.is_alive() for worker in self._workers)
-
     def look(self) -> EnvWorkers:
         """Who of them is late and who is slow; for another thread, about once a second."""
         return self._liveness.look(self.pids)

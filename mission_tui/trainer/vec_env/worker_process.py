@@ -152,9 +152,6 @@ class WorkerProcess:
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(_KILLED_S)
 
-    def is_alive(self) -> bool:
-        return self._process.poll() is None
-
     def _at(self) -> str:
         env = int(self._life[0])
         return f"environment {env}" if self._first <= env < self._behind else "no environment"

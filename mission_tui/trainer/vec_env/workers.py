@@ -91,9 +91,6 @@ class WorkersVecEnv(VecEnv):
         """Who of the workers is late and who is slow; for another thread, about once a second."""
         return self._crew.look()
 
-    def any_alive(self) -> bool:
-        return self._crew.any_alive()
-
     def step_async(self, actions: NDArray[Any]) -> None:
         self._settle()
         actions = np.asarray(actions)
