@@ -132,14 +132,14 @@ class CellHistory:
             return ()
         width = next((width for width in WIDTHS if (until - since) / width <= most), (until - since) / most)
         gathering, found = Gathering(width), list[Cell]()
-        for cell in self._finest(since, until):
+        for cell in self.finest(since, until):
             complete = gathering.add(cell)
             if complete is not None:
                 found.append(complete)
         last = gathering.take()
         return (*found, last)[-most:] if last is not None else tuple(found[-most:])
 
-    def _finest(self, since: float, until: float) -> Iterator[Cell]:
+    def finest(self, since: float, until: float) -> Iterator[Cell]:
         """Every moment once: from the finest level that reaches back to it."""
         parts, end = list[list[Cell]](), until
         coarser = [width for width, _ in self.levels[1:]]

@@ -29,6 +29,13 @@ class PhaseHistory:
         self._stood_in: Phase | None = None
         self._row_t = float("-inf")
 
+    def begin_with(self, kept: SpanHistory) -> None:
+        """Let `kept`, which somebody wrote down, stand for its time, and what is known here for the time since."""
+        for span in self.kept.between(kept.until, float("inf")):
+            kept.add(span)
+        self.kept = kept
+        self._row_t = max(self._row_t, kept.until)
+
     def entered(self, phase: Phase, t: float) -> None:
         """The trainer said that it was in `phase` from `t` on; said once more after a lost link, it still was."""
         if t >= self._row_t:

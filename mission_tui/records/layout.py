@@ -15,7 +15,7 @@ from pathlib import Path
 
 from mission_tui.errors import UsageError
 
-__all__ = ["RunDir", "check_name", "new_run_id", "run_dirs", "supervisor_dir"]
+__all__ = ["RunDir", "check_name", "instruments_dir", "new_run_id", "run_dirs", "supervisor_dir"]
 
 RUN_ID = re.compile(r"\d{8}-\d{6}-[a-z0-9][a-z0-9._-]*-[0-9a-f]{4}")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -135,6 +135,11 @@ class AttemptDir:
 def supervisor_dir(root: Path) -> Path:
     """Lock, log and fleet-wide journal of a runs root."""
     return root / ".supervisor"
+
+
+def instruments_dir(root: Path) -> Path:
+    """What GPUs, processors and phases did over the last day."""
+    return supervisor_dir(root) / "instruments"
 
 
 def check_name(name: str) -> str:

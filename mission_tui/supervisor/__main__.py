@@ -34,6 +34,7 @@ from mission_tui.supervisor.launchers.local import LocalLauncher
 from mission_tui.supervisor.singleton import still_ours, take_lock
 from mission_tui.supervisor.starting.caller import forget_marks
 from mission_tui.supervisor.time_limits import TimeLimits, read_time_limits
+from mission_tui.supervisor.watching.instruments import Instruments
 from mission_tui.supervisor.watching.telemetry import Ears
 
 GITIGNORE = "*\n!.gitignore\n"
@@ -95,11 +96,13 @@ async def _supervise(root: Path, lock: int, limits: TimeLimits) -> None:
         len(core.live),
         len(core.waiting),
     )
+    instruments = Instruments(core)
     clock = Clock(core, desk, listeners, partial(still_ours, _lock_path(root), lock), limits)
     duties = [
         asyncio.create_task(desk.push(), name="push"),
         asyncio.create_task(clock.run(), name="clock"),
         asyncio.create_task(_load_rest(core), name="load"),
+        asyncio.create_task(instruments.run(), name="instruments"),
     ]
     for duty in duties:
         duty.add_done_callback(partial(_report, core))
@@ -110,6 +113,7 @@ async def _supervise(root: Path, lock: int, limits: TimeLimits) -> None:
     for listener in listeners:
         await listener.close()
     unname_root(root)
+    instruments.close()
     core.gpu.close()
     core.neighbours.close()
     for run in core.live.values():

@@ -12,6 +12,7 @@ import pytest
 from mission_tui.fleet.events import FleetEvent
 from mission_tui.fleet.metrics import MetricRecord
 from mission_tui.records.attempt import ExitRecord, Identity, LaunchOrder
+from mission_tui.records.instruments import Kept
 from mission_tui.records.layout import RunDir
 from mission_tui.records.lines import decode_line
 from mission_tui.records.manifest import Manifest
@@ -20,7 +21,7 @@ DOCUMENT = (Path(__file__).parents[2] / "docs" / "run-directory.md").read_text(e
 LINES = re.findall(r"```jsonl\n(.*?)```", DOCUMENT, re.DOTALL)
 
 
-@pytest.mark.parametrize(("lines", "type_"), list(zip(LINES, (MetricRecord, FleetEvent, Manifest), strict=True)))
+@pytest.mark.parametrize(("lines", "type_"), list(zip(LINES, (MetricRecord, FleetEvent, Kept, Manifest), strict=True)))
 def test_example_lines_are_records(lines: str, type_: object) -> None:
     """Every example line decodes, checksum included."""
     for line in lines.splitlines():

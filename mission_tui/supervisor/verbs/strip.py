@@ -12,13 +12,14 @@ from mission_tui.fleet.strip import GpuTrack, Lane, Strip
 from mission_tui.ipc.replies import StripReply
 from mission_tui.ipc.requests import GetStrip
 from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.watching.unix_time import unix_ahead
 
 __all__ = ["strip"]
 
 
 async def strip(core: Core, request: GetStrip) -> StripReply:
     """The tracks between two moments, without runs that had no phase then. A GPU that is not here is only past."""
-    now, ahead = time.time(), time.time() - time.monotonic()
+    now, ahead = time.time(), unix_ahead()
     until = now if request.until is None else min(now, request.until)
     since = until - request.seconds
 

@@ -1,0 +1,161 @@
+"""What the instruments showed survives the supervisor: written every few seconds, read back by the next one.
+
+The histories of GPUs and processors run on the monotonic clock, the files on unix time. Nothing is written on a full
+disk, and nothing before what was there has been read: what comes back lies before what has been seen since.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import TypeVar
+
+from mission_tui.fleet.cells import Cell, CellHistory
+from mission_tui.fleet.phases import PhaseHistory
+from mission_tui.fleet.strip import Span
+from mission_tui.records.instruments import TIERS, CellsKept, InstrumentFiles, Kept, SpansKept
+from mission_tui.records.layout import instruments_dir
+from mission_tui.records.storage import StorageError
+from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.watching.remembered import Remembered, Track, remember
+from mission_tui.supervisor.watching.unix_time import unix_ahead
+
+__all__ = ["Instruments"]
+
+MOST_A_LINE = 4_000
+"""Cells or spans: a line stays far below the length at which readers give up on it."""
+
+NEXT_S = 1e-3
+EARLY_S = 0.5
+log = logging.getLogger(__name__)
+
+Moment = TypeVar("Moment", Cell, Span)
+Maker = Callable[[int], Kept]
+
+
+class Instruments:
+    """Keeps the core's histories on disk."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._files = InstrumentFiles(instruments_dir(core.root))
+        self._newest: dict[tuple[int, Track], float] = {}
+        self._due = [0.0] * len(TIERS)
+        self._loaded = self._refused = False
+        self._one_writer = threading.Lock()
+
+    async def run(self) -> None:
+        """Read what is there, then write for ever."""
+        await self.load()
+        while True:
+            await asyncio.sleep(TIERS[0].write_s)
+            await self.write(time.time())
+
+    async def load(self) -> None:
+        """Put what the files hold before what was seen since the start."""
+        now = time.time()
+        read = await asyncio.to_thread(lambda: [self._files.read(tier, now) for tier in TIERS])
+        for sentence in (sentence for _, damage in read for sentence in damage):
+            log.warning("instruments: %s", sentence)
+        found = await asyncio.to_thread(remember, [parts for parts, _ in read], now, unix_ahead())
+        self._newest = found.newest
+        self._take(found)
+        self._loaded = True
+
+    async def write(self, now: float) -> None:
+        """Write the tiers whose time has come, at unix time `now`; on a full disk later."""
+        beat = time.monotonic()
+        due = [place for place in range(len(TIERS)) if beat >= self._due[place]] if self._writable() else []
+        for place in due:
+            self._due[place] = beat + TIERS[place].write_s - EARLY_S
+        if due:
+            await asyncio.to_thread(self._append, now, self._news(due, unix_ahead()))
+
+    def close(self) -> None:
+        """Write the rest."""
+        if self._writable():
+            self.put(range(len(TIERS)), time.time(), unix_ahead())
+
+    def put(self, places: Iterable[int], now: float, ahead: float) -> None:
+        """Write the tiers at `places`, at unix time `now`; the histories' clock is `ahead` seconds behind it."""
+        self._append(now, self._news(places, ahead))
+
+    def _writable(self) -> bool:
+        return self._loaded and not self._core.reserve.needed
+
+    def _append(self, now: float, makers: list[tuple[int, list[Maker]]]) -> None:
+        try:
+            with self._one_writer:
+                for place, made in makers:
+                    self._files.append(TIERS[place], now, made)
+                self._files.prune(now)
+            self._refused = False
+        except StorageError as error:
+            if not self._refused:
+                log.warning("%s", error)
+            self._refused = True
+
+    def _take(self, found: Remembered) -> None:
+        core = self._core
+        core.gpu.names = found.names | core.gpu.names
+        for (what, gpu), history in found.cells.items():
+            for cell in (self._history((what, gpu)) or CellHistory()).finest(float("-inf"), float("inf")):
+                history.add(cell)
+            if what == "cpu":
+                core.host.cpu = history
+            else:
+                (core.gpu.busy if what == "busy" else core.gpu.power)[gpu] = history
+        known = set(core.store.run_ids())
+        for run, spans in found.spans.items():
+            if run in known:
+                core.lanes.histories.setdefault(run, PhaseHistory()).begin_with(spans)
+
+    def _history(self, track: Track) -> CellHistory | None:
+        what, gpu = track
+        if what == "cpu":
+            return self._core.host.cpu
+        return (self._core.gpu.busy if what == "busy" else self._core.gpu.power).get(gpu)
+
+    def _news(self, places: Iterable[int], ahead: float) -> list[tuple[int, list[Maker]]]:
+        return [(place, [*self._cells(place, ahead), *self._spans(place)]) for place in places]
+
+    def _cells(self, place: int, ahead: float) -> Iterator[Maker]:
+        """Makers of the records that say which cells tier `place` has and the files have not."""
+        core = self._core
+        tracks: list[Track] = [("busy", gpu) for gpu in core.gpu.busy] + [("power", gpu) for gpu in core.gpu.power]
+        for track in [*tracks, ("cpu", "")]:
+            history = self._history(track)
+            assert history is not None
+            level = place - len(TIERS) + len(history.levels)
+            cells = history.complete(level, self._mark(place, track) + NEXT_S) if level >= 0 else []
+            if cells:
+                self._newest[place, track] = cells[-1].t
+            written = tuple(_rounded(cell, ahead) for cell in cells)
+            what, gpu = track
+            for part in _parts(written):
+                yield partial(CellsKept, track=what, gpu=gpu, name=core.gpu.names.get(gpu, ""), cells=part)
+
+    def _spans(self, place: int) -> Iterator[Maker]:
+        for run, lane in self._core.lanes.histories.items():
+            spans = lane.kept.complete(place, self._mark(place, ("run", run)))
+            if spans:
+                self._newest[place, ("run", run)] = spans[-1].until
+            for part in _parts(tuple(spans)):
+                yield partial(SpansKept, run=run, spans=part)
+
+    def _mark(self, place: int, track: Track) -> float:
+        return self._newest.get((place, track), float("-inf"))
+
+
+def _parts(whole: tuple[Moment, ...]) -> Iterator[tuple[Moment, ...]]:
+    for start in range(0, len(whole), MOST_A_LINE):
+        yield whole[start : start + MOST_A_LINE]
+
+
+def _rounded(cell: Cell, ahead: float) -> Cell:
+    least, mean, most, seconds = (round(value, 3) for value in (cell.least, cell.mean, cell.most, cell.seconds))
+    return Cell(round(cell.t + ahead, 3), least, mean, most, max(seconds, 1e-3), cell.looks)
