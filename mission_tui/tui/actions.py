@@ -102,6 +102,10 @@ ACTIONS: tuple[Action, ...] = (
     Action("look", "views", ("v",), "panes", "live runs as panes or as a table", "screen.look('views')", _FLEET,
            hint=11),
     Action("look", "maximise", ("z",), "zoom", "the focused part alone, or everything", "screen.look('maximise')"),
+    Action("look", "longer", ("comma",), "longer strip", "the strip goes further back, up to a day", "app.do('longer')",
+           _FLEET),
+    Action("look", "shorter", (".",), "shorter strip", "the strip goes less far back, down to 15 s, and shows more",
+           "app.do('shorter')", _FLEET),
     Action("look", "away", ("w",), "away", "what happened while you were away, run by run", "app.do('away')"),
     Action("look", "copy", ("y",), "copy id", "the run's id to the clipboard", "app.do('copy')", needs="marked"),
     _move("up", ("up", "k"), "one up", "screen.move('up')"),
@@ -145,6 +149,7 @@ _LABELS = {
     "delete": "Del",
     "pageup": "PgUp",
     "pagedown": "PgDn",
+    "comma": ",",
 }
 
 

@@ -18,6 +18,7 @@ from mission_tui.tui.alarm import Alarm
 from mission_tui.tui.client import FleetClient
 from mission_tui.tui.coming_back import ComingBack
 from mission_tui.tui.literal import literal
+from mission_tui.tui.lookback import Zoom
 from mission_tui.tui.origin import Origin
 from mission_tui.tui.preset_choice import LoadPresets, PresetChoice, Resolve
 from mission_tui.tui.screens.shown import Shown
@@ -45,7 +46,8 @@ class Deed:
 
 
 class Desk:
-    """One per screen session. `clock` is monotonic seconds, `snapshot` the newest that came; `deeds` `u` takes back.
+    """One per screen session. `clock` is monotonic seconds, `snapshot` the newest that came; `deeds` `u` takes back,
+    `zoom` how far back the strip goes.
 
     Paths on the screen leave out `home`; `last_seen_t` (unix s) is when this fleet was last looked at.
     """
@@ -76,6 +78,7 @@ class Desk:
         self.banner: str | None = None
         self.alarm = Alarm()
         self.coming_back = ComingBack(last_seen_t)
+        self.zoom = Zoom()
         self.deeds: list[Deed] = []
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:

@@ -18,7 +18,7 @@ from mission_tui.ipc.requests import Asking, GetDetails, GetHistory
 from mission_tui.tui.evidence import stretch
 from mission_tui.tui.log_tail import LogTail
 
-__all__ = ["Dossier", "Inquiry"]
+__all__ = ["Asker", "Dossier", "Inquiry"]
 
 _PACE_S = 1.0
 _DETAILS_PACE_S = 5.0

@@ -17,6 +17,7 @@ from mission_tui.ipc import replies, requests
 from mission_tui.ipc.replies import OperatorReply, Progress
 from mission_tui.ipc.requests import Asking, Request
 from tests.tui.fleets import NOW
+from tests.tui.strips import a_strip
 
 Answer = TypeVar("Answer")
 Respond = Callable[[Any], OperatorReply]
@@ -131,6 +132,9 @@ class FakeClient:
                 return history(re, run, series[0], min(points, max(0, newest - first)), first)
             case requests.GetLog():
                 return log(re, request, self._view(request.run))
+            case requests.GetStrip(seconds=seconds):
+                strip = a_strip(seconds, self.snapshot.t, gpu=bool(self.snapshot.gpus))
+                return replies.StripReply(re=re, strip=strip)
             case requests.GetUpgrades():
                 changed = Change("packages", "torch 2.13.0", "torch 2.14.0", "note", "1 differ")
                 one = replies.Upgrade(run=self.snapshot.runs[0].id, name="heavy-3f9a", changes=(changed,))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from mission_tui.tui.widgets.pane import PANE_HEIGHT
 from mission_tui.tui.widgets.pane_grid import columns_for
 
-__all__ = ["LEAST_HEIGHT", "LEAST_WIDTH", "PANES_FROM", "Arrangement", "arrange"]
+__all__ = ["LEAST_HEIGHT", "LEAST_WIDTH", "PANES_FROM", "Arrangement", "arrange", "timeline_rows"]
 
 LEAST_WIDTH = 40
 LEAST_HEIGHT = 10
@@ -16,6 +16,14 @@ BESIDE_FROM = 160
 
 _DETAIL = 7
 _LIST = 4
+
+
+_TIMELINE_FROM = 44
+
+
+def timeline_rows(width: int, height: int) -> int:
+    """How many rows of a screen of `width` x `height` the strip may take; none where its columns would be few."""
+    return height // 4 if width >= BESIDE_FROM and height >= _TIMELINE_FROM else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from mission_tui.tui.inquiry import Inquiry
 from mission_tui.tui.moves import Move
 from mission_tui.tui.outlook import Outlook
 from mission_tui.tui.roster import SORTS
-from mission_tui.tui.screens.arrangement import LEAST_HEIGHT, LEAST_WIDTH, Arrangement, arrange
+from mission_tui.tui.screens.arrangement import LEAST_HEIGHT, LEAST_WIDTH, Arrangement, arrange, timeline_rows
 from mission_tui.tui.screens.shown import Shown
 from mission_tui.tui.strips import Part, line
 from mission_tui.tui.teaching import teaching
@@ -32,6 +32,7 @@ from mission_tui.tui.widgets.meters import Meters
 from mission_tui.tui.widgets.pane_grid import PaneGrid, columns_for
 from mission_tui.tui.widgets.run_table import RunTable
 from mission_tui.tui.widgets.scroll_lines import ScrollLines
+from mission_tui.tui.widgets.timeline import Timeline
 
 __all__ = ["FleetScreen"]
 
@@ -55,6 +56,7 @@ class FleetScreen(Shown, inherit_bindings=False):
         yield Header("q leave  ? help", self._home)
         yield Meters()
         yield AwayLines()
+        yield Timeline(self._desk)
         yield PaneGrid()
         with Container(id="below"):
             yield RunTable()
@@ -93,6 +95,7 @@ class FleetScreen(Shown, inherit_bindings=False):
         self.query_one(Meters).update(self.snapshot, self._desk.banner)
         back = self._desk.coming_back
         self.query_one(AwayLines).update(back.away if back.shown else None, back.best, width)
+        self.query_one(Timeline).update(self.snapshot, timeline_rows(width, height))
         if self._share_rows():
             # Drawn now, they would be drawn for sizes that they are about to lose.
             self.redraw_later()
@@ -108,8 +111,8 @@ class FleetScreen(Shown, inherit_bindings=False):
     def _share_rows(self) -> bool:
         """Whether the rows are shared out otherwise than before."""
         outlook, roster = self.outlook, self.outlook.roster
-        meters = self.query_one(Meters)
-        taken = 2 + meters.rows + self.query_one(AwayLines).rows + (1 if self.query_one(FilterBar).display else 0)
+        above = self.query_one(Meters).rows + self.query_one(AwayLines).rows + self.query_one(Timeline).rows
+        taken = 2 + above + (1 if self.query_one(FilterBar).display else 0)
         maximised = ("detail" if outlook.in_detail else "list") if outlook.maximised else None
         shared = arrange(
             self.size.width,

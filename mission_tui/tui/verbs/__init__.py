@@ -37,6 +37,7 @@ from mission_tui.tui.verbs.silence import silence
 from mission_tui.tui.verbs.stop import stop
 from mission_tui.tui.verbs.suspend import suspend
 from mission_tui.tui.verbs.undo import undo
+from mission_tui.tui.verbs.zoom import longer, shorter
 
 __all__ = ["VERBS", "Verb"]
 
@@ -59,6 +60,7 @@ VERBS: Mapping[str, Verb] = {
     "help": help_,
     "kill": kill,
     "label": label,
+    "longer": longer,
     "new": new,
     "note": note,
     "palette": palette,
@@ -71,6 +73,7 @@ VERBS: Mapping[str, Verb] = {
     "resume with": resume_with,
     "set": set_,
     "set advice": set_advice,
+    "shorter": shorter,
     "silence": silence,
     "stop": stop,
     "suspend": suspend,

@@ -1,0 +1,74 @@
+"""The strip on the screen: asked for while it is seen, and drawn again when an answer comes."""
+
+from __future__ import annotations
+
+from mission_tui.fleet.outcome import ALIVE
+from mission_tui.fleet.snapshot import FleetSnapshot
+from mission_tui.tui import colours
+from mission_tui.tui.desk import Desk
+from mission_tui.tui.lookback import Lookback
+from mission_tui.tui.sections.timeline import columns_for, rows_for, timeline
+from mission_tui.tui.strips import line
+from mission_tui.tui.widgets.lines import Lines
+
+__all__ = ["Timeline"]
+
+
+class Timeline(Lines):
+    """`rows` is how many it takes; none where it is not shown."""
+
+    def __init__(self, desk: Desk) -> None:
+        super().__init__(id="timeline")
+        self._desk = desk
+        self._lookback = Lookback(desk, self._answered)
+        self._snapshot: FleetSnapshot | None = None
+        self._most = 0
+        self.rows = 0
+
+    def update(self, snapshot: FleetSnapshot | None, most: int) -> None:
+        """Take at most `most` rows for what `snapshot` says is there, and ask for what is not known."""
+        self._snapshot, self._most = snapshot, most
+        self.rows = self._needed()
+        if self.display != (self.rows > 0):
+            self.display = self.rows > 0
+        if not self.rows:
+            return
+        self.styles.height = self.rows
+        if self._seen():
+            self._lookback.want(self._desk.zoom.seconds, columns_for(self.app.size.width))
+        self.redraw()
+
+    def _seen(self) -> bool:
+        """Whether nothing but a question lies over it: a screen below another one is drawn, too."""
+        top = self.app.screen
+        return top is self.screen or (top.is_modal and self._desk.shown is self.screen)
+
+    def _needed(self) -> int:
+        if self._snapshot is None or self._most < 1:
+            return 0
+        strip = self._lookback.strip
+        if strip is None and self._lookback.trouble is not None:
+            return 1
+        lanes = sum(view.state in ALIVE for view in self._snapshot.runs)
+        if strip is not None:
+            lanes = 0 if not strip.lanes else max(lanes, len(strip.lanes))
+        return rows_for(len(self._snapshot.gpus), lanes, self._most)
+
+    def _answered(self) -> None:
+        if not self.is_attached:
+            return
+        if self.rows != self._needed():
+            self._desk.redraw()
+        else:
+            self.redraw()
+
+    def redraw(self) -> None:
+        """The newest strip for the present size."""
+        width, strip = self.size.width, self._lookback.strip
+        if strip is None:
+            said = self._lookback.trouble or "asking what the machine did…"
+            self.show([line([(f" {said}", colours.QUIET)], width)])
+            return
+        live = {view.id for view in self._snapshot.runs if view.state in ALIVE} if self._snapshot else set()
+        zoom = self._desk.zoom
+        self.show(timeline(strip, zoom.seconds, zoom.word, width, self.rows, live))
