@@ -17,10 +17,10 @@ def test_the_one_worker_that_hangs_is_late_and_the_others_are_not(monkeypatch: p
     monkeypatch.setattr(liveness, "LATE_S", 0.2)
     with obedient() as vec:
         vec.env_method("has_wrapper_attr", "steps", indices=[3])
-        assert (vec.look().count, vec.look().late) == (2, ())
+        assert (vec.crew.look().count, vec.crew.look().late) == (2, ())
         vec.step_async(act(HANG))
-        until(lambda: vec.look().late_count == 1, 10)
-        (late,) = vec.look().late
+        until(lambda: vec.crew.look().late_count == 1, 10)
+        (late,) = vec.crew.look().late
         assert (late.index, late.pid, late.env) == (1, vec.pids[1], 2)
 
 

@@ -43,7 +43,7 @@ class BuiltEnvs:
     def look(self) -> Callable[[], EnvWorkers] | None:
         """Says who of the workers is late and who is slow; None where there are none."""
         base = self.vec.unwrapped
-        return base.look if isinstance(base, WorkersVecEnv) else None
+        return base.crew.look if isinstance(base, WorkersVecEnv) else None
 
     @property
     def n_workers(self) -> int | None:
