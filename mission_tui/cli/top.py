@@ -48,12 +48,15 @@ def _show(snapshot: FleetSnapshot, as_json: bool) -> None:
 
         write_document(top_facts(snapshot))
         return
-    from mission_tui.cli.top_tables import gpu_table, host_line, others_line, usage_table, worker_lines
+    from mission_tui.cli import top_tables
 
-    click.echo(host_line(snapshot.host))
-    gpu_table(snapshot).write(sys.stdout)
+    click.echo(top_tables.host_line(snapshot.host))
+    if cores := top_tables.cores_line(snapshot.host):
+        click.echo(cores)
+    top_tables.gpu_table(snapshot).write(sys.stdout)
     brief = sys.stdout.isatty() and shutil.get_terminal_size().columns < WIDE
-    usage_table(snapshot.runs, brief=brief).write(sys.stdout)
-    for line in worker_lines(snapshot.runs):
+    top_tables.usage_table(snapshot.runs, brief=brief).write(sys.stdout)
+    for line in top_tables.worker_lines(snapshot.runs):
         click.echo(line)
-    click.echo(others_line(snapshot))
+    click.echo(top_tables.others_line(snapshot))
+    top_tables.others_table(snapshot.host).write(sys.stdout)

@@ -13,10 +13,11 @@ from mission_tui.fleet.share import share_of
 if TYPE_CHECKING:
     from mission_tui.fleet.snapshot import FleetSnapshot, HostMeters, RunView, Usage
 
-__all__ = ["gpu_table", "host_line", "others_line", "usage_table", "worker_lines"]
+__all__ = ["cores_line", "gpu_table", "host_line", "others_line", "others_table", "usage_table", "worker_lines"]
 
 _ALL = ("run", "name", "state", "CPU", "memory", "share", "VRAM", "written", "files", "threads", "procs", "st/s")
 _BRIEF = ("name", "state", "CPU", "memory", "VRAM", "written", "st/s")
+_EACH_CORE = 16
 _CALM_BYTES = 64 << 20
 """Of a GPU's memory: less than this the driver itself takes."""
 
@@ -30,9 +31,29 @@ def host_line(host: HostMeters) -> str:
         f"CPU {cpu} of {host.cores} cores",
         f"load {load}",
         f"RAM {gibibytes(host.ram_used)} of {gibibytes(host.ram_total)}",
+        *([f"swap {gibibytes(host.swap_used)} of {gibibytes(host.swap_total)}"] if host.swap_used else []),
         *([host.gpu_note] if host.gpu_note else []),
     ]
     return "  ".join(words)
+
+
+def cores_line(host: HostMeters) -> str:
+    """How busy each core is, in percent; where there are many, how many are busy and idle."""
+    cores = host.cpu_cores
+    if len(cores) <= _EACH_CORE:
+        return f"cores {' '.join(f'{core:.0f}' for core in cores)} %" if cores else ""
+    busy, idle = (sum(core >= 90.0 for core in cores), sum(core < 10.0 for core in cores))
+    return f"cores: {busy} of {len(cores)} busy (90% and more), {idle} idle (less than 10%)"
+
+
+def others_table(host: HostMeters) -> Table:
+    """A row per program that is not ours and takes much."""
+    columns = ("not ours", "pid", "user", "CPU", "memory", "VRAM")
+    table = Table(columns, numbers=frozenset(("pid", *columns[3:])))
+    for other in host.others:
+        cpu, memory = _number(other.cpu_percent, "%"), gibibytes(other.rss_bytes)
+        table.add(other.name, str(other.pid), other.user, cpu, memory, gibibytes(other.vram_bytes))
+    return table
 
 
 def gpu_table(snapshot: FleetSnapshot) -> Table:

@@ -15,6 +15,7 @@ from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.lineage import Origin
 from mission_tui.fleet.live_settings import SettingChange
 from mission_tui.fleet.metrics import Metric
+from mission_tui.fleet.other_program import OtherProgram
 from mission_tui.fleet.outcome import After, FailureKind, Phase, RunState
 
 __all__ = [
@@ -72,6 +73,7 @@ class HostMeters(Struct, frozen=True):
     what other supervisors have reserved is not known, when it is not.
 
     While the disk of the runs root is full nothing new is started; at its pace of late it is in `disk_full_in_s`.
+    `cpu_cores` are percents of each core of the machine, `others` the programs that take most and belong to no run.
     """
 
     name: str
@@ -86,6 +88,10 @@ class HostMeters(Struct, frozen=True):
     disk_full: bool = False
     disk_full_in_s: float | None = None
     cpu_history: tuple[float, ...] = ()
+    cpu_cores: tuple[float, ...] = ()
+    swap_used: int | None = None
+    swap_total: int | None = None
+    others: tuple[OtherProgram, ...] = ()
 
 
 class SupervisorInfo(Struct, frozen=True):

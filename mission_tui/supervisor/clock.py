@@ -30,6 +30,7 @@ from mission_tui.supervisor.starting.turns import take_turn
 from mission_tui.supervisor.time_limits import TimeLimits
 from mission_tui.supervisor.watching.feed import LATE_S, judge_silence, read_news
 from mission_tui.supervisor.watching.following import follow
+from mission_tui.supervisor.watching.others import Others
 from mission_tui.supervisor.watching.sizes import Sizes
 from mission_tui.supervisor.watching.usage import UsageMeter
 
@@ -64,6 +65,8 @@ class Clock:
         self._restarts = Restarts(core)
         self._sizes = Sizes(core)
         self._usage = UsageMeter(core)
+        self._others = Others(core)
+        core.survey = self._others.survey
         self._purging = Purging(core)
         self._surroundings = Surroundings(core)
         self._claims = partial(claims_of, core)
@@ -91,6 +94,7 @@ class Clock:
             self._look_at(run)
         if self._beats % USAGE_TICKS == 0:
             self._usage.look(time.monotonic(), attended=self._desk.attended)
+        self._others.look(attended=self._desk.attended)
         self._company.look()
         look_at_unkillable(self._core)
         self._restarts.look(time.time())

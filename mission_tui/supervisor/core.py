@@ -9,7 +9,7 @@ import asyncio
 import errno
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ from pathlib import Path
 from mission_tui import __version__
 from mission_tui.fleet.events import Asked, FleetEvent, Verb
 from mission_tui.fleet.observations import SizeSeen
+from mission_tui.fleet.other_program import OtherProgram
 from mission_tui.fleet.run_history import Fact
 from mission_tui.fleet.snapshot import SupervisorInfo
 from mission_tui.fleet.spec import Spec
@@ -58,7 +59,8 @@ class Core:
     `secrets` are the variables of runs started here that are on no disk.
 
     `waiting` are the ended runs of which only name and end are known yet, the last to end first; `fetch` reads the
-    whole of one of them, and whoever speaks of a single run calls it first.
+    whole of one of them, and whoever speaks of a single run calls it first. `others` are programs that belong to no
+    run; `survey` looks for them if nobody did of late, and says whether it did.
     `orphaned`: processes of a dead run may be about, and nobody has looked yet.
     """
 
@@ -87,6 +89,8 @@ class Core:
         self.counted: dict[str, Counted] = {}
         self.waiting: dict[str, None] = {}
         self.fetch: Callable[[str], None] = lambda _: None
+        self.others: tuple[OtherProgram, ...] = ()
+        self.survey: Callable[[], Awaitable[bool]] = _nothing_new
         self.orphaned = True
         self._sampled_at = 0.0
         self.changed = asyncio.Event()
@@ -193,7 +197,7 @@ class Core:
     def sample(self) -> None:
         """Take in the machine's meters of this moment."""
         self._sampled_at = time.monotonic()
-        host = self.host.sample(self.gpu.note, self.neighbours.note, disk_full=self.reserve.needed)
+        host = self.host.sample(self.gpu.note, self.neighbours.note, disk_full=self.reserve.needed, others=self.others)
         self.store.observe_machine(host, self.gpu.gpus)
 
     async def measure(self) -> None:
@@ -202,10 +206,14 @@ class Core:
         if self.gpu.present() and not self.gpu.gpus:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self.gpu.heard.wait(), FIRST_GPU_S)
-        if time.monotonic() - self._sampled_at > STALE_S:
+        if await self.survey() or time.monotonic() - self._sampled_at > STALE_S:
             self.sample()
 
     def is_live(self, run_id: str, attempt: int) -> bool:
         """Whether `attempt` is the running one of a live run."""
         run = self.live.get(run_id)
         return run is not None and run.attempt == attempt
+
+
+async def _nothing_new() -> bool:
+    return False

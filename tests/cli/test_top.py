@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from mission_tui.cli.top_tables import gpu_table, host_line, others_line, usage_table
+from mission_tui.cli.top_tables import cores_line, gpu_table, host_line, others_line, others_table, usage_table
+from mission_tui.fleet.other_program import OtherProgram
 from mission_tui.fleet.share import share_of
 from mission_tui.fleet.snapshot import FleetSnapshot, GpuMeters, RunView, Usage, Utilisation
 from tests.tui.fleets import a_fleet, a_run, host
@@ -63,3 +64,19 @@ def test_without_a_gpu_the_host_line_says_so_calmly() -> None:
     """One sentence beside the processor, and no table."""
     assert host_line(host(gpu_note="no GPU: Driver Not Loaded")).endswith("no GPU: Driver Not Loaded")
     assert gpu_table(fleet(gpus=())).rows == []
+
+
+def test_cores_are_listed_and_where_there_are_many_counted() -> None:
+    """Two by their percents; of 64 how many are busy and how many idle; nothing where nobody knows."""
+    assert cores_line(host(cpu_cores=(97.0, 3.0))) == "cores 97 3 %"
+    many = host(cpu_cores=(95.0,) * 3 + (50.0,) * 51 + (2.0,) * 10)
+    assert cores_line(many) == "cores: 3 of 64 busy (90% and more), 10 idle (less than 10%)"
+    assert cores_line(host()) == ""
+
+
+def test_other_programs_and_swap_are_shown_where_there_are_any() -> None:
+    """Who it is, whose it is and what it takes; swap that nobody uses is not spoken of."""
+    other = OtherProgram(4711, "python train.py", "bob", None, 3 * GIB, 2 * GIB)
+    assert others_table(host(others=(other,))).rows == [("python train.py", "4711", "bob", "-", "3.0G", "2.0G")]
+    assert "swap 1.0G of 4.0G" in host_line(host(swap_used=GIB, swap_total=4 * GIB))
+    assert "swap" not in host_line(host(swap_used=0, swap_total=4 * GIB))

@@ -132,7 +132,7 @@ def test_the_measured_step_is_a_time() -> None:
 
 
 def test_work_is_measured_in_processor_time_and_waiting_by_the_clock() -> None:
-    """Work stays what it is on a busy machine, where waits grow; a wait for a simulator counts although nothing is done."""
+    """Work stays what it is on a busy machine, where waits grow; a wait for a simulator counts as work."""
     slow, waiting, asking = (
         step_cost(EnvMaker(EnvSpec(id=id_, imports=("tests.trainer.worker_envs",)), None))
         for id_ in ("Slow-v0", "Waiting-v0", "Asking-v0")

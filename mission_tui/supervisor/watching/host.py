@@ -8,12 +8,12 @@ import time
 from collections import deque
 from pathlib import Path
 
-import psutil
-
 from mission_tui.fleet.cells import SLOW_LEVELS, Cell, CellHistory
 from mission_tui.fleet.disk_trend import DiskTrend
 from mission_tui.fleet.machine import Machine
+from mission_tui.fleet.other_program import OtherProgram
 from mission_tui.fleet.snapshot import HostMeters
+from mission_tui.supervisor.watching.host_files import Memory, Processors, read_memory
 
 __all__ = ["HostSampler"]
 
@@ -34,24 +34,31 @@ class HostSampler:
         self.cpu = CellHistory(SLOW_LEVELS)
         self._cpu: deque[float] = deque(maxlen=_HISTORY)
         self._looked_at = time.monotonic()
+        self._processors = Processors()
         self._disk = DiskTrend()
-        psutil.cpu_percent(None)
 
-    def sample(self, gpu_note: str, alone_note: str = "", *, disk_full: bool = False) -> HostMeters:
-        """The meters of this second; what cannot be read is None."""
-        memory, free = psutil.virtual_memory(), self.disk_free()
-        percent, now = psutil.cpu_percent(None), time.monotonic()
-        since_s, self._looked_at = now - self._looked_at, now
-        if 0.0 < since_s < _LONGEST_S:
-            # The mean since the last look, so it is of the time before; after a long silence of nobody knows when.
-            self.cpu.add(Cell(now - since_s, percent, percent, percent, since_s))
-        self._cpu.append(percent)
+    def sample(
+        self,
+        gpu_note: str,
+        alone_note: str = "",
+        *,
+        disk_full: bool = False,
+        others: tuple[OtherProgram, ...] = (),
+    ) -> HostMeters:
+        """The meters of this second with what is known of `others`; what cannot be read is None."""
+        memory, free = _memory(), self.disk_free()
+        busy, cores = self._processors.look()
+        if busy is not None:
+            self._saw(round(busy, 1))
         return HostMeters(
             name=self._name,
             cores=self.cores,
-            cpu_percent=self._cpu[-1],
-            ram_used=memory.total - memory.available,
-            ram_total=memory.total,
+            cpu_percent=self._cpu[-1] if busy is not None else None,
+            cpu_cores=cores,
+            ram_used=None if memory is None else memory.total - memory.available,
+            ram_total=None if memory is None else memory.total,
+            swap_used=None if memory is None else memory.swap_used,
+            swap_total=None if memory is None else memory.swap_total,
             disk_free=free,
             load_1m=os.getloadavg()[0],
             gpu_note=gpu_note,
@@ -59,15 +66,24 @@ class HostSampler:
             disk_full=disk_full,
             disk_full_in_s=None if free is None else self._disk.observe(time.monotonic(), free),
             cpu_history=tuple(self._cpu),
+            others=others,
         )
+
+    def _saw(self, percent: float) -> None:
+        now = time.monotonic()
+        since_s, self._looked_at = now - self._looked_at, now
+        if 0.0 < since_s < _LONGEST_S:
+            # The mean since the last look, so it is of the time before; after a long silence of nobody knows when.
+            self.cpu.add(Cell(now - since_s, percent, percent, percent, since_s))
+        self._cpu.append(percent)
 
     def machine(self, gpu: bool, gpu_count: int | None, claimed_bytes: int = 0) -> Machine:
         """The same facts, for deciding whether a run can be carried; `claimed_bytes` of memory are spoken for."""
-        memory = psutil.virtual_memory()
+        memory = _memory()
         return Machine(
             cores=self.cores,
-            ram_total=memory.total,
-            ram_free=max(0, memory.available - claimed_bytes),
+            ram_total=None if memory is None else memory.total,
+            ram_free=None if memory is None else max(0, memory.available - claimed_bytes),
             disk_free=self.disk_free(),
             gpu=gpu,
             gpu_count=gpu_count,
@@ -80,3 +96,10 @@ class HostSampler:
         except OSError:
             return None
         return stats.f_bavail * stats.f_frsize
+
+
+def _memory() -> Memory | None:
+    try:
+        return read_memory()
+    except OSError:
+        return None

@@ -18,12 +18,16 @@ _KIB = 1024
 
 @dataclass(frozen=True, slots=True)
 class ProcessStat:
-    """A process at one moment: processor seconds so far, resident bytes, threads; `started` tells a reused number."""
+    """A process at one moment: processor seconds so far, resident bytes, threads; `started` tells a reused number.
+
+    `parent` is the process above it.
+    """
 
     cpu_s: float
     rss_bytes: int
     threads: int
     started: int
+    parent: int = 0
 
 
 def read_stat(pid: int) -> ProcessStat | None:
@@ -31,8 +35,8 @@ def read_stat(pid: int) -> ProcessStat | None:
     fields = _stat_fields(pid)
     if fields is None:
         return None
-    user, system, threads, started, pages = (int(fields[at]) for at in (11, 12, 17, 19, 21))
-    return ProcessStat((user + system) / _TICKS_A_SECOND, pages * _PAGE, threads, started)
+    parent, user, system, threads, started, pages = (int(fields[at]) for at in (1, 11, 12, 17, 19, 21))
+    return ProcessStat((user + system) / _TICKS_A_SECOND, pages * _PAGE, threads, started, parent)
 
 
 def read_state(pid: int) -> str | None:
