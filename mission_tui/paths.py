@@ -1,4 +1,5 @@
-"""Where things live: the runs root, the socket folder of a runs root, the folders that hold presets, and health files.
+"""Where things live: the runs root, the socket folder of a runs root, the folders that hold presets, health and limits
+files.
 
 Standard library only. Nothing here creates a directory.
 """
@@ -10,7 +11,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["health_files", "lent_dir", "preset_dirs", "runs_root", "shipped_presets", "socket_dir"]
+__all__ = ["health_files", "lent_dir", "limits_files", "preset_dirs", "runs_root", "shipped_presets", "socket_dir"]
 
 
 def runs_root(explicit: str | None, cwd: Path, environ: Mapping[str, str]) -> Path:
@@ -49,6 +50,11 @@ def preset_dirs(cwd: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
 def health_files(environ: Mapping[str, str]) -> tuple[Path, ...]:
     """The files that hold the limits of health rules, nearest first: the user's own, and the shipped one."""
     return (_config_dir(environ) / "health.toml", Path(__file__).resolve().parent / "health.toml")
+
+
+def limits_files(environ: Mapping[str, str]) -> tuple[Path, ...]:
+    """The files that limit what runs take of the machine: the user's own, and that of whoever looks after it."""
+    return (_config_dir(environ) / "limits.toml", Path("/etc/mission-tui/limits.toml"))
 
 
 def _state_dir(environ: Mapping[str, str]) -> Path:

@@ -13,6 +13,7 @@ from msgspec import Struct
 from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.lineage import Origin
 from mission_tui.fleet.outcome import After, Outcome
+from mission_tui.fleet.placement import Placement
 from mission_tui.fleet.terms import AS_IT_WAS, Terms
 from mission_tui.fleet.verdict import Change
 
@@ -65,7 +66,7 @@ class AttemptStarting(Struct, frozen=True, tag="attempt", tag_field="kind", omit
 
     `terms` are those on which it goes on from `checkpoint`, with the refusals that were overridden. `restart` and
     `reboots` count the attempts in a row that began by themselves, after a failure and after a restart of the machine;
-    both are 0 for one that somebody asked for.
+    both are 0 for one that somebody asked for. `placed`: the GPU that was chosen for it, where several could be.
     """
 
     seq: int
@@ -77,6 +78,7 @@ class AttemptStarting(Struct, frozen=True, tag="attempt", tag_field="kind", omit
     terms: Terms = AS_IT_WAS
     restart: int = 0
     reboots: int = 0
+    placed: Placement | None = None
 
 
 class Asked(Struct, frozen=True, tag="asked", tag_field="kind", omit_defaults=True):

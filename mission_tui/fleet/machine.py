@@ -17,6 +17,7 @@ from mission_tui.fleet.sizes import plan_batch
 from mission_tui.fleet.spec import Spec, rollout_size
 
 __all__ = [
+    "SPARE_SHARE",
     "Assessment",
     "Machine",
     "Memory",
@@ -46,6 +47,8 @@ GFLOPS_A_CORE = 50.0
 ENVS_A_CORE = 16
 """Source 003: 8 to 16 environments keep a worker busy."""
 SLOW_HOURS = 24.0
+SPARE_SHARE = 0.02
+"""Of all memory, what no run is given that waits for it: estimates err, and a machine without any kills somebody."""
 SB3_NET = (64, 64)
 _MISSION_GYM, _POOL = "MissionGym-v0", "envpool:"
 
@@ -88,8 +91,12 @@ class Memory:
         return self.fixed_bytes + self.n_envs * self.per_env_bytes
 
 
-def assess(spec: Spec, machine: Machine, obs_floats: int = 42, act_floats: int = 4) -> Assessment:
+def assess(
+    spec: Spec, machine: Machine, obs_floats: int = 42, act_floats: int = 4, *, waits: bool = False
+) -> Assessment:
     """What `machine` lacks for `spec`, given the sizes of one flattened observation and action (default: MissionGym's).
+
+    One that `waits` for memory lacks only what can never be free.
 
     Missing packages and unknown environments are preflight's business.
     """
@@ -98,7 +105,11 @@ def assess(spec: Spec, machine: Machine, obs_floats: int = 42, act_floats: int =
         return Assessment((), (), KEEPER_BYTES)
     memory = estimate_memory(spec, obs_floats, act_floats, machine.cores)
     parameters = policy_parameters(spec, obs_floats, act_floats)
-    hard = (*_gpu_lacks(spec, machine), *_memory_lacks(spec, machine, memory), *_disk_lacks(spec, machine, parameters))
+    hard = (
+        *_gpu_lacks(spec, machine),
+        *_memory_lacks(spec, machine, memory, waits=waits),
+        *_disk_lacks(spec, machine, parameters),
+    )
     warnings = (*_core_warnings(spec, machine), *_slowness(spec, machine, parameters))
     return Assessment(tuple(hard), tuple(warnings), memory.total_bytes)
 
@@ -190,16 +201,16 @@ def _gpu_lacks(spec: Spec, machine: Machine) -> Iterator[str]:
         )
 
 
-def _memory_lacks(spec: Spec, machine: Machine, memory: Memory) -> Iterator[str]:
-    # One that waits for memory needs only what can ever be free.
-    there = machine.ram_total if spec.keep.limits.ram_free else machine.ram_free
+def _memory_lacks(spec: Spec, machine: Machine, memory: Memory, *, waits: bool) -> Iterator[str]:
+    ever = None if machine.ram_total is None else int((1.0 - SPARE_SHARE) * machine.ram_total)
+    there = ever if waits else machine.ram_free
     if there is None or memory.total_bytes <= there:
         return
     group = spec.env.n_workers or 1
     fitting = (there - memory.fixed_bytes) // memory.per_env_bytes // group * group
     remedy = f"env.n_envs = {fitting} fits" if fitting > 0 else "free some, or use a smaller network or ppo.batch_size"
-    needed, free = memory.total_bytes / MIB, there / MIB
-    yield f"needs about {needed:,.0f} MiB of memory and {free:,.0f} MiB are free; {remedy}"
+    needed, free = memory.total_bytes / MIB, f"{there / MIB:,.0f} MiB {'can ever be' if waits else 'are'} free"
+    yield f"needs about {needed:,.0f} MiB of memory and {free}; {remedy}"
 
 
 def _disk_lacks(spec: Spec, machine: Machine, parameters: int) -> Iterator[str]:

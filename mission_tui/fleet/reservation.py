@@ -15,7 +15,7 @@ from msgspec import Meta, Struct, structs
 from mission_tui.fleet.machine import KEEPER_BYTES, MIB, estimate_memory, wanted_cores
 from mission_tui.fleet.spec import Spec
 
-__all__ = ["Claim", "Reservations", "Reserved", "as_seen", "gpu_for", "ram_wanted", "vram_wanted", "wanted_by"]
+__all__ = ["Claim", "Reservations", "Reserved", "as_seen", "ram_wanted", "vram_wanted", "wanted_by"]
 
 MOST_BYTES = 1 << 50
 Bytes = Annotated[int, Meta(ge=0, le=MOST_BYTES)]
@@ -91,22 +91,3 @@ def ram_wanted(claims: Sequence[Claim]) -> int:
 def vram_wanted(claims: Sequence[Claim], gpu: str) -> int:
     """Bytes of the GPU's memory that these runs will still take."""
     return sum(max(0, claim.vram_bytes - claim.vram_held_bytes) for claim in claims if claim.gpu == gpu)
-
-
-def gpu_for(device: str, visible: str | None, uuids: Sequence[str]) -> str | None:
-    """The GPU of `uuids` (in the driver's order) that `run.device` means where `CUDA_VISIBLE_DEVICES` is `visible`.
-
-    None for the CPU, and for what cannot be told.
-    """
-    kind, _, index = device.partition(":")
-    if kind not in ("auto", "cuda"):
-        return None
-    seen = list(uuids) if visible is None else [_shown(word.strip(), uuids) for word in visible.split(",")]
-    place = int(index) if index.isdigit() else 0
-    return seen[place] if place < len(seen) else None
-
-
-def _shown(word: str, uuids: Sequence[str]) -> str | None:
-    if word.isdigit():
-        return uuids[int(word)] if int(word) < len(uuids) else None
-    return next((uuid for uuid in uuids if word and uuid.startswith(word)), None)

@@ -89,6 +89,7 @@ def view_of(run: RunHistory) -> RunView:
         restart=_restart(told.restart),
         again=tuple(Again(t, after) for t, after in told.again),
         rebooted=told.rebooted,
+        placed=told.placed,
     )
 
 

@@ -17,6 +17,7 @@ from mission_tui.fleet.live_settings import SettingChange
 from mission_tui.fleet.metrics import Metric
 from mission_tui.fleet.other_program import OtherProgram
 from mission_tui.fleet.outcome import After, FailureKind, Phase, RunState
+from mission_tui.fleet.placement import Placement
 
 __all__ = [
     "SERIES",
@@ -159,7 +160,8 @@ class RunView(Struct, frozen=True, kw_only=True):
     they were last counted. `changes` are the newest of what was set while it trained, and what waits to be. `trained_s`
     are seconds in rollouts and updates over all attempts: what a budget in seconds (`duration_s`) counts. `again` are
     the last attempts that began by themselves; `rebooted`: the run ended because the machine was restarted. `workers`
-    says how the env workers are of a run that has any.
+    says how the env workers are of a run that has any. `placed` is the GPU that was chosen for its newest attempt, where
+    there was a choice.
     """
 
     id: str
@@ -212,6 +214,7 @@ class RunView(Struct, frozen=True, kw_only=True):
     restart: Restart | None = None
     again: tuple[Again, ...] = ()
     rebooted: bool = False
+    placed: Placement | None = None
     can: tuple[Ability, ...] = ABILITIES
 
     @property

@@ -161,13 +161,21 @@ class RestartKeep(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class LimitsKeep(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What must be left of the machine, in bytes, for the run to begin; until then it is queued.
+    """What must be left of the machine for the run to begin, beyond what it needs; until then it is queued.
 
-    `disk_free` on the disk of the runs root; `ram_free` of what no run of any runs root or user was promised.
+    `disk_free` bytes on the disk of the runs root; `ram_free`, and `vram_free` of its GPU, of what no run was promised;
+    `cores_free` that no run keeps busy. `runs` may live, and `runs_per_gpu` on its GPU, counting it. `priority` is its
+    place in the queue, a step for an hour of waiting. Without `queue` it is refused instead where it does not fit now.
     """
 
     disk_free: Annotated[int, Meta(ge=0, le=10**18)] = 0
     ram_free: Annotated[int, Meta(ge=0, le=10**18)] = 0
+    vram_free: Annotated[int, Meta(ge=0, le=10**18)] = 0
+    cores_free: Annotated[int, Meta(ge=0, le=4096)] = 0
+    runs: Annotated[int, Meta(ge=1, le=4096)] | None = None
+    runs_per_gpu: Annotated[int, Meta(ge=1, le=4096)] | None = None
+    priority: Annotated[int, Meta(ge=-1000, le=1000)] = 0
+    queue: bool = True
 
 
 class KeepSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -16,20 +16,24 @@ MIB = 1 << 20
 
 
 def assess_together(
-    specs: Sequence[Spec], machine: Machine, live: Sequence[Spec] = (), elsewhere: Sequence[Claim] = ()
+    specs: Sequence[Spec],
+    machine: Machine,
+    live: Sequence[Spec] = (),
+    elsewhere: Sequence[Claim] = (),
+    *,
+    waits: bool = False,
 ) -> Assessment:
     """What `machine` lacks for `specs` at once beside `live`, whose memory is not part of `machine.ram_free` any more.
 
-    Runs `elsewhere` on the machine keep their cores busy too.
+    Runs `elsewhere` on the machine keep their cores busy too. With `waits` each begins when it can.
 
     Each spec is judged alone first, so that what it lacks by itself is said of it by name.
     """
-    alone = [assess(spec, machine) for spec in specs]
-    at_once = [each for spec, each in zip(specs, alone, strict=True) if not spec.keep.limits.ram_free]
-    needed = sum(each.ram_bytes for each in at_once)
+    alone = [assess(spec, machine, waits=waits) for spec in specs]
+    needed = sum(each.ram_bytes for each in alone)
     hard = [f"{spec.preset}: {lack}" for spec, each in zip(specs, alone, strict=True) for lack in each.hard]
-    if not hard and machine.ram_free is not None and needed > machine.ram_free:
-        hard.append(_memory(at_once, needed, machine.ram_free))
+    if not hard and not waits and machine.ram_free is not None and needed > machine.ram_free:
+        hard.append(_memory(alone, needed, machine.ram_free))
     warnings = [f"{spec.preset}: {word}" for spec, each in zip(specs, alone, strict=True) for word in each.warnings]
     warnings += _cores(specs, machine.cores, live, [claim for claim in elsewhere if claim.cores])
     return Assessment(tuple(dict.fromkeys(hard)), tuple(dict.fromkeys(warnings)), needed)

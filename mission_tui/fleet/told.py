@@ -22,6 +22,7 @@ from mission_tui.fleet.health.breaks import break_of
 from mission_tui.fleet.health.rule import Break
 from mission_tui.fleet.lineage import Origin
 from mission_tui.fleet.outcome import After, Failed, Outcome, Stopped
+from mission_tui.fleet.placement import Placement
 from mission_tui.fleet.snapshot import RunFlag
 
 __all__ = ["Told"]
@@ -81,6 +82,7 @@ class Told:
     sets: list[SettingsAsked] = field(default_factory=list)
     labels: set[str] = field(default_factory=set)
     note: str = ""
+    placed: Placement | None = None
 
     def standing(self, finding: Finding) -> FindingState:
         """What `finding` is with its marks. An acknowledged one that has become worse since is open again."""
@@ -145,6 +147,7 @@ class Told:
         self.ended_t, self.outcome, self.paused, self.frozen = None, None, False, None
         self.restart, self.restarts, self.gave_up = None, event.restart, ""
         self.reboots, self.rebooted, self.stood = event.reboots, False, False
+        self.placed = event.placed
         self.short_lives = self.short_lives if event.restart else 0
         for said in (self.asked, self.due, self.acted):
             said.clear()

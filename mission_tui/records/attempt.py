@@ -84,6 +84,9 @@ class LaunchOrder(Struct, frozen=True, kw_only=True):
 
     Values of the variables that `withheld` names are secrets and are never written; the keeper hears them when it is
     started. `python` is the interpreter that was asked for, which a command need not begin with.
+
+    `gpu` (UUID) was chosen for the attempt and is all that its `CUDA_VISIBLE_DEVICES` names; `visible` is what that
+    said before.
     """
 
     run: str
@@ -96,6 +99,8 @@ class LaunchOrder(Struct, frozen=True, kw_only=True):
     output_cap_bytes: int = 64 << 20
     python: str = ""
     withheld: tuple[str, ...] = ()
+    gpu: str = ""
+    visible: str | None = None
 
 
 def read_identity(path: Path) -> Identity | None:

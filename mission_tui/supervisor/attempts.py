@@ -33,6 +33,7 @@ from mission_tui.supervisor.identity import Process
 from mission_tui.supervisor.launchers import Found
 from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.starting.caller import Caller
+from mission_tui.supervisor.starting.placing import placed
 from mission_tui.supervisor.starting.turns import held_back
 from mission_tui.supervisor.watching.family import descendants
 from mission_tui.supervisor.watching.feed import begin_judging, read_everything
@@ -79,9 +80,14 @@ def begin(
 
     An attempt that cannot be started ends at once, with the reason.
     """
-    if held_back(core, run, partial(begin, core, run, order, changes=changes, terms=terms)):
+    if held_back(core, run, order, partial(begin, core, run, order, changes=changes, terms=terms)):
         return
     total = run.spec.run.total_timesteps if run.spec is not None else None
+    try:
+        order, placement = placed(core, run, order)
+    except MissionError as error:
+        abandon(core, run, Failed(kind="start", cause=str(error), checkpoint=checkpoint))
+        return
     run.attempt, run.nonce, run.workers = order.attempt, order.nonce, ()
     run.followed_until, run.followed_elsewhere = 0.0, False
     run.visible_gpus = order.env.get("CUDA_VISIBLE_DEVICES")
@@ -90,6 +96,7 @@ def begin(
     try:
         starting = partial(AttemptStarting, attempt=order.attempt, checkpoint=checkpoint, changes=changes)
         starting = partial(starting, total_timesteps=total, terms=terms, restart=row.restarts, reboots=row.reboots)
+        starting = partial(starting, placed=placement)
         core.ask(run, starting)
         _close_findings(core, run)
         run.keeper = core.launcher.submit(run.dir, order)

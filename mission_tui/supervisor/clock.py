@@ -26,7 +26,7 @@ from mission_tui.supervisor.starting.company import Company
 from mission_tui.supervisor.starting.live_load import claims_of
 from mission_tui.supervisor.starting.slow_start import watch_start
 from mission_tui.supervisor.starting.starting_again import Restarts
-from mission_tui.supervisor.starting.turns import take_turn
+from mission_tui.supervisor.starting.turns import Turns
 from mission_tui.supervisor.time_limits import TimeLimits
 from mission_tui.supervisor.watching.feed import LATE_S, judge_silence, read_news
 from mission_tui.supervisor.watching.following import follow
@@ -63,6 +63,7 @@ class Clock:
         self._busy_at = time.monotonic()
         self._company = Company(core)
         self._restarts = Restarts(core)
+        self._turns = Turns(core)
         self._sizes = Sizes(core)
         self._usage = UsageMeter(core)
         self._others = Others(core)
@@ -98,6 +99,7 @@ class Clock:
         self._company.look()
         look_at_unkillable(self._core)
         self._restarts.look(time.time())
+        self._turns.look(time.time())
         if self._desk.attended:
             self._sizes.look(time.monotonic())
         if self._beats % TRASH_TICKS == 1:
@@ -120,7 +122,6 @@ class Clock:
 
     def _look_at(self, run: LiveRun) -> None:
         if run.turn is not None:
-            take_turn(self._core, run)
             return
         read_news(self._core, run)
         if run.keeper is None and (run.trainer is None or not run.trainer.alive()):

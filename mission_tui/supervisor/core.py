@@ -22,7 +22,9 @@ from mission_tui.fleet.run_history import Fact
 from mission_tui.fleet.snapshot import SupervisorInfo
 from mission_tui.fleet.spec import Spec
 from mission_tui.fleet.store import Store
+from mission_tui.paths import limits_files
 from mission_tui.records.layout import RunDir, supervisor_dir
+from mission_tui.records.limits_files import LimitsFiles
 from mission_tui.records.reserve import Reserve
 from mission_tui.records.storage import StorageError
 from mission_tui.supervisor.disk.journal import FleetJournal, Make, RunJournal
@@ -71,6 +73,7 @@ class Core:
         self.gpu = GpuWatch()
         self.lanes = Lanes()
         self.neighbours = Neighbours(ledger_folder(os.environ))
+        self.limits = LimitsFiles(limits_files(os.environ))
         self.provenance = ProvenanceWatch()
         self.reserve = Reserve(supervisor_dir(root) / "reserve", RESERVE_BYTES)
         self.reserve.hold()

@@ -71,6 +71,8 @@ class LiveRun:
     """In how many looks in a row its trainer was stopped although nobody asked here."""
     turn: Callable[[], None] | None = None
     """Begins a run that is queued."""
+    gpu: str = ""
+    """The GPU (UUID) that its turn came with, until it begins there."""
     escalation: asyncio.TimerHandle | None = None
     follower: Child | None = None
     """Reads for a command what it reports, or its logs."""

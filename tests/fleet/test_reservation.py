@@ -7,12 +7,11 @@ import pytest
 from msgspec import structs
 
 from mission_tui.fleet.machine import KEEPER_BYTES, MIB, Machine, assess
-from mission_tui.fleet.reservation import CONTEXT_BYTES, Claim, as_seen, gpu_for, ram_wanted, vram_wanted, wanted_by
-from mission_tui.fleet.spec import EnvSpec, KeepSpec, LimitsKeep, PpoSpec, RunSpec, Spec
+from mission_tui.fleet.reservation import CONTEXT_BYTES, Claim, as_seen, ram_wanted, vram_wanted, wanted_by
+from mission_tui.fleet.spec import EnvSpec, PpoSpec, RunSpec, Spec
 from mission_tui.fleet.together import assess_together
 
 SPEC = Spec(preset="p", env=EnvSpec(id="MissionGym-v0"), run=RunSpec(total_timesteps=10_000))
-GPUS = ("GPU-a1", "GPU-b2")
 NEW = Claim(cores=2, ram_bytes=600 * MIB, gpu="GPU-a1", vram_bytes=800 * MIB)
 
 
@@ -56,28 +55,6 @@ def test_the_estimate_is_that_of_the_launch() -> None:
     assert (wanted_by(command, 4, "GPU-a1").ram_bytes, wanted_by(command, 4, "GPU-a1").gpu) == (KEEPER_BYTES, "")
 
 
-@pytest.mark.parametrize(
-    ("device", "visible", "gpu"),
-    [
-        ("cpu", None, None),
-        ("auto", None, "GPU-a1"),
-        ("cuda", None, "GPU-a1"),
-        ("cuda:1", None, "GPU-b2"),
-        ("cuda:2", None, None),
-        ("auto", "1", "GPU-b2"),
-        ("cuda:1", "1,0", "GPU-a1"),
-        ("cuda", "GPU-b", "GPU-b2"),
-        ("cuda", "", None),
-        ("cuda", "-1", None),
-        ("cuda", "9", None),
-        ("cuda", "MIG-7", None),
-    ],
-)
-def test_the_gpu_that_a_device_means(device: str, visible: str | None, gpu: str | None) -> None:
-    """In the order of the driver, or as `CUDA_VISIBLE_DEVICES` numbers or names them."""
-    assert gpu_for(device, visible, GPUS) == gpu
-
-
 def test_runs_elsewhere_count_for_the_cores() -> None:
     """They keep cores busy as those here do, at most all of them each; one that is held keeps none."""
     box = Machine(cores=2, ram_total=None, ram_free=None, disk_free=None, gpu=False)
@@ -87,12 +64,12 @@ def test_runs_elsewhere_count_for_the_cores() -> None:
 
 
 def test_who_waits_for_memory_needs_only_what_there_is_in_all() -> None:
-    """With `ram_free` a launch is no mistake while others hold the memory; it is when there can never be as much."""
-    waiting = structs.replace(SPEC, keep=KeepSpec(limits=LimitsKeep(ram_free=1)))
+    """A launch is no mistake while others hold the memory; it is when there can never be as much."""
     full = Machine(cores=2, ram_total=8 << 30, ram_free=MIB, disk_free=None, gpu=False)
     assert assess_together([SPEC], full).hard
-    assert not assess_together([waiting, waiting], full).hard
-    assert assess_together([waiting], _small(full)).hard
+    assert not assess_together([SPEC, SPEC], full, waits=True).hard
+    (lack,) = assess_together([SPEC], _small(full), waits=True).hard
+    assert "1 MiB can ever be free" in lack
 
 
 def _small(machine: Machine) -> Machine:

@@ -137,16 +137,18 @@ def test_resume_and_undo_know_a_waiting_run(lab: Lab) -> None:
     assert lab.act("stop", "@live").runs == (run,)
 
 
-def test_a_restart_that_does_not_fit_any_more_parks_the_run(lab: Lab) -> None:
-    """Another run took the memory meanwhile: the numbers are the reason, and the other is left alone."""
+def test_a_restart_that_does_not_fit_now_waits(lab: Lab) -> None:
+    """Another run took the memory meanwhile: the numbers are the reason, and it goes on when that one is over."""
     large = large_spec()
     keep = structs.replace(large.keep, restart=RestartKeep(most=3, wait_s=2.0))
     (run,) = lab.launch(spec=structs.replace(large, keep=keep), STUB_CRASHES_AFTER="3")
     lab.wait(run, lambda view: view.restart)
     (other,) = lab.launch(spec=large, STUB_UPDATE_S="600")
-    view = lab.wait(run, lambda view: view.state == "parked")
-    assert "could not be restarted: stub: needs about" in (view.cause or "")
+    view = lab.wait(run, lambda view: "waits for" in (view.cause or ""))
+    assert "GiB of memory: " in (view.cause or "")
     assert lab.view(other).attempt == view.attempt == 1
+    lab.act("kill", other)
+    lab.wait(run, lambda view: view.attempt == 2)
 
 
 def test_a_resume_does_not_wait(lab: Lab) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import shutil
 import signal
@@ -14,7 +15,7 @@ import pytest
 from msgspec import structs
 
 from mission_tui.errors import MissionError, PresetError, UsageError
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.spec import KeepSpec, LimitsKeep, Spec
 from mission_tui.ipc.client import Connection
 from mission_tui.ipc.replies import DetailsReply, EndedReply, HistoryReply, Launched, LogReply, SnapshotReply
 from mission_tui.ipc.requests import (
@@ -84,11 +85,15 @@ def test_runs_that_are_live_count_for_the_next(lab: Lab) -> None:
 
 
 def test_memory_that_live_runs_will_still_take_is_not_free(lab: Lab) -> None:
-    """A run that wants most of the memory has taken none yet; a second one like it is refused."""
+    """A run that wants most of the memory has taken none yet: a second one like it waits, or is refused."""
     large = large_spec()
     lab.launch(spec=large, STUB_UPDATE_S="600")
-    with pytest.raises(PresetError, match="MiB are free"):
-        lab.launch(spec=large)
+    (second,) = lab.launch(spec=large)
+    assert re.match(r"waits for \d+\.\d GiB of memory: .* promised to no run", lab.view(second).cause or "")
+    at_once = structs.replace(large, keep=KeepSpec(limits=LimitsKeep(queue=False)))
+    with pytest.raises(PresetError, match=r"stub waits behind .*; with keep.limits.queue = true it is queued"):
+        lab.launch(spec=at_once)
+    assert len(run_folders(lab)) == 2
 
 
 def test_a_kill_is_heard_where_a_script_started_the_supervisor_in_its_background(idle_lab: Lab) -> None:

@@ -44,6 +44,7 @@ from mission_tui.supervisor.ending.outcome import abandon
 from mission_tui.supervisor.ending.unkillable import admit_unkillable
 from mission_tui.supervisor.starting.caller import told_before
 from mission_tui.supervisor.starting.restarting import decide_restart
+from mission_tui.supervisor.starting.turns import line_up
 from mission_tui.supervisor.watching.acting import react_to_due
 
 __all__ = ["LAST_BYTES", "SPARKLINE_BYTES", "adopt_live", "load_ended", "load_waiting", "take_in"]
@@ -120,7 +121,8 @@ def adopt_live(core: Core, found: RunOnDisk) -> None:
         if order is None:
             abandon(core, run, Failed(kind="start", cause="its launch order was lost before it was started"))
         else:
-            begin(core, run, order)
+            # Nothing is known of the machine yet, nor of what others were promised.
+            line_up(run, order, partial(begin, core, run, order))
         return
     run.nonce, run.unbegun = (order.nonce, order) if order is not None else ("", None)
     run.visible_gpus = None if order is None else order.env.get("CUDA_VISIBLE_DEVICES")

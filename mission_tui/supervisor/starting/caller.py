@@ -19,8 +19,9 @@ from mission_tui.records.attempt import LaunchOrder
 from mission_tui.records.env_file import read_env_file
 from mission_tui.supervisor.identity import Process
 
-__all__ = ["OURS", "Caller", "at_home", "check_program", "forget_marks", "program", "settled", "told_before"]
+__all__ = ["OURS", "VISIBLE", "Caller", "at_home", "check_program", "forget_marks", "program", "settled", "told_before"]
 
+VISIBLE = "CUDA_VISIBLE_DEVICES"
 OURS = frozenset(
     f"MISSION_TUI_{name}" for name in ("RUN", "RUN_DIR", "ATTEMPT", "NONCE", "TELEMETRY", "REPORT", "SEED", "LENT")
 )
@@ -43,6 +44,10 @@ class Caller:
     def of(cls, order: LaunchOrder, withheld: Mapping[str, str] | None = None) -> Caller:
         """Who launched the attempt of `order`; `withheld` are its secrets, as far as somebody still knows them."""
         environ = {name: value for name, value in (order.env | dict(withheld or {})).items() if name not in OURS}
+        if order.gpu:
+            # It was chosen for that attempt alone; another one may find another GPU calmer, or this one gone.
+            environ.pop(VISIBLE, None)
+            environ |= {} if order.visible is None else {VISIBLE: order.visible}
         return cls(order.python or order.argv[0], order.cwd, environ, frozenset(order.withheld))
 
     @property

@@ -17,8 +17,8 @@ from mission_tui.records.layout import RunDir
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.run_directory import create_run, remove_run, rule_files
 from mission_tui.supervisor.launchers.local import attempt_order
+from mission_tui.supervisor.starting.admitting import reserved
 from mission_tui.supervisor.starting.caller import Caller, at_home, check_program, settled
-from mission_tui.supervisor.starting.live_load import reserved
 from mission_tui.supervisor.starting.new_run import begin_first_attempt, check_new_names, new_run_dir
 from mission_tui.supervisor.starting.preflight import known_by_heart, preflight
 from mission_tui.supervisor.starting.seeds import seeded

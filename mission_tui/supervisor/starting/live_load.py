@@ -7,38 +7,26 @@ little. What another user has reserved is warned of and never refuses a launch: 
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec import structs
 
 from mission_tui.errors import PresetError
 from mission_tui.fleet.machine import MIB, Machine
-from mission_tui.fleet.reservation import Claim, as_seen, gpu_for, ram_wanted, vram_wanted, wanted_by
+from mission_tui.fleet.placement import gpu_for
+from mission_tui.fleet.reservation import Claim, as_seen, ram_wanted, vram_wanted, wanted_by
 from mission_tui.fleet.spec import Spec
 from mission_tui.fleet.together import assess_together
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.run import LiveRun
+from mission_tui.supervisor.starting.caller import VISIBLE
 from mission_tui.supervisor.watching.vram import vram_of
 
-__all__ = ["check_machine", "claims_of", "look_around", "ram_left", "reserved"]
+__all__ = ["check_machine", "claims_of", "coming", "live_claims", "look_around"]
 
-VISIBLE = "CUDA_VISIBLE_DEVICES"
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-
-
-@asynccontextmanager
-async def reserved(core: Core, specs: Sequence[Spec], environ: Mapping[str, str]) -> AsyncIterator[tuple[str, ...]]:
-    """Warnings as of `check_machine`; while the context lasts every supervisor of the host knows that `specs` come."""
-    key, coming = object(), _coming(core, specs, environ.get(VISIBLE))
-    async with core.neighbours.turn(lambda: claims_of(core)):
-        warnings = check_machine(core, specs, visible=environ.get(VISIBLE))
-        core.neighbours.pending[key] = coming
-    try:
-        yield warnings
-    finally:
-        del core.neighbours.pending[key]
 
 
 async def look_around(core: Core) -> None:
@@ -48,12 +36,18 @@ async def look_around(core: Core) -> None:
 
 
 def check_machine(
-    core: Core, specs: Sequence[Spec], ending: LiveRun | None = None, visible: str | None = None
+    core: Core,
+    specs: Sequence[Spec],
+    ending: LiveRun | None = None,
+    visible: str | None = None,
+    *,
+    waits: bool = False,
 ) -> tuple[str, ...]:
     """Warnings about what the machine lacks for all of `specs` beside the live runs. Raises `PresetError`.
 
     The run that is `ending` to make room counts as gone; one that is held computes nothing; one whose spec cannot be
-    read counts for nothing. `visible` is `CUDA_VISIBLE_DEVICES` of `specs`.
+    read counts for nothing. `visible` is `CUDA_VISIBLE_DEVICES` of `specs`. With `waits` they begin when
+    there is room, and lack only what there never is.
     """
     gpus, gpu = core.gpu.gpus, core.gpu.present()
     own = claims_of(core, ending)
@@ -64,31 +58,33 @@ def check_machine(
     machine = core.host.machine(gpu, len(gpus) if gpus else None, ram_wanted(own) + kept - freed)
     live = [(run, run.spec) for run in core.live.values() if run.spec is not None and run is not ending]
     computing = [spec for run, spec in live if not core.store.run(run.id).told.held]
-    together = assess_together(specs, machine, computing, [*ours, *foreign])
+    together = assess_together(specs, machine, computing, [*ours, *foreign], waits=waits)
     if together.hard:
-        for_others = f"; {kept / MIB:,.0f} MiB more are reserved for runs at your other runs roots" if kept else ""
+        for_others = (
+            f"; {kept / MIB:,.0f} MiB more are reserved for runs at your other runs roots" if kept and not waits else ""
+        )
         raise PresetError("; ".join(together.hard) + for_others)
+    if waits:
+        return together.warnings
     memory = _memory_of_others(core, machine, together.ram_bytes)
-    return (*together.warnings, *memory, *_gpu_memory(core, _coming(core, specs, visible), [*own, *ours, *foreign]))
+    return (*together.warnings, *memory, *_gpu_memory(core, coming(core, specs, visible), [*own, *ours, *foreign]))
 
 
 def claims_of(core: Core, ending: LiveRun | None = None) -> tuple[Claim, ...]:
     """What the runs here, without the one that is `ending`, and launches that are being checked have been promised."""
     pending = (claim for claims in core.neighbours.pending.values() for claim in claims)
-    return (*_live_claims(core, ending), *pending)
+    return (*live_claims(core, ending), *pending)
 
 
-def ram_left(core: Core) -> int | None:
-    """Bytes of memory that are free and that no run of anybody that has begun will still take."""
-    promised = ram_wanted(_live_claims(core)) + sum(ram_wanted(each.claims) for each in core.neighbours.others)
-    return core.host.machine(False, None, promised).ram_free
+def coming(core: Core, specs: Sequence[Spec], visible: str | None) -> tuple[Claim, ...]:
+    """What runs of `specs` are going to take, by estimate."""
+    return tuple(
+        wanted_by(spec, core.host.cores, _gpu(core, spec, spec.run.env.get(VISIBLE, visible))) for spec in specs
+    )
 
 
-def _coming(core: Core, specs: Sequence[Spec], visible: str | None) -> tuple[Claim, ...]:
-    return tuple(wanted_by(spec, core.host.cores, _gpu(core, spec, visible)) for spec in specs)
-
-
-def _live_claims(core: Core, ending: LiveRun | None = None) -> list[Claim]:
+def live_claims(core: Core, ending: LiveRun | None = None) -> list[Claim]:
+    """Those of the runs that have begun here, but for the one that is `ending`."""
     known = [(run, run.spec) for run in core.live.values() if run is not ending]
     claims = (_claim(core, run, spec) for run, spec in known if spec is not None)
     return [claim for claim in claims if claim is not None]
@@ -115,7 +111,7 @@ def _vram(core: Core, pid: int) -> int | None:
 
 
 def _gpu(core: Core, spec: Spec, visible: str | None) -> str | None:
-    return gpu_for(spec.run.device, spec.run.env.get(VISIBLE, visible), [gpu.uuid for gpu in core.gpu.gpus])
+    return gpu_for(spec.run.device, visible, [gpu.uuid for gpu in core.gpu.gpus])
 
 
 def _memory_of_others(core: Core, machine: Machine, needed: int) -> Iterator[str]:
@@ -130,9 +126,9 @@ def _memory_of_others(core: Core, machine: Machine, needed: int) -> Iterator[str
         )
 
 
-def _gpu_memory(core: Core, coming: Sequence[Claim], beside: Sequence[Claim]) -> Iterator[str]:
+def _gpu_memory(core: Core, wanted: Sequence[Claim], beside: Sequence[Claim]) -> Iterator[str]:
     for place, gpu in enumerate(core.gpu.gpus):
-        needed, promised = vram_wanted(coming, gpu.uuid), vram_wanted(beside, gpu.uuid)
+        needed, promised = vram_wanted(wanted, gpu.uuid), vram_wanted(beside, gpu.uuid)
         if gpu.memory_total is None or gpu.memory_used is None or not needed:
             continue
         free = gpu.memory_total - gpu.memory_used

@@ -24,7 +24,7 @@ from mission_tui.supervisor.starting.caller import Caller
 from mission_tui.supervisor.starting.live_load import check_machine, look_around
 from mission_tui.supervisor.starting.next_attempt import start_next_attempt
 from mission_tui.supervisor.starting.restarting import due_restarts
-from mission_tui.supervisor.starting.turns import lacks
+from mission_tui.supervisor.starting.turns import why_it_waits
 from mission_tui.supervisor.subject import caller_of
 
 __all__ = ["Restarts", "start_again"]
@@ -69,11 +69,11 @@ class Restarts:
         core, known = self._core, self._core.store.run(run_id)
         if not core.launcher.is_free(core.run_dir(run_id)):
             return False
-        why, due = lacks(core, known.spec), known.told.restart
-        if why is None and due is not None and due.after == "reboot" and now < due.due_t + SETTLING_S:
+        why, due = why_it_waits(core, run_id, now), known.told.restart
+        if not why and due is not None and due.after == "reboot" and now < due.due_t + SETTLING_S:
             why = _not_yet(core, run_id)
-        core.see(run_id, WaitSeen(why or ""))
-        return why is None
+        core.see(run_id, WaitSeen(why))
+        return not why
 
     async def _restart_each(self, run_ids: Sequence[str]) -> None:
         for run_id in run_ids:
@@ -98,14 +98,14 @@ class Restarts:
             core.witness_of(run_id, lambda seq, t: RunParked(seq, t, attempt, why))
 
 
-def _not_yet(core: Core, run_id: str) -> str | None:
+def _not_yet(core: Core, run_id: str) -> str:
     """What the machine still lacks for the run."""
     spec = core.store.run(run_id).spec
     try:
         check_machine(core, () if spec is None else (spec,))
     except PresetError as error:
         return f"waits for the machine: {error}"
-    return None
+    return ""
 
 
 def _row(core: Core, run_id: str, due: RestartDue) -> Row:

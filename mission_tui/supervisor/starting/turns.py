@@ -1,64 +1,122 @@
-"""When a new run's turn comes: it is queued while its own limits forbid a start, with the reason, and begins by itself.
+"""The queue: a new run begins when it is its turn, by the rule of `fleet.admission`, and is told what it waits for.
 
 Nothing of this is written down: the run is on disk without an attempt, so the next supervisor holds it back as well.
 """
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Callable
+from functools import partial
+from typing import assert_never
 
+from mission_tui.errors import PresetError
+from mission_tui.fleet.admission import Go, Wait, turns
 from mission_tui.fleet.events import ENDING
+from mission_tui.fleet.machine_limits import MachineLimits
 from mission_tui.fleet.observations import WaitSeen
 from mission_tui.fleet.outcome import Killed
-from mission_tui.fleet.reservation import wanted_by
-from mission_tui.fleet.spec import LimitsKeep, Spec
+from mission_tui.fleet.room import InLine
+from mission_tui.fleet.spec import Spec
+from mission_tui.records.attempt import LaunchOrder
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ending.outcome import abandon
 from mission_tui.supervisor.run import LiveRun
-from mission_tui.supervisor.starting.live_load import ram_left
+from mission_tui.supervisor.starting.caller import VISIBLE
+from mission_tui.supervisor.starting.live_load import claims_of
+from mission_tui.supervisor.starting.restarting import due_restarts
+from mission_tui.supervisor.starting.room import in_line, room_now
 
-__all__ = ["held_back", "lacks", "take_turn"]
+__all__ = ["Turns", "held_back", "line_up", "standing_in_line", "why_it_waits"]
 
 
-def held_back(core: Core, run: LiveRun, turn: Callable[[], None]) -> bool:
+def line_up(run: LiveRun, order: LaunchOrder, turn: Callable[[], None]) -> None:
+    """Have the run stand in line; `turn` is what begins it."""
+    run.turn, run.visible_gpus = turn, order.env.get(VISIBLE)
+
+
+def held_back(core: Core, run: LiveRun, order: LaunchOrder, turn: Callable[[], None]) -> bool:
     """Whether the run that was never begun has to wait; `turn` is what begins it then."""
-    why = lacks(core, run.spec)
-    if run.attempt > 0 or (why is None and not core.store.run(run.id).told.asked & ENDING):
+    if run.attempt > 0:
         return False
-    run.turn = turn
-    core.see(run.id, WaitSeen(why or ""))
-    return True
-
-
-def take_turn(core: Core, run: LiveRun) -> None:
-    """Once a beat: begin a run that waits, when it may; end one that somebody ended meanwhile."""
+    line_up(run, order, turn)
     if core.store.run(run.id).told.asked & ENDING:
-        abandon(core, run, Killed(checkpoint=None, cause="taken from the queue on request; it never began"))
-        return
-    turn, run.turn = run.turn, None
-    if turn is not None:
-        turn()
+        return True
+    match _decided(core, time.time()).get(run.id, Go()):
+        case Wait(why):
+            core.see(run.id, WaitSeen(why))
+            return True
+        case Go(gpu):
+            run.turn, run.gpu = None, gpu
+            return False
+        case other:
+            assert_never(other)
 
 
-def lacks(core: Core, spec: Spec | None) -> str | None:
-    """Which of its own limits keeps a run of `spec` from beginning now, in a sentence; None when it may."""
-    limits = spec.keep.limits if spec is not None else LimitsKeep()
-    free = core.host.disk_free() if limits.disk_free else None
-    if free is not None and free < limits.disk_free:
-        return f"waits for the disk: {_size(free)} free, keep.limits.disk_free asks for {_size(limits.disk_free)}"
-    return _memory_lack(core, spec) if spec is not None and limits.ram_free else None
+def why_it_waits(core: Core, run_id: str, now: float) -> str:
+    """What keeps the restart that is due at unix time `now` from beginning; empty when nothing does."""
+    turn = _decided(core, now).get(run_id, Go())
+    return turn.why if isinstance(turn, Wait) else ""
 
 
-def _memory_lack(core: Core, spec: Spec) -> str | None:
-    """It must be left what the limit asks for, and at least what the run is going to take."""
-    left, limit = ram_left(core), spec.keep.limits.ram_free
-    own = wanted_by(spec, core.host.cores, None).ram_bytes
-    if left is None or left >= max(limit, own):
-        return None
-    asked = f"keep.limits.ram_free asks for {_size(limit)}" if limit >= own else f"it takes about {_size(own)}"
-    return f"waits for memory: {_size(left)} are free and promised to no run, {asked}"
+class Turns:
+    """Looked at once a beat: tells who waits for what, ends who was ended in line, and begins whose turn it is."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._beginning: asyncio.Task[None] | None = None
+
+    def look(self, now: float) -> None:
+        """At unix time `now`."""
+        core = self._core
+        waiting = [run for run in core.live.values() if run.turn is not None]
+        for run in waiting:
+            if core.store.run(run.id).told.asked & ENDING:
+                run.turn = None
+                abandon(core, run, Killed(checkpoint=None, cause="taken from the queue on request; it never began"))
+        if not waiting or (self._beginning is not None and not self._beginning.done()):
+            return
+        decided = _decided(core, now)
+        for run in waiting:
+            turn = decided.get(run.id)
+            if run.id in core.live and isinstance(turn, Wait):
+                core.see(run.id, WaitSeen(turn.why))
+        ready = [run_id for run_id, turn in decided.items() if isinstance(turn, Go) and run_id in core.live]
+        if ready:
+            self._beginning = asyncio.create_task(self._begin(ready), name="turns")
+
+    async def _begin(self, ready: list[str]) -> None:
+        """Begin them while no other supervisor gives anything away; each is decided once more, by what that left."""
+        core = self._core
+        async with core.neighbours.turn(partial(claims_of, core)):
+            for run_id in ready:
+                run = core.live.get(run_id)
+                turn = None if run is None else run.turn
+                if turn is not None:
+                    turn()
 
 
-def _size(size_bytes: int) -> str:
-    """In the decimal units in which the limit is written."""
-    return f"{size_bytes / 1e9:.1f} GB" if size_bytes >= 10**9 else f"{size_bytes / 1e6:.0f} MB"
+def _decided(core: Core, now: float) -> dict[str, Go | Wait]:
+    """What becomes of every run in line, in its order; those whose spec cannot be read are not held."""
+    line = standing_in_line(core, now)
+    if not line:
+        return {}
+    try:
+        caps, fault = core.limits.read(), ""
+    except PresetError as error:
+        caps, fault = MachineLimits(), f"waits until it is known what runs may take: {error}"
+    return {run.id: Wait(fault) for run in line} if fault else turns(line, room_now(core, caps))
+
+
+def standing_in_line(core: Core, now: float) -> list[InLine]:
+    """The new runs that wait here, and the restarts that are due at unix time `now`."""
+    queued = [(run.id, run.spec, run.visible_gpus) for run in core.live.values() if run.turn is not None]
+    restarts = [(run_id, core.store.run(run_id).spec, None) for run_id in due_restarts(core, now)]
+    known: list[tuple[str, Spec | None, str | None]] = [*queued, *restarts]
+    told = {run_id: core.store.run(run_id).told for run_id, _, _ in known}
+    return [
+        in_line(core, run_id, told[run_id].name, spec, visible, told[run_id].created_t)
+        for run_id, spec, visible in known
+        if spec is not None
+    ]

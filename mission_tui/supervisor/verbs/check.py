@@ -18,9 +18,9 @@ from mission_tui.ipc.replies import Checked, Progress
 from mission_tui.ipc.requests import Check
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.launchers.local import trainer_environ
-from mission_tui.supervisor.starting.caller import Caller, at_home, check_program, program, settled
+from mission_tui.supervisor.starting.admitting import check_new, would_wait
+from mission_tui.supervisor.starting.caller import VISIBLE, Caller, at_home, check_program, program, settled
 from mission_tui.supervisor.starting.interpreter import as_module
-from mission_tui.supervisor.starting.live_load import check_machine
 from mission_tui.supervisor.tasks import Task, TaskError, run_task
 
 __all__ = ["check"]
@@ -34,7 +34,7 @@ async def check(core: Core, request: Check) -> AsyncGenerator[Progress | Checked
     """Progress, then every step. A client that leaves does not end the smoke run, which soon ends by itself."""
     spec = settled(request.spec, request.cwd)
     caller = Caller(request.python, request.cwd, request.environ)
-    steps = [_looked("machine", lambda: _machine(core, spec)), _looked("place", lambda: _place(spec, caller))]
+    steps = [_looked("machine", lambda: _machine(core, spec, caller)), _looked("place", lambda: _place(spec, caller))]
     figures = None
     if spec.run.command is None and all(step.level != "failed" for step in steps):
         async with aclosing(_smoke(spec, caller, request.limit_s)) as hearing:
@@ -96,9 +96,11 @@ def _looked(name: str, look: Callable[[], tuple[str, ...]]) -> CheckStep:
     return CheckStep(name=name, level="note" if notes else "ok", detail=detail, seconds=time.monotonic() - begun)
 
 
-def _machine(core: Core, spec: Spec) -> tuple[str, ...]:
+def _machine(core: Core, spec: Spec, caller: Caller) -> tuple[str, ...]:
     core.check_room()
-    warnings = (*check_machine(core, (spec,)), *cautions(spec))
+    visible = caller.environ.get(VISIBLE)
+    waits = (f"launched now it {why}" for why in would_wait(core, (spec,), visible) if why)
+    warnings = (*check_new(core, (spec,), visible), *waits, *cautions(spec))
     return (f"{core.host.cores} cores beside {len(core.live)} live runs", *warnings)
 
 

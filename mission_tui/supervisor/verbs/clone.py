@@ -21,10 +21,10 @@ from mission_tui.ipc.requests import Clone
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.run_directory import create_run
 from mission_tui.supervisor.launchers.local import attempt_order
+from mission_tui.supervisor.starting.admitting import reserved
 from mission_tui.supervisor.starting.branching import rules_for
 from mission_tui.supervisor.starting.caller import Caller, at_home, check_program, settled
 from mission_tui.supervisor.starting.exactness import as_it_began
-from mission_tui.supervisor.starting.live_load import reserved
 from mission_tui.supervisor.starting.new_run import begin_first_attempt, check_new_names, new_run_dir
 from mission_tui.supervisor.starting.preflight import known_by_heart, preflight
 from mission_tui.supervisor.starting.seeds import seeded
