@@ -13,6 +13,7 @@ from msgspec import Struct
 from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.lineage import Origin
 from mission_tui.fleet.outcome import After, Outcome
+from mission_tui.fleet.paying import Payoff
 from mission_tui.fleet.placement import Placement
 from mission_tui.fleet.terms import AS_IT_WAS, Terms
 from mission_tui.fleet.verdict import Change
@@ -30,6 +31,7 @@ __all__ = [
     "HealthActed",
     "KeeperLost",
     "Mark",
+    "PayoffJudged",
     "RestartDue",
     "RunCreated",
     "RunFrozen",
@@ -252,6 +254,14 @@ class CompanyChanged(Struct, frozen=True, tag="company", tag_field="kind"):
     others: int
 
 
+class PayoffJudged(Struct, frozen=True, tag="paid", tag_field="kind"):
+    """What the run brought when it joined the others that train, or took away when it left them, is known."""
+
+    seq: int
+    t: float
+    payoff: Payoff
+
+
 class FileDamaged(Struct, frozen=True, tag="damaged", tag_field="kind"):
     """A file of the run did not hold what was written there; `detail` says what was set aside."""
 
@@ -281,5 +291,6 @@ FleetEvent = (
     | FindingMarked
     | HealthActed
     | CompanyChanged
+    | PayoffJudged
     | FileDamaged
 )

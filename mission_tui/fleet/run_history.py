@@ -24,6 +24,7 @@ from mission_tui.fleet.events import (
     FleetEvent,
     HealthActed,
     KeeperLost,
+    PayoffJudged,
     RestartDue,
     RunCreated,
     RunFrozen,
@@ -222,6 +223,8 @@ class RunHistory:
             case CompanyChanged():
                 told.others = event.others
                 told.declare(event)
+            case PayoffJudged():
+                told.pay(event.payoff)
             case FileDamaged():
                 told.flags.add("damaged")
 

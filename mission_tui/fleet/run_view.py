@@ -90,6 +90,7 @@ def view_of(run: RunHistory) -> RunView:
         again=tuple(Again(t, after) for t, after in told.again),
         rebooted=told.rebooted,
         placed=told.placed,
+        payoff=told.payoffs[-1] if told.payoffs else None,
     )
 
 

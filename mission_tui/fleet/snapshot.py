@@ -17,6 +17,7 @@ from mission_tui.fleet.live_settings import SettingChange
 from mission_tui.fleet.metrics import Metric
 from mission_tui.fleet.other_program import OtherProgram
 from mission_tui.fleet.outcome import After, FailureKind, Phase, RunState
+from mission_tui.fleet.paying import Payoff, payoff_sentence
 from mission_tui.fleet.placement import Placement
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "Held",
     "HostMeters",
     "OtherRoot",
+    "Paid",
     "Pids",
     "Restart",
     "RunFlag",
@@ -153,6 +155,19 @@ class Again(Struct, frozen=True):
     after: After
 
 
+class Paid(Struct, frozen=True):
+    """What it brought that `run`, called `name`, joined the others or left them."""
+
+    run: str
+    name: str
+    payoff: Payoff
+
+    @property
+    def sentence(self) -> str:
+        """For people."""
+        return payoff_sentence(self.payoff, self.name)
+
+
 class RunView(Struct, frozen=True, kw_only=True):
     """One run as everyone sees it. `origins`: what it branched from, then what its newest attempt goes on from.
 
@@ -160,8 +175,8 @@ class RunView(Struct, frozen=True, kw_only=True):
     they were last counted. `changes` are the newest of what was set while it trained, and what waits to be. `trained_s`
     are seconds in rollouts and updates over all attempts: what a budget in seconds (`duration_s`) counts. `again` are
     the last attempts that began by themselves; `rebooted`: the run ended because the machine was restarted. `workers`
-    says how the env workers are of a run that has any. `placed` is the GPU that was chosen for its newest attempt, where
-    there was a choice.
+    says how the env workers are of a run that has any. `placed` is the GPU that was chosen for its newest attempt, if
+    there was a choice. `payoff` is what it brought when it last joined the others, or left them.
     """
 
     id: str
@@ -216,6 +231,7 @@ class RunView(Struct, frozen=True, kw_only=True):
     rebooted: bool = False
     placed: Placement | None = None
     can: tuple[Ability, ...] = ABILITIES
+    payoff: Payoff | None = None
 
     @property
     def pace(self) -> float | None:
@@ -250,6 +266,7 @@ class FleetSnapshot(Struct, frozen=True, kw_only=True):
     """Live runs first (oldest first), then the newest 200 that are over (newest first).
 
     `ended_total` counts all that are over, `parked_total` those of them that wait for a person.
+    `paid` are the newest joinings and leavings of which it is known what they brought, newest first.
     """
 
     revision: int
@@ -263,3 +280,4 @@ class FleetSnapshot(Struct, frozen=True, kw_only=True):
     parked_total: int = 0
     stale: tuple[StaleRun, ...] = ()
     elsewhere: tuple[OtherRoot, ...] = ()
+    paid: tuple[Paid, ...] = ()

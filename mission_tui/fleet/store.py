@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from mission_tui.fleet.events import AttemptEnded, AttemptStarting, RunCreated
+from mission_tui.fleet.events import AttemptEnded, AttemptStarting, PayoffJudged, RunCreated
 from mission_tui.fleet.metrics import MetricRecord
+from mission_tui.fleet.paying import Payoff
 from mission_tui.fleet.refs import RunRef, resolve
 from mission_tui.fleet.run_history import Fact, RunHistory
 from mission_tui.fleet.run_view import view_of
@@ -19,6 +20,7 @@ from mission_tui.fleet.snapshot import (
     GpuMeters,
     HostMeters,
     OtherRoot,
+    Paid,
     RunView,
     StaleRun,
     SupervisorInfo,
@@ -31,6 +33,8 @@ __all__ = ["SNAPSHOT_ENDED", "Store"]
 
 SNAPSHOT_ENDED = 200
 """Ended runs in a snapshot; `ended` serves the rest."""
+
+SHOWN_PAID = 8
 
 LOADED_ENDED = 8
 """Ended runs whose full history stays in memory."""
@@ -64,6 +68,7 @@ class Store:
         self._gpus: tuple[GpuMeters, ...] = ()
         self._stale: tuple[StaleRun, ...] = ()
         self._elsewhere: tuple[OtherRoot, ...] = ()
+        self._paid: tuple[tuple[str, Payoff], ...] = ()
         self._runs: dict[str, RunHistory] = {}
         self._shelf: dict[str, _Shelved] = {}
         self._views: dict[str, RunView] = {}
@@ -76,6 +81,7 @@ class Store:
     def add_run(self, run_id: str, run_dir: str, spec: Spec | None) -> None:
         """Know a run from now on. Comes before its facts; `spec` is None when `spec.toml` cannot be read."""
         self._runs[run_id] = RunHistory(run_id, run_dir, spec)
+        self._paid = tuple(each for each in self._paid if each[0] != run_id)
         self._shelf.pop(run_id, None)
         self._touch(run_id, reorder=True)
 
@@ -94,6 +100,7 @@ class Store:
         if self._shelf.pop(run_id, None) is None:
             del self._runs[run_id]
         self._loaded.pop(run_id, None)
+        self._paid = tuple(each for each in self._paid if each[0] != run_id)
         self._touch(run_id, reorder=True)
 
     def apply(self, run_id: str, fact: Fact) -> bool:
@@ -102,6 +109,8 @@ class Store:
         before = (run.told.over, run.told.created_t)
         if not run.apply(fact):
             return False
+        if isinstance(fact, PayoffJudged):
+            self._paid = _newest((*self._paid, (run_id, fact.payoff)))
         self._touch(run_id, reorder=before != (run.told.over, run.told.created_t))
         self._bound_memory(run)
         return True
@@ -137,6 +146,7 @@ class Store:
                 parked_total=len(self._parked),
                 stale=self._stale,
                 elsewhere=self._elsewhere,
+                paid=tuple(Paid(run_id, self._runs[run_id].told.name, payoff) for run_id, payoff in self._paid),
             )
         return self._snapshot
 
@@ -218,3 +228,8 @@ class Store:
 
 def _age(run: RunHistory) -> tuple[float, str]:
     return run.told.created_t, run.id
+
+
+def _newest(paid: Iterable[tuple[str, Payoff]]) -> tuple[tuple[str, Payoff], ...]:
+    """By when it happened, not by when it was applied: a fleet that is rebuilt shows the same."""
+    return tuple(sorted(paid, key=lambda each: (-each[1].t, each[0]))[:SHOWN_PAID])

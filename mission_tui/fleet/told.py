@@ -22,6 +22,7 @@ from mission_tui.fleet.health.breaks import break_of
 from mission_tui.fleet.health.rule import Break
 from mission_tui.fleet.lineage import Origin
 from mission_tui.fleet.outcome import After, Failed, Outcome, Stopped
+from mission_tui.fleet.paying import Payoff
 from mission_tui.fleet.placement import Placement
 from mission_tui.fleet.snapshot import RunFlag
 
@@ -32,6 +33,9 @@ YOUNG_S = 10.0
 
 AGAIN = 16
 """So many attempts that began by themselves are remembered."""
+
+PAYOFFS = 16
+"""So many times that the run joined or left the others are remembered."""
 
 
 @dataclass(slots=True)
@@ -45,7 +49,7 @@ class Told:
 
     `rebooted`: a restart of the machine ended the attempt, and it `stood` then because it was paused or frozen.
     `reboots` counts the attempts in a row that began by themselves after one. `again` is when attempts last began by
-    themselves (unix s), and after what.
+    themselves (unix s), and after what. `payoffs` is what it brought when it joined the others or left them.
     """
 
     name: str
@@ -78,6 +82,7 @@ class Told:
     branched: Origin | None = None
     resumed: Origin | None = None
     others: int = 0
+    payoffs: list[Payoff] = field(default_factory=list)
     breaks: list[tuple[float, Break]] = field(default_factory=list)
     sets: list[SettingsAsked] = field(default_factory=list)
     labels: set[str] = field(default_factory=set)
@@ -107,6 +112,10 @@ class Told:
         cause = break_of(event)
         if cause is not None and self.outcome is None:
             self.breaks.append((event.t, cause))
+
+    def pay(self, payoff: Payoff) -> None:
+        """Take in what the run's joining or leaving brought."""
+        self.payoffs = [*self.payoffs[1 - PAYOFFS :], payoff]
 
     def mark(self, event: FindingMarked) -> None:
         """Take in what a person thinks of a finding or a rule. Taking a mark back makes nothing due again."""

@@ -24,6 +24,7 @@ from mission_tui.supervisor.ending.unkillable import look_at_unkillable
 from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.starting.company import Company
 from mission_tui.supervisor.starting.live_load import claims_of
+from mission_tui.supervisor.starting.paying import Paying
 from mission_tui.supervisor.starting.slow_start import watch_start
 from mission_tui.supervisor.starting.starting_again import Restarts
 from mission_tui.supervisor.starting.turns import Turns
@@ -62,6 +63,7 @@ class Clock:
         self._limits = limits
         self._busy_at = time.monotonic()
         self._company = Company(core)
+        self._paying = Paying(core)
         self._restarts = Restarts(core)
         self._turns = Turns(core)
         self._sizes = Sizes(core)
@@ -97,6 +99,7 @@ class Clock:
             self._usage.look(time.monotonic(), attended=self._desk.attended)
         self._others.look(attended=self._desk.attended)
         self._company.look()
+        self._paying.look(time.time())
         look_at_unkillable(self._core)
         self._restarts.look(time.time())
         self._turns.look(time.time())

@@ -63,6 +63,7 @@ class Core:
     `waiting` are the ended runs of which only name and end are known yet, the last to end first; `fetch` reads the
     whole of one of them, and whoever speaks of a single run calls it first. `others` are programs that belong to no
     run; `survey` looks for them if nobody did of late, and says whether it did.
+    `unmeasured` are the live runs of which it is not known yet what they bring.
     `orphaned`: processes of a dead run may be about, and nobody has looked yet.
     """
 
@@ -94,6 +95,7 @@ class Core:
         self.fetch: Callable[[str], None] = lambda _: None
         self.others: tuple[OtherProgram, ...] = ()
         self.survey: Callable[[], Awaitable[bool]] = _nothing_new
+        self.unmeasured: tuple[str, ...] = ()
         self.orphaned = True
         self._sampled_at = 0.0
         self.changed = asyncio.Event()

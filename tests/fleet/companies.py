@@ -30,7 +30,7 @@ class Company:
     stays: list[Stay] = field(default_factory=list)
     elsewhere: list[tuple[float, float]] = field(default_factory=list)
 
-    def comes(self, run: str, t: float, until: float | None = None, kind: object = "alike") -> None:
+    def comes(self, run: str, t: float, until: float | None = None, kind: str = "alike") -> None:
         """`run` is started at `t`; it is warm ten seconds later."""
         self.stays.append(Stay(run, t, t + WARM_S, until, kind))
 

@@ -1,4 +1,4 @@
-"""Did the extra run pay: summed steps per second before and after one joins or leaves, and what noise lets us say."""
+"""Did the extra run pay: summed steps/s before and after a run joins or leaves, and what noise allows to say. Pure."""
 
 from mission_tui.fleet.paying.payoff import CONCLUSIVE, Payoff, payoff_sentence
 

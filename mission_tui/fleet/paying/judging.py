@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from msgspec import structs
@@ -31,13 +31,14 @@ OTHERS_CORES, OTHERS_SHARE = 0.5, 0.1
 class Records:
     """What is known besides who was there. `recent(run)` are its newest updates, as many as show how long one takes;
     `spans(run, begin, end)` those of that time; `elsewhere(begin, end)` how many cores other programs took then, None
-    where nobody looked.
+    where nobody looked. `kept` are cells that will not change any more; whoever looks again hands them on.
     """
 
     recent: Callable[[str], Sequence[Span]]
     spans: Callable[[str, float, float], Sequence[Span]]
     elsewhere: Callable[[float, float], float | None]
     cores: int
+    kept: dict[object, list[float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +96,17 @@ def _cells(
     """Summed steps per second in cells of the stretch, `seconds` long, or as long as `runs` need."""
     length = seconds or cell_s({run: records.recent(run) for run in runs})
     window_s = (LOOKS[-1] + 1) * length
+    over = not stretch.open or (not backwards and stretch.end - stretch.begin > window_s)
+    key = (stretch.begin, stretch.end if backwards or not over else None, frozenset(runs), length, backwards)
+    if key in records.kept:
+        return records.kept[key]
     begin = max(stretch.begin, stretch.end - window_s) if backwards else stretch.begin
     end = stretch.end if backwards else min(stretch.end, stretch.begin + window_s)
     spans = {run: records.spans(run, begin, end) for run in runs}
-    return summed(spans, stretch, length, LOOKS[-1], backwards=backwards)
+    cells = summed(spans, stretch, length, LOOKS[-1], backwards=backwards)
+    if over:
+        records.kept[key] = cells
+    return cells
 
 
 class _Comparison:

@@ -24,7 +24,7 @@ class Stay:
     since: float
     warm: float | None
     until: float | None = None
-    kind: object = None
+    kind: str = ""
 
 
 @dataclass(frozen=True, slots=True)

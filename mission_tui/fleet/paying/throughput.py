@@ -6,6 +6,7 @@ sums is honest where adding up the spread of each is not.
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -32,7 +33,8 @@ class Span:
 def cell_s(spans: Mapping[str, Sequence[Span]]) -> float:
     """Seconds of a cell in which every run of `spans` has some updates."""
     typical = [statistics.median(span.end - span.begin for span in each) for each in spans.values() if each]
-    return max(LEAST_CELL_S, UPDATES_A_CELL * max(typical, default=0.0))
+    # Whole seconds, so that two looks at the same records make the same cells.
+    return max(LEAST_CELL_S, math.ceil(UPDATES_A_CELL * max(typical, default=0.0)))
 
 
 def summed(

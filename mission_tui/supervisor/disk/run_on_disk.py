@@ -25,6 +25,7 @@ from mission_tui.fleet.events import (
     FindingMarked,
     FleetEvent,
     HealthActed,
+    PayoffJudged,
     RunCreated,
     RunLabelled,
     RunNoted,
@@ -46,7 +47,9 @@ GLIMPSE_BYTES = 64 << 10
 
 LAST_LINES = 16
 _RENAMED = b'{"kind":"renamed"'
-_AFTERWARDS = FindingChanged | FindingMarked | HealthActed | CompanyChanged | FileDamaged | RunNoted | RunLabelled
+_AFTERWARDS = (
+    FindingChanged | FindingMarked | HealthActed | CompanyChanged | PayoffJudged | FileDamaged | RunNoted | RunLabelled
+)
 """What may follow the end of an attempt and leave the run ended."""
 
 

@@ -24,7 +24,7 @@ _LONGEST_S = 10.0
 class HostSampler:
     """Reads CPU, RAM, load and the free space of the runs root's disk; `cores` are those that may be used.
 
-    `cpu` is a day of processor use in percent of all cores, on the monotonic clock.
+    `cpu` is a day of processor use in percent of all cores, on the monotonic clock; `recent` are the last minute's looks.
     """
 
     def __init__(self, root: Path) -> None:
@@ -32,7 +32,7 @@ class HostSampler:
         self._name = socket.gethostname()
         self.cores = len(os.sched_getaffinity(0))
         self.cpu = CellHistory(SLOW_LEVELS)
-        self._cpu: deque[float] = deque(maxlen=_HISTORY)
+        self.recent: deque[float] = deque(maxlen=_HISTORY)
         self._looked_at = time.monotonic()
         self._processors = Processors()
         self._disk = DiskTrend()
@@ -53,7 +53,7 @@ class HostSampler:
         return HostMeters(
             name=self._name,
             cores=self.cores,
-            cpu_percent=self._cpu[-1] if busy is not None else None,
+            cpu_percent=self.recent[-1] if busy is not None else None,
             cpu_cores=cores,
             ram_used=None if memory is None else memory.total - memory.available,
             ram_total=None if memory is None else memory.total,
@@ -65,7 +65,7 @@ class HostSampler:
             alone_note=alone_note,
             disk_full=disk_full,
             disk_full_in_s=None if free is None else self._disk.observe(time.monotonic(), free),
-            cpu_history=tuple(self._cpu),
+            cpu_history=tuple(self.recent),
             others=others,
         )
 
@@ -75,7 +75,7 @@ class HostSampler:
         if 0.0 < since_s < _LONGEST_S:
             # The mean since the last look, so it is of the time before; after a long silence of nobody knows when.
             self.cpu.add(Cell(now - since_s, percent, percent, percent, since_s))
-        self._cpu.append(percent)
+        self.recent.append(percent)
 
     def machine(self, gpu: bool, gpu_count: int | None, claimed_bytes: int = 0) -> Machine:
         """The same facts, for deciding whether a run can be carried; `claimed_bytes` of memory are spoken for."""

@@ -1,0 +1,54 @@
+"""When a run was one of those that train, from what its two files say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mission_tui.fleet.paying.stretches import Stay
+from mission_tui.fleet.run_history import RunHistory
+
+__all__ = ["stays_of"]
+
+WARM_UPDATES, WARM_S = 3, 5.0
+"""The first updates of an attempt fill caches and find their threads; they are nobody's speed."""
+
+
+def stays_of(run: RunHistory) -> Iterator[Stay]:
+    """When the newest attempt of `run` was one of those that train; from another setting on it is another run."""
+    told, spec = run.told, run.spec
+    silent = spec is not None and spec.run.command is not None and run.trained.row is None
+    if told.attempt == 0 or told.started_t is None or silent:
+        return
+    since: float | None = told.started_t
+    for t, ends, begins in _cuts(run):
+        if ends and since is not None:
+            yield _stay(run, since, t)
+            since = None
+        since = t if begins and since is None else since
+    if since is not None:
+        yield _stay(run, since, told.ended_t)
+
+
+def _cuts(run: RunHistory) -> list[tuple[float, bool, bool]]:
+    """When a stay of the attempt ends, or another begins, or both at once."""
+    held = [(t, cause in ("pause", "freeze"), cause in ("unpause", "thaw")) for t, cause in run.told.breaks]
+    started_t = run.told.started_t or 0.0
+    return sorted(held + [(each.t, True, True) for each in run.trained.sets if each.t >= started_t])
+
+
+def _stay(run: RunHistory, since: float, until: float | None) -> Stay:
+    first = run.trained.columns.times(since, WARM_UPDATES)
+    warm = max(first[-1], first[0] + WARM_S) if len(first) == WARM_UPDATES else None
+    return Stay(run.id, since, warm, until, _kind(run))
+
+
+def _kind(run: RunHistory) -> str:
+    """Equal for runs of which a step costs the same; what merely learns otherwise is no difference."""
+    spec = run.spec
+    if spec is None:
+        return run.id
+    if spec.run.command is not None:
+        return spec.preset
+    ppo, how = spec.ppo, spec.run
+    work = (ppo.algo, ppo.policy, ppo.n_steps, ppo.n_epochs, ppo.batch_size, ppo.net_arch, ppo.use_sde)
+    return repr((spec.env, work, how.engine, how.device, how.precision, how.compile, how.threads))
