@@ -11,6 +11,7 @@ import click
 import msgspec
 
 from mission_tui.fleet.findings import Finding
+from mission_tui.fleet.paying import Payoff
 from mission_tui.fleet.snapshot import FleetSnapshot, RunView
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ __all__ = [
     "SCHEMA",
     "check_facts",
     "finding_facts",
+    "payoff_facts",
     "provenance_facts",
     "run_facts",
     "status_facts",
@@ -74,6 +76,21 @@ FINDING_FACTS = (
     "advice_set",
     "evidence",
 )
+PAYOFF_FACTS = (
+    "t",
+    "change",
+    "verdict",
+    "others",
+    "together",
+    "less_per_s",
+    "more_per_s",
+    "gain",
+    "low",
+    "high",
+    "seconds",
+    "full",
+    "elsewhere",
+)
 ORIGIN_FACTS = ("kind", "run", "name", "checkpoint", "diff")
 HOST_FACTS = (
     "name",
@@ -107,7 +124,17 @@ def finding_facts(finding: Finding) -> dict[str, Any]:
 def run_facts(view: RunView) -> dict[str, Any]:
     """One run as `status`, `launch` and `wait` print it."""
     origins = [_picked(origin, ORIGIN_FACTS) for origin in view.origins]
-    return _picked(view, RUN_FACTS) | {"from": origins, "findings": [finding_facts(it) for it in view.findings]}
+    payoff = None if view.payoff is None else payoff_facts(view.payoff)
+    return _picked(view, RUN_FACTS) | {
+        "from": origins,
+        "payoff": payoff,
+        "findings": [finding_facts(it) for it in view.findings],
+    }
+
+
+def payoff_facts(payoff: Payoff) -> dict[str, Any]:
+    """What a run brought, every name of it there."""
+    return _picked(payoff, PAYOFF_FACTS)
 
 
 def provenance_facts(details: DetailsReply) -> dict[str, Any]:
@@ -130,6 +157,7 @@ def top_facts(snapshot: FleetSnapshot) -> dict[str, Any]:
         "gpus": [_picked(gpu, GPU_FACTS) for gpu in snapshot.gpus],
         "runs": [_picked(view, ("id", "name", "state", "phase", "usage")) for view in snapshot.runs if view.usage],
         "share": msgspec.to_builtins(share_of(snapshot.host, snapshot.gpus, snapshot.runs)),
+        "paid": [{"run": paid.run, "name": paid.name, "payoff": payoff_facts(paid.payoff)} for paid in snapshot.paid],
     }
 
 

@@ -90,10 +90,13 @@ def _show(session: Session, snapshot: FleetSnapshot, runs: tuple[str, ...], as_j
         return
     from mission_tui.cli.errors import say
     from mission_tui.cli.fleet_table import fleet_table, machine_line
+    from mission_tui.fleet.paying.telling import told_now
     from mission_tui.fleet.stale import stale_sentence
 
     click.echo(machine_line(snapshot))
     fleet_table(views).write(sys.stdout)
+    for paid in told_now(snapshot)[:1]:
+        click.echo(paid.sentence)
     if snapshot.stale:
         say(f"{stale_sentence(snapshot.stale)}: `mission-tui clean` shows and removes them")
 

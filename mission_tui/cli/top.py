@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 REDRAW_S = 2.0
 WIDE = 140
 """Columns that a terminal must have for the table of runs with everything in it."""
+PAID_LINES = 4
 
 
 @click.command("top", epilog="Examples: mission-tui top; mission-tui top --watch")
@@ -49,6 +50,7 @@ def _show(snapshot: FleetSnapshot, as_json: bool) -> None:
         write_document(top_facts(snapshot))
         return
     from mission_tui.cli import top_tables
+    from mission_tui.fleet.paying.telling import told_now
 
     click.echo(top_tables.host_line(snapshot.host))
     if cores := top_tables.cores_line(snapshot.host):
@@ -60,3 +62,5 @@ def _show(snapshot: FleetSnapshot, as_json: bool) -> None:
         click.echo(line)
     click.echo(top_tables.others_line(snapshot))
     top_tables.others_table(snapshot.host).write(sys.stdout)
+    for paid in told_now(snapshot)[:PAID_LINES]:
+        click.echo(paid.sentence)

@@ -5,11 +5,15 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from mission_tui.fleet.paying import Payoff, payoff_sentence
 from mission_tui.fleet.paying.judging import PATIENCE_S, Looked, look
 from mission_tui.fleet.paying.stretches import Stay, stretches_of
+from mission_tui.fleet.paying.telling import told_now
+from mission_tui.fleet.snapshot import Paid
 from tests.fleet.companies import Company
+from tests.tui.fleets import NOW, a_fleet
 
 
 def after(company: Company, now: float, known: frozenset[tuple[str, float]] = frozenset()) -> dict[str, Payoff]:
@@ -179,3 +183,16 @@ def test_in_a_stretch_nobody_comes_or_goes(drawn: list[tuple[float, float, float
         there = [stay for stay in stays if stay.since <= moment and (stay.until is None or stay.until > moment)]
         assert {stay.run for stay in there} == stretch.runs
         assert all(stay.warm is not None and stay.warm <= moment for stay in there)
+
+
+def test_the_newest_verdicts_are_told_for_an_hour() -> None:
+    """Newest first; of runs that were judged together one, and none that only says that somebody was alone."""
+    pays = Payoff(NOW - 60.0, "joined", "pays", 1, 2, 1000.0, 1300.0, 0.3, 0.28, 0.32)
+    paid = (
+        Paid("c", "c", pays),
+        Paid("b", "b", structs.replace(pays, t=NOW - 62.0)),
+        Paid("d", "d", structs.replace(pays, t=NOW - 300.0, together=1)),
+        Paid("a", "a", Payoff(NOW - 400.0, "joined", "first", 0)),
+        Paid("e", "e", structs.replace(pays, t=NOW - 4000.0, together=1)),
+    )
+    assert [each.run for each in told_now(structs.replace(a_fleet(()), paid=paid))] == ["c", "d"]

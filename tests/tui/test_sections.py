@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import structs
 from textual.strip import Strip
 
+from mission_tui.fleet.paying import Payoff
 from mission_tui.tui.screens.evaluation import result_rows
 from mission_tui.tui.sections.checkpoints import checkpoints
 from mission_tui.tui.sections.config import config, settings
@@ -109,3 +110,12 @@ def test_metrics_come_in_the_order_of_interest() -> None:
         "rollout/ep_rew_mean", "rollout/ep_len_mean", "train/approx_kl", "steps_per_s", "alpha", "zeta",
     ]  # fmt: skip
     assert metric_title("zeta") == "zeta"
+
+
+def test_learn_says_what_the_run_brought() -> None:
+    """In a sentence below the rest; nothing of one that began alone."""
+    payoff = Payoff(NOW, "joined", "costs", 2, 1, 1000.0, 960.0, -0.04, -0.07, -0.01, full="cores")
+    shown = text(learn(a_run("a", payoff=payoff), 80, 8, NOW))
+    assert "together: it joined: -4 % (-7 to -1), 1,000 -> 960 steps/s: the cores are f" in shown
+    first = structs.replace(payoff, verdict="first")
+    assert "together" not in text(learn(a_run("a", payoff=first), 80, 8, NOW))

@@ -24,7 +24,7 @@ _LONGEST_S = 10.0
 class HostSampler:
     """Reads CPU, RAM, load and the free space of the runs root's disk; `cores` are those that may be used.
 
-    `cpu` is a day of processor use in percent of all cores, on the monotonic clock; `recent` are the last minute's looks.
+    `cpu` is a day of processor use in percent of all cores, on the monotonic clock; `recent`: the last minute of it.
     """
 
     def __init__(self, root: Path) -> None:

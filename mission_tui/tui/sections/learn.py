@@ -6,6 +6,7 @@ import math
 
 from textual.strip import Strip
 
+from mission_tui.fleet.paying import payoff_sentence
 from mission_tui.fleet.snapshot import RunView
 from mission_tui.tui import colours, numbers, standing
 from mission_tui.tui.sparkline import area, bar, spark
@@ -31,7 +32,7 @@ def learn(view: RunView, width: int, height: int, now: float) -> list[Strip]:
         rows.append([("a command that has reported nothing: no curves; l shows what it prints", colours.QUIET)])
     if view.update:
         rows.append(_progress(view, inside))
-        below = [vitals(view, inside), *_concerns(view, inside, now)]
+        below = [vitals(view, inside), *_concerns(view, inside, now), *_paid(view, inside)]
         rows += _chart(view, inside, height - len(rows) - len(below)) or [_curves(view, inside)]
         rows += below
     return [line([(" ", colours.INK), *parts], width) for parts in rows[:height]]
@@ -77,6 +78,13 @@ def _progress(view: RunView, width: int) -> list[Part]:
     phases = (numbers.split_second(view.rollout_s), numbers.split_second(view.update_s))
     parts.append(("  rollout {} + update {}".format(*phases), colours.QUIET))
     return parts
+
+
+def _paid(view: RunView, width: int) -> list[list[Part]]:
+    """What it brought that the run joined the others."""
+    if view.payoff is None or view.payoff.verdict == "first":
+        return []
+    return [[("together: ", colours.QUIET), (fit(payoff_sentence(view.payoff, "it"), width - 10), colours.INK)]]
 
 
 def _concerns(view: RunView, width: int, now: float) -> list[list[Part]]:

@@ -1,4 +1,6 @@
-"""The machine: a line of GPU, CPU, memory and disk, on a tall screen one per GPU; or that the supervisor is gone."""
+"""The machine: a line of GPU, CPU, memory and disk, on a tall screen one per GPU and what the newest run brought; or
+that the supervisor is gone.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +11,13 @@ from rich.cells import cell_len
 from rich.style import Style
 from textual.strip import Strip
 
-from mission_tui.fleet.snapshot import FleetSnapshot, GpuMeters, HostMeters
+from mission_tui.fleet.paying.telling import told_now
+from mission_tui.fleet.snapshot import FleetSnapshot, GpuMeters, HostMeters, Paid
 from mission_tui.tui import colours, numbers
 from mission_tui.tui.gpu_share import NORMAL, lone_share
 from mission_tui.tui.literal import literal
 from mission_tui.tui.sparkline import spark
-from mission_tui.tui.strips import line
+from mission_tui.tui.strips import fit, line
 from mission_tui.tui.widgets.lines import Lines
 
 __all__ = ["Meters"]
@@ -35,6 +38,7 @@ class Meters(Lines):
         super().__init__(id="meters")
         self._snapshot: FleetSnapshot | None = None
         self._banner: str | None = None
+        self._paid: Paid | None = None
         self.rows = 1
 
     def update(self, snapshot: FleetSnapshot | None, banner: str | None = None) -> None:
@@ -42,7 +46,10 @@ class Meters(Lines):
         self._snapshot = snapshot
         self._banner = banner
         gpus = len(snapshot.gpus) if snapshot else 0
-        self.rows = gpus if gpus > 1 and self.app.size.height >= _TALL else 1
+        tall = self.app.size.height >= _TALL
+        told = told_now(snapshot) if snapshot is not None and tall and banner is None else ()
+        self._paid = told[0] if told else None
+        self.rows = (gpus if gpus > 1 and tall else 1) + len(told[:1])
         self.styles.height = self.rows
         self.redraw()
 
@@ -58,7 +65,8 @@ class Meters(Lines):
             sentence = f" ▲ disk full, {free} left: nothing new starts, runs go on and save when there is room"
             self.show([line([(sentence, colours.ALARM)], width)])
         else:
-            self.show(_lines(self._snapshot, width, self.size.height))
+            paid = [] if self._paid is None else [_paid(self._paid, width)]
+            self.show(_lines(self._snapshot, width, self.size.height - len(paid)) + paid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +96,13 @@ def _lines(snapshot: FleetSnapshot, width: int, height: int) -> list[Strip]:
         lead = [_Piece(f"GPU{index} ", colours.INK), pieces[0]]
         strips.append(_fitted(lead, gpus[index].history, pieces[1:], width))
     return strips
+
+
+def _paid(paid: Paid, width: int) -> Strip:
+    """What the newest run to join or leave brought."""
+    harm = paid.payoff.verdict == "costs" and paid.payoff.change == "joined"
+    mark, style = ("▲", colours.WARN) if harm else ("·", colours.QUIET)
+    return line([(f" {mark} ", style), (fit(paid.sentence, width - 4), style)], width)
 
 
 def _fitted(lead: list[_Piece], history: Sequence[float], tail: list[_Piece], width: int) -> Strip:
