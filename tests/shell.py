@@ -16,8 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import psutil
 
+from mission_tui.cli.documents import run_facts
+from mission_tui.cli.watching import view_of
+from mission_tui.errors import MissionError
+from mission_tui.ipc.client import Connection
+from mission_tui.ipc.requests import GetSnapshot
 from mission_tui.paths import socket_dir
 from tests.waiting import until
 
@@ -77,14 +83,32 @@ class Shell:
         return [run["id"] for run in self.json("launch", *words)["runs"]]
 
     def view(self, run: str) -> dict[str, Any]:
-        """The run as `status` says it."""
-        (view,) = self.json("status", run)["runs"]
-        assert isinstance(view, dict)
-        return view
+        """The run as `status --json` says it; where nobody answers, the command starts a supervisor."""
+        # A wait asks this many times: as a command each would be an interpreter that takes the core it waits for.
+        try:
+            with Connection.connect(self.root, start=False) as connection:
+                return as_read(run_facts(view_of(connection, run)))
+        except MissionError:
+            (view,) = self.json("status", run)["runs"]
+            return dict(view)
 
-    def advancing(self, run: str) -> None:
-        """Wait until the run has done an update."""
-        until(lambda: self.view(run)["update"], 40, f"{run} advances")
+    def views(self) -> list[dict[str, Any]]:
+        """Every run as `status --json` says it; none where nobody answers."""
+        try:
+            with Connection.connect(self.root, start=False) as connection:
+                snapshot = connection.ask(lambda id_: GetSnapshot(id=id_)).snapshot
+        except MissionError:
+            return []
+        return [as_read(run_facts(view)) for view in snapshot.runs]
+
+    def advancing(self, run: str, beyond: int = 0) -> int:
+        """Wait until the run has done an update, and more than `beyond` timesteps; how many."""
+
+        def done() -> int:
+            view = self.view(run)
+            return view["timesteps"] if view["update"] and view["timesteps"] > beyond else 0
+
+        return until(done, 40, f"{run} advances")
 
     def rows(self, run: str) -> list[dict[str, Any]]:
         """All records of the run's metrics file, in file order."""
@@ -110,6 +134,12 @@ class Shell:
             except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
                 continue
         return found
+
+
+def as_read(facts: dict[str, Any]) -> dict[str, Any]:
+    """The facts as whoever reads the document has them."""
+    read: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(facts))
+    return read
 
 
 def environment(home: Path) -> dict[str, str]:

@@ -8,9 +8,13 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+LONGEST_PAUSE_S = 0.05
+"""Asking takes the core of whoever is waited for: what takes long is asked about less often."""
+
 
 def until(predicate: Callable[[], T], timeout_s: float = 20.0, what: str = "") -> T:
     """The first truthy value of `predicate` within `timeout_s`; fails the test otherwise."""
+    pause_s = 0.01
     deadline = time.monotonic() + timeout_s
     while True:
         value = predicate()
@@ -18,4 +22,5 @@ def until(predicate: Callable[[], T], timeout_s: float = 20.0, what: str = "") -
             return value
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {timeout_s} s: {what or predicate}")
-        time.sleep(0.02)
+        time.sleep(pause_s)
+        pause_s = min(1.25 * pause_s, LONGEST_PAUSE_S)

@@ -44,7 +44,9 @@ class Terminal:
                         self._stream.feed(data)
 
     def text(self) -> str:
-        """What the screen shows now, one line per row."""
+        """What the screen shows now, one line per row; of a program that has ended, with all that it wrote."""
+        if self.process.poll() is not None:
+            self._reader.join(timeout=5)
         with self._lock:
             return "\n".join(line.rstrip() for line in self.screen.display)
 

@@ -15,13 +15,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 EXACT = ("--seed", "7", "--set", "run.total_timesteps=25k")
 
 
-def view(fleet: Shell, run: str) -> dict[str, object]:
-    """The run as `status --json` says it."""
-    (found,) = fleet.json("status", run)["runs"]
-    assert isinstance(found, dict)
-    return found
-
-
 def launched(fleet: Shell, name: str) -> str:
     (run,) = fleet.json("launch", "tiny", "--name", name, *EXACT)["runs"]
     return str(run["id"])
@@ -31,7 +24,7 @@ def advanced(fleet: Shell, run: str, beyond: int = 0) -> int:
     """Wait until it has done more timesteps than that and is not done yet; how many."""
 
     def steps() -> int:
-        found = view(fleet, run)
+        found = fleet.view(run)
         assert found["state"] != "ended"
         return int(str(found["timesteps"] or 0))
 
@@ -40,7 +33,7 @@ def advanced(fleet: Shell, run: str, beyond: int = 0) -> int:
 
 def final(fleet: Shell, run: str) -> Tensors:
     """The tensors of its last checkpoint: policy and Adam's moments."""
-    until(lambda: view(fleet, run)["outcome"] == "finished", 120)
+    until(lambda: fleet.view(run)["outcome"] == "finished", 120)
     folder = RunDir(fleet.root / run).checkpoints
     newest = max(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
     boundary = load_checkpoint(newest).boundary
@@ -53,14 +46,14 @@ def test_a_run_that_was_frozen_and_parked_equals_one_that_was_not(fleet: Shell) 
     run = launched(fleet, "moved")
     done = advanced(fleet, run)
     fleet.json("freeze", run)
-    assert view(fleet, run)["state"] == "frozen"
+    assert fleet.view(run)["state"] == "frozen"
     fleet.json("resume", run)
     advanced(fleet, run, done)
     fleet.json("park", run)
-    until(lambda: view(fleet, run)["state"] == "parked", 60)
+    until(lambda: fleet.view(run)["state"] == "parked", 60)
     fleet.json("resume", run)
     moved = final(fleet, run)
-    assert view(fleet, run)["attempt"] == 2
+    assert fleet.view(run)["attempt"] == 2
     assert whole.keys() == moved.keys()
     assert {name for name in whole if not (whole[name] == moved[name]).all()} == set()
     assert any(name.startswith("Adam") for name in whole)

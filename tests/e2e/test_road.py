@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
-from typing import Any
 
 import psutil
 import pytest
@@ -38,23 +37,6 @@ gymnasium.register("Stuck-v0", Stuck, max_episode_steps=500)
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 
-def view(fleet: Shell, run: str) -> dict[str, Any]:
-    """The run as `status --json` says it."""
-    (found,) = fleet.json("status", run)["runs"]
-    assert isinstance(found, dict)
-    return found
-
-
-def launch(fleet: Shell, *words: str) -> list[str]:
-    """Ids of the launched runs."""
-    return [run["id"] for run in fleet.json("launch", *words)["runs"]]
-
-
-def advancing(fleet: Shell, run: str, beyond: int = 0) -> int:
-    """Wait until `run` has done more than `beyond` timesteps; returns how many."""
-    return until(lambda: (steps := view(fleet, run)["timesteps"] or 0) > beyond and steps, 40, f"{run} advances")
-
-
 def kill_supervisor(fleet: Shell) -> None:
     """SIGKILL the supervisor and wait until it is gone."""
     process = psutil.Process(fleet.json("supervisor", "status")["pid"])
@@ -64,8 +46,8 @@ def kill_supervisor(fleet: Shell) -> None:
 
 def test_stop_and_resume_finish_with_exact_totals_and_one_unbroken_record(fleet: Shell) -> None:
     """Stopped and resumed, a run ends at its exact total, with attempts 1 and 2 recorded and no row rewritten."""
-    (run,) = launch(fleet, "tiny", "--set", "run.total_timesteps=40960")
-    advancing(fleet, run)
+    (run,) = fleet.launch("tiny", "--set", "run.total_timesteps=40960")
+    fleet.advancing(run)
     assert fleet("stop", run).returncode == 0
     assert fleet("wait", run, timeout_s=120).returncode == 75
     before = (fleet.root / run / "metrics.jsonl").read_bytes()
@@ -79,41 +61,41 @@ def test_stop_and_resume_finish_with_exact_totals_and_one_unbroken_record(fleet:
     assert [row["update"] for row in updates] == list(range(1, 161))
     assert updates[-1]["timesteps"] == 40960
     assert {row["attempt"] for row in updates} == {1, 2}
-    assert view(fleet, run)["outcome"] == "finished"
+    assert fleet.view(run)["outcome"] == "finished"
 
 
 def test_runs_survive_the_supervisor_and_the_next_one_tells_the_files_truth(fleet: Shell) -> None:
     """SIGKILL of the supervisor during four runs stops none; the next re-adopts all and agrees with their files."""
-    runs = launch(fleet, "tiny", "-n", "4")
-    done = {run: advancing(fleet, run) for run in runs}
-    pids = {run: view(fleet, run)["pids"]["trainer"] for run in runs}
+    runs = fleet.launch("tiny", "-n", "4")
+    done = {run: fleet.advancing(run) for run in runs}
+    pids = {run: fleet.view(run)["pids"]["trainer"] for run in runs}
     kill_supervisor(fleet)
     for run in runs:
-        assert advancing(fleet, run, done[run]) > done[run]
-        assert view(fleet, run)["pids"]["trainer"] == pids[run]
+        assert fleet.advancing(run, done[run]) > done[run]
+        assert fleet.view(run)["pids"]["trainer"] == pids[run]
     assert fleet("stop", "--all").returncode == 0
     fleet("wait", *runs, timeout_s=120)
     for run in runs:
         last = [row for row in fleet.rows(run) if row["kind"] == "update"][-1]
-        shown = view(fleet, run)
+        shown = fleet.view(run)
         assert (shown["outcome"], shown["update"], shown["timesteps"]) == ("stopped", last["update"], last["timesteps"])
 
 
 def test_a_killed_trainer_is_noticed_with_its_cause(fleet: Shell) -> None:
     """SIGKILL of a trainer ends its run as a crash that names the signal."""
-    (run,) = launch(fleet, "tiny")
-    advancing(fleet, run)
-    os.kill(view(fleet, run)["pids"]["trainer"], signal.SIGKILL)
-    until(lambda: view(fleet, run)["state"] == "ended", 5, "the crash is noticed")
-    shown = view(fleet, run)
+    (run,) = fleet.launch("tiny")
+    fleet.advancing(run)
+    os.kill(fleet.view(run)["pids"]["trainer"], signal.SIGKILL)
+    until(lambda: fleet.view(run)["state"] == "ended", 5, "the crash is noticed")
+    shown = fleet.view(run)
     assert (shown["outcome"], shown["kind"]) == ("failed", "crash")
     assert "SIGKILL" in shown["cause"]
 
 
 def test_an_unsafe_resume_says_what_it_does_and_waits_for_a_word(fleet: Shell) -> None:
     """From 4 to 32 envs: the words name Adam and the gradient steps, exit 2; with --accept it trains with 32."""
-    (run,) = launch(fleet, "tiny")
-    advancing(fleet, run)
+    (run,) = fleet.launch("tiny")
+    fleet.advancing(run)
     fleet("stop", run)
     fleet("wait", run, timeout_s=120)
     refused = fleet("resume", run, "--set", "env.n_envs=32")
@@ -121,10 +103,10 @@ def test_an_unsafe_resume_says_what_it_does_and_waits_for_a_word(fleet: Shell) -
     assert refused.returncode == 2
     assert "Adam" in words
     assert "gradient steps" in words
-    assert view(fleet, run)["state"] == "ended"
-    already = view(fleet, run)["timesteps"]
+    assert fleet.view(run)["state"] == "ended"
+    already = fleet.view(run)["timesteps"]
     assert fleet("resume", run, "--set", "env.n_envs=32", "--accept").returncode == 0
-    advancing(fleet, run, already)
+    fleet.advancing(run, already)
     first = next(row for row in fleet.rows(run) if row["kind"] == "update" and row["attempt"] == 2)
     assert first["timesteps"] - already == 32 * 64
     assert "n_envs = 32" in (fleet.root / run / "attempts" / "2" / "effective.toml").read_text()
@@ -144,16 +126,16 @@ def test_clean_names_and_removes_exactly_what_a_dead_run_left(fleet: Shell, byst
     exactly the processes that their environments had started are listed, then removed."""
     (fleet.cwd / "stuck.py").write_text(STUCK)
     fleet.environ["PYTHONPATH"] = f"{fleet.cwd}:{REPOSITORY}"
-    (run,) = launch(
-        fleet, "tiny", "--set", "env.vec=workers", "--set", "env.n_workers=2", "--set", "env.id=stuck:Stuck-v0"
+    (run,) = fleet.launch(
+        "tiny", "--set", "env.vec=workers", "--set", "env.n_workers=2", "--set", "env.id=stuck:Stuck-v0"
     )
-    advancing(fleet, run)
+    fleet.advancing(run)
     until(lambda: len(list(fleet.cwd.glob("*.stuck"))) == 2, 20, "an environment of each worker hangs")
-    pids = view(fleet, run)["pids"]
+    pids = fleet.view(run)["pids"]
     family = psutil.Process(pids["trainer"]).children(recursive=True)
     os.kill(pids["keeper"], signal.SIGKILL)
     os.kill(pids["trainer"], signal.SIGKILL)
-    until(lambda: view(fleet, run)["state"] == "ended", 10)
+    until(lambda: fleet.view(run)["state"] == "ended", 10)
 
     def left() -> set[int]:
         return {process.pid for process in family if process.is_running() and process.status() != "zombie"}
@@ -171,7 +153,7 @@ def test_clean_names_and_removes_exactly_what_a_dead_run_left(fleet: Shell, byst
 
 def test_an_exported_zip_is_stock_and_plays_the_same(fleet: Shell) -> None:
     """`export` writes a zip that stock `PPO.load` opens, with the parameters of the last checkpoint."""
-    (run,) = launch(fleet, "tiny", "--set", "run.total_timesteps=1024", "--seed", "7")
+    (run,) = fleet.launch("tiny", "--set", "run.total_timesteps=1024", "--seed", "7")
     assert fleet("wait", run, timeout_s=120).returncode == 0
     out = fleet.cwd / "policy.zip"
     assert fleet("export", run, str(out)).returncode == 0
