@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import os
 import signal
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import settings
 
 TESTS = Path(__file__).parent
+PACKAGE = TESTS.parent / "mission_tui"
 PROCESS_ROOMS = {"supervisor", "keeper", "trainer", "e2e", "faults"}
 
 # Everywhere new examples are tried; CI repeats the same ones, so that it fails for a change and not for a draw of luck.
@@ -18,8 +20,11 @@ settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "explore")
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """A background run of the tests ignores SIGINT, as would all that it starts; and no test shares a ledger."""
+    # Where PYTHONDONTWRITEBYTECODE is set, each of a thousand interpreters would compile what it imports.
+    if not hasattr(config, "workerinput"):
+        compileall.compile_dir(PACKAGE, quiet=2)
     # What tests reserve is nobody else's business, nor the other way round; who tests the ledger names a folder.
     os.environ["MISSION_TUI_LEDGER"] = "off"
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:

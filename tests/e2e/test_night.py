@@ -92,7 +92,7 @@ def presets(folder: Path, updates: int) -> None:
 def install(site: Path, version: str) -> None:
     """The package as an upgrade leaves it: another folder under the same name, at once."""
     fresh = site / f"mission_tui-{version}"
-    shutil.copytree(REPOSITORY / "mission_tui", fresh, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(REPOSITORY / "mission_tui", fresh)
     (fresh / "presets").mkdir(exist_ok=True)
     opening = fresh / "__init__.py"
     opening.write_text(re.sub(r'__version__ = ".*"', f'__version__ = "{version}"', opening.read_text()))
