@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import time
 from typing import TYPE_CHECKING, cast
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
     from mission_tui.ipc.replies import RemovableReply
     from mission_tui.ipc.requests import Keep
 
-_AGE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)([mhdw])")
-_UNIT_S = {"m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _KEEP = ("best", "last")
 
 
@@ -39,8 +36,9 @@ def command(session: Session, older: str, keep: str | None, dry: bool, now: bool
     from mission_tui.cli.documents import write_document
     from mission_tui.cli.removable import removable_facts, removable_table, total_bytes
     from mission_tui.cli.words import size
+    from mission_tui.fleet.moment_words import span_s
 
-    before_t, kept = time.time() - _age_s(older), _kept(keep)
+    before_t, kept = time.time() - span_s(older, "--older"), _kept(keep)
     reply = _prune(session, before_t, kept, remove=False)
     amount = f"{len(reply.items)} ({size(total_bytes(reply.items))})"
     if not as_json:
@@ -65,14 +63,6 @@ def _prune(
 
     with session.connect() as connection:
         return connection.ask(lambda id_: Prune(id=id_, before_t=before_t, keep=keep, remove=remove, now=now))
-
-
-def _age_s(word: str) -> float:
-    """Seconds of an age such as `14d`. Raises `UsageError`."""
-    match = _AGE.fullmatch(word.strip())
-    if match is None:
-        raise UsageError(f"--older {word!r} is no age: give a number and m, h, d or w, such as 14d")
-    return float(match[1]) * _UNIT_S[match[2]]
 
 
 def _kept(words: str | None) -> tuple[Keep, ...]:

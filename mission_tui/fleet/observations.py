@@ -32,9 +32,9 @@ class LinkSeen(Struct, frozen=True):
 
 
 class PhaseSeen(Struct, frozen=True):
-    """The trainer entered `phase` at unix time `t`."""
+    """The trainer entered `phase` at unix time `t`; None: what it does then is not known."""
 
-    phase: Phase
+    phase: Phase | None
     t: float
 
 

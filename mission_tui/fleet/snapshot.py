@@ -30,6 +30,7 @@ __all__ = [
     "OtherRoot",
     "Paid",
     "Pids",
+    "Replay",
     "Restart",
     "RunFlag",
     "RunView",
@@ -262,11 +263,19 @@ class OtherRoot(Struct, frozen=True):
         return "" if self.live is None else f" ({self.live} run{'' if self.live == 1 else 's'})"
 
 
+class Replay(Struct, frozen=True):
+    """The snapshot is one of the past, between unix times `since` and `until`: as much as the files tell."""
+
+    since: float
+    until: float
+
+
 class FleetSnapshot(Struct, frozen=True, kw_only=True):
     """Live runs first (oldest first), then the newest 200 that are over (newest first).
 
     `ended_total` counts all that are over, `parked_total` those of them that wait for a person.
     `paid` are the newest joinings and leavings of which it is known what they brought, newest first.
+    With `replay` it is the fleet as it was at `t`.
     """
 
     revision: int
@@ -281,3 +290,4 @@ class FleetSnapshot(Struct, frozen=True, kw_only=True):
     stale: tuple[StaleRun, ...] = ()
     elsewhere: tuple[OtherRoot, ...] = ()
     paid: tuple[Paid, ...] = ()
+    replay: Replay | None = None

@@ -36,13 +36,17 @@ LAST_RETRY_S = 2.0
 class AsyncConnection:
     """A supervisor for an asyncio program. Its methods raise `MissionError`s: for refusals, and when nobody answers.
 
-    With `from_files` the files of the runs root are read instead, and no supervisor is asked or started.
+    With `from_files` the files of the runs root are read instead, and no supervisor is asked or started; with
+    `replay_t` as they were at that unix time.
     """
 
-    def __init__(self, root: Path, *, start: bool = True, from_files: bool = False) -> None:
+    def __init__(
+        self, root: Path, *, start: bool = True, from_files: bool = False, replay_t: float | None = None
+    ) -> None:
         self._root = root
         self._start = start
-        self._from_files = from_files
+        self._from_files = from_files or replay_t is not None
+        self._replay_t = replay_t
         self._link: _Link | None = None
         self._connecting = asyncio.Lock()
         self._retry_s = 0.0
@@ -98,7 +102,7 @@ class AsyncConnection:
     async def _open(self) -> _Link:
         path = socket_dir(self._root) / OPERATOR_SOCKET
         if self._from_files:
-            return await _Link.over(await asyncio.to_thread(start_onlooker, self._root))
+            return await _Link.over(await asyncio.to_thread(start_onlooker, self._root, self._replay_t))
         try:
             return await _Link.open(path)
         except (OSError, ConnectionLostError) as error:

@@ -81,14 +81,14 @@ class Connection:
             ensure_supervisor(root, timeout_s=left)
 
     @classmethod
-    def look_at(cls, root: Path, *, timeout_s: float = 10.0) -> Connection:
-        """Have the files of the runs root read; no supervisor is asked or started.
+    def look_at(cls, root: Path, *, at: float | None = None, timeout_s: float = 10.0) -> Connection:
+        """Have the files of the runs root read, as they were `at` a unix time; no supervisor is asked or started.
 
         Raises `UsageError` when the runs root cannot be listed.
         """
         from mission_tui.ipc.start import start_onlooker
 
-        return cls(start_onlooker(root), timeout_s)
+        return cls(start_onlooker(root, at), timeout_s)
 
     def ask(self, make: Callable[[int], Asking[Answer]]) -> Answer:
         """The answer to the request that `make` builds from an id; progress on the way is passed over.

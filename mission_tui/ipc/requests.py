@@ -239,6 +239,12 @@ class GetEnded(Request, Asking[EndedReply], frozen=True, kw_only=True, tag="ende
     limit: int = 200
 
 
+class GoTo(Request, Asking[SnapshotReply], frozen=True, kw_only=True, tag="goto"):
+    """In a replay: show the fleet as it was at unix time `t` from now on, or as near to it as the files tell."""
+
+    t: float
+
+
 class Clean(Request, Asking[CleanReply], frozen=True, kw_only=True, tag="clean"):
     """List what dead runs left behind; with `remove`, remove exactly the listed keys that still pass the verdict."""
 
@@ -363,6 +369,7 @@ OperatorRequest = (
     | Compare
     | GetLog
     | GetEnded
+    | GoTo
     | Clean
     | Remove
     | Restore

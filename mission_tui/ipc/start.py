@@ -26,6 +26,7 @@ __all__ = ["captured_environ", "ensure_supervisor", "operator_socket", "start_on
 
 SUPERVISOR = "mission_tui.supervisor"
 ONLOOKER = "mission_tui.supervisor.disk.onlooker"
+REPLAYER = "mission_tui.supervisor.disk.replayer"
 LOOK_EVERY_S = 0.02
 PATIENCE_AFTER_EXIT_S = 1.0
 LOG_TAIL_BYTES = 4096
@@ -138,8 +139,10 @@ def _with_package(environ: Mapping[str, str]) -> dict[str, str]:
     return {**environ, "PYTHONPATH": os.pathsep.join(filter(None, (package_parent, environ.get("PYTHONPATH"))))}
 
 
-def start_onlooker(root: Path) -> socket.socket:
+def start_onlooker(root: Path, at: float | None = None) -> socket.socket:
     """The link to a process of our own that reads the runs root and changes nothing; it ends when the link is closed.
+
+    With `at` it shows the fleet as it was at that unix time, and can be told to go to another.
 
     Raises `UsageError` when the runs root cannot be listed, `NoSupervisorError` when no process can be started.
     """
@@ -149,7 +152,9 @@ def start_onlooker(root: Path) -> socket.socket:
         raise UsageError(f"runs root {root} cannot be read: {error.strerror or error}") from error
     ours, theirs = socket.socketpair()
     with theirs:
-        argv = [sys.executable, "-m", ONLOOKER, "--runs-dir", os.fspath(root), "--fd", str(theirs.fileno())]
+        module, moment = (ONLOOKER, []) if at is None else (REPLAYER, ["--at", repr(at)])
+        place = ["--runs-dir", os.fspath(root), "--fd", str(theirs.fileno())]
+        argv = [sys.executable, "-m", module, *place, *moment]
         quiet = subprocess.DEVNULL
         try:
             child = subprocess.Popen(

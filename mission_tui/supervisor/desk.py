@@ -7,7 +7,7 @@ import time
 from contextlib import aclosing
 from typing import assert_never
 
-from mission_tui.errors import ProtocolError
+from mission_tui.errors import ProtocolError, UsageError
 from mission_tui.ipc.replies import EndedReply, OperatorReply, SnapshotReply
 from mission_tui.ipc.requests import (
     Act,
@@ -27,6 +27,7 @@ from mission_tui.ipc.requests import (
     GetStrip,
     GetTrash,
     GetUpgrades,
+    GoTo,
     Hello,
     ImportCheckpoint,
     Label,
@@ -204,6 +205,8 @@ class Desk:
                 return await import_checkpoint(core, request)
             case Shutdown():
                 return await shutdown(core, request)
+            case GoTo():
+                raise UsageError("a supervisor shows what is now: `mission-tui replay` shows what was")
             case Hello() | Watch() | Evaluate() | Check() | Bench():
                 raise ProtocolError(f"{type(request).__name__} has no single answer")
             case _:

@@ -12,6 +12,8 @@ import gc
 import socket
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from mission_tui.errors import MissionError, UsageError
@@ -19,10 +21,13 @@ from mission_tui.ipc.replies import EndedReply, OperatorReply, SnapshotReply
 from mission_tui.ipc.requests import GetDetails, GetEnded, GetHistory, GetLog, GetSnapshot, OperatorRequest, Watch
 from mission_tui.ipc.roots import live_roots
 from mission_tui.ipc.server import Session, serve_link
+from mission_tui.supervisor.disk.known import Known
 from mission_tui.supervisor.disk.seen_runs import SeenRuns
 from mission_tui.supervisor.verbs.details import details
 from mission_tui.supervisor.verbs.history import history
 from mission_tui.supervisor.verbs.log import log
+
+__all__ = ["Onlooker", "ended_page", "main", "readable"]
 
 LOOK_S = 1.0
 
@@ -56,10 +61,8 @@ class Onlooker:
             watches[request.id] = 0
             self._show(session, watches)
             return
-        try:
+        with readable(self._root):
             session.send(await self._reply(request))
-        except OSError as error:
-            raise MissionError(f"{error.filename or self._root} cannot be read: {error.strerror or error}") from error
 
     def gone(self, session: Session) -> None:
         """The client hung up."""
@@ -77,10 +80,7 @@ class Onlooker:
             case GetLog():
                 return await log(runs, request)
             case GetEnded():
-                for view in runs.store.ended(request.offset, request.limit)[0]:
-                    runs.fetch(view.id)
-                views, total = runs.store.ended(request.offset, request.limit)
-                return EndedReply(re=request.id, runs=views, total=total)
+                return ended_page(runs, request)
             case _:
                 raise UsageError(f"{self._root} is only looked at here, from its files: nothing can be changed there")
 
@@ -93,6 +93,23 @@ class Onlooker:
 
     def _snapshot(self, re: int) -> SnapshotReply:
         return SnapshotReply(re=re, snapshot=self._runs.store.snapshot(time.time()))
+
+
+def ended_page(runs: Known, request: GetEnded) -> EndedReply:
+    """A page of ended runs, each known as a whole."""
+    for view in runs.store.ended(request.offset, request.limit)[0]:
+        runs.fetch(view.id)
+    views, total = runs.store.ended(request.offset, request.limit)
+    return EndedReply(re=request.id, runs=views, total=total)
+
+
+@contextmanager
+def readable(root: Path) -> Iterator[None]:
+    """Say in a sentence what of the runs root cannot be read."""
+    try:
+        yield
+    except OSError as error:
+        raise MissionError(f"{error.filename or root} cannot be read: {error.strerror or error}") from error
 
 
 async def _serve(root: Path, link: socket.socket) -> None:

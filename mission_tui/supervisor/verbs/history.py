@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from mission_tui.fleet.metrics import MetricRecord
 from mission_tui.fleet.setting_changes import setting_changes
@@ -14,12 +15,14 @@ from mission_tui.supervisor.disk.known import Known, the_run
 __all__ = ["history"]
 
 
-async def history(core: Known, request: GetHistory) -> HistoryReply:
-    """The asked series, thinned to buckets."""
+async def history(
+    core: Known, request: GetHistory, rows: Callable[[str], list[MetricRecord]] | None = None
+) -> HistoryReply:
+    """The asked series, thinned to buckets; `rows` reads those of an ended run, by default all that its file holds."""
     run_id = the_run(core, request.run)
     if not core.store.run(run_id).trained.complete and run_id not in core.live:
-        records, _ = await asyncio.to_thread(read_all, core.run_dir(run_id).metrics, MetricRecord)
-        core.store.load_history(run_id, records)
+        read = rows or (lambda run: read_all(core.run_dir(run).metrics, MetricRecord)[0])
+        core.store.load_history(run_id, await asyncio.to_thread(read, run_id))
     thinned = core.store.history(run_id, request.series, request.from_update, request.to_update, request.points)
     return HistoryReply(
         re=request.id,

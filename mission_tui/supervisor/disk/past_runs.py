@@ -1,0 +1,210 @@
+"""The fleet as it was: runs as their files tell of them, cut at a moment that can be moved back and forth.
+
+The files are taken as they were when the replay was opened, and never written. Nothing is looked at but files: what no
+file holds, such as who was alive, is not known.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from msgspec import structs
+
+from mission_tui import __version__
+from mission_tui.errors import DamagedError
+from mission_tui.fleet.events import AttemptEnded, AttemptStarting, FleetEvent, RunCreated, SettingsAsked
+from mission_tui.fleet.metrics import MetricRecord, UpdateDone
+from mission_tui.fleet.moments import phase_before
+from mission_tui.fleet.observations import PhaseSeen, PidsSeen
+from mission_tui.fleet.snapshot import FleetSnapshot, GpuMeters, HostMeters, Pids, Replay, SupervisorInfo
+from mission_tui.fleet.store import SNAPSHOT_ENDED, Store
+from mission_tui.records.attempt import read_identity
+from mission_tui.records.layout import RunDir
+from mission_tui.records.past import PastFile
+from mission_tui.records.tail import read_newest
+from mission_tui.supervisor.disk.adoption import LAST_BYTES, SPARKLINE_BYTES
+from mission_tui.supervisor.disk.run_on_disk import RunOnDisk, read_fleet, read_specs, shown_rows
+
+__all__ = ["MetersAt", "PastRuns"]
+
+NO_METERS = "no meters: nobody kept those of that time"
+
+MetersAt = Callable[[float], tuple[HostMeters, tuple[GpuMeters, ...]] | None]
+"""What the meters showed at a unix time; None where nobody wrote it down."""
+
+
+@dataclass(slots=True)
+class _Past:
+    """A run. It was over from `over_t` on; `shown` says how much of it the store holds now, `events` how many lines."""
+
+    dir: RunDir
+    made: RunCreated
+    over: AttemptEnded | None
+    shown: str = ""
+    events: list[FleetEvent] = field(default_factory=list)
+    rows: int = 0
+    journal: PastFile | None = None
+    metrics: PastFile | None = None
+
+    @property
+    def over_t(self) -> float:
+        return float("inf") if self.over is None else self.over.t
+
+
+class PastRuns:
+    """`store` holds the fleet at the moment that was gone to. `replay` is between which moments there is something."""
+
+    def __init__(self, root: Path, meters_at: MetersAt = lambda _t: None) -> None:
+        self._root = root
+        self._meters_at = meters_at
+        self._nothing = HostMeters(socket.gethostname(), len(os.sched_getaffinity(0)), gpu_note=NO_METERS)
+        now = time.time()
+        self.store = Store(str(root), SupervisorInfo(None, __version__, now), self._nothing)
+        self.live: frozenset[str] = frozenset()
+        live, ended = read_fleet(root)
+        found = [_past_of(run) for run in (*live, *ended)]
+        self._runs = {past.dir.id: past for past in found if past is not None}
+        self.replay = Replay(min((past.made.t for past in self._runs.values()), default=now), now)
+        self.moment = now
+        self._revision = 0
+
+    def go(self, moment: float) -> None:
+        """Know what was known at `moment`, or at the end that is nearer to it."""
+        self.moment = moment = min(max(moment, self.replay.since), self.replay.until)
+        runs = self._runs.values()
+        over = sorted((past for past in runs if past.over_t <= moment), key=lambda past: past.over_t, reverse=True)
+        for place, past in enumerate(over):
+            if place < SNAPSHOT_ENDED:
+                self._show_end(past, SPARKLINE_BYTES)
+            elif past.shown != "shelf":
+                self._shelve(past)
+        for past in runs:
+            if past.made.t > moment:
+                self._hide(past)
+            elif past.over_t > moment:
+                self._show_life(past)
+        host, gpus = self._meters_at(moment) or (self._nothing, ())
+        self.store.observe_machine(host, gpus)
+        self._revision += 1
+
+    def snapshot(self) -> FleetSnapshot:
+        """The fleet as it was; its revision rises with every going."""
+        known = self.store.snapshot(self.moment)
+        return structs.replace(known, t=self.moment, revision=self._revision, replay=self.replay)
+
+    def run_dir(self, run_id: str) -> RunDir:
+        return RunDir(self._root / run_id)
+
+    def rows(self, run_id: str) -> list[MetricRecord]:
+        """The rows that had been written by the moment. Raises `OSError`."""
+        metrics = self._opened(self._runs[run_id])[1]
+        return metrics.read(0, metrics.upto(self.moment))
+
+    def saw_size(self, run_id: str, size_bytes: int) -> None:
+        """The bytes of a run are those of now: nobody wrote down how many it once had."""
+
+    def fetch(self, run_id: str) -> None:
+        """Know the end of a run that had long been over."""
+        past = self._runs.get(run_id)
+        if past is not None and past.shown == "shelf":
+            self._show_end(past, LAST_BYTES)
+
+    def _hide(self, past: _Past) -> None:
+        if past.shown:
+            self.store.remove_run(past.dir.id)
+        past.shown, past.events, past.rows = "", [], 0
+
+    def _shelve(self, past: _Past) -> None:
+        assert past.over is not None
+        self._hide(past)
+        self.store.shelve(past.dir.id, str(past.dir.path), past.made, past.over)
+        past.shown = "shelf"
+
+    def _show_end(self, past: _Past, newest_bytes: int) -> None:
+        """A run that was over: its events and its last rows."""
+        journal = self._opened(past)[0]
+        if past.shown == "end" and len(past.events) == journal.upto(self.moment):
+            return
+        self._begin(past, "end")
+        self._hear(past)
+        with suppress(OSError):
+            for record in shown_rows(read_newest(past.dir.metrics, MetricRecord, newest_bytes)):
+                self.store.apply(past.dir.id, record)
+
+    def _show_life(self, past: _Past) -> None:
+        """A run that was not over: everything up to the moment; from the start again when it was later before."""
+        run_id = past.dir.id
+        journal, metrics = self._opened(past)
+        events, rows = journal.upto(self.moment), metrics.upto(self.moment)
+        if past.shown != "life" or events < len(past.events) or rows < past.rows:
+            self._begin(past, "life")
+        self._hear(past)
+        with suppress(OSError):
+            for record in metrics.read(past.rows, rows):
+                self.store.apply(run_id, record)
+            past.rows = rows
+            self._see_phase(past, metrics)
+        self._see_processes(past)
+
+    def _begin(self, past: _Past, shown: str) -> None:
+        self._hide(past)
+        self.store.add_run(past.dir.id, str(past.dir.path), None)
+        past.shown = shown
+
+    def _hear(self, past: _Past) -> None:
+        """The lines of its journal that are new at the moment, and the settings that they stand for."""
+        journal = self._opened(past)[0]
+        with suppress(OSError):
+            news = journal.read(len(past.events), journal.upto(self.moment))
+            known = len(past.events)
+            past.events += news
+            if not known or any(isinstance(event, AttemptStarting | SettingsAsked) for event in news):
+                spec = read_specs(RunOnDisk(past.dir, past.events, {}))[1]
+                if spec is not None:
+                    self.store.replace_spec(past.dir.id, spec)
+            for event in news:
+                self.store.apply(past.dir.id, event)
+
+    def _see_phase(self, past: _Past, metrics: PastFile) -> None:
+        """In which phase it was, from the row that this phase led to."""
+        following = metrics.read(past.rows, past.rows + 1)
+        row = following[0] if following else None
+        run = self.store.run(past.dir.id)
+        seen = PhaseSeen(None, self.moment)
+        if isinstance(row, UpdateDone) and run.trained.attempt == run.told.attempt == row.attempt:
+            seen = phase_before(row, self.moment)
+        self.store.apply(past.dir.id, seen)
+
+    def _see_processes(self, past: _Past) -> None:
+        """The processes that its attempt had: a command begins when they are there."""
+        run = self.store.run(past.dir.id)
+        if run.seen.pids.trainer is not None or run.told.outcome is not None or not run.told.attempt:
+            return
+        with suppress(OSError, DamagedError):
+            identity = read_identity(past.dir.attempt(run.told.attempt).identity)
+            if identity is not None:
+                self.store.apply(past.dir.id, PidsSeen(Pids(identity.keeper.pid, identity.trainer.pid)))
+
+    def _opened(self, past: _Past) -> tuple[PastFile, PastFile]:
+        if past.journal is None or past.metrics is None:
+            past.journal = PastFile(past.dir.events, FleetEvent)
+            past.metrics = PastFile(past.dir.metrics, MetricRecord)
+        return past.journal, past.metrics
+
+
+def _past_of(found: RunOnDisk) -> _Past | None:
+    """The run, if its journal says when it was made."""
+    made = next((event for event in found.events if isinstance(event, RunCreated)), None)
+    if made is None:
+        return None
+    over: AttemptEnded | None = None
+    for event in found.events:
+        if isinstance(event, AttemptStarting | AttemptEnded):
+            over = event if isinstance(event, AttemptEnded) else None
+    return _Past(found.dir, made, over)

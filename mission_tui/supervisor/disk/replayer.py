@@ -1,0 +1,121 @@
+"""`python -m mission_tui.supervisor.disk.replayer --runs-dir ROOT --fd N --at T` shows a runs root as it was.
+
+It answers one client over the socket that it inherits, goes to the moments that this client names, and ends with it.
+It opens nothing for writing, takes no lock, asks no supervisor and signals nobody.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import socket
+import sys
+from pathlib import Path
+
+from msgspec import structs
+
+from mission_tui.errors import UsageError
+from mission_tui.ipc.replies import AttemptView, DetailsReply, OperatorReply, SnapshotReply
+from mission_tui.ipc.requests import GetDetails, GetEnded, GetHistory, GetLog, GetSnapshot, GoTo, OperatorRequest, Watch
+from mission_tui.ipc.server import Session, serve_link
+from mission_tui.supervisor.disk.onlooker import ended_page, readable
+from mission_tui.supervisor.disk.past_runs import PastRuns
+from mission_tui.supervisor.verbs.details import details
+from mission_tui.supervisor.verbs.history import history
+
+__all__ = ["Replayer", "details_at", "main"]
+
+
+class Replayer:
+    """Shows one moment at a time; who watches is shown each that is gone to."""
+
+    def __init__(self, root: Path, moment: float) -> None:
+        self._root = root
+        self._moment = moment
+        self._runs: PastRuns | None = None
+        self._turn = asyncio.Lock()
+        self._watching: dict[Session, set[int]] = {}
+
+    async def answer(self, request: OperatorRequest, session: Session) -> None:
+        """Say the answer to one request, one after the other. Raises `MissionError` for what is no question here."""
+        async with self._turn:
+            with readable(self._root):
+                runs = await self._opened()
+                if isinstance(request, Watch):
+                    self._watching.setdefault(session, set()).add(request.id)
+                    session.send(SnapshotReply(re=request.id, snapshot=runs.snapshot()))
+                    return
+                session.send(await self._reply(runs, request))
+        if isinstance(request, GoTo):
+            for watcher, watches in self._watching.items():
+                for re in watches:
+                    watcher.send(SnapshotReply(re=re, snapshot=runs.snapshot()))
+
+    def gone(self, session: Session) -> None:
+        """The client hung up."""
+        self._watching.pop(session, None)
+
+    async def _opened(self) -> PastRuns:
+        """The runs; the first who asks waits until they are read."""
+        if self._runs is None:
+            runs = await asyncio.to_thread(PastRuns, self._root)
+            await asyncio.to_thread(runs.go, self._moment)
+            gc.freeze()
+            self._runs = runs
+        return self._runs
+
+    async def _reply(self, runs: PastRuns, request: OperatorRequest) -> OperatorReply:
+        match request:
+            case GoTo():
+                await asyncio.to_thread(runs.go, request.t)
+                return SnapshotReply(re=request.id, snapshot=runs.snapshot())
+            case GetSnapshot():
+                return SnapshotReply(re=request.id, snapshot=runs.snapshot())
+            case GetDetails():
+                return details_at(await details(runs, request), runs.moment)
+            case GetHistory():
+                return await history(runs, request, runs.rows)
+            case GetEnded():
+                return ended_page(runs, request)
+            case GetLog():
+                raise UsageError("a replay shows no log: its lines do not say when they were written; q leaves")
+            case _:
+                raise UsageError("this is a replay of what was: nothing can be done there; q leaves it")
+
+
+def details_at(reply: DetailsReply, moment: float) -> DetailsReply:
+    """What of the details there was at unix time `moment`."""
+    return structs.replace(
+        reply,
+        attempts=tuple(_attempt_at(it, moment) for it in reply.attempts if (it.started_t or 0.0) <= moment),
+        checkpoints=tuple(it for it in reply.checkpoints if it.t <= moment),
+        evaluations=tuple(it for it in reply.evaluations if float(it.get("t") or 0.0) <= moment),
+        deeds=tuple(it for it in reply.deeds if it.t <= moment),
+    )
+
+
+def _attempt_at(attempt: AttemptView, moment: float) -> AttemptView:
+    if attempt.ended_t is None or attempt.ended_t <= moment:
+        return attempt
+    return structs.replace(attempt, ended_t=None, outcome=None, cause=None)
+
+
+async def _serve(root: Path, link: socket.socket, moment: float) -> None:
+    replayer = Replayer(root, moment)
+    await serve_link(link, root, replayer.answer, replayer.gone)
+
+
+def main() -> int:
+    """Show until the client is gone."""
+    parser = argparse.ArgumentParser(prog="mission_tui.supervisor.disk.replayer")
+    parser.add_argument("--runs-dir", type=Path, required=True)
+    parser.add_argument("--fd", type=int, required=True)
+    parser.add_argument("--at", type=float, required=True)
+    given = parser.parse_args()
+    asyncio.run(_serve(given.runs_dir, socket.socket(fileno=given.fd), given.at))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,178 @@
+"""The fleet as it was: what the files of a runs root tell of a moment, whichever way one comes to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mission_tui.fleet.events import (
+    Asked,
+    AttemptEnded,
+    AttemptStarting,
+    FindingChanged,
+    RunCreated,
+    RunPaused,
+    RunResumed,
+)
+from mission_tui.fleet.findings import Finding
+from mission_tui.fleet.metrics import Metric, TrainingEnded, TrainingStarted, UpdateDone
+from mission_tui.fleet.outcome import Finished, Stopped
+from mission_tui.fleet.snapshot import GpuMeters, HostMeters, RunView
+from mission_tui.records.append import AppendLog
+from mission_tui.records.layout import RunDir
+from mission_tui.supervisor.disk.past_runs import NO_METERS, PastRuns
+
+HEAVY = "20261121-104207-heavy-3f9a"
+CART = "20261121-104208-cart-9a10"
+KL = Finding("1", "kl-persistent", "warning", 6, 6, "KL outside trust region", "100 steps", "fewer epochs")
+
+
+def written(path: Path, makes: list[Callable[[int], Any]]) -> None:
+    """A records file with these lines."""
+    log = AppendLog(path)
+    for make in makes:
+        log.append(make)
+    log.close()
+
+
+def row(update: int, t: float, attempt: int = 1) -> Callable[[int], UpdateDone]:
+    """Update `update`, done at `t` after 6 s of rollout and 2 s of update."""
+    metrics: dict[str, Metric] = {"rollout/ep_rew_mean": float(update)}
+    return lambda seq: UpdateDone(seq, attempt, update, 64 * update, t, 6.0, 2.0, 8.0, metrics)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """`heavy` trains from 100 s to the end, with a pause, a finding and a second attempt; `cart` from 150 to 200 s."""
+    heavy, cart = RunDir(tmp_path / HEAVY), RunDir(tmp_path / CART)
+    for run in (heavy, cart):
+        run.path.mkdir()
+    written(
+        heavy.events,
+        [
+            lambda seq: RunCreated(seq, 100.0, "heavy", "heavy"),
+            lambda seq: AttemptStarting(seq, 100.5, 1),
+            lambda seq: RunPaused(seq, 165.0, 1),
+            lambda seq: RunResumed(seq, 175.0, 1),
+            lambda seq: FindingChanged(seq, 181.0, KL),
+            lambda seq: Asked(seq, 210.0, "stop", 1),
+            lambda seq: AttemptEnded(seq, 211.0, 1, Stopped("000000512")),
+            lambda seq: AttemptStarting(seq, 300.0, 2, "000000512"),
+        ],
+    )
+    written(
+        heavy.metrics,
+        [
+            lambda seq: TrainingStarted(seq, 1, 101.0),
+            *(row(update, 110.0 + 10 * update) for update in range(1, 11)),
+            lambda seq: TrainingEnded(seq, 1, 8, 512, 211.0, "stopped", checkpoint="000000512"),
+            lambda seq: TrainingStarted(seq, 2, 301.0, from_update=8, from_timesteps=512, checkpoint="000000512"),
+            row(9, 310.0, 2),
+        ],
+    )
+    written(
+        cart.events,
+        [
+            lambda seq: RunCreated(seq, 150.0, "cart", "cart"),
+            lambda seq: AttemptStarting(seq, 150.5, 1),
+            lambda seq: AttemptEnded(seq, 200.0, 1, Finished("000000128")),
+        ],
+    )
+    written(cart.metrics, [lambda seq: TrainingStarted(seq, 1, 151.0), row(1, 160.0), row(2, 199.0)])
+    return tmp_path
+
+
+def at(runs: PastRuns, moment: float) -> dict[str, RunView]:
+    """The fleet at `moment`, by name."""
+    runs.go(moment)
+    return {view.name: view for view in runs.snapshot().runs}
+
+
+def test_a_run_is_there_from_the_moment_it_was_made(root: Path) -> None:
+    """Before, nobody knew of it."""
+    runs = PastRuns(root)
+    assert list(at(runs, 149.0)) == ["heavy"]
+    assert {name: view.state for name, view in at(runs, 150.2).items()} == {"heavy": "running", "cart": "queued"}
+
+
+def test_a_run_stands_as_it_stood(root: Path) -> None:
+    """State, phase, curve and findings are those of the moment; later rows and events are not known yet."""
+    runs = PastRuns(root)
+    heavy = at(runs, 125.0)["heavy"]
+    assert (heavy.state, heavy.phase, heavy.update, heavy.findings) == ("running", "rollout", 1, ())
+    assert heavy.series["rollout/ep_rew_mean"] == (1.0,)
+    assert at(runs, 128.5)["heavy"].phase == "update"
+    assert at(runs, 166.0)["heavy"].state == "paused"
+    assert [finding.rule for finding in at(runs, 190.0)["heavy"].findings] == ["kl-persistent"]
+    cart = at(runs, 201.0)["cart"]
+    assert (cart.state, cart.outcome, cart.update) == ("ended", "finished", 2)
+
+
+def test_between_two_attempts_a_run_had_ended(root: Path) -> None:
+    """It is as it ended then, with the rows that its later attempt took back; afterwards they are gone."""
+    runs = PastRuns(root)
+    between, after = at(runs, 250.0)["heavy"], at(runs, 305.0)["heavy"]
+    assert (between.state, between.outcome, between.update, between.attempt) == ("ended", "stopped", 10, 1)
+    assert (after.state, after.update, after.attempt) == ("running", 8, 2)
+
+
+def test_whichever_way_one_comes_the_moment_is_the_same(root: Path) -> None:
+    """Forward step by step, backward step by step, and at once."""
+    moments = [90.0 + 5 * step for step in range(50)]
+    runs, forward = PastRuns(root), {}
+    for moment in moments:
+        forward[moment] = at(runs, moment)
+    for moment in reversed(moments):
+        assert at(runs, moment) == forward[moment], moment
+    for moment in moments[::7]:
+        assert at(PastRuns(root), moment) == forward[moment], moment
+
+
+def test_each_going_is_news_and_carries_its_moment(root: Path) -> None:
+    """Even where nothing has changed; beyond the ends one stays at the end."""
+    runs = PastRuns(root)
+    runs.go(170.0)
+    first = runs.snapshot()
+    runs.go(171.0)
+    second = runs.snapshot()
+    assert (first.t, second.t) == (170.0, 171.0)
+    assert second.revision > first.revision
+    runs.go(0.0)
+    assert second.replay is not None
+    assert runs.snapshot().t == second.replay.since == 100.0
+    runs.go(1e12)
+    assert runs.snapshot().t == second.replay.until
+
+
+def test_rows_end_at_the_moment(root: Path) -> None:
+    """What charts are drawn from, of a run that lived and of one that was over."""
+    runs = PastRuns(root)
+    runs.go(142.0)
+    assert [record.t for record in runs.rows(HEAVY)] == [101.0, 120.0, 130.0, 140.0]
+    runs.go(205.0)
+    assert [record.t for record in runs.rows(CART)] == [151.0, 160.0, 199.0]
+
+
+def test_meters_are_those_of_the_moment_or_none(root: Path) -> None:
+    """Nobody's meters are no zeros."""
+    host, gpu = HostMeters("gpu-box", 8, cpu_percent=50.0), GpuMeters("GPU-1", "L4")
+    runs = PastRuns(root, lambda t: (host, (gpu,)) if t > 150 else None)
+    runs.go(140.0)
+    assert (runs.snapshot().host.cpu_percent, runs.snapshot().host.gpu_note) == (None, NO_METERS)
+    runs.go(160.0)
+    assert (runs.snapshot().host, runs.snapshot().gpus) == (host, (gpu,))
+
+
+def test_a_damaged_line_is_passed_over(root: Path) -> None:
+    """The others are all there, and a file that is gone has none."""
+    metrics = root / HEAVY / "metrics.jsonl"
+    lines = metrics.read_bytes().split(b"\n")
+    lines[1] = lines[1].replace(b"120.0", b"121.0")
+    metrics.write_bytes(b"\n".join(lines))
+    (root / CART / "metrics.jsonl").unlink()
+    fleet = at(PastRuns(root), 160.0)
+    assert (fleet["heavy"].update, fleet["cart"].update) == (5, None)
+    assert fleet["heavy"].series["rollout/ep_rew_mean"] == (2.0, 3.0, 4.0, 5.0)
