@@ -22,6 +22,7 @@ VERBS = (
     "launch",
     "status",
     "top",
+    "replay",
     "logs",
     "metrics",
     "pause",
@@ -55,7 +56,7 @@ VERBS = (
     "service",
 )
 
-LOOKING = ("status", "top", "logs", "metrics", "findings", "compare", "wait", "presets", "paths", "judge")
+LOOKING = ("status", "top", "logs", "metrics", "findings", "compare", "wait", "presets", "paths", "judge", "replay")
 """The verbs that change nothing."""
 
 

@@ -18,25 +18,28 @@ if TYPE_CHECKING:
 __all__ = ["open_screen"]
 
 
-def open_screen(session: Session) -> int:
-    """Show the screen until it is left, or left for another runs root, and remember when that was.
+def open_screen(session: Session, replay_t: float | None = None) -> int:
+    """Show the screen until it is left, and remember when that was; then that for which it was left, if anything.
 
-    Raises `UsageError` without a terminal.
+    With `replay_t` (unix s) it first shows the fleet as it was then. Raises `UsageError` without a terminal.
     """
     if not can_draw(session.environ):
         raise UsageError(
             "the screen needs a terminal: without one see the runs with `mission-tui status`, "
             "and start one with `mission-tui launch PRESET --wait`"
         )
-    farewell = _show(session, _greeting(session))
+    farewell = _show(session, "" if replay_t is not None else _greeting(session), replay_t)
     while farewell.next_root is not None:
         elsewhere = replace(session, root=Path(farewell.next_root))
+        stays = elsewhere.root == session.root
         try:
-            greeting = _greeting(elsewhere) or f"presets and working folder stay those of {session.cwd}"
+            greeting = _greeting(elsewhere) or (
+                "" if stays else f"presets and working folder stay those of {session.cwd}"
+            )
             session = elsewhere
         except UsageError as error:
             greeting = str(error)
-        farewell = _show(session, greeting)
+        farewell = _show(session, greeting, farewell.replay_t)
     return farewell.exit_code
 
 
@@ -48,10 +51,12 @@ def _greeting(session: Session) -> str:
     return ""
 
 
-def _show(session: Session, greeting: str) -> Farewell:
+def _show(session: Session, greeting: str, replay_t: float | None = None) -> Farewell:
     from mission_tui.cli.last_seen import LastSeen
-    from mission_tui.tui.entry import run
+    from mission_tui.tui.entry import replay, run
 
+    if replay_t is not None:
+        return replay(session.root, replay_t, lambda: _choices(session))
     seen = LastSeen.of(session.root, session.environ, ours=session.is_ours)
     return run(
         session.root,

@@ -38,7 +38,9 @@ _ACTIONS = {action.name: action for action in ACTIONS}
 
 
 class MissionApp(App[int], inherit_bindings=False):
-    """The application; its result is the process's exit code. `next_root` is what the person left for, if anything."""
+    """The application; its result is the process's exit code. `next_root` is what the person left for, if anything;
+    `next_replay_t` the moment (unix s) at which they want to see it.
+    """
 
     CSS_PATH: ClassVar = ["app.tcss", "screens/fleet.tcss"]
     ENABLE_COMMAND_PALETTE = False
@@ -76,6 +78,7 @@ class MissionApp(App[int], inherit_bindings=False):
         self.arrivals = Arrivals(self, self.desk, last_seen_t)
         self._client = client
         self.next_root: str | None = None
+        self.next_replay_t: float | None = None
         self._greeting = greeting
         self._glyphs = GlyphFilter(ascii_only=not speaks_utf8(environ))
         self._pen = Pen(self.console)
@@ -171,9 +174,9 @@ class MissionApp(App[int], inherit_bindings=False):
         """Paint everything again, after something else has written on the terminal."""
         self.refresh(repaint=True, layout=True)
 
-    def leave_for(self, root: str) -> None:
-        """Leave, to be followed by the screen of another runs root."""
-        self.next_root = root
+    def leave_for(self, root: str, replay_t: float | None = None) -> None:
+        """Leave, to be followed by the screen of another runs root, or by what it showed at `replay_t`."""
+        self.next_root, self.next_replay_t = root, replay_t
         self.exit(0)
 
     def action_leave(self) -> None:

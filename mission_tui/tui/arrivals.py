@@ -54,7 +54,8 @@ class Arrivals:
         if sentence := self._stale.hear(snapshot):
             self._desk.tell(sentence, "warning")
         self._newest = snapshot
-        ring(self._desk, self._app, self._desk.alarm.hear(snapshot))
+        if snapshot.replay is None:
+            ring(self._desk, self._app, self._desk.alarm.hear(snapshot))
         if self._timer is None:
             due = self.pace.due(self._desk.clock())
             if due > 0:

@@ -22,6 +22,7 @@ from mission_tui.tui.lookback import Zoom
 from mission_tui.tui.origin import Origin
 from mission_tui.tui.preset_choice import LoadPresets, PresetChoice, Resolve
 from mission_tui.tui.screens.shown import Shown
+from mission_tui.tui.scrubbing import Scrub
 
 if TYPE_CHECKING:
     from textual.screen import Screen
@@ -80,6 +81,7 @@ class Desk:
         self.coming_back = ComingBack(last_seen_t)
         self.zoom = Zoom()
         self.deeds: list[Deed] = []
+        self.scrub = Scrub(self)
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Carry out `work` beside the screen. A `MissionError` becomes a toast, anything else a modal."""
@@ -128,9 +130,9 @@ class Desk:
         """Put `text` on the terminal's clipboard."""
         self._app.copy_to_clipboard(text)
 
-    def leave_for(self, root: str) -> None:
-        """Show another runs root instead of this one."""
-        self._app.leave_for(root)
+    def leave_for(self, root: str, replay_t: float | None = None) -> None:
+        """Show another runs root instead of this one, or one as it was at unix time `replay_t`."""
+        self._app.leave_for(root, replay_t)
 
     def suspend(self) -> None:
         """Give the terminal back to the shell and stop."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from mission_tui.errors import UsageError
 from mission_tui.tui.preset_choice import LoadPresets, PresetChoice, Resolve
 
-__all__ = ["Farewell", "PresetChoice", "run"]
+__all__ = ["Farewell", "PresetChoice", "replay", "run"]
 
 _FPS_OVER_SSH = "30"
 
@@ -24,13 +24,20 @@ _FPS_OVER_SSH = "30"
 class Farewell:
     """How the screen was left. `last_seen_t` (unix s) is up to when the fleet was seen.
 
-    `next_root` is the runs root that the person wants to see now; None when they are done.
+    `next_root` is the runs root that the person wants to see now, as it was at `replay_t` (unix s) if that is given;
+    None when they are done.
     """
 
     exit_code: int
     last_seen_t: float | None
     live: int
     next_root: str | None = None
+    replay_t: float | None = None
+
+
+def replay(root: Path, moment: float, presets: LoadPresets) -> Farewell:
+    """Show the runs root as it was at unix time `moment`, from its files, until the person leaves. Raises as `run`."""
+    return run(root, presets, lambda _name, _words: [], readonly=True, replay_t=moment)
 
 
 def run(
@@ -42,10 +49,11 @@ def run(
     remember: Callable[[float], None] = lambda _t: None,
     greeting: str = "",
     from_files: bool = False,
+    replay_t: float | None = None,
 ) -> Farewell:
     """Show the screen of the runs root, with `greeting` on it, until the person leaves; then say how many runs go on.
 
-    With `from_files` its files are read, and no supervisor is asked or started.
+    With `from_files` its files are read, and no supervisor is asked or started; with `replay_t` as they were then.
 
     `remember` is told now and then, and at the end, up to when (unix s) the fleet was seen; it may block.
 
@@ -63,7 +71,7 @@ def run(
         from mission_tui.ipc.async_client import AsyncConnection
         from mission_tui.tui.session import show
 
-        client = AsyncConnection(root, from_files=from_files)
+        client = AsyncConnection(root, from_files=from_files, replay_t=replay_t)
         farewell = show(
             client,
             presets,
@@ -76,6 +84,8 @@ def run(
         )
     finally:
         gc.enable()
+    if replay_t is not None:
+        return farewell
     if farewell.last_seen_t is not None:
         remember(farewell.last_seen_t)
     if farewell.live and farewell.next_root is None and sys.stdout.isatty():

@@ -70,7 +70,7 @@ async def play(app: MissionApp, client: FleetClient, remember: Callable[[float],
         for watch in watches:
             watch.cancel()
         await client.close()
-    return Farewell(code or 0, app.arrivals.last_seen_t, app.arrivals.live, app.next_root)
+    return Farewell(code or 0, app.arrivals.last_seen_t, app.arrivals.live, app.next_root, app.next_replay_t)
 
 
 async def _remember(app: MissionApp, remember: Callable[[float], None]) -> None:

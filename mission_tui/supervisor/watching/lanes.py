@@ -31,7 +31,9 @@ class Lanes:
     def take(self, run_id: str, fact: Fact) -> None:
         """Take in one fact of a run; most say nothing of phases."""
         match fact:
-            case PhaseSeen(phase=phase, t=t):
+            case PhaseSeen(phase=None, t=t) if run_id in self.histories:
+                self.histories[run_id].left(t)
+            case PhaseSeen(phase=phase, t=t) if phase is not None:
                 self._of(run_id).entered(phase, t)
             case UpdateDone(t=t, rollout_s=rollout_s, update_s=update_s):
                 self._of(run_id).trained(t, rollout_s, update_s)

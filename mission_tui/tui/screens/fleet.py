@@ -30,6 +30,7 @@ from mission_tui.tui.widgets.footer import Footer, hints
 from mission_tui.tui.widgets.header import Header
 from mission_tui.tui.widgets.meters import Meters
 from mission_tui.tui.widgets.pane_grid import PaneGrid, columns_for
+from mission_tui.tui.widgets.replay_line import ReplayLine
 from mission_tui.tui.widgets.run_table import RunTable
 from mission_tui.tui.widgets.scroll_lines import ScrollLines
 from mission_tui.tui.widgets.timeline import Timeline
@@ -55,6 +56,7 @@ class FleetScreen(Shown, inherit_bindings=False):
         """From top to bottom; heights are given in `redraw`."""
         yield Header("q leave  ? help", self._home)
         yield Meters()
+        yield ReplayLine()
         yield AwayLines()
         yield Timeline(self._desk)
         yield PaneGrid()
@@ -93,6 +95,7 @@ class FleetScreen(Shown, inherit_bindings=False):
         pattern = f"/{self.outlook.pattern.pattern}" if self.outlook.pattern else ""
         self.query_one(Header).update(self.snapshot, pattern, note)
         self.query_one(Meters).update(self.snapshot, self._desk.banner)
+        self.query_one(ReplayLine).update(self.snapshot, self._desk.scrub.step)
         back = self._desk.coming_back
         self.query_one(AwayLines).update(back.away if back.shown else None, back.best, width)
         self.query_one(Timeline).update(self.snapshot, timeline_rows(width, height))
@@ -111,7 +114,8 @@ class FleetScreen(Shown, inherit_bindings=False):
     def _share_rows(self) -> bool:
         """Whether the rows are shared out otherwise than before."""
         outlook, roster = self.outlook, self.outlook.roster
-        above = self.query_one(Meters).rows + self.query_one(AwayLines).rows + self.query_one(Timeline).rows
+        above = self.query_one(Meters).rows + self.query_one(ReplayLine).rows
+        above += self.query_one(AwayLines).rows + self.query_one(Timeline).rows
         taken = 2 + above + (1 if self.query_one(FilterBar).display else 0)
         maximised = ("detail" if outlook.in_detail else "list") if outlook.maximised else None
         shared = arrange(

@@ -26,6 +26,7 @@ from mission_tui.tui.widgets.findings import Findings
 from mission_tui.tui.widgets.footer import Footer, hints
 from mission_tui.tui.widgets.header import Header
 from mission_tui.tui.widgets.log_lines import LogLines
+from mission_tui.tui.widgets.replay_line import ReplayLine
 from mission_tui.tui.widgets.run_head import RunHead
 from mission_tui.tui.widgets.scroll_lines import ScrollLines
 from mission_tui.tui.widgets.tab_line import tab_line
@@ -52,6 +53,7 @@ class RunScreen(Shown, inherit_bindings=False):
     def compose(self) -> ComposeResult:
         """Headline, tabs, and one body per kind of tab, of which one is displayed."""
         yield Header("Esc back  ? help", self._home)
+        yield ReplayLine()
         yield RunHead()
         yield ScrollLines(id="tabs")
         yield Curves()
@@ -82,6 +84,7 @@ class RunScreen(Shown, inherit_bindings=False):
         self._view = self._desk.view(self._view.id) or self._view
         self.set_class(width < LEAST_WIDTH or height < LEAST_HEIGHT, "-small")
         self.query_one(Header).update(self.snapshot)
+        self.query_one(ReplayLine).update(self.snapshot, self._desk.scrub.step)
         self.query_one(RunHead).update(self._view, self.now)
         metric = self.query_one(Curves).tag if self._tab == "learn" else None
         points = min(2000, max(40, 2 * width))

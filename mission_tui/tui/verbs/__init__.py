@@ -30,6 +30,7 @@ from mission_tui.tui.verbs.park import park
 from mission_tui.tui.verbs.pause import pause
 from mission_tui.tui.verbs.refresh import refresh
 from mission_tui.tui.verbs.rename import rename
+from mission_tui.tui.verbs.replay import back, coarser, finer, forward, go_to, replay
 from mission_tui.tui.verbs.resume import resume, resume_with
 from mission_tui.tui.verbs.rm import remove
 from mission_tui.tui.verbs.set import set_, set_advice
@@ -48,15 +49,20 @@ VERBS: Mapping[str, Verb] = {
     "actions": actions,
     "apply": apply,
     "away": away,
+    "back in time": back,
     "bell": bell,
     "checkpoint": checkpoint,
     "clean": clean,
     "clone": clone,
     "compare": compare,
+    "coarser": coarser,
     "copy": copy,
     "elsewhere": elsewhere,
     "evaluate": evaluate,
+    "finer": finer,
+    "forward in time": forward,
     "freeze": freeze,
+    "go to": go_to,
     "help": help_,
     "kill": kill,
     "label": label,
@@ -69,6 +75,7 @@ VERBS: Mapping[str, Verb] = {
     "refresh": refresh,
     "remove": remove,
     "rename": rename,
+    "replay": replay,
     "resume": resume,
     "resume with": resume_with,
     "set": set_,

@@ -1,4 +1,4 @@
-"""`,` and `.`: how far back the strip goes."""
+"""`{` and `}`: how far back the strip goes."""
 
 from __future__ import annotations
 

@@ -4,6 +4,8 @@ many findings ask.
 
 from __future__ import annotations
 
+import time
+
 from rich.cells import cell_len
 
 from mission_tui.fleet.findings import Severity
@@ -21,6 +23,7 @@ __all__ = ["Header"]
 
 _COUNTED: tuple[Severity, ...] = ("critical", "warning")
 _LEAST_WHERE = 8
+_SAME_DAY_S = 43_200
 
 
 class Header(Lines):
@@ -45,7 +48,8 @@ class Header(Lines):
         counts = _counts(self._snapshot)
         if self._filter_text:
             counts = [(f"{self._filter_text}  ", colours.KEY), *counts]
-        taken = sum(cell_len(literal(text)) for text, _ in counts) + len(" mission-tui ") + 2
+        title = _title(self._snapshot)
+        taken = sum(cell_len(literal(text)) for text, _ in counts) + sum(cell_len(text) for text, _ in title) + 2
         way_out = self._way_out if taken + len(self._way_out) < width else "?"
         right: list[Part] = [(way_out, colours.QUIET), (" ", colours.QUIET)]
         fixed = taken + len(way_out) + 1
@@ -58,8 +62,18 @@ class Header(Lines):
             where += "  "
             room -= 2 + sum(cell_len(text) for text, _ in also)
         blank: Part = (" " * max(2, room + 2), colours.INK)
-        left: list[Part] = [(" mission-tui ", colours.BOLD), (where, colours.INK), *also, blank]
+        left: list[Part] = [*title, (where, colours.INK), *also, blank]
         self.show([line([*left, *counts, *right], width)])
+
+
+def _title(snapshot: FleetSnapshot | None) -> list[Part]:
+    """The program, or in a replay the moment that is shown: nobody may take the past for the present."""
+    if snapshot is None or snapshot.replay is None:
+        return [(" mission-tui ", colours.BOLD)]
+    t, now = snapshot.t, snapshot.replay.until
+    day = "" if abs(now - t) < _SAME_DAY_S else time.strftime("%d %b ", time.localtime(t))
+    clock = time.strftime("%H:%M:%S", time.localtime(t))
+    return [(" REPLAY ", colours.WARN), (f"{day}{clock} ", colours.BOLD), (f"{numbers.ago(t, now)} ", colours.WARN)]
 
 
 def _where(snapshot: FleetSnapshot | None, home: str, width: int) -> str:

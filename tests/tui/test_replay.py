@@ -1,0 +1,113 @@
+"""Moving through a replay: the moment is always in sight, keys add up, and nothing rings or acts."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from msgspec import structs
+
+from mission_tui.fleet.findings import Finding
+from mission_tui.fleet.snapshot import FleetSnapshot, Replay
+from mission_tui.ipc.replies import OperatorReply, SnapshotReply
+from mission_tui.ipc.requests import GoTo
+from tests.tui.fleets import NOW, a_fleet
+from tests.tui.stage import Stage, staged
+
+SPAN = Replay(NOW - 7200.0, NOW + 3600.0)
+
+
+def past(t: float) -> FleetSnapshot:
+    """The usual fleet, as one of the past."""
+    fleet = a_fleet()
+    return structs.replace(fleet, t=t, replay=SPAN, revision=int(t))
+
+
+def arriving(stage: Stage) -> Callable[[Any], OperatorReply]:
+    """Goes to the asked moment, and shows it to whoever watches."""
+
+    def go(request: GoTo) -> OperatorReply:
+        stage.client.show(past(min(max(request.t, SPAN.since), SPAN.until)))
+        return SnapshotReply(re=request.id, snapshot=stage.client.snapshot)
+
+    return go
+
+
+@asynccontextmanager
+async def replaying(size: tuple[int, int] = (80, 24)) -> AsyncIterator[Stage]:
+    """A replay on the stage."""
+    async with staged(past(NOW), size, readonly=True) as stage:
+        stage.client.answers[GoTo] = arriving(stage)
+        yield stage
+
+
+def asked(stage: Stage) -> list[float]:
+    """The moments gone to, from now on the stage counted."""
+    return [request.t - NOW for request in stage.client.asked_for(GoTo)]
+
+
+async def test_the_first_line_says_that_it_is_the_past() -> None:
+    """In words, with the moment; below, where it lies and which keys move it; on the run's own screen too."""
+    async with replaying() as stage:
+        for _ in range(2):
+            assert stage.lines()[0].startswith(" REPLAY ")
+            assert "1h ago" in stage.lines()[0]
+            assert "H now" in stage.text()
+            assert "─●─" in stage.text()
+            await stage.press("enter")
+            await stage.shows("Esc back")
+
+
+async def test_keys_go_back_and_on() -> None:
+    """By a step, which other keys make smaller and larger."""
+    async with replaying() as stage:
+        await stage.press("comma")
+        await stage.until(lambda: stage.app.desk.snapshot and stage.app.desk.snapshot.t == NOW - 60, "a minute back")
+        await stage.press("right_parenthesis", "comma")
+        await stage.shows("10m back")
+        await stage.until(lambda: asked(stage) == [-60, -660])
+        await stage.press("left_parenthesis", "left_parenthesis", "full_stop")
+        await stage.until(lambda: asked(stage)[-1] == -650, "ten seconds on")
+
+
+async def test_keys_that_come_fast_add_up() -> None:
+    """While one moment is being read, the next are counted, and only their sum is gone to."""
+    async with replaying() as stage:
+        await stage.press(*["comma"] * 5)
+        await stage.until(lambda: asked(stage)[-1:] == [-300], "five minutes back")
+        assert len(asked(stage)) <= 5
+        await stage.press("right_parenthesis", "right_parenthesis", *["comma"] * 9)
+        await stage.until(lambda: asked(stage)[-1] == -7200.0, "no further than the first run")
+
+
+async def test_a_time_can_be_typed() -> None:
+    """What is no time is said, and nothing moves."""
+    async with replaying() as stage:
+        await stage.press("g")
+        await stage.shows("Go to")
+        await stage.press(*"soon", "enter")
+        await stage.until(lambda: any("is no time" in toast for toast in stage.toasts()))
+        assert asked(stage) == []
+
+
+async def test_h_leads_there_and_back() -> None:
+    """Ten minutes back from now; from a replay to now, of the same runs root."""
+    async with staged() as stage:
+        await stage.press("comma")
+        await stage.until(lambda: any("this is now" in toast for toast in stage.toasts()))
+        await stage.press("H")
+        assert (stage.app.next_root, stage.app.next_replay_t) == (a_fleet().runs_root, a_fleet().t - 600)
+    async with replaying() as stage:
+        await stage.press("H")
+        assert (stage.app.next_root, stage.app.next_replay_t) == (a_fleet().runs_root, None)
+
+
+async def test_what_was_found_then_does_not_ring_now() -> None:
+    """A critical finding that appears while one scrubs is no news."""
+    async with replaying() as stage:
+        fleet = past(NOW + 1)
+        nan = Finding("9", "nan", "critical", 5, 5, "loss is NaN", "lr", "lower it")
+        ill = structs.replace(fleet.runs[0], findings=(nan,))
+        await stage.arrive(structs.replace(fleet, runs=(ill, *fleet.runs[1:])))
+        assert stage.toasts() == []
