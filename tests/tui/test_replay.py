@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import structs
 
 from mission_tui.fleet.findings import Finding
-from mission_tui.fleet.snapshot import FleetSnapshot, Replay
+from mission_tui.fleet.snapshot import FleetSnapshot, HostMeters, Replay
 from mission_tui.ipc.replies import OperatorReply, SnapshotReply
 from mission_tui.ipc.requests import GoTo
 from tests.tui.fleets import NOW, a_fleet
@@ -57,6 +57,14 @@ async def test_the_first_line_says_that_it_is_the_past() -> None:
             assert "─●─" in stage.text()
             await stage.press("enter")
             await stage.shows("Esc back")
+
+
+async def test_meters_that_nobody_kept_are_no_dashes() -> None:
+    """One sentence in their place."""
+    fleet = past(NOW)
+    unmeasured = HostMeters("gpu-box", 8, gpu_note="no meters: nobody kept those of that time")
+    async with staged(structs.replace(fleet, host=unmeasured, gpus=()), readonly=True) as stage:
+        assert stage.lines()[1].strip() == "no meters: nobody kept those of that time"
 
 
 async def test_keys_go_back_and_on() -> None:
