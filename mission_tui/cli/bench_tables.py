@@ -39,7 +39,7 @@ def judged(benched: Benched, recorded: Side | None) -> Judged:
     sides = tuple(msgspec.convert(facts, Side) for facts in benched.sides)
     if recorded is not None:
         sides = (*sides, recorded)
-    ratio = ratio_of(sides[0].rates, sides[1].rates) if len(sides) > 1 else None
+    ratio = ratio_of(sides[0].rates, sides[1].rates, paired=recorded is None) if len(sides) > 1 else None
     notes = list(incomparable(sides[0].work, sides[1].work, sides[0].host, sides[1].host)) if len(sides) > 1 else []
     if recorded is not None:
         notes.append(f"{recorded.preset} was measured at another time, so a machine that changed since looks like it")

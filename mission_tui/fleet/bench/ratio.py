@@ -1,6 +1,7 @@
 """Faster, same or slower: what two sets of repeats say of each other, and when they say nothing.
 
-Speeds are compared as ratios, so the arithmetic is done on their logarithms: Student's interval with a pooled variance.
+Speeds are compared as ratios, so the arithmetic is done on their logarithms: Student's interval, of the pairs where the
+two took turns, because other load comes and goes more slowly than turns do; else with a pooled variance.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ class Pace(Struct, frozen=True, kw_only=True):
 
 
 class Ratio(Struct, frozen=True, kw_only=True):
-    """Speed of one side over that of the other: the ratio of the medians, and its 95 % interval.
+    """Speed of one side over that of the other: the median of the pairs' ratios (the ratio of the medians where
+    there are no pairs), and the 95 % interval of their mean.
 
     `verdict` None: these repeats do not say. `sentence` is the verdict in words.
     """
@@ -59,22 +61,25 @@ def pace_of(rates: Sequence[float]) -> Pace:
     median = statistics.median(rates)
     if len(rates) < 2:
         return Pace(median=median)
-    logs = [math.log(rate) for rate in rates]
-    centre, half = statistics.fmean(logs), _student(len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs))
-    return Pace(median=median, lo=math.exp(centre - half), hi=math.exp(centre + half))
+    lo, hi = _mean_interval(rates)
+    return Pace(median=median, lo=lo, hi=hi)
 
 
-def ratio_of(rates: Sequence[float], against: Sequence[float]) -> Ratio:
-    """What steps per second `rates` say beside `against`, all above 0.
+def ratio_of(rates: Sequence[float], against: Sequence[float], *, paired: bool) -> Ratio:
+    """What steps per second `rates` say beside `against`, all above 0; `paired`: each was run beside its like.
 
-    Same: the interval contains 1 or lies within 5 % of it. Slower (faster): it lies below (above) 1, and the ratio of
-    the medians is more than 5 % away. Else no verdict, and none where there are not two repeats of both.
+    Same: the interval contains 1 or lies within 5 % of it. Slower (faster): it lies below (above) 1, and the ratio is
+    more than 5 % away. Else no verdict, and none where there are not two repeats of both.
     """
-    ratio = statistics.median(rates) / statistics.median(against)
+    pairs = [one / other for one, other in zip(rates, against, strict=True)] if paired else []
+    ratio = statistics.median(pairs) if paired else statistics.median(rates) / statistics.median(against)
     if min(len(rates), len(against)) < 2:
         sentence = f"no verdict: {ratio:.2f} x the speed, and one repeat has no interval; give --repeat 3"
         return Ratio(ratio=ratio, lo=None, hi=None, verdict=None, sentence=sentence)
-    lo, hi = _interval([math.log(rate) for rate in rates], [math.log(rate) for rate in against])
+    if paired:
+        lo, hi = _mean_interval(pairs)
+    else:
+        lo, hi = _pooled_interval([math.log(rate) for rate in rates], [math.log(rate) for rate in against])
     verdict = _verdict(ratio, lo, hi)
     figures = f"{ratio:.2f} x the speed, 95 % interval {lo:.2f} to {hi:.2f}"
     if verdict is None:
@@ -96,7 +101,13 @@ def _verdict(ratio: float, lo: float, hi: float) -> Word | None:
     return None
 
 
-def _interval(one: Sequence[float], other: Sequence[float]) -> tuple[float, float]:
+def _mean_interval(values: Sequence[float]) -> tuple[float, float]:
+    logs = [math.log(value) for value in values]
+    centre, half = statistics.fmean(logs), _student(len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs))
+    return math.exp(centre - half), math.exp(centre + half)
+
+
+def _pooled_interval(one: Sequence[float], other: Sequence[float]) -> tuple[float, float]:
     freedom = len(one) + len(other) - 2
     pooled = ((len(one) - 1) * statistics.variance(one) + (len(other) - 1) * statistics.variance(other)) / freedom
     half = _student(freedom) * math.sqrt(pooled * (1 / len(one) + 1 / len(other)))
