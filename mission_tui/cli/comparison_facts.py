@@ -22,4 +22,6 @@ def comparison_facts(found: Comparison, *, curves: bool = False) -> dict[str, An
     facts["groups"] = facts.pop("cohorts")
     for run in facts["runs"]:
         run["group"] = run.pop("cohort")
+    for place in facts["ranking"]:
+        place["group"] = place.pop("cohort")
     return facts

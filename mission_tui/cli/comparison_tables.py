@@ -12,7 +12,7 @@ from mission_tui.cli.table import Table
 from mission_tui.cli.words import UNKNOWN, count, duration, measure, size
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.compare import Compared, Comparison, Row
+    from mission_tui.fleet.compare import Compared, Comparison, Ranked, Row
 
 __all__ = ["comparison_tables", "write_comparison"]
 
@@ -36,10 +36,12 @@ def write_comparison(found: Comparison) -> None:
 
 
 def comparison_tables(found: Comparison) -> Iterator[tuple[str, Table]]:
-    """Title and table: results, seeds of one setting together, settings that differ, and what was launched from."""
+    """Title and table: results, seeds together, which setting is best, what differs in settings and provenance."""
     yield f"{found.metric}, {_over(found)}", _results(found)
     if any(len(cohort.runs) > 1 for cohort in found.cohorts):
         yield "seeds of one setting together", _groups(found)
+    if found.ranking:
+        yield f"ranking by the last {found.metric} of each seed", _ranking(found)
     if found.contrasts:
         yield f"less {found.cohorts[0].name}", _contrasts(found)
     if found.settings:
@@ -101,6 +103,37 @@ def _groups(found: Comparison) -> Table:
             facts = (spread.median, spread.low, spread.high, spread.mean)
             table.add(cohort.name, words.get(name, name), seeds, *(say(fact) for fact in facts), interval)
     return table
+
+
+def _ranking(found: Comparison) -> Table:
+    from mission_tui.fleet.compare import value_word
+    from mission_tui.fleet.text import clean
+
+    numbers = ("", "seeds", "mean", "behind")
+    table = Table(("", "runs", "settings", "seeds", "mean", "95 % interval", "behind", "verdict"), frozenset(numbers))
+    for it in found.ranking:
+        words = (f"{name}={clean(value_word(value), _CELL)}" for name, value in it.settings.items())
+        table.add(
+            str(it.place),
+            found.cohorts[it.cohort].name,
+            clean(" ".join(words), 3 * _CELL),
+            str(it.seeds),
+            measure(it.mean),
+            UNKNOWN if it.interval is None else " to ".join(map(measure, it.interval)),
+            measure(it.behind),
+            _standing(it),
+        )
+    return table
+
+
+def _standing(it: Ranked) -> str:
+    """How sure its place behind the first is."""
+    if it.place == 1 or it.behind is None:
+        return UNKNOWN
+    if it.surely is None or it.behind_interval is None:
+        return "no interval: 3 seeds of both are the least"
+    ends = " to ".join(map(measure, it.behind_interval))
+    return f"surely behind: {ends}" if it.surely else f"no verdict: {ends} contains 0"
 
 
 def _contrasts(found: Comparison) -> Table:

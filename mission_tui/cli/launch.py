@@ -11,12 +11,14 @@ from mission_tui.cli.errors import EX_INTERRUPTED, say
 from mission_tui.cli.options import json_option, preset_argument, set_option
 from mission_tui.cli.own_command import WithCommand, command_words
 from mission_tui.cli.plan import Wish, launch_items
+from mission_tui.cli.plan_table import show_plan
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.errors import UsageError
 
 if TYPE_CHECKING:
     from mission_tui.fleet.snapshot import RunView
     from mission_tui.ipc.replies import Launched
+    from mission_tui.ipc.requests import LaunchItem
 
 SEED_LIMIT = 2**31 - 1
 
@@ -29,6 +31,7 @@ SEED_LIMIT = 2**31 - 1
 @set_option
 @click.option("--seed", "seed", multiple=True, type=click.IntRange(0, SEED_LIMIT), help="Seed; given twice, two runs.")
 @click.option("--seeds", type=click.IntRange(1, 64), metavar="N", help="N runs, seeds counting up from --seed (or 1).")
+@click.option("--dry-run", "dry", is_flag=True, help="Only say what would be launched.")
 @click.option("--wait", "wait", is_flag=True, help="Stay until the runs have ended; Ctrl-C leaves them running.")
 @json_option
 @pass_session
@@ -41,12 +44,18 @@ def command(
     assignments: tuple[str, ...],
     seed: tuple[int, ...],
     seeds: int | None,
+    dry: bool,
     wait: bool,
     as_json: bool,
 ) -> int:
     """Start runs from presets, or of any command."""
     wish = Wish((*presets, *files), copies, name, assignments, _seeds(seed, seeds), command_words())
-    launched = _launch(session, wish)
+    items = launch_items(wish, session.preset_dirs, session.health())
+    if dry or len(items) > 1:
+        show_plan(items, as_json=dry and as_json)
+    if dry:
+        return 0
+    launched = _launch(session, items)
     for warning in launched.warnings:
         say(warning)
     if wait:
@@ -68,12 +77,11 @@ def _seeds(seed: tuple[int, ...], count: int | None) -> tuple[int, ...]:
     return tuple(range(first, min(first + count, SEED_LIMIT + 1)))
 
 
-def _launch(session: Session, wish: Wish) -> Launched:
-    """Understand the whole wish first; only then is a supervisor started or asked."""
+def _launch(session: Session, items: tuple[LaunchItem, ...]) -> Launched:
+    """The whole wish was understood; only now is a supervisor started or asked."""
     from mission_tui.ipc.requests import Launch
     from mission_tui.ipc.start import captured_environ
 
-    items = launch_items(wish, session.preset_dirs, session.health())
     environ = captured_environ(session.environ)
     with session.connect() as connection:
         return connection.ask(

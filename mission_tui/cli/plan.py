@@ -60,13 +60,28 @@ def launch_items(wish: Wish, preset_dirs: Sequence[Path], health: Sequence[Healt
         for _ in range(wish.copies)
     ]
     if len(specs) > RUNS_AT_ONCE:
-        raise UsageError(f"this would launch {len(specs)} runs at once, and {RUNS_AT_ONCE} is the most: give fewer")
+        raise UsageError(
+            f"this would launch {len(specs)} runs at once ({_factors(wish, len(members))}), and {RUNS_AT_ONCE} is the "
+            "most: give fewer values, seeds or copies"
+        )
     group = None
     if len(specs) > 1:
         stem = wish.name or next((preset.name for preset in loaded if preset.launch), specs[0].preset)
         group = f"{stem}-{secrets.token_hex(2)}"
     names = _names(wish.name, len(specs))
     return tuple(LaunchItem(spec=spec, name=name, group=group) for spec, name in zip(specs, names, strict=True))
+
+
+def _factors(wish: Wish, presets: int) -> str:
+    """What is multiplied: `3 of ppo.gamma x 30 seeds`."""
+    from mission_tui.fleet.assignment import expand
+
+    counts = {word.partition("=")[0].strip(): len(expand((word,))) for word in wish.assignments}
+    parts = [f"{presets} presets"] if presets > 1 else []
+    parts += [f"{count} of {key}" for key, count in counts.items() if count > 1]
+    parts += [f"{len(wish.seeds)} seeds"] if len(wish.seeds) > 1 else []
+    parts += [f"{wish.copies} copies"] if wish.copies > 1 else []
+    return " x ".join(parts)
 
 
 def _loaded(wish: Wish, preset_dirs: Sequence[Path]) -> list[PresetFile]:

@@ -102,10 +102,14 @@ def _show(session: Session, snapshot: FleetSnapshot, runs: tuple[str, ...], as_j
 
 
 def _views(session: Session, snapshot: FleetSnapshot, runs: tuple[str, ...]) -> tuple[RunView, ...]:
-    """The snapshot's runs, or those named: the supervisor resolves names, and knows runs older than the snapshot's."""
+    """The snapshot's runs, or those named, a group's name standing for its runs; the supervisor resolves names, and
+    knows runs older than the snapshot's.
+    """
     if not runs:
         return snapshot.runs
     from mission_tui.cli.watching import view_of
 
     with session.connect() as connection:
-        return tuple({view.id: view for view in (view_of(connection, run) for run in runs)}.values())
+        groups = {run: [view for view in snapshot.runs if view.group == run] for run in runs}
+        named = (groups[run] or [view_of(connection, run)] for run in runs)
+        return tuple({view.id: view for views in named for view in views}.values())

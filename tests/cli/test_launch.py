@@ -23,6 +23,8 @@ def test_a_set_becomes_one_group_of_runs(quick: Shell) -> None:
     assert {view["preset"] for view in views} == {"tiny", "small"}
     assert len({view["group"] for view in views}) == 1
     assert views[0]["group"] is not None
+    assert quick.json("status", views[0]["group"])["runs"][0]["group"] == views[0]["group"]
+    assert len(quick.json("status", views[0]["group"])["runs"]) == 2
 
 
 @pytest.mark.timeout(120)
@@ -64,3 +66,16 @@ def test_ctrl_c_ends_the_waiting_and_not_the_run(quick: Shell) -> None:
     assert "the run goes on" in err.splitlines()[-1]
     until(lambda: quick.view(folder.name)["update"] > before["update"], 10, "the run trains on")
     assert quick.view(folder.name)["pids"]["trainer"] == before["pids"]["trainer"]
+
+
+def test_a_sweep_is_said_before_it_starts(quick: Shell) -> None:
+    """`--dry-run` starts nothing, not even a supervisor; as a document it names every run and what differs."""
+    sweep = ("launch", "tiny", "--set", "ppo.learning_rate=1e-4,3e-4", "--seeds", "2")
+    done = quick(*sweep, "--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert "4 runs, group tiny-" in done.stderr
+    assert "ppo.learning_rate" in done.stderr
+    assert not quick.root.exists()
+    planned = quick.json(*sweep, "--dry-run")
+    assert [run["settings"]["ppo.learning_rate"] for run in planned["runs"]] == [1e-4, 1e-4, 3e-4, 3e-4]
+    assert [run["seed"] for run in planned["runs"]] == [1, 2, 1, 2]

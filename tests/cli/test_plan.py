@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from mission_tui.cli.plan import Wish, launch_items
+from mission_tui.cli.plan_table import plan_facts
 from mission_tui.errors import PresetError, UsageError
 
 TINY = """
@@ -99,3 +100,25 @@ def test_a_path_is_a_preset_and_takes_assignments(presets: tuple[Path, ...]) -> 
     assert item.spec.ppo.n_steps == 128
     with pytest.raises(PresetError, match="n_steps"):
         launch_items(Wish((path,), assignments=("ppo.n_stpes=1",)), ())
+
+
+def test_the_plan_shows_what_differs(presets: tuple[Path, ...]) -> None:
+    """A list in brackets is one value; what all runs have in common is not in the plan, their seeds are."""
+    words = ("ppo.net_arch=[64,64],[32]", "ppo.gamma=0.9")
+    facts = plan_facts(launch_items(Wish(("tiny",), name="nets", assignments=words, seeds=(1, 2)), presets))
+    assert [(run["name"], run["settings"], run["seed"]) for run in facts["runs"]] == [
+        ("nets-1", {"ppo.net_arch": [64, 64]}, 1),
+        ("nets-2", {"ppo.net_arch": [64, 64]}, 2),
+        ("nets-3", {"ppo.net_arch": [32]}, 1),
+        ("nets-4", {"ppo.net_arch": [32]}, 2),
+    ]
+    assert facts["group"].startswith("nets-")
+
+
+def test_too_many_runs_are_refused_with_their_factors(presets: tuple[Path, ...]) -> None:
+    """The sentence says what is multiplied, so that one sees which to shorten."""
+    wish = Wish(("tiny", "small"), assignments=("ppo.gamma=0.9,0.99,0.95",), seeds=tuple(range(12)))
+    with pytest.raises(
+        UsageError, match=r"72 runs at once \(2 presets x 3 of ppo.gamma x 12 seeds\), and 64 is the most"
+    ):
+        launch_items(wish, presets)

@@ -9,7 +9,7 @@ import pytest
 from msgspec import structs
 
 from mission_tui.errors import UsageError
-from mission_tui.fleet.compare import RETURN, Axis, Comparison, Side, compare, trace_of
+from mission_tui.fleet.compare import RETURN, Axis, Comparison, Side, compare, letter, trace_of
 from mission_tui.fleet.compare.spread import spread_of
 from mission_tui.fleet.metrics import EvaluationDone, MetricRecord, TrainingStarted
 from mission_tui.fleet.provenance import Provenance, Repository
@@ -221,7 +221,7 @@ def test_the_registrations_threshold_is_taken_where_all_agree() -> None:
 
 def test_what_cannot_be_compared_is_refused() -> None:
     """One run; a metric that none has, with those that there are."""
-    with pytest.raises(UsageError, match="takes 2 to 26 runs, and these are 1"):
+    with pytest.raises(UsageError, match="takes 2 to 64 runs, and these are 1"):
         compared(side("a", [1.0]))
     pair = [side(name, [1.0, 2.0], metric="train/approx_kl") for name in "ab"]
     with pytest.raises(UsageError, match=r"none of these runs has a value of 'train/approx_kl'; they have rollout/ep_"):
@@ -244,3 +244,34 @@ def test_curves_are_thinned_and_bands_hold_every_seed() -> None:
     (band,) = found.bands
     assert all(low <= middle <= high for low, middle, high in zip(band.low, band.y, band.high, strict=True))
     assert all(high - low == pytest.approx(1.0) for low, high in zip(band.low, band.high, strict=True))
+
+
+def test_settings_are_ranked_by_what_their_seeds_came_to() -> None:
+    """Best mean of the last values first; who is surely behind is told from who only looks so."""
+    sides = [
+        *(side(f"low{seed}", [0.0, 10.0 + seed], spec_of(seed, gamma=0.9)) for seed in (1, 2, 3)),
+        *(side(f"top{seed}", [0.0, 50.0 + seed], spec_of(seed, gamma=0.95)) for seed in (1, 2, 3)),
+        *(side(f"near{seed}", [0.0, 48.0 + 3 * seed], spec_of(seed, gamma=0.99)) for seed in (1, 2, 3)),
+        side("alone", [0.0, 5.0], spec_of(1, gamma=0.5)),
+        side("empty", [], spec_of(1, gamma=0.4)),
+    ]
+    ranking = compared(*sides).ranking
+    assert [it.settings["ppo.gamma"] for it in ranking] == [0.99, 0.95, 0.9, 0.5, 0.4]
+    assert [it.surely for it in ranking] == [None, False, True, None, None]
+    assert [(it.mean, it.seeds) for it in ranking] == [(54.0, 3), (52.0, 3), (12.0, 3), (5.0, 1), (None, 0)]
+    assert ranking[2].behind == 42.0
+    assert ranking[2].behind_interval is not None
+    assert ranking[2].behind_interval[0] > 36.0
+
+
+def test_nothing_is_ranked_where_more_need_not_be_better() -> None:
+    """One setting has no ranking, and neither has a metric that is no return."""
+    one, other = side("a", [1.0, 2.0]), side("b", [1.0, 3.0], spec_of(7, gamma=0.5))
+    assert compared(one, side("c", [1.0, 2.0], spec_of(8))).ranking == ()
+    assert compare([one, other], "steps_per_s").ranking == ()
+    assert len(compared(one, other).ranking) == 2
+
+
+def test_letters_go_on_after_the_alphabet() -> None:
+    """A sweep of 64 runs has a letter for each."""
+    assert [letter(place) for place in (0, 25, 26, 51, 52, 63)] == ["A", "Z", "AA", "AZ", "BA", "BL"]

@@ -58,5 +58,5 @@ def test_a_damaged_row_costs_that_row(lab: Lab) -> None:
     found = compared(lab, first, second)
     assert found.runs[0].result.updates == whole.runs[0].result.updates
     assert len(found.curves[0].x) == len(whole.curves[0].x) - 1
-    with pytest.raises(UsageError, match="takes 2 to 26 runs, and these are 1"):
+    with pytest.raises(UsageError, match="takes 2 to 64 runs, and these are 1"):
         compared(lab, first, first)

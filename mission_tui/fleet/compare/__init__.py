@@ -5,6 +5,7 @@ from __future__ import annotations
 from mission_tui.fleet.compare.comparison import MOST, Cohort, Compared, Comparison, compare, letter
 from mission_tui.fleet.compare.curves import Curve
 from mission_tui.fleet.compare.differing import Row, value_word
+from mission_tui.fleet.compare.ranking import Ranked
 from mission_tui.fleet.compare.results import MEASURES, Result
 from mission_tui.fleet.compare.side import Side
 from mission_tui.fleet.compare.spread import Contrast, Spread
@@ -20,6 +21,7 @@ __all__ = [
     "Comparison",
     "Contrast",
     "Curve",
+    "Ranked",
     "Result",
     "Row",
     "Side",

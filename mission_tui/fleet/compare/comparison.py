@@ -9,6 +9,7 @@ from msgspec import Struct
 from mission_tui.errors import UsageError
 from mission_tui.fleet.compare.curves import Curve, band_of, curve_of
 from mission_tui.fleet.compare.differing import Row, cohort_key, differing_provenance, differing_settings
+from mission_tui.fleet.compare.ranking import Ranked, is_return, ranked
 from mission_tui.fleet.compare.results import MEASURES, Result, result_of, shared_span
 from mission_tui.fleet.compare.side import Side
 from mission_tui.fleet.compare.spread import LEAST_SEEDS, Contrast, Spread, contrast_of, spread_of
@@ -17,9 +18,10 @@ from mission_tui.fleet.outcome import OVER
 
 __all__ = ["MOST", "Cohort", "Compared", "Comparison", "compare", "letter"]
 
-MOST = 26
-"""Runs of one comparison: each has a letter."""
+MOST = 64
+"""Runs of one comparison: as many as one launch makes."""
 
+_LETTERS = 26
 _CONTRASTED = ("best", "final", "area", "steps_per_s")
 _MACHINE = {"host", "cpu", "cores", "gpus"}
 _OTHER_TASK = ("env.id",)
@@ -55,7 +57,8 @@ class Cohort(Struct, frozen=True, kw_only=True):
 class Comparison(Struct, frozen=True, kw_only=True):
     """`span` is the part of the axis `by` that all runs have, over which areas are taken. `notes` are sentences.
 
-    `curves` has one for each run, in order; `bands` one for each cohort of two runs or more that has any.
+    `curves` has one for each run, in order; `bands` one for each cohort of two runs or more that has any. `ranking` is
+    empty for one cohort, and for a metric of which nobody knows that more is better.
     """
 
     metric: str
@@ -65,6 +68,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
     runs: tuple[Compared, ...]
     cohorts: tuple[Cohort, ...]
     contrasts: tuple[Contrast, ...]
+    ranking: tuple[Ranked, ...]
     settings: tuple[Row, ...]
     provenance: tuple[Row, ...]
     notes: tuple[str, ...]
@@ -73,12 +77,13 @@ class Comparison(Struct, frozen=True, kw_only=True):
 
 
 def letter(place: int) -> str:
-    """What the run at `place` is called where there is no room for its name: A, B, C."""
-    return chr(ord("A") + place)
+    """What the run at `place` is called where there is no room for its name: A, B, C, and after Z AA, AB."""
+    before, at = divmod(place, _LETTERS)
+    return (letter(before - 1) if before else "") + chr(ord("A") + at)
 
 
 def compare(sides: Sequence[Side], metric: str, by: Axis = "step", threshold: float | None = None) -> Comparison:
-    """The comparison of two to 26 runs.
+    """The comparison of two to 64 runs.
 
     Without `threshold` it is that of the environments' registration, if they agree on one. Raises `UsageError`.
     """
@@ -89,7 +94,7 @@ def compare(sides: Sequence[Side], metric: str, by: Axis = "step", threshold: fl
         raise UsageError(f"none of these runs has a value of '{metric}'; they have {', '.join(sorted(known))}")
     if threshold is None:
         said = {side.threshold for side in sides}
-        threshold = said.pop() if len(said) == 1 and metric.endswith(("ep_rew_mean", "mean_reward")) else None
+        threshold = said.pop() if len(said) == 1 and is_return(metric) else None
     span = shared_span([side.trace for side in sides], by)
     settings, provenance = differing_settings(sides), differing_provenance(sides)
     results = [result_of(side, by, span, threshold) for side in sides]
@@ -110,6 +115,7 @@ def compare(sides: Sequence[Side], metric: str, by: Axis = "step", threshold: fl
         ),
         cohorts=cohorts,
         contrasts=tuple(_contrasts(cohorts, groups, sides, results)),
+        ranking=_ranking(groups, sides, results, settings) if is_return(metric) else (),
         settings=settings,
         provenance=provenance,
         notes=tuple(_notes(sides, cohorts, {row.name for row in settings + provenance}, span, metric)),
@@ -185,6 +191,15 @@ def _contrasts(
                     interval=(low, high),
                     sure=low > 0 or high < 0,
                 )
+
+
+def _ranking(
+    groups: Sequence[Sequence[int]], sides: Sequence[Side], results: Sequence[Result], settings: Sequence[Row]
+) -> tuple[Ranked, ...]:
+    if len(groups) < 2:
+        return ()
+    finals = [[results[at].final for at in _one_a_seed(members, sides)] for members in groups]
+    return ranked(finals, [members[0] for members in groups], settings)
 
 
 def _name(members: Sequence[int], sides: Sequence[Side]) -> str:
