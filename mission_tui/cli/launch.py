@@ -11,7 +11,7 @@ from mission_tui.cli.errors import EX_INTERRUPTED, say
 from mission_tui.cli.options import json_option, preset_argument, set_option
 from mission_tui.cli.own_command import WithCommand, command_words
 from mission_tui.cli.plan import Wish, launch_items
-from mission_tui.cli.plan_table import show_plan
+from mission_tui.cli.plan_table import show_plan, show_scaling
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.errors import UsageError
 
@@ -53,6 +53,7 @@ def command(
     items = launch_items(wish, session.preset_dirs, session.health())
     if dry or len(items) > 1:
         show_plan(items, as_json=dry and as_json)
+    show_scaling(items)
     if dry:
         return 0
     launched = _launch(session, items)

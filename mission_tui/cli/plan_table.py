@@ -1,5 +1,5 @@
 """What a launch is about to make, as a table on stderr (or with `--dry-run --json` a document): a row per run, with the
-settings in which the runs differ.
+settings in which the runs differ, and what auto-scaling does to them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mission_tui.ipc.requests import LaunchItem
 
-__all__ = ["plan_facts", "show_plan"]
+__all__ = ["plan_facts", "show_plan", "show_scaling"]
 
 _CELL = 40
 _OWN = ("preset", "description", "run.seed")
@@ -60,6 +60,32 @@ def show_plan(items: Sequence[LaunchItem], *, as_json: bool) -> None:
     group = f", group {facts['group']}: `mission-tui compare {facts['group']}` ranks them" if facts["group"] else ""
     say(f"{len(runs)} run{'' if len(runs) == 1 else 's'}{group}")
     table.write(sys.stderr)
+
+
+def show_scaling(items: Sequence[LaunchItem]) -> None:
+    """What auto-scaling makes of each preset that has it on, before and after; each only once."""
+    from mission_tui.cli.errors import say
+    from mission_tui.cli.table import Table
+    from mission_tui.fleet.scaling import scaling_of
+
+    shown: list[object] = []
+    for item in items:
+        scaling = scaling_of(item.spec)
+        if scaling is None or scaling in shown:
+            continue
+        shown.append(scaling)
+        table = Table(
+            ("one update", "reference", "without", "auto-scaled"), frozenset({"reference", "without", "auto-scaled"})
+        )
+        for row in scaling.rows:
+            table.add(
+                row.name,
+                *(f"{value:,g}" if value < 1 else f"{value:,}" for value in (row.reference, row.without, row.scaled)),
+            )
+        say(f"run.auto_scale of {item.spec.preset}; what is written in the preset or with --set stays")
+        table.write(sys.stderr)
+        if scaling.sentence:
+            say(scaling.sentence)
 
 
 def _settings(item: LaunchItem) -> dict[str, Any]:

@@ -13,8 +13,11 @@ from mission_tui.fleet.divisors import choose_batch, nearby_divisors
 from mission_tui.fleet.spec import Schedule, Spec, rollout_size
 
 __all__ = [
+    "REFERENCE_EPOCHS",
     "REFERENCE_GRADIENT_STEPS",
     "REFERENCE_LEARNING_RATE",
+    "REFERENCE_MINIBATCH",
+    "REFERENCE_ROLLOUT",
     "BatchPlan",
     "plan_batch",
     "starting_learning_rate",

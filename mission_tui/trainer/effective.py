@@ -12,6 +12,7 @@ import tomli_w
 import torch as th
 
 import mission_tui
+from mission_tui.fleet.scaling import scaling_of
 from mission_tui.fleet.sizes import plan_batch
 from mission_tui.fleet.spec import Algo, Spec
 from mission_tui.trainer.contrib import CONTRIB
@@ -50,6 +51,7 @@ def effective_toml(spec: Spec, envs: BuiltEnvs, model: PPO, progress_remaining: 
             "callbacks": msgspec.to_builtins(list(spec.run.callbacks)) or None,
         },
         "model": _model(model),
+        **_scaling(spec),
         "host": {"name": platform.node(), **versions(model.algo)},
         "reasons": {
             "env.vec": envs.reason,
@@ -117,6 +119,16 @@ def _model(model: PPO) -> dict[str, Any]:
         "dtype": str(first.dtype).removeprefix("torch."),
         "optimizer": type(model.policy.optimizer).__name__,
     }
+
+
+def _scaling(spec: Spec) -> dict[str, dict[str, Any]]:
+    """The table of before and after, where auto-scaling did anything."""
+    scaling = scaling_of(spec)
+    if scaling is None:
+        return {}
+    columns = {row.name: [row.reference, row.without, row.scaled] for row in scaling.rows}
+    proposed = {"proposed_learning_rate": scaling.proposed_learning_rate}
+    return {"scaling": {"columns": ["reference", "without", "with"], **columns, **proposed}}
 
 
 def _without_none(tables: dict[str, Any]) -> dict[str, Any]:

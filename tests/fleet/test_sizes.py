@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mission_tui.fleet.divisors import choose_batch, divisors, nearby_divisors
+from mission_tui.fleet.scaling import scaling_of
 from mission_tui.fleet.sizes import plan_batch, update_pressure
 from mission_tui.fleet.spec import EnvSpec, PpoSpec, RunSpec, Schedule, Spec
 
@@ -147,3 +148,35 @@ def test_small_rollouts_are_not_scaled() -> None:
 def test_update_pressure_of_known_presets(n_envs: int, n_steps: int, batch: int, epochs: int, pressure: float) -> None:
     """`heavy` presses 3 times as hard as the reference, `beast` 9 times."""
     assert update_pressure(spec(n_envs, n_steps, batch_size=batch, n_epochs=epochs)) == pytest.approx(pressure)
+
+
+def test_scaling_is_shown_before_and_after() -> None:
+    """Source 004's example beside its reference, and beside what SB3's defaults would make of it."""
+    scaling = scaling_of(spec(2048, 128, auto_scale=True, learning_rate=2.5e-4))
+    assert scaling is not None
+    assert {row.name: (row.reference, row.without, row.scaled) for row in scaling.rows} == {
+        "rollout": (32_768, 262_144, 262_144),
+        "ppo.batch_size": (8_192, 64, 8_192),
+        "minibatches": (4, 4_096, 32),
+        "ppo.n_epochs": (4, 10, 2),
+        "gradient steps": (16, 40_960, 64),
+        "ppo.learning_rate": (2.5e-4, 2.5e-4, 2.5e-4),
+    }
+    assert scaling.proposed_learning_rate == pytest.approx(6.25e-5)
+    assert "--set ppo.learning_rate=6.25e-05" in scaling.sentence
+
+
+def test_what_was_written_is_the_same_before_and_after() -> None:
+    """A written default is written: neither column changes it; a learning rate that fits needs no proposal."""
+    scaling = scaling_of(spec(2048, 128, auto_scale=True, n_epochs=10, batch_size=64, learning_rate=1e-9))
+    assert scaling is not None
+    assert all(row.without == row.scaled for row in scaling.rows)
+    given = scaling_of(spec(2048, 128, auto_scale=True, learning_rate=6.25e-5))
+    assert given is not None
+    assert given.sentence == ""
+
+
+def test_where_nothing_is_scaled_nothing_is_shown() -> None:
+    """Off, or below the reference's rollout."""
+    assert scaling_of(spec(2048, 128)) is None
+    assert scaling_of(spec(8, 128, auto_scale=True)) is None

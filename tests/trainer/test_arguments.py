@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch as th
+from msgspec import structs
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.utils import LinearSchedule
 
@@ -97,3 +98,18 @@ def test_effective_values_are_read_back_from_the_model() -> None:
     assert tables["model"]["net_arch"] == [8]
     assert tables["host"]["torch"] == th.__version__
     assert tables["reasons"].keys() >= {"env.vec", "run.device", "ppo.batch_size", "ppo.n_epochs"}
+    assert "scaling" not in tables
+
+
+def test_what_auto_scaling_did_is_stored() -> None:
+    """The table of before and after is in the file, with the learning rate that is only proposed."""
+    spec = spec_with(ppo={"n_steps": 65_536, "batch_size": None, "n_epochs": None}, env={"n_envs": 2})
+    spec = structs.replace(spec, run=structs.replace(spec.run, auto_scale=True))
+    envs = build_vec_env(spec, None)
+    model = build_ppo(ppo_arguments(spec), envs.vec, 7, "cpu")
+    tables = tomllib.loads(effective_toml(spec, envs, model, 1.0, {}))
+    assert tables["scaling"]["columns"] == ["reference", "without", "with"]
+    assert tables["scaling"]["ppo.batch_size"] == [8192, 64, model.batch_size]
+    assert tables["scaling"]["gradient steps"] == [16, 20_480, 32]
+    assert tables["scaling"]["proposed_learning_rate"] == pytest.approx(1.5e-4)
+    assert tables["ppo"]["learning_rate"] == pytest.approx(3e-4)
