@@ -80,6 +80,23 @@ class Columns:
     def __len__(self) -> int:
         return len(self._updates)
 
+    def steps_between(self, since: float, until: float) -> int | None:
+        """The timesteps done from unix time `since` to `until`, an update's spread evenly over its time; None where the
+        rows do not reach back to `since`, except to the first of all.
+        """
+        if not self._updates or (self._updates[0] > 1 and self._t[0] > since):
+            return None
+        return max(0, round(self._steps_at(until) - self._steps_at(since)))
+
+    def _steps_at(self, t: float) -> float:
+        after = bisect_right(self._t, t)
+        if after == 0:
+            return 0.0 if self._updates[0] == 1 else float(self._timesteps[0])
+        if after == len(self._t):
+            return float(self._timesteps[-1])
+        part = (t - self._t[after - 1]) / max(1e-9, self._t[after] - self._t[after - 1])
+        return self._timesteps[after - 1] + part * (self._timesteps[after] - self._timesteps[after - 1])
+
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(self._columns)

@@ -22,11 +22,17 @@ class Span(Struct, frozen=True, array_like=True):
 
 
 class Lane(Struct, frozen=True, kw_only=True):
-    """One run's phases, oldest first, none overlapping the next."""
+    """One run's phases, oldest first, none overlapping the next.
+
+    `gpu`: the UUID of the GPU that it trains on; empty where it trains on none, or nobody knows. `steps`: the timesteps
+    that it did between the strip's ends; None where that is not at hand.
+    """
 
     run: str
     name: str
     spans: tuple[Span, ...] = ()
+    gpu: str = ""
+    steps: int | None = None
 
 
 class GpuTrack(Struct, frozen=True, kw_only=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from mission_tui.fleet.metrics import UpdateDone
 from mission_tui.fleet.series import MAX_COLUMNS, MAX_POINTS, Columns
 from tests.fleet.recorded import update
 
@@ -116,3 +117,17 @@ def test_a_value_measured_after_an_update_joins_its_row() -> None:
     made.annotate(2, "eval/mean_reward", 7.0)
     made.annotate(1, "eval/mean_reward", 8.0)
     assert made.tail("eval/mean_reward", 60) == (None, 7.0)
+
+
+def test_steps_between_two_moments_are_those_of_its_updates_and_parts_of_them() -> None:
+    """An update's steps are spread over its time; where the rows do not reach back nobody knows."""
+    columns = Columns()
+    for number in (1, 2, 3):
+        columns.append(UpdateDone(number, 1, number, 100 * number, 10.0 * number, 8.0, 2.0, 10.0))
+    assert columns.steps_between(0.0, 100.0) == 300
+    assert columns.steps_between(15.0, 22.0) == 70
+    assert columns.steps_between(30.0, 40.0) == 0
+    later = Columns()
+    later.append(UpdateDone(9, 1, 9, 900, 90.0, 8.0, 2.0, 10.0))
+    assert later.steps_between(50.0, 95.0) is None
+    assert Columns().steps_between(0.0, 1.0) is None

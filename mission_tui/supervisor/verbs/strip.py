@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from msgspec import structs
 
 from mission_tui.fleet.cells import Cell, CellHistory
+from mission_tui.fleet.reservation import gpu_for
 from mission_tui.fleet.strip import GpuTrack, Lane, Strip
 from mission_tui.ipc.replies import StripReply
 from mission_tui.ipc.requests import GetStrip
@@ -45,4 +46,15 @@ def _lanes(core: Core, since: float, until: float, most: int) -> Iterator[Lane]:
     for run_id in core.store.run_ids():
         spans = core.lanes.between(run_id, since, until, most)
         if spans:
-            yield Lane(run=run_id, name=core.store.run(run_id).told.name, spans=spans)
+            known = core.store.run(run_id)
+            steps = known.trained.columns.steps_between(since, until)
+            yield Lane(run=run_id, name=known.told.name, spans=spans, gpu=_gpu(core, run_id), steps=steps)
+
+
+def _gpu(core: Core, run_id: str) -> str:
+    """By the run's own settings; what its launcher's environment hid from it is known only while it lives."""
+    spec, live = core.store.run(run_id).spec, core.live.get(run_id)
+    if spec is None:
+        return ""
+    visible = spec.run.env.get("CUDA_VISIBLE_DEVICES", live.visible_gpus if live is not None else None)
+    return gpu_for(spec.run.device, visible, [gpu.uuid for gpu in core.gpu.gpus]) or ""

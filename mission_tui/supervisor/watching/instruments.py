@@ -42,7 +42,7 @@ class Instruments:
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        self._files = InstrumentFiles(instruments_dir(core.root))
+        self.files = InstrumentFiles(instruments_dir(core.root))
         self._newest: dict[tuple[int, Track], float] = {}
         self._due = [0.0] * len(TIERS)
         self._loaded = self._refused = False
@@ -58,7 +58,7 @@ class Instruments:
     async def load(self) -> None:
         """Put what the files hold before what was seen since the start."""
         now = time.time()
-        read = await asyncio.to_thread(lambda: [self._files.read(tier, now) for tier in TIERS])
+        read = await asyncio.to_thread(lambda: [self.files.read(tier, now) for tier in TIERS])
         for sentence in (sentence for _, damage in read for sentence in damage):
             log.warning("instruments: %s", sentence)
         found = await asyncio.to_thread(remember, [parts for parts, _ in read], now, unix_ahead())
@@ -91,8 +91,8 @@ class Instruments:
         try:
             with self._one_writer:
                 for place, made in makers:
-                    self._files.append(TIERS[place], now, made)
-                self._files.prune(now)
+                    self.files.append(TIERS[place], now, made)
+                self.files.prune(now)
             self._refused = False
         except StorageError as error:
             if not self._refused:
