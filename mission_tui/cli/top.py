@@ -11,6 +11,7 @@ import click
 
 from mission_tui.cli.options import json_option
 from mission_tui.cli.session import Session, pass_session
+from mission_tui.errors import UsageError
 
 if TYPE_CHECKING:
     from mission_tui.fleet.snapshot import FleetSnapshot
@@ -21,14 +22,28 @@ WIDE = 140
 PAID_LINES = 4
 
 
-@click.command("top", epilog="Examples: mission-tui top; mission-tui top --watch")
+@click.command(
+    "top", epilog="Examples: mission-tui top; mission-tui top --watch; mission-tui top --csv --last 10m --every 5s"
+)
 @click.option("--watch", is_flag=True, help="Go on until Ctrl-C; with --json one object a line.")
+@click.option("--csv", "as_csv", is_flag=True, help="A series: a line per GPU, host and run for each stretch of time.")
+@click.option("--last", default="60s", show_default=True, metavar="TIME", help="With --csv: how far back, up to 24h.")
+@click.option(
+    "--every", default="1s", show_default=True, metavar="TIME", help="With --csv: the width of a line's time."
+)
 @json_option
 @pass_session
-def command(session: Session, watch: bool, as_json: bool) -> None:
+def command(session: Session, watch: bool, as_csv: bool, last: str, every: str, as_json: bool) -> None:
     """Show what each run takes of processor, memory and GPU, and what is not ours."""
     from mission_tui.ipc.requests import GetSnapshot
 
+    if as_csv:
+        from mission_tui.cli.top_csv import seconds_of, write_series
+
+        if as_json:
+            raise UsageError("give --json or --csv, not both")
+        write_series(session, seconds_of("--last", last), seconds_of("--every", every), watch=watch)
+        return
     if not watch:
         with session.connect() as connection:
             reply = connection.ask(lambda id_: GetSnapshot(id=id_))

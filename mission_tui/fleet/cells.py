@@ -13,7 +13,7 @@ from math import ceil
 
 from msgspec import Struct
 
-__all__ = ["CELL_S", "LEVELS", "SLOW_LEVELS", "Cell", "CellHistory", "Gathering", "merged"]
+__all__ = ["CELL_S", "LEVELS", "SLOW_LEVELS", "WIDTHS", "Cell", "CellHistory", "Gathering", "merged"]
 
 CELL_S = 0.25
 """PPO's update bursts last from tenths of a second to minutes; a cell has five looks at them at 20 Hz."""

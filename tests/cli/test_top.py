@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import csv
+import time
+from pathlib import Path
+
+import pytest
 from msgspec import structs
 
+from mission_tui.cli.session import Session
+from mission_tui.cli.top_csv import seconds_of, write_series
 from mission_tui.cli.top_tables import cores_line, gpu_table, host_line, others_line, others_table, usage_table
+from mission_tui.errors import UsageError
 from mission_tui.fleet.other_program import OtherProgram
 from mission_tui.fleet.share import share_of
 from mission_tui.fleet.snapshot import FleetSnapshot, GpuMeters, RunView, Usage, Utilisation
+from tests.shell import Shell
 from tests.tui.fleets import a_fleet, a_run, host
+from tests.waiting import until
 
 GIB = 1 << 30
 GPU = GpuMeters("GPU-a", "Stand-in", Utilisation(5.0, 18.0, 97.0), 6 * GIB, 8 * GIB, 71.5, 61.0, 1560, ("power cap",))
@@ -80,3 +90,38 @@ def test_other_programs_and_swap_are_shown_where_there_are_any() -> None:
     assert others_table(host(others=(other,))).rows == [("python train.py", "4711", "bob", "-", "3.0G", "2.0G")]
     assert "swap 1.0G of 4.0G" in host_line(host(swap_used=GIB, swap_total=4 * GIB))
     assert "swap" not in host_line(host(swap_used=0, swap_total=4 * GIB))
+
+
+def test_a_time_of_the_series_is_checked_by_name() -> None:
+    """What is no time, and a width that cells do not have, are said with the nearest that is."""
+    assert (seconds_of("--last", "10m"), seconds_of("--every", "0.25s"), seconds_of("--last", "90")) == (600, 0.25, 90)
+    for word in ("soon", "0s", "-5m"):
+        with pytest.raises(UsageError, match=r"--last '.+' is no time: give a number and s, m, h or d"):
+            seconds_of("--last", word)
+    session = Session(Path("/nowhere"), Path("/"), {})
+    with pytest.raises(UsageError, match="--every 3s is no width of a row: the nearest one is 2s"):
+        write_series(session, 60.0, 3.0, watch=False)
+    with pytest.raises(UsageError, match="at most 25000s"):
+        write_series(session, 86_400.0, 0.25, watch=False)
+
+
+def test_the_series_of_a_run_is_csv(quick: Shell) -> None:
+    """A line a second for the host and the run, whose phases take all of a whole second; times rise."""
+    (run,) = quick.launch("tiny")
+    quick.advancing(run)
+    begun = time.time()
+
+    def whole() -> list[dict[str, str]]:
+        lines = quick("top", "--csv", "--last", "20s").stdout.splitlines()
+        assert lines[0].startswith("t,what,id,name,busy_min,busy_mean,busy_max,power_w,cpu_percent,starting,rollout")
+        rows = list(csv.DictReader(lines))
+        mine = [row for row in rows if row["id"] == run and float(row["t"]) > begun]
+        return rows if len(mine) >= 2 else []
+
+    rows = until(whole, 20)
+    assert isinstance(rows, list)
+    assert [row["t"] for row in rows] == sorted(row["t"] for row in rows)
+    shares = [sum(float(row[phase]) for phase in ("rollout", "update")) for row in rows if row["id"] == run]
+    assert max(shares) > 50.0
+    assert any(row["what"] == "host" and 0.0 <= float(row["cpu_percent"]) <= 100.0 for row in rows)
+    assert quick("top", "--csv", "--json").returncode == 2

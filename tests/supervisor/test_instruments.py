@@ -11,15 +11,18 @@ from msgspec import structs
 
 from mission_tui.fleet.cells import SLOW_LEVELS, Cell, CellHistory
 from mission_tui.fleet.strip import Strip
+from mission_tui.ipc.requests import GetStrip
 from mission_tui.records.instruments import InstrumentFiles
 from mission_tui.records.layout import instruments_dir
 from mission_tui.records.storage import StorageError
 from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.disk.seen_instruments import SeenInstruments
 from mission_tui.supervisor.launchers.local import LocalLauncher
+from mission_tui.supervisor.verbs.strip import strip_of
 from mission_tui.supervisor.watching.instruments import Instruments
 from tests.nvml import Machine, needs_gcc
 from tests.supervisor.conftest import Lab
-from tests.supervisor.test_strip import strip_of
+from tests.supervisor.test_strip import strip_shown
 from tests.waiting import until
 
 MINUTES = 30
@@ -117,7 +120,7 @@ def test_a_supervisor_that_left_hands_its_strip_to_the_next(idle_lab: Lab, machi
     idle_lab.running(run, 3)
     idle_lab.act("stop", run)
     idle_lab.ended(run)
-    before = until(lambda: (made := strip_of(idle_lab)).gpus and len(made.gpus[0].busy) > 8 and made, 30)
+    before = until(lambda: (made := strip_shown(idle_lab)).gpus and len(made.gpus[0].busy) > 8 and made, 30)
     assert isinstance(before, Strip)
     assert idle_lab.supervisor is not None
     idle_lab.supervisor.terminate()
@@ -125,7 +128,7 @@ def test_a_supervisor_that_left_hands_its_strip_to_the_next(idle_lab: Lab, machi
     idle_lab.start()
 
     def back() -> Strip | None:
-        strip = strip_of(idle_lab, 120.0)
+        strip = strip_shown(idle_lab, 120.0)
         return strip if strip.lanes and strip.gpus else None
 
     after = until(back, 20)
@@ -136,6 +139,21 @@ def test_a_supervisor_that_left_hands_its_strip_to_the_next(idle_lab: Lab, machi
     (gpu,) = after.gpus
     assert (gpu.uuid, {round(cell.mean) for cell in gpu.busy}) == ("GPU-a", {40})
     assert sum(cell.looks for cell in gpu.busy) > 0.8 * sum(cell.looks for cell in before.gpus[0].busy)
+
+
+async def test_an_onlooker_sees_the_strip_from_the_files(core: Core) -> None:
+    """What a supervisor wrote, on unix time, for somebody who asks no supervisor; it writes nothing itself."""
+    await writing(core)
+    files = sorted(instruments_dir(core.root).iterdir())
+    tracks = SeenInstruments(core.root).tracks()
+    asked = GetStrip(id=1, seconds=600.0, most=240)
+    shown = strip_of(tracks, core.store, asked, time.time())
+    (gpu,) = shown.gpus
+    assert (gpu.uuid, gpu.name, max(cell.most for cell in gpu.busy)) == ("GPU-a", "Stand-in", 100.0)
+    assert shown.since <= gpu.busy[0].t < shown.since + 15.0
+    assert {cell.most for cell in gpu.power} == {72.0}
+    assert shown.cpu
+    assert sorted(instruments_dir(core.root).iterdir()) == files
 
 
 async def writing(core: Core) -> None:

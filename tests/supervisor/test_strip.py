@@ -16,7 +16,7 @@ from tests.waiting import until
 MARK_S = 0.1
 
 
-def strip_of(lab: Lab, seconds: float = 60.0) -> Strip:
+def strip_shown(lab: Lab, seconds: float = 60.0) -> Strip:
     """The last `seconds` as finely as they are kept."""
     reply = lab.ask(lambda id_: GetStrip(id=id_, seconds=seconds, most=1000))
     assert isinstance(reply, StripReply)
@@ -24,7 +24,7 @@ def strip_of(lab: Lab, seconds: float = 60.0) -> Strip:
 
 
 def lane_of(lab: Lab, run: str) -> Lane | None:
-    return next((lane for lane in strip_of(lab).lanes if lane.run == run), None)
+    return next((lane for lane in strip_shown(lab).lanes if lane.run == run), None)
 
 
 def truth(run_dir: Path) -> list[tuple[str, float]]:
@@ -50,7 +50,7 @@ def test_the_marks_of_four_runs_agree_with_the_truth(lab: Lab) -> None:
     lab.act("stop", runs[0])
     lab.ended(runs[0])
     asked = time.time()
-    shown = {lane.run: lane for lane in strip_of(lab).lanes}
+    shown = {lane.run: lane for lane in strip_shown(lab).lanes}
     assert list(shown) == [*runs[1:], runs[0]]
     for run in runs:
         spans = shown[run].spans
@@ -95,7 +95,9 @@ def test_power_and_processors_share_the_axis(idle_lab: Lab, machine: Machine) ->
     """A GPU of 70 W that is 40 % busy, and the host's processors: cells of the last seconds, in unix time."""
     idle_lab.start(**machine.environ)
     begun = time.time()
-    strip = until(lambda: (made := strip_of(idle_lab)).gpus and len(made.gpus[0].power) > 2 and made.cpu and made, 30)
+    strip = until(
+        lambda: (made := strip_shown(idle_lab)).gpus and len(made.gpus[0].power) > 2 and made.cpu and made, 30
+    )
     assert isinstance(strip, Strip)
     (gpu,) = strip.gpus
     assert (gpu.uuid, {cell.mean for cell in gpu.busy}) == ("GPU-a", {40.0})

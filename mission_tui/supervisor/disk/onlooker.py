@@ -17,15 +17,26 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from mission_tui.errors import MissionError, UsageError
-from mission_tui.ipc.replies import EndedReply, OperatorReply, SnapshotReply
-from mission_tui.ipc.requests import GetDetails, GetEnded, GetHistory, GetLog, GetSnapshot, OperatorRequest, Watch
+from mission_tui.ipc.replies import EndedReply, OperatorReply, SnapshotReply, StripReply
+from mission_tui.ipc.requests import (
+    GetDetails,
+    GetEnded,
+    GetHistory,
+    GetLog,
+    GetSnapshot,
+    GetStrip,
+    OperatorRequest,
+    Watch,
+)
 from mission_tui.ipc.roots import live_roots
 from mission_tui.ipc.server import Session, serve_link
 from mission_tui.supervisor.disk.known import Known
+from mission_tui.supervisor.disk.seen_instruments import SeenInstruments
 from mission_tui.supervisor.disk.seen_runs import SeenRuns
 from mission_tui.supervisor.verbs.details import details
 from mission_tui.supervisor.verbs.history import history
 from mission_tui.supervisor.verbs.log import log
+from mission_tui.supervisor.verbs.strip import strip_of
 
 __all__ = ["Onlooker", "ended_page", "main", "readable"]
 
@@ -37,6 +48,7 @@ class Onlooker:
 
     def __init__(self, root: Path) -> None:
         self._runs = SeenRuns(root)
+        self._instruments = SeenInstruments(root)
         self._root = root
         self._ready = asyncio.Event()
         self._watching: dict[Session, dict[int, int]] = {}
@@ -77,6 +89,9 @@ class Onlooker:
                 return await details(runs, request)
             case GetHistory():
                 return await history(runs, request)
+            case GetStrip():
+                tracks = await asyncio.to_thread(self._instruments.tracks)
+                return StripReply(re=request.id, strip=strip_of(tracks, runs.store, request, time.time()))
             case GetLog():
                 return await log(runs, request)
             case GetEnded():

@@ -13,7 +13,6 @@ from mission_tui.fleet.metrics import MetricRecord, UpdateDone
 from mission_tui.fleet.observations import LinkSeen, PhaseSeen
 from mission_tui.fleet.phases import PhaseHistory
 from mission_tui.fleet.run_history import Fact
-from mission_tui.fleet.strip import Span
 
 __all__ = ["DAY_S", "Lanes"]
 
@@ -57,11 +56,6 @@ class Lanes:
     def forget(self, run_id: str) -> None:
         """Know nothing more of a run that was removed."""
         self.histories.pop(run_id, None)
-
-    def between(self, run_id: str, since: float, until: float, most: int) -> tuple[Span, ...]:
-        """The phases of a run; none for one that is not known."""
-        history = self.histories.get(run_id)
-        return () if history is None else history.between(since, until, most)
 
     def _of(self, run_id: str) -> PhaseHistory:
         return self.histories.setdefault(run_id, PhaseHistory())
