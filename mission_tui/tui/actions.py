@@ -12,11 +12,13 @@ from mission_tui.tui.preset_choice import LAUNCH_KEYS
 
 __all__ = ["ACTIONS", "Action", "Place", "bindings", "key_label", "offered"]
 
-Place = Literal["fleet", "run"]
+Place = Literal["fleet", "run", "machine"]
 Needs = Literal["none", "run", "marked"]
 Group = Literal["start", "act", "look", "move", "screen"]
 
-_BOTH: tuple[Place, ...] = ("fleet", "run")
+_ALL: tuple[Place, ...] = ("fleet", "run", "machine")
+_RUNS: tuple[Place, ...] = ("fleet", "run")
+_LISTS: tuple[Place, ...] = ("fleet", "machine")
 _FLEET: tuple[Place, ...] = ("fleet",)
 
 
@@ -33,7 +35,7 @@ class Action:
     label: str
     help: str
     call: str
-    places: tuple[Place, ...] = _BOTH
+    places: tuple[Place, ...] = _ALL
     needs: Needs = "none"
     changes: bool = False
     destructive: bool = False
@@ -47,7 +49,7 @@ def _verb(key: str, name: str, help: str, *, needs: Needs = "marked", hint: int 
     return Action("act", name, (key,), name, help, call, needs=needs, changes=True, destructive=destructive, hint=hint)
 
 
-def _move(name: str, keys: tuple[str, ...], help: str, call: str, places: tuple[Place, ...] = _BOTH) -> Action:  # noqa: A002
+def _move(name: str, keys: tuple[str, ...], help: str, call: str, places: tuple[Place, ...] = _ALL) -> Action:  # noqa: A002
     return Action("move", name, keys, name, help, call, places, menu=False)
 
 
@@ -84,7 +86,7 @@ ACTIONS: tuple[Action, ...] = (
     _verb("X", "clean", "see what dead runs left behind, and remove it", needs="none"),
     Action("act", "actions", ("x",), "more", "everything that can be done with these runs", "app.do('actions')",
            needs="marked", menu=False, hint=1),
-    Action("look", "open", ("enter",), "open", "open the chosen run", "screen.open('learn')", _FLEET,
+    Action("look", "open", ("enter",), "open", "open the chosen run", "screen.open('learn')", _LISTS,
            needs="run", hint=7),
     Action("look", "findings", ("h",), "findings", "what is wrong, why, what to do, and each value with its limits",
            "screen.open('health')", needs="run", hint=11),
@@ -92,20 +94,23 @@ ACTIONS: tuple[Action, ...] = (
     Action("look", "details", ("d",), "details", "the settings that really run", "screen.open('config')", needs="run"),
     Action("look", "compare", ("c",), "compare", "marked runs beside each other; one alone with the run before it",
            "app.do('compare')", needs="marked"),
-    Action("look", "filter", ("/",), "filter", "only what a regular expression finds", "screen.filter", hint=10),
+    Action("look", "filter", ("/",), "filter", "only what a regular expression finds", "screen.filter",
+           _RUNS, hint=10),
     Action("look", "mark", ("space",), "mark", "mark several; actions apply to all marked", "screen.look('mark')",
            _FLEET, needs="run"),
     Action("look", "sort left", ("<",), "sort left", "sort by the column to the left", "screen.look('sort left')",
-           _FLEET),
+           _LISTS),
     Action("look", "sort right", (">",), "sort right", "sort by the column to the right", "screen.look('sort right')",
-           _FLEET),
+           _LISTS),
     Action("look", "views", ("v",), "panes", "live runs as panes or as a table", "screen.look('views')", _FLEET,
            hint=11),
     Action("look", "maximise", ("z",), "zoom", "the focused part alone, or everything", "screen.look('maximise')"),
+    Action("look", "machine", ("m",), "machine", "what GPUs, cores and each run are at, with the strip; again: back",
+           "app.do('machine')", hint=11),
     Action("look", "longer", ("{",), "longer strip", "the strip goes further back, up to a day", "app.do('longer')",
-           _FLEET),
+           _LISTS),
     Action("look", "shorter", ("}",), "shorter strip", "the strip goes less far back, down to 15 s, and shows more",
-           "app.do('shorter')", _FLEET),
+           "app.do('shorter')", _LISTS),
     Action("look", "away", ("w",), "away", "what happened while you were away, run by run", "app.do('away')"),
     Action("look", "replay", ("H",), "replay", "the fleet as it was ten minutes ago; in a replay: back to now",
            "app.do('replay')"),
@@ -123,10 +128,10 @@ ACTIONS: tuple[Action, ...] = (
     _move("last", ("end",), "to the last; a log is then followed", "screen.move('last')"),
     _move("page up", ("pageup",), "a page up", "screen.move('page_up')"),
     _move("page down", ("pagedown",), "a page down", "screen.move('page_down')"),
-    _move("left", ("left",), "pane or tab to the left", "screen.move('left')"),
-    _move("right", ("right",), "pane or tab to the right", "screen.move('right')"),
-    _move("previous tab", ("[",), "tab to the left", "screen.look('previous tab')"),
-    _move("next tab", ("]",), "tab to the right", "screen.look('next tab')"),
+    _move("left", ("left",), "pane or tab to the left", "screen.move('left')", _RUNS),
+    _move("right", ("right",), "pane or tab to the right", "screen.move('right')", _RUNS),
+    _move("previous tab", ("[",), "tab to the left", "screen.look('previous tab')", _RUNS),
+    _move("next tab", ("]",), "tab to the right", "screen.look('next tab')", _RUNS),
     _move("next pane", ("tab",), "between the list and the detail", "screen.look('next pane')", _FLEET),
     _move("back", ("escape",), "one layer back; never leaves", "screen.back"),
     Action("screen", "help", ("?", "f1"), "help", "this list", "app.do('help')", hint=12),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from msgspec import structs
+
 from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.metrics import Metric
 from mission_tui.fleet.outcome import OVER
@@ -13,8 +15,10 @@ from mission_tui.fleet.snapshot import (
     FleetSnapshot,
     GpuMeters,
     HostMeters,
+    Pids,
     RunView,
     SupervisorInfo,
+    Usage,
     Utilisation,
 )
 
@@ -241,3 +245,16 @@ def a_fleet(
         ended_total=sum(view.state in OVER for view in runs),
         parked_total=sum(view.state == "parked" for view in runs),
     )
+
+
+BUSY = a_fleet(
+    (
+        structs.replace(
+            LIVE[0], usage=Usage(312.0, int(3.1 * GIB), 19, 9, GIB), pids=Pids(10, 11, tuple(range(12, 20)))
+        ),
+        structs.replace(LIVE[1], usage=Usage(98.0, int(1.4 * GIB), 6, 1, 2 * GIB), pids=Pids(20, 21)),
+        structs.replace(LIVE[2], usage=Usage(0.0, int(1.2 * GIB), 6, 1), pids=Pids(30, 31)),
+        *ENDED,
+    )
+)
+"""A fleet whose live runs have been looked at: the first takes most, the last holds memory and does nothing."""

@@ -14,6 +14,7 @@ from mission_tui.fleet.snapshot import RunView
 from mission_tui.tui.actions import ACTIONS, Place, bindings, key_label, offered
 from mission_tui.tui.outlook import Outlook
 from mission_tui.tui.screens.fleet import FleetScreen
+from mission_tui.tui.screens.machine import MachineScreen
 from mission_tui.tui.screens.run import RunScreen
 from mission_tui.tui.verbs import VERBS
 from mission_tui.tui.widgets.footer import fitting, hints
@@ -34,7 +35,7 @@ def test_every_verb_of_the_table_exists_and_none_is_unused() -> None:
     assert done == set(VERBS)
 
 
-@pytest.mark.parametrize(("screen", "place"), [(FleetScreen, "fleet"), (RunScreen, "run")])
+@pytest.mark.parametrize(("screen", "place"), [(FleetScreen, "fleet"), (RunScreen, "run"), (MachineScreen, "machine")])
 def test_every_screen_action_is_answered_by_its_screen(screen: type, place: Place) -> None:
     """`screen.x` names a method of each screen the action is offered on."""
     for action in offered(place, readonly=False):
@@ -61,7 +62,7 @@ def test_keys_of_the_fingers_are_there() -> None:
         "u": "undo", "n": "new", "C": "checkpoint", "X": "clean", "ctrl+l": "redraw", "ctrl+z": "suspend",
         "f5": "refresh", "+": "faster", "-": "slower", "a": "apply", "i": "acknowledge", "I": "silence",
         "h": "findings", "b": "bell", "tab": "next pane", "[": "previous tab", "]": "next tab", "P": "launch",
-        "1": "launch",
+        "1": "launch", "m": "machine", "comma": "longer", ".": "shorter",
     }  # fmt: skip
     assert {key: keys.get(key) for key in expected} == expected
 

@@ -11,11 +11,12 @@ from textual.pilot import Pilot
 from mission_tui.tui.app import MissionApp
 from mission_tui.tui.widgets.evidence_chart import BAND
 from tests.tui.fake_client import FakeClient
-from tests.tui.fleets import ENDED, ENTROPY_FINDING, KL_FINDING, NAN_FINDING, a_fleet, a_run
+from tests.tui.fleets import BUSY, ENDED, ENTROPY_FINDING, KL_FINDING, NAN_FINDING, a_fleet, a_run
 from tests.tui.stage import Clock, Stage, make_app
 
 SMALL = (80, 24)
 WIDE = (120, 36)
+TALL = (160, 50)
 LARGE = (200, 50)
 SICK = a_fleet((a_run("sick-11c0", findings=(NAN_FINDING, KL_FINDING, ENTROPY_FINDING)), *ENDED))
 
@@ -39,6 +40,15 @@ LOOKS: dict[str, tuple[tuple[int, int], dict[str, Any], tuple[str, ...], str]] =
     "fleet_ascii": (SMALL, {"environ": {"LC_ALL": "C", "HOME": "/home/ada"}}, (), ">* heavy-3f9a"),
     "empty": (SMALL, {"fleet": a_fleet(())}, (), "1 starts demo"),
     "readonly": (SMALL, {"readonly": True, "fleet": a_fleet(gpus=())}, (), "no GPU"),
+    "fleet_strip": (TALL, {}, (), "rollout  █ update"),
+    "machine": (SMALL, {"fleet": BUSY}, ("m",), "rollout  █ update"),
+    "machine_tall": (TALL, {"fleet": BUSY}, ("m", "greater_than_sign"), "rollout  █ update"),
+    "machine_ascii": (
+        SMALL,
+        {"fleet": BUSY, "environ": {"LC_ALL": "C", "HOME": "/home/ada"}},
+        ("m",),
+        "rollout  # update",
+    ),
     "run_learn": (SMALL, {}, ("enter",), "200k"),
     "run_learn_wide": (WIDE, {}, ("enter",), "500k"),
     "run_config": (SMALL, {}, ("d",), "one step takes 9 us"),

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from mission_tui.fleet.cells import Cell, CellHistory
 from mission_tui.fleet.phases import PhaseHistory
-from mission_tui.fleet.reservation import gpu_for
+from mission_tui.fleet.placement import gpu_for
 from mission_tui.fleet.store import Store
 from mission_tui.fleet.strip import GpuTrack, Lane, Strip
 from mission_tui.ipc.replies import StripReply
@@ -81,8 +81,10 @@ def _lanes(tracks: Tracks, store: Store, since: float, until: float, most: int) 
 
 
 def _gpu(tracks: Tracks, store: Store, run_id: str) -> str:
-    """By the run's own settings; what its launcher's environment hid from it is known only while it lives."""
-    spec = store.run(run_id).spec
+    """The one it was given, else by its settings; what its launcher's environment hid is known only while it lives."""
+    placed, spec = store.run(run_id).told.placed, store.run(run_id).spec
+    if placed is not None:
+        return placed.uuid
     if spec is None:
         return ""
     visible = spec.run.env.get("CUDA_VISIBLE_DEVICES", tracks.visible(run_id))

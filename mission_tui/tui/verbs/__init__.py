@@ -23,6 +23,7 @@ from mission_tui.tui.verbs.freeze import freeze
 from mission_tui.tui.verbs.help import help_
 from mission_tui.tui.verbs.kill import kill
 from mission_tui.tui.verbs.label import label
+from mission_tui.tui.verbs.machine import machine
 from mission_tui.tui.verbs.new import new
 from mission_tui.tui.verbs.note import note
 from mission_tui.tui.verbs.palette import palette
@@ -67,6 +68,7 @@ VERBS: Mapping[str, Verb] = {
     "kill": kill,
     "label": label,
     "longer": longer,
+    "machine": machine,
     "new": new,
     "note": note,
     "palette": palette,

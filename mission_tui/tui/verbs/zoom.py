@@ -21,7 +21,7 @@ async def shorter(desk: Desk, _runs: tuple[RunView, ...]) -> None:
 
 def _turn(desk: Desk, by: int) -> None:
     if not any(widget.display for widget in desk.shown.query(Timeline)):
-        desk.tell("the strip needs 160x44 cells to be shown")
+        desk.tell("the strip is not shown here: m opens the machine")
         return
     desk.zoom.turn(by)
     desk.redraw()

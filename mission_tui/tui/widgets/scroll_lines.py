@@ -65,6 +65,11 @@ class ScrollLines(Lines):
         self._top += steps.get(how, 0)
         self.redraw()
 
+    def reveal(self, at: int) -> None:
+        """Scroll as little as brings line `at` into sight."""
+        self._top = min(max(self._top, at - self.size.height + 1), at)
+        self.redraw()
+
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
         """The wheel scrolls."""
         event.stop()

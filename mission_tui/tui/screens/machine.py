@@ -1,0 +1,135 @@
+"""The machine: the strip with the phases of all runs, and below it what host, GPUs and runs are at now."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.strip import Strip
+
+from mission_tui.fleet.snapshot import RunView
+from mission_tui.tui import colours
+from mission_tui.tui.actions import Place, bindings
+from mission_tui.tui.desk import Desk
+from mission_tui.tui.moves import Move
+from mission_tui.tui.screens.shown import Shown
+from mission_tui.tui.sections.machine import RUN_SORTS, machine_lines, runs_on
+from mission_tui.tui.strips import line
+from mission_tui.tui.widgets.footer import Footer, hints
+from mission_tui.tui.widgets.header import Header
+from mission_tui.tui.widgets.scroll_lines import ScrollLines
+from mission_tui.tui.widgets.timeline import Timeline
+
+__all__ = ["MachineScreen"]
+
+_STRIP_FROM = 16
+
+
+class MachineScreen(Shown, inherit_bindings=False):
+    """Keys apply to the run under the cursor, which stays with its run while the order changes."""
+
+    CSS_PATH = "machine.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("machine")]
+    PLACE: ClassVar[Place] = "machine"
+
+    def __init__(self, desk: Desk, chosen: RunView | None) -> None:
+        super().__init__()
+        self._desk = desk
+        self._chosen = chosen.id if chosen else None
+        self._at = 0
+        self._sort = RUN_SORTS[0]
+        self._alone = False
+        self._runs: list[RunView] = []
+        self._cursor: int | None = None
+
+    def compose(self) -> ComposeResult:
+        """The strip gives way to the tables on a low screen."""
+        yield Header("Esc back  ? help", self._desk.home)
+        yield Timeline(self._desk)
+        yield ScrollLines(self._lines, id="machine-lines")
+        yield Footer()
+
+    def on_mount(self) -> None:
+        """Draw what is known."""
+        self.set_reactive(MachineScreen.snapshot, self._desk.snapshot)
+        self.redraw_later()
+
+    def chosen(self) -> RunView | None:
+        """The run under the cursor."""
+        return self._runs[self._at] if self._runs else None
+
+    def redraw(self) -> None:
+        """Settle the cursor on the snapshot and draw."""
+        width, height = self.size
+        if not self.is_mounted or width == 0:
+            return
+        self._settle()
+        rows = (height - 2) // 3 if height >= _STRIP_FROM and not self._alone else 0
+        self.query_one(Header).update(self.snapshot)
+        self.query_one(Timeline).update(self.snapshot, rows)
+        self.query_one("#machine-lines", ScrollLines).redraw()
+        readonly, undoable = self._desk.readonly, bool(self._desk.undoable())
+        shown = hints("machine", (), self.chosen(), self.finding(), readonly=readonly, undoable=undoable)
+        self.query_one(Footer).update(shown)
+
+    def _settle(self) -> None:
+        self._runs = [] if self.snapshot is None else runs_on(self.snapshot, self._sort)
+        at = next((place for place, view in enumerate(self._runs) if view.id == self._chosen), self._at)
+        self._at = max(0, min(at, len(self._runs) - 1))
+        self._chosen = self._runs[self._at].id if self._runs else None
+
+    def _lines(self, width: int) -> list[Strip]:
+        if self.snapshot is None:
+            return [line([(f" {self._desk.banner or 'connecting to the supervisor…'}", colours.QUIET)], width)]
+        strips, self._cursor = machine_lines(self.snapshot, self._runs, width, sort=self._sort, chosen=self._chosen)
+        if self._desk.banner is not None:
+            strips.insert(0, line([(f" ▲ {self._desk.banner}", colours.WARN)], width))
+        return strips
+
+    def action_move(self, how: Move) -> None:
+        """The cursor goes through the runs and takes the window with it; at their ends the lines scroll."""
+        body = self.query_one("#machine-lines", ScrollLines)
+        steps = {"up": -1, "down": 1, "first": -len(self._runs), "last": len(self._runs)}
+        to = max(0, min(self._at + steps.get(how, 0), len(self._runs) - 1))
+        if to == self._at:
+            body.move(how)
+            return
+        self._at, self._chosen = to, self._runs[to].id
+        self.redraw()
+        if to in (0, len(self._runs) - 1):
+            # What stands before the first run and after the last one is seen with them where there is room.
+            body.move("last" if to else "first")
+        if self._cursor is not None:
+            body.reveal(self._cursor)
+
+    def action_choose(self, run: str) -> None:
+        """A run was clicked."""
+        self._chosen = run
+        self.redraw()
+
+    def action_sort(self, title: str) -> None:
+        """A title was clicked; a second click goes back to the order of age."""
+        self._sort = RUN_SORTS[0] if self._sort == title else title
+        self.redraw()
+
+    def action_look(self, what: str) -> None:
+        """Another order, or the tables alone."""
+        if what == "maximise":
+            self._alone = not self._alone
+        else:
+            at = RUN_SORTS.index(self._sort) + (1 if what == "sort right" else -1)
+            self._sort = RUN_SORTS[at % len(RUN_SORTS)]
+        self.redraw()
+
+    def action_open(self, tab: str) -> None:
+        """Open the run under the cursor at `tab`."""
+        if (view := self.chosen()) is not None:
+            self._desk.open_run(view, tab)
+
+    def action_back(self) -> None:
+        """One layer: the tables alone, then this screen."""
+        if self._alone:
+            self.action_look("maximise")
+        else:
+            self.dismiss(None)

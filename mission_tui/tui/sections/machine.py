@@ -1,0 +1,184 @@
+"""The machine as it is now: the host, each GPU, what every live run takes of it, and what is not ours. Pure.
+
+A table is a list of columns; what becomes known of a GPU or a run is one more line there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.style import Style
+from textual.strip import Strip
+
+from mission_tui.fleet.outcome import ALIVE
+from mission_tui.fleet.share import share_of
+from mission_tui.fleet.snapshot import FleetSnapshot, GpuMeters, HostMeters, RunView, Usage
+from mission_tui.tui import colours, numbers, standing
+from mission_tui.tui.sparkline import spark
+from mission_tui.tui.strips import Part, fit, line
+from mission_tui.tui.table import Column, ordered, table
+
+__all__ = ["GPU_COLUMNS", "RUN_COLUMNS", "RUN_SORTS", "Use", "machine_lines", "runs_on"]
+
+_CURVE = 60
+
+
+@dataclass(frozen=True, slots=True)
+class _Gpu:
+    at: int
+    meters: GpuMeters
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A live run on a machine of `cores`; what it takes is unknown until it was looked at."""
+
+    view: RunView
+    cores: int
+
+    @property
+    def usage(self) -> Usage | None:
+        """What all its processes take."""
+        return self.view.usage
+
+    @property
+    def share(self) -> float | None:
+        """Its part of all the processor time there is, 0..1."""
+        return None if self.usage is None else self.usage.cpu_percent / (100 * max(1, self.cores))
+
+
+def percent(value: float | None) -> str:
+    """A percentage as it was measured; more than 100 is more than one core."""
+    return numbers.DASH if value is None else f"{value:.0f}%"
+
+
+def _unit(value: float | None, unit: str) -> str:
+    return numbers.DASH if value is None else f"{value:.0f}{unit}"
+
+
+def _slowed(row: _Gpu) -> Style:
+    return colours.WARN if row.meters.slowed else colours.QUIET
+
+
+GPU_COLUMNS: tuple[Column[_Gpu], ...] = (
+    Column("GPU", 4, lambda row: f"GPU{row.at}", left=True),
+    Column("name", 8, lambda row: row.meters.name, left=True, rank=5, style=lambda _: colours.QUIET),
+    Column("now", 4, lambda row: percent(row.meters.util.now), rank=6),
+    Column("busy", 4, lambda row: percent(row.meters.util.mean)),
+    Column("peak", 4, lambda row: percent(row.meters.util.max)),
+    Column("memory", 9, lambda row: _of(row.meters.memory_used, row.meters.memory_total)),
+    Column("power", 5, lambda row: _unit(row.meters.power_w, "W"), rank=2),
+    Column("temp", 4, lambda row: _unit(row.meters.temperature_c, "C"), rank=3),
+    Column("clock", 7, lambda row: _unit(row.meters.clock_mhz, "MHz"), rank=4),
+    Column("slowed by", 9, lambda row: ", ".join(row.meters.slowed) or "nothing", left=True, rank=1, style=_slowed),
+)
+
+
+def _taken(
+    title: str, width: int, pick: Callable[[Usage], float | None], say: Callable[[Any], str], rank: int = 0
+) -> Column[Use]:
+    """A column of what a run takes; not known before it was looked at."""
+
+    def value(use: Use) -> float | None:
+        return None if use.usage is None else pick(use.usage)
+
+    return Column(title, width, lambda use: say(value(use)), value, rank=rank)
+
+
+def _state(use: Use) -> str:
+    return standing.state_word(use.view)
+
+
+RUN_COLUMNS: tuple[Column[Use], ...] = (
+    Column("run", 12, lambda use: use.view.name, lambda use: use.view.name, left=True),
+    Column("state", 8, _state, _state, left=True, rank=1, style=lambda use: standing.state_style(use.view)),
+    _taken("CPU", 5, lambda usage: usage.cpu_percent, percent),
+    Column("share", 5, lambda use: numbers.percent(use.share), rank=5),
+    _taken("RAM", 5, lambda usage: usage.rss_bytes, numbers.size),
+    _taken("VRAM", 5, lambda usage: usage.vram_bytes, numbers.size),
+    _taken("threads", 7, lambda usage: usage.threads, numbers.count, rank=4),
+    _taken("processes", 9, lambda usage: usage.processes, numbers.count, rank=6),
+    Column("workers", 7, lambda use: numbers.count(len(use.view.pids.workers)), rank=7),
+    Column("st/s", 7, lambda use: numbers.rate(use.view.pace), lambda use: use.view.pace, rank=3),
+)
+RUN_SORTS = ("age", *(column.title for column in RUN_COLUMNS if column.value is not None))
+"""What the runs can be sorted by; `age` is the snapshot's own order."""
+
+
+def runs_on(snapshot: FleetSnapshot, sort: str) -> list[RunView]:
+    """The runs that are on the machine, in the order of `sort`."""
+    uses = [Use(view, snapshot.host.cores) for view in snapshot.runs if view.state in ALIVE]
+    return [use.view for use in ordered(RUN_COLUMNS, uses, sort)]
+
+
+def machine_lines(
+    snapshot: FleetSnapshot, runs: Sequence[RunView], width: int, *, sort: str, chosen: str | None
+) -> tuple[list[Strip], int | None]:
+    """All lines, and which of them is that of the `chosen` run. `runs` are those of `runs_on`."""
+    strips = [line([(" ", colours.INK), *parts], width) for parts in _host(snapshot.host, width)]
+    if snapshot.gpus:
+        gpus = [_Gpu(at, meters) for at, meters in enumerate(snapshot.gpus)]
+        strips += [Strip.blank(width), *table(GPU_COLUMNS, gpus, width)]
+    else:
+        note = snapshot.host.gpu_note or "no GPU"
+        strips.append(line([(fit(f" {note}: runs train on the processors", width), colours.QUIET)], width))
+    strips.append(Strip.blank(width))
+    if not runs:
+        strips.append(line([(" no run is alive: nothing here is ours", colours.QUIET)], width))
+    at = next((place for place, view in enumerate(runs) if view.id == chosen), None)
+    place = None if at is None else len(strips) + 1 + at
+    if runs:
+        uses = [Use(view, snapshot.host.cores) for view in runs]
+        strips += table(
+            RUN_COLUMNS,
+            uses,
+            width,
+            sort=sort,
+            lead=lambda use: _lead(use.view, chosen=use.view.id == chosen),
+            ground=lambda use: colours.CHOSEN if use.view.id == chosen else None,
+        )
+    strips += [line([(" ", colours.INK), *parts], width) for parts in _shared(snapshot)]
+    return strips, place
+
+
+def _lead(view: RunView, *, chosen: bool) -> list[Part]:
+    click = Style(meta={"@click": f"screen.choose('{view.id}')"})
+    return [(">" if chosen else " ", colours.KEY + click), (standing.shape(view), standing.state_style(view) + click)]
+
+
+def _host(host: HostMeters, width: int) -> Iterator[list[Part]]:
+    cells = max(0, min(_CURVE, len(host.cpu_history), width - 68))
+    curve = spark(host.cpu_history[-cells:] if cells else (), cells, 0, 100)
+    load = "" if host.load_1m is None else f"   load {host.load_1m:.1f}"
+    yield [
+        ("CPU ", colours.QUIET),
+        (curve + (" " if curve else ""), colours.LIVE),
+        (f"{percent(host.cpu_percent)} of {host.cores} cores{load}", colours.INK),
+        ("   RAM ", colours.QUIET),
+        (_of(host.ram_used, host.ram_total), colours.INK),
+        ("   disk ", colours.QUIET),
+        (f"{numbers.size(host.disk_free)} free", colours.INK),
+    ]
+
+
+def _shared(snapshot: FleetSnapshot) -> Iterator[list[Part]]:
+    """What is ours and what others take, as far as it is known: the question that comes before starting one more."""
+    live = [view for view in snapshot.runs if view.state in ALIVE]
+    if live and all(view.usage is None for view in live):
+        return
+    share = share_of(snapshot.host, snapshot.gpus, live)
+    for who, cpu, vram, style in (
+        ("all runs ", share.cpu_ours, share.vram_ours, colours.INK),
+        ("not ours ", share.cpu_others, share.vram_others, colours.QUIET),
+    ):
+        if cpu is not None or vram is not None:
+            held = "" if vram is None else f"   VRAM {numbers.size(vram)}"
+            yield [(who, colours.QUIET), (f"CPU {percent(cpu)} of {100 * snapshot.host.cores}%{held}", style)]
+
+
+def _of(used: int | None, total: int | None) -> str:
+    if used is None and total is None:
+        return numbers.DASH
+    return f"{numbers.size(used).removesuffix('G')}/{numbers.size(total)}"
