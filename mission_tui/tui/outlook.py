@@ -14,7 +14,7 @@ from mission_tui.tui.roster import SORTS, Roster, muster
 
 __all__ = ["TABS", "Outlook"]
 
-TABS = ("learn", "health", "config", "checkpoints", "log")
+TABS = ("learn", "health", "config", "machine", "checkpoints", "log")
 
 
 @dataclass(slots=True)

@@ -52,6 +52,7 @@ LOOKS: dict[str, tuple[tuple[int, int], dict[str, Any], tuple[str, ...], str]] =
     "run_learn": (SMALL, {}, ("enter",), "200k"),
     "run_learn_wide": (WIDE, {}, ("enter",), "500k"),
     "run_config": (SMALL, {}, ("d",), "one step takes 9 us"),
+    "run_machine": (SMALL, {"fleet": BUSY}, ("enter", "]", "]", "]"), "3.1 cores"),
     "help": (SMALL, {}, ("question_mark",), "start demo at once"),
     "kill": (SMALL, {}, ("K",), "y kill now"),
     "form": (SMALL, {}, ("n",), "gradient steps 32"),

@@ -6,15 +6,17 @@ from msgspec import structs
 from textual.strip import Strip
 
 from mission_tui.fleet.paying import Payoff
+from mission_tui.fleet.snapshot import Held, Pids, Usage
 from mission_tui.tui.screens.evaluation import result_rows
 from mission_tui.tui.sections.checkpoints import checkpoints
 from mission_tui.tui.sections.config import config, settings
 from mission_tui.tui.sections.health import health
 from mission_tui.tui.sections.learn import learn
+from mission_tui.tui.sections.taken import taken
 from mission_tui.tui.vitals import metric_title
 from mission_tui.tui.widgets.metric_list import metric_tags
 from tests.tui.fake_client import a_spec, details
-from tests.tui.fleets import ENDED, KL_FINDING, LIVE, NOW, a_run, queued
+from tests.tui.fleets import BUSY, ENDED, GIB, KL_FINDING, LIVE, NOW, a_run, queued
 
 
 def text(strips: list[Strip]) -> str:
@@ -119,3 +121,31 @@ def test_learn_says_what_the_run_brought() -> None:
     assert "together: it joined: -4 % (-7 to -1), 1,000 -> 960 steps/s: the cores are f" in shown
     first = structs.replace(payoff, verdict="first")
     assert "together" not in text(learn(a_run("a", payoff=first), 80, 8, NOW))
+
+
+def test_what_a_run_takes_is_split_into_phases_and_processes() -> None:
+    """The newest update as a bar of two shapes, what all processes use, and their numbers; never wider than asked."""
+    shown = text(taken(BUSY.runs[0], 80))
+    split = shown.splitlines()[0]
+    assert split.split()[:3] == ["time", "rollout", "0.41s"]
+    assert split.endswith(" 0.12s update, 23%")
+    bar = split.count("▓") + split.count("░")
+    assert abs(split.count("░") / bar - 0.12 / 0.53) < 1 / bar
+    for fact in ("312%  as much as 3.1 cores", "3.1G", "19 in 9 processes", "keeper 10, trainer 11", "8: 12 13 14"):
+        assert fact in shown
+    many = structs.replace(BUSY.runs[0], pids=Pids(1, 2, tuple(range(100_000, 100_064))))
+    assert all(strip.cell_length == 60 for strip in taken(many, 60))
+    assert "100063" in text(taken(many, 60))
+
+
+def test_a_run_that_is_not_on_the_machine_takes_nothing() -> None:
+    """Old figures of an ended run are not shown as if they were so now; a frozen one holds what it holds."""
+    over = structs.replace(ENDED[0], usage=Usage(99.0, GIB, 3, 1))
+    assert "99%" not in text(taken(over, 80))
+    assert "not on the machine: finished" in text(taken(over, 80))
+    assert text(taken(queued("later-0001"), 80)).strip() == "not on the machine: queued"
+    frozen = structs.replace(LIVE[0], state="frozen", held=Held(2 * GIB, gpu=True, vram_bytes=GIB))
+    assert "held      2.0G and 1.0G of GPU memory while it is frozen" in text(taken(frozen, 80))
+    assert "none: its environments are stepped in the trainer" in text(
+        taken(structs.replace(LIVE[0], pids=Pids(1, 2)), 80)
+    )

@@ -130,7 +130,7 @@ class RunScreen(Shown, inherit_bindings=False):
         self.query_one(LogLines).display = tab == "log"
         body = self.query_one("#section", ScrollLines)
         self.query_one(Findings).display = tab == "health"
-        body.display = tab in ("config", "checkpoints")
+        body.display = tab in ("config", "machine", "checkpoints")
         body.move("first")
         self.call_after_refresh(self.redraw)
 

@@ -11,6 +11,7 @@ from mission_tui.tui.moves import Move
 from mission_tui.tui.sections.checkpoints import checkpoints
 from mission_tui.tui.sections.config import config
 from mission_tui.tui.sections.learn import learn
+from mission_tui.tui.sections.taken import taken
 from mission_tui.tui.strips import line
 from mission_tui.tui.widgets.lines import Lines
 from mission_tui.tui.widgets.tab_line import tab_line
@@ -31,6 +32,8 @@ def section(tab: str, view: RunView, dossier: Dossier | None, width: int, height
         from mission_tui.tui.sections.health import health
 
         return health(view, dossier.details if dossier else None, width, now)
+    if tab == "machine":
+        return taken(view, width)
     if dossier is None:
         return []
     if tab == "log" and dossier.log.attempt is not None:
