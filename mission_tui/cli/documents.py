@@ -109,7 +109,18 @@ HOST_FACTS = (
     "disk_full_in_s",
     "others",
 )
-GPU_FACTS = ("uuid", "name", "util", "memory_used", "memory_total", "power_w", "temperature_c", "clock_mhz", "slowed")
+GPU_FACTS = (
+    "uuid",
+    "name",
+    "util",
+    "memory_used",
+    "memory_total",
+    "power_w",
+    "temperature_c",
+    "clock_mhz",
+    "slowed",
+    "parent",
+)
 
 
 def _picked(value: msgspec.Struct, names: tuple[str, ...]) -> dict[str, Any]:

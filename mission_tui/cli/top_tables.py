@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["cores_line", "gpu_table", "host_line", "others_line", "others_table", "usage_table", "worker_lines"]
 
-_ALL = ("run", "name", "state", "CPU", "memory", "share", "VRAM", "written", "files", "threads", "procs", "st/s")
-_BRIEF = ("name", "state", "CPU", "memory", "VRAM", "written", "st/s")
+_ALL = ("run", "name", "state", "CPU", "memory", "share", "VRAM", "GPU", "written", "files", "threads", "procs", "st/s")
+_BRIEF = ("name", "state", "CPU", "memory", "VRAM", "GPU", "st/s")
 _EACH_CORE = 16
 _CALM_BYTES = 64 << 20
 """Of a GPU's memory: less than this the driver itself takes."""
@@ -98,6 +98,7 @@ def _cells(view: RunView, usage: Usage) -> dict[str, str]:
         "memory": gibibytes(usage.rss_bytes),
         "share": gibibytes(usage.pss_bytes),
         "VRAM": gibibytes(usage.vram_bytes),
+        "GPU": _number(usage.gpu_percent, "%"),
         "written": size(usage.written_bytes),
         "files": _number(usage.open_files, ""),
         "threads": str(usage.threads),

@@ -57,7 +57,8 @@ class Utilisation(Struct, frozen=True):
 class GpuMeters(Struct, frozen=True):
     """One GPU, known by UUID; `history` are the peaks of its busy percents in the last minute, oldest first.
 
-    `slowed` says why the driver holds its clock down, when it does: "power cap", "heat" and their kin.
+    `slowed` says why the driver holds its clock down, when it does: "power cap", "heat" and their kin. An instance of
+    a GPU in MIG mode has the UUID of that as its `parent`, and only its memory is known.
     """
 
     uuid: str
@@ -70,6 +71,7 @@ class GpuMeters(Struct, frozen=True):
     clock_mhz: int | None = None
     slowed: tuple[str, ...] = ()
     history: tuple[float, ...] = ()
+    parent: str = ""
 
 
 class HostMeters(Struct, frozen=True):
@@ -127,7 +129,7 @@ class Usage(Struct, frozen=True):
 
     Memory that they share is counted for each of them, so `rss_bytes` is more than would be free without the run;
     `pss_bytes` shares it out, and may be two minutes old, as `open_files`. `written_bytes` went to disks since the
-    attempt began, as far as this supervisor has seen it.
+    attempt began, as far as this supervisor has seen it. `gpu_percent` 100 is one GPU.
     """
 
     cpu_percent: float
@@ -138,6 +140,7 @@ class Usage(Struct, frozen=True):
     pss_bytes: int | None = None
     written_bytes: int | None = None
     open_files: int | None = None
+    gpu_percent: float | None = None
 
 
 class Restart(Struct, frozen=True):

@@ -31,7 +31,9 @@ def fleet(*views: RunView, gpus: tuple[GpuMeters, ...] = (GPU,), cpu_percent: fl
 
 def using(name: str, cpu_percent: float, vram: int | None = None) -> RunView:
     """A run whose processes take so much."""
-    usage = Usage(cpu_percent, 2 * GIB, 7, 3, vram, pss_bytes=GIB, written_bytes=5 * GIB, open_files=41)
+    usage = Usage(
+        cpu_percent, 2 * GIB, 7, 3, vram, pss_bytes=GIB, written_bytes=5 * GIB, open_files=41, gpu_percent=31.0
+    )
     return a_run(name, usage=usage)
 
 
@@ -39,7 +41,7 @@ def test_the_busiest_run_comes_first_and_one_without_processes_not_at_all() -> N
     """A row per run with what it takes; an ended run is none."""
     rows = usage_table((using("calm", 12.0), a_run("over", usage=None), using("busy", 190.0, 3 * GIB))).rows
     assert [row[1] for row in rows] == ["busy", "calm"]
-    assert rows[0][3:11] == ("190%", "2.0G", "1.0G", "3.0G", "5.0G", "41", "7", "3")
+    assert rows[0][3:12] == ("190%", "2.0G", "1.0G", "3.0G", "31%", "5.0G", "41", "7", "3")
     assert rows[1][6] == "-"
 
 

@@ -1,5 +1,6 @@
 /* libnvidia-ml.so.1 as a file wants it: each call reads $FAKE_NVML anew, so that a test edits a machine while it runs.
-   gpu UUID BUSY USED TOTAL MILLIWATT CELSIUS | wave BUSY_MS PERIOD_MS (of all, by the monotonic clock) | fail FUNCTION CODE [INDEX] | hang FUNCTION | process INDEX PID BYTES */
+   gpu UUID BUSY USED TOTAL MILLIWATT CELSIUS | wave BUSY_MS PERIOD_MS (of all, by the monotonic clock) | fail FUNCTION CODE [INDEX] | hang FUNCTION | process INDEX PID BYTES
+   using INDEX PID PERCENT | migmode INDEX (in MIG mode) | mig INDEX UUID USED TOTAL (an instance; as a device it has the index 1000 * (INDEX + 1) + how many came before) */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,10 +10,11 @@
 typedef unsigned long long u64;
 typedef struct { char uuid[64]; unsigned busy, milliwatt, celsius; u64 used, total; } gpu_t;
 typedef struct { unsigned pid; u64 bytes; unsigned instance, compute; } process_t;
+typedef struct { unsigned pid; u64 t_us; unsigned sm, memory, encoder, decoder; } sample_t;
 
 static int ask(const char *function, long index, gpu_t *gpu, process_t *processes, unsigned *count) {
     char line[256], word[64], name[64];
-    long number = 0, at, period;
+    long number = 0, instances = 0, at, period;
     unsigned pid, found = 0;
     int code = 0, given, known = index < 0;
     u64 bytes;
@@ -22,6 +24,8 @@ static int ask(const char *function, long index, gpu_t *gpu, process_t *processe
         gpu_t g = {0};
         if (sscanf(line, "gpu %63s %u %llu %llu %u %u", g.uuid, &g.busy, &g.used, &g.total, &g.milliwatt, &g.celsius) == 6) {
             if (number++ == index) { known = 1; if (gpu) *gpu = g; }
+        } else if (sscanf(line, "mig %ld %63s %llu %llu", &at, g.uuid, &g.used, &g.total) == 4) {
+            if (at == index / 1000 - 1 && instances++ == index % 1000) { known = 1; if (gpu) *gpu = g; }
         } else if (sscanf(line, "wave %ld %ld", &at, &period) == 2 && gpu) {
             struct timespec now;
             clock_gettime(CLOCK_MONOTONIC, &now);
@@ -44,7 +48,28 @@ static int ask(const char *function, long index, gpu_t *gpu, process_t *processe
     return known ? 0 : 2;
 }
 
+/* How many lines begin with `word` and `index`; the first percents and processes of them. */
+static unsigned lines_of(const char *word, long index, sample_t *samples, unsigned room) {
+    char line[256], form[64];
+    struct timespec now;
+    unsigned found = 0, pid = 0, percent = 0;
+    long at;
+    FILE *file = fopen(getenv("FAKE_NVML"), "r");
+    if (!file) return 0;
+    snprintf(form, sizeof form, "%s %%ld %%u %%u", word);
+    clock_gettime(CLOCK_REALTIME, &now);
+    while (fgets(line, sizeof line, file))
+        if (sscanf(line, form, &at, &pid, &percent) >= 1 && at == index) {
+            if (samples && found < room) samples[found] = (sample_t){pid, now.tv_sec * 1000000ull + now.tv_nsec / 1000, percent, 0, 0, 0};
+            found++;
+        }
+    fclose(file);
+    return found;
+}
+
 #define INDEX ((long)device - 1)
+#define IN_MIG_MODE (lines_of("mig", INDEX, 0, 0) || lines_of("migmode", INDEX, 0, 0))
+#define WHOLE_GPU if (INDEX >= 1000) return 3
 int nvmlInitWithFlags(unsigned flags) { return ask("init", -1, 0, 0, 0); }
 int nvmlShutdown(void) { return 0; }
 const char *nvmlErrorString(int code) { return code == 9 ? "Driver Not Loaded" : code == 15 ? "GPU is lost"
@@ -54,8 +79,23 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device) { *device = (vo
 int nvmlDeviceGetUUID(void *device, char *text, unsigned size) { gpu_t g = {0}; int code = ask("uuid", INDEX, &g, 0, 0); snprintf(text, size, "%s", g.uuid); return code; }
 int nvmlDeviceGetName(void *device, char *text, unsigned size) { snprintf(text, size, "Stub"); return ask("name", INDEX, 0, 0, 0); }
 int nvmlDeviceGetMemoryInfo(void *device, u64 *memory) { gpu_t g = {0}; int code = ask("memory", INDEX, &g, 0, 0); memory[0] = g.total; memory[1] = g.total - g.used; memory[2] = g.used; return code; }
-int nvmlDeviceGetUtilizationRates(void *device, unsigned *rates) { gpu_t g = {0}; int code = ask("busy", INDEX, &g, 0, 0); rates[0] = g.busy; rates[1] = 0; return code; }
-int nvmlDeviceGetPowerUsage(void *device, unsigned *milliwatt) { gpu_t g = {0}; int code = ask("power", INDEX, &g, 0, 0); *milliwatt = g.milliwatt; return code; }
-int nvmlDeviceGetTemperature(void *device, int kind, unsigned *celsius) { gpu_t g = {0}; int code = ask("temperature", INDEX, &g, 0, 0); *celsius = g.celsius; return code; }
+int nvmlDeviceGetUtilizationRates(void *device, unsigned *rates) { WHOLE_GPU; if (IN_MIG_MODE) return 3; gpu_t g = {0}; int code = ask("busy", INDEX, &g, 0, 0); rates[0] = g.busy; rates[1] = 0; return code; }
+int nvmlDeviceGetPowerUsage(void *device, unsigned *milliwatt) { WHOLE_GPU; gpu_t g = {0}; int code = ask("power", INDEX, &g, 0, 0); *milliwatt = g.milliwatt; return code; }
+int nvmlDeviceGetTemperature(void *device, int kind, unsigned *celsius) { WHOLE_GPU; gpu_t g = {0}; int code = ask("temperature", INDEX, &g, 0, 0); *celsius = g.celsius; return code; }
 int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count, process_t *processes) { return ask("processes", INDEX, 0, processes, count); }
 int nvmlDeviceGetGraphicsRunningProcesses_v3(void *device, unsigned *count, process_t *processes) { *count = 0; return 0; }
+int nvmlDeviceGetProcessUtilization(void *device, sample_t *samples, unsigned *count, u64 since_us) {
+    unsigned room = samples ? *count : 0;
+    int code = ask("using", INDEX, 0, 0, 0);
+    if (code) return code;
+    if (INDEX >= 1000 || IN_MIG_MODE) return 3;
+    *count = lines_of("using", INDEX, samples, room);
+    return *count > room ? 7 : *count || ask("nobody", INDEX, 0, 0, 0) ? 0 : 6;
+}
+int nvmlDeviceGetMigMode(void *device, unsigned *current, unsigned *pending) { int code = ask("migmode", INDEX, 0, 0, 0); *current = *pending = 1; return code ? code : IN_MIG_MODE ? 0 : 3; }
+int nvmlDeviceGetMaxMigDeviceCount(void *device, unsigned *count) { *count = 7; return ask("migcount", INDEX, 0, 0, 0); }
+int nvmlDeviceGetMigDeviceHandleByIndex(void *device, unsigned index, void **mig) {
+    long place = 1000 * (INDEX + 1) + index;
+    *mig = (void *)(place + 1);
+    return ask("mighandle", place, 0, 0, 0) ? 6 : 0;
+}

@@ -18,6 +18,8 @@ class NVMLError(Exception): pass
 class NVMLError_NotSupported(NVMLError): pass
 class NVMLError_FunctionNotFound(NVMLError): pass
 class NVMLError_NoPermission(NVMLError): pass
+class NVMLError_InvalidArgument(NVMLError): pass
+class NVMLError_NotFound(NVMLError): pass
 class NVMLError_GpuIsLost(NVMLError): pass
 class NVMLError_LibRmVersionMismatch(NVMLError): pass
 class Memory: used, total = 5, 8

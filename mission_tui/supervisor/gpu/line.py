@@ -10,16 +10,21 @@ __all__ = ["GpuProcess", "GpuSample", "ProbeLine"]
 
 
 class GpuProcess(msgspec.Struct, frozen=True):
-    """A process that holds memory of a GPU, in bytes; None where the driver does not tell."""
+    """A process that holds memory of a GPU, in bytes; None where the driver does not tell.
+
+    `busy` is the percent of the last seconds in which kernels of it ran, 0..100.
+    """
 
     pid: int
     memory: int | None = None
+    busy: float | None = None
 
 
 class GpuSample(msgspec.Struct, frozen=True):
     """One GPU; None where the device does not answer. `busy`: percent 0..100, looked at many times since the last line.
 
-    `slowed` says why the driver holds the clock down, such as "power cap". All but `busy` is of the last second.
+    `slowed` says why the driver holds the clock down, such as "power cap". All but `busy` is of the last second. An
+    instance of a GPU in MIG mode has the UUID of that as its `parent`.
     """
 
     uuid: str
@@ -32,6 +37,7 @@ class GpuSample(msgspec.Struct, frozen=True):
     clock_mhz: int | None = None
     slowed: tuple[str, ...] = ()
     processes: tuple[GpuProcess, ...] = ()
+    parent: str = ""
 
 
 class ProbeLine(msgspec.Struct, frozen=True):

@@ -9,13 +9,14 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import msgspec
 import pynvml
 
 from mission_tui.fleet.cells import CELL_S, Cell, merged
 from mission_tui.supervisor.gpu.line import GpuSample, ProbeLine
-from mission_tui.supervisor.gpu.nvml import busy_percent, facts_of
+from mission_tui.supervisor.gpu.nvml import NO_INSTANCES, busy_percent, facts_of, instance_of, instances_of
 
 __all__ = ["Pace", "main"]
 
@@ -45,6 +46,13 @@ def main() -> int:
     return 0
 
 
+class Place(NamedTuple):
+    """Where a GPU is: its index by the driver, and of an instance of it the number there."""
+
+    at: int
+    number: int | None = None
+
+
 class Pace:
     """How long to sleep between looks, so that all of it costs no more than its share of a core.
 
@@ -66,26 +74,28 @@ class Pace:
 
 
 class _Gpu:
-    """One GPU by its index: what was known of it within the last second, and its looks since the last line.
+    """One GPU by its index, or its instance `number`: what was known of it of late, and its looks since the last line.
 
     An index may come to mean another GPU at any time, so its UUID is asked for at each look.
     """
 
-    def __init__(self, index: int, before: GpuSample | None) -> None:
-        self._index = index
+    def __init__(self, place: Place, before: GpuSample | None) -> None:
+        self.place = place
         self._looks: list[Cell] = []
-        self.sample = before or GpuSample(uuid=f"index {index}", name="GPU")
+        self.sample = before or GpuSample(uuid=f"index {place.at}", name="GPU")
         try:
-            self.sample = facts_of(pynvml.nvmlDeviceGetHandleByIndex(index))
+            self.sample = _facts_at(place, self.sample)
         except pynvml.NVMLError_GpuIsLost:
             self._lose()
 
     def look(self, now: float, since_s: float) -> None:
-        """See how busy it is, `since_s` after the last look."""
+        """See how busy it is, `since_s` after the last look. Of an instance no driver tells."""
+        if self.place.number is not None:
+            return
         try:
-            handle = pynvml.nvmlDeviceGetHandleByIndex(self._index)
+            handle = pynvml.nvmlDeviceGetHandleByIndex(self.place.at)
             if pynvml.nvmlDeviceGetUUID(handle) != self.sample.uuid:
-                self.sample, self._looks = facts_of(handle), []
+                self.sample, self._looks = _facts_at(self.place, self.sample), []
             percent = busy_percent(handle)
         except pynvml.NVMLError_GpuIsLost:
             self._lose()
@@ -116,7 +126,7 @@ def _lines() -> Iterator[ProbeLine]:
         cell = now // CELL_S
         if now >= facts_due:
             facts_due = now + FACTS_EVERY_S
-            gpus = _found([gpu.sample for gpu in gpus])
+            gpus = _found(gpus)
             if not gpus:
                 yield ProbeLine(note="no GPU: NVML lists none")
                 return
@@ -127,10 +137,31 @@ def _lines() -> Iterator[ProbeLine]:
         time.sleep(max(0.0, due - time.monotonic()))
 
 
-def _found(before: list[GpuSample]) -> list[_Gpu]:
+def _found(before: list[_Gpu]) -> list[_Gpu]:
     """The GPUs that there are now, by index; one that is lost is taken for what stood there before."""
-    count = pynvml.nvmlDeviceGetCount()
-    return [_Gpu(index, before[index] if index < len(before) else None) for index in range(count)]
+    stood = {gpu.place: gpu.sample for gpu in before}
+    places = [place for index in range(pynvml.nvmlDeviceGetCount()) for place in _places(index)]
+    return [_Gpu(place, stood.get(place)) for place in places]
+
+
+def _places(index: int) -> list[Place]:
+    """The instances of a GPU in MIG mode that has any, else the GPU."""
+    try:
+        numbers = instances_of(pynvml.nvmlDeviceGetHandleByIndex(index))
+    except pynvml.NVMLError_GpuIsLost:
+        numbers = None
+    return [Place(index, number) for number in numbers] if numbers else [Place(index)]
+
+
+def _facts_at(place: Place, before: GpuSample) -> GpuSample:
+    """What is there now; `before` where an instance has just been taken away."""
+    handle = pynvml.nvmlDeviceGetHandleByIndex(place.at)
+    if place.number is not None:
+        instance = instance_of(handle, place.number)
+        return before if instance is None else facts_of(instance, str(pynvml.nvmlDeviceGetUUID(handle)))
+    facts = facts_of(handle)
+    empty = instances_of(handle) == []
+    return msgspec.structs.replace(facts, name=f"{facts.name}{NO_INSTANCES}") if empty else facts
 
 
 def _say(line: ProbeLine) -> int:

@@ -36,7 +36,8 @@ MOST_POWER_S = 1.0
 
 
 class GpuWatch:
-    """Keeps a probe alive while wanted. `gpus`, `held` (bytes by process) and `note` are what it said last.
+    """Keeps a probe alive while wanted. `gpus`, `held` (bytes by process), `used` (percent of a GPU by process, where
+    the driver tells) and `note` are what it said last.
 
     `heard` is set at its first word. `busy` (percent) and `power` (watts) are a day of each GPU by its UUID, on the
     monotonic clock, over all probes; `names` are what those GPUs are called.
@@ -45,6 +46,7 @@ class GpuWatch:
     def __init__(self) -> None:
         self.gpus: tuple[GpuMeters, ...] = ()
         self.held: dict[int, int | None] = {}
+        self.used: dict[int, float] = {}
         self.note = ""
         self.heard = asyncio.Event()
         self._probe: Child | None = None
@@ -102,7 +104,7 @@ class GpuWatch:
         if self._pipe is not None:
             asyncio.get_running_loop().remove_reader(self._pipe)
         self._probe.process.stdout.close()
-        self._probe, self._pipe, self.gpus, self.held = None, None, (), {}
+        self._probe, self._pipe, self.gpus, self.held, self.used = None, None, (), {}, {}
 
     def _ended(self, child: Child | None) -> None:
         assert child is not None
@@ -147,7 +149,7 @@ class GpuWatch:
             if (watts := sample.power_w) is not None:
                 self.power[sample.uuid].add(Cell(now - since_s, watts, watts, watts, since_s))
         self.gpus = tuple(self._meters(sample, now) for sample in said.gpus)
-        self.held = _held(said.gpus)
+        self.held, self.used = _held(said.gpus), _used(said.gpus)
 
     def _keep(self, said: ProbeLine) -> None:
         for sample in said.gpus:
@@ -170,6 +172,7 @@ class GpuWatch:
             temperature_c=sample.temperature_c,
             clock_mhz=sample.clock_mhz,
             slowed=sample.slowed,
+            parent=sample.parent,
             history=tuple(cell.most for cell in shown),
         )
 
@@ -196,3 +199,12 @@ def _held(gpus: tuple[GpuSample, ...]) -> dict[int, int | None]:
         known = held.get(process.pid)
         held[process.pid] = process.memory if known is None else known + (process.memory or 0)
     return held
+
+
+def _used(gpus: tuple[GpuSample, ...]) -> dict[int, float]:
+    """Percent by process, 100 for one GPU, over all GPUs that tell."""
+    used: dict[int, float] = {}
+    for process in (process for gpu in gpus for process in gpu.processes):
+        if process.busy is not None:
+            used[process.pid] = used.get(process.pid, 0.0) + process.busy
+    return used

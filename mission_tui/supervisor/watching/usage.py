@@ -13,7 +13,7 @@ from mission_tui.fleet.observations import UsageSeen
 from mission_tui.fleet.snapshot import Usage
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.watching.process_files import ProcessStat, open_files, pss_bytes, read_stat, written_bytes
-from mission_tui.supervisor.watching.vram import vram_of
+from mission_tui.supervisor.watching.vram import GpuHolders
 
 __all__ = ["UsageMeter", "Written"]
 
@@ -48,6 +48,7 @@ class _Attempt:
     number: int
     stats: dict[int, ProcessStat] = field(default_factory=dict)
     written: Written = field(default_factory=Written)
+    holders: GpuHolders = field(default_factory=GpuHolders)
     pss_bytes: int | None = None
     open_files: int | None = None
     dear_at: float = -math.inf
@@ -94,22 +95,30 @@ class UsageMeter:
         again = [(stat, then) for pid, stat in stats.items() if (then := before.get(pid)) is not None]
         if not again or elapsed_s <= 0.0:
             return None
+        gpu = self._core.gpu
+        holders = known.holders.of(((pid, stat.started) for pid, stat in stats.items()), gpu.held)
         spent_s = sum(stat.cpu_s - then.cpu_s for stat, then in again if stat.started == then.started)
         return Usage(
             cpu_percent=float(round(100.0 * spent_s / elapsed_s)),
             rss_bytes=_whole_mib(sum(stat.rss_bytes for stat in stats.values())),
             threads=sum(stat.threads for stat in stats.values()),
             processes=len(stats),
-            vram_bytes=_sum(vram_of(pid, self._core.gpu.held) for pid in stats),
+            vram_bytes=_sum(gpu.held[pid] for pid in holders),
             pss_bytes=None if known.pss_bytes is None else _whole_mib(known.pss_bytes),
             written_bytes=None if written is None else _whole_mib(written),
             open_files=known.open_files,
+            gpu_percent=_percent(gpu.used[pid] for pid in holders if pid in gpu.used),
         )
 
 
 def _whole_mib(size: int) -> int:
     """Without what changes at every look and tells nobody anything."""
     return size // _MIB * _MIB
+
+
+def _percent(values: Iterable[float]) -> float | None:
+    known = list(values)
+    return float(round(sum(known))) if known else None
 
 
 def _sum(values: Iterable[int | None]) -> int | None:

@@ -1,0 +1,85 @@
+"""Who uses a GPU, and GPUs that are cut into instances, through a real driver library's interface."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from pathlib import Path
+
+import pytest
+
+from mission_tui.supervisor.gpu.watch import GpuWatch
+from mission_tui.supervisor.watching import vram
+from mission_tui.supervisor.watching.process_files import read_stat
+from mission_tui.supervisor.watching.vram import GpuHolders
+from tests.nvml import GIB, ONE, TWO, Machine, needs_gcc
+from tests.supervisor.gpu_watching import meets
+
+HELD = f"process 0 41 {GIB}\nprocess 0 42 {GIB}\n"
+
+
+@needs_gcc
+async def test_a_process_is_told_what_it_takes_of_a_gpu(machine: Machine, watch: GpuWatch) -> None:
+    """The mean of its samples, over all GPUs; nothing for one that only holds memory; absurd percents do not count."""
+    machine.has(TWO + HELD + "using 0 41 30\nusing 0 41 50\nusing 0 41 4000000\nprocess 1 41 5\nusing 1 41 20\n")
+    await meets(watch, lambda: watch.used)
+    assert watch.used == {41: 60.0, 42: 0.0}
+    for nobody in ("", "fail nobody 1\n"):
+        # Drivers say "not found" or "success" where nothing was at work.
+        machine.has(TWO + HELD.replace("42", "43") + nobody)
+        await meets(watch, lambda: watch.used == {41: 0.0, 43: 0.0})
+        machine.has(TWO + HELD + "using 0 41 30\n")
+        await meets(watch, lambda: watch.used == {41: 30.0, 42: 0.0})
+
+
+@needs_gcc
+@pytest.mark.parametrize("code", [2, 3, 4, 13])
+async def test_where_the_driver_does_not_tell_shares_are_unknown(machine: Machine, watch: GpuWatch, code: int) -> None:
+    """Invalid, not supported, no permission, no such function: memory is known and the share is not, and it goes on."""
+    machine.has(ONE + HELD + f"using 0 41 30\nfail using {code}\n")
+    await meets(watch, lambda: watch.held)
+    assert watch.used == {}
+    assert watch.note == ""
+
+
+@needs_gcc
+async def test_a_gpu_in_mig_mode_is_listed_as_its_instances(machine: Machine, watch: GpuWatch) -> None:
+    """Each by its own UUID with its own memory and its GPU's UUID; what only whole GPUs tell is unknown."""
+    instances = f"mig 0 MIG-x {GIB} {3 * GIB}\nmig 0 MIG-y 0 {3 * GIB}\n"
+    machine.has(TWO + instances + HELD.replace("process 0", "process 1001"))
+    await meets(watch, lambda: len(watch.gpus) == 3 and watch.gpus[2].history)
+    first, second, whole = watch.gpus
+    assert [(gpu.uuid, gpu.parent) for gpu in watch.gpus] == [("MIG-x", "GPU-a"), ("MIG-y", "GPU-a"), ("GPU-b", "")]
+    assert (first.memory_used, second.memory_used, first.memory_total) == (GIB, 0, 3 * GIB)
+    assert (first.util.now, first.power_w, first.temperature_c, first.history) == (None, None, None, ())
+    assert (whole.util.now, whole.temperature_c) == (90.0, 55)
+    assert watch.held == {41: GIB, 42: GIB}
+    assert watch.used == {}
+
+
+@needs_gcc
+async def test_mig_mode_without_instances_is_said_and_mode_may_change(machine: Machine, watch: GpuWatch) -> None:
+    """A GPU that nobody can use as it is; then it gets an instance, then it is whole again."""
+    machine.has(ONE + "migmode 0\n")
+    await meets(watch, lambda: watch.gpus)
+    assert [gpu.name for gpu in watch.gpus] == ["Stub (MIG mode, no instances)"]
+    machine.has(ONE + f"mig 0 MIG-x 0 {GIB}\n")
+    await meets(watch, lambda: [gpu.uuid for gpu in watch.gpus] == ["MIG-x"])
+    machine.has(ONE)
+    await meets(watch, lambda: [gpu.name for gpu in watch.gpus] == ["Stub"] and watch.gpus[0].util.now == 40.0)
+
+
+def test_only_a_process_that_has_a_gpu_open_holds_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A number that the driver tells may be a process's of another container; what was seen once is not asked."""
+    device = tmp_path / "nvidia0"
+    device.write_bytes(b"x")
+    monkeypatch.setattr(vram, "_GPU_DEVICES", (str(device),))
+    stat = read_stat(os.getpid())
+    assert stat is not None
+    who, holders = (os.getpid(), stat.started), GpuHolders()
+    assert holders.of([who], {who[0]}) == set()
+    with device.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ):
+        assert holders.of([who], set()) == set()
+        assert holders.of([who], {who[0]}) == {who[0]}
+    assert holders.of([who], {who[0]}) == {who[0]}
+    assert holders.of([(who[0], who[1] + 1)], {who[0]}) == set()
