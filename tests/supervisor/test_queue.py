@@ -1,0 +1,168 @@
+"""The queue with real processes: what does not fit waits and begins by itself, on the GPU that was chosen for it."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from mission_tui.errors import PresetError
+from mission_tui.fleet.events import AttemptStarting, FleetEvent
+from mission_tui.fleet.snapshot import RunView
+from mission_tui.fleet.spec import KeepSpec, LimitsKeep, Spec
+from mission_tui.ipc.replies import Accepted, Launched
+from mission_tui.ipc.requests import Launch, LaunchItem, Resume
+from mission_tui.records.attempt import read_launch
+from mission_tui.records.tail import read_all
+from tests.nvml import GIB, Machine, needs_gcc
+from tests.supervisor.conftest import FOREVER, REPOSITORY, Lab, stub_spec
+from tests.waiting import until
+
+SLOW = "600"
+IDLE = f"gpu GPU-a 0 {GIB} {8 * GIB} 1 1\ngpu GPU-b 0 0 {8 * GIB} 1 1\n"
+
+
+def spec(device: str = "cpu", total_timesteps: int = FOREVER, **limits: int) -> Spec:
+    plain = stub_spec(total_timesteps)
+    keep = KeepSpec(limits=LimitsKeep(**limits))  # type: ignore[arg-type]
+    return structs.replace(plain, run=structs.replace(plain.run, device=device), keep=keep)
+
+
+@pytest.fixture
+def limits(idle_lab: Lab, tmp_path: Path) -> Path:
+    """A supervisor whose user's `limits.toml` is this file."""
+    file = tmp_path / "config" / "mission-tui" / "limits.toml"
+    file.parent.mkdir(parents=True)
+    idle_lab.start(XDG_CONFIG_HOME=str(tmp_path / "config"))
+    return file
+
+
+def _launch_of(count: int, lab: Lab, wanted: Spec, id_: int) -> Launch:
+    environ = {"PATH": lab.environ["PATH"], "PYTHONPATH": str(REPOSITORY)}
+    items = (LaunchItem(spec=wanted),) * count
+    return Launch(id=id_, items=items, cwd=str(lab.root), python=sys.executable, environ=environ)
+
+
+def begun(lab: Lab) -> list[str]:
+    """Names of the runs that have begun, in the order in which they did."""
+    views = [view for view in lab.snapshot().runs if view.attempt]
+    return [view.name for view in sorted(views, key=lambda view: view.started_t or 0.0)]
+
+
+def test_a_launch_of_many_starts_what_fits_and_drains(idle_lab: Lab, limits: Path) -> None:
+    """Two at once by the user's limits, the others with the reason in their row; all train to the end by themselves."""
+    limits.write_text("runs = 2\n")
+    reply = idle_lab.ask(partial(_launch_of, 5, idle_lab, spec(total_timesteps=64 * 4)))
+    assert isinstance(reply, Launched)
+    runs = [view.id for view in reply.runs]
+    assert [view.state for view in reply.runs] == ["starting"] * 2 + ["queued"] * 3
+    first, *others = (view.cause or "" for view in reply.runs[2:])
+    assert first == "waits for another run's end: limits.toml allows 2 at once, and as many are live"
+    assert others == [f"waits behind {reply.runs[2].name}, which waits for another run's end"] * 2
+    assert f"{reply.runs[2].name} {first}" in reply.warnings
+    most = 0
+    for run in runs:
+        until(lambda run=run: idle_lab.view(run).state == "ended", 60)
+        most = max(most, sum(view.state not in ("queued", "ended") for view in idle_lab.snapshot().runs))
+    assert most <= 2
+    assert {view.outcome for view in idle_lab.snapshot().runs} == {"finished"}
+
+
+def test_an_important_run_goes_first(idle_lab: Lab, limits: Path) -> None:
+    """It was launched last, and begins when the one that trains is over; limits are read again when they change."""
+    limits.write_text("runs = 1\n")
+    (first,) = idle_lab.launch(spec=spec(), name="first")
+    idle_lab.launch(spec=spec(), name="plain")
+    (important,) = idle_lab.launch(spec=spec(priority=1), name="important")
+    idle_lab.act("kill", first)
+    idle_lab.wait(important, lambda view: view.attempt)
+    assert begun(idle_lab) == ["first", "important"]
+    limits.write_text("runs = 2\n")
+    until(lambda: begun(idle_lab) == ["first", "important", "plain"], 20)
+
+
+def test_the_line_outlives_the_supervisor(idle_lab: Lab, limits: Path) -> None:
+    """The next one keeps the order, and starts nothing that does not fit."""
+    limits.write_text("runs = 1\n")
+    (first,) = idle_lab.launch(spec=spec(), name="first")
+    idle_lab.launch(spec=spec(), name="second")
+    (third,) = idle_lab.launch(spec=spec(priority=2), name="third")
+    idle_lab.kill_supervisor()
+    idle_lab.start(XDG_CONFIG_HOME=str(limits.parents[1]))
+    idle_lab.wait(third, lambda view: "limits.toml allows 1" in (view.cause or ""))
+    idle_lab.act("kill", first)
+    idle_lab.wait(third, lambda view: view.attempt)
+    assert begun(idle_lab) == ["first", "third"]
+
+
+def test_limits_that_nobody_understands_start_nothing(idle_lab: Lab, limits: Path) -> None:
+    """A launch is refused with file, key and the nearest name; what is queued waits with that as its reason."""
+    limits.write_text("runs = 1\n")
+    (first,) = idle_lab.launch(spec=spec())
+    (second,) = idle_lab.launch(spec=spec())
+    limits.write_text("run = 1\n")
+    with pytest.raises(PresetError, match=r"limits\.toml: .*run.*runs"):
+        idle_lab.launch(spec=spec())
+    idle_lab.act("kill", first)
+    idle_lab.ended(first)
+    idle_lab.wait(second, lambda view: "waits until it is known what runs may take" in (view.cause or ""))
+    limits.unlink()
+    idle_lab.running(second)
+
+
+def test_what_can_never_fit_is_refused(idle_lab: Lab, limits: Path) -> None:
+    """It would wait for ever: nothing is made, and the numbers are said."""
+    limits.write_text('ram = "100M"\n')
+    with pytest.raises(PresetError, match=r"needs about \d+ MiB of memory and limits.toml gives to runs 95 MiB"):
+        idle_lab.launch(spec=spec())
+    assert idle_lab.snapshot().runs == ()
+
+
+def gpu_of(lab: Lab, view: RunView) -> tuple[int | None, str]:
+    """The number of the GPU that was chosen, and all that the trainer sees."""
+    order = read_launch(lab.dir(view.id).attempt(view.attempt).launch)
+    assert order is not None
+    return view.placed.number if view.placed else None, order.env.get("CUDA_VISIBLE_DEVICES", "-")
+
+
+@needs_gcc
+def test_runs_are_spread_over_the_gpus(idle_lab: Lab, machine: Machine) -> None:
+    """By what is free and promised; what does not fit waits; by hand is respected; the journal says which and why."""
+    machine.has(IDLE)
+    idle_lab.start(**machine.environ)
+    until(lambda: len(idle_lab.snapshot().gpus) == 2, 20)
+    roomy, second, by_hand = (
+        idle_lab.launch(spec=spec(device), STUB_UPDATE_S=SLOW)[0] for device in ("cuda", "auto", "cuda:1")
+    )
+    assert gpu_of(idle_lab, idle_lab.view(roomy)) == (1, "GPU-b")
+    assert gpu_of(idle_lab, idle_lab.view(second)) == (0, "GPU-a")
+    assert gpu_of(idle_lab, idle_lab.view(by_hand)) == (None, "-")
+    (start,) = (it for it in read_all(idle_lab.dir(roomy).events, FleetEvent)[0] if isinstance(it, AttemptStarting))
+    assert start.placed is not None
+    assert start.placed.why.startswith("of 2 GPUs the calmest with room: 0 % busy, 0 runs on it, 8.0 GiB free")
+    machine.has(IDLE.replace(f"0 {GIB} ", f"0 {8 * GIB} ").replace("0 0 ", f"0 {8 * GIB} "))
+    until(lambda: all(gpu.memory_used == 8 * GIB for gpu in idle_lab.snapshot().gpus), 20)
+    (waiting,) = idle_lab.launch(spec=spec("cuda"), STUB_UPDATE_S=SLOW)
+    assert "run.device = 'cpu' needs none" in (idle_lab.view(waiting).cause or "")
+    machine.has(IDLE)
+    idle_lab.wait(waiting, lambda view: view.placed)
+
+
+@needs_gcc
+def test_the_next_attempt_is_placed_anew(idle_lab: Lab, machine: Machine) -> None:
+    """The GPU of the first attempt is busy by then: the second one gets the other, from what the shell had said."""
+    machine.has(IDLE)
+    idle_lab.start(**machine.environ)
+    until(lambda: len(idle_lab.snapshot().gpus) == 2, 20)
+    (run,) = idle_lab.launch(spec=spec("cuda"), CUDA_VISIBLE_DEVICES="0,1")
+    idle_lab.running(run)
+    assert gpu_of(idle_lab, idle_lab.view(run)) == (1, "GPU-b")
+    idle_lab.act("stop", run)
+    idle_lab.ended(run)
+    machine.has(IDLE.replace("GPU-b 0", "GPU-b 100"))
+    until(lambda: (idle_lab.snapshot().gpus[1].util.mean or 0.0) > 30.0, 30)
+    assert isinstance(idle_lab.ask(lambda id_: Resume(id=id_, run=run)), Accepted)
+    assert gpu_of(idle_lab, idle_lab.view(run)) == (0, "GPU-a")
