@@ -58,6 +58,7 @@ RUN_FACTS = (
     "restart",
     "again",
     "rebooted",
+    "placed",
     "size_bytes",
     "can",
     "findings",

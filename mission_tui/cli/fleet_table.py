@@ -105,4 +105,5 @@ def _remark(view: RunView, now: float) -> str:
         # A callback ended it: whoever reads 30 % wants to know why there is no more.
         return view.cause or ""
     held = view.cause if view.held is not None or view.state == "queued" else ""
-    return "; ".join(word for word in (flags, held, *asking[:1]) if word)
+    gpu = f"GPU{view.placed.number}" if view.placed is not None and view.state not in OVER else ""
+    return "; ".join(word for word in (flags, gpu, held, *asking[:1]) if word)

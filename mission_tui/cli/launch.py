@@ -32,6 +32,8 @@ SEED_LIMIT = 2**31 - 1
 @click.option("--seed", "seed", multiple=True, type=click.IntRange(0, SEED_LIMIT), help="Seed; given twice, two runs.")
 @click.option("--seeds", type=click.IntRange(1, 64), metavar="N", help="N runs, seeds counting up from --seed (or 1).")
 @click.option("--dry-run", "dry", is_flag=True, help="Only say what would be launched.")
+@click.option("--priority", type=click.IntRange(-1000, 1000), metavar="N", help="Place in the queue: 1 is an hour.")
+@click.option("--after", "after", multiple=True, metavar="RUN", help="Begin once RUN has ended, however it ends.")
 @click.option("--wait", "wait", is_flag=True, help="Stay until the runs have ended; Ctrl-C leaves them running.")
 @json_option
 @pass_session
@@ -45,11 +47,15 @@ def command(
     seed: tuple[int, ...],
     seeds: int | None,
     dry: bool,
+    priority: int | None,
+    after: tuple[str, ...],
     wait: bool,
     as_json: bool,
 ) -> int:
     """Start runs from presets, or of any command."""
-    wish = Wish((*presets, *files), copies, name, assignments, _seeds(seed, seeds), command_words())
+    if priority is not None:
+        assignments = (*assignments, f"keep.limits.priority={priority}")
+    wish = Wish((*presets, *files), copies, name, assignments, _seeds(seed, seeds), command_words(), after)
     items = launch_items(wish, session.preset_dirs, session.health())
     if dry or len(items) > 1:
         show_plan(items, as_json=dry and as_json)

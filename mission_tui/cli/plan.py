@@ -25,7 +25,10 @@ RUNS_AT_ONCE = 64
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """The words of one `launch`; `command` are those after a bare `--`, None where there was none."""
+    """The words of one `launch`; `command` are those after a bare `--`, None where there was none.
+
+    They begin once the runs `after` have ended.
+    """
 
     presets: tuple[str, ...]
     copies: int = 1
@@ -33,6 +36,7 @@ class Wish:
     assignments: tuple[str, ...] = ()
     seeds: tuple[int, ...] = ()
     command: tuple[str, ...] | None = None
+    after: tuple[str, ...] = ()
 
 
 def launch_items(wish: Wish, preset_dirs: Sequence[Path], health: Sequence[HealthFile] = ()) -> tuple[LaunchItem, ...]:
@@ -69,7 +73,9 @@ def launch_items(wish: Wish, preset_dirs: Sequence[Path], health: Sequence[Healt
         stem = wish.name or next((preset.name for preset in loaded if preset.launch), specs[0].preset)
         group = f"{stem}-{secrets.token_hex(2)}"
     names = _names(wish.name, len(specs))
-    return tuple(LaunchItem(spec=spec, name=name, group=group) for spec, name in zip(specs, names, strict=True))
+    return tuple(
+        LaunchItem(spec=spec, name=name, group=group, after=wish.after) for spec, name in zip(specs, names, strict=True)
+    )
 
 
 def _factors(wish: Wish, presets: int) -> str:

@@ -32,6 +32,7 @@ __all__ = [
     "KeeperLost",
     "Mark",
     "PayoffJudged",
+    "PriorityAsked",
     "RestartDue",
     "RunCreated",
     "RunFrozen",
@@ -53,7 +54,10 @@ ENDING: frozenset[Verb] = frozenset({"stop", "kill", "park"})
 
 
 class RunCreated(Struct, frozen=True, tag="created", tag_field="kind", omit_defaults=True):
-    """The run directory exists with its frozen spec; the run is queued. `origin`: what it branched from."""
+    """The run directory exists with its frozen spec; the run is queued. `origin`: what it branched from.
+
+    It begins once the runs `after` (ids) have ended, however they end.
+    """
 
     seq: int
     t: float
@@ -61,6 +65,7 @@ class RunCreated(Struct, frozen=True, tag="created", tag_field="kind", omit_defa
     preset: str
     group: str | None = None
     origin: Origin | None = None
+    after: tuple[str, ...] = ()
 
 
 class AttemptStarting(Struct, frozen=True, tag="attempt", tag_field="kind", omit_defaults=True):
@@ -69,6 +74,7 @@ class AttemptStarting(Struct, frozen=True, tag="attempt", tag_field="kind", omit
     `terms` are those on which it goes on from `checkpoint`, with the refusals that were overridden. `restart` and
     `reboots` count the attempts in a row that began by themselves, after a failure and after a restart of the machine;
     both are 0 for one that somebody asked for. `placed`: the GPU that was chosen for it, where several could be.
+    `after` says of each run that it waited for how that one ended.
     """
 
     seq: int
@@ -81,6 +87,7 @@ class AttemptStarting(Struct, frozen=True, tag="attempt", tag_field="kind", omit
     restart: int = 0
     reboots: int = 0
     placed: Placement | None = None
+    after: tuple[str, ...] = ()
 
 
 class Asked(Struct, frozen=True, tag="asked", tag_field="kind", omit_defaults=True):
@@ -105,6 +112,14 @@ class SettingsAsked(Struct, frozen=True, tag="set", tag_field="kind", omit_defau
     assignments: tuple[str, ...]
     changes: tuple[Change, ...] = ()
     total_timesteps: int | None = None
+
+
+class PriorityAsked(Struct, frozen=True, tag="priority", tag_field="kind"):
+    """A person gave the run, which waits for its turn, another place in the line."""
+
+    seq: int
+    t: float
+    priority: int
 
 
 class RunRenamed(Struct, frozen=True, tag="renamed", tag_field="kind"):
@@ -276,6 +291,7 @@ FleetEvent = (
     | AttemptStarting
     | Asked
     | SettingsAsked
+    | PriorityAsked
     | RunRenamed
     | RunNoted
     | RunLabelled

@@ -25,6 +25,7 @@ from mission_tui.fleet.events import (
     HealthActed,
     KeeperLost,
     PayoffJudged,
+    PriorityAsked,
     RestartDue,
     RunCreated,
     RunFrozen,
@@ -179,7 +180,7 @@ class RunHistory:
             case RunCreated():
                 told.name, told.preset, told.created_t = clean(event.name), clean(event.preset), event.t
                 told.group = clean(event.group) if event.group else None
-                told.branched = event.origin
+                told.branched, told.after = event.origin, event.after
             case AttemptStarting():
                 told.resumed = _resumed(self.id, told, event)
                 told.begin(event)
@@ -191,6 +192,8 @@ class RunHistory:
                 if event.attempt == told.attempt:
                     told.sets.append(event)
                     told.total_timesteps = event.total_timesteps or told.total_timesteps
+            case PriorityAsked():
+                told.priority = event.priority
             case RunRenamed():
                 told.name = clean(event.name)
             case RunNoted():

@@ -46,6 +46,7 @@ class Told:
     marked them. `restarts` counts the attempts in a row that nobody asked for, `short_lives` those in a row that died
     young; `gave_up` says why there will be no further one. `acted` is what was done about which finding at which
     severity, so that it is never done twice. `sets` is what was set while the attempt trained; `note` is the newest.
+    `after` are the runs that it waits for to begin; `priority` is None until somebody changes the spec's.
 
     `rebooted`: a restart of the machine ended the attempt, and it `stood` then because it was paused or frozen.
     `reboots` counts the attempts in a row that began by themselves after one. `again` is when attempts last began by
@@ -88,6 +89,8 @@ class Told:
     labels: set[str] = field(default_factory=set)
     note: str = ""
     placed: Placement | None = None
+    after: tuple[str, ...] = ()
+    priority: int | None = None
 
     def standing(self, finding: Finding) -> FindingState:
         """What `finding` is with its marks. An acknowledged one that has become worse since is open again."""

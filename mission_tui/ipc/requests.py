@@ -66,11 +66,15 @@ class Watch(Request, Asking[SnapshotReply], frozen=True, kw_only=True, tag="watc
 
 
 class LaunchItem(Struct, frozen=True, kw_only=True):
-    """One run to make: its resolved spec, its display name (None: made from preset and id) and its group."""
+    """One run to make: its resolved spec, its display name (None: made from preset and id) and its group.
+
+    It begins once the runs that `after` means have ended.
+    """
 
     spec: Spec
     name: str | None = None
     group: str | None = None
+    after: tuple[str, ...] = ()
 
 
 class Launch(Request, Asking[Launched], frozen=True, kw_only=True, tag="launch"):

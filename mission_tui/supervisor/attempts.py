@@ -33,6 +33,7 @@ from mission_tui.supervisor.identity import Process
 from mission_tui.supervisor.launchers import Found
 from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.starting.caller import Caller
+from mission_tui.supervisor.starting.following_others import ends_of_others
 from mission_tui.supervisor.starting.placing import placed
 from mission_tui.supervisor.starting.turns import held_back
 from mission_tui.supervisor.watching.family import descendants
@@ -96,7 +97,8 @@ def begin(
     try:
         starting = partial(AttemptStarting, attempt=order.attempt, checkpoint=checkpoint, changes=changes)
         starting = partial(starting, total_timesteps=total, terms=terms, restart=row.restarts, reboots=row.reboots)
-        starting = partial(starting, placed=placement)
+        after = ends_of_others(core, core.store.run(run.id).told.after) if order.attempt == 1 else ()
+        starting = partial(starting, placed=placement, after=after)
         core.ask(run, starting)
         _close_findings(core, run)
         run.keeper = core.launcher.submit(run.dir, order)

@@ -6,6 +6,7 @@ import io
 
 from mission_tui.cli.fleet_table import fleet_table
 from mission_tui.fleet.findings import Finding, Severity
+from mission_tui.fleet.placement import Placement
 from mission_tui.fleet.snapshot import Held, Restart
 from tests.tui.fleets import a_run
 
@@ -32,6 +33,13 @@ def test_a_frozen_run_says_what_it_holds() -> None:
     """The sentence of the supervisor, as it is."""
     said = "frozen: 1.0 GiB of memory and 3.0 GiB on the GPU stay held; resume lets it go on"
     assert row(state="frozen", cause=said, held=Held(1 << 30, gpu=True, vram_bytes=3 << 30)).endswith(said)
+
+
+def test_a_run_that_was_placed_says_where() -> None:
+    """While it lives, before what is wrong with it."""
+    where = Placement("GPU-b", 1, "calm")
+    assert row(placed=where, findings=(finding("nan", "critical"),)).endswith("GPU1; nan says so")
+    assert "GPU1" not in row(placed=where, state="ended", outcome="finished")
 
 
 def test_a_waiting_run_says_when_it_starts_again() -> None:

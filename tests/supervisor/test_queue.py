@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from mission_tui.errors import PresetError
+from mission_tui.errors import PresetError, UsageError
 from mission_tui.fleet.events import AttemptStarting, FleetEvent
 from mission_tui.fleet.snapshot import RunView
 from mission_tui.fleet.spec import KeepSpec, LimitsKeep, Spec
 from mission_tui.ipc.replies import Accepted, Launched
-from mission_tui.ipc.requests import Launch, LaunchItem, Resume
+from mission_tui.ipc.requests import Launch, LaunchItem, Resume, Set
 from mission_tui.records.attempt import read_launch
 from mission_tui.records.tail import read_all
 from tests.nvml import GIB, Machine, needs_gcc
@@ -65,7 +65,7 @@ def test_a_launch_of_many_starts_what_fits_and_drains(idle_lab: Lab, limits: Pat
     assert f"{reply.runs[2].name} {first}" in reply.warnings
     most = 0
     for run in runs:
-        until(lambda run=run: idle_lab.view(run).state == "ended", 60)
+        idle_lab.ended(run, 60)
         most = max(most, sum(view.state not in ("queued", "ended") for view in idle_lab.snapshot().runs))
     assert most <= 2
     assert {view.outcome for view in idle_lab.snapshot().runs} == {"finished"}
@@ -166,3 +166,45 @@ def test_the_next_attempt_is_placed_anew(idle_lab: Lab, machine: Machine) -> Non
     until(lambda: (idle_lab.snapshot().gpus[1].util.mean or 0.0) > 30.0, 30)
     assert isinstance(idle_lab.ask(lambda id_: Resume(id=id_, run=run)), Accepted)
     assert gpu_of(idle_lab, idle_lab.view(run)) == (0, "GPU-a")
+
+
+def test_a_run_follows_others_however_they_end(lab: Lab) -> None:
+    """It waits until both have ended, also over a restart of the supervisor; the journal says how they did."""
+    first, second = lab.launch(spec=spec(), name="first") + lab.launch(spec=spec(), name="second")
+    item = LaunchItem(spec=spec(), name="third", after=("first", second))
+    environ = {"PATH": lab.environ["PATH"], "PYTHONPATH": str(REPOSITORY)}
+    reply = lab.ask(
+        lambda id_: Launch(id=id_, items=(item,), cwd=str(lab.root), python=sys.executable, environ=environ)
+    )
+    assert isinstance(reply, Launched)
+    third = reply.runs[0].id
+    assert lab.view(third).cause == "waits until first has ended"
+    lab.act("kill", first)
+    lab.wait(third, lambda view: view.cause == "waits until second has ended")
+    lab.kill_supervisor()
+    lab.start()
+    lab.wait(third, lambda view: view.cause == "waits until second has ended")
+    lab.act("stop", second)
+    lab.running(third)
+    (start,) = (it for it in read_all(lab.dir(third).events, FleetEvent)[0] if isinstance(it, AttemptStarting))
+    assert start.after == ("first killed", "second stopped")
+
+
+def test_a_run_in_line_is_moved(idle_lab: Lab, limits: Path) -> None:
+    """By the setting that it is launched with; one that trains has no place in a line."""
+    limits.write_text("runs = 1\n")
+    (first,) = idle_lab.launch(spec=spec(), name="first")
+    idle_lab.launch(spec=spec(), name="second")
+    (third,) = idle_lab.launch(spec=spec(), name="third")
+    moved = idle_lab.ask(lambda id_: Set(id=id_, run=third, assignments=("keep.limits.priority=3",)))
+    assert isinstance(moved, Accepted)
+    assert moved.notes == ("third waits with priority 3",)
+    with pytest.raises(UsageError, match="first is not queued"):
+        idle_lab.ask(lambda id_: Set(id=id_, run=first, assignments=("keep.limits.priority=3",)))
+    with pytest.raises(PresetError, match="1000"):
+        idle_lab.ask(lambda id_: Set(id=id_, run=third, assignments=("keep.limits.priority=3000",)))
+    idle_lab.kill_supervisor()
+    idle_lab.start(XDG_CONFIG_HOME=str(limits.parents[1]))
+    idle_lab.act("kill", first)
+    idle_lab.wait(third, lambda view: view.attempt)
+    assert begun(idle_lab) == ["first", "third"]

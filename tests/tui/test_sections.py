@@ -6,6 +6,7 @@ from msgspec import structs
 from textual.strip import Strip
 
 from mission_tui.fleet.paying import Payoff
+from mission_tui.fleet.placement import Placement
 from mission_tui.fleet.snapshot import Held, Pids, Usage
 from mission_tui.tui.screens.evaluation import result_rows
 from mission_tui.tui.sections.checkpoints import checkpoints
@@ -89,6 +90,13 @@ def test_config_fits_any_width() -> None:
     """Columns shrink, nothing sticks out."""
     for width in (40, 80, 200):
         assert all(strip.cell_length == width for strip in config(details(1, LIVE[0]), width))
+
+
+def test_config_says_on_which_gpu_and_why() -> None:
+    """Only where it was chosen."""
+    placed = structs.replace(details(1, LIVE[0]), view=structs.replace(LIVE[0], placed=Placement("GPU-b", 1, "calm")))
+    assert text(config(placed, 80)).startswith(" on GPU1: calm")
+    assert "on GPU" not in text(config(details(1, LIVE[0]), 80))
 
 
 def test_empty_tables_are_sentences() -> None:

@@ -43,12 +43,13 @@ def create_run(
     origin: Origin | None = None,
     fill: Callable[[RunDir], None] | None = None,
     story: Sequence[Callable[[int, float], FleetEvent]] = (),
+    after: tuple[str, ...] = (),
 ) -> FleetEvent:
     """Make `run` with everything its first attempt needs; its first event. `fill` adds what a branch takes along.
 
     `story` are events that follow the first: those of an attempt that was over before the run came here.
 
-    Raises `StorageError` with nothing made.
+    It begins once the runs `after` (ids) have ended. Raises `StorageError` with nothing made.
     """
     making = RunDir(supervisor_dir(root) / f"{MAKING}{run.id}")
     try:
@@ -62,7 +63,7 @@ def create_run(
             fill(making)
         events = AppendLog(making.events)
         try:
-            created = events.append(lambda seq: RunCreated(seq, time.time(), name, spec.preset, group, origin))
+            created = events.append(lambda seq: RunCreated(seq, time.time(), name, spec.preset, group, origin, after))
             for make in story:
                 events.append(partial(_told, make))
         finally:

@@ -22,6 +22,7 @@ from mission_tui.supervisor.starting.caller import Caller, at_home, check_progra
 from mission_tui.supervisor.starting.new_run import begin_first_attempt, check_new_names, new_run_dir
 from mission_tui.supervisor.starting.preflight import known_by_heart, preflight
 from mission_tui.supervisor.starting.seeds import seeded
+from mission_tui.supervisor.targets import the_run
 
 __all__ = ["begin_runs"]
 
@@ -81,7 +82,9 @@ def _make_all(core: Core, items: Sequence[LaunchItem], caller: Caller) -> list[_
             run = new_run_dir(core, item.name or spec.preset)
             order = attempt_order(core.root, run, 1, spec, caller, None)
             rules = rule_files(spec.env, caller.cwd)
-            created = create_run(core.root, run, spec, order, rules, item.name or run.id[16:], item.group)
+            after = tuple(the_run(core, ref) for ref in item.after)
+            name = item.name or run.id[16:]
+            created = create_run(core.root, run, spec, order, rules, name, item.group, after=after)
             made.append(_Made(run, spec, order, created))
     except MissionError:
         for each in made:

@@ -8,8 +8,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import assert_never
+
+from msgspec import structs
 
 from mission_tui.errors import PresetError
 from mission_tui.fleet.admission import Go, Wait, turns
@@ -24,6 +27,7 @@ from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ending.outcome import abandon
 from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.starting.caller import VISIBLE
+from mission_tui.supervisor.starting.following_others import waits_for_others
 from mission_tui.supervisor.starting.live_load import claims_of
 from mission_tui.supervisor.starting.restarting import due_restarts
 from mission_tui.supervisor.starting.room import in_line, room_now
@@ -114,9 +118,11 @@ def standing_in_line(core: Core, now: float) -> list[InLine]:
     queued = [(run.id, run.spec, run.visible_gpus) for run in core.live.values() if run.turn is not None]
     restarts = [(run_id, core.store.run(run_id).spec, None) for run_id in due_restarts(core, now)]
     known: list[tuple[str, Spec | None, str | None]] = [*queued, *restarts]
-    told = {run_id: core.store.run(run_id).told for run_id, _, _ in known}
-    return [
-        in_line(core, run_id, told[run_id].name, spec, visible, told[run_id].created_t)
-        for run_id, spec, visible in known
-        if spec is not None
-    ]
+    return [_standing(core, run_id, spec, visible) for run_id, spec, visible in known if spec is not None]
+
+
+def _standing(core: Core, run_id: str, spec: Spec, visible: str | None) -> InLine:
+    told = core.store.run(run_id).told
+    held = waits_for_others(core, told.after) if told.attempt == 0 else ""
+    run = in_line(core, run_id, told.name, spec, visible, told.created_t, held)
+    return run if told.priority is None else replace(run, limits=structs.replace(run.limits, priority=told.priority))

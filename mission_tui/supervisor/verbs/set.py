@@ -11,7 +11,7 @@ from functools import partial
 from msgspec import structs
 
 from mission_tui.errors import MissionError, UsageError
-from mission_tui.fleet.events import SettingsAsked
+from mission_tui.fleet.events import PriorityAsked, SettingsAsked
 from mission_tui.fleet.live_settings import LIVE_KEYS, check_live
 from mission_tui.fleet.preset import draft_change
 from mission_tui.fleet.resume import ResumeFacts, judge_resume
@@ -27,6 +27,8 @@ from mission_tui.supervisor.targets import the_run
 
 __all__ = ["set_"]
 
+PRIORITY = "keep.limits.priority"
+
 
 async def set_(core: Core, request: Set) -> Accepted | VerdictReply:
     """Set them. A verdict comes back instead when it was asked for, refuses, or warns and was not accepted.
@@ -34,6 +36,8 @@ async def set_(core: Core, request: Set) -> Accepted | VerdictReply:
     Raises `MissionError` for a run that does not train and for a setting that cannot be changed while one does.
     """
     run_id = the_run(core, request.run)
+    if all(word.partition("=")[0].strip() == PRIORITY for word in request.assignments):
+        return _moved(core, run_id, request)
     live, was = _training(core, run_id)
     check_live(was, request.assignments)
     now = draft_change(was, request.assignments)
@@ -53,6 +57,17 @@ async def set_(core: Core, request: Set) -> Accepted | VerdictReply:
         live.link.send(Order("set", number=event.seq, assignments=words))
     notes = tuple(f"{it.name}: {it.was} -> {it.now} from the next update on: {it.why}" for it in verdict.changes)
     return Accepted(re=request.id, runs=(run_id,), notes=notes)
+
+
+def _moved(core: Core, run_id: str, request: Set) -> Accepted:
+    """Another place in the line for a run that waits. Raises `UsageError` for one that does not."""
+    known = core.store.run(run_id)
+    if known.state != "queued" or known.spec is None:
+        raise UsageError(f"{_name(core, run_id)} is not queued, so {PRIORITY} changes nothing; it counts at a launch")
+    # Whatever it is now, only the new value is of interest, which is checked like any setting.
+    priority = draft_change(known.spec, request.assignments).keep.limits.priority
+    core.ask_of(run_id, lambda seq, t: PriorityAsked(seq, t, priority))
+    return Accepted(re=request.id, runs=(run_id,), notes=(f"{_name(core, run_id)} waits with priority {priority}",))
 
 
 def _name(core: Core, run_id: str) -> str:

@@ -27,7 +27,8 @@ def config(details: DetailsReply, width: int) -> list[Strip]:
     rows = list(settings(details.spec, details.effective))
     names = min(28, max((cell_len(name) for name, *_ in rows), default=0))
     values = max(8, min(24, (width - names - 6) // 2))
-    strips = [_row(("setting", "asked", "runs with"), (colours.QUIET,) * 3, names, values, width)]
+    strips = [line([(f" {text}", colours.INK)], width) for text in wrap(_placed(details), width - 2)]
+    strips += [_row(("setting", "asked", "runs with"), (colours.QUIET,) * 3, names, values, width)]
     for name, asked, effective, reason in rows:
         differs = asked is not None and effective is not None and asked != effective
         styles = (colours.INK, colours.QUIET, colours.KEY if differs else colours.INK)
@@ -35,6 +36,12 @@ def config(details: DetailsReply, width: int) -> list[Strip]:
         strips.append(_row(words, styles, names, values, width))
         strips += [line([(f"    {text}", colours.QUIET)], width) for text in wrap(reason, width - 5)]
     return strips
+
+
+def _placed(details: DetailsReply) -> str:
+    """The GPU that was chosen for the attempt, and why; empty where there was no choice."""
+    placed = details.view.placed
+    return "" if placed is None else f"on GPU{placed.number}: {placed.why}"
 
 
 def _row(words: Sequence[str], styles: Sequence[Style], names: int, values: int, width: int) -> Strip:
@@ -48,13 +55,13 @@ def settings(spec: Spec, effective: Mapping[str, Any]) -> Iterator[tuple[str, st
     asked = dict(_flat("", as_tables(spec)))
     reasons = {name: str(why) for name, why in _flat("", effective.get("reasons", {}))}
     ran = dict(_flat("", {table: values for table, values in effective.items() if table != "reasons"}))
-    names = sorted(asked.keys() | ran.keys(), key=_place)
+    names = sorted(asked.keys() | ran.keys(), key=_rank)
     for name in names:
         if "." in name and (asked.get(name) is not None or ran.get(name) is not None):
             yield name, _word(asked.get(name)), _word(ran.get(name)), reasons.get(name, "")
 
 
-def _place(name: str) -> tuple[int, str]:
+def _rank(name: str) -> tuple[int, str]:
     table = name.split(".", 1)[0]
     return (_FIRST.index(table) if table in _FIRST else len(_FIRST), name)
 
