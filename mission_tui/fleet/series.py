@@ -169,10 +169,10 @@ class Columns:
         """The same of the last `rows` rows."""
         return self._speeds(max(0, len(self) - rows), len(self))
 
-    def times(self, since: float, rows: int) -> list[float]:
-        """When (unix s) the first `rows` rows after `since` ended."""
+    def first_t(self, since: float) -> float | None:
+        """When (unix s) the first row after `since` ended; None before it has."""
         first = bisect_right(self._t, since)
-        return self._t[first : first + rows].tolist()
+        return self._t[first] if first < len(self) else None
 
     def total(self, name: str) -> float:
         """The sum of a series, blanks left out."""

@@ -165,7 +165,8 @@ class LimitsKeep(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     `disk_free` bytes on the disk of the runs root; `ram_free`, and `vram_free` of its GPU, of what no run was promised;
     `cores_free` that no run keeps busy. `runs` may live, and `runs_per_gpu` on its GPU, counting it. `priority` is its
-    place in the queue, a step for an hour of waiting. Without `queue` it is refused instead where it does not fit now.
+    place in the queue, a step for an hour of waiting. With `marginal_gain`, a share, it waits too while the last run to
+    join brought less, or nobody knows yet. Without `queue` it is refused instead where it does not fit now.
     """
 
     disk_free: Annotated[int, Meta(ge=0, le=10**18)] = 0
@@ -175,6 +176,7 @@ class LimitsKeep(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     runs: Annotated[int, Meta(ge=1, le=4096)] | None = None
     runs_per_gpu: Annotated[int, Meta(ge=1, le=4096)] | None = None
     priority: Annotated[int, Meta(ge=-1000, le=1000)] = 0
+    marginal_gain: Share | None = None
     queue: bool = True
 
 

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from mission_tui.fleet.events import AttemptEnded, PayoffJudged, RunPaused, RunResumed
 from mission_tui.fleet.metrics import TrainingStarted, UpdateDone
 from mission_tui.fleet.outcome import Killed
 from mission_tui.fleet.paying import Payoff
 from mission_tui.fleet.paying.staying import stays_of
+from mission_tui.fleet.preset import change
 from mission_tui.records.append import AppendLog
 from mission_tui.supervisor.run import LiveRun
+from mission_tui.supervisor.starting.marginal_gain import gain_lack
 from mission_tui.supervisor.starting.paying import Paying
+from mission_tui.supervisor.starting.turns import standing_in_line
 from mission_tui.supervisor.watching.feed import read_news
+from tests.fleet.recorded import SPEC
 from tests.supervisor.test_feed import Field, on
 
 
@@ -90,7 +96,7 @@ def test_a_restarted_supervisor_goes_on_where_the_last_one_was(tmp_path: Path) -
 
     async def scene(field: Field) -> None:
         first, second, now = two(field)
-        Paying(field.core).look(now - 35.0)
+        Paying(field.core).look(now - 40.0)
         assert paid(field, second) == []
         begun = since(field, first)
         shown = field.core.store.snapshot(now).paid
@@ -121,6 +127,35 @@ def test_one_that_ended_is_told_what_it_had_brought(tmp_path: Path) -> None:
         assert left.gain is not None
         assert abs(left.gain + 0.2) < 0.02
         assert field.core.store.run(second.id).state == "ended"
+
+    on(tmp_path / "runs", scene)
+
+
+@pytest.mark.parametrize(("gain", "held"), [(0.3, False), (0.01, True), (-0.2, True)])
+def test_the_queue_holds_back_while_the_last_one_brought_little(tmp_path: Path, gain: float, held: bool) -> None:
+    """The reason names the run, its gain and the limit; it is over when a run is paused or ends."""
+
+    async def scene(field: Field) -> None:
+        _, second, now = two(field, gain)
+        spec = change(SPEC, ["keep.limits.marginal_gain=0.05"])
+        paying = Paying(field.core)
+        paying.look(now - 40.0)
+        why = "waits until it is known what second brings (keep.limits.marginal_gain)"
+        assert gain_lack(field.core, 0.05, now - 40.0) == why
+        second.spec, second.turn = spec, lambda: None
+        assert [run.held for run in standing_in_line(field.core, now - 40.0)] == [why]
+        second.spec, second.turn = SPEC, None
+        paying.look(now)
+        reason = gain_lack(field.core, 0.05, now)
+        if held:
+            assert reason == (
+                f"waits for a run to end: second was the last to join and brought {100 * gain:+.0f} %, "
+                "keep.limits.marginal_gain asks for +5 %"
+            )
+        else:
+            assert reason is None
+        field.say(second, lambda seq, t: RunPaused(seq, now, 1))
+        assert gain_lack(field.core, 0.05, now) is None
 
     on(tmp_path / "runs", scene)
 

@@ -15,12 +15,12 @@ from itertools import pairwise
 
 __all__ = ["LOOKS", "Gain", "gain_of"]
 
-LOOKS = (12, 24, 48, 96)
+LOOKS = (8, 16, 32, 64)
 """Cells on each side at which it is judged."""
 
 ERROR = 0.05 / len(LOOKS)
 LEAST_MEMORY, MOST_MEMORY = 0.2, 0.9
-"""Twelve cells cannot show that there is none, so some is always assumed."""
+"""Eight cells cannot show that there is none, so some is always assumed."""
 
 
 @dataclass(frozen=True, slots=True)

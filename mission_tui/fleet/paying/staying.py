@@ -9,8 +9,8 @@ from mission_tui.fleet.run_history import RunHistory
 
 __all__ = ["stays_of"]
 
-WARM_UPDATES, WARM_S = 3, 5.0
-"""The first updates of an attempt fill caches and find their threads; they are nobody's speed."""
+WARM_S = 5.0
+"""The first update of an attempt, and what follows so soon, fills caches and finds its threads: nobody's speed."""
 
 
 def stays_of(run: RunHistory) -> Iterator[Stay]:
@@ -37,9 +37,8 @@ def _cuts(run: RunHistory) -> list[tuple[float, bool, bool]]:
 
 
 def _stay(run: RunHistory, since: float, until: float | None) -> Stay:
-    first = run.trained.columns.times(since, WARM_UPDATES)
-    warm = max(first[-1], first[0] + WARM_S) if len(first) == WARM_UPDATES else None
-    return Stay(run.id, since, warm, until, _kind(run))
+    first_t = run.trained.columns.first_t(since)
+    return Stay(run.id, since, None if first_t is None else first_t + WARM_S, until, _kind(run))
 
 
 def _kind(run: RunHistory) -> str:

@@ -16,8 +16,7 @@ from mission_tui.fleet.paying.stretches import Stretch
 __all__ = ["Span", "cell_s", "summed"]
 
 LEAST_CELL_S = 2.0
-UPDATES_A_CELL = 2.0
-"""A cell holds at least two updates of the slowest run: within an update nobody knows where its steps lie."""
+"""No cell is shorter, nor than an update of the slowest run: within one nobody knows where its steps lie."""
 LEAST_COVER = 0.5
 
 
@@ -31,10 +30,10 @@ class Span:
 
 
 def cell_s(spans: Mapping[str, Sequence[Span]]) -> float:
-    """Seconds of a cell in which every run of `spans` has some updates."""
+    """Seconds of a cell for the runs of `spans`."""
     typical = [statistics.median(span.end - span.begin for span in each) for each in spans.values() if each]
     # Whole seconds, so that two looks at the same records make the same cells.
-    return max(LEAST_CELL_S, math.ceil(UPDATES_A_CELL * max(typical, default=0.0)))
+    return max(LEAST_CELL_S, math.ceil(max(typical, default=0.0)))
 
 
 def summed(

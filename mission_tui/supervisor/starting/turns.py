@@ -29,6 +29,7 @@ from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.starting.caller import VISIBLE
 from mission_tui.supervisor.starting.following_others import waits_for_others
 from mission_tui.supervisor.starting.live_load import claims_of
+from mission_tui.supervisor.starting.marginal_gain import gain_lack
 from mission_tui.supervisor.starting.restarting import due_restarts
 from mission_tui.supervisor.starting.room import in_line, room_now
 
@@ -118,11 +119,13 @@ def standing_in_line(core: Core, now: float) -> list[InLine]:
     queued = [(run.id, run.spec, run.visible_gpus) for run in core.live.values() if run.turn is not None]
     restarts = [(run_id, core.store.run(run_id).spec, None) for run_id in due_restarts(core, now)]
     known: list[tuple[str, Spec | None, str | None]] = [*queued, *restarts]
-    return [_standing(core, run_id, spec, visible) for run_id, spec, visible in known if spec is not None]
+    return [_standing(core, run_id, spec, visible, now) for run_id, spec, visible in known if spec is not None]
 
 
-def _standing(core: Core, run_id: str, spec: Spec, visible: str | None) -> InLine:
-    told = core.store.run(run_id).told
+def _standing(core: Core, run_id: str, spec: Spec, visible: str | None, now: float) -> InLine:
+    told, gain = core.store.run(run_id).told, spec.keep.limits.marginal_gain
     held = waits_for_others(core, told.after) if told.attempt == 0 else ""
+    if not held and gain is not None:
+        held = gain_lack(core, gain, now) or ""
     run = in_line(core, run_id, told.name, spec, visible, told.created_t, held)
     return run if told.priority is None else replace(run, limits=structs.replace(run.limits, priority=told.priority))

@@ -1,0 +1,47 @@
+"""Whether one more run may begin, by what the last one that joined brought to the summed steps per second.
+
+Each run that may is measured before the next one: so the queue stops by itself where the machine is full.
+"""
+
+from __future__ import annotations
+
+from mission_tui.fleet.paying import CONCLUSIVE, Payoff
+from mission_tui.fleet.run_history import RunHistory
+from mission_tui.supervisor.core import Core
+
+__all__ = ["gain_lack"]
+
+FRESH_S = 10.0
+"""One that began so lately was not looked at yet."""
+
+
+def gain_lack(core: Core, limit: float, now: float) -> str | None:
+    """Why a run that asks for `limit` (a share) does not begin at unix time `now`; None when it may."""
+    live = [core.store.run(run_id) for run_id in core.live]
+    training = [run for run in live if run.told.attempt and run.told.outcome is None and not run.told.held]
+    fresh = (run.id for run in training if now - (run.told.started_t or 0.0) < FRESH_S)
+    if (unknown := next((run_id for run_id in (*core.unmeasured, *fresh)), None)) is not None:
+        return f"waits until it is known what {core.name_of(unknown)} brings (keep.limits.marginal_gain)"
+    last = next((paid for paid in core.store.snapshot(now).paid if _says(paid.payoff)), None)
+    if last is None or not _is_little(last.payoff, limit) or _fewer(training, last.payoff):
+        return None
+    brought, asked = 100.0 * (last.payoff.gain or 0.0), 100.0 * limit
+    return (
+        f"waits for a run to end: {last.name} was the last to join and brought {brought:+.0f} %, "
+        f"keep.limits.marginal_gain asks for {asked:+.0f} %"
+    )
+
+
+def _says(payoff: Payoff) -> bool:
+    return payoff.change == "joined" and payoff.verdict in (*CONCLUSIVE, "noisy") and payoff.high is not None
+
+
+def _is_little(payoff: Payoff, limit: float) -> bool:
+    """Whether it brought less than `limit`, as far as one can be sure; other programs' doing is nobody's."""
+    surely = payoff.elsewhere is None and payoff.high is not None and payoff.high < limit
+    return surely or (payoff.verdict in CONCLUSIVE and payoff.gain is not None and payoff.gain < limit)
+
+
+def _fewer(training: list[RunHistory], payoff: Payoff) -> bool:
+    """Whether fewer runs train than did with it: somebody has made room since."""
+    return len(training) < payoff.others + payoff.together
