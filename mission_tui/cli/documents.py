@@ -120,6 +120,7 @@ GPU_FACTS = (
     "temperature_c",
     "clock_mhz",
     "slowed",
+    "compute_mode",
     "parent",
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import time
@@ -65,6 +66,8 @@ def _show(snapshot: FleetSnapshot, as_json: bool) -> None:
         write_document(top_facts(snapshot))
         return
     from mission_tui.cli import top_tables
+    from mission_tui.cli.checkup.mps import find_mps
+    from mission_tui.fleet.mps import sharing_sentence
     from mission_tui.fleet.paying.telling import told_now
 
     click.echo(top_tables.host_line(snapshot.host))
@@ -77,5 +80,7 @@ def _show(snapshot: FleetSnapshot, as_json: bool) -> None:
         click.echo(line)
     click.echo(top_tables.others_line(snapshot))
     top_tables.others_table(snapshot.host).write(sys.stdout)
+    if snapshot.gpus and (sentence := sharing_sentence(snapshot, find_mps(os.environ))) is not None:
+        click.echo(sentence)
     for paid in told_now(snapshot)[:PAID_LINES]:
         click.echo(paid.sentence)

@@ -59,6 +59,7 @@ class GpuMeters(Struct, frozen=True):
 
     `slowed` says why the driver holds its clock down, when it does: "power cap", "heat" and their kin. An instance of
     a GPU in MIG mode has the UUID of that as its `parent`, and only its memory is known.
+    `compute_mode` says who may compute there: "default" is everybody, "exclusive process" is one.
     """
 
     uuid: str
@@ -70,6 +71,7 @@ class GpuMeters(Struct, frozen=True):
     temperature_c: float | None = None
     clock_mhz: int | None = None
     slowed: tuple[str, ...] = ()
+    compute_mode: str | None = None
     history: tuple[float, ...] = ()
     parent: str = ""
 

@@ -39,6 +39,7 @@ def nvmlDeviceGetGraphicsRunningProcesses(i): return [Process(7, 300)] if i else
 def nvmlDeviceGetTemperature(i, kind): return 61
 def nvmlDeviceGetClockInfo(i, kind): return 1980
 def nvmlDeviceGetCurrentClocksEventReasons(i): return 4 | 1
+def nvmlDeviceGetComputeMode(i): return 3
 """
 
 
@@ -63,6 +64,7 @@ async def test_gpus_are_shown_by_uuid_with_what_is_unknown_as_none(
     assert (first.uuid, first.util.now, first.util.max, first.memory_used) == ("GPU-0", 37.0, 37.0, 5)
     assert (first.power_w, first.temperature_c) == (None, 61)
     assert (first.clock_mhz, first.slowed) == (1980, ("power cap",))
+    assert first.compute_mode == "exclusive process"
     assert watch.note == ""
     assert watch.held == {7: 400, 8: None}
 

@@ -16,12 +16,13 @@ __all__ = ["all_checks"]
 
 def all_checks(session: Session) -> list[Check]:
     """Every check, in the order of the report."""
-    from mission_tui.cli.checkup import gpu, login, machine, places, software, terminal, upgrades
+    from mission_tui.cli.checkup import gpu, login, machine, mps, places, software, terminal, upgrades
 
     return [
         *software.checks(),
         *machine.checks(session.root),
         *gpu.checks(),
+        *mps.checks(session.environ),
         *places.checks(session),
         *upgrades.checks(session),
         *login.checks(),

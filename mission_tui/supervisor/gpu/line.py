@@ -38,6 +38,7 @@ class GpuSample(msgspec.Struct, frozen=True):
     slowed: tuple[str, ...] = ()
     processes: tuple[GpuProcess, ...] = ()
     parent: str = ""
+    compute_mode: str | None = None
 
 
 class ProbeLine(msgspec.Struct, frozen=True):

@@ -34,6 +34,7 @@ SLOWED_BY = {
     0x80: "power brake",
 }
 """Reasons that somebody could do something about; idling and clocks that were set on purpose are none."""
+COMPUTE_MODES = {0: "default", 1: "exclusive thread", 2: "prohibited", 3: "exclusive process"}
 
 
 def busy_percent(handle: Any) -> float | None:
@@ -76,6 +77,7 @@ def facts_of(handle: Any, parent: str = "") -> GpuSample:
         slowed=_slowed(handle),
         processes=_processes(handle),
         parent=parent,
+        compute_mode=COMPUTE_MODES.get(_ask("nvmlDeviceGetComputeMode", handle)),
     )
 
 

@@ -173,6 +173,7 @@ class GpuWatch:
             clock_mhz=sample.clock_mhz,
             slowed=sample.slowed,
             parent=sample.parent,
+            compute_mode=sample.compute_mode,
             history=tuple(cell.most for cell in shown),
         )
 
