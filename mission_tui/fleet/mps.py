@@ -31,9 +31,7 @@ def sharing_sentence(snapshot: FleetSnapshot, mps: Mps) -> str | None:
     exclusive = [str(place) for place, gpu in enumerate(snapshot.gpus) if gpu.compute_mode == "exclusive process"]
     if exclusive and not mps.running:
         places = ", ".join(exclusive)
-        return (
-            f"GPU {places} takes one process at a time (compute mode exclusive): without MPS a second run fails"
-        )
+        return f"GPU {places} takes one process at a time (compute mode exclusive): without MPS a second run fails"
     holders = [view for view in snapshot.runs if view.usage is not None and view.usage.vram_bytes]
     if not snapshot.gpus or len(holders) <= len(snapshot.gpus):
         return None

@@ -98,6 +98,8 @@ ACTIONS: tuple[Action, ...] = (
            _RUNS, hint=10),
     Action("look", "mark", ("space",), "mark", "mark several; actions apply to all marked", "screen.look('mark')",
            _FLEET, needs="run"),
+    Action("look", "fold", ("f",), "fold", "runs that differ by their seed alone as one row, or each",
+           "screen.fold", _FLEET),
     Action("look", "sort left", ("<",), "sort left", "sort by the column to the left", "screen.look('sort left')",
            _LISTS),
     Action("look", "sort right", (">",), "sort right", "sort by the column to the right", "screen.look('sort right')",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from mission_tui.tui.widgets.pane import PANE_HEIGHT
 from mission_tui.tui.widgets.pane_grid import columns_for
 
-__all__ = ["LEAST_HEIGHT", "LEAST_WIDTH", "PANES_FROM", "Arrangement", "arrange", "timeline_rows"]
+__all__ = ["LEAST_HEIGHT", "LEAST_WIDTH", "PANES_FROM", "Arrangement", "arrange", "timeline_rows", "wants_panes"]
 
 LEAST_WIDTH = 40
 LEAST_HEIGHT = 10
@@ -44,7 +44,7 @@ def arrange(width: int, rows: int, live: int, rest: int, *, panes: bool | None, 
     if maximised == "detail":
         return Arrangement(0, rows, listed=False)
     beside = width >= BESIDE_FROM and maximised is None
-    wanted = panes if panes is not None else width >= PANES_FROM
+    wanted = wants_panes(width, panes)
     detail = 0 if maximised == "list" or rows < _DETAIL + _LIST else _DETAIL
     if not (wanted and live) or rows < PANE_HEIGHT + (detail and _DETAIL) + 2:
         return Arrangement(0, rows if beside else _grown(detail, rows, live + rest), listed=True, beside=beside)
@@ -54,6 +54,11 @@ def arrange(width: int, rows: int, live: int, rest: int, *, panes: bool | None, 
     shown = needed if needed <= rows - below else min(fitting + 1, rows - below)
     left = rows - shown
     return Arrangement(shown, left if beside else _grown(detail, left, rest), listed=True, beside=beside)
+
+
+def wants_panes(width: int, panes: bool | None) -> bool:
+    """Whether live runs are to be panes: as the person chose, else as the width has it."""
+    return panes if panes is not None else width >= PANES_FROM
 
 
 def _grown(detail: int, rows: int, listed: int) -> int:

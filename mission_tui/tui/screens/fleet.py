@@ -11,6 +11,7 @@ from textual.containers import Container
 from textual.strip import Strip
 from textual.widget import Widget
 
+from mission_tui.fleet.seed_group import SeedGroup
 from mission_tui.fleet.snapshot import RunView
 from mission_tui.tui import colours
 from mission_tui.tui.actions import Place, bindings
@@ -19,7 +20,14 @@ from mission_tui.tui.inquiry import Inquiry
 from mission_tui.tui.moves import Move
 from mission_tui.tui.outlook import Outlook
 from mission_tui.tui.roster import SORTS
-from mission_tui.tui.screens.arrangement import LEAST_HEIGHT, LEAST_WIDTH, Arrangement, arrange, timeline_rows
+from mission_tui.tui.screens.arrangement import (
+    LEAST_HEIGHT,
+    LEAST_WIDTH,
+    Arrangement,
+    arrange,
+    timeline_rows,
+    wants_panes,
+)
 from mission_tui.tui.screens.shown import Shown
 from mission_tui.tui.strips import Part, line
 from mission_tui.tui.teaching import teaching
@@ -90,7 +98,7 @@ class FleetScreen(Shown, inherit_bindings=False):
         if small:
             return
         if self.snapshot is not None:
-            self.outlook.settle(self.snapshot)
+            self.outlook.settle(self.snapshot, live_apart=wants_panes(width, self.outlook.panes))
         note = f"{len(self.outlook.marked)} marked" if self.outlook.marked else ""
         pattern = f"/{self.outlook.pattern.pattern}" if self.outlook.pattern else ""
         self.query_one(Header).update(self.snapshot, pattern, note)
@@ -145,9 +153,10 @@ class FleetScreen(Shown, inherit_bindings=False):
         paned = len(roster.live) if self._arrangement.panes else 0
         if paned:
             chosen = at if at is not None and at < paned else None
-            self.query_one(PaneGrid).update(roster.live, now=self.now, chosen=chosen, marked=marked)
+            views = [row for row in roster.live if isinstance(row, RunView)]
+            self.query_one(PaneGrid).update(views, now=self.now, chosen=chosen, marked=marked)
         self.query_one(RunTable).update(
-            roster.runs[paned:],
+            roster.rows[paned:],
             now=self.now,
             chosen=at - paned if at is not None and at >= paned else None,
             marked=marked,
@@ -198,9 +207,17 @@ class FleetScreen(Shown, inherit_bindings=False):
         self.outlook.look(what, panes_shown=self._arrangement.panes > 0)
         self.redraw()
 
+    def action_fold(self) -> None:
+        """A group of seeds run by run, or as one row."""
+        if not self.outlook.fold():
+            self._desk.tell("no runs here that differ by their seed alone: launch PRESET --seeds 3 makes some")
+        self.redraw()
+
     def action_open(self, tab: str) -> None:
-        """Open the chosen run at `tab`."""
-        if (view := self.outlook.view) is not None:
+        """Open the chosen run at `tab`; a group of seeds into its runs."""
+        if tab == "learn" and isinstance(self.outlook.row, SeedGroup):
+            self.action_fold()
+        elif (view := self.outlook.view) is not None:
             self._desk.open_run(view, tab)
 
     def action_filter(self) -> None:

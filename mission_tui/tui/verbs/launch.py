@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Sequence
 
 from mission_tui.errors import MissionError
@@ -32,7 +33,9 @@ async def launch_keys(desk: Desk, keys: Sequence[str]) -> None:
 async def plan(
     desk: Desk, preset: PresetChoice, assignments: Sequence[str], name: str | None, copies: int
 ) -> tuple[LaunchItem, ...]:
-    """One item per run of `preset` with `assignments`, `copies` times; several runs of one name are numbered."""
+    """One item per run of `preset` with `assignments`, `copies` times; several are a group, and those of one name
+    numbered.
+    """
     specs = [
         spec
         for member in members(preset)
@@ -41,8 +44,10 @@ async def plan(
     ]
     if not specs:
         raise MissionError(f"preset '{preset.name}' makes no run: its launch list is empty")
-    many = name is not None and len(specs) > 1
-    return tuple(LaunchItem(spec=spec, name=f"{name}-{at}" if many else name) for at, spec in enumerate(specs, start=1))
+    many = len(specs) > 1
+    group = f"{name or preset.name}-{secrets.token_hex(2)}" if many else None
+    names = [f"{name}-{at}" if many and name is not None else name for at in range(1, len(specs) + 1)]
+    return tuple(LaunchItem(spec=spec, name=each, group=group) for spec, each in zip(specs, names, strict=True))
 
 
 async def launch(desk: Desk, items: tuple[LaunchItem, ...]) -> None:

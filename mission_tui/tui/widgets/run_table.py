@@ -11,8 +11,11 @@ from textual.message import Message
 from textual.strip import Strip
 
 from mission_tui.fleet.outcome import ALIVE
+from mission_tui.fleet.seed_group import SeedGroup
 from mission_tui.fleet.snapshot import RunView
 from mission_tui.tui import colours, numbers, standing
+from mission_tui.tui.group_cells import GROUP_CELLS, group_shape
+from mission_tui.tui.roster import Row, members
 from mission_tui.tui.sparkline import spark
 from mission_tui.tui.strips import Part, fit, line
 from mission_tui.tui.widgets.lines import Lines
@@ -80,6 +83,21 @@ COLUMNS = (
 _LEAD = 3
 
 
+def _shape(row: Row) -> Part:
+    return group_shape(row) if isinstance(row, SeedGroup) else (standing.shape(row), standing.state_style(row))
+
+
+def _cell(column: Column, row: Row, now: float, width: int) -> Part:
+    if isinstance(row, SeedGroup):
+        return GROUP_CELLS[column.title.strip()](row, now, width)
+    return column.cell(row, now, width)
+
+
+def _key(row: Row, now: float) -> object:
+    """What a row's words depend on besides its view."""
+    return tuple(standing.remaining(view, now) for view in members(row))
+
+
 class RunTable(Lines):
     """The list of runs under a line of column titles."""
 
@@ -100,7 +118,7 @@ class RunTable(Lines):
 
     def __init__(self) -> None:
         super().__init__(id="runs")
-        self._runs: Sequence[RunView] = ()
+        self._runs: Sequence[Row] = ()
         self._first = 0
         self._chosen: int | None = None
         self._marked: frozenset[str] = frozenset()
@@ -112,7 +130,7 @@ class RunTable(Lines):
 
     def update(
         self,
-        runs: Sequence[RunView],
+        runs: Sequence[Row],
         *,
         now: float,
         chosen: int | None = None,
@@ -146,7 +164,7 @@ class RunTable(Lines):
         strips = [self._titles(widths, len(shown))]
         for at, view in enumerate(shown, self._top):
             chosen = at == self._chosen
-            key = (view, width, chosen, view.id in self._marked, standing.remaining(view, self._now))
+            key = (view, width, chosen, self._is_marked(view), _key(view, self._now))
             kept = self._cache.get(view.id)
             fresh[view.id] = kept if kept and kept[0] == key else (key, self._row(view, widths, chosen=chosen))
             strips.append(fresh[view.id][1])
@@ -164,14 +182,17 @@ class RunTable(Lines):
             parts.append((fit(title, width, column.align) + " ", style))
         return line(parts, self.size.width)
 
-    def _row(self, view: RunView, widths: Sequence[tuple[Column, int]], *, chosen: bool) -> Strip:
+    def _is_marked(self, row: Row) -> bool:
+        return all(view.id in self._marked for view in members(row))
+
+    def _row(self, row: Row, widths: Sequence[tuple[Column, int]], *, chosen: bool) -> Strip:
         parts: list[Part] = [
             (">" if chosen else " ", colours.KEY),
-            (standing.shape(view), standing.state_style(view)),
-            ("✓" if view.id in self._marked else " ", colours.KEY),
+            _shape(row),
+            ("✓" if self._is_marked(row) else " ", colours.KEY),
         ]
         for column, width in widths:
-            text, style = column.cell(view, self._now, width)
+            text, style = _cell(column, row, self._now, width)
             parts.append((fit(text, width, column.align) + " ", style))
         return line(parts, self.size.width, colours.CHOSEN if chosen else None)
 

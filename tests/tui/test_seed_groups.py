@@ -1,0 +1,108 @@
+"""Runs that differ by their seed alone: one row with their median and band, opened and closed by a key."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mission_tui.fleet.findings import Finding
+from mission_tui.fleet.metrics import Metric
+from mission_tui.fleet.seed_group import SeedGroup, seed_groups
+from mission_tui.fleet.snapshot import RunView
+from mission_tui.ipc.requests import Act
+from tests.tui.fleets import LIVE, a_fleet, a_run
+from tests.tui.stage import staged
+
+KL = Finding("9", "kl-persistent", "warning", 5, 5, "KL is high", "lr", "lower it")
+
+
+def seed(number: int, value: float, **facts: Any) -> RunView:
+    """One of a group that learns."""
+    curve: tuple[Metric | None, ...] = tuple(value * n / 60 for n in range(1, 61))
+    given: dict[str, Any] = {
+        "group": "wide-11c0",
+        "preset": "wide",
+        "seed": number,
+        "update": 60,
+        "metrics": {"rollout/ep_rew_mean": value},
+        "series": {"rollout/ep_rew_mean": curve},
+        "findings": (),
+    }
+    given |= facts
+    return a_run(given.pop("name", f"wide-{number}"), **given)
+
+
+SEEDS = (seed(1, 10.0), seed(2, 12.0, findings=(KL,)), seed(3, 20.0))
+
+
+def test_a_group_has_one_preset_and_each_seed_once() -> None:
+    """A sweep repeats seeds, a set has several presets; neither is a group of seeds."""
+    assert [group.members for group in seed_groups((*LIVE, *SEEDS)).values()] == [SEEDS]
+    assert seed_groups((seed(1, 1.0), seed(1, 2.0))) == {}
+    assert seed_groups((seed(1, 1.0), seed(2, 2.0, preset="deep"))) == {}
+    assert seed_groups((seed(1, 1.0), seed(2, 2.0, group=None))) == {}
+    assert seed_groups(SEEDS[:1]) == {}
+
+
+def test_its_band_is_from_the_least_to_the_greatest_around_the_median() -> None:
+    """Of the newest returns that are numbers; none, while there is none."""
+    assert SeedGroup(SEEDS).band == (10.0, 12.0, 20.0)
+    nan = seed(4, 1.0, metrics={"rollout/ep_rew_mean": "nan"})
+    assert SeedGroup((*SEEDS, nan)).band == (10.0, 12.0, 20.0)
+    assert SeedGroup((nan, nan)).band is None
+
+
+def test_medians_are_of_the_same_updates() -> None:
+    """A member that is ahead waits for the others."""
+    series: dict[str, tuple[Metric | None, ...]] = {"rollout/ep_rew_mean": (1.0, 2.0, 3.0, 4.0)}
+    late = seed(1, 1.0, update=4, series=series)
+    ahead = seed(2, 1.0, update=6, series={"rollout/ep_rew_mean": (3.0, 4.0, 5.0, 6.0, 90.0, 91.0)})
+    assert SeedGroup((late, ahead)).medians == (2.0, 3.0, 4.0, 5.0)
+    blank = seed(3, 1.0, update=4, series={"rollout/ep_rew_mean": (None, 2.0, 3.0, 4.0)})
+    assert SeedGroup((late, blank)).medians == (None, 2.0, 3.0, 4.0)
+
+
+def test_its_name_is_what_the_names_begin_with() -> None:
+    """Else the preset."""
+    assert SeedGroup(SEEDS).name == "wide"
+    assert SeedGroup((seed(1, 1.0, name="a"), seed(2, 1.0, name="b"))).name == "wide"
+
+
+@pytest.mark.parametrize("width", [80, 110])
+async def test_it_is_one_row_until_it_is_opened(width: int) -> None:
+    """Median, band, how many live and the worst health; Enter opens it into its runs, `f` closes it again."""
+    async with staged(a_fleet((LIVE[0], *SEEDS)), (width, 30)) as stage:
+        (row,) = [line for line in stage.lines() if "wide x3" in line]
+        for text in ("3/3 live", " 12 ", "10..20", "▲ KL"):
+            assert text in row, text
+        assert not any("wide-1 " in line for line in stage.lines()[:8])
+        await stage.press("down", "enter")
+        await stage.shows("wide-3")
+        assert "wide x3" not in stage.text()
+        assert len(stage.app.screen_stack) == 1
+        await stage.press("f")
+        await stage.shows("wide x3")
+
+
+async def test_what_is_done_to_the_row_is_done_to_all_of_them() -> None:
+    """A pause pauses every seed, a mark marks every seed; the detail is that of the one that is worst."""
+    async with staged(a_fleet((LIVE[0], *SEEDS))) as stage:
+        await stage.press("down", "p")
+        await stage.until(lambda: stage.client.asked_for(Act))
+        assert stage.client.asked_for(Act)[0].runs == tuple(view.id for view in SEEDS)
+        assert "─ wide-2 " in stage.text()
+        await stage.press("space")
+        await stage.shows("3 marked")
+        await stage.press("up", "up", "f")
+        await stage.until(lambda: any("differ by their seed" in toast for toast in stage.toasts()))
+
+
+async def test_panes_show_each_of_them() -> None:
+    """Where there is room for every live run there is nothing to fold; those that are over are one row."""
+    over = tuple(seed(n, 5.0, state="ended", outcome="finished", group="deep-1", ended_t=1.0) for n in (7, 8))
+    async with staged(a_fleet((*SEEDS, *over)), (160, 50)) as stage:
+        for name in ("wide-1", "wide-2", "wide-3"):
+            assert f"{name} " in stage.text()
+        (row,) = [line for line in stage.lines() if "wide x2" in line]
+        assert "finished" in row
