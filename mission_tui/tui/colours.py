@@ -1,6 +1,12 @@
-"""The palette: Okabe and Ito's colour-blind-safe hues on a dark ground. Colour never says anything alone."""
+"""The palette: Okabe and Ito's colour-blind-safe hues on a dark ground, and darkened ones on a light ground.
+
+`MISSION_TUI_THEME` says which, once, when this is imported. Colour never says anything alone.
+"""
 
 from __future__ import annotations
+
+import os
+from dataclasses import dataclass
 
 from rich.style import Style
 
@@ -11,39 +17,85 @@ __all__ = [
     "ALARM",
     "BOLD",
     "CHOSEN",
+    "DARK",
     "GOOD",
     "GROUND",
     "INK",
     "KEY",
+    "LIGHT",
     "LINE",
     "LIVE",
+    "PALETTE",
     "PAUSED",
     "QUIET",
     "SHADES",
     "TRACK",
     "UPDATE",
     "WARN",
+    "Palette",
     "outcome_style",
     "severity_style",
     "state_style",
 ]
 
-GROUND = "#10151b"
-INK = Style(color="#d8dee6")
-BOLD = Style(color="#ffffff", bold=True)
-QUIET = Style(color="#8d99a8")
-LINE = Style(color="#4a5765")
-TRACK = Style(color="#36414d")
-KEY = Style(color="#f0e442", bold=True)
-LIVE = Style(color="#56b4e9")
-SHADES = tuple(Style(color=shade) for shade in ("#56b4e9", "#4da2d2", "#4390bb", "#397da3", "#2f6a8b", "#265873"))
-"""A chart's rows from top to bottom: one colour a row, because every change of colour costs bytes on the line."""
-UPDATE = Style(color="#f0c75e")
-PAUSED = Style(color="#cc79a7")
-GOOD = Style(color="#2fc49a")
-WARN = Style(color="#e69f00", bold=True)
-ALARM = Style(color="#ff7f50", bold=True)
-CHOSEN = Style(bgcolor="#22303f", bold=True)
+
+@dataclass(frozen=True, slots=True)
+class Palette:
+    """Colours as `#rrggbb`. `shades` are a chart's rows from top to bottom, `band` the span of a curve's values."""
+
+    ground: str
+    surface: str
+    panel: str
+    primary: str
+    chosen: str
+    ink: str
+    bold: str
+    quiet: str
+    line: str
+    track: str
+    key: str
+    live: str
+    band: str
+    update: str
+    paused: str
+    good: str
+    warn: str
+    alarm: str
+    shades: tuple[str, ...]
+
+
+# fmt: off
+DARK = Palette(
+    ground="#10151b", surface="#161d25", panel="#1e2833", primary="#4a6a84", chosen="#22303f",
+    ink="#d8dee6", bold="#ffffff", quiet="#8d99a8", line="#4a5765", track="#36414d", key="#f0e442",
+    live="#56b4e9", band="#36657f", update="#f0c75e", paused="#cc79a7", good="#2fc49a", warn="#e69f00", alarm="#ff7f50",
+    shades=("#56b4e9", "#4da2d2", "#4390bb", "#397da3", "#2f6a8b", "#265873"),
+)
+LIGHT = Palette(
+    ground="#fbfaf7", surface="#f1efea", panel="#e7e5df", primary="#5b7f9c", chosen="#dce7f1",
+    ink="#1d2733", bold="#000000", quiet="#55606d", line="#9aa4af", track="#c9ced4", key="#7a4f00",
+    live="#005f99", band="#a9cbe2", update="#7d5a00", paused="#94366c", good="#00694c", warn="#8f4a00", alarm="#b3260f",
+    shades=("#005f99", "#1a71a6", "#3483b3", "#4f95c0", "#6aa7cc", "#85b9d9"),
+)
+# fmt: on
+
+PALETTE = LIGHT if os.environ.get("MISSION_TUI_THEME") == "light" else DARK
+GROUND = PALETTE.ground
+INK = Style(color=PALETTE.ink)
+BOLD = Style(color=PALETTE.bold, bold=True)
+QUIET = Style(color=PALETTE.quiet)
+LINE = Style(color=PALETTE.line)
+TRACK = Style(color=PALETTE.track)
+KEY = Style(color=PALETTE.key, bold=True)
+LIVE = Style(color=PALETTE.live)
+SHADES = tuple(Style(color=shade) for shade in PALETTE.shades)
+"""One colour a row, because every change of colour costs bytes on the line."""
+UPDATE = Style(color=PALETTE.update)
+PAUSED = Style(color=PALETTE.paused)
+GOOD = Style(color=PALETTE.good)
+WARN = Style(color=PALETTE.warn, bold=True)
+ALARM = Style(color=PALETTE.alarm, bold=True)
+CHOSEN = Style(bgcolor=PALETTE.chosen, bold=True)
 
 _OUTCOMES = {"finished": GOOD, "stopped": QUIET, "killed": PAUSED, "failed": ALARM, "lost": ALARM}
 _STATES: dict[RunState, Style] = {

@@ -102,6 +102,9 @@ def _goodbye(live: int) -> str:
 def _require_terminal(environ: Mapping[str, str]) -> None:
     if environ.get("TERM", "") in ("", "dumb"):
         raise UsageError("this terminal cannot show a full screen (TERM is unset or dumb): use `mission-tui status`")
+    theme = environ.get("MISSION_TUI_THEME", "dark")
+    if theme not in ("dark", "light"):
+        raise UsageError(f"MISSION_TUI_THEME={theme!r} is no theme: set it to dark or light, or not at all")
     if not (sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()):
         raise UsageError("the screen needs a terminal at both ends: use `mission-tui status` or `status --json`")
 

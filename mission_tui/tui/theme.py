@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from textual.theme import Theme
 
-from mission_tui.tui import colours
+from mission_tui.tui.colours import DARK, PALETTE
 
 __all__ = ["THEME"]
 
 THEME = Theme(
     name="mission",
-    primary="#4a6a84",
-    secondary="#56b4e9",
-    accent="#f0e442",
-    warning="#e69f00",
-    error="#ff7f50",
-    success="#2fc49a",
-    foreground="#d8dee6",
-    background=colours.GROUND,
-    surface="#161d25",
-    panel="#1e2833",
-    dark=True,
+    primary=PALETTE.primary,
+    secondary=PALETTE.live,
+    accent=PALETTE.key,
+    warning=PALETTE.warn,
+    error=PALETTE.alarm,
+    success=PALETTE.good,
+    foreground=PALETTE.ink,
+    background=PALETTE.ground,
+    surface=PALETTE.surface,
+    panel=PALETTE.panel,
+    dark=PALETTE is DARK,
+    variables={"line": PALETTE.line, "quiet": PALETTE.quiet},
 )

@@ -18,7 +18,8 @@ from mission_tui.tui.wrapping import wrap
 
 __all__ = ["HUES", "comparison"]
 
-HUES = ("#56b4e9", "#e69f00", "#2fc49a", "#cc79a7", "#f0e442", "#ff7f50", "#ffffff")
+_P = colours.PALETTE
+HUES = (_P.live, _P.warn, _P.good, _P.paused, _P.key, _P.alarm, _P.bold)
 """A colour per setting, in order; a curve's letter says what it is without them."""
 
 _NAME, _VALUE, _WIDE = 22, 11, 100

@@ -14,8 +14,8 @@ from mission_tui.tui.evidence import Points, points_of
 
 __all__ = ["Chart"]
 
-_LINE = "#56b4e9"
-_BAND = "#36657f"
+_LINE = colours.PALETTE.live
+_BAND = colours.PALETTE.band
 _CHANGE = str(colours.KEY)
 
 

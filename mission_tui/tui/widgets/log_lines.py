@@ -19,7 +19,7 @@ from mission_tui.tui.wrapping import fold
 __all__ = ["LogLines"]
 
 _MOST_FOLDS = 24
-_FOUND = Style(color="#10151b", bgcolor="#f0e442", bold=True)
+_FOUND = Style(color=colours.GROUND, bgcolor=colours.PALETTE.key, bold=True)
 
 
 class LogLines(Lines):

@@ -15,7 +15,7 @@ from mission_tui.tui.strips import Part, fit, line
 
 __all__ = ["tab_line"]
 
-_SHOWN = Style(color="#ffffff", bold=True, underline=True)
+_SHOWN = Style(color=colours.PALETTE.bold, bold=True, underline=True)
 
 
 def tab_line(view: RunView, tab: str, width: int, *, focused: bool, note: str = "", named: bool = True) -> Strip:
