@@ -16,12 +16,14 @@ EVALUATION_FACTS = (
     "episodes",
     "mean",
     "std",
+    "median",
     "ci95",
     "outcomes",
     "won",
     "lengths",
     "deterministic",
     "seed",
+    "by_seed",
     "policy",
     "seconds",
 )
@@ -29,11 +31,15 @@ EVALUATION_FACTS = (
 
 @click.command("evaluate")
 @run_argument()
-@click.option("--checkpoint", metavar="NAME", help="Evaluate this checkpoint (default: the newest verified).")
+@click.option("--checkpoint", metavar="NAME", help="A step, `latest` or `best` (default: the newest verified).")
 @click.option("--episodes", type=click.IntRange(1, 100_000), default=100, show_default=True, help="How many to play.")
 @click.option(
     "--seed", type=click.IntRange(0, 2**31 - 1), default=10_000, show_default=True, help="Seed of the episodes."
 )
+@click.option(
+    "--seeds", type=click.IntRange(1, 100), default=1, metavar="N", help="So many seeds, each with its episodes."
+)
+@click.option("--accept", is_flag=True, help="Although the environment's source is not what it was.")
 @click.option("--stochastic", is_flag=True, help="Sample actions instead of taking the most probable.")
 @click.option("--random", "random", is_flag=True, help="A random policy instead, for comparison.")
 @json_option
@@ -44,6 +50,8 @@ def command(
     checkpoint: str | None,
     episodes: int,
     seed: int,
+    seeds: int,
+    accept: bool,
     stochastic: bool,
     random: bool,
     as_json: bool,
@@ -62,6 +70,8 @@ def command(
             episodes=episodes,
             deterministic=not stochastic,
             seed=seed,
+            seeds=seeds,
+            accept=accept,
             policy="random" if random else "trained",
         )
 
@@ -84,8 +94,12 @@ def _print(result: dict[str, Any]) -> None:
     low, high = result["ci95"]
     who = "a random policy" if result.get("policy") == "random" else f"checkpoint {result['checkpoint']}"
     click.echo(f"{who} of {result['run']}: {result['episodes']} episodes")
-    click.echo(f"return {measure(result['mean'])} ± {measure(result['std'])}")
+    click.echo(f"return {measure(result['mean'])} ± {measure(result['std'])}, median {measure(result['median'])}")
     click.echo(f"95 % interval of the mean {measure(low)} to {measure(high)}")
+    if len(result.get("by_seed", ())) > 1:
+        means = "  ".join(f"{it['seed']}: {measure(it['mean'])}" for it in result["by_seed"])
+        click.echo(f"mean by seed {means}")
+    click.echo(f"length {measure(result['lengths']['mean'])}")
     if result["outcomes"]:
         counts = "  ".join(f"{name} {number}" for name, number in sorted(result["outcomes"].items()))
         click.echo(f"outcomes {counts}")

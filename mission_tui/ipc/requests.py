@@ -292,13 +292,18 @@ class Prune(Request, Asking[RemovableReply], frozen=True, kw_only=True, tag="pru
 
 
 class Evaluate(Request, Asking[Evaluated], frozen=True, kw_only=True, tag="evaluate"):
-    """Play episodes with a checkpoint (None: latest verified), from the run's snapshot. Streams `Progress`."""
+    """Play episodes, so many of each seed, with a checkpoint (None: latest verified), from the run's snapshot.
+
+    `accept`: although the source of its environment is another than it was. Streams `Progress`.
+    """
 
     run: str
     checkpoint: str | None = None
     episodes: int = 100
     deterministic: bool = True
     seed: int = 10_000
+    seeds: int = 1
+    accept: bool = False
     policy: Literal["trained", "random"] = "trained"
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from mission_tui.errors import DamagedError, UsageError, nearest
 from mission_tui.fleet.spec import Spec
 from mission_tui.records.attempt import read_launch
+from mission_tui.records.best_checkpoint import best_checkpoint
 from mission_tui.records.checkpoint import list_checkpoints, newest_verified
 from mission_tui.records.layout import RunDir
 from mission_tui.records.spec_file import read_spec
@@ -36,11 +37,16 @@ class Subject:
 
 
 async def subject_of(core: Core, ref: str, checkpoint: str | None, verb: str) -> Subject:
-    """The named checkpoint of the run, or its newest verified one, for `verb`. Raises `UsageError` without one."""
+    """The named checkpoint of the run, for `verb`: by its step, "best" or "latest"; None takes the newest verified one.
+
+    Raises `UsageError` without one.
+    """
     run_id = the_run(core, ref)
     require(core, run_id, verb)
     run = core.run_dir(run_id)
-    if checkpoint is not None:
+    if checkpoint == "best":
+        name = await asyncio.to_thread(_best, run)
+    elif checkpoint not in (None, "latest"):
         name = named_checkpoint(run, checkpoint)
     else:
         newest = await asyncio.to_thread(newest_verified, run.checkpoints)
@@ -51,6 +57,14 @@ async def subject_of(core: Core, ref: str, checkpoint: str | None, verb: str) ->
     known = core.store.run(run_id)
     spec = known.spec if known.spec is not None else read_spec(run.spec)
     return Subject(run, name, spec, caller_of(core, run, known.told.attempt))
+
+
+def _best(run: RunDir) -> str:
+    """The checkpoint of the highest mean return. Raises `UsageError` where no return is known of any."""
+    name = best_checkpoint(run, list_checkpoints(run.checkpoints))
+    if name is None:
+        raise UsageError(f"{run.id} has no checkpoint of which a return is known; 'latest' or a step names one")
+    return name
 
 
 def named_checkpoint(run: RunDir, name: str) -> str:

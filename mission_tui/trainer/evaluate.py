@@ -17,17 +17,19 @@ import numpy as np
 import torch as th
 from stable_baselines3.common.vec_env import VecEnv, unwrap_vec_normalize
 
-from mission_tui.errors import UsageError
+from mission_tui.errors import DamagedError, UsageError
 from mission_tui.fleet.spec import EnvSpec, Spec
 from mission_tui.records.atomic import write_json
 from mission_tui.records.layout import RunDir
+from mission_tui.records.rules_snapshot import check_rules, rules_of
 from mission_tui.records.spec_file import read_attempt_spec
 from mission_tui.trainer.arguments import ppo_arguments
 from mission_tui.trainer.checkpoint import Loaded, load_checkpoint
 from mission_tui.trainer.eager import leave_compiler_out
 from mission_tui.trainer.env_ids import mission_rules
-from mission_tui.trainer.evaluation import Act, play, summary
+from mission_tui.trainer.evaluation import Act, mean_of, play, summary, together
 from mission_tui.trainer.json_lines import Say, answer
+from mission_tui.trainer.matching import check_normalizer, check_spaces
 from mission_tui.trainer.model import build_scratch
 from mission_tui.trainer.normalizer import freeze_normalizer
 from mission_tui.trainer.process import cap_threads, lower_priority
@@ -38,6 +40,9 @@ from mission_tui.trainer.vec_env.masked import MaskedVecEnv
 __all__ = ["main"]
 
 _NATIVE_LANES, _INLINE_LANES = 64, 8
+_SEEDS_APART = 1000
+"""More than there are lanes, each of which is seeded on its own."""
+
 _PROGRESS_EVERY_S = 0.25
 
 
@@ -56,6 +61,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--checkpoint", required=True)
     parser.add_argument("--episodes", type=int, default=100)
     parser.add_argument("--seed", type=int, default=10_000)
+    parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--stochastic", action="store_true")
     parser.add_argument("--policy", choices=("trained", "random"), default="trained")
     parser.add_argument("--out", type=Path, required=True)
@@ -63,8 +69,8 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def _evaluate(parsed: argparse.Namespace, say: Say) -> None:
-    if parsed.episodes < 1:
-        raise UsageError(f"--episodes {parsed.episodes} must be at least 1")
+    if min(parsed.episodes, parsed.seeds) < 1:
+        raise UsageError(f"--episodes {parsed.episodes} and --seeds {parsed.seeds} must be at least 1")
     begun_s = time.monotonic()
     run_dir = RunDir(parsed.run_dir.resolve())
     folder = run_dir.checkpoints / parsed.checkpoint
@@ -72,11 +78,22 @@ def _evaluate(parsed: argparse.Namespace, say: Say) -> None:
     trained = read_attempt_spec(run_dir, loaded.manifest.attempt)
     lanes = (min(parsed.episodes, most) for most in (_NATIVE_LANES, _INLINE_LANES))
     spec = in_this_process(trained, *lanes)
-    vec = build_vec_env(spec, run_dir.snapshot).vec
+    rules = rules_of(run_dir, loaded.manifest.attempt)
+    check_rules(rules)
+    winning = _winning(spec.env, rules)
+    if winning is not None and not (rules / "rules.toml").is_file():
+        raise DamagedError(f"{rules / 'rules.toml'} is gone, and today's rules may be others: nothing was played")
+    vec = build_vec_env(spec, rules).vec
     try:
-        act, vec = _actor(parsed, spec, vec, loaded)
-        progress = _Progress(say, parsed.episodes)
-        figures = summary(play(act, vec, parsed.episodes, parsed.seed, progress), _winning(spec.env, run_dir.snapshot))
+        seeds = [parsed.seed + _SEEDS_APART * number for number in range(parsed.seeds)]
+        progress = _Progress(say, parsed.episodes * parsed.seeds)
+        played = []
+        act, seen = _actor(parsed, spec, vec, loaded)
+        for seed in seeds:
+            played.append(play(act, seen, parsed.episodes, seed, progress))
+            progress.before += parsed.episodes
+        figures = summary(together(played), winning)
+        by_seed = [{"seed": seed, "mean": mean_of(each)} for seed, each in zip(seeds, played, strict=True)]
     finally:
         vec.close()
     result = {
@@ -85,6 +102,7 @@ def _evaluate(parsed: argparse.Namespace, say: Say) -> None:
         **figures,
         "deterministic": not parsed.stochastic,
         "seed": parsed.seed,
+        "by_seed": by_seed,
         "policy": parsed.policy,
         "seconds": time.monotonic() - begun_s,
         "checkpoint_sha256": hashlib.sha256((folder / "manifest.json").read_bytes()).hexdigest(),
@@ -100,12 +118,14 @@ def _actor(parsed: argparse.Namespace, spec: Spec, vec: VecEnv, loaded: Loaded) 
     if parsed.policy == "random":
         vec.action_space.seed(parsed.seed)
         return _by_chance(vec, masked=spec.ppo.algo == "maskable_ppo"), vec
+    check_normalizer(loaded, vec)
     if (normalizer := unwrap_vec_normalize(vec)) is not None:
         freeze_normalizer(normalizer, loaded.boundary.state["normalizer"])
     model = build_scratch(ppo_arguments(spec), vec, "cpu", spec.ppo.algo)
+    assert model.env is not None
+    check_spaces(loaded, model.env)
     put_parameters(model.policy, loaded.boundary.parameters)
     th.manual_seed(parsed.seed)
-    assert model.env is not None
     return model.player(model.env, deterministic=not parsed.stochastic), model.env
 
 
@@ -128,9 +148,11 @@ class _Progress:
 
     def __init__(self, say: Say, total: int) -> None:
         self._say, self._total, self._next_s = say, total, 0.0
+        self.before = 0
+        """Episodes of the seeds that are done."""
 
     def __call__(self, done: int) -> None:
-        now_s = time.monotonic()
+        now_s, done = time.monotonic(), self.before + done
         if now_s >= self._next_s or done == self._total:
             self._next_s = now_s + _PROGRESS_EVERY_S
             self._say({"done": done, "total": self._total})

@@ -7,7 +7,7 @@ more often than long ones.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecEnv
 
-from mission_tui.fleet.metrics import spoken
+from mission_tui.fleet.metrics import Metric, spoken
 from mission_tui.trainer.episodes import outcome_of
 
-__all__ = ["Act", "Episodes", "play", "summary"]
+__all__ = ["Act", "Episodes", "mean_of", "play", "summary", "together"]
 
 _RESAMPLES = 2000
 
@@ -63,9 +63,26 @@ def play(act: Act, vec: VecEnv, episodes: int, seed: int, progress: Callable[[in
     return played
 
 
+def together(parts: Sequence[Episodes]) -> Episodes:
+    """All episodes of several plays."""
+    whole = Episodes()
+    for part in parts:
+        whole.returns += part.returns
+        whole.lengths += part.lengths
+        whole.outcomes += part.outcomes
+        whole.successes += part.successes
+    return whole
+
+
+def mean_of(episodes: Episodes) -> Metric:
+    """Their mean return."""
+    return spoken(float(np.mean(episodes.returns)))
+
+
 def summary(episodes: Episodes, winning: Collection[str] | None) -> dict[str, Any]:
-    """The figures of an evaluation: mean, standard deviation (population, as SB3's `evaluate_policy`), 95 % interval of
-    the mean, mean length, outcomes, and the share won: of outcomes in `winning`, else of reported successes, else None.
+    """The figures of an evaluation: mean, median, standard deviation (population, as SB3's `evaluate_policy`), 95 %
+    interval of the mean, mean length, outcomes, and the share won: of outcomes in `winning`, else of reported
+    successes, else None.
     """
     returns = np.array(episodes.returns)
     low, high = _interval(returns)
@@ -73,6 +90,7 @@ def summary(episodes: Episodes, winning: Collection[str] | None) -> dict[str, An
         "episodes": len(returns),
         "mean": spoken(float(returns.mean())),
         "std": spoken(float(returns.std())),
+        "median": spoken(float(np.median(returns))),
         "ci95": [spoken(low), spoken(high)],
         "lengths": {"mean": float(np.mean(episodes.lengths))},
         "outcomes": dict(episodes.outcomes.most_common()),

@@ -73,8 +73,9 @@ def test_a_run_can_be_looked_at_from_all_sides(shell: Shell) -> None:
     assert all(float(it["train/approx_kl"]) >= 0 for it in rows)
     assert shell("findings", run).returncode == 0
     assert shell("logs", run, "-f").returncode == 0
-    said = shell("evaluate", run, "--episodes", "4", timeout_s=60).stdout
+    said = shell("evaluate", run, "--checkpoint", "best", "--episodes", "2", "--seeds", "2", timeout_s=60).stdout
     assert "4 episodes" in said
+    assert "mean by seed 10000: " in said
     assert "95 % interval" in said
     assert "a random policy" in shell("evaluate", run, "--episodes", "2", "--random", timeout_s=60).stdout
 

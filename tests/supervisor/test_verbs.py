@@ -30,6 +30,7 @@ from mission_tui.ipc.requests import (
     Undo,
     Watch,
 )
+from mission_tui.records.rules_snapshot import check_rules
 from tests.supervisor.conftest import REPOSITORY, Lab, large_spec, living, stub_spec
 from tests.waiting import until
 
@@ -139,10 +140,11 @@ def test_a_launch_that_cannot_be_written_leaves_nothing(lab: Lab) -> None:
 
 
 def test_the_rules_of_a_mission_are_kept_with_the_run(lab: Lab) -> None:
-    """MissionGym's four rule files are copied into the run's snapshot as they were at launch."""
+    """MissionGym's four rule files are copied into the run's snapshot as they were at launch, with their digests."""
     (run,) = lab.launch(spec=env_spec(id="MissionGym-v0", config="demo"))
     kept = sorted(path.name for path in lab.dir(run).snapshot.iterdir())
-    assert kept == ["rewards.toml", "rules.toml", "units.toml", "world.toml"]
+    assert kept == ["SHA256SUMS", "rewards.toml", "rules.toml", "units.toml", "world.toml"]
+    check_rules(lab.dir(run).snapshot)
     source = REPOSITORY / "mission_tui" / "envs" / "missions" / "demo" / "world.toml"
     assert (lab.dir(run).snapshot / "world.toml").read_bytes() == source.read_bytes()
 

@@ -18,6 +18,8 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 from mission_tui.envs import mission_files
 from mission_tui.records.layout import RunDir
+from mission_tui.records.rules_snapshot import write_rules
+from mission_tui.records.spec_file import write_spec
 from mission_tui.trainer import evaluate
 from mission_tui.trainer.evaluation import Episodes, play, summary
 from mission_tui.trainer.export import main as export
@@ -58,6 +60,9 @@ def test_the_result_has_all_its_figures_and_repeats(tmp_path: Path, capfd: pytes
     assert (first["run"], first["checkpoint"], first["episodes"]) == ("run", "000000128", 11)
     assert (first["deterministic"], first["seed"], first["policy"], first["won"]) == (False, 5, "trained", None)
     assert len(first["checkpoint_sha256"]) == 64
+    both = evaluated(run_dir, name, capfd, *words, "5", "--seeds", "2")
+    assert (both["episodes"], both["by_seed"][0]) == (22, {"seed": 5, "mean": first["mean"]})
+    assert both["mean"] == pytest.approx((both["by_seed"][0]["mean"] + both["by_seed"][1]["mean"]) / 2)
 
 
 def test_it_agrees_with_sb3s_own_evaluation(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -82,6 +87,31 @@ def test_normaliser_statistics_are_those_of_the_checkpoint(tmp_path: Path, capfd
     assert result["outcomes"] == {"arrived": 4}
 
 
+def refused(run_dir: RunDir, name: str, capfd: pytest.CaptureFixture[str]) -> str:
+    """The sentence with which an evaluation is refused; nothing is written."""
+    out = run_dir.evaluations / "refused.json"
+    capfd.readouterr()
+    assert evaluate.main([str(run_dir.path), "--checkpoint", name, "--episodes", "2", "--out", str(out)]) != 0
+    assert not out.exists()
+    return str(json.loads(capfd.readouterr().out.splitlines()[-1])["error"])
+
+
+@pytest.mark.parametrize(
+    ("env", "complaint"),
+    [
+        ({"id": "Acrobot-v1"}, "observations are Box(6,) now and were Box(4,)"),
+        ({"normalize": True}, "had no normaliser and env.normalize of its run has one"),
+    ],
+)
+def test_another_environment_is_refused_by_name(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], env: dict[str, Any], complaint: str
+) -> None:
+    """A checkpoint is not played in an environment of other spaces, nor with or without statistics that it had not."""
+    run_dir, name = trained(tmp_path / "run", run=BRIEF)
+    write_spec(run_dir.spec, spec_with(env=env, run=BRIEF))
+    assert complaint in refused(run_dir, name, capfd)
+
+
 def test_missions_are_played_by_the_runs_own_rules(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Rules are read from the snapshot, and so is which outcomes count as won."""
     path = tmp_path / "run"
@@ -99,6 +129,11 @@ def test_missions_are_played_by_the_runs_own_rules(tmp_path: Path, capfd: pytest
     result = evaluated(run_dir, name, capfd, "--episodes", "6", "--policy", "random")
     assert result["outcomes"] == {"timeout": 6}
     assert (result["won"], result["policy"]) == (1.0, "random")
+    write_rules(run_dir.snapshot, {file.name: file.read_bytes() for file in run_dir.snapshot.iterdir()})
+    rules.write_text(text)
+    assert "rules.toml is not what the run was trained by" in refused(run_dir, name, capfd)
+    shutil.rmtree(run_dir.snapshot)
+    assert "rules.toml is gone, and today's rules may be others" in refused(run_dir, name, capfd)
 
 
 class Lengths(gymnasium.Env[Any, Any]):

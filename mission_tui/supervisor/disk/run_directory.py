@@ -17,9 +17,10 @@ from mission_tui.fleet.events import FleetEvent, RunCreated
 from mission_tui.fleet.lineage import Origin
 from mission_tui.fleet.spec import EnvSpec, Spec
 from mission_tui.records.append import AppendLog
-from mission_tui.records.atomic import sync_folder, write_atomic
+from mission_tui.records.atomic import sync_folder
 from mission_tui.records.attempt import LaunchOrder, write_launch
 from mission_tui.records.layout import RunDir, supervisor_dir
+from mission_tui.records.rules_snapshot import write_rules
 from mission_tui.records.spec_file import write_spec
 from mission_tui.records.storage import storing
 from mission_tui.records.trash import REMOVING
@@ -117,7 +118,5 @@ def write_snapshot(run: RunDir, rules: Sequence[Path]) -> None:
     if not rules:
         return
     with storing(run.snapshot, "write"):
-        run.snapshot.mkdir(exist_ok=True)
         contents = {file.name: file.read_bytes() for file in rules}
-    for name, content in contents.items():
-        write_atomic(run.snapshot / name, content)
+    write_rules(run.snapshot, contents)

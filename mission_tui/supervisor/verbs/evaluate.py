@@ -5,11 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator
 
-from mission_tui.errors import MissionError
+from mission_tui.errors import MissionError, NeedsAcceptError
+from mission_tui.fleet.provenance import sources_of
 from mission_tui.ipc.replies import Evaluated, Progress
 from mission_tui.ipc.requests import Evaluate
+from mission_tui.records.checkpoint import list_checkpoints
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.subject import subject_of
+from mission_tui.supervisor.starting.caller import at_home
+from mission_tui.supervisor.subject import Subject, subject_of
 from mission_tui.supervisor.tasks import run_task
 
 __all__ = ["evaluate"]
@@ -18,8 +21,11 @@ __all__ = ["evaluate"]
 async def evaluate(core: Core, request: Evaluate) -> AsyncGenerator[Progress | Evaluated]:
     """Progress, then the result. A client that leaves does not end the evaluation: its file is written all the same."""
     subject = await subject_of(core, request.run, request.checkpoint, "evaluate")
+    if not request.accept and request.policy == "trained":
+        await _check_sources(core, subject)
     out = subject.run.evaluations / f"{subject.checkpoint}-{time.strftime('%Y%m%d-%H%M%S')}.json"
     words = ["--checkpoint", subject.checkpoint, "--episodes", str(request.episodes), "--seed", str(request.seed)]
+    words += ["--seeds", str(request.seeds)]
     if not request.deterministic:
         words.append("--stochastic")
     words += ["--policy", request.policy, "--out", str(out)]
@@ -33,3 +39,21 @@ async def evaluate(core: Core, request: Evaluate) -> AsyncGenerator[Progress | E
     if not isinstance(result, dict):
         raise MissionError(f"the evaluation of {subject.run.id} gave no result; {out} may hold one")
     yield Evaluated(re=request.id, result=result)
+
+
+async def _check_sources(core: Core, subject: Subject) -> None:
+    """Raise `NeedsAcceptError` when the code that the task comes from is not what the run was trained on."""
+    sources = sources_of(subject.spec)
+    if not sources:
+        return
+    attempt = max(
+        (it.attempt for it in list_checkpoints(subject.run.checkpoints) if it.name == subject.checkpoint), default=1
+    )
+    home = at_home(subject.spec, subject.caller)
+    since = await core.provenance.every_difference(subject.run, attempt, home, sources)
+    for change in since:
+        if change.name.startswith("source of"):
+            raise NeedsAcceptError(
+                f"{change.name} is {change.now} now and was {change.was} when {subject.run.id} was trained: its "
+                "returns may mean another task; --accept evaluates all the same"
+            )

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Iterator
 
 from msgspec import structs
 
-from mission_tui.fleet.metrics import MetricRecord, UpdateDone
 from mission_tui.fleet.outcome import OVER
 from mission_tui.ipc.replies import Removable, RemovableReply
 from mission_tui.ipc.requests import Prune
+from mission_tui.records.best_checkpoint import best_checkpoint
 from mission_tui.records.checkpoint import Manifest, list_checkpoints, newest_verified
 from mission_tui.records.layout import RunDir
-from mission_tui.records.tail import read_all
 from mission_tui.records.trash import KEPT_S, tree_bytes
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ending.removing import free, objection, to_trash
 
 __all__ = ["prune"]
-
-_RETURN = "rollout/ep_rew_mean"
 
 
 async def prune(core: Core, request: Prune) -> RemovableReply:
@@ -77,22 +73,8 @@ def _kept(run: RunDir, manifests: list[Manifest], *, best: bool) -> Iterator[str
         yield from (manifest.name for manifest in manifests)
     else:
         yield newest.name
-    if best:
-        returns = _returns(run)
-        judged = [manifest for manifest in manifests if (manifest.attempt, manifest.update) in returns]
-        if judged:
-            yield max(judged, key=lambda manifest: returns[manifest.attempt, manifest.update]).name
-
-
-def _returns(run: RunDir) -> dict[tuple[int, int], float]:
-    """Mean returns by attempt and update."""
-    returns = {}
-    for record in read_all(run.metrics, MetricRecord)[0]:
-        if isinstance(record, UpdateDone):
-            value = record.metrics.get(_RETURN)
-            if isinstance(value, float | int) and math.isfinite(value):
-                returns[record.attempt, record.update] = float(value)
-    return returns
+    if best and (highest := best_checkpoint(run, manifests)) is not None:
+        yield highest
 
 
 async def _gone(core: Core, item: Removable, request: Prune) -> Removable:

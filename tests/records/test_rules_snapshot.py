@@ -1,0 +1,47 @@
+"""The rule files that a run keeps: written with digests, found by attempt, and refused when they were changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mission_tui.errors import DamagedError
+from mission_tui.records.layout import RunDir
+from mission_tui.records.rules_snapshot import check_rules, rules_of, write_rules
+
+RULES = {"rules.toml": b'winning = ["captured"]\n', "world.toml": b"width_m = 60\n"}
+
+
+def test_kept_rules_pass_and_changed_ones_are_named(tmp_path: Path) -> None:
+    """A byte more, a file that is gone, or digests that nobody can read: refused, and the file is named."""
+    folder = tmp_path / "snapshot"
+    write_rules(folder, RULES)
+    check_rules(folder)
+    (folder / "rules.toml").write_bytes(RULES["rules.toml"] + b"#")
+    with pytest.raises(DamagedError, match=r"snapshot/rules\.toml is not what the run was trained by"):
+        check_rules(folder)
+    write_rules(folder, RULES)
+    (folder / "world.toml").unlink()
+    with pytest.raises(DamagedError, match=r"world\.toml is not what"):
+        check_rules(folder)
+    (folder / "SHA256SUMS").write_text("nonsense\n")
+    with pytest.raises(DamagedError, match="SHA256SUMS is damaged"):
+        check_rules(folder)
+
+
+def test_a_run_without_rules_has_nothing_to_check(tmp_path: Path) -> None:
+    """Neither a run of another environment nor one from before digests is refused."""
+    check_rules(tmp_path / "snapshot")
+    (tmp_path / "rules.toml").write_bytes(b"")
+    check_rules(tmp_path)
+
+
+def test_rules_are_those_of_the_attempt(tmp_path: Path) -> None:
+    """Rules that were replaced before attempt 3 lie with attempt 2, and are those of attempts 1 and 2."""
+    run = RunDir(tmp_path)
+    for number in (1, 2, 3):
+        run.attempt(number).path.mkdir(parents=True)
+    write_rules(run.attempt(2).path / "snapshot", RULES)
+    write_rules(run.snapshot, RULES)
+    assert [rules_of(run, number) for number in (1, 2, 3)] == [run.attempt(2).path / "snapshot"] * 2 + [run.snapshot]
