@@ -48,22 +48,25 @@ def command(session: Session, watch: bool, as_csv: bool, last: str, every: str, 
     if not watch:
         with session.connect() as connection:
             reply = connection.ask(lambda id_: GetSnapshot(id=id_))
-        _show(reply.snapshot, as_json)
+        _show(session, reply.snapshot, as_json)
         return
     from mission_tui.cli.watching import snapshots
 
     shown = -REDRAW_S
     for snapshot in snapshots(session):
         if time.monotonic() - shown >= REDRAW_S:
-            _show(snapshot, as_json)
+            _show(session, snapshot, as_json)
             shown = time.monotonic()
 
 
-def _show(snapshot: FleetSnapshot, as_json: bool) -> None:
+def _show(session: Session, snapshot: FleetSnapshot, as_json: bool) -> None:
+    from mission_tui.cli.top_shares import attribution_facts, duty_lines, last_minute, share_table
+
+    shown = last_minute(session)
     if as_json:
         from mission_tui.cli.documents import top_facts, write_document
 
-        write_document(top_facts(snapshot))
+        write_document(top_facts(snapshot) | attribution_facts(shown))
         return
     from mission_tui.cli import top_tables
     from mission_tui.cli.checkup.mps import find_mps
@@ -74,8 +77,12 @@ def _show(snapshot: FleetSnapshot, as_json: bool) -> None:
     if cores := top_tables.cores_line(snapshot.host):
         click.echo(cores)
     top_tables.gpu_table(snapshot).write(sys.stdout)
+    for line in duty_lines(shown):
+        click.echo(line)
     brief = sys.stdout.isatty() and shutil.get_terminal_size().columns < WIDE
     top_tables.usage_table(snapshot.runs, brief=brief).write(sys.stdout)
+    if shown.runs:
+        share_table(shown).write(sys.stdout)
     for line in top_tables.worker_lines(snapshot.runs):
         click.echo(line)
     click.echo(top_tables.others_line(snapshot))

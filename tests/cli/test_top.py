@@ -11,8 +11,10 @@ from msgspec import structs
 
 from mission_tui.cli.session import Session
 from mission_tui.cli.top_csv import seconds_of, write_series
+from mission_tui.cli.top_shares import duty_lines, share_table
 from mission_tui.cli.top_tables import cores_line, gpu_table, host_line, others_line, others_table, usage_table
 from mission_tui.errors import UsageError
+from mission_tui.fleet.attribution import Attribution, GpuDuty, RunShare
 from mission_tui.fleet.other_program import OtherProgram
 from mission_tui.fleet.share import share_of
 from mission_tui.fleet.snapshot import FleetSnapshot, GpuMeters, RunView, Usage, Utilisation
@@ -92,6 +94,21 @@ def test_other_programs_and_swap_are_shown_where_there_are_any() -> None:
     assert others_table(host(others=(other,))).rows == [("python train.py", "4711", "bob", "-", "3.0G", "2.0G")]
     assert "swap 1.0G of 4.0G" in host_line(host(swap_used=GIB, swap_total=4 * GIB))
     assert "swap" not in host_line(host(swap_used=0, swap_total=4 * GIB))
+
+
+def test_the_last_minute_is_a_sentence_and_a_row_per_run() -> None:
+    """What is not known is a dash; one GPU needs no name."""
+    duty = GpuDuty(
+        uuid="GPU-a", name="G", seconds=59.0, busy=18.2, peak=97.0, updating=16.0, in_updates=95.0, otherwise=3.0
+    )
+    share = RunShare(run="r-1", name="heavy", seconds=58.0, rollout=76.3, update=22.9, steps=84_720, joules=4_290.0)
+    shown = Attribution(gpus=(duty,), runs=(share, structs.replace(share, steps=0, joules=None)))
+    assert list(duty_lines(shown)) == [
+        "last minute: GPU busy 18 % of the time, 95 % during updates, 3 % otherwise; updates took 16 % of it"
+    ]
+    known, unknown = share_table(shown).rows
+    assert known == ("r-1", "heavy", "76%", "23%", "4.29kJ", "50.6kJ")
+    assert unknown[4:] == ("-", "-")
 
 
 def test_a_time_of_the_series_is_checked_by_name() -> None:
