@@ -10,9 +10,9 @@ import pytest
 from msgspec import structs
 
 from mission_tui.fleet.cells import SLOW_LEVELS, Cell, CellHistory
-from mission_tui.fleet.strip import Strip
+from mission_tui.fleet.strip import Span, Strip
 from mission_tui.ipc.requests import GetStrip
-from mission_tui.records.instruments import InstrumentFiles
+from mission_tui.records.instruments import CellsKept, InstrumentFiles, Kept, SpansKept
 from mission_tui.records.layout import instruments_dir
 from mission_tui.records.storage import StorageError
 from mission_tui.supervisor.core import Core
@@ -20,6 +20,7 @@ from mission_tui.supervisor.disk.seen_instruments import SeenInstruments
 from mission_tui.supervisor.launchers.local import LocalLauncher
 from mission_tui.supervisor.verbs.strip import strip_of
 from mission_tui.supervisor.watching.instruments import Instruments
+from mission_tui.supervisor.watching.remembered import remember
 from tests.nvml import Machine, needs_gcc
 from tests.supervisor.conftest import Lab
 from tests.supervisor.test_strip import strip_shown
@@ -110,6 +111,29 @@ async def test_a_full_disk_is_not_written_to(core: Core, monkeypatch: pytest.Mon
     core.gpu.busy["GPU-a"].add(Cell(time.monotonic() + 5.0, 9.0, 9.0, 9.0, 0.25))
     instruments.close()
     assert list(instruments_dir(core.root).iterdir())
+
+
+def test_what_was_never_true_is_passed_over() -> None:
+    """Cells and spans of the future, of no time, twice or across each other, as after a clock was set, harm nothing."""
+    now = 1_795_257_600.0
+    cells = tuple(Cell(t, 0.0, 5.0, 9.0, seconds, 1) for t, seconds in ((now - 9, 1.0), (now + 9, 1.0), (now - 9, 1.0)))
+    absurd = (
+        Cell(-1e300, 0.0, 5.0, 9.0, 1.0, 1),
+        Cell(now - 5, 0.0, 5.0, 9.0, 0.0, 1),
+        Cell(now - 5, 0.0, 5.0, 9.0, 1.0, 0),
+    )
+    spans = (Span("update", now - 8, now - 4), Span("rollout", now - 9, now - 6), Span("saving", now - 3, now + 5))
+    parts: list[Kept] = [
+        CellsKept(1, "busy", "GPU-a", "G", cells + absurd),
+        CellsKept(2, "what", "", "", cells),
+        SpansKept(3, "r", spans),
+    ]
+    found = remember([parts, [], parts], now, 1_000.0)
+    assert [cell.t for cell in found.cells["busy", "GPU-a"].finest(0.0, 1e12)] == [now - 1_009]
+    assert list(found.spans["r"].between(0.0, 1e12)) == [
+        Span("rollout", now - 9, now - 6),
+        Span("update", now - 6, now - 4),
+    ]
 
 
 @needs_gcc

@@ -11,6 +11,7 @@ from msgspec import structs
 from mission_tui.fleet.cells import Cell, CellHistory
 from mission_tui.fleet.phases import PhaseHistory
 from mission_tui.fleet.placement import gpu_for
+from mission_tui.fleet.spec import Spec
 from mission_tui.fleet.store import Store
 from mission_tui.fleet.strip import GpuTrack, Lane, Strip
 from mission_tui.ipc.replies import StripReply
@@ -70,22 +71,24 @@ def strip_of(tracks: Tracks, store: Store, request: GetStrip, now: float) -> Str
 
 
 def _lanes(tracks: Tracks, store: Store, since: float, until: float, most: int) -> Iterator[Lane]:
-    for run_id in store.run_ids():
-        lane = tracks.lanes.get(run_id)
-        spans = () if lane is None else lane.between(since, until, most)
-        if spans:
+    live = [run_id for run_id in store.live_ids() if run_id in tracks.lanes]
+    over = tracks.lanes.keys() - set(live)
+    for run_id in [*live, *sorted(over, key=lambda run_id: -tracks.lanes[run_id].until)]:
+        spans = tracks.lanes[run_id].between(since, until, most)
+        if not spans:
+            continue
+        try:
             known = store.run(run_id)
-            steps = known.trained.columns.steps_between(since, until)
-            gpu = _gpu(tracks, store, run_id)
-            yield Lane(run=run_id, name=known.told.name, spans=spans, gpu=gpu, steps=steps)
+        except KeyError:  # it was removed, and the files still tell of it
+            continue
+        steps = known.trained.columns.steps_between(since, until)
+        placed = known.told.placed
+        gpu = _gpu(known.spec, tracks.visible(run_id), tracks.here) if placed is None else placed.uuid
+        yield Lane(run=run_id, name=known.told.name, spans=spans, gpu=gpu, steps=steps)
 
 
-def _gpu(tracks: Tracks, store: Store, run_id: str) -> str:
-    """The one it was given, else by its settings; what its launcher's environment hid is known only while it lives."""
-    placed, spec = store.run(run_id).told.placed, store.run(run_id).spec
-    if placed is not None:
-        return placed.uuid
+def _gpu(spec: Spec | None, visible: str | None, here: Sequence[str]) -> str:
+    """By the run's own settings; what its launcher's environment hid from it is known only while it lives."""
     if spec is None:
         return ""
-    visible = spec.run.env.get("CUDA_VISIBLE_DEVICES", tracks.visible(run_id))
-    return gpu_for(spec.run.device, visible, tracks.here) or ""
+    return gpu_for(spec.run.device, spec.run.env.get("CUDA_VISIBLE_DEVICES", visible), here) or ""

@@ -62,7 +62,7 @@ def remember(read: Sequence[Iterable[Kept]], now: float, ahead: float) -> Rememb
 def _in_cells(cells: Iterable[Cell], width: float, now: float, ahead: float) -> Iterator[Cell]:
     """The cells on the reader's clock, where they begin at whole multiples of their width again."""
     last: Cell | None = None
-    for cell in sorted((cell for cell in cells if cell.t <= now and cell.looks > 0 and cell.seconds > 0), key=_t):
+    for cell in sorted((cell for cell in cells if 0 < cell.t <= now and cell.looks > 0 and cell.seconds > 0), key=_t):
         t = round((cell.t - ahead) / width) * width
         if last is not None and math.isclose(last.t, t):
             last = merged(t, (last, cell))
