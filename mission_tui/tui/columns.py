@@ -8,9 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
-from mission_tui.fleet.cells import Cell
+from mission_tui.fleet.cells import WIDTHS, Cell
 from mission_tui.fleet.outcome import Phase
 from mission_tui.fleet.strip import Span
 
@@ -18,8 +17,10 @@ __all__ = ["Axis", "Busy", "axis_of", "busy_columns", "busy_over", "phase_column
 
 _JITTER_S = 0.002
 """By how much a moment may be off: the supervisor turns its clock into unix time at each answer."""
-_CONTIGUOUS = 2.0
-"""A cell reaches to the next one unless that begins later than so many times what the cell stands for."""
+_NEARLY = 0.8
+"""Looks stand for the time since the one before, so that those of a cell may stand for a little more than its width."""
+_CONTIGUOUS = 1.5
+"""A cell reaches to the next one unless that begins later than so many times its width."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +87,14 @@ def busy_over(cells: Sequence[Cell], axis: Axis) -> Busy | None:
 
 
 def _reaching(cells: Sequence[Cell]) -> Iterator[tuple[float, float, Cell]]:
-    """Each cell with the stretch that it stands for: its own width is not said, but the next one's beginning is."""
-    for cell, after in pairwise(cells):
-        gap = after.t - cell.t
-        yield cell.t, cell.t + (gap if gap <= _CONTIGUOUS * cell.seconds else cell.seconds), cell
-    if cells:
-        yield cells[-1].t, cells[-1].t + cells[-1].seconds, cells[-1]
+    """Each cell with the stretch that it stands for.
+
+    Its width is not said, and on a busy machine the looks in it stand for less than that; but there are few widths.
+    """
+    for at, cell in enumerate(cells):
+        width = next((width for width in WIDTHS if width >= _NEARLY * cell.seconds), cell.seconds)
+        gap = cells[at + 1].t - cell.t if at + 1 < len(cells) else cell.seconds
+        yield cell.t, cell.t + (gap if gap <= _CONTIGUOUS * width else cell.seconds), cell
 
 
 def phase_columns(spans: Iterable[Span], axis: Axis) -> list[dict[Phase, float]]:

@@ -85,3 +85,11 @@ def test_a_gap_is_a_gap() -> None:
     assert sum(bool(column) for column in lane) == 20
     assert phase_shares(lane) == {"rollout": pytest.approx(10.0), "update": pytest.approx(10.0)}
     assert busy_over([], axis) is None
+
+
+def test_fewer_looks_on_a_busy_machine_are_no_holes() -> None:
+    """A quarter second that was watched for a tenth is drawn whole; one that was not watched at all stays blank."""
+    axis = axis_of(NOW, 15.0, 120)
+    found = [Cell(NOW - 10 + 0.25 * at, 0.0, 5.0, 9.0, 0.1) for at in range(20) if at != 7]
+    blank = [place for place, column in enumerate(busy_columns(found, axis)) if column is None and 40 <= place < 78]
+    assert blank == [53, 54, 55], "the last one before the hole ends with its looks"

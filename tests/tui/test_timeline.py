@@ -47,7 +47,7 @@ def test_peak_and_mean_have_a_line_each_over_the_lanes() -> None:
     assert mean.rstrip().endswith(" 15%")
     assert heavy.startswith(" heavy-3f9a")
     assert heavy.rstrip().endswith("15% update")
-    columns = range(14, 146)
+    columns = range(LABEL, 160 - TAIL)
     assert all((peak[at] == "█") >= (heavy[at] != "─") for at in columns)
 
 
@@ -95,7 +95,7 @@ async def test_a_large_screen_shows_the_strip_and_zooms_it() -> None:
     """At 160x50 it stands under the meters; `.` and `,` turn it through its stretches and stop at the ends."""
     async with staged(size=LARGE) as stage:
         await stage.shows("last 5m")
-        await stage.shows(" heavy-3f9a   ")
+        await stage.shows(" heavy-3f9a     ")
         await stage.press("full_stop")
         await stage.shows("last 1m")
         await stage.until(lambda: stage.client.asked_for(GetStrip)[-1].seconds < 70)
@@ -226,4 +226,4 @@ async def test_unchanged_cells_are_not_painted_again() -> None:
                 rows = zip(painted, widget._strips, strict=True)
                 spans_changed = [span for before, after in rows for span in differences(before, after)]
                 assert spans_changed
-                assert all(start >= 145 for start, _ in spans_changed), spans_changed
+                assert all(start >= 160 - TAIL - 1 for start, _ in spans_changed), spans_changed

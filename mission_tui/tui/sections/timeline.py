@@ -32,7 +32,7 @@ from mission_tui.tui.strips import Part, fit, line
 
 __all__ = ["LABEL", "TAIL", "columns_for", "phase_cell", "rows_for", "timeline"]
 
-LABEL, TAIL = 14, 14
+LABEL, TAIL = 16, 14
 """Cells left of the columns, for who it is, and right of them, for the figures of the whole stretch."""
 _LEVELS = "▁▂▃▄▅▆▇█"
 _UPDATE_LEVELS = "▁▂▃▆▇█"
