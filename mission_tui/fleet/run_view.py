@@ -19,7 +19,7 @@ from mission_tui.fleet.snapshot import SERIES, Again, Held, Restart, RunView
 from mission_tui.fleet.spec import Spec
 from mission_tui.fleet.standing_sentence import sentence_of
 from mission_tui.fleet.text import clean
-from mission_tui.fleet.trained import POINTS, Trained
+from mission_tui.fleet.trained import POINTS, Drawn, Trained
 
 __all__ = ["view_of"]
 
@@ -35,7 +35,7 @@ STANDINGS = {"open": 0, "acknowledged": 1, "silenced": 2, "cleared": 3}
 def view_of(run: RunHistory) -> RunView:
     """The view of `run`. Text from outside is cleaned here or was when it came in."""
     told, trained, seen, spec, row = run.told, run.trained, run.seen, run.spec, run.trained.row
-    outcome = told.outcome
+    outcome, drawn = told.outcome, _drawn(trained)
     trained_by_us = spec if spec is not None and spec.run.command is None else None
     return RunView(
         id=run.id,
@@ -71,9 +71,9 @@ def view_of(run: RunHistory) -> RunView:
         n_envs=trained_by_us.env.n_envs if trained_by_us else 0,
         n_steps=trained_by_us.ppo.n_steps if trained_by_us else 0,
         last_checkpoint=trained.checkpoint or (outcome.checkpoint if outcome else None),
-        metrics=_metrics(row),
-        outcomes=_outcomes(trained),
-        series={name: tuple(_brief(value) for value in trained.columns.tail(name, POINTS)) for name in SERIES},
+        metrics=drawn.metrics,
+        outcomes=drawn.outcomes,
+        series=drawn.series,
         findings=_findings(run),
         silenced=tuple(sorted(told.silenced)),
         origins=tuple(origin for origin in (told.branched, told.resumed) if origin is not None),
@@ -92,6 +92,14 @@ def view_of(run: RunHistory) -> RunView:
         placed=told.placed,
         payoff=told.payoffs[-1] if told.payoffs else None,
     )
+
+
+def _drawn(trained: Trained) -> Drawn:
+    """Rows come every few seconds and views four times a second; most of what a view costs follows from the rows."""
+    if trained.drawn is None or trained.drawn[0] != trained.seq:
+        series = {name: tuple(_brief(value) for value in trained.columns.tail(name, POINTS)) for name in SERIES}
+        trained.drawn = trained.seq, Drawn(_metrics(trained.row), _outcomes(trained), series)
+    return trained.drawn[1]
 
 
 def _description(spec: Spec | None) -> str:

@@ -27,6 +27,8 @@ def clean(text: str, limit: int = 200) -> str:
     Line breaks, tabs and runs of blanks become one blank. Printable Unicode stays. Only the first part of a huge
     text is ever looked at, so the cost is bounded by `limit`.
     """
+    if len(text) <= limit and text.isascii() and text.isprintable():
+        return " ".join(text.split())  # nearly all there is, and said again with every snapshot
     window = 16 * limit + 4096
     kept: list[str] = []
     marks = 0

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from mission_tui.fleet.metrics import (
     CheckpointSaved,
     EvaluationDone,
+    Metric,
     MetricRecord,
     SettingsChanged,
     TrainingEnded,
@@ -16,15 +17,27 @@ from mission_tui.fleet.metrics import (
 )
 from mission_tui.fleet.series import Columns
 
-__all__ = ["POINTS", "Trained", "fold_record"]
+__all__ = ["POINTS", "Drawn", "Trained", "fold_record"]
 
 POINTS = 60
 """Rows kept of every run, live or ended: what a snapshot's series show."""
 
 
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """The parts of a view that follow from the rows alone."""
+
+    metrics: dict[str, Metric]
+    outcomes: dict[str, int]
+    series: dict[str, tuple[Metric | None, ...]]
+
+
 @dataclass(slots=True)
 class Trained:
-    """What `metrics.jsonl` says. `complete` is false while only the end of the file was read."""
+    """What `metrics.jsonl` says. `complete` is false while only the end of the file was read.
+
+    `drawn` is what a view made of the rows up to a `seq`, kept for the next view.
+    """
 
     seq: int = 0
     complete: bool = False
@@ -35,6 +48,7 @@ class Trained:
     columns: Columns = field(default_factory=Columns)
     sets: list[SettingsChanged] = field(default_factory=list)
     outcomes: deque[tuple[int, dict[str, int]]] = field(default_factory=lambda: deque(maxlen=POINTS))
+    drawn: tuple[int, Drawn] | None = field(default=None, compare=False, repr=False)
 
 
 def fold_record(trained: Trained, record: MetricRecord) -> None:

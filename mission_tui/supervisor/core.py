@@ -37,6 +37,7 @@ from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.starting.provenance import ProvenanceWatch
 from mission_tui.supervisor.watching.host import HostSampler
 from mission_tui.supervisor.watching.lanes import Lanes
+from mission_tui.supervisor.watching.vram import GpuHolders
 
 __all__ = ["Core"]
 
@@ -73,6 +74,7 @@ class Core:
         self.host = HostSampler(root)
         self.gpu = GpuWatch()
         self.lanes = Lanes()
+        self.holders = GpuHolders()
         self.neighbours = Neighbours(ledger_folder(os.environ))
         self.limits = LimitsFiles(limits_files(os.environ))
         self.provenance = ProvenanceWatch()

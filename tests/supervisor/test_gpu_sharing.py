@@ -71,15 +71,30 @@ async def test_mig_mode_without_instances_is_said_and_mode_may_change(machine: M
 
 def test_only_a_process_that_has_a_gpu_open_holds_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A number that the driver tells may be a process's of another container; what was seen once is not asked."""
-    device = tmp_path / "nvidia0"
+    me, stat, held = os.getpid(), read_stat(os.getpid()), {os.getpid(): 7}
+    assert stat is not None
+    holders, device = GpuHolders(), opened_by(tmp_path, monkeypatch)
+    with device.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ):
+        assert (holders.hold(me, stat.started), holders.bytes_of(me, held), holders.bytes_of(me, {})) == (True, 7, None)
+    assert holders.hold(me, stat.started)
+    assert not holders.hold(me, stat.started + 1)
+    assert GpuHolders().bytes_of(me, held) is None
+
+
+def test_who_had_no_gpu_open_is_asked_again_now_and_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not at every look, since it is dear, and not never, since it may open one."""
+    holders, device = GpuHolders(), opened_by(tmp_path, monkeypatch)
+    assert not holders.hold(os.getpid(), 5)
+    with device.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ):
+        seen = [holders.hold(os.getpid(), 5) for _ in range(20)]
+    assert seen == sorted(seen)
+    assert not seen[0]
+    assert seen[-1]
+
+
+def opened_by(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file that counts as a GPU for whoever maps it."""
+    device = folder / "nvidia0"
     device.write_bytes(b"x")
     monkeypatch.setattr(vram, "_GPU_DEVICES", (str(device),))
-    stat = read_stat(os.getpid())
-    assert stat is not None
-    who, holders = (os.getpid(), stat.started), GpuHolders()
-    assert holders.of([who], {who[0]}) == set()
-    with device.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ):
-        assert holders.of([who], set()) == set()
-        assert holders.of([who], {who[0]}) == {who[0]}
-    assert holders.of([who], {who[0]}) == {who[0]}
-    assert holders.of([(who[0], who[1] + 1)], {who[0]}) == set()
+    return device

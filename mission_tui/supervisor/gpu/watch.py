@@ -30,6 +30,8 @@ MOST_ABANDONED = 2
 _WINDOW_S = 20.0
 _HISTORY_S = 60.0
 _HISTORY_CELLS = 120
+_DRAW_S = 1.0
+"""How often the last minute is put together anew; `now` is of each line."""
 _CHUNK = 65536
 MOST_POWER_S = 1.0
 """For no longer does a look at the power stand."""
@@ -49,6 +51,8 @@ class GpuWatch:
         self.used: dict[int, float] = {}
         self.note = ""
         self.heard = asyncio.Event()
+        self._shown: dict[str, tuple[float, tuple[Cell, ...]]] = {}
+        """By UUID when the last minute was put together, and what it was."""
         self._probe: Child | None = None
         self._pipe: int | None = None
         self._rest = b""
@@ -160,7 +164,10 @@ class GpuWatch:
                 busy.add(sample.busy)
 
     def _meters(self, sample: GpuSample, now: float) -> GpuMeters:
-        shown = self.busy[sample.uuid].between(now - _HISTORY_S, now, _HISTORY_CELLS)
+        drawn_at, shown = self._shown.get(sample.uuid, (-_DRAW_S, ()))
+        if now - drawn_at >= _DRAW_S:
+            shown = self.busy[sample.uuid].between(now - _HISTORY_S, now, _HISTORY_CELLS)
+            self._shown[sample.uuid] = now, shown
         recent = merged(now, (cell for cell in shown if cell.t >= now - _WINDOW_S))
         return GpuMeters(
             uuid=sample.uuid,

@@ -22,7 +22,6 @@ from mission_tui.fleet.together import assess_together
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.starting.caller import VISIBLE
-from mission_tui.supervisor.watching.vram import vram_of
 
 __all__ = ["check_machine", "claims_of", "coming", "live_claims", "look_around"]
 
@@ -107,7 +106,7 @@ def _claim(core: Core, run: LiveRun, spec: Spec) -> Claim | None:
 
 
 def _vram(core: Core, pid: int) -> int | None:
-    return vram_of(pid, core.gpu.held) if pid in core.gpu.held else 0
+    return core.holders.bytes_of(pid, core.gpu.held) if pid in core.gpu.held else 0
 
 
 def _gpu(core: Core, spec: Spec, visible: str | None) -> str | None:

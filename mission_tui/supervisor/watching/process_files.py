@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from pathlib import Path
 
 __all__ = ["ProcessStat", "open_files", "pss_bytes", "read_stat", "read_state", "written_bytes"]
 
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _KIB = 1024
+_LARGEST, _DIGITS = 4096, 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +47,13 @@ def read_state(pid: int) -> str | None:
 
 def pss_bytes(pid: int) -> int | None:
     """Resident bytes, of pages that several processes share its part: what a sum over processes may be made of."""
-    kib = _counted(Path(f"/proc/{pid}/smaps_rollup"), b"Pss:")
+    kib = _counted(f"/proc/{pid}/smaps_rollup", b"\nPss:")
     return None if kib is None else kib * _KIB
 
 
 def written_bytes(pid: int) -> int | None:
     """Bytes that it caused to be sent to disks since it began; what lies in memory only (tmpfs) is none."""
-    return _counted(Path(f"/proc/{pid}/io"), b"write_bytes:")
+    return _counted(f"/proc/{pid}/io", b"\nwrite_bytes:")
 
 
 def open_files(pid: int) -> int | None:
@@ -69,16 +69,27 @@ def open_files(pid: int) -> int | None:
 def _stat_fields(pid: int) -> list[bytes] | None:
     """From the state on."""
     try:
-        text = Path(f"/proc/{pid}/stat").read_bytes()
+        text = _read(f"/proc/{pid}/stat")
     except OSError:
         return None
     # The command, in brackets, may hold anything.
     return text[text.rindex(b")") + 2 :].split()
 
 
-def _counted(file: Path, word: bytes) -> int | None:
+def _counted(file: str, word: bytes) -> int | None:
+    """The number behind `word`, which begins with the end of the line before."""
     try:
-        lines = file.read_bytes().splitlines()
-        return next((int(line.split()[1]) for line in lines if line.startswith(word)), None)
+        text = _read(file)
     except OSError:
         return None
+    begun = text.find(word)
+    return None if begun < 0 else int(text[begun + len(word) : begun + len(word) + _DIGITS].split()[0])
+
+
+def _read(file: str) -> bytes:
+    """A file of /proc, each of which fits. Half the price of `Path.read_bytes`, and they are asked for all the time."""
+    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(descriptor, _LARGEST)
+    finally:
+        os.close(descriptor)

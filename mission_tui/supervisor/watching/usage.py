@@ -13,7 +13,6 @@ from mission_tui.fleet.observations import UsageSeen
 from mission_tui.fleet.snapshot import Usage
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.watching.process_files import ProcessStat, open_files, pss_bytes, read_stat, written_bytes
-from mission_tui.supervisor.watching.vram import GpuHolders
 
 __all__ = ["UsageMeter", "Written"]
 
@@ -48,7 +47,6 @@ class _Attempt:
     number: int
     stats: dict[int, ProcessStat] = field(default_factory=dict)
     written: Written = field(default_factory=Written)
-    holders: GpuHolders = field(default_factory=GpuHolders)
     pss_bytes: int | None = None
     open_files: int | None = None
     dear_at: float = -math.inf
@@ -96,7 +94,7 @@ class UsageMeter:
         if not again or elapsed_s <= 0.0:
             return None
         gpu = self._core.gpu
-        holders = known.holders.of(((pid, stat.started) for pid, stat in stats.items()), gpu.held)
+        holders = [pid for pid, it in stats.items() if pid in gpu.held and self._core.holders.hold(pid, it.started)]
         spent_s = sum(stat.cpu_s - then.cpu_s for stat, then in again if stat.started == then.started)
         return Usage(
             cpu_percent=float(round(100.0 * spent_s / elapsed_s)),

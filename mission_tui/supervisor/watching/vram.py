@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+
+from mission_tui.supervisor.watching.process_files import read_stat
 
 __all__ = ["GpuHolders", "holds_gpu", "vram_of"]
 
 _GPU_DEVICES = ("/dev/nvidia", "/dev/dxg")
+_YES, _ASK_AGAIN, _REMEMBERED = -1, 15, 4096
+"""Who had no GPU open is asked anew after so many questions."""
 
 
 def vram_of(pid: int, held: Mapping[int, int | None]) -> int | None:
@@ -20,22 +24,37 @@ def vram_of(pid: int, held: Mapping[int, int | None]) -> int | None:
 
 
 class GpuHolders:
-    """Which processes have a GPU open; asked of the kernel until one has, since their maps are long."""
+    """Which processes have a GPU open; the kernel is asked rarely, since their maps are long.
+
+    One that has it open keeps it. One that has not, though the driver names its number, is most likely another's.
+    """
 
     def __init__(self) -> None:
-        self._known: set[tuple[int, int]] = set()
+        self._told: dict[tuple[int, int], int] = {}
+        """By pid and start how many more times "no" is believed; -1 is "yes"."""
 
-    def of(self, processes: Iterable[tuple[int, int]], told: Collection[int]) -> set[int]:
-        """Those of `processes`, by pid and start, that the driver has `told` of and that are not others of its."""
-        asked = [who for who in processes if who[0] in told]
-        self._known = {who for who in asked if who in self._known or _maps_gpu(who[0])}
-        return {pid for pid, _ in self._known}
+    def hold(self, pid: int, started: int) -> bool:
+        """Whether the process `pid` that began at `started` (ticks) has one open; ask only of whom the driver names."""
+        who = pid, started
+        times = self._told.get(who, 0)
+        if times == 0:
+            if len(self._told) >= _REMEMBERED:
+                self._told.clear()
+            times = self._told[who] = _YES if _maps_gpu(pid) else _ASK_AGAIN
+        elif times > 0:
+            self._told[who] = times - 1
+        return times == _YES
+
+    def bytes_of(self, pid: int, held: Mapping[int, int | None]) -> int | None:
+        """As `vram_of`, of a process that is asked about again and again."""
+        stat = read_stat(pid) if pid in held else None
+        return held[pid] if stat is not None and self.hold(pid, stat.started) else None
 
 
 def _maps_gpu(pid: int) -> bool:
     with suppress(OSError):
-        maps = Path(f"/proc/{pid}/maps").read_text(errors="replace")
-        return any(device in maps for device in _GPU_DEVICES)
+        maps = Path(f"/proc/{pid}/maps").read_bytes()
+        return any(device.encode() in maps for device in _GPU_DEVICES)
     return False
 
 
