@@ -14,6 +14,7 @@ from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.lineage import Origin
 from mission_tui.fleet.outcome import After, Outcome
 from mission_tui.fleet.paying import Payoff
+from mission_tui.fleet.peaks import Peak
 from mission_tui.fleet.placement import Placement
 from mission_tui.fleet.terms import AS_IT_WAS, Terms
 from mission_tui.fleet.verdict import Change
@@ -200,13 +201,17 @@ class KeeperLost(Struct, frozen=True, tag="keeper_lost", tag_field="kind"):
 
 
 class AttemptEnded(Struct, frozen=True, tag="ended", tag_field="kind", omit_defaults=True):
-    """The attempt is over and classified; the run has ended. `rebooted`: because the machine was restarted."""
+    """The attempt is over and classified; the run has ended. `rebooted`: because the machine was restarted.
+
+    `peak` is what its processes held at most, of one that trained.
+    """
 
     seq: int
     t: float
     attempt: int
     outcome: Outcome
     rebooted: bool = False
+    peak: Peak | None = None
 
 
 class RestartDue(Struct, frozen=True, tag="restart_due", tag_field="kind", omit_defaults=True):

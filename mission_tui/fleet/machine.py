@@ -92,26 +92,33 @@ class Memory:
 
 
 def assess(
-    spec: Spec, machine: Machine, obs_floats: int = 42, act_floats: int = 4, *, waits: bool = False
+    spec: Spec,
+    machine: Machine,
+    obs_floats: int = 42,
+    act_floats: int = 4,
+    *,
+    waits: bool = False,
+    seen_bytes: int | None = None,
 ) -> Assessment:
     """What `machine` lacks for `spec`, given the sizes of one flattened observation and action (default: MissionGym's).
 
-    One that `waits` for memory lacks only what can never be free.
+    One that `waits` for memory lacks only what can never be free. `seen_bytes` are the memory that runs like it took.
 
     Missing packages and unknown environments are preflight's business.
     """
     if spec.run.command is not None:
         # What a command will take is not known, and unknown never counts against a run.
-        return Assessment((), (), KEEPER_BYTES)
+        return Assessment((), (), KEEPER_BYTES if seen_bytes is None else seen_bytes)
     memory = estimate_memory(spec, obs_floats, act_floats, machine.cores)
     parameters = policy_parameters(spec, obs_floats, act_floats)
     hard = (
         *_gpu_lacks(spec, machine),
-        *_memory_lacks(spec, machine, memory, waits=waits),
+        *_memory_lacks(spec, machine, memory, seen_bytes, waits=waits),
         *_disk_lacks(spec, machine, parameters),
     )
     warnings = (*_core_warnings(spec, machine), *_slowness(spec, machine, parameters))
-    return Assessment(tuple(hard), tuple(warnings), memory.total_bytes)
+    ram = memory.total_bytes if seen_bytes is None else seen_bytes
+    return Assessment(tuple(hard), tuple(warnings), ram)
 
 
 def policy_parameters(spec: Spec, obs_floats: int, act_floats: int) -> int:
@@ -201,16 +208,22 @@ def _gpu_lacks(spec: Spec, machine: Machine) -> Iterator[str]:
         )
 
 
-def _memory_lacks(spec: Spec, machine: Machine, memory: Memory, *, waits: bool) -> Iterator[str]:
+def _memory_lacks(
+    spec: Spec, machine: Machine, memory: Memory, seen_bytes: int | None, *, waits: bool
+) -> Iterator[str]:
     ever = None if machine.ram_total is None else int((1.0 - SPARE_SHARE) * machine.ram_total)
     there = ever if waits else machine.ram_free
-    if there is None or memory.total_bytes <= there:
+    needed = memory.total_bytes if seen_bytes is None else seen_bytes
+    if there is None or needed <= there:
         return
     group = spec.env.n_workers or 1
-    fitting = (there - memory.fixed_bytes) // memory.per_env_bytes // group * group
+    # Of what was seen beyond the arithmetic nobody knows whether environments took it.
+    fixed = memory.fixed_bytes + max(0, needed - memory.total_bytes)
+    fitting = (there - fixed) // memory.per_env_bytes // group * group
     remedy = f"env.n_envs = {fitting} fits" if fitting > 0 else "free some, or use a smaller network or ppo.batch_size"
-    needed, free = memory.total_bytes / MIB, f"{there / MIB:,.0f} MiB {'can ever be' if waits else 'are'} free"
-    yield f"needs about {needed:,.0f} MiB of memory and {free}; {remedy}"
+    free = f"{there / MIB:,.0f} MiB {'can ever be' if waits else 'are'} free"
+    seen = "" if seen_bytes is None else ", as was seen last time,"
+    yield f"needs about {needed / MIB:,.0f} MiB of memory{seen} and {free}; {remedy}"
 
 
 def _disk_lacks(spec: Spec, machine: Machine, parameters: int) -> Iterator[str]:

@@ -13,6 +13,7 @@ from typing import Annotated
 from msgspec import Meta, Struct, structs
 
 from mission_tui.fleet.machine import KEEPER_BYTES, MIB, estimate_memory, wanted_cores
+from mission_tui.fleet.peaks import Peak
 from mission_tui.fleet.spec import Spec
 
 __all__ = ["Claim", "Reservations", "Reserved", "as_seen", "ram_wanted", "vram_wanted", "wanted_by"]
@@ -55,18 +56,22 @@ class Reserved:
     claims: tuple[Claim, ...]
 
 
-def wanted_by(spec: Spec, cores: int, gpu: str | None) -> Claim:
-    """What a run of `spec` on `cores` cores is going to take, by estimate; `gpu` (UUID) is the one it may use.
+def wanted_by(spec: Spec, cores: int, gpu: str | None, seen: Peak | None = None) -> Claim:
+    """What a run of `spec` on `cores` cores is going to take; `gpu` (UUID) is the one it may use.
 
-    Of a command nothing is known but its keeper.
+    That is what was `seen` of runs like it, else an estimate. Of a command nothing is known but its keeper then.
     """
     if spec.run.command is not None:
-        return Claim(cores=wanted_cores(spec, cores), ram_bytes=KEEPER_BYTES)
+        return Claim(cores=wanted_cores(spec, cores), ram_bytes=KEEPER_BYTES if seen is None else seen.rss_bytes)
     memory = estimate_memory(spec, _OBS_FLOATS, _ACT_FLOATS, cores)
-    claim = Claim(cores=wanted_cores(spec, cores), ram_bytes=min(memory.total_bytes, MOST_BYTES))
+    ram = memory.total_bytes if seen is None else seen.rss_bytes
+    claim = Claim(cores=wanted_cores(spec, cores), ram_bytes=min(ram, MOST_BYTES))
     if gpu is None:
         return claim
-    return structs.replace(claim, gpu=gpu, vram_bytes=min(CONTEXT_BYTES + memory.tensor_bytes, MOST_BYTES))
+    vram = CONTEXT_BYTES + memory.tensor_bytes
+    if seen is not None and seen.vram_bytes is not None:
+        vram = seen.vram_bytes
+    return structs.replace(claim, gpu=gpu, vram_bytes=min(vram, MOST_BYTES))
 
 
 def as_seen(claim: Claim, *, trains: bool, held_bytes: int, vram_held_bytes: int | None) -> Claim:

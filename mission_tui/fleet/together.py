@@ -22,14 +22,17 @@ def assess_together(
     elsewhere: Sequence[Claim] = (),
     *,
     waits: bool = False,
+    seen: Sequence[int | None] = (),
 ) -> Assessment:
     """What `machine` lacks for `specs` at once beside `live`, whose memory is not part of `machine.ram_free` any more.
 
-    Runs `elsewhere` on the machine keep their cores busy too. With `waits` each begins when it can.
+    Runs `elsewhere` on the machine keep their cores busy too. With `waits` each begins when it can. `seen` are bytes
+    of memory that runs like each of `specs` took, where that is known.
 
     Each spec is judged alone first, so that what it lacks by itself is said of it by name.
     """
-    alone = [assess(spec, machine, waits=waits) for spec in specs]
+    known = seen or [None] * len(specs)
+    alone = [assess(spec, machine, waits=waits, seen_bytes=it) for spec, it in zip(specs, known, strict=True)]
     needed = sum(each.ram_bytes for each in alone)
     hard = [f"{spec.preset}: {lack}" for spec, each in zip(specs, alone, strict=True) for lack in each.hard]
     if not hard and not waits and machine.ram_free is not None and needed > machine.ram_free:

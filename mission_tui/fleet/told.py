@@ -23,6 +23,7 @@ from mission_tui.fleet.health.rule import Break
 from mission_tui.fleet.lineage import Origin
 from mission_tui.fleet.outcome import After, Failed, Outcome, Stopped
 from mission_tui.fleet.paying import Payoff
+from mission_tui.fleet.peaks import Peak
 from mission_tui.fleet.placement import Placement
 from mission_tui.fleet.snapshot import RunFlag
 
@@ -47,6 +48,7 @@ class Told:
     young; `gave_up` says why there will be no further one. `acted` is what was done about which finding at which
     severity, so that it is never done twice. `sets` is what was set while the attempt trained; `note` is the newest.
     `after` are the runs that it waits for to begin; `priority` is None until somebody changes the spec's.
+    `peak` is that of the newest attempt that trained and ended.
 
     `rebooted`: a restart of the machine ended the attempt, and it `stood` then because it was paused or frozen.
     `reboots` counts the attempts in a row that began by themselves after one. `again` is when attempts last began by
@@ -91,6 +93,7 @@ class Told:
     placed: Placement | None = None
     after: tuple[str, ...] = ()
     priority: int | None = None
+    peak: Peak | None = None
 
     def standing(self, finding: Finding) -> FindingState:
         """What `finding` is with its marks. An acknowledged one that has become worse since is open again."""
@@ -184,6 +187,7 @@ class Told:
 
     def end(self, event: AttemptEnded) -> None:
         """The attempt is over."""
+        self.peak = event.peak or self.peak
         self.rebooted, self.stood = event.rebooted, self.held
         self.ended_t, self.outcome, self.paused, self.frozen = event.t, event.outcome, False, None
         young = isinstance(event.outcome, Failed) and event.t - (self.started_t or 0.0) < YOUNG_S

@@ -89,6 +89,7 @@ def begin(
     except MissionError as error:
         abandon(core, run, Failed(kind="start", cause=str(error), checkpoint=checkpoint))
         return
+    run.peak_rss_bytes, run.peak_vram_bytes = 0, None
     run.attempt, run.nonce, run.workers = order.attempt, order.nonce, ()
     run.followed_until, run.followed_elsewhere = 0.0, False
     run.visible_gpus = order.env.get("CUDA_VISIBLE_DEVICES")

@@ -18,6 +18,7 @@ from mission_tui import __version__
 from mission_tui.fleet.events import Asked, FleetEvent, Verb
 from mission_tui.fleet.observations import SizeSeen
 from mission_tui.fleet.other_program import OtherProgram
+from mission_tui.fleet.peaks import Peaks
 from mission_tui.fleet.run_history import Fact
 from mission_tui.fleet.snapshot import SupervisorInfo
 from mission_tui.fleet.spec import Spec
@@ -77,6 +78,7 @@ class Core:
         self.holders = GpuHolders()
         self.neighbours = Neighbours(ledger_folder(os.environ))
         self.limits = LimitsFiles(limits_files(os.environ))
+        self.peaks = Peaks()
         self.provenance = ProvenanceWatch()
         self.reserve = Reserve(supervisor_dir(root) / "reserve", RESERVE_BYTES)
         self.reserve.hold()

@@ -39,6 +39,9 @@ class LiveRun:
     attempt: int = 0
     nonce: str = ""
 
+    peak_rss_bytes: int = 0
+    peak_vram_bytes: int | None = None
+    """What the processes of its attempt were seen to hold at most."""
     visible_gpus: str | None = None
     """`CUDA_VISIBLE_DEVICES` of its trainer."""
 
@@ -96,6 +99,12 @@ class LiveRun:
 
     def __post_init__(self) -> None:
         self.id = self.dir.id
+
+    def holds(self, rss_bytes: int, vram_bytes: int | None) -> None:
+        """Take in what its processes hold now."""
+        self.peak_rss_bytes = max(self.peak_rss_bytes, rss_bytes)
+        if vram_bytes is not None:
+            self.peak_vram_bytes = max(self.peak_vram_bytes or 0, vram_bytes)
 
     def release(self) -> None:
         """Close everything that is held open for the run."""

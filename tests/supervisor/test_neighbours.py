@@ -67,12 +67,15 @@ def test_a_resume_knows_what_was_reserved_since(lab: Lab, neighbour: Lab) -> Non
     lab.ended(run)
     until(lambda: not list(lab.root.parent.glob(f"{PREFIX}*")), 20, "its claim is taken back")
     (other,) = neighbour.launch(spec=large, STUB_UPDATE_S=SLOW)
+    # Of its own shape it is known how little the stub takes.
+    longer = (f"ppo.n_steps={large.ppo.n_steps + 64}",)
     with pytest.raises(PresetError, match="reserved for runs at your other runs roots"):
-        lab.ask(lambda id_: Resume(id=id_, run=run))
+        lab.ask(lambda id_: Resume(id=id_, run=run, assignments=longer, accept=True))
     neighbour.act("kill", other)
     neighbour.ended(other)
     until(lambda: not list(lab.root.parent.glob(f"{PREFIX}*")), 20, "its claim is taken back")
-    assert isinstance(lab.ask(lambda id_: Resume(id=id_, run=run)), Accepted)
+    resume = lab.ask(lambda id_: Resume(id=id_, run=run, assignments=longer, accept=True))
+    assert isinstance(resume, Accepted)
 
 
 def test_runs_elsewhere_keep_cores_busy_too(lab: Lab, neighbour: Lab) -> None:

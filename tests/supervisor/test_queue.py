@@ -10,7 +10,7 @@ import pytest
 from msgspec import structs
 
 from mission_tui.errors import PresetError, UsageError
-from mission_tui.fleet.events import AttemptStarting, FleetEvent
+from mission_tui.fleet.events import AttemptEnded, AttemptStarting, FleetEvent
 from mission_tui.fleet.snapshot import RunView
 from mission_tui.fleet.spec import KeepSpec, LimitsKeep, Spec
 from mission_tui.ipc.replies import Accepted, Launched
@@ -208,3 +208,21 @@ def test_a_run_in_line_is_moved(idle_lab: Lab, limits: Path) -> None:
     idle_lab.act("kill", first)
     idle_lab.wait(third, lambda view: view.attempt)
     assert begun(idle_lab) == ["first", "third"]
+
+
+def test_what_was_seen_of_a_run_is_believed_of_the_next(idle_lab: Lab, limits: Path) -> None:
+    """The stub takes far less than the arithmetic says: once that was seen, one like it fits, and later too."""
+    limits.write_text('ram = "200M"\n')
+    with pytest.raises(PresetError, match=r"needs about \d+ MiB of memory and limits.toml gives to runs 190 MiB"):
+        idle_lab.launch(spec=spec())
+    limits.unlink()
+    (run,) = idle_lab.launch(spec=spec(total_timesteps=64 * 3))
+    idle_lab.ended(run)
+    (over,) = (it for it in read_all(idle_lab.dir(run).events, FleetEvent)[0] if isinstance(it, AttemptEnded))
+    assert over.peak is not None
+    assert 10 << 20 < over.peak.rss_bytes < 180 << 20
+    limits.write_text('ram = "200M"\n')
+    idle_lab.kill_supervisor()
+    idle_lab.start(XDG_CONFIG_HOME=str(limits.parents[1]))
+    (again,) = idle_lab.launch(spec=spec())
+    idle_lab.running(again)

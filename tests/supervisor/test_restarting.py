@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from mission_tui.records.spec_file import read_spec
 from mission_tui.records.tail import read_all
 from mission_tui.records.terms_file import read_terms
 from tests.shell import REPOSITORY
-from tests.supervisor.conftest import Lab, large_spec, stub_spec
+from tests.supervisor.conftest import Lab, stub_spec
 
 
 def restarting(most: int, wait_s: float, also: tuple[RestartAlso, ...] = ()) -> Spec:
@@ -137,18 +138,19 @@ def test_resume_and_undo_know_a_waiting_run(lab: Lab) -> None:
     assert lab.act("stop", "@live").runs == (run,)
 
 
-def test_a_restart_that_does_not_fit_now_waits(lab: Lab) -> None:
-    """Another run took the memory meanwhile: the numbers are the reason, and it goes on when that one is over."""
-    large = large_spec()
-    keep = structs.replace(large.keep, restart=RestartKeep(most=3, wait_s=2.0))
-    (run,) = lab.launch(spec=structs.replace(large, keep=keep), STUB_CRASHES_AFTER="3")
-    lab.wait(run, lambda view: view.restart)
-    (other,) = lab.launch(spec=large, STUB_UPDATE_S="600")
-    view = lab.wait(run, lambda view: "waits for" in (view.cause or ""))
-    assert "GiB of memory: " in (view.cause or "")
-    assert lab.view(other).attempt == view.attempt == 1
-    lab.act("kill", other)
-    lab.wait(run, lambda view: view.attempt == 2)
+def test_a_restart_that_does_not_fit_now_waits(idle_lab: Lab, tmp_path: Path) -> None:
+    """Another run took its place meanwhile: that is the reason, and it goes on when the other one is over."""
+    limits = tmp_path / "config" / "mission-tui" / "limits.toml"
+    limits.parent.mkdir(parents=True)
+    limits.write_text("runs = 1\n")
+    idle_lab.start(XDG_CONFIG_HOME=str(tmp_path / "config"))
+    (run,) = idle_lab.launch(spec=restarting(3, 2.0), STUB_CRASHES_AFTER="3")
+    idle_lab.wait(run, lambda view: view.restart)
+    (other,) = idle_lab.launch(STUB_UPDATE_S="600")
+    view = idle_lab.wait(run, lambda view: "limits.toml allows 1 at once" in (view.cause or ""))
+    assert idle_lab.view(other).attempt == view.attempt == 1
+    idle_lab.act("kill", other)
+    idle_lab.wait(run, lambda view: view.attempt == 2)
 
 
 def test_a_resume_does_not_wait(lab: Lab) -> None:

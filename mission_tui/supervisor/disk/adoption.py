@@ -99,6 +99,9 @@ def load_ended(core: Core, found: RunOnDisk, newest_bytes: int = SPARKLINE_BYTES
         _append(core, found, make)
     for record in shown_rows(records):
         core.store.apply(run_id, record)
+    known = core.store.run(run_id)
+    if known.told.peak is not None and known.spec is not None:
+        core.peaks.learn(known.spec, known.told.peak, known.told.ended_t or 0.0)
     decide_restart(core, run_id)
     with suppress(DamagedError, OSError):
         ended = read_exit(found.dir.attempt(core.store.run(run_id).told.attempt).exit)

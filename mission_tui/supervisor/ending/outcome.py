@@ -9,7 +9,9 @@ from msgspec import structs
 
 from mission_tui.fleet.classify import ExitFacts, classify, never_begun
 from mission_tui.fleet.events import ENDING, AttemptEnded
+from mission_tui.fleet.machine import KEEPER_BYTES
 from mission_tui.fleet.outcome import Outcome, Stopped
+from mission_tui.fleet.peaks import Peak
 from mission_tui.fleet.rebooting import ended_by_reboot
 from mission_tui.records.attempt import ExitRecord, Identity
 from mission_tui.supervisor.core import Core
@@ -54,9 +56,22 @@ def finish(core: Core, run: LiveRun, ended: ExitRecord | None, identity: Identit
         outcome = structs.replace(outcome, cause=f"{outcome.cause}; even SIGKILL does not end {hanging}")
         admit_unkillable(core, run.id, ended)
     attempt = run.attempt
-    abandon(core, run, outcome, rebooted=rebooted)
+    abandon(core, run, outcome, rebooted=rebooted, peak=_peak(core, run, ended))
     if ended is None and asked & ENDING:
         _sweep(core, run, attempt)
+
+
+def _peak(core: Core, run: LiveRun, ended: ExitRecord | None) -> Peak | None:
+    """What the attempt held at most; None when it did no update, and so may not have needed what it needs.
+
+    It was looked at now and then; of the largest process the kernel kept count.
+    """
+    row = core.store.run(run.id).trained.row
+    if row is None or row.attempt != run.attempt:
+        return None
+    largest = ended.peak_rss_bytes if ended is not None else None
+    rss = max(run.peak_rss_bytes, 0 if largest is None else largest + KEEPER_BYTES)
+    return Peak(rss, run.peak_vram_bytes) if rss else None
 
 
 def exit_facts(ended: ExitRecord | None) -> ExitFacts | None:
@@ -80,10 +95,12 @@ def _went_down(outcome: Outcome, ended: ExitRecord | None) -> bool:
     return ended_by_reboot(outcome, seen=ended is not None, terminated=terminated)
 
 
-def abandon(core: Core, run: LiveRun, outcome: Outcome, *, rebooted: bool = False) -> None:
+def abandon(core: Core, run: LiveRun, outcome: Outcome, *, rebooted: bool = False, peak: Peak | None = None) -> None:
     """End the run here with `outcome`: journal it and let everything go that is held for it."""
     log.info("%s: attempt %d ended: %s", run.id, run.attempt, outcome.cause)
-    core.witness(run, lambda seq, t: AttemptEnded(seq, t, run.attempt, outcome, rebooted))
+    over = core.witness(run, lambda seq, t: AttemptEnded(seq, t, run.attempt, outcome, rebooted, peak))
+    if peak is not None and run.spec is not None:
+        core.peaks.learn(run.spec, peak, over.t)
     decide_restart(core, run.id)
     for process in (run.keeper, run.trainer):
         if process is not None:

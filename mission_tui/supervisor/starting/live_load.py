@@ -57,7 +57,9 @@ def check_machine(
     machine = core.host.machine(gpu, len(gpus) if gpus else None, ram_wanted(own) + kept - freed)
     live = [(run, run.spec) for run in core.live.values() if run.spec is not None and run is not ending]
     computing = [spec for run, spec in live if not core.store.run(run.id).told.held]
-    together = assess_together(specs, machine, computing, [*ours, *foreign], waits=waits)
+    peaks = map(core.peaks.of, specs)
+    seen = [None if peak is None else peak.rss_bytes for peak in peaks]
+    together = assess_together(specs, machine, computing, [*ours, *foreign], waits=waits, seen=seen)
     if together.hard:
         for_others = (
             f"; {kept / MIB:,.0f} MiB more are reserved for runs at your other runs roots" if kept and not waits else ""
@@ -78,7 +80,8 @@ def claims_of(core: Core, ending: LiveRun | None = None) -> tuple[Claim, ...]:
 def coming(core: Core, specs: Sequence[Spec], visible: str | None) -> tuple[Claim, ...]:
     """What runs of `specs` are going to take, by estimate."""
     return tuple(
-        wanted_by(spec, core.host.cores, _gpu(core, spec, spec.run.env.get(VISIBLE, visible))) for spec in specs
+        wanted_by(spec, core.host.cores, _gpu(core, spec, spec.run.env.get(VISIBLE, visible)), core.peaks.of(spec))
+        for spec in specs
     )
 
 
@@ -96,7 +99,7 @@ def _claim(core: Core, run: LiveRun, spec: Spec) -> Claim | None:
     known = core.store.run(run.id)
     row = known.trained.row
     trainer = run.trainer.pid if run.trainer is not None else None
-    claim = wanted_by(spec, core.host.cores, _gpu(core, spec, run.visible_gpus))
+    claim = wanted_by(spec, core.host.cores, _gpu(core, spec, run.visible_gpus), core.peaks.of(spec))
     return as_seen(
         structs.replace(claim, cores=0) if known.told.held else claim,
         trains=row is not None and row.attempt == run.attempt,

@@ -47,7 +47,7 @@ def placed(core: Core, run: LiveRun, order: LaunchOrder) -> tuple[LaunchOrder, P
 def _best(run: LiveRun, core: Core, gpus: list[Gpu]) -> Gpu:
     """For what somebody resumes, which does not wait: where there is room, or else most of it."""
     assert run.spec is not None
-    need = wanted_by(run.spec, core.host.cores, gpus[0].uuid).vram_bytes
+    need = wanted_by(run.spec, core.host.cores, gpus[0].uuid, core.peaks.of(run.spec)).vram_bytes
     best = choose(gpus, need) or scarce(gpus)
     assert best is not None
     return best

@@ -43,7 +43,7 @@ def in_line(core: Core, id_: str, name: str, spec: Spec, visible: str | None, si
     open_ = choices(spec.run.device, visible, uuids) if wants else ()
     if wants and not uuids and core.gpu.present():
         held = held or "waits for the first word about the GPUs"
-    claim = wanted_by(spec, core.host.cores, open_[0] if open_ else None)
+    claim = wanted_by(spec, core.host.cores, open_[0] if open_ else None, core.peaks.of(spec))
     return InLine(id=id_, name=name, claim=claim, gpus=open_, limits=spec.keep.limits, since_t=since_t, held=held)
 
 

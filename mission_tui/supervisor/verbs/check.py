@@ -12,6 +12,8 @@ import msgspec
 from mission_tui.errors import MissionError
 from mission_tui.fleet.checking import SMOKE_STEPS, CheckFigures, CheckStep, unreached
 from mission_tui.fleet.consistency import cautions
+from mission_tui.fleet.machine import MIB
+from mission_tui.fleet.reservation import wanted_by
 from mission_tui.fleet.spec import Spec
 from mission_tui.fleet.text import clean
 from mission_tui.ipc.replies import Checked, Progress
@@ -100,8 +102,18 @@ def _machine(core: Core, spec: Spec, caller: Caller) -> tuple[str, ...]:
     core.check_room()
     visible = caller.environ.get(VISIBLE)
     waits = (f"launched now it {why}" for why in would_wait(core, (spec,), visible) if why)
-    warnings = (*check_new(core, (spec,), visible), *waits, *cautions(spec))
+    warnings = (*check_new(core, (spec,), visible), *waits, *cautions(spec), *_seen(core, spec))
     return (f"{core.host.cores} cores beside {len(core.live)} live runs", *warnings)
+
+
+def _seen(core: Core, spec: Spec) -> tuple[str, ...]:
+    """How far the estimate of its memory was from what runs like it took."""
+    peak = core.peaks.of(spec)
+    if peak is None:
+        return ()
+    estimated = wanted_by(spec, core.host.cores, None).ram_bytes
+    gpu = "" if peak.vram_bytes is None else f" and {peak.vram_bytes / MIB:,.0f} MiB of GPU memory"
+    return (f"estimated {estimated / MIB:,.0f} MiB of memory, seen {peak.rss_bytes / MIB:,.0f} MiB{gpu} last time",)
 
 
 def _place(spec: Spec, caller: Caller) -> tuple[str, ...]:

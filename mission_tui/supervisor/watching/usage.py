@@ -90,18 +90,20 @@ class UsageMeter:
         before = known.stats
         known.stats = stats = {pid: stat for pid in self._family(run_id) if (stat := read_stat(pid)) is not None}
         written = known.written.look({(pid, stat.started): written_bytes(pid) for pid, stat in stats.items()})
+        gpu, rss_bytes = self._core.gpu, sum(stat.rss_bytes for stat in stats.values())
+        holders = [pid for pid, it in stats.items() if pid in gpu.held and self._core.holders.hold(pid, it.started)]
+        vram_bytes = _sum(gpu.held[pid] for pid in holders)
+        self._core.live[run_id].holds(rss_bytes, vram_bytes)
         again = [(stat, then) for pid, stat in stats.items() if (then := before.get(pid)) is not None]
         if not again or elapsed_s <= 0.0:
             return None
-        gpu = self._core.gpu
-        holders = [pid for pid, it in stats.items() if pid in gpu.held and self._core.holders.hold(pid, it.started)]
         spent_s = sum(stat.cpu_s - then.cpu_s for stat, then in again if stat.started == then.started)
         return Usage(
             cpu_percent=float(round(100.0 * spent_s / elapsed_s)),
-            rss_bytes=_whole_mib(sum(stat.rss_bytes for stat in stats.values())),
+            rss_bytes=_whole_mib(rss_bytes),
             threads=sum(stat.threads for stat in stats.values()),
             processes=len(stats),
-            vram_bytes=_sum(gpu.held[pid] for pid in holders),
+            vram_bytes=vram_bytes,
             pss_bytes=None if known.pss_bytes is None else _whole_mib(known.pss_bytes),
             written_bytes=None if written is None else _whole_mib(written),
             open_files=known.open_files,
