@@ -151,7 +151,8 @@ def badge(view: RunView) -> tuple[str, Style]:
     if known is not None:
         return f"({_short(known)})", colours.QUIET
     if view.state == "queued":
-        return view.cause or numbers.DASH, colours.QUIET
+        # The state says that it waits; the first words that fit are to say for what.
+        return (view.cause or numbers.DASH).removeprefix("waits ").removeprefix("for "), colours.QUIET
     if view.held is not None:
         vram = f"+{numbers.size(view.held.vram_bytes)}" if view.held.vram_bytes else "+GPU" if view.held.gpu else ""
         return f"holds {numbers.size(view.held.memory_bytes)}{vram}", colours.state_style(view.state)

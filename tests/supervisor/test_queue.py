@@ -63,6 +63,7 @@ def test_a_launch_of_many_starts_what_fits_and_drains(idle_lab: Lab, limits: Pat
     assert first == "waits for another run's end: limits.toml allows 2 at once, and as many are live"
     assert others == [f"waits behind {reply.runs[2].name}, which waits for another run's end"] * 2
     assert f"{reply.runs[2].name} {first}" in reply.warnings
+    assert f"{reply.runs[3].name}, {reply.runs[4].name}: each {others[0]}" in reply.warnings
     most = 0
     for run in runs:
         idle_lab.ended(run, 60)

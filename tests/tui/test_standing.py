@@ -89,6 +89,8 @@ def test_a_finding_says_when_it_began_and_how_long_it_lasted(utc: None) -> None:
 def test_nobody_knows_the_health_of_a_run_without_updates() -> None:
     """A waiting run says what it waits for, a young one nothing."""
     assert standing.badge(queued("a"))[0] == "needs 3.1G"
+    assert standing.badge(structs.replace(queued("a"), cause="waits for 689 MiB of memory"))[0] == "689 MiB of memory"
+    assert standing.badge(structs.replace(queued("a"), cause="waits behind b"))[0] == "behind b"
     assert standing.badge(a_run("a", update=None))[0] == "-"
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
+from mission_tui.fleet.snapshot import RunView
 from mission_tui.ipc.replies import Launched
 from mission_tui.ipc.requests import Launch
 from mission_tui.supervisor.core import Core
@@ -16,5 +19,14 @@ async def launch(core: Core, request: Launch) -> Launched:
     caller = Caller(request.python, request.cwd, request.environ)
     made, warnings = await begin_runs(core, request.items, caller)
     views = tuple(core.store.view(run_id) for run_id in made)
-    queued = tuple(f"{view.name} {view.cause}" for view in views if view.state == "queued" and view.cause)
-    return Launched(re=request.id, runs=views, warnings=(*warnings, *queued))
+    return Launched(re=request.id, runs=views, warnings=(*warnings, *_queued(views)))
+
+
+def _queued(views: Sequence[RunView]) -> Iterator[str]:
+    """What the new runs wait for, a sentence for all that wait for the same."""
+    names: dict[str, list[str]] = {}
+    for view in views:
+        if view.state == "queued" and view.cause:
+            names.setdefault(view.cause, []).append(view.name)
+    for cause, waiting in names.items():
+        yield f"{waiting[0]} {cause}" if len(waiting) == 1 else f"{', '.join(waiting)}: each {cause}"

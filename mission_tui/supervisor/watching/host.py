@@ -14,6 +14,7 @@ from mission_tui.fleet.machine import Machine
 from mission_tui.fleet.other_program import OtherProgram
 from mission_tui.fleet.snapshot import HostMeters
 from mission_tui.supervisor.watching.host_files import Memory, Processors, read_memory
+from mission_tui.supervisor.watching.memory_group import group_memory
 
 __all__ = ["HostSampler"]
 
@@ -79,11 +80,15 @@ class HostSampler:
 
     def machine(self, gpu: bool, gpu_count: int | None, claimed_bytes: int = 0) -> Machine:
         """The same facts, for deciding whether a run can be carried; `claimed_bytes` of memory are spoken for."""
-        memory = _memory()
+        memory, group = _memory(), group_memory()
+        total, available = (None, None) if memory is None else (memory.total, memory.available)
+        if group is not None:
+            total = group.limit if total is None else min(total, group.limit)
+            available = group.left if available is None else min(available, group.left)
         return Machine(
             cores=self.cores,
-            ram_total=None if memory is None else memory.total,
-            ram_free=None if memory is None else max(0, memory.available - claimed_bytes),
+            ram_total=total,
+            ram_free=None if available is None else max(0, available - claimed_bytes),
             disk_free=self.disk_free(),
             gpu=gpu,
             gpu_count=gpu_count,

@@ -1,0 +1,64 @@
+"""In a control group with less memory than the machine has, the group's memory is what runs are given of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mission_tui.supervisor.watching import host
+from mission_tui.supervisor.watching.memory_group import GroupMemory, group_memory
+
+MIB = 1 << 20
+
+
+def group(folder: Path, limit: str, used: int = 0, cached: int = 0) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "memory.max").write_text(f"{limit}\n")
+    (folder / "memory.current").write_text(f"{used}\n")
+    (folder / "memory.stat").write_text(f"anon {used - cached}\ninactive_file {cached}\n")
+
+
+def test_the_tightest_of_all_groups_above_counts(tmp_path: Path) -> None:
+    """Page cache that can be dropped is free; `max` limits nothing."""
+    mount, own = tmp_path / "cgroup", tmp_path / "own"
+    own.write_text("0::/slurm/job\n")
+    group(mount / "slurm" / "job", str(900 * MIB), 100 * MIB, 50 * MIB)
+    group(mount / "slurm", str(600 * MIB), 200 * MIB)
+    group(mount, "max")
+    assert group_memory(mount, own) == GroupMemory(600 * MIB, 400 * MIB)
+
+
+def test_without_limits_the_machine_counts(tmp_path: Path) -> None:
+    """No limit, nothing readable, or a path that is mounted elsewhere: nothing is said, or what the root says."""
+    mount, own = tmp_path / "cgroup", tmp_path / "own"
+    assert group_memory(mount, own) is None
+    own.write_text("4:memory:/docker/1\n")
+    group(mount, "max")
+    assert group_memory(mount, own) is None
+    own.write_text("0::/not/here\n")
+    assert group_memory(mount, own) is None
+    group(mount, str(500 * MIB), 100 * MIB)
+    assert group_memory(mount, own) == GroupMemory(500 * MIB, 400 * MIB)
+
+
+def test_the_first_version_counts_too(tmp_path: Path) -> None:
+    """Its files have other names, and no limit is a number that no machine has."""
+    folder, own = tmp_path / "cgroup" / "memory" / "docker", tmp_path / "own"
+    own.write_text("4:memory:/docker\n0::/\n")
+    folder.mkdir(parents=True)
+    for limit, said in ((str(500 * MIB), GroupMemory(500 * MIB, 450 * MIB)), (str((1 << 63) - 4096), None)):
+        (folder / "memory.limit_in_bytes").write_text(limit)
+        (folder / "memory.usage_in_bytes").write_text(str(80 * MIB))
+        (folder / "memory.stat").write_text(f"inactive_file 0\ntotal_inactive_file {30 * MIB}\n")
+        assert group_memory(tmp_path / "cgroup", own) == said
+
+
+def test_runs_are_given_of_the_groups_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether a run can be carried is asked of the smaller of machine and group."""
+    sampler = host.HostSampler(tmp_path)
+    whole = sampler.machine(gpu=False, gpu_count=None)
+    monkeypatch.setattr(host, "group_memory", lambda: GroupMemory(300 * MIB, 200 * MIB))
+    machine = sampler.machine(gpu=False, gpu_count=None, claimed_bytes=50 * MIB)
+    assert (machine.ram_total, machine.ram_free) == (300 * MIB, 150 * MIB)
+    assert (whole.ram_total or 0) > 300 * MIB
