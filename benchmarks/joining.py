@@ -1,8 +1,8 @@
 """Did the extra run pay: runs started one by one, what is said of each, beside the same from their metrics by hand.
 
 "By hand" is what a person would do with the files and a pocket calculator: steps that all live runs made between two
-moments, divided by the seconds, before and after. Run: python -m benchmarks.joining [--preset NAME] [--runs N]
-[--window S] [--json FILE]
+moments, divided by the seconds, before and after. Run: python -m benchmarks.joining [--preset NAME] [--set K=V]
+[--runs N] [--updates N] [--json FILE]
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from mission_tui.errors import MissionError
 from mission_tui.fleet.paying import Payoff, payoff_sentence
 from mission_tui.fleet.snapshot import RunView
 
-SETTLE_S = 12.0
-"""Start, warm-up and the first updates of a run are nobody's speed."""
+SETTLE_S = 5.0
+"""What so soon follows the first update of a run is nobody's speed."""
+START_S, UPDATES_S = 180.0, 900.0
 VERDICT_S = 420.0
 WITHIN = 0.10
 
@@ -43,18 +44,22 @@ def by_hand(lab: Lab, window: Window) -> float:
     return total
 
 
-def one_by_one(lab: Lab, preset: str, runs: int, window_s: float) -> list[Window]:
-    """Start `runs` of the preset, each once the one before has trained beside the others for so long."""
+def one_by_one(lab: Lab, preset: str, settings: Sequence[str], runs: int, updates: int) -> list[Window]:
+    """Start `runs` of the preset, each once the one before has done so many updates beside the others."""
+    words = [word for setting in ("run.total_timesteps=1000000000", *settings) for word in ("--set", setting)]
     started: list[str] = []
     windows: list[Window] = []
     for number in range(1, runs + 1):
-        (run,) = lab.launch(preset, "--name", f"{preset}-{number}", "--set", "run.total_timesteps=1000000000")
+        (run,) = lab.launch(preset, "--name", f"{preset}-{number}", *words)
         started.append(run)
-        until(lambda run=run: len(lab.updates(run)) > 2, 180.0, f"{run} trains")  # type: ignore[misc]
-        begin = time.time() + SETTLE_S
-        time.sleep(SETTLE_S + window_s)
+        begin = until(lambda: lab.updates(started[-1]), START_S, f"{run} trains")[0].t + SETTLE_S
+        until(lambda: _since(lab, started[-1], begin) > updates, UPDATES_S, f"{run} does {updates} updates")  # noqa: B023
         windows.append(Window(begin, time.time(), tuple(started)))
     return windows
+
+
+def _since(lab: Lab, run: str, begin: float) -> int:
+    return sum(row.t > begin for row in lab.updates(run))
 
 
 def verdicts(lab: Lab, runs: Sequence[str]) -> dict[str, RunView]:
@@ -99,14 +104,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--preset", default="fast")
     parser.add_argument("--runs", type=int, default=4)
-    parser.add_argument("--window", type=float, default=45.0, help="seconds for which each company is measured")
+    parser.add_argument("--set", action="append", default=[], dest="settings", metavar="K=V")
+    parser.add_argument("--updates", type=int, default=12, help="of the newest run, for which each company is measured")
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
     elsewhere = busy_elsewhere()
     print(f"other programs keep {elsewhere:.1f} cores busy")
     with opened() as lab:
         try:
-            rows = report(lab, one_by_one(lab, asked.preset, asked.runs, asked.window))
+            rows = report(lab, one_by_one(lab, asked.preset, asked.settings, asked.runs, asked.updates))
         except (TimeoutError, MissionError) as error:
             raise SystemExit(str(error)) from error
     if asked.json is not None:

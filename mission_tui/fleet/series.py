@@ -158,16 +158,24 @@ class Columns:
         rows = range(max(0, len(self) - points), len(self))
         return tuple(column.at(row) if column else None for row in rows)
 
-    def speeds(self, begin: float, end: float) -> list[tuple[float, float, float]]:
-        """Of every row of `begin` < t <= `end` (unix s): t, the seconds that its update took, and its steps per second.
+    def speeds(self, begin: float, end: float, most: int) -> list[tuple[float, float, float]]:
+        """Of rows with `begin` < t <= `end` (unix s): t, the seconds that the update took, and its steps per second.
 
-        Whoever does not say how long updates take gets the time since the row before.
+        Of more than `most` the first ones, below 0 the last. Whoever does not say how long updates take gets the time
+        since the row before.
         """
-        return self._speeds(bisect_right(self._t, begin), bisect_right(self._t, end))
-
-    def last_speeds(self, rows: int) -> list[tuple[float, float, float]]:
-        """The same of the last `rows` rows."""
-        return self._speeds(max(0, len(self) - rows), len(self))
+        first, last = bisect_right(self._t, begin), bisect_right(self._t, end)
+        first, last = (first, min(last, first + most)) if most >= 0 else (max(first, last + most), last)
+        rates, rollouts, updates = (self._columns.get(name) for name in OWN)
+        if rates is None or rollouts is None or updates is None:
+            return []
+        found = []
+        for row in range(first, last):
+            seconds = (rollouts.at(row) or 0.0) + (updates.at(row) or 0.0)
+            if seconds <= 0.0 and row > 0:
+                seconds = self._t[row] - self._t[row - 1]
+            found.append((self._t[row], seconds, rates.at(row) or 0.0))
+        return found
 
     def first_t(self, since: float) -> float | None:
         """When (unix s) the first row after `since` ended; None before it has."""
@@ -200,18 +208,6 @@ class Columns:
             low=low,
             high=high,
         )
-
-    def _speeds(self, first: int, last: int) -> list[tuple[float, float, float]]:
-        rates, rollouts, updates = (self._columns.get(name) for name in OWN)
-        if rates is None or rollouts is None or updates is None:
-            return []
-        found = []
-        for row in range(first, last):
-            seconds = (rollouts.at(row) or 0.0) + (updates.at(row) or 0.0)
-            if seconds <= 0.0 and row > 0:
-                seconds = self._t[row] - self._t[row - 1]
-            found.append((self._t[row], seconds, rates.at(row) or 0.0))
-        return found
 
     def _put(self, index: int, name: str, value: float | None) -> None:
         if value is None:

@@ -38,8 +38,7 @@ class Company:
         """What its runs have written by unix time `now`."""
         spans = self._spans(stretches_of(self.stays, now))
         return Records(
-            recent=lambda run: spans.get(run, [])[-60:],
-            spans=lambda run, begin, end: [s for s in spans.get(run, []) if s.end > begin and s.begin < end],
+            spans=lambda run, begin, end, most: _cut([s for s in spans.get(run, []) if begin < s.end <= end], most),
             elsewhere=self._elsewhere,
             cores=4,
         )
@@ -61,3 +60,7 @@ class Company:
                     spans.setdefault(run, []).append(Span(t, t + self.update_s, each))
                 t += self.update_s
         return spans
+
+
+def _cut(spans: list[Span], most: int) -> list[Span]:
+    return spans[:most] if most >= 0 else spans[most:]

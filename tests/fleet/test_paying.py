@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +13,7 @@ from mission_tui.fleet.paying import Payoff, payoff_sentence
 from mission_tui.fleet.paying.judging import PATIENCE_S, Looked, look
 from mission_tui.fleet.paying.stretches import Stay, stretches_of
 from mission_tui.fleet.paying.telling import told_now
+from mission_tui.fleet.paying.throughput import Span
 from mission_tui.fleet.snapshot import Paid
 from tests.fleet.companies import Company
 from tests.tui.fleets import NOW, a_fleet
@@ -162,6 +165,26 @@ def test_what_was_said_is_not_said_again() -> None:
     first = after(company, 150.0)
     assert first == after(company, 700.0)
     assert after(company, 700.0, frozenset({("a", 0.0), ("b", 100.0)})) == {}
+
+
+def test_updates_that_become_longer_later_change_nothing() -> None:
+    """What could be measured in its own time stays measured, so the next run is still compared with it."""
+    company = Company((0.0, 10_000.0, 13_000.0, 14_000.0), sd=0.02, update_s=3.0)
+    company.comes("a", 0.0)
+    company.comes("b", 40.0)
+    company.comes("c", 80.0)
+    slower = company.records(400.0)
+    spans = slower.spans
+
+    def stretched(run: str, begin: float, end: float, most: int) -> list[Span]:
+        return [
+            Span(span.end - 9.0, span.end, span.steps_per_s) if span.end > 120.0 else span
+            for span in spans(run, begin, end, most)
+        ]
+
+    known = frozenset({("a", 0.0), ("b", 40.0)})
+    found = dict(look(company.stays, replace(slower, spans=stretched), 400.0, known).payoffs)["c"]
+    assert (found.verdict, found.others, found.together) == ("little", 2, 1)
 
 
 @settings(max_examples=100, deadline=None)

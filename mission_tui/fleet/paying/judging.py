@@ -23,22 +23,38 @@ STALE_S = 1800.0
 """A fleet that was last measured longer ago is not the one that was joined."""
 PATIENCE_S = 900.0
 """Nobody is kept waiting longer for a verdict that may never come."""
+TYPICAL, EVERY = 30, 1 << 30
+"""So many updates show how long one takes."""
 OTHERS_CORES, OTHERS_SHARE = 0.5, 0.1
 """Other programs that take so many cores more on one side, or this share of all, spoil the comparison."""
 
 
 @dataclass(frozen=True, slots=True)
+class _Cells:
+    """Summed steps per second of neighbouring cells, each `seconds` long."""
+
+    sums: list[float]
+    seconds: float
+
+    @property
+    def whole_s(self) -> float:
+        return len(self.sums) * self.seconds
+
+    def first(self, count: int) -> _Cells:
+        return _Cells(self.sums[:count], self.seconds)
+
+
+@dataclass(frozen=True, slots=True)
 class Records:
-    """What is known besides who was there. `recent(run)` are its newest updates, as many as show how long one takes;
-    `spans(run, begin, end)` those of that time; `elsewhere(begin, end)` how many cores other programs took then, None
-    where nobody looked. `kept` are cells that will not change any more; whoever looks again hands them on.
+    """What is known besides who was there. `spans(run, begin, end, most)` are the updates of that time, the first
+    `most` of them or (`most` below 0) the last; `elsewhere(begin, end)` how many cores other programs took then, None where
+    nobody looked. `kept` are cells that will not change any more; whoever looks again hands them on.
     """
 
-    recent: Callable[[str], Sequence[Span]]
-    spans: Callable[[str, float, float], Sequence[Span]]
+    spans: Callable[[str, float, float, int], Sequence[Span]]
     elsewhere: Callable[[float, float], float | None]
     cores: int
-    kept: dict[object, list[float]] = field(default_factory=dict)
+    kept: dict[object, _Cells] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +87,7 @@ def look(stays: Sequence[Stay], records: Records, now: float, known: Set[tuple[s
                 payoffs += [(turn.run, structs.replace(found, t=turn.t, change=turn.change)) for turn in turns]
             elif stretch.open:
                 waiting |= {turn.run for turn in turns if turn.change == "joined"}
-        if len(_cells(records, stretch, stretch.runs, None)) >= LOOKS[0]:
+        if len(_cells(records, stretch, stretch.runs).sums) >= LOOKS[0]:
             base = stretch
     late = {stay.run for stay in stays if now - stay.since > PATIENCE_S}
     return Looked(tuple(payoffs), tuple(sorted(waiting - late)))
@@ -90,11 +106,14 @@ def _turns(stays: Sequence[Stay], base: Stretch | None, stretch: Stretch) -> lis
     return [*(_Turn(run, t, "joined") for run, t in came.items()), *(_Turn(run, t, "left") for run, t in gone.items())]
 
 
-def _cells(
-    records: Records, stretch: Stretch, runs: Set[str], seconds: float | None, *, backwards: bool = False
-) -> list[float]:
-    """Summed steps per second in cells of the stretch, `seconds` long, or as long as `runs` need."""
-    length = seconds or cell_s({run: records.recent(run) for run in runs})
+def _cells(records: Records, stretch: Stretch, runs: Set[str], *, backwards: bool = False) -> _Cells:
+    """The speed of `runs` in the first cells of the stretch, or in the last ones.
+
+    How long a cell is the updates of the stretch itself say, the nearest ones: what comes later changes nothing.
+    """
+    near = -TYPICAL if backwards else TYPICAL
+    samples = {run: records.spans(run, stretch.begin, stretch.end, near) for run in runs}
+    length = cell_s(samples)
     window_s = (LOOKS[-1] + 1) * length
     over = not stretch.open or (not backwards and stretch.end - stretch.begin > window_s)
     key = (stretch.begin, stretch.end if backwards or not over else None, frozenset(runs), length, backwards)
@@ -102,8 +121,8 @@ def _cells(
         return records.kept[key]
     begin = max(stretch.begin, stretch.end - window_s) if backwards else stretch.begin
     end = stretch.end if backwards else min(stretch.end, stretch.begin + window_s)
-    spans = {run: records.spans(run, begin, end) for run in runs}
-    cells = summed(spans, stretch, length, LOOKS[-1], backwards=backwards)
+    spans = {run: records.spans(run, begin, end, EVERY) for run in runs}
+    cells = _Cells(summed(spans, stretch, length, LOOKS[-1], backwards=backwards), length)
     if over:
         records.kept[key] = cells
     return cells
@@ -116,49 +135,46 @@ class _Comparison:
         self._base, self._stretch, self._records = base, stretch, records
         old = base.runs if base is not None else frozenset()
         self._came, self._gone = stretch.runs - old, old - stretch.runs
-        everybody = stretch.runs | old
-        self._alike = len({stay.kind for stay in stays if stay.run in everybody}) == 1
-        self._seconds = cell_s({run: records.recent(run) for run in everybody})
+        self._alike = len({stay.kind for stay in stays if stay.run in stretch.runs | old}) == 1
         self._both = stretch.runs & old
 
     def payoff(self) -> Payoff | None:
         """What the turn brought, as if at time 0; None while that cannot be said."""
-        after = _cells(self._records, self._stretch, self._stretch.runs, self._seconds)
-        if len(after) < LOOKS[0]:
+        after = _cells(self._records, self._stretch, self._stretch.runs)
+        if len(after.sums) < LOOKS[0]:
             return None
         bare = Payoff(0.0, "joined", "swapped", len(self._both), len(self._came) or len(self._gone))
         if self._base is None:
-            seconds = len(after) * self._seconds
-            return structs.replace(bare, verdict="first", more_per_s=statistics.fmean(after), seconds=seconds)
+            speed = statistics.fmean(after.sums)
+            return structs.replace(bare, verdict="first", more_per_s=speed, seconds=after.whole_s)
         if self._came and self._gone:
             return bare
         if self._stretch.begin - self._base.end > STALE_S:
             return None
-        return self._measured(bare, self._base, after)
+        return self._measured(bare, self._base)
 
-    def _measured(self, bare: Payoff, base: Stretch, after: list[float]) -> Payoff | None:
-        runs, seconds = (None if self._alike else self._both), self._seconds
-        before = _cells(self._records, base, runs or base.runs, seconds, backwards=True)
-        if runs is not None:
-            after = _cells(self._records, self._stretch, runs, seconds)
-        if len(before) < LOOKS[0]:
+    def _measured(self, bare: Payoff, base: Stretch) -> Payoff | None:
+        records, stretch = self._records, self._stretch
+        before = _cells(records, base, base.runs if self._alike else self._both, backwards=True)
+        after = _cells(records, stretch, stretch.runs if self._alike else self._both)
+        if len(before.sums) < LOOKS[0]:
             return None
         said: Payoff | None = None
         for cells in LOOKS:
-            if len(after) < cells:
+            if len(after.sums) < cells:
                 break
-            said = self._judged(bare, base, before, after[:cells])
+            said = self._judged(bare, base, before, after.first(cells))
             if said.verdict in CONCLUSIVE or (said.verdict == "unlike" and said.elsewhere is None):
                 return said
-        final = not self._stretch.open or len(after) >= LOOKS[-1]
+        final = not stretch.open or len(after.sums) >= LOOKS[-1]
         return said if final else None
 
-    def _judged(self, bare: Payoff, base: Stretch, before: list[float], after: list[float]) -> Payoff:
+    def _judged(self, bare: Payoff, base: Stretch, before: _Cells, after: _Cells) -> Payoff:
         less, more = (before, after) if self._came else (after, before)
-        gain = gain_of(less, more)
+        gain = gain_of(less.sums, more.sums)
         if gain is None:
             return structs.replace(bare, verdict="noisy")
-        spoiled = self._spoiled(base, len(before), len(after))
+        spoiled = self._spoiled(base, before.whole_s, after.whole_s)
         word = "unlike" if not self._alike else word_of(gain.share, gain.low, gain.high)
         return structs.replace(
             bare,
@@ -168,15 +184,15 @@ class _Comparison:
             gain=gain.share,
             low=gain.low,
             high=gain.high,
-            seconds=min(len(before), len(after)) * self._seconds,
+            seconds=min(before.whole_s, after.whole_s),
             elsewhere=spoiled,
         )
 
-    def _spoiled(self, base: Stretch, before: int, after: int) -> float | None:
+    def _spoiled(self, base: Stretch, before_s: float, after_s: float) -> float | None:
         """The cores that other programs took more with the run than without it, where they are many."""
         look_, begin = self._records.elsewhere, self._stretch.begin
-        then = look_(base.end - before * self._seconds, base.end)
-        now = look_(begin, begin + after * self._seconds)
+        then = look_(base.end - before_s, base.end)
+        now = look_(begin, begin + after_s)
         if then is None or now is None:
             return None
         more = now - then if self._came else then - now

@@ -6,7 +6,6 @@ sums is honest where adding up the spread of each is not.
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,10 +29,9 @@ class Span:
 
 
 def cell_s(spans: Mapping[str, Sequence[Span]]) -> float:
-    """Seconds of a cell for the runs of `spans`."""
+    """Seconds of a cell for runs whose updates took as long as `spans` did."""
     typical = [statistics.median(span.end - span.begin for span in each) for each in spans.values() if each]
-    # Whole seconds, so that two looks at the same records make the same cells.
-    return max(LEAST_CELL_S, math.ceil(max(typical, default=0.0)))
+    return max(LEAST_CELL_S, max(typical, default=0.0))
 
 
 def summed(

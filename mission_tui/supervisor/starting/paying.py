@@ -9,7 +9,7 @@ import statistics
 from collections import deque
 from collections.abc import Iterator
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import structs
 
@@ -26,7 +26,6 @@ LOOK_S = 5.0
 MEMORY_S = 1800.0
 ENDED_RUNS = 16
 """So many ended runs are still compared with."""
-RECENT_UPDATES = 60
 FULL_PERCENT = 90.0
 FULL_SAMPLES = 30
 MOST_KEPT = 512
@@ -39,7 +38,7 @@ class Paying:
         self._core = core
         self._looked_t = 0.0
         self._elsewhere: deque[tuple[float, float]] = deque(maxlen=int(MEMORY_S))
-        self._kept: dict[object, list[float]] = {}
+        self._kept: dict[object, Any] = {}
 
     def look(self, now: float) -> None:
         """Journal what can be said at unix time `now`."""
@@ -77,13 +76,11 @@ class Paying:
                 yield view.id
 
     def _records(self) -> Records:
-        return Records(self._recent, self._between, self._mean_elsewhere, self._core.host.cores, self._kept)
+        return Records(self._between, self._mean_elsewhere, self._core.host.cores, self._kept)
 
-    def _recent(self, run_id: str) -> list[Span]:
-        return _spans(self._core.store.run(run_id).trained.columns.last_speeds(RECENT_UPDATES))
-
-    def _between(self, run_id: str, begin: float, end: float) -> list[Span]:
-        return _spans(self._core.store.run(run_id).trained.columns.speeds(begin, end))
+    def _between(self, run_id: str, begin: float, end: float, most: int) -> list[Span]:
+        found = self._core.store.run(run_id).trained.columns.speeds(begin, end, most)
+        return [Span(t - seconds, t, rate) for t, seconds, rate in found if seconds > 0.0]
 
     def _look_elsewhere(self, now: float) -> None:
         host = self._core.host
@@ -103,10 +100,6 @@ class Paying:
             return "cores"
         busy = [gpu.util.mean for gpu in self._core.gpu.gpus if gpu.util.mean is not None]
         return "gpu" if busy and max(busy) >= FULL_PERCENT else ""
-
-
-def _spans(speeds: list[tuple[float, float, float]]) -> list[Span]:
-    return [Span(t - seconds, t, rate) for t, seconds, rate in speeds if seconds > 0.0]
 
 
 def _judged(payoff: Payoff, seq: int, t: float) -> PayoffJudged:
