@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from rich.console import RenderableType
 from textual.app import App
 from textual.binding import Binding, BindingType
+from textual.events import Event, Key
 from textual.filter import LineFilter, NoColor
 from textual.screen import Screen
+from textual.widgets import Input
 
 from mission_tui.fleet.snapshot import FleetSnapshot, RunView
 from mission_tui.tui.actions import ACTIONS
@@ -33,6 +36,9 @@ __all__ = ["MissionApp"]
 
 GREETING_S = 10.0
 """Long enough for the first look at another runs root."""
+
+_MOST_AHEAD = 64
+"""Keys on their way from the program through the screen back to the bindings."""
 
 _ACTIONS = {action.name: action for action in ACTIONS}
 
@@ -83,8 +89,20 @@ class MissionApp(App[int], inherit_bindings=False):
         self._glyphs = GlyphFilter(ascii_only=not speaks_utf8(environ))
         self._pen = Pen(self.console)
         self._gate = LaunchGate()
+        self._ahead: deque[Key] = deque(maxlen=_MOST_AHEAD)
         self.register_theme(THEME)
         self.theme = THEME.name
+
+    async def on_event(self, event: Event) -> None:
+        """Give a line that has just opened the keys that were typed for it and read before it was there."""
+        if isinstance(event, Key) and not event.is_forwarded and self.focused is None:
+            self._ahead.append(event)
+        elif isinstance(event, Key) and event in self._ahead:
+            self._ahead.remove(event)
+            if isinstance(self.focused, Input):
+                self.focused.post_message(event)
+                return
+        await super().on_event(event)
 
     def get_default_screen(self) -> FleetScreen:
         """The first screen."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from textual.events import Key
+
 from mission_tui.fleet.snapshot import Restart
+from mission_tui.ipc.requests import Act
 from mission_tui.tui.screens.fleet import FleetScreen
 from tests.tui.fleets import ENDED, LIVE, NOW, a_fleet, a_run, ended
 from tests.tui.stage import Stage, staged
@@ -103,6 +106,17 @@ async def test_filter_works_while_typing_and_escape_removes_it() -> None:
         assert fleet(stage).outlook.chosen == LIVE[2].id
         await stage.press("escape")
         await stage.until(lambda: len(fleet(stage).outlook.roster.runs) == 9)
+
+
+async def test_what_is_typed_ahead_is_the_filter_and_no_command() -> None:
+    """On a slow line slash and pattern arrive in one piece; none of its letters pauses or kills anything."""
+    async with staged() as stage:
+        for key in "/psK":
+            stage.app.post_message(Key("slash" if key == "/" else key, key))
+        await stage.shows("/ psK")
+        await stage.press("enter")
+        assert stage.client.asked_for(Act) == []
+        assert len(stage.app.screen_stack) == 1
 
 
 async def test_an_unfinished_expression_filters_nothing_new() -> None:

@@ -41,7 +41,8 @@ class FilterBar(Horizontal):
         """Show the line and type into it."""
         self.display = True
         self._sign(" /", colours.KEY)
-        self.query_one(Input).focus()
+        # At once: `focus` would wait for a turn of the loop, and what is typed meanwhile would be taken for commands.
+        self.screen.set_focus(self.query_one(Input))
 
     def close(self, *, clear: bool) -> None:
         """Hide the line; `clear` also removes the filter."""
