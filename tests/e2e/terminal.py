@@ -7,7 +7,7 @@ import os
 import select
 import signal
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pyte
@@ -27,14 +27,15 @@ class Terminal:
         self.screen = pyte.Screen(columns, rows)
         self._stream = pyte.ByteStream(self.screen)
         self._lock = threading.Lock()
+        self._gone = threading.Event()
+        self._open = True
         self.process, self._master = started_on_terminal(argv, environ, cwd, columns, rows)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
     def _read(self) -> None:
-        # The descriptor is closed by `hang_up` under our feet: that is the event under test.
-        with contextlib.suppress(OSError, ValueError):
-            while True:
+        with contextlib.suppress(OSError):
+            while not self._gone.is_set():
                 ready, _, _ = select.select([self._master], [], [], 0.2)
                 if ready:
                     data = os.read(self._master, 65536)
@@ -49,6 +50,12 @@ class Terminal:
             self._reader.join(timeout=5)
         with self._lock:
             return "\n".join(line.rstrip() for line in self.screen.display)
+
+    @contextlib.contextmanager
+    def drawing(self) -> Iterator[None]:
+        """Nothing is drawn while the block looks at `screen`."""
+        with self._lock:
+            yield
 
     def press(self, *keys: str) -> None:
         """Type keys by name or character."""
@@ -66,13 +73,16 @@ class Terminal:
 
     def hang_up(self) -> None:
         """The terminal goes away: the master closes and the kernel sends SIGHUP."""
-        os.close(self._master)
+        # The reader first: the number of a closed descriptor is soon another terminal's, whose words it would take.
+        self._gone.set()
         self._reader.join(timeout=5)
+        if self._open:
+            os.close(self._master)
+        self._open = False
 
     def end(self) -> None:
         """Whatever a failed test left: kill the program and release the pty."""
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait(timeout=10)
-        with contextlib.suppress(OSError):
-            os.close(self._master)
+        self.hang_up()
