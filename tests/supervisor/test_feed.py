@@ -40,6 +40,7 @@ from mission_tui.supervisor.starting.company import Company
 from mission_tui.supervisor.watching.feed import READ_S, hear_of_news, judge_silence, read_news
 from tests.fleet.recorded import SPEC, STEPS
 from tests.supervisor.conftest import Lab
+from tests.waiting import until
 
 QUIET = change(SPEC, ["keep.health.kl-persistent.warning=50.0", "keep.health.kl-persistent.critical=90.0"])
 
@@ -224,6 +225,8 @@ def test_what_is_journaled_is_what_a_replay_finds(tmp_path: Path) -> None:
         live = field.held_anew(live)
         trained(live, 51, 30, t + 51.0)
         read_news(field.core, live)
+        # On a busy machine judging takes more than one slice.
+        await asyncio.to_thread(until, lambda: not live.unjudged)
         records, _ = read_all(live.dir.metrics, MetricRecord)
         found = replay({1: read_attempt_spec(live.dir, 1)}, records, field.events(live))
         newest = {finding.id: finding for finding in field.findings(live)}
