@@ -8,7 +8,7 @@ BENCH_ENV := $(VENV)/.benchmarking
 PEERS := .venv-peers
 # The light ones first; `learning` trains for long and is asked for by name. Each leaves a sheet, so that `make bench` may
 # be done in parts: `make bench-ppo bench-report`.
-BENCHMARKS := judging mission scaling startup cold_start stepping ppo precision supervisor screen reporting \
+BENCHMARKS := judging mission scaling startup cold_start stepping ppo precision supervisor sampling cpu_shares screen reporting \
   fleet.overhead fleet.heavy fleet.beast
 # Two workers, one torch thread each: the tests start trainers of their own.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2

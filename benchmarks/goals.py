@@ -138,6 +138,20 @@ LINES = (
         "screen",
     ),
     Line(
+        "supervisor, 16 runs, GPUs sampled",
+        "",
+        "<= 3 % of a core, <= 60 MiB; probe <= 2 % of a core",
+        r"^supervisor, .*GPUs sampled",
+        "sampling",
+    ),
+    Line(
+        "CPU shown of four runs, beside what the kernel and the host say",
+        "",
+        "within 5 points of the machine",
+        r"^CPU shown for",
+        "cpu_shares",
+    ),
+    Line(
         "supervisor, 16 runs; 800 msg/s with health",
         "",
         "<= 3 % / <= 12 % of a core, <= 60 MiB",
