@@ -89,7 +89,7 @@ def test_what_leaves_is_judged_as_what_had_come() -> None:
     found = after(company, 200.0)["b"]
     assert (found.change, found.verdict, found.t) == ("left", "pays", 100.0)
     assert found.gain == pytest.approx(0.3, abs=0.02)
-    assert payoff_sentence(found, "b").startswith("b left: +30 % (")
+    assert payoff_sentence(found, "b").startswith("b left: +30 %: that was worth it (+")
     assert found.more_per_s == pytest.approx(13_000.0, rel=0.01)
 
 
@@ -102,7 +102,7 @@ def test_runs_that_come_together_are_judged_together() -> None:
     found = after(company, 200.0)
     assert (found["b"].together, found["c"].together, found["b"].others) == (2, 2, 1)
     assert found["b"].gain == pytest.approx(0.5, abs=0.02)
-    assert payoff_sentence(found["b"], "b").startswith("b and 1 more joined: +50 % ")
+    assert payoff_sentence(found["b"], "b").startswith("b and 1 more joined: +50 %: worth it ")
 
 
 def test_one_that_comes_as_another_goes_is_not_judged() -> None:
@@ -138,7 +138,9 @@ def test_other_programs_spoil_a_comparison() -> None:
     assert "b" not in after(company, 300.0)
     found = after(company, 500.0)["b"]
     assert found.verdict == "noisy"
-    assert payoff_sentence(found, "b").endswith("not to be compared: other programs took 2.0 cores more with it")
+    assert payoff_sentence(found, "b").startswith(
+        "b joined: -50 %: not to be compared: other programs took 2.0 cores more with it ("
+    )
 
 
 def test_nothing_is_said_before_there_is_enough() -> None:
@@ -209,13 +211,14 @@ def test_in_a_stretch_nobody_comes_or_goes(drawn: list[tuple[float, float, float
 
 
 def test_the_newest_verdicts_are_told_for_an_hour() -> None:
-    """Newest first; of runs that were judged together one, and none that only says that somebody was alone."""
+    """Newest first; of runs that were judged together one, and none that says nothing of it."""
     pays = Payoff(NOW - 60.0, "joined", "pays", 1, 2, 1000.0, 1300.0, 0.3, 0.28, 0.32)
     paid = (
         Paid("c", "c", pays),
         Paid("b", "b", structs.replace(pays, t=NOW - 62.0)),
         Paid("d", "d", structs.replace(pays, t=NOW - 300.0, together=1)),
         Paid("a", "a", Payoff(NOW - 400.0, "joined", "first", 0)),
+        Paid("f", "f", Payoff(NOW - 410.0, "joined", "swapped", 1)),
         Paid("e", "e", structs.replace(pays, t=NOW - 4000.0, together=1)),
     )
     assert [each.run for each in told_now(structs.replace(a_fleet(()), paid=paid))] == ["c", "d"]

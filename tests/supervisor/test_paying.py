@@ -85,7 +85,7 @@ def test_a_run_that_joins_is_judged_once_and_shown(tmp_path: Path) -> None:
         assert field.core.unmeasured == ()
         snapshot = field.core.store.snapshot(now)
         assert [each.run for each in snapshot.paid] == [second.id, first.id]
-        assert snapshot.paid[0].sentence.startswith("second joined: +30 % (")
+        assert snapshot.paid[0].sentence.startswith("second joined: +30 %: worth it (")
         assert field.core.store.view(second.id).payoff == payoff
 
     on(tmp_path / "runs", scene)

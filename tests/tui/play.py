@@ -6,15 +6,22 @@ import asyncio
 import os
 import sys
 
-from mission_tui.fleet.snapshot import FleetSnapshot
+from msgspec import structs
+
+from mission_tui.fleet.paying import Payoff
+from mission_tui.fleet.snapshot import FleetSnapshot, Paid
 from tests.tui.fake_client import FakeClient
-from tests.tui.fleets import NAN_FINDING, a_fleet, a_run, ended
+from tests.tui.fleets import ENDED, LIVE, NAN_FINDING, NOW, a_fleet, a_run, ended, queued
 
 
 def fleet_of(kind: str) -> FleetSnapshot:
     """The fleet that an argument names."""
     if kind == "empty":
         return a_fleet(())
+    if kind == "full":
+        payoff = Payoff(NOW - 60.0, "joined", "costs", 2, 1, 38_400.0, 36_900.0, -0.04, -0.07, -0.01, 96.0, "cores")
+        fleet = a_fleet((LIVE[0], structs.replace(LIVE[1], payoff=payoff), queued("beast-0c1d"), *ENDED))
+        return structs.replace(fleet, paid=(Paid(LIVE[1].id, LIVE[1].name, payoff),))
     if kind == "nogpu":
         return a_fleet(gpus=())
     if kind == "hostile":

@@ -8,6 +8,7 @@ from mission_tui.fleet.snapshot import Restart
 from mission_tui.ipc.requests import Act
 from mission_tui.tui.screens.fleet import FleetScreen
 from tests.tui.fleets import ENDED, LIVE, NOW, a_fleet, a_run, ended
+from tests.tui.play import fleet_of
 from tests.tui.stage import Stage, staged
 
 
@@ -237,6 +238,15 @@ async def test_no_gpu_is_said_calmly() -> None:
     async with staged(a_fleet(gpus=())) as stage:
         assert stage.lines()[1].startswith(" no GPU  CPU ")
         assert "RAM 9.0/23G" in stage.lines()[1]
+
+
+async def test_a_tall_screen_says_what_the_newest_run_brought() -> None:
+    """Below the meters; on a small one the rows are for runs, and the run's own lines say it."""
+    async with staged(fleet_of("full"), size=(120, 40)) as stage:
+        said = "▲ wide-11c0 joined: -4 %: the cores are full; stop one (-7 to -1; 38,400 -> 36,900 steps/s in all)"
+        assert stage.lines()[2].strip() == said
+    async with staged(fleet_of("full"), size=(80, 24)) as stage:
+        assert "joined" not in stage.lines()[2]
 
 
 async def test_many_wishes_for_a_settled_layout_are_one_picture() -> None:

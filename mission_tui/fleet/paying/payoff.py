@@ -61,8 +61,9 @@ def payoff_sentence(payoff: Payoff, name: str) -> str:
     first, then = payoff.less_per_s, payoff.more_per_s
     if payoff.change == "left":
         first, then = then, first
-    speeds = f"{_rate(first)} -> {_rate(then)} steps/s"
-    return f"{subject} {payoff.change}: {_share(payoff)}, {speeds}: {_judgement(payoff)}"
+    # What matters comes first: narrow screens cut the end.
+    figures = f"{_percent(payoff.low)} to {_percent(payoff.high)}; {_rate(first)} -> {_rate(then)} steps/s in all"
+    return f"{subject} {payoff.change}: {_percent(payoff.gain)} %: {_judgement(payoff)} ({figures})"
 
 
 def _judgement(payoff: Payoff) -> str:
@@ -90,14 +91,8 @@ def _unlike(payoff: Payoff, subject: str) -> str:
     if payoff.gain is None:
         return f"{subject} {payoff.change}: {steps}"
     effect = f"the others {payoff.change.replace('joined', 'make').replace('left', 'made')}"
-    return f"{subject} {payoff.change}: {effect} {_share(payoff)} with it; {steps}"
-
-
-def _share(payoff: Payoff) -> str:
-    if payoff.gain is None:
-        return "-"
-    between = f" ({_percent(payoff.low)} to {_percent(payoff.high)})" if payoff.low is not None else ""
-    return f"{_percent(payoff.gain)} %{between}"
+    share = f"{_percent(payoff.gain)} % ({_percent(payoff.low)} to {_percent(payoff.high)})"
+    return f"{subject} {payoff.change}: {effect} {share} with it; {steps}"
 
 
 def _percent(share: float | None) -> str:

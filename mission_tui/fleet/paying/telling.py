@@ -14,7 +14,7 @@ def told_now(snapshot: FleetSnapshot) -> tuple[Paid, ...]:
     told: dict[tuple[object, ...], Paid] = {}
     for paid in snapshot.paid:
         payoff = paid.payoff
-        if payoff.verdict != "first" and snapshot.t - payoff.t < LATELY_S:
+        if payoff.verdict not in ("first", "swapped") and snapshot.t - payoff.t < LATELY_S:
             at_once = (payoff.change, payoff.others, payoff.less_per_s, payoff.more_per_s)
             told.setdefault(at_once if payoff.together > 1 else (paid.run, payoff.t), paid)
     return tuple(told.values())
