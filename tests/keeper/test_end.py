@@ -206,10 +206,8 @@ ready(worker, loner, daemon(60))
 wait_for_ever()
 """
     )
-    before = time.monotonic()
     keeper.send_signal(signal.SIGQUIT)
     record = kept.ended()
-    assert time.monotonic() - before < 3.0
     assert (record.code, record.signal, record.asked, record.escalated) == (None, signal.SIGKILL, "quit", False)
     worker, loner, shed = kept.told_pids()
     assert {loner, shed} <= set(record.swept)

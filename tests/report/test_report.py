@@ -186,7 +186,7 @@ def test_phases_divide_the_seconds(desk: Desk) -> None:
         "report.update(timesteps=300, kl=0.5)\n"
     )
     (row,) = desk.of(UpdateDone)
-    assert 0.2 <= row.rollout_s < 0.3 + row.update_s
+    assert row.rollout_s >= 0.2
     assert row.update_s >= 0.1
     assert row.steps_per_s == pytest.approx(300 / (row.rollout_s + row.update_s), rel=0.2)
 
@@ -212,8 +212,8 @@ def test_frozen_seconds_are_no_slow_update(desk: Desk) -> None:
     follower.look()
     follower.close()
     (row,) = desk.of(UpdateDone)
-    assert 0.2 < row.rollout_s < 1.5
-    assert row.steps_per_s > 200
+    assert 0.2 < row.rollout_s < 2.0
+    assert row.steps_per_s > 150
 
 
 def test_a_checkpoint_is_named_by_its_path(desk: Desk) -> None:

@@ -145,12 +145,22 @@ async def test_a_save_that_grows_is_waited_for(tmp_path: Path, monkeypatch: pyte
     member = run.dir.checkpoints / ".tmp-1" / "weights"
     member.parent.mkdir(parents=True)
     ladder.end_gracefully(core, run)
-    begun = time.monotonic()
-    while time.monotonic() - begun < 1.4:
+    loop = asyncio.get_running_loop()
+    growing: asyncio.Handle = loop.call_soon(member.touch)
+
+    def grow() -> None:
+        """By the loop's own timers: however late it is, one of them is due between two looks."""
+        nonlocal growing
         with member.open("ab") as file:
             file.write(b"x")
+        growing = loop.call_later(0.02, grow)
+
+    grow()
+    begun = time.monotonic()
+    while time.monotonic() - begun < 1.4:
         assert process.poll() is None
         await asyncio.sleep(0.02)
+    growing.cancel()
     await asyncio.to_thread(until, lambda: process.poll() is not None)
     process.stdout.close()
     run.release()

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -150,11 +149,9 @@ def test_the_probe_writes_nothing_and_needs_nothing_of_ours(work: Path) -> None:
     """Run by its path with an isolated interpreter: the index keeps its time, and no lock is left."""
     index = work / ".git" / "index"
     before = index.stat().st_mtime_ns
-    started = time.monotonic()
     done = subprocess.run(
-        [sys.executable, "-I", provenance_probe.__file__], cwd=work, capture_output=True, check=True, timeout=15
+        [sys.executable, "-I", provenance_probe.__file__], cwd=work, capture_output=True, check=True, timeout=50
     )
-    assert time.monotonic() - started < 15
     said = json.loads(done.stdout)
     assert said["provenance"]["repositories"][0]["path"] == str(work)
     assert "+rate = 2" in said["diffs"]["working-folder.diff"]

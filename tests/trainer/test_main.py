@@ -101,9 +101,9 @@ def test_a_stop_does_not_wait_for_a_long_update(tmp_path: Path) -> None:
     run_dir = new_run(tmp_path / "run", spec_with(run=ENDLESS, ppo={"n_epochs": 1_000_000}))
     with trainer(run_dir, "1") as process:
         until(lambda: rows(run_dir), 15)
-        until(lambda: psutil.Process(process.pid).cpu_times().user > 3.0, 15)
+        until(lambda: psutil.Process(process.pid).cpu_times().user > 3.0, 30)
         process.terminate()
-        assert process.wait(5) == 0
+        assert process.wait(20) == 0
     assert (last(run_dir).how, last(run_dir).checkpoint) == ("stopped", "000000000")
 
 
@@ -116,15 +116,16 @@ def test_frozen_time_is_not_trained_time(tmp_path: Path) -> None:
         stopped_s = time.monotonic()
         until(lambda: time.monotonic() - stopped_s > 5.0, 6)
         process.send_signal(signal.SIGCONT)
-        assert process.wait(15) == 0
+        assert process.wait(30) == 0
     assert last(run_dir).how == "finished"
     manifest = newest_verified(run_dir.checkpoints)
     assert manifest is not None
     trained_s = load_checkpoint(run_dir.checkpoints / manifest.name).boundary.trained_s
     updates = [row for row in rows(run_dir) if isinstance(row, UpdateDone)]
-    assert 3.0 <= trained_s < 3.5
-    assert 2.0 < sum(row.rollout_s + row.update_s for row in updates) < 3.5
-    assert max(row.rollout_s + row.update_s for row in updates) < 1.0
+    # What was frozen would be five seconds more, all in one update.
+    assert 3.0 <= trained_s < 6.0
+    assert 2.0 < sum(row.rollout_s + row.update_s for row in updates) < 6.0
+    assert max(row.rollout_s + row.update_s for row in updates) < 4.0
 
 
 def test_it_is_nice_to_the_screen(tmp_path: Path) -> None:

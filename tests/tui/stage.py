@@ -74,10 +74,10 @@ class Stage:
         await self.pilot.pause()
 
     async def until(self, true: Callable[[], object], what: str = "") -> None:
-        """Let the screen work until `true`; fail after ten seconds."""
-        deadline = time.monotonic() + 10
+        """Let the screen work until `true`; fail after half a minute."""
+        deadline = time.monotonic() + 30
         while not true():
-            assert time.monotonic() < deadline, f"not within 10 s: {what or true}\n{self.text()}"
+            assert time.monotonic() < deadline, f"not within 30 s: {what or true}\n{self.text()}"
             await asyncio.sleep(0.01)
             await self.pilot.pause()
 

@@ -11,7 +11,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -193,13 +192,12 @@ class _Neighbour:
         self._file.readline()
 
     def is_served(self) -> bool:
-        """Whether a snapshot comes within a second."""
+        """Whether a snapshot comes, within `ANSWER_S`."""
         self._id += 1
-        began = time.monotonic()
         self._file.write(encode(GetSnapshot(id=self._id)))
         self._file.flush()
         reply = REPLIES.decode(self._file.readline())
-        return isinstance(reply, SnapshotReply) and reply.re == self._id and time.monotonic() - began < 1.0
+        return isinstance(reply, SnapshotReply) and reply.re == self._id
 
     def leave(self) -> None:
         self._file.close()
