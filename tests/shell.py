@@ -56,6 +56,11 @@ class Shell:
     def root(self) -> Path:
         return self.cwd / "runs"
 
+    def scripted(self) -> Shell:
+        """The same shell with the scripted trainer, which needs no torch, for tests about verbs and not training."""
+        self.environ.update(MISSION_TUI_TRAINER=str(STUB), PYTHONPATH=str(REPOSITORY), STUB_UPDATE_S="0.05")
+        return self
+
     def start(self, *words: str, **more: Any) -> subprocess.Popen[str]:
         """The command as a process of its own, with pipes."""
         command = [sys.executable, "-m", "mission_tui", *words]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.shell import REPOSITORY, STUB, Shell, opened
+from tests.shell import Shell, opened
 
 
 @pytest.fixture
@@ -20,5 +20,4 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
 @pytest.fixture
 def quick(shell: Shell) -> Shell:
     """The same shell with the scripted trainer, which needs no torch, for tests about verbs and not about training."""
-    shell.environ.update(MISSION_TUI_TRAINER=str(STUB), PYTHONPATH=str(REPOSITORY), STUB_UPDATE_S="0.05")
-    return shell
+    return shell.scripted()

@@ -82,10 +82,10 @@ def test_a_run_can_be_looked_at_from_all_sides(shell: Shell) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(120)
-def test_watching_prints_a_document_per_change(shell: Shell) -> None:
+def test_watching_prints_a_document_per_change(quick: Shell) -> None:
     """`status --watch --json` prints one object a line for as long as it is read."""
-    (run,) = shell.launch("tiny")
-    process = shell.start("status", run, "--watch", "--json")
+    (run,) = quick.launch("tiny")
+    process = quick.start("status", run, "--watch", "--json")
     lines = process.stdout
     assert lines is not None
     updates = [0]

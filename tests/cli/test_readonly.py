@@ -11,7 +11,7 @@ import pytest
 
 from tests.e2e.terminal import Terminal
 from tests.other_user import NOBODY, as_nobody, needs_another_user, shared_folder
-from tests.shell import REPOSITORY, STUB, Shell, opened
+from tests.shell import Shell, opened
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -20,8 +20,7 @@ pytestmark = pytest.mark.timeout(120)
 def colleague() -> Iterator[Shell]:
     """Runs of this user in a folder that others may read."""
     with shared_folder() as folder, opened(folder) as made:
-        made.environ.update(MISSION_TUI_TRAINER=str(STUB), PYTHONPATH=str(REPOSITORY), STUB_UPDATE_S="0.05")
-        yield made
+        yield made.scripted()
 
 
 def looking(colleague: Shell, *words: str) -> list[str]:

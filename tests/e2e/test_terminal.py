@@ -59,7 +59,7 @@ def test_a_run_is_launched_watched_stopped_and_left_by_keys(fleet: Shell) -> Non
 
 def test_a_lost_terminal_stops_nothing_and_a_new_one_shows_the_same_run(fleet: Shell) -> None:
     """When the pty goes away the screen leaves, the run goes on, and its record has no gap."""
-    with screen(fleet) as terminal:
+    with screen(fleet.scripted()) as terminal:
         terminal.shows("No runs yet")
         terminal.press("1")
         (run,) = until(lambda: live(fleet), 30, "one run trains")
