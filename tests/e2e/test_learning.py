@@ -10,8 +10,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(420)]
 
 
 def test_demo_learns_to_win_what_chance_does_not(fleet: Shell) -> None:
-    """Half of `demo` wins at least 80 of 100 episodes; a random policy wins fewer than 20."""
-    done = fleet("launch", "demo", "--set", "run.total_timesteps=500_000", "--seed", "1", "--wait", timeout_s=360)
+    """Three tenths of `demo` win at least 80 of 100 episodes; a random policy wins fewer than 20."""
+    done = fleet("launch", "demo", "--set", "run.total_timesteps=300_000", "--seed", "1", "--wait", timeout_s=360)
     assert done.returncode == 0, done.stderr
     trained = fleet.json("evaluate", "@last", "--episodes", "100", timeout_s=120)
     chance = fleet.json("evaluate", "@last", "--episodes", "100", "--random", timeout_s=120)
