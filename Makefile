@@ -14,7 +14,7 @@ BENCHMARKS := judging mission scaling startup cold_start stepping ppo precision 
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 .DEFAULT_GOAL := run
-.PHONY: run test check fmt lint types fast slow bench bench-report peers health health-traces faults night
+.PHONY: run test check fmt lint types fast slow bench bench-report peers health health-traces faults tour night
 
 run: $(INSTALLED)  ## open the screen
 	@$(BIN)/mission-tui
@@ -64,6 +64,9 @@ health-traces: $(INSTALLED)  ## record the constructed runs that are missing: ab
 faults: $(INSTALLED)  ## the long fault campaign; writes its figures into docs/faults.md
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.faults.campaign --only "$(ONLY)" --seed $(or $(SEED),1) \
 	  --seconds $(or $(SECONDS),inf) --scale $(or $(SCALE),1)
+
+tour: $(INSTALLED)  ## docs/tour.md: a picture of every screen, taken of a real fleet; a few minutes
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.tour $(if $(ONLY),--only "$(ONLY)")
 
 night: $(INSTALLED)  ## a whole night: twenty dropped lines, a full disk, an upgrade, a reboot; every number is checked
 	MISSION_TUI_NIGHT=20 OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/e2e/test_night.py

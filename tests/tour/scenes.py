@@ -1,0 +1,163 @@
+"""What the tour shows: every screen, how one comes to it from the fleet, and two sentences about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+__all__ = ["LARGE", "SCENES", "SMALL", "Scene"]
+
+SMALL, LARGE = (80, 24), (160, 50)
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """`keys` lead there from the fleet; `ready` is on the screen when it is drawn. `words` start the program."""
+
+    name: str
+    title: str
+    said: str
+    keys: tuple[str, ...]
+    ready: str
+    sizes: tuple[tuple[int, int], ...] = (SMALL,)
+    words: tuple[str, ...] = ()
+    environ: dict[str, str] = field(default_factory=dict)
+
+
+def _find(name: str) -> tuple[str, ...]:
+    return ("/", *f"^{name} ", "enter")
+
+
+SCENES = (
+    Scene(
+        "fleet",
+        "The fleet",
+        "One line a run, with its state, curve, speed and health; the chosen one in detail below. From "
+        "120 columns on live runs are panes, `v` switches by hand. Runs that differ by their seed alone "
+        "are one row with their median and band; `Enter` opens it, `f` closes it.",
+        (),
+        "steady",
+        (SMALL, LARGE),
+    ),
+    Scene(
+        "run",
+        "A run",
+        "Any metric over steps, updates or time, every metric with its last value beside it. `Enter` "
+        "opens it, `[` and `]` turn its tabs.",
+        (*_find("steady-1"), "enter"),
+        "return over",
+        (SMALL, LARGE),
+    ),
+    Scene(
+        "findings",
+        "What is wrong",
+        "The finding, what in this run's own settings caused it, and one thing to do; `a` does it after "
+        "showing what changes. Below, each value that the rules read, with its limits.",
+        (*_find("eager"), "h"),
+        "cause",
+        (SMALL, LARGE),
+    ),
+    Scene(
+        "config",
+        "What really runs",
+        "Every setting as it was asked for and as it was read back from the model, with what the program made of it. "
+        "`d` leads there.",
+        (*_find("eager"), "d"),
+        "learning_rate",
+    ),
+    Scene(
+        "checkpoints",
+        "Checkpoints, attempts, evaluations",
+        "Where it can go on from, how earlier attempts ended, what evaluations said, and what people did to it.",
+        (*_find("short"), "enter", "]", "]", "]"),
+        "evaluat",
+    ),
+    Scene(
+        "log",
+        "The log",
+        "What the run printed, followed as it grows; `/` searches. `l` leads there.",
+        (*_find("script"), "l"),
+        "no such file",
+    ),
+    Scene(
+        "compare",
+        "Runs beside each other",
+        "Marked runs with a curve each, results, what differs in their settings, and what to mind before"
+        " believing it. `Space` marks, `c` compares.",
+        ("/", *"steady|eager", "enter", "space", "space", "c"),
+        "compare",
+        (SMALL, LARGE),
+    ),
+    Scene(
+        "form",
+        "A new run",
+        "Any setting, judged while it is typed, with what it will cost in memory and time. `n` opens it;"
+        " `1` to `4` and `P` start a preset at once without it.",
+        ("n",),
+        "gradient steps",
+    ),
+    Scene(
+        "more",
+        "Everything that can be done",
+        "What the chosen or marked runs can be asked for, found by typing. `x` opens it; `:` finds "
+        "presets and runs as well.",
+        (*_find("steady-1"), "x"),
+        "pause",
+    ),
+    Scene(
+        "verdict",
+        "Going on with other settings",
+        "`R` asks what shall be different, judges it against what the run learned, and says so before anything starts.",
+        (*_find("short"), "R", *"ppo.learning_rate=3e-3", "enter"),
+        "learning_rate",
+    ),
+    Scene(
+        "kill",
+        "Killing asks first",
+        "Only what cannot be taken back asks, and it names the run. `s` saves and ends, and asks nothing.",
+        (*_find("steady-1"), "K"),
+        "kill now",
+    ),
+    Scene(
+        "clean",
+        "Leftovers",
+        "What dead runs left behind, by identity and never by name; nothing is removed unseen. `X` looks for it.",
+        ("X",),
+        "left",
+    ),
+    Scene(
+        "help",
+        "Keys",
+        "Every key, read from the one table that also makes it work.",
+        ("?",),
+        "start",
+    ),
+    Scene(
+        "replay",
+        "As it was",
+        "The same screen at an earlier moment, read from the files; `,` and `.` move through time, `H` returns to now.",
+        (),
+        "REPLAY",
+        (SMALL, LARGE),
+        ("replay", "--back", "20s"),
+    ),
+    Scene(
+        "no-colour",
+        "Without colours",
+        "With `NO_COLOR` every state is still a word and a shape.",
+        (),
+        "steady",
+        (SMALL,),
+        (),
+        {"NO_COLOR": "1"},
+    ),
+    Scene(
+        "ascii",
+        "Without UTF-8",
+        "Where the locale speaks no UTF-8 plain letters draw the same.",
+        (),
+        "steady",
+        (SMALL,),
+        (),
+        {"LANG": "C", "LC_ALL": "C"},
+    ),
+)
