@@ -97,7 +97,8 @@ class RunScreen(Shown, inherit_bindings=False):
         self.query_one(Footer).update(shown)
 
     def _answered(self) -> None:
-        if self.is_attached:
+        # One that was left is attached for a while longer, without its widgets.
+        if self.is_attached and self in self.app.screen_stack:
             self._draw_body()
 
     def _draw_body(self) -> None:
