@@ -103,7 +103,7 @@ def as_tables(spec: Spec) -> dict[str, Any]:
     """
     tables: dict[str, Any] = msgspec.to_builtins(spec)
     if spec.run.command is not None:
-        del tables["env"], tables["ppo"]
+        del tables["env"], tables["ppo"], tables["evaluate"]
         tables["run"] = {name: value for name, value in tables["run"].items() if name not in TRAINERS_OWN}
     return {name: _written(value) for name, value in tables.items()}
 

@@ -1,4 +1,4 @@
-"""The typed form of a preset and of a run's `spec.toml`: four tables, SB3's own argument names, unknown keys refused.
+"""The typed form of a preset and of a run's `spec.toml`: five tables, SB3's own argument names, unknown keys refused.
 
 A field that is `None` was not written by the user; "wrote the default" and "did not write" stay different, because
 auto-scaling may fill only what nobody wrote. `n_steps` is per environment; the rollout buffer is `n_envs * n_steps`.
@@ -18,6 +18,7 @@ __all__ = [
     "CheckpointKeep",
     "Engine",
     "EnvSpec",
+    "EvaluateSpec",
     "KeepSpec",
     "LimitsKeep",
     "Normalize",
@@ -190,6 +191,14 @@ class KeepSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     limits: LimitsKeep = LimitsKeep()
 
 
+class EvaluateSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Every so many environment steps the policy is saved and played for `episodes` in a process of its own: never."""
+
+    every: Steps | None = None
+    episodes: Annotated[int, Meta(ge=1, le=100_000)] = 20
+    deterministic: bool = True
+
+
 class Spec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything needed to train one run, resolved: `spec.toml` of a run directory is exactly this."""
 
@@ -198,6 +207,7 @@ class Spec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ppo: PpoSpec = PpoSpec()
     run: RunSpec = RunSpec()
     keep: KeepSpec = KeepSpec()
+    evaluate: EvaluateSpec = EvaluateSpec()
     description: str = ""
 
 

@@ -18,6 +18,7 @@ from mission_tui.trainer.boundary import Boundary, Progress, capture
 from mission_tui.trainer.budget import Budget, Stopwatch
 from mission_tui.trainer.callbacks import Callbacks
 from mission_tui.trainer.checkpoint import Checkpoints
+from mission_tui.trainer.evaluating import Evaluating
 from mission_tui.trainer.failures import complain
 from mission_tui.trainer.orders import Orders
 from mission_tui.trainer.ppo import PPO
@@ -46,6 +47,7 @@ class Training:
     progress: Progress
     facts: dict[str, Any]
     tuning: Tuning
+    evaluating: Evaluating
     callbacks: Callbacks | None = None
     remembered: Tree | None = None
     boundary: Boundary | None = None
@@ -81,7 +83,9 @@ class Training:
     def save(self, reason: CheckpointReason) -> str:
         """Save the last boundary; returns the checkpoint's name."""
         assert self.boundary is not None
-        return self.checkpoints.save(self.boundary, reason, self._extra(), self.orders.kept)
+        played = self.evaluating.checkpoint
+        kept = {*self.orders.kept, *([] if played is None else [played])}
+        return self.checkpoints.save(self.boundary, reason, self._extra(), kept)
 
     def _take_boundary(self, watch: Stopwatch) -> Boundary:
         self.progress.trained_s = watch.seconds
@@ -114,6 +118,7 @@ class Training:
         self.orders.look()
         self._change_settings()
         self._save_if_due()
+        self._evaluate()
         if not self.orders.paused:
             return
         watch.pause()
@@ -155,8 +160,22 @@ class Training:
             self.checkpoints.postpone()
         return True
 
+    def _evaluate(self) -> None:
+        """Record what was played, and have this boundary played if it is due."""
+        assert self.boundary is not None
+        if (done := self.evaluating.take()) is not None:
+            self.record.evaluated(*done)
+        if not self.evaluating.due(self.boundary.timesteps):
+            return
+        try:
+            self.evaluating.begin(self.save("steps"), self.boundary.update, self.boundary.timesteps)
+        except (StorageError, CheckpointError) as error:
+            complain(f"no evaluation now, training goes on: {error}")
+
     def _end(self, how: Literal["finished", "stopped"], reason: CheckpointReason) -> Literal["finished", "stopped"]:
         self.record.phase("ending")
+        if (done := self.evaluating.take()) is not None:
+            self.record.evaluated(*done)
         self.save(reason)
         if self.callbacks is not None:
             # What is saved is safe from whatever they do now.

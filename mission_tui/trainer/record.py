@@ -16,6 +16,7 @@ from msgspec import structs
 from mission_tui.fleet.metrics import (
     CheckpointSaved,
     Episodes,
+    EvaluationDone,
     Metric,
     MetricRecord,
     Resumed,
@@ -32,6 +33,7 @@ from mission_tui.records.append import AppendLog
 from mission_tui.records.checkpoint import Manifest
 from mission_tui.records.layout import RunDir
 from mission_tui.records.storage import StorageError
+from mission_tui.trainer.evaluating import Played
 from mission_tui.trainer.failures import Failure, complain
 from mission_tui.trainer.registration import Registration
 
@@ -140,6 +142,14 @@ class Record:
                 seconds=seconds,
             ),
             durable=True,
+        )
+
+    def evaluated(self, update: int, timesteps: int, played: Played) -> None:
+        """The checkpoint that was saved after `update` was played."""
+        self._write(
+            lambda seq: EvaluationDone(
+                seq, self._attempt, update, timesteps, time.time(), played.mean, played.std, played.episodes
+            )
         )
 
     def ended(

@@ -25,6 +25,7 @@ from mission_tui.trainer.callbacks import Callbacks, build_callbacks
 from mission_tui.trainer.checkpoint import Checkpoints, Loaded, load_checkpoint
 from mission_tui.trainer.device import choose_device, use_tf32
 from mission_tui.trainer.effective import effective_toml, versions
+from mission_tui.trainer.evaluating import Evaluating
 from mission_tui.trainer.failures import Failure, complain
 from mission_tui.trainer.learn import Training
 from mission_tui.trainer.link import Link
@@ -128,6 +129,7 @@ class Job:
     def close(self) -> None:
         """Let go of what is held and end the environments; how the run ended is settled, whatever they say to that."""
         if self.training is not None:
+            self.training.evaluating.close()
             self.training.checkpoints.close()
             self.training.events.close()
         for held in (self.callbacks, None if self.envs is None else self.envs.vec):
@@ -191,6 +193,7 @@ class Job:
             progress=progress,
             facts=facts,
             tuning=Tuning(self.spec),
+            evaluating=Evaluating(run_dir, self.spec.evaluate, model.num_timesteps),
             callbacks=self.callbacks,
             remembered=None if start is None else start.boundary.state.get("callbacks"),
         )

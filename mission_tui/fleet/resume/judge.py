@@ -96,6 +96,7 @@ RULES: Mapping[str, Rule] = {
     "run.env": _OTHER_PYTHON,
     "run.env_file": _OTHER_PYTHON,
     "run.pythonpath": _OTHER_PYTHON,
+    **dict.fromkeys(("evaluate.every", "evaluate.episodes", "evaluate.deterministic"), _KEPT),
     "run.grace_s": _KEPT,
     "run.follow": _KEPT,
     "run.callbacks": always(
