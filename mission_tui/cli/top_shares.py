@@ -35,7 +35,7 @@ def duty_lines(shown: Attribution) -> Iterator[str]:
 
 def share_table(shown: Attribution) -> Table:
     """A row per run with phases in the last minute."""
-    columns = ("run", "name", "rollout", "update", "energy", "per million steps")
+    columns = ("run", "name", "rollout", "update", "energy", "per 1M steps")
     table = Table(columns, numbers=frozenset(columns[2:]))
     for share in shown.runs:
         energy, each = (_joules(value) for value in (share.joules, share.joules_per_million_steps))
