@@ -27,7 +27,8 @@ _USUAL = 2
 _CELLS_A_COLUMN = 4
 """A cell that lies in two columns shows its peak in both, so cells are asked for that are finer than columns."""
 _MOST_CELLS = 1200
-_LEAST_PACE_S, _MOST_PACE_S = 0.5, 30.0
+_LEAST_PACE_S, _MOST_PACE_S = 1.0, 30.0
+"""A short stretch moves by several columns a second, and each time nearly every cell of it is sent to the terminal."""
 
 
 class Zoom:

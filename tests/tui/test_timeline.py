@@ -164,11 +164,11 @@ class Quiet:
 
 
 async def test_it_is_asked_for_once_a_column_and_never_twice_at_once() -> None:
-    """A minute in 120 columns changes twice a second; a day every half minute is enough; another zoom at once."""
+    """As often as a column begins, at most once a second, at least twice a minute; another zoom at once."""
     desk, changed = Quiet(), []
     desk.client.answers[GetStrip] = partial(answered, Strip(since=NOW - 60, until=NOW))
     lookback = Lookback(desk, lambda: changed.append(1))
-    for seconds, within, expected in ((60.0, 10.0, 20), (86_400.0, 60.0, 2), (15.0, 10.0, 20)):
+    for seconds, within, expected in ((300.0, 10.0, 4), (86_400.0, 60.0, 2), (15.0, 10.0, 10)):
         asked = 0
         for _ in range(round(within / 0.25)):
             lookback.want(seconds, 120)
@@ -227,3 +227,21 @@ async def test_unchanged_cells_are_not_painted_again() -> None:
                 spans_changed = [span for before, after in rows for span in differences(before, after)]
                 assert spans_changed
                 assert all(start >= 160 - TAIL - 1 for start, _ in spans_changed), spans_changed
+
+
+async def test_a_snapshot_alone_cuts_no_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Snapshots come four times a second, and what the strip says changes with its answers only."""
+    async with staged(size=LARGE) as stage:
+        await stage.shows("last 5m")
+        await stage.still()
+        asked, cut = len(stage.client.asked_for(GetStrip)), []
+
+        def cutting(*_: object) -> list[Any]:
+            cut.append(1)
+            return []
+
+        monkeypatch.setattr("mission_tui.tui.widgets.timeline.timeline", cutting)
+        await stage.arrive(a_fleet(revision=2))
+        await stage.until(lambda: cut, "the answer is drawn")
+        await stage.still()
+        assert len(cut) == len(stage.client.asked_for(GetStrip)) - asked

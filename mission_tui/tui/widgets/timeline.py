@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mission_tui.fleet.outcome import ALIVE
 from mission_tui.fleet.snapshot import FleetSnapshot
+from mission_tui.fleet.strip import Strip
 from mission_tui.tui import colours
 from mission_tui.tui.desk import Desk
 from mission_tui.tui.lookback import Lookback
@@ -23,6 +24,8 @@ class Timeline(Lines):
         self._lookback = Lookback(desk, self._answered)
         self._snapshot: FleetSnapshot | None = None
         self._most = 0
+        self._cut: Strip | None = None
+        self._how: tuple[object, ...] = ()
         self.rows = 0
 
     def update(self, snapshot: FleetSnapshot | None, most: int) -> None:
@@ -69,6 +72,11 @@ class Timeline(Lines):
             said = self._lookback.trouble or "asking what the machine did…"
             self.show([line([(f" {said}", colours.QUIET)], width)])
             return
-        live = {view.id for view in self._snapshot.runs if view.state in ALIVE} if self._snapshot else set()
+        views = self._snapshot.runs if self._snapshot else ()
+        live = frozenset(view.id for view in views if view.state in ALIVE)
         zoom = self._desk.zoom
-        self.show(timeline(strip, zoom.seconds, zoom.word, width, self.rows, live))
+        # Snapshots come far more often than answers, and cutting a day into columns is work.
+        how = (zoom.seconds, width, self.rows, live)
+        if strip is not self._cut or how != self._how or not self._strips:
+            self._cut, self._how = strip, how
+            self.show(timeline(strip, zoom.seconds, zoom.word, width, self.rows, live))
