@@ -227,3 +227,14 @@ def test_what_was_seen_of_a_run_is_believed_of_the_next(idle_lab: Lab, limits: P
     idle_lab.start(XDG_CONFIG_HOME=str(limits.parents[1]))
     (again,) = idle_lab.launch(spec=spec())
     idle_lab.running(again)
+
+
+def test_a_run_whose_spec_was_lost_in_line_does_not_wait_for_ever(idle_lab: Lab, limits: Path) -> None:
+    """What it would take is not known, so nothing holds it; it ends with the reason."""
+    limits.write_text("runs = 1\n")
+    idle_lab.launch(spec=spec())
+    (second,) = idle_lab.launch(spec=spec())
+    idle_lab.kill_supervisor()
+    idle_lab.dir(second).spec.write_text("no [ spec")
+    idle_lab.start(XDG_CONFIG_HOME=str(limits.parents[1]))
+    assert idle_lab.ended(second).outcome == "failed"

@@ -87,7 +87,10 @@ class Turns:
             turn = decided.get(run.id)
             if run.id in core.live and isinstance(turn, Wait):
                 core.see(run.id, WaitSeen(turn.why))
-        ready = [run_id for run_id, turn in decided.items() if isinstance(turn, Go) and run_id in core.live]
+        ready = [run_id for run_id, turn in decided.items() if isinstance(turn, Go)]
+        # What it would take is not known; its trainer says what is wrong with its spec.
+        ready += [run.id for run in waiting if run.spec is None]
+        ready = [run_id for run_id in ready if run_id in core.live]
         if ready:
             self._beginning = asyncio.create_task(self._begin(ready), name="turns")
 
@@ -103,7 +106,7 @@ class Turns:
 
 
 def _decided(core: Core, now: float) -> dict[str, Go | Wait]:
-    """What becomes of every run in line, in its order; those whose spec cannot be read are not held."""
+    """What becomes of every run in line, in its order; one whose spec cannot be read is not among them."""
     line = standing_in_line(core, now)
     if not line:
         return {}
