@@ -10,8 +10,9 @@ PEERS := .venv-peers
 # be done in parts: `make bench-ppo bench-report`.
 BENCHMARKS := judging mission scaling startup cold_start stepping ppo precision supervisor sampling cpu_shares screen reporting \
   fleet.overhead fleet.heavy fleet.beast
-# Two workers, one torch thread each: the tests start trainers of their own.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+# One torch thread each: the tests start trainers of their own. Two keep two cores busy; tests also wait, so try three.
+WORKERS ?= 2
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
 .DEFAULT_GOAL := run
 .PHONY: run test check fmt lint types fast slow bench bench-report peers health health-traces faults tour night
@@ -19,7 +20,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 run: $(INSTALLED)  ## open the screen
 	@$(BIN)/mission-tui
 
-test: $(INSTALLED)  ## every test
+test: $(INSTALLED)  ## every test; WORKERS=4 where there are cores for more at once
 	$(PYTEST)
 
 check: lint types fast  ## what to run before each commit, under a minute
