@@ -37,6 +37,8 @@ REPORT_LINE = (
     "report.update(timesteps=global_step, approx_kl=approx_kl, clip_fraction=np.mean(clipfracs), value_loss=v_loss, "
     "entropy_loss=-entropy_loss, explained_variance=explained_var)\n"
 )
+CLEANRL = ("--num-steps", "16", *("--learning-rate", "0.05", "--total-timesteps", "100000000"))
+"""Words of the script; an update of 64 steps takes a quarter of its time."""
 AWAIT_S = 90.0
 
 
@@ -111,8 +113,7 @@ def test_a_cleanrl_script_edited_by_one_line(lab: Lab, tmp_path: Path) -> None:
     assert source.count(end) == 1
     script = tmp_path / "train.py"
     script.write_text(source.replace(end, end + REPORT_LINE))
-    words = ("--learning-rate", "0.05", "--total-timesteps", "100000000")
-    (run,) = lab.launch(spec=command(sys.executable, str(script), *words))
+    (run,) = lab.launch(spec=command(sys.executable, str(script), *CLEANRL))
     view = lived(lab, run)
     assert {"train/approx_kl", "train/clip_fraction", "train/explained_variance"} <= set(view.metrics)
     assert view.steps_per_s
@@ -122,9 +123,8 @@ def test_a_cleanrl_script_edited_by_one_line(lab: Lab, tmp_path: Path) -> None:
 def test_an_unedited_cleanrl_script_by_its_tensorboard_files(lab: Lab) -> None:
     """Nobody touches it: what it writes for TensorBoard is followed."""
     pytest.importorskip("tensorboard", reason="the script's own SummaryWriter, and reading its files, need tensorboard")
-    words = ("--learning-rate", "0.05", "--total-timesteps", "100000000")
     follow = "runs/CartPole-v1__cleanrl_ppo__1"
-    (run,) = lab.launch(spec=command(sys.executable, str(SCRIPTS / "cleanrl_ppo.py"), *words, follow=follow))
+    (run,) = lab.launch(spec=command(sys.executable, str(SCRIPTS / "cleanrl_ppo.py"), *CLEANRL, follow=follow))
     view = lived(lab, run)
     assert {"train/approx_kl", "train/clip_fraction", "train/explained_variance"} <= set(view.metrics)
 
