@@ -28,6 +28,8 @@ class NVMLError(Exception): pass
 class NVMLError_NotSupported(NVMLError): pass
 class NVMLError_FunctionNotFound(NVMLError): pass
 class NVMLError_NoPermission(NVMLError): pass
+class NVMLError_InvalidArgument(NVMLError): pass
+class NVMLError_NotFound(NVMLError): pass
 NVML_TEMPERATURE_GPU = 0
 def holders(): return [int(word) for word in open("{holders}").read().split()]
 class Memory:
