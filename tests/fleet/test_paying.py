@@ -159,6 +159,20 @@ def test_nothing_is_said_before_there_is_enough() -> None:
     assert seen(company, 701.0 + PATIENCE_S, known).waiting == ()
 
 
+def test_a_gap_does_not_keep_the_last_word_back() -> None:
+    """A run that evaluates for a while leaves cells without a speed; the noise is named noise all the same."""
+    company = Company((0.0, 10_000.0, 10_400.0), sd=0.3, seed=3)
+    company.comes("a", 0.0)
+    company.comes("b", 200.0)
+    records = company.records(600.0)
+
+    def gappy(run: str, begin: float, end: float, most: int) -> list[Span]:
+        return [span for span in records.spans(run, begin, end, most) if not 230.0 < span.end < 235.0]
+
+    found = dict(look(company.stays, replace(records, spans=gappy), 600.0, frozenset({("a", 0.0)})).payoffs)
+    assert found["b"].verdict == "noisy"
+
+
 def test_what_was_said_is_not_said_again() -> None:
     """The verdict at the first look that allows one stays what it was, however much later one looks."""
     company = Company((0.0, 10_000.0, 13_000.0), sd=0.02)

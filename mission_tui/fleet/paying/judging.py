@@ -168,8 +168,9 @@ class _Comparison:
             said = self._judged(bare, base, before, after.first(cells))
             if said.verdict in CONCLUSIVE or (said.verdict == "unlike" and said.elsewhere is None):
                 return said
-        final = not stretch.open or len(after.sums) >= LOOKS[-1]
-        return said if final else None
+        # By the clock: cells in which a run evaluated or saved are left out, and never made up for.
+        whole = stretch.end - stretch.begin > (LOOKS[-1] + 1) * after.seconds
+        return said if whole or not stretch.open else None
 
     def _judged(self, bare: Payoff, base: Stretch, before: _Cells, after: _Cells) -> Payoff:
         less, more = (before, after) if self._came else (after, before)
