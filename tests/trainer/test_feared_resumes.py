@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import shutil
 import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -51,13 +51,14 @@ FURTHER = 12_288
 
 @dataclass(frozen=True)
 class Trained:
-    """A training that reached its budget, and the spec to go further with."""
+    """A training that reached its budget, the spec to go further with, and how far others have gone on from it."""
 
     run_dir: RunDir
     spec: Spec
     checkpoint: str
     timesteps: int
     clipped: float
+    gone_on: dict[str, list[UpdateDone]] = field(default_factory=dict)
 
 
 class Padded(gymnasium.ObservationWrapper[NDArray[np.float32], Any, NDArray[np.float32]]):
@@ -98,8 +99,11 @@ def named(judged: ResumeVerdict, name: str) -> tuple[Change, dict[str, Remedy]]:
 
 
 def gone_on(of: Trained, path: Path, now: Spec, terms: Terms = Terms()) -> list[UpdateDone]:  # noqa: B008 - frozen
-    """The updates of an attempt that goes on from the checkpoint."""
-    return attempt(of, path, now, terms).updates_of(2)
+    """The updates of an attempt that goes on from the checkpoint: one and the same whoever asks, and trained once."""
+    how = repr((now, terms))
+    if how not in of.gone_on:
+        of.gone_on[how] = attempt(of, path, now, terms).updates_of(2)
+    return of.gone_on[how]
 
 
 @dataclass(frozen=True)
