@@ -25,6 +25,7 @@ from tests.trainer.test_ppo import CASES, LANES, build
 
 ROOT = Path(__file__).parents[2]
 COMPILE = spec_with(run={"compile": True})
+COMPILED = {"schedules, truncated minibatch": CASES["schedules"] | CASES["truncated minibatch"]}
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
@@ -38,9 +39,9 @@ def compiler() -> Iterator[None]:
     th.compiler.reset()
 
 
-def compiled(name: str, **changes: Any) -> Any:
+def compiled(case: dict[str, Any]) -> Any:
     """A model that has been warmed up, and fails wherever anything else would have to be compiled."""
-    model = build(FastPPO, InlineVecEnv, {**CASES[name], **changes, "compiles": True})
+    model = build(FastPPO, InlineVecEnv, {**case, "compiles": True})
     random = th.random.get_rng_state()
     assert model.warm_up(never) > 0.0
     assert th.equal(th.random.get_rng_state(), random)
@@ -48,10 +49,11 @@ def compiled(name: str, **changes: Any) -> Any:
     return model
 
 
-@pytest.mark.parametrize("name", ["truncated minibatch", "schedules", "several heads", "dictionary", "images"])
+@pytest.mark.parametrize("name", [*COMPILED, "several heads", "dictionary", "images"])
 def test_parameters_equal_those_of_the_uncompiled_policy(name: str) -> None:
     """After five updates none is further than 1e-5 away, and nothing was compiled after the warm-up."""
-    ours, plain = compiled(name), build(FastPPO, InlineVecEnv, CASES[name])
+    case = COMPILED.get(name) or CASES[name]
+    ours, plain = compiled(case), build(FastPPO, InlineVecEnv, case)
     # One after the other: both draw from the same generators.
     for model in (ours, plain):
         model.set_random_seed(3)
@@ -65,7 +67,7 @@ def test_parameters_equal_those_of_the_uncompiled_policy(name: str) -> None:
 
 def test_bf16_can_be_compiled() -> None:
     """Both options together train, and the first ratio is near 1."""
-    model = compiled("discrete", precision="bf16")
+    model = compiled({**CASES["discrete"], "precision": "bf16"})
     model._setup_learn(LANES * 32)
     for _ in range(2):
         assert model.collect() is not None
