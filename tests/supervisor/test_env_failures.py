@@ -15,6 +15,7 @@ from tests.supervisor.conftest import FOREVER, Lab, living
 from tests.waiting import until
 
 SHARED = Path("/dev/shm")
+WORKERS = 64 if "MISSION_TUI_NIGHT" in os.environ else 16
 
 
 def real_spec(env_id: str, n_envs: int, n_workers: int, **kwargs: object) -> Spec:
@@ -70,20 +71,20 @@ def test_a_crash_of_an_env_worker_ends_the_run_named_saved_and_swept(idle_lab: L
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_nothing_stays_of_64_workers_that_are_stuck_in_a_step(idle_lab: Lab) -> None:
-    """SIGKILL to the trainer alone: after ten seconds no process, no shared memory."""
+def test_nothing_stays_of_workers_that_are_stuck_in_a_step(idle_lab: Lab) -> None:
+    """SIGKILL to the trainer alone: soon no process, no shared memory. Sixteen workers here, 64 in `make night`."""
     lab, prefix = real(idle_lab), f"stuck-{secrets.token_hex(4)}"
-    (run,) = lab.launch(spec=real_spec("Stuck-v0", 64, 64, prefix=prefix))
+    (run,) = lab.launch(spec=real_spec("Stuck-v0", WORKERS, WORKERS, prefix=prefix))
     view = lab.wait(run, lambda view: view.state == "ended" or ((view.update or 0) >= 3 and view.pids.workers), 240)
     family = lab.family(run)
     # Their trackers of shared memory are processes below the trainer too.
-    assert len(view.pids.workers) >= 64
-    assert len(living(family)) >= 66
+    assert len(view.pids.workers) >= WORKERS
+    assert len(living(family)) >= WORKERS + 2
     assert view.pids.trainer is not None
     assert len(list(SHARED.glob(f"{prefix}*"))) >= 4
     until(lambda: all("S" in process.status()[:1].upper() for process in family[2:]), 20)
     os.kill(view.pids.trainer, 9)
-    until(lambda: not living(family), 10)
+    until(lambda: not living(family), 30)
     assert lab.ended(run).kind == "crash"
     # Python's own trackers may be quicker than the keeper; what counts is that no name of this run stays.
     assert not list(SHARED.glob(f"{prefix}*"))
