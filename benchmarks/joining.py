@@ -22,6 +22,8 @@ from mission_tui.fleet.snapshot import RunView
 SETTLE_S = 5.0
 """What so soon follows the first update of a run is nobody's speed."""
 START_S, UPDATES_S = 180.0, 900.0
+LEAST_S = 30.0
+"""Below this no fleet is measured, however quick its updates are."""
 VERDICT_S = 420.0
 WITHIN = 0.10
 
@@ -54,6 +56,7 @@ def one_by_one(lab: Lab, preset: str, settings: Sequence[str], runs: int, update
         started.append(run)
         begin = until(lambda: lab.updates(started[-1]), START_S, f"{run} trains")[0].t + SETTLE_S
         until(lambda: _since(lab, started[-1], begin) > updates, UPDATES_S, f"{run} does {updates} updates")  # noqa: B023
+        time.sleep(max(0.0, begin + LEAST_S - time.time()))
         windows.append(Window(begin, time.time(), tuple(started)))
     return windows
 
