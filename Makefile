@@ -11,7 +11,7 @@ PEERS := .venv-peers
 BENCHMARKS := judging mission scaling startup cold_start stepping ppo precision supervisor sampling cpu_shares screen reporting \
   fleet.overhead fleet.heavy fleet.beast
 # One torch thread each: the tests start trainers of their own. Two keep two cores busy; tests also wait, so try three.
-WORKERS ?= 2
+WORKERS := 2
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
 .DEFAULT_GOAL := run
