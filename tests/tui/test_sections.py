@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import structs
 from textual.strip import Strip
 
+from mission_tui.fleet.env_workers import EnvWorkers, LateWorker
 from mission_tui.fleet.paying import Payoff
 from mission_tui.fleet.placement import Placement
 from mission_tui.fleet.snapshot import Held, Pids, Usage
@@ -157,3 +158,13 @@ def test_a_run_that_is_not_on_the_machine_takes_nothing() -> None:
     assert "none: its environments are stepped in the trainer" in text(
         taken(structs.replace(LIVE[0], pids=Pids(1, 2)), 80)
     )
+
+
+def test_what_a_run_takes_names_its_late_workers() -> None:
+    """Since when, and where it stands; with what is known of files and disks."""
+    usage = Usage(50.0, GIB, 3, 2, None, pss_bytes=GIB // 2, written_bytes=GIB // 4, open_files=12, gpu_percent=7.0)
+    workers = EnvWorkers(4, 1, (LateWorker(2, 4711, 31.0),))
+    shown = text(taken(structs.replace(LIVE[0], usage=usage, workers=workers), 80))
+    for fact in ("PSS       512M", "GPU       7%", "written   256M", "files     12 open"):
+        assert fact in shown
+    assert "▲ worker 2 of 4 has not answered for 31 s (pid 4711)" in shown

@@ -82,7 +82,9 @@ class MachineScreen(Shown, inherit_bindings=False):
     def _lines(self, width: int) -> list[Strip]:
         if self.snapshot is None:
             return [line([(f" {self._desk.banner or 'connecting to the supervisor…'}", colours.QUIET)], width)]
-        strips, self._cursor = machine_lines(self.snapshot, self._runs, width, sort=self._sort, chosen=self._chosen)
+        strips, self._cursor = machine_lines(
+            self.snapshot, self._runs, width, sort=self._sort, chosen=self._chosen, told=self.query_one(Timeline).told
+        )
         if self._desk.banner is not None:
             strips.insert(0, line([(f" ▲ {self._desk.banner}", colours.WARN)], width))
         return strips

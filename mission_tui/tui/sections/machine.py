@@ -12,6 +12,8 @@ from typing import Any
 from rich.style import Style
 from textual.strip import Strip
 
+from mission_tui.fleet.env_workers import worker_sentences
+from mission_tui.fleet.other_program import other_sentence
 from mission_tui.fleet.outcome import ALIVE
 from mission_tui.fleet.share import share_of
 from mission_tui.fleet.snapshot import FleetSnapshot, GpuMeters, HostMeters, RunView, Usage
@@ -91,16 +93,31 @@ def _state(use: Use) -> str:
     return standing.state_word(use.view)
 
 
+def _late(use: Use) -> float | None:
+    return None if use.view.workers is None else float(use.view.workers.late_count)
+
+
+def _workers(use: Use) -> str:
+    workers = use.view.workers
+    if workers is None:
+        return numbers.count(len(use.view.pids.workers))
+    return f"{workers.late_count} late" if workers.late_count else str(workers.count)
+
+
 RUN_COLUMNS: tuple[Column[Use], ...] = (
     Column("run", 12, lambda use: use.view.name, lambda use: use.view.name, left=True),
     Column("state", 8, _state, _state, left=True, rank=1, style=lambda use: standing.state_style(use.view)),
     _taken("CPU", 5, lambda usage: usage.cpu_percent, percent),
     Column("share", 5, lambda use: numbers.percent(use.share), rank=5),
     _taken("RAM", 5, lambda usage: usage.rss_bytes, numbers.size),
+    _taken("PSS", 5, lambda usage: usage.pss_bytes, numbers.size, rank=8),
     _taken("VRAM", 5, lambda usage: usage.vram_bytes, numbers.size),
+    _taken("GPU", 4, lambda usage: usage.gpu_percent, percent, rank=2),
     _taken("threads", 7, lambda usage: usage.threads, numbers.count, rank=4),
     _taken("processes", 9, lambda usage: usage.processes, numbers.count, rank=6),
-    Column("workers", 7, lambda use: numbers.count(len(use.view.pids.workers)), rank=7),
+    Column("workers", 7, _workers, _late, rank=7, style=lambda use: colours.WARN if _late(use) else colours.INK),
+    _taken("written", 7, lambda usage: usage.written_bytes, numbers.size, rank=9),
+    _taken("files", 5, lambda usage: usage.open_files, numbers.count, rank=10),
     Column("st/s", 7, lambda use: numbers.rate(use.view.pace), lambda use: use.view.pace, rank=3),
 )
 RUN_SORTS = ("age", *(column.title for column in RUN_COLUMNS if column.value is not None))
@@ -114,10 +131,21 @@ def runs_on(snapshot: FleetSnapshot, sort: str) -> list[RunView]:
 
 
 def machine_lines(
-    snapshot: FleetSnapshot, runs: Sequence[RunView], width: int, *, sort: str, chosen: str | None
+    snapshot: FleetSnapshot,
+    runs: Sequence[RunView],
+    width: int,
+    *,
+    sort: str,
+    chosen: str | None,
+    told: Sequence[str] = (),
 ) -> tuple[list[Strip], int | None]:
-    """All lines, and which of them is that of the `chosen` run. `runs` are those of `runs_on`."""
+    """All lines, and which of them is that of the `chosen` run. `runs` are those of `runs_on`.
+
+    `told` are sentences about the stretch of the strip, which stand with the host.
+    """
     strips = [line([(" ", colours.INK), *parts], width) for parts in _host(snapshot.host, width)]
+    strips += [line([(" ", colours.INK), *parts], width) for parts in _cores(snapshot.host, width)]
+    strips += [line([(fit(f" {sentence}", width), colours.INK)], width) for sentence in told]
     if snapshot.gpus:
         gpus = [_Gpu(at, meters) for at, meters in enumerate(snapshot.gpus)]
         strips += [Strip.blank(width), *table(GPU_COLUMNS, gpus, width)]
@@ -139,8 +167,19 @@ def machine_lines(
             lead=lambda use: _lead(use.view, chosen=use.view.id == chosen),
             ground=lambda use: colours.CHOSEN if use.view.id == chosen else None,
         )
+        strips += [line([(" ", colours.INK), *parts], width) for parts in _waiting(runs, width - 2)]
     strips += [line([(" ", colours.INK), *parts], width) for parts in _shared(snapshot)]
+    for program in snapshot.host.others:
+        said = fit(f"          {other_sentence(program)}", width)
+        strips.append(line([(said, colours.QUIET)], width))
     return strips, place
+
+
+def _waiting(runs: Sequence[RunView], width: int) -> Iterator[list[Part]]:
+    """Which env workers keep a run waiting."""
+    for view in runs:
+        for sentence in worker_sentences(view.workers) if view.workers is not None else ():
+            yield [("▲ ", colours.WARN), (fit(f"{view.name}: {sentence}", width - 2), colours.INK)]
 
 
 def _lead(view: RunView, *, chosen: bool) -> list[Part]:
@@ -161,6 +200,20 @@ def _host(host: HostMeters, width: int) -> Iterator[list[Part]]:
         ("   disk ", colours.QUIET),
         (f"{numbers.size(host.disk_free)} free", colours.INK),
     ]
+
+
+def _cores(host: HostMeters, width: int) -> Iterator[list[Part]]:
+    """A block for each core, in its own order, as many lines as it takes."""
+    cells = max(1, width - 9)
+    blocks = spark(host.cpu_cores, len(host.cpu_cores), 0, 100)
+    for at in range(0, len(blocks), cells):
+        yield [
+            ("" if at else "cores ", colours.QUIET),
+            (" " * 6 if at else "", colours.INK),
+            (blocks[at : at + cells], colours.LIVE),
+        ]
+    if host.swap_total:
+        yield [("swap ", colours.QUIET), (_of(host.swap_used, host.swap_total), colours.INK)]
 
 
 def _shared(snapshot: FleetSnapshot) -> Iterator[list[Part]]:

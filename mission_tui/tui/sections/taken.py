@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from textual.strip import Strip
 
+from mission_tui.fleet.env_workers import worker_sentences
 from mission_tui.fleet.outcome import ALIVE
 from mission_tui.fleet.snapshot import RunView
 from mission_tui.tui import colours, numbers, standing
@@ -56,6 +57,18 @@ def _use(view: RunView) -> Iterator[list[Part]]:
         shared = "" if usage.processes == 1 else "  what its processes share is counted for each"
         yield [_label("RAM"), (numbers.size(usage.rss_bytes), colours.INK), (shared, colours.QUIET)]
         yield [_label("VRAM"), (numbers.size(usage.vram_bytes), colours.INK)]
+        if usage.pss_bytes is not None:
+            yield [
+                _label("PSS"),
+                (numbers.size(usage.pss_bytes), colours.INK),
+                ("  with its part of what is shared", colours.QUIET),
+            ]
+        if usage.gpu_percent is not None:
+            yield [_label("GPU"), (f"{usage.gpu_percent:.0f}%", colours.INK)]
+        if usage.written_bytes is not None:
+            yield [_label("written"), (numbers.size(usage.written_bytes), colours.INK), ("  to disks", colours.QUIET)]
+        if usage.open_files is not None:
+            yield [_label("files"), (f"{usage.open_files} open", colours.INK)]
         yield [_label("threads"), (f"{usage.threads} in {usage.processes} processes", colours.INK)]
     if view.held is not None:
         vram = f" and {numbers.size(view.held.vram_bytes)} of GPU memory" if view.held.vram_bytes else ""
@@ -68,6 +81,9 @@ def _processes(view: RunView, width: int) -> Iterator[list[Part]]:
     named = [f"{role} {pid}" for role, pid in (("keeper", pids.keeper), ("trainer", pids.trainer)) if pid is not None]
     if named:
         yield [_label("processes"), (", ".join(named), colours.INK)]
+    for sentence in worker_sentences(view.workers) if view.workers is not None else ():
+        for text in wrap(sentence, width - 2):
+            yield [("▲ ", colours.WARN), (text, colours.INK)]
     if pids.workers:
         said = f"{len(pids.workers)}: {' '.join(map(str, pids.workers))}"
         for at, text in enumerate(wrap(said, width - _LABEL)):

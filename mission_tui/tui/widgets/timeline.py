@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mission_tui.fleet.attribution import attribute, duty_sentence
 from mission_tui.fleet.outcome import ALIVE
 from mission_tui.fleet.snapshot import FleetSnapshot
 from mission_tui.fleet.strip import Strip
@@ -26,6 +27,7 @@ class Timeline(Lines):
         self._most = 0
         self._cut: Strip | None = None
         self._how: tuple[object, ...] = ()
+        self._told: tuple[Strip, list[str]] | None = None
         self.rows = 0
 
     def update(self, snapshot: FleetSnapshot | None, most: int) -> None:
@@ -56,6 +58,21 @@ class Timeline(Lines):
         if strip is not None:
             lanes = 0 if not strip.lanes else max(lanes, len(strip.lanes))
         return rows_for(len(self._snapshot.gpus), lanes, self._most)
+
+    @property
+    def told(self) -> list[str]:
+        """What the strip says of each GPU in a sentence."""
+        strip = self._lookback.strip
+        if strip is None or not any(gpu.busy for gpu in strip.gpus):
+            return []
+        if self._told is None or self._told[0] is not strip:
+            duties = attribute(strip).gpus
+            named = [f"GPU{at}: " if len(strip.gpus) > 1 else "" for at in range(len(strip.gpus))]
+            places = {gpu.uuid: place for gpu, place in zip(strip.gpus, named, strict=True)}
+            zoom = self._desk.zoom.word
+            said = [f"{places[duty.uuid]}{duty_sentence(duty)}, in the last {zoom}" for duty in duties]
+            self._told = strip, said
+        return self._told[1]
 
     def _answered(self) -> None:
         if not self.is_attached:
