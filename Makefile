@@ -10,8 +10,8 @@ PEERS := .venv-peers
 # be done in parts: `make bench-ppo bench-report`.
 BENCHMARKS := judging mission scaling startup cold_start stepping ppo precision supervisor sampling cpu_shares screen reporting \
   fleet.overhead fleet.heavy fleet.beast
-# One torch thread each: the tests start trainers of their own. Two keep two cores busy; tests also wait, so try three.
-WORKERS := 2
+# One torch thread each: the tests start trainers of their own. Half of their time they wait, so three keep two cores busy.
+WORKERS := 3
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
 .DEFAULT_GOAL := run

@@ -75,8 +75,9 @@ class StubTrainer:
         begun = (self.update, self.timesteps, self.checkpoint)
         self._write(lambda seq: TrainingStarted(seq, self.attempt, time.time(), *begun))
         until_s = time.monotonic() + (self.spec.run.duration_s or float("inf"))
-        most = self.spec.run.total_timesteps or sys.maxsize
-        while self.timesteps < most and time.monotonic() < until_s and not self.stopping:
+        while not self.stopping and self.timesteps < (self.spec.run.total_timesteps or sys.maxsize):
+            if time.monotonic() >= until_s:
+                break
             self._learn()
             self._obey()
             if self.update - begun[0] == int(self.environ.get("STUB_CRASHES_AFTER", "-1")):

@@ -62,7 +62,7 @@ def test_keys_of_the_fingers_are_there() -> None:
         "u": "undo", "n": "new", "C": "checkpoint", "X": "clean", "ctrl+l": "redraw", "ctrl+z": "suspend",
         "f5": "refresh", "+": "faster", "-": "slower", "a": "apply", "i": "acknowledge", "I": "silence",
         "h": "findings", "b": "bell", "tab": "next pane", "[": "previous tab", "]": "next tab", "P": "launch",
-        "1": "launch", "m": "machine", "comma": "longer", ".": "shorter",
+        "1": "launch", "m": "machine", "{": "longer", "}": "shorter", "H": "replay",
     }  # fmt: skip
     assert {key: keys.get(key) for key in expected} == expected
 

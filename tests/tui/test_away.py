@@ -110,7 +110,8 @@ async def test_it_stands_below_the_meters_until_esc(size: tuple[int, int]) -> No
         await stage.shows("cart-9a10 7.50")
         assert "w all of it  Esc close" in stage.text()
         await stage.press("/", "w", "i", "d", "e", "enter")
-        await stage.until(lambda: "heavy-3f9a" not in stage.text(), "the list is still usable")
+        in_strip = int(size[0] >= 160)
+        await stage.until(lambda: stage.text().count("heavy-3f9a") == in_strip, "the list is still usable")
         await stage.press("escape")
         await stage.until(lambda: "While you were away" not in stage.text())
         assert stage.lines()[2].strip() != ""

@@ -96,12 +96,12 @@ async def test_a_large_screen_shows_the_strip_and_zooms_it() -> None:
     async with staged(size=LARGE) as stage:
         await stage.shows("last 5m")
         await stage.shows(" heavy-3f9a     ")
-        await stage.press("full_stop")
+        await stage.press("right_curly_bracket")
         await stage.shows("last 1m")
         await stage.until(lambda: stage.client.asked_for(GetStrip)[-1].seconds < 70)
-        await stage.press(*["comma"] * 6)
+        await stage.press(*["left_curly_bracket"] * 6)
         await stage.shows("last 24h")
-        await stage.press(*["full_stop"] * 7)
+        await stage.press(*["right_curly_bracket"] * 7)
         await stage.shows("last 15s")
         await stage.until(lambda: stage.client.asked_for(GetStrip)[-1].seconds < 16)
 
@@ -109,7 +109,7 @@ async def test_a_large_screen_shows_the_strip_and_zooms_it() -> None:
 async def test_smaller_screens_neither_show_it_nor_ask_for_it() -> None:
     """The meters' line is what they have; the key says where the strip is."""
     async with staged(size=(120, 36)) as stage:
-        await stage.press("comma")
+        await stage.press("left_curly_bracket")
         assert stage.client.asked_for(GetStrip) == []
         assert "the strip is not shown here: m opens the machine" in stage.toasts()
 
