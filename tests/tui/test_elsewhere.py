@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from msgspec import structs
+from textual.events import Key
 
 from mission_tui.fleet.snapshot import FleetSnapshot, OtherRoot
 from mission_tui.tui.elsewhere import also_live, least_cells
@@ -86,6 +87,17 @@ async def test_w_lets_the_person_choose_among_several() -> None:
         await stage.until(lambda: isinstance(stage.screen, Picker))
         await stage.press("down", "enter")
         await stage.until(lambda: stage.app.next_root == C.root)
+
+
+async def test_enter_takes_what_was_typed_before_it_however_fast() -> None:
+    """Letters and Enter that arrive together, as over a slow line, choose what the letters say."""
+    async with staged(a_fleet_beside(C, B)) as stage:
+        await stage.press("W")
+        await stage.until(lambda: isinstance(stage.screen, Picker))
+        for key, character in (("slash", "/"), ("d", "d"), ("a", "a"), ("t", "t"), ("a", "a"), ("enter", None)):
+            stage.app.post_message(Key(key, character))
+        await stage.until(lambda: stage.app.next_root is not None)
+        assert stage.app.next_root == C.root
 
 
 async def test_of_a_long_path_the_end_is_shown_first() -> None:

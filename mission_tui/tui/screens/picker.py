@@ -101,7 +101,7 @@ class Picker(Sheet[str]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "step(-1)", "up", priority=True),
         Binding("down", "step(1)", "down", priority=True),
-        Binding("enter", "take", "take", priority=True),
+        Binding("enter", "take", "take"),
         Binding("escape", "turn_away", "back", priority=True),
     ]
 
@@ -128,6 +128,11 @@ class Picker(Sheet[str]):
         found = [one for one in self._choices if all(word in f"{one.label} {one.detail}".lower() for word in words)]
         first = [one for one in found if words and one.label.lower().startswith(words[0])]
         self.query_one(Choices).offer(first + [one for one in found if one not in first])
+
+    @on(Input.Submitted)
+    def _submitted(self) -> None:
+        """Enter comes through the line, so that it takes what all that was typed before it leaves."""
+        self.action_take()
 
     def on_key(self, event: events.Key) -> None:
         """A choice's own key takes it."""
