@@ -58,7 +58,7 @@ def test_an_end_is_journaled_on_a_full_disk_and_nothing_new_starts(small_lab: La
 
 
 def test_a_restart_waits_for_room(small_lab: Lab) -> None:
-    """(root) While the disk is full the log says once what a due restart waits for, and nothing is made of it."""
+    """(root) While the disk is full a due restart says what it waits for, in the log once; nothing is made of it."""
     lab = small_lab
     spec = stub_spec()
     keep = structs.replace(spec.keep, restart=RestartKeep(most=3, wait_s=2.0))
@@ -71,9 +71,26 @@ def test_a_restart_waits_for_room(small_lab: Lab) -> None:
     lab.wait(run, lambda view: view.restart, 20)
     until(lambda: lab.snapshot().t > due_t(lab, run) + 2, 15)
     assert (lab.view(run).state, lab.dir(run).attempts()) == ("queued", [1])
+    assert "waits for the disk" in (lab.view(run).cause or "")
     ballast.unlink()
     lab.wait(run, lambda view: view.attempt == 2 and view.state == "running", 20)
     assert log.read_text(encoding="utf-8").count("restarts wait") == 1
+
+
+def test_a_restart_waits_while_the_disk_has_less_than_it_needs(small_lab: Lab) -> None:
+    """(root) Nobody's write has failed yet, but its checkpoints would not fit: it waits with the reason, not parked."""
+    lab = small_lab
+    spec = stub_spec()
+    keep = structs.replace(spec.keep, restart=RestartKeep(most=3, wait_s=0.5))
+    (run,) = lab.launch(spec=structs.replace(spec, keep=keep), STUB_UPDATE_S="0.5")
+    view = lab.running(run)
+    ballast = fill(lab.root.parent, leave_bytes=16 << 20)
+    assert view.pids.trainer is not None
+    os.kill(view.pids.trainer, signal.SIGKILL)
+    view = lab.wait(run, lambda view: view.state == "parked" or "MiB of disk" in (view.cause or ""), 20)
+    assert view.state == "queued"
+    ballast.unlink()
+    lab.wait(run, lambda view: view.attempt == 2 and view.state == "running", 20)
 
 
 def due_t(lab: Lab, run: str) -> float:

@@ -29,9 +29,6 @@ from mission_tui.supervisor.subject import caller_of
 
 __all__ = ["Restarts", "start_again"]
 
-SETTLING_S = 300.0
-"""So long after a reboot a machine may still lack what it had: a driver, a disk, memory that others give back."""
-
 log = logging.getLogger(__name__)
 
 
@@ -48,30 +45,30 @@ class Restarts:
         if self._under_way is not None and not self._under_way.done():
             return
         due = due_restarts(self._core, now)
-        if not due or not self._has_room():
+        if not due:
             return
-        ready = [run_id for run_id in due if self._may_begin(run_id, now)]
+        full = self._full()
+        ready = [run_id for run_id in due if self._may_begin(run_id, now, full)]
         if ready:
             self._under_way = asyncio.create_task(self._restart_each(ready), name="restarts")
 
-    def _has_room(self) -> bool:
+    def _full(self) -> str:
+        """What there is to say about the disk while it is full; the log has it once."""
         try:
             self._core.check_room()
         except StorageError as error:
             if not self._lacks_room:
                 log.warning("restarts wait: %s", error)
             self._lacks_room = True
-        else:
-            self._lacks_room = False
-        return not self._lacks_room
+            return f"waits for the disk: {error}"
+        self._lacks_room = False
+        return ""
 
-    def _may_begin(self, run_id: str, now: float) -> bool:
-        core, known = self._core, self._core.store.run(run_id)
+    def _may_begin(self, run_id: str, now: float, full: str) -> bool:
+        core = self._core
         if not core.launcher.is_free(core.run_dir(run_id)):
             return False
-        why, due = why_it_waits(core, run_id, now), known.told.restart
-        if not why and due is not None and due.after == "reboot" and now < due.due_t + SETTLING_S:
-            why = _not_yet(core, run_id)
+        why = full or why_it_waits(core, run_id, now) or _lacks(core, run_id)
         core.see(run_id, WaitSeen(why))
         return not why
 
@@ -86,6 +83,9 @@ class Restarts:
         # Stopped, resumed or removed by somebody while the checkpoint was read.
         if run_id not in core.store.live_ids() or (due := core.store.run(run_id).told.restart) is None:
             return
+        if why := _lacks(core, run_id):
+            core.see(run_id, WaitSeen(why))
+            return
         attempt, row = core.store.run(run_id).told.attempt, _row(core, run_id, due)
         try:
             caller = caller_of(core, core.run_dir(run_id), attempt)
@@ -98,8 +98,8 @@ class Restarts:
             core.witness_of(run_id, lambda seq, t: RunParked(seq, t, attempt, why))
 
 
-def _not_yet(core: Core, run_id: str) -> str:
-    """What the machine still lacks for the run."""
+def _lacks(core: Core, run_id: str) -> str:
+    """What the machine lacks for the run: memory, room on disk, a driver. It had them before: they are waited for."""
     spec = core.store.run(run_id).spec
     try:
         check_machine(core, () if spec is None else (spec,))
