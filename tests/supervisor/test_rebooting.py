@@ -153,6 +153,8 @@ def test_a_command_goes_on_by_its_resume_command(lab: Lab, tmp_path: Path) -> No
     spec = Spec(preset="command", run=RunSpec(command=words, resume_command=words))
     (run,) = lab.launch(spec=resuming(spec))
     until(lambda: began.exists() and began.read_text() == "1\n", 10)
+    # Of one whose identity is not written yet nobody will know that it had begun: it would begin as attempt 1 again.
+    lab.wait(run, lambda view: view.pids.trainer)
     reboot(lab)
     until(lambda: began.read_text() == "1\n2\n", 20)
     lab.act("kill", run)
