@@ -152,6 +152,13 @@ LINES = (
         "cpu_shares",
     ),
     Line(
+        "what each of four `fast` brought, as the screen says it",
+        "hand calculation from the runs' rows",
+        "within 10 points of it",
+        r"^what run \d+ brought",
+        "joining",
+    ),
+    Line(
         "supervisor, 16 runs; 800 msg/s with health",
         "",
         "<= 3 % / <= 12 % of a core, <= 60 MiB",
