@@ -20,6 +20,7 @@ _ALL: tuple[Place, ...] = ("fleet", "run", "machine")
 _RUNS: tuple[Place, ...] = ("fleet", "run")
 _LISTS: tuple[Place, ...] = ("fleet", "machine")
 _FLEET: tuple[Place, ...] = ("fleet",)
+_RUN: tuple[Place, ...] = ("run",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +105,16 @@ ACTIONS: tuple[Action, ...] = (
            _LISTS),
     Action("look", "sort right", (">",), "sort right", "sort by the column to the right", "screen.look('sort right')",
            _LISTS),
+    Action("look", "fold lines", ("v",), "fold", "in a log: long lines folded, or cut at the edge",
+           "screen.body('fold')", _RUN),
     Action("look", "views", ("v",), "panes", "live runs as panes or as a table", "screen.look('views')", _FLEET,
            hint=11),
+    Action("look", "found before", ("{",), "found before",
+           "in a log: to the found line above; without a search, to the error above", "screen.body('before')", _RUN),
+    Action("look", "found after", ("}",), "found after", "in a log: to the found line or error below",
+           "screen.body('after')", _RUN),
+    Action("look", "copy shown", ("Y",), "copy lines",
+           "what is shown to the clipboard; of a searched log, all lines found", "screen.body('copy')", _RUN),
     Action("look", "maximise", ("z",), "zoom", "the focused part alone, or everything", "screen.look('maximise')"),
     Action("look", "machine", ("m",), "machine", "what GPUs, cores and each run are at, with the strip; again: back",
            "app.do('machine')", hint=11),

@@ -5,7 +5,7 @@ Only what is on the screen is asked for, never twice at once, and again only whe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -15,6 +15,7 @@ from mission_tui.fleet.outcome import ALIVE
 from mission_tui.fleet.snapshot import RunView
 from mission_tui.ipc.replies import DetailsReply, HistoryReply
 from mission_tui.ipc.requests import Asking, GetDetails, GetHistory
+from mission_tui.tui.courses import MOST_COURSES, POINTS, Course, courses_of, metric_tags
 from mission_tui.tui.evidence import stretch
 from mission_tui.tui.log_tail import LogTail
 
@@ -22,6 +23,8 @@ __all__ = ["Asker", "Dossier", "Inquiry"]
 
 _PACE_S = 1.0
 _DETAILS_PACE_S = 5.0
+_COURSES_PACE_S = 5.0
+"""The supervisor goes through all that it has of the run."""
 
 Answer = TypeVar("Answer")
 
@@ -34,6 +37,7 @@ class Dossier:
     log: LogTail
     details: DetailsReply | None = None
     history: dict[str, HistoryReply] = field(default_factory=dict)
+    courses: Mapping[str, Course] = field(default_factory=dict)
     trouble: str | None = None
 
 
@@ -89,6 +93,17 @@ class Inquiry:
                 lambda kept, reply: _keep_history(kept, metric, reply),
             )
 
+    def want_courses(self, view: RunView) -> None:
+        """Ask how all metrics of `view` went, over the whole run."""
+        self.about(view)
+        tags = tuple(metric_tags(view)[:MOST_COURSES])
+        if tags and self._due("courses", (view.update, view.attempt), None, _COURSES_PACE_S):
+            self._ask(
+                "courses",
+                lambda id_: GetHistory(id=id_, run=view.id, series=tags, points=POINTS),
+                _keep_courses,
+            )
+
     def want_evidence(self, view: RunView, finding: Finding, points: int = 500) -> None:
         """Ask for the stretch of the curve that shows `finding`, which is in the dossier under the finding's id."""
         if not finding.signal:
@@ -111,14 +126,14 @@ class Inquiry:
         if make is not None and "log" not in self._open:
             self._ask("log", make, lambda kept, page: kept.log.take(page))
 
-    def _due(self, kind: str, stamp: object, again_s: float | None) -> bool:
+    def _due(self, kind: str, stamp: object, again_s: float | None, pace_s: float = _PACE_S) -> bool:
         """At first, when `stamp` changed, and after `again_s` whatever happened; not while an answer is open."""
         if kind in self._open:
             return False
         now = self._desk.clock()
         if kind in self._asked:
             asked_stamp, asked_t = self._asked[kind]
-            changed = asked_stamp != stamp and now - asked_t >= _PACE_S
+            changed = asked_stamp != stamp and now - asked_t >= pace_s
             if not changed and (again_s is None or now - asked_t < again_s):
                 return False
         self._asked[kind] = (stamp, now)
@@ -154,6 +169,11 @@ def _keep_details(dossier: Dossier, reply: DetailsReply) -> bool:
     changed = dossier.details != reply
     dossier.details = reply
     return changed
+
+
+def _keep_courses(dossier: Dossier, reply: HistoryReply) -> bool:
+    dossier.courses = courses_of(reply)
+    return True
 
 
 def _keep_history(dossier: Dossier, metric: str, reply: HistoryReply) -> bool:

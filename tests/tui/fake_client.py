@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, TypeVar, cast
 
 from msgspec import structs
@@ -129,7 +129,7 @@ class FakeClient:
                 return details(re, self._view(run))
             case requests.GetHistory(run=run, series=series, points=points, from_update=first, to_update=last):
                 newest = min(last or 1 << 30, self._view(run).update or 0)
-                return history(re, run, series[0], min(points, max(0, newest - first)), first)
+                return history(re, run, series, min(points, max(0, newest - first)), first)
             case requests.GetLog():
                 return log(re, request, self._view(request.run))
             case requests.GetStrip(seconds=seconds):
@@ -220,24 +220,27 @@ def evaluation(run: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def history(re: int, run: str, tag: str, points: int, first: int = 0) -> replies.HistoryReply:
-    """A curve that rises and wavers; the KL jumps where its finding begins."""
+def history(re: int, run: str, series: Sequence[str], points: int, first: int = 0) -> replies.HistoryReply:
+    """Curves that rise and waver; the KL jumps where its finding begins."""
     updates = tuple(range(first + 1, first + points + 1))
-    values = tuple(
-        12 * (1 - 0.97 ** (60 * (n - first) / max(1, points))) + 0.6 * ((n * 7) % 5 - 2) / 5 for n in updates
-    )
-    if tag == "train/approx_kl":
-        values = tuple((0.05 if n > 1198 else 0.015) + 0.01 * ((n * 7) % 5 - 2) / 5 for n in updates)
-    spread = 0.0 if tag == "train/approx_kl" else 0.4
+    curves = {tag: _curve(tag, updates, first) for tag in series}
+    spread = {tag: 0.0 if tag == "train/approx_kl" else 0.4 for tag in series}
     return replies.HistoryReply(
         re=re,
         run=run,
         updates=updates,
         timesteps=tuple(8192 * n for n in updates),
         t=tuple(NOW - points + n for n in updates),
-        low={tag: tuple(value - spread for value in values)},
-        high={tag: tuple(value + spread for value in values)},
+        low={tag: tuple(value - spread[tag] for value in values) for tag, values in curves.items()},
+        high={tag: tuple(value + spread[tag] for value in values) for tag, values in curves.items()},
     )
+
+
+def _curve(tag: str, updates: Sequence[int], first: int) -> tuple[float, ...]:
+    if tag == "train/approx_kl":
+        return tuple((0.05 if n > 1198 else 0.015) + 0.01 * ((n * 7) % 5 - 2) / 5 for n in updates)
+    points = max(1, len(updates))
+    return tuple(12 * (1 - 0.97 ** (60 * (n - first) / points)) + 0.6 * ((n * 7) % 5 - 2) / 5 for n in updates)
 
 
 def log(re: int, request: requests.GetLog, view: RunView) -> replies.LogReply:

@@ -112,7 +112,7 @@ async def test_what_was_set_and_written_is_on_the_runs_screen(size: tuple[int, i
     view = structs.replace(LIVE[0], changes=(change,), labels=("paper",), note="see the appendix")
     async with staged(a_fleet((view,)), size=size) as stage:
         stage.client.answers[GetHistory] = lambda request: structs.replace(
-            history(request.id, view.id, request.series[0], 500, 400), changes=(change,)
+            history(request.id, view.id, request.series, 500, 400), changes=(change,)
         )
         await stage.press("enter")
         await stage.shows("set after update 700: ppo.learning_rate 0.0003 → 0.0001")

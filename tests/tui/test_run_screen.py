@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from mission_tui.ipc.replies import LogReply
 from mission_tui.ipc.requests import GetDetails, GetHistory, GetLog
+from mission_tui.tui.copied import MOST_BYTES
 from mission_tui.tui.screens.run import RunScreen
 from tests.tui.fleets import ENDED, LIVE, a_fleet, a_run
-from tests.tui.stage import staged
+from tests.tui.stage import Stage, staged
+
+
+def charts(stage: Stage) -> list[GetHistory]:
+    """The histories that were asked for the big chart: of one metric, not of all at once."""
+    return [request for request in stage.client.asked_for(GetHistory) if len(request.series) == 1]
 
 
 async def test_enter_opens_the_chosen_run_with_its_return_over_timesteps() -> None:
@@ -14,7 +20,7 @@ async def test_enter_opens_the_chosen_run_with_its_return_over_timesteps() -> No
     async with staged() as stage:
         await stage.press("enter")
         await stage.shows("return over timesteps")
-        (request,) = stage.client.asked_for(GetHistory)
+        (request,) = charts(stage)
         assert (request.run, request.series) == (LIVE[0].id, ("rollout/ep_rew_mean",))
         assert request.points <= 2000
         assert "heavy-3f9a ● rollout" in stage.text()
@@ -24,21 +30,46 @@ async def test_another_metric_is_chosen_with_the_arrows() -> None:
     """Down chooses the next metric and asks for its history."""
     async with staged() as stage:
         await stage.press("enter")
-        await stage.until(lambda: stage.client.asked_for(GetHistory))
+        await stage.until(lambda: charts(stage))
         await stage.press("down")
         await stage.shows("episode length over timesteps")
-        assert stage.client.asked_for(GetHistory)[-1].series == ("rollout/ep_len_mean",)
+        assert charts(stage)[-1].series == ("rollout/ep_len_mean",)
+
+
+async def test_every_metric_has_its_course_and_its_span_over_the_whole_run() -> None:
+    """Beside the newest value, in columns where there is room; asked for all at once, and not at every update."""
+    async with staged(size=(160, 50)) as stage:
+        await stage.press("enter")
+        (asked,) = [request for request in stage.client.asked_for(GetHistory) if len(request.series) > 1]
+        assert {"rollout/ep_rew_mean", "train/value_loss"} <= set(asked.series)
+        assert asked.points < 50
+        await stage.shows("least")
+        (row,) = [line for line in stage.lines() if "explained variance" in line]
+        assert "0.710" in row
+        assert any(level in row for level in "▁▂▃▄▅▆▇█")
+        assert row.split()[-2:] == ["0.480", "10.6"]
+        (row,) = [line for line in stage.lines() if "value loss" in line]
+        assert row.split()[-2:] == ["0.218", "10.6"], "the newest value lies within its span, whenever that was asked"
+
+
+async def test_a_narrow_list_tells_the_span_of_the_chosen_metric_below() -> None:
+    """At 80 columns there is room for the newest values and a short course alone."""
+    async with staged() as stage:
+        await stage.press("enter", "down")
+        await stage.shows("whole run")
+        (span,) = [line for line in stage.lines() if "whole run" in line]
+        assert " from 0.480 to 412, whole run" in span
 
 
 async def test_the_history_is_asked_again_when_the_run_has_advanced() -> None:
     """A snapshot with another update refreshes the chart; one without does not."""
     async with staged() as stage:
         await stage.press("enter")
-        await stage.until(lambda: len(stage.client.asked_for(GetHistory)) == 1)
+        await stage.until(lambda: len(charts(stage)) == 1)
         await stage.arrive(a_fleet(revision=2))
-        assert len(stage.client.asked_for(GetHistory)) == 1
+        assert len(charts(stage)) == 1
         await stage.arrive(a_fleet((a_run("heavy-3f9a", update=1404), *LIVE[1:], *ENDED), revision=3))
-        await stage.until(lambda: len(stage.client.asked_for(GetHistory)) == 2)
+        await stage.until(lambda: len(charts(stage)) == 2)
 
 
 async def test_config_shows_effective_values_and_why() -> None:
@@ -110,6 +141,94 @@ async def test_search_shows_only_matching_lines() -> None:
         assert "[0008]" not in stage.text()
         await stage.press("enter", "escape")
         await stage.shows("121 lines, following")
+
+
+def printing(stage: Stage, text: str) -> None:
+    """Let the run have printed `text`."""
+    stage.client.answers[GetLog] = lambda request: LogReply(
+        re=request.id, run=request.run, attempt=1, text=text if request.offset is None else "", end=len(text),
+        start=0 if request.offset is None else len(text), size=len(text),
+    )  # fmt: skip
+
+
+BROKEN = "".join(f"line {n}\n" for n in range(100)) + "Traceback (most recent call last):\n  File x\nKeyError: 'a'\n"
+
+
+async def test_braces_lead_from_error_to_error() -> None:
+    """Without a search they are what is sought; the log no longer follows, and the line is marked."""
+    async with staged() as stage:
+        printing(stage, BROKEN + "".join(f"after {n}\n" for n in range(100)))
+        await stage.press("l")
+        await stage.shows("203 lines, following")
+        await stage.press("{")
+        await stage.shows(">KeyError: 'a'")
+        await stage.shows("203 lines, End follows")
+        await stage.press("{")
+        await stage.shows(">Traceback (most")
+        await stage.press("{")
+        await stage.until(lambda: "no error above this one" in stage.toasts())
+        await stage.press("}")
+        await stage.shows(">KeyError: 'a'")
+
+
+async def test_braces_show_a_found_line_among_the_others() -> None:
+    """What was printed around it is what one wants to know next."""
+    async with staged() as stage:
+        printing(stage, BROKEN)
+        await stage.press("l", "slash", *"line 4[27]", "enter")
+        await stage.shows("2 lines found")
+        assert "line 41" not in stage.text()
+        await stage.press("{")
+        await stage.shows(">line 47")
+        assert "line 46" in stage.text()
+        await stage.press("{")
+        await stage.shows(">line 42")
+
+
+async def test_v_cuts_long_lines_at_the_edge() -> None:
+    """And folds them again."""
+    async with staged() as stage:
+        printing(stage, "x" * 100 + "END\nlast\n")
+        await stage.press("l")
+        await stage.shows("END")
+        await stage.press("v")
+        await stage.until(lambda: "END" not in stage.text())
+        await stage.shows("x…")
+        await stage.press("v")
+        await stage.shows("END")
+
+
+async def test_what_is_copied_is_whole_lines_without_control_characters() -> None:
+    """All lines that a search found, as one sees them; and a sentence says what was copied."""
+    async with staged() as stage:
+        printing(stage, "one\n" + "two\x1b]0;owned\x07" + "y" * 100 + "\nthree\n")
+        await stage.press("l", "slash", *"two|three", "enter")
+        await stage.shows("2 lines found")
+        await stage.press("Y")
+        assert stage.app.clipboard == "two\u241b]0;owned\u2407" + "y" * 100 + "\nthree\n"
+        (said,) = stage.toasts()
+        assert said == "copied 2 lines of the log (124B) to the terminal's clipboard"
+
+
+async def test_of_too_many_lines_the_last_are_copied() -> None:
+    """A terminal may drop what is too long without a word, so that the sentence says how many it got."""
+    async with staged() as stage:
+        printing(stage, "".join(f"line {n:095}\n" for n in range(1000)))
+        await stage.press("l", "slash", *"line", "enter")
+        await stage.shows("1000 lines found")
+        await stage.press("Y")
+        assert stage.app.clipboard.count("\n") == MOST_BYTES // 101
+        assert stage.app.clipboard.endswith("999\n")
+        assert "the last 486 of them" in stage.toasts()[0]
+
+
+async def test_metrics_are_copied_with_their_tags() -> None:
+    """As the files call them, with newest, least and greatest value."""
+    async with staged() as stage:
+        await stage.press("enter")
+        await stage.shows("whole run")
+        await stage.press("Y")
+        assert "train/value_loss  0.218  0.218  10.6" in stage.app.clipboard.splitlines()
 
 
 async def test_escape_goes_back_one_layer() -> None:

@@ -9,6 +9,7 @@ from mission_tui.fleet.env_workers import EnvWorkers, LateWorker
 from mission_tui.fleet.paying import Payoff
 from mission_tui.fleet.placement import Placement
 from mission_tui.fleet.snapshot import Held, Pids, Usage
+from mission_tui.tui.courses import metric_tags
 from mission_tui.tui.screens.evaluation import result_rows
 from mission_tui.tui.sections.checkpoints import checkpoints
 from mission_tui.tui.sections.config import config, settings
@@ -16,7 +17,6 @@ from mission_tui.tui.sections.health import health
 from mission_tui.tui.sections.learn import learn
 from mission_tui.tui.sections.taken import taken
 from mission_tui.tui.vitals import metric_title
-from mission_tui.tui.widgets.metric_list import metric_tags
 from tests.tui.fake_client import a_spec, details
 from tests.tui.fleets import BUSY, ENDED, GIB, KL_FINDING, LIVE, NOW, a_run, queued
 

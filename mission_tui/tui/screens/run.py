@@ -12,6 +12,7 @@ from textual.binding import BindingType
 from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.snapshot import RunView
 from mission_tui.tui.actions import Place, bindings
+from mission_tui.tui.copied import copy_lines, lines_of
 from mission_tui.tui.desk import Desk
 from mission_tui.tui.gpu_share import calm_share
 from mission_tui.tui.inquiry import Inquiry
@@ -26,12 +27,16 @@ from mission_tui.tui.widgets.findings import Findings
 from mission_tui.tui.widgets.footer import Footer, hints
 from mission_tui.tui.widgets.header import Header
 from mission_tui.tui.widgets.log_lines import LogLines
+from mission_tui.tui.widgets.metric_list import MetricList
 from mission_tui.tui.widgets.replay_line import ReplayLine
 from mission_tui.tui.widgets.run_head import RunHead
 from mission_tui.tui.widgets.scroll_lines import ScrollLines
 from mission_tui.tui.widgets.tab_line import tab_line
 
 __all__ = ["RunScreen"]
+
+
+_WIDE = 120
 
 
 class RunScreen(Shown, inherit_bindings=False):
@@ -83,12 +88,15 @@ class RunScreen(Shown, inherit_bindings=False):
             return
         self._view = self._desk.view(self._view.id) or self._view
         self.set_class(width < LEAST_WIDTH or height < LEAST_HEIGHT, "-small")
+        self.set_class(width >= _WIDE, "-wide")
         self.query_one(Header).update(self.snapshot)
         self.query_one(ReplayLine).update(self.snapshot, self._desk.scrub.step)
         self.query_one(RunHead).update(self._view, self.now)
         metric = self.query_one(Curves).tag if self._tab == "learn" else None
         points = min(2000, max(40, 2 * width))
         self._inquiry.want(self._view, self._tab, metric, points)
+        if self._tab == "learn":
+            self._inquiry.want_courses(self._view)
         self._draw_body()
         if self._tab == "health" and (finding := self.finding()) is not None:
             self._inquiry.want_evidence(self._view, finding, points)
@@ -106,11 +114,11 @@ class RunScreen(Shown, inherit_bindings=False):
         note = ""
         if tab == "learn":
             self.query_one(Curves).update(view, dossier)
+            self.query_one(MetricList).trace(dossier.courses)
         elif tab == "log":
             log = self.query_one(LogLines)
             known = dossier.log.attempt is not None
             log.update(dossier.log.lines if known else [dossier.trouble or "asking…"], self._pattern)
-            note = log.place
         elif tab == "health":
             calm = "" if dossier.details is None else calm_share(self.snapshot, view, dossier.details)
             note = self.query_one(Findings).update(view, dossier, self.now, self._pattern, calm)
@@ -164,6 +172,17 @@ class RunScreen(Shown, inherit_bindings=False):
 
     def _turn(self, by: int) -> None:
         self.action_open(TABS[(TABS.index(self._tab) + by) % len(TABS)])
+
+    def action_body(self, what: str) -> None:
+        """What only some tabs can do."""
+        if what == "copy":
+            copy_lines(self._desk, *lines_of(self, self._tab))
+        elif self._tab != "log":
+            self._desk.tell("that is for the log: l shows it")
+        elif what == "fold":
+            self.query_one(LogLines).turn_folding()
+        elif why_not := self.query_one(LogLines).jump(-1 if what == "before" else 1):
+            self._desk.tell(why_not)
 
     def action_filter(self) -> None:
         """Search in the findings where they are shown, else in the log."""

@@ -1,86 +1,122 @@
-"""A run's output: follows its end until the person scrolls up, and shows only matching lines while a search is on."""
+"""A run's output: follows its end until the person scrolls up; searched, folded or cut, and copied as whole lines.
+
+Its first row says what is in sight and which keys go further. Foreign text throughout: nothing in it is interpreted.
+"""
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
 
+from rich.cells import cell_len
 from rich.style import Style
 from textual import events
 from textual.message import Message
 from textual.strip import Strip
 
-from mission_tui.tui import colours
+from mission_tui.tui import colours, numbers
 from mission_tui.tui.moves import Move
-from mission_tui.tui.strips import Part, line
+from mission_tui.tui.strips import Part, fit, line
 from mission_tui.tui.widgets.lines import Lines
 from mission_tui.tui.wrapping import fold
 
-__all__ = ["LogLines"]
+__all__ = ["ERROR", "LogLines"]
+
+ERROR = re.compile(
+    r"\b(\w*error|\w*exception|traceback|fatal|panic|segmentation fault|core dumped|out of memory|killed)\b", re.I
+)
+"""What programs write when they break: where one jumps to while nothing is searched."""
 
 _MOST_FOLDS = 24
 _FOUND = Style(color=colours.GROUND, bgcolor=colours.PALETTE.key, bold=True)
 
 
 class LogLines(Lines):
-    """Lines folded at the width. Foreign text throughout: nothing in it is interpreted."""
+    """With a search, matching lines alone; `jump` shows them among the others. `following`: the end stays in sight."""
 
     class TopReached(Message):
-        """The person scrolls up at the first known line: there may be more before it."""
+        """The person goes further up than the first known line: there may be more before it."""
 
     def __init__(self) -> None:
         super().__init__(id="log")
         self._lines: Sequence[str] = ()
         self._pattern: re.Pattern[str] | None = None
-        self._folded: list[str] = []
-        self._folded_for: tuple[int, int, str, object] | None = None
+        self._rows: list[tuple[int, str]] = []
+        self._laid_for: object = None
         self._top = 0
+        self._at: int | None = None
+        self._apart = False
+        self._folds = True
         self.following = True
 
     def update(self, lines: Sequence[str], pattern: re.Pattern[str] | None) -> None:
         """Show `lines`, or those in which `pattern` is found."""
         grown = len(lines) - len(self._lines) if lines and self._lines and lines[-1] == self._lines[-1] else 0
-        if grown > 0 and not self.following:
-            self._top += grown
+        if grown > 0:
+            # Earlier output was put before what was known.
+            self._rows = [(at + grown, text) for at, text in self._rows]
+            self._at = None if self._at is None else self._at + grown
         if pattern is not self._pattern:
-            self.following = True
+            self.following, self._apart, self._at = True, pattern is not None, None
         self._lines, self._pattern = list(lines), pattern
         self.redraw()
 
-    @property
-    def place(self) -> str:
-        """What the window shows, in words."""
-        found = f"{len(self._folded)} lines found" if self._pattern else f"{len(self._lines)} lines"
-        return f"{found}, following" if self.following else f"{found}, End follows"
-
     def redraw(self) -> None:
-        """Fold anew if text, width or search changed; then show the window."""
+        """Lay out anew if text, width or search changed; then show the window."""
         width, height = self.size
         if width <= 0:
             return
         newest = self._lines[-1] if self._lines else ""
-        wanted = (width, len(self._lines), newest, self._pattern)
-        if wanted != self._folded_for:
-            self._folded_for = wanted
-            shown = (text for text in self._lines if self._pattern is None or self._pattern.search(text))
-            self._folded = [row for text in shown for row in fold(text, width - 1, _MOST_FOLDS)]
-        last = max(0, len(self._folded) - height)
+        wanted = (width, len(self._lines), newest, self._pattern, self._apart, self._folds)
+        if wanted != self._laid_for:
+            self._laid_for = wanted
+            self._lay_out(width)
+        last = max(0, len(self._rows) - (height - 1))
         self._top = last if self.following else max(0, min(self._top, last))
-        self.show([self._row(text, width) for text in self._folded[self._top : self._top + height]])
+        window = self._rows[self._top : self._top + height - 1]
+        self.show([self._status(width), *(self._row(at, text, width) for at, text in window)])
 
-    def _row(self, text: str, width: int) -> Strip:
-        parts: list[Part] = [(" ", colours.INK)]
-        at = 0
+    def _lay_out(self, width: int) -> None:
+        """Rows of the lines that are shown; the one at the top stays there."""
+        anchor = self._rows[self._top][0] if self._top < len(self._rows) else 0
+        within = self._top - bisect_left(self._rows, (anchor, ""))
+        most = _MOST_FOLDS if self._folds else 1
+        self._rows = [
+            (at, row)
+            for at, text in enumerate(self._lines)
+            if not self._apart or self._pattern is None or self._pattern.search(text)
+            for row in (fold(text, width - 1, most) if self._folds else [fit(text, width - 1).rstrip()])
+        ]
+        self._top = bisect_left(self._rows, (anchor, "")) + max(0, within)
+
+    def _status(self, width: int) -> Strip:
+        if self._apart:
+            found = len({at for at, _ in self._rows})
+            said = f"{found} lines found"
+        else:
+            said = f"{len(self._lines)} lines"
+        said += ", following" if self.following else ", End follows"
+        among = "{ } among the others" if self._apart else "{ } found lines" if self._pattern else "{ } errors"
+        keys = [among, "v cuts long lines" if self._folds else "v folds long lines", "Y copies these"]
+        room = width - cell_len(said) - 1
+        fitting = [hint for hint in keys if (room := room - cell_len(hint) - 3) >= 0]
+        return line([(f" {said}", colours.INK), *((f"   {hint}", colours.QUIET) for hint in fitting)], width)
+
+    def _row(self, at: int, text: str, width: int) -> Strip:
+        lit = at == self._at
+        parts: list[Part] = [(">" if lit else " ", colours.KEY)]
+        end = 0
         for found in self._pattern.finditer(text) if self._pattern else ():
             if found.end() > found.start():
-                parts += [(text[at : found.start()], colours.INK), (found.group(), _FOUND)]
-                at = found.end()
-        return line([*parts, (text[at:], colours.INK)], width)
+                parts += [(text[end : found.start()], colours.INK), (found.group(), _FOUND)]
+                end = found.end()
+        return line([*parts, (text[end:], colours.INK)], width, colours.CHOSEN if lit else None)
 
     def move(self, how: Move) -> None:
         """Scroll as a key asks; reaching the end follows it again."""
-        page = max(1, self.size.height - 1)
-        whole = len(self._folded)
+        page = max(1, self.size.height - 2)
+        whole = len(self._rows)
         steps = {"up": -1, "down": 1, "page_up": -page, "page_down": page, "first": -whole, "last": whole}
         self._scroll(steps.get(how, 0))
 
@@ -88,8 +124,39 @@ class LogLines(Lines):
         if by < 0 and self._top == 0:
             self.post_message(self.TopReached())
         self._top += by
-        self.following = self._top >= len(self._folded) - self.size.height and by > 0
+        self._at = None
+        self.following = self._top >= len(self._rows) - (self.size.height - 1) and by > 0
         self.redraw()
+
+    def jump(self, by: int) -> str:
+        """To the found line, or without a search the error, before (-1) or after (1); why not, if there is none."""
+        wanted, sought = (self._pattern, "found line") if self._pattern else (ERROR, "error")
+        window = self._rows[self._top : self._top + self.size.height - 1]
+        begin = self._at
+        if begin is None:
+            begin = (window[-1][0] + 1 if by < 0 else window[0][0] - 1) if window else 0
+        ahead = range(begin - 1, -1, -1) if by < 0 else range(begin + 1, len(self._lines))
+        found = next((at for at in ahead if wanted.search(self._lines[at])), None)
+        if found is None:
+            if by < 0:
+                self.post_message(self.TopReached())
+            return f"no {sought} {'above' if by < 0 else 'below'} this one" if self._at is not None else f"no {sought}"
+        self._at, self._apart, self.following = found, False, False
+        self.redraw()
+        self._top = bisect_left(self._rows, (found, "")) - (self.size.height - 1) // 3
+        self.redraw()
+        return ""
+
+    def turn_folding(self) -> None:
+        """Long lines folded, or cut at the edge."""
+        self._folds = not self._folds
+        self.redraw()
+
+    def to_copy(self) -> tuple[str, list[str]]:
+        """What it is and whole lines: those that are found, else those in sight."""
+        rows = self._rows if self._apart else self._rows[self._top : self._top + self.size.height - 1]
+        lines = [self._lines[at] for at in dict.fromkeys(at for at, _ in rows)]
+        return f"{numbers.count(len(lines))} lines of the log", lines
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
         """The wheel scrolls."""

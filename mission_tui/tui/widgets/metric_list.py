@@ -1,4 +1,4 @@
-"""The metrics of a run with their newest values, one of them chosen for the chart."""
+"""The metrics of a run, one of them chosen for the chart: newest value, course, least and greatest of the whole run."""
 
 from __future__ import annotations
 
@@ -9,40 +9,31 @@ from textual.message import Message
 from textual.strip import Strip
 
 from mission_tui.fleet.findings import Severity
-from mission_tui.fleet.snapshot import SERIES, RunView
+from mission_tui.fleet.metrics import Metric
+from mission_tui.fleet.snapshot import RunView
 from mission_tui.tui import colours, numbers
+from mission_tui.tui.courses import Course, metric_tags
 from mission_tui.tui.glyphs import SEVERITY_SHAPES
 from mission_tui.tui.moves import Move
+from mission_tui.tui.sparkline import spark
 from mission_tui.tui.strips import Part, fit, line
 from mission_tui.tui.vitals import metric_title
 from mission_tui.tui.widgets.lines import Lines
 
-__all__ = ["MetricList", "metric_tags"]
+__all__ = ["MetricList"]
 
-_FIRST = (
-    "rollout/ep_rew_mean",
-    "rollout/ep_len_mean",
-    "train/approx_kl",
-    "train/clip_fraction",
-    "policy/entropy_ratio",
-    "policy/std",
-    "train/explained_variance",
-    "train/value_loss",
-    "train/grad_norm",
-    "train/learning_rate",
-    "steps_per_s",
-)
+_VALUE = 8
+_SPANS_FROM = 48
+_TITLE, _TITLE_MOST = 18, 26
+_UNKNOWN = Course()
 
 
-def metric_tags(view: RunView) -> list[str]:
-    """Every metric this run has: what one looks at first, then the others by name."""
-    known = set(view.metrics) | {tag for tag in SERIES if view.series.get(tag)}
-    first = [tag for tag in _FIRST if tag in known]
-    return [*first, *sorted(known.difference(first))]
+def _newest(view: RunView, tag: str) -> Metric | None:
+    return view.steps_per_s if tag == "steps_per_s" else view.metrics.get(tag)
 
 
 class MetricList(Lines):
-    """A list with a cursor; `tag` is the chosen metric."""
+    """A list with a cursor; `tag` is the chosen metric. A narrow one has the span of the chosen metric alone, below."""
 
     class Changed(Message):
         """Another metric was chosen."""
@@ -52,18 +43,25 @@ class MetricList(Lines):
         self._view: RunView | None = None
         self._tags: Sequence[str] = ()
         self._flags: Mapping[str, Severity] = {}
-        self.tag = _FIRST[0]
+        self._courses: Mapping[str, Course] = {}
+        self.tag = metric_tags(None)[0]
 
     def update(self, view: RunView, flags: Mapping[str, Severity]) -> None:
         """Show the metrics of `view`; `flags` says of which the newest value has passed a limit."""
         self._view, self._tags, self._flags = view, metric_tags(view), flags
         self.redraw()
 
+    def trace(self, courses: Mapping[str, Course]) -> None:
+        """Show how each metric went, by tag; what is not known yet is blank."""
+        if courses is not self._courses:
+            self._courses = courses
+            self.redraw()
+
     def move(self, how: Move) -> None:
         """Choose another metric as a key asks."""
         if self._tags:
             page = max(1, self.size.height - 1)
-            steps = {"up": -1, "down": 1, "page_up": -page, "page_down": page, "first": -99, "last": 99}
+            steps = {"up": -1, "down": 1, "page_up": -page, "page_down": page, "first": -999, "last": 999}
             at = self._tags.index(self.tag) if self.tag in self._tags else 0
             self._choose(max(0, min(at + steps.get(how, 0), len(self._tags) - 1)))
 
@@ -74,29 +72,78 @@ class MetricList(Lines):
             self.post_message(self.Changed())
 
     def redraw(self) -> None:
-        """The window around the cursor."""
+        """The window around the cursor, under titles or above the span of the chosen metric."""
         if self._view is None:
             return
-        width, height = self.size
-        self.show([self._row(tag, width, self._view) for tag in self._tags[self._top() :][:height]])
+        width, top = self.size.width, self._top()
+        rows = [self._row(tag, width, self._view) for tag in self._tags[top:][: self._rows]]
+        if width >= _SPANS_FROM:
+            self.show([self._titles(width), *rows])
+        else:
+            rows += [line([], width)] * (self._rows - len(rows))
+            self.show([*rows, self._span(width)])
+
+    def _course(self, tag: str) -> Course:
+        """As it was told, and with the newest value, which may have come since."""
+        course = self._courses.get(tag)
+        return _UNKNOWN if course is None or self._view is None else course.reaching(_newest(self._view, tag))
+
+    @property
+    def _rows(self) -> int:
+        return max(0, self.size.height - 1)
 
     def _top(self) -> int:
         at = self._tags.index(self.tag) if self.tag in self._tags else 0
-        return max(0, min(at - self.size.height // 2, len(self._tags) - self.size.height))
+        return max(0, min(at - self._rows // 2, len(self._tags) - self._rows))
+
+    def _widths(self, width: int) -> tuple[int, int]:
+        """Cells of the title and of the course."""
+        spare = width - 3 - _VALUE - (2 * (_VALUE + 1) if width >= _SPANS_FROM else 0)
+        title = min(_TITLE_MOST, max(_TITLE, spare // 2)) if spare >= _TITLE + 4 else spare
+        return title, max(0, spare - title)
+
+    def _titles(self, width: int) -> Strip:
+        title, course = self._widths(width)
+        place = f"{self._top() + 1}-{self._top() + self._rows}/{len(self._tags)}"
+        said = f" metric {place if len(self._tags) > self._rows else ''}"
+        values = "".join(f"{word:>{_VALUE + 1}}" for word in ("least", "most"))
+        parts = f"{fit(said, title + 2)}{'newest':>{_VALUE}} {fit('whole run', course)}{values}"
+        return line([(parts, colours.QUIET)], width)
+
+    def _span(self, width: int) -> Strip:
+        course = self._course(self.tag)
+        said = f" from {numbers.reading(course.least)} to {numbers.reading(course.most)}, whole run"
+        return line([(said if self.tag in self._courses else "", colours.QUIET)], width)
 
     def _row(self, tag: str, width: int, view: RunView) -> Strip:
-        newest = view.steps_per_s if tag == "steps_per_s" else view.metrics.get(tag)
-        chosen, flag = tag == self.tag, self._flags.get(tag)
-        style = colours.severity_style(flag) if flag else colours.QUIET
+        newest = _newest(view, tag)
+        chosen, flag, course = tag == self.tag, self._flags.get(tag), self._course(tag)
+        style = colours.severity_style(flag) if flag else colours.INK
+        title, cells = self._widths(width)
         parts: list[Part] = [
             (">" if chosen else " ", colours.KEY),
-            (fit(metric_title(tag), width - 10), colours.INK),
+            (fit(metric_title(tag), title), colours.INK if chosen else colours.QUIET),
             (SEVERITY_SHAPES[flag] if flag else " ", style),
-            (fit(numbers.reading(newest), 8, "right"), style),
+            (fit(numbers.reading(newest), _VALUE, "right"), style),
+            (" ", style),
+            (spark(course.points, cells), colours.LIVE),
         ]
+        if width >= _SPANS_FROM:
+            spans = (fit(numbers.reading(value), _VALUE + 1, "right") for value in (course.least, course.most))
+            parts.append(("".join(spans), colours.QUIET))
         return line(parts, width, colours.CHOSEN if chosen else None)
+
+    def to_copy(self) -> list[str]:
+        """A line for each metric: its tag, newest, least and greatest value."""
+        lines: list[str] = []
+        for tag in self._tags:
+            course = self._course(tag)
+            newest = None if self._view is None else _newest(self._view, tag)
+            lines.append("  ".join([tag, *map(numbers.reading, (newest, course.least, course.most))]))
+        return lines
 
     def on_click(self, event: events.Click) -> None:
         """A click chooses."""
-        if self._top() + event.y < len(self._tags):
-            self._choose(self._top() + event.y)
+        at = self._top() + event.y - (1 if self.size.width >= _SPANS_FROM else 0)
+        if 0 <= at < len(self._tags):
+            self._choose(at)

@@ -51,6 +51,10 @@ class ScrollLines(Lines):
         """The content's own height, for `height: auto`."""
         return len(self._build(width))
 
+    def text(self) -> list[str]:
+        """The whole content as words, without what only fills lines."""
+        return [strip.text.rstrip() for strip in self._build(max(1, self.size.width))]
+
     @property
     def place(self) -> str:
         """Which lines are shown of how many; empty when all are."""
