@@ -80,11 +80,10 @@ def launch_items(wish: Wish, preset_dirs: Sequence[Path], health: Sequence[Healt
 
 def _factors(wish: Wish, presets: int) -> str:
     """What is multiplied: `3 of ppo.gamma x 30 seeds`."""
-    from mission_tui.fleet.assignment import expand
+    from mission_tui.fleet.assignment import factors
 
-    counts = {word.partition("=")[0].strip(): len(expand((word,))) for word in wish.assignments}
     parts = [f"{presets} presets"] if presets > 1 else []
-    parts += [f"{count} of {key}" for key, count in counts.items() if count > 1]
+    parts += [f"{count} of {key}" for key, count in factors(wish.assignments).items()]
     parts += [f"{len(wish.seeds)} seeds"] if len(wish.seeds) > 1 else []
     parts += [f"{wish.copies} copies"] if wish.copies > 1 else []
     return " x ".join(parts)

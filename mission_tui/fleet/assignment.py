@@ -16,7 +16,7 @@ from mission_tui.fleet.place import plain_key
 from mission_tui.fleet.quantity import shown
 from mission_tui.fleet.scalar import Spoken
 
-__all__ = ["MOST_RUNS", "Assignment", "expand"]
+__all__ = ["MOST_RUNS", "Assignment", "alternatives", "expand", "factors"]
 
 MOST_RUNS = 1000
 """More runs than this from one call are taken for a slip of the comma."""
@@ -43,20 +43,29 @@ def expand(assignments: Sequence[str]) -> list[list[Assignment]]:
     Commas outside brackets and quotes separate alternatives; of several words for one key the last counts. Raises
     `UsageError` for a word without ``=``, an empty alternative, or more than `MOST_RUNS` runs.
     """
-    alternatives: dict[str, list[Assignment]] = {}
+    choices: dict[str, list[Assignment]] = {}
     for word in assignments:
         key, equals, text = word.partition("=")
         key = key.strip()
         if not equals or not key:
             raise UsageError(f"--set {shown(word)} is not KEY=VALUE, such as ppo.n_steps=512")
-        parts = [part.strip() for part in _split(text)]
+        parts = [part.strip() for part in alternatives(text)]
         if len(parts) > 1 and not all(parts):
             raise UsageError(f"--set {shown(word)} has an empty value between its commas")
-        alternatives[key] = [Assignment(key, _spoken(part)) for part in parts]
-    runs = math.prod(len(choices) for choices in alternatives.values())
+        choices[key] = [Assignment(key, _spoken(part)) for part in parts]
+    runs = math.prod(len(values) for values in choices.values())
     if runs > MOST_RUNS:
         raise UsageError(f"--set asks for {runs:,} runs; give values for at most {MOST_RUNS:,}")
-    return [list(combination) for combination in itertools.product(*alternatives.values())]
+    return [list(combination) for combination in itertools.product(*choices.values())]
+
+
+def factors(assignments: Sequence[str]) -> dict[str, int]:
+    """How many values each key of a sweep has, in the order of the words; keys with one are not part of it.
+
+    Raises `UsageError` as `expand` does.
+    """
+    counts = {word.partition("=")[0].strip(): len(expand((word,))) for word in assignments}
+    return {key: count for key, count in counts.items() if count > 1}
 
 
 def _spoken(text: str) -> Spoken | None:
@@ -69,7 +78,7 @@ def _spoken(text: str) -> Spoken | None:
     return Spoken(parsed["value"], text) if len(parsed) == 1 else Spoken(text, text)
 
 
-def _split(text: str) -> list[str]:
+def alternatives(text: str) -> list[str]:
     """`text` cut at the commas that are outside brackets and quotes; what never closes is not cut."""
     parts, start, expected, quote = [], 0, [], ""
     for index, character in enumerate(text):

@@ -13,7 +13,7 @@ from mission_tui.fleet.place import Place
 from mission_tui.fleet.scalar import SCALARS, Spoken, fit_scalar, plain
 from mission_tui.fleet.spec import Spec
 
-__all__ = ["TABLES", "field_of", "fit", "fit_table", "merges", "unknown_key"]
+__all__ = ["TABLES", "describe", "field_of", "fit", "fit_table", "members", "merges", "unknown_key"]
 
 
 def _fields(struct: inspect.StructType) -> dict[str, inspect.Field]:
@@ -71,7 +71,7 @@ def fit(type_: inspect.Type, value: object, place: Place, default: object = NODE
     """`value` as plain data that msgspec converts to `type_` without complaint; raises `PresetError` otherwise."""
     if isinstance(value, Spoken):
         value = value.text if _takes_text(type_) and not isinstance(value.value, str) else value.value
-    wanted = " or ".join(dict.fromkeys(_describe(member) for member in _members(type_)))
+    wanted = " or ".join(dict.fromkeys(describe(member) for member in members(type_)))
     chosen = _member(type_, value)
     if isinstance(chosen, inspect.StructType):
         return fit_table(chosen, value, place)
@@ -91,35 +91,37 @@ def merges(type_: inspect.Type) -> bool:
     return isinstance(type_, inspect.StructType | inspect.DictType)
 
 
-def _members(type_: inspect.Type) -> tuple[inspect.Type, ...]:
+def members(type_: inspect.Type) -> tuple[inspect.Type, ...]:
+    """What a value of this type may be, one by one, "not written" aside."""
     members = type_.types if isinstance(type_, inspect.UnionType) else (type_,)
     return tuple(member for member in members if not isinstance(member, inspect.NoneType))
 
 
 def _takes_text(type_: inspect.Type) -> bool:
-    return any(isinstance(member, inspect.StrType) for member in _members(type_))
+    return any(isinstance(member, inspect.StrType) for member in members(type_))
 
 
 def _member(type_: inspect.Type, value: object) -> inspect.Type | None:
     """The member of a union that `value` is meant for, by its shape."""
-    members = _members(type_)
+    found = members(type_)
     kinds: tuple[type[inspect.Type], ...]
     if isinstance(value, dict):
         kinds = (inspect.StructType, inspect.DictType)
     elif isinstance(value, list):
         kinds = (inspect.VarTupleType,)
-    elif isinstance(value, str) and any(isinstance(m, inspect.LiteralType) and value in m.values for m in members):
+    elif isinstance(value, str) and any(isinstance(m, inspect.LiteralType) and value in m.values for m in found):
         kinds = (inspect.LiteralType,)
     else:
         kinds = SCALARS
-    return next((member for member in members if isinstance(member, kinds)), members[0] if len(members) == 1 else None)
+    return next((member for member in found if isinstance(member, kinds)), found[0] if len(found) == 1 else None)
 
 
 def _example(default: object) -> str:
     return f", such as {default}" if isinstance(default, int | float) and not isinstance(default, bool) else ""
 
 
-def _describe(type_: inspect.Type) -> str:
+def describe(type_: inspect.Type) -> str:
+    """The type in words, as a refusal says what was wanted."""
     match type_:
         case inspect.IntType():
             return "a whole number"
@@ -132,7 +134,7 @@ def _describe(type_: inspect.Type) -> str:
         case inspect.LiteralType():
             return f"{'one of ' if len(type_.values) > 1 else ''}{', '.join(repr(value) for value in type_.values)}"
         case inspect.VarTupleType():
-            return f"a list in brackets with {' or '.join(_describe(item) for item in _members(type_.item_type))} each"
+            return f"a list in brackets with {' or '.join(describe(item) for item in members(type_.item_type))} each"
         case inspect.StructType():
             return f"a table of {', '.join(_fields(type_))}"
         case _:
