@@ -11,7 +11,16 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["health_files", "lent_dir", "limits_files", "preset_dirs", "runs_root", "shipped_presets", "socket_dir"]
+__all__ = [
+    "health_files",
+    "lent_dir",
+    "limits_files",
+    "preset_dirs",
+    "runs_root",
+    "shipped_presets",
+    "socket_dir",
+    "user_presets",
+]
 
 
 def runs_root(explicit: str | None, cwd: Path, environ: Mapping[str, str]) -> Path:
@@ -44,7 +53,12 @@ def shipped_presets() -> Path:
 
 def preset_dirs(cwd: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
     """Folders searched for presets, first wins: `./presets`, the user's XDG folder, the shipped ones."""
-    return (cwd / "presets", _config_dir(environ) / "presets", shipped_presets())
+    return (cwd / "presets", user_presets(environ), shipped_presets())
+
+
+def user_presets(environ: Mapping[str, str]) -> Path:
+    """The user's own folder of presets."""
+    return _config_dir(environ) / "presets"
 
 
 def health_files(environ: Mapping[str, str]) -> tuple[Path, ...]:

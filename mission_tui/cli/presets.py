@@ -88,3 +88,35 @@ def _resolved(session: Session, preset: PresetFile, assignments: tuple[str, ...]
     if len(runs) > 1:
         raise UsageError("--set names several values here, and one preset is shown: give one value per key")
     return as_tables(resolve(preset, lambda base: load_preset(base, session.preset_dirs), runs[0], session.health()))
+
+
+@command.command("save")
+@click.argument("source", metavar="PRESET")
+@click.argument("name", metavar="NAME")
+@set_option
+@click.option("--key", metavar="DIGIT", help="The digit that launches it on the screen.")
+@click.option("--description", metavar="TEXT", help="What it is, for lists.")
+@click.option("--replace", is_flag=True, help="Write over a preset that has the name, or hide it.")
+@json_option
+@pass_session
+def save(
+    session: Session,
+    source: str,
+    name: str,
+    assignments: tuple[str, ...],
+    key: str | None,
+    description: str | None,
+    replace: bool,
+    as_json: bool,
+) -> None:
+    """Save PRESET with changes as the preset NAME, in your own folder of presets."""
+    from mission_tui.cli.documents import write_document
+    from mission_tui.cli.preset_saving import Saving, save_preset
+
+    saved = save_preset(session, Saving(source, name, assignments, key, description), replace=replace)
+    if saved.there:
+        raise UsageError(f"{saved.there}; nothing was written, --replace does it all the same")
+    if as_json:
+        write_document({"name": saved.name, "path": saved.path})
+    else:
+        click.echo(f"{saved.name}  {saved.path}")

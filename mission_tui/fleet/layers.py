@@ -57,6 +57,11 @@ class Layers:
         for assignment in assignments:
             self._assign(assignment)
 
+    @property
+    def tables(self) -> dict[str, dict[str, Any]]:
+        """What all layers together have written, table by table; those in which nobody wrote are absent."""
+        return {name: deepcopy(table) for name, table in self._tables.items() if table}
+
     def draft(self, name: str, description: str) -> Spec:
         """The spec of preset `name` so far, contradictions and all. Raises `PresetError` without an environment."""
         if "id" not in self._tables["env"] and "command" not in self._tables["run"]:

@@ -33,6 +33,7 @@ __all__ = [
     "from_tables",
     "read_preset",
     "resolve",
+    "written",
 ]
 
 
@@ -48,14 +49,7 @@ def resolve(
     was chosen with them. Raises `PresetError` naming the file or `--set` word, the key, and the nearest valid name or
     value.
     """
-    if preset.launch:
-        raise preset.place.refuse(f"'{preset.name}' is a set; launch its presets: {', '.join(preset.launch)}")
-    layers = Layers(preset.place)
-    if preset.extends is not None:
-        base = _base(preset, preset.extends, bases)
-        layers.lay(base.place, base.table)
-    layers.lay(preset.place, preset.table)
-    layers.assign(assignments)
+    layers = _laid(preset, bases, assignments)
     if not health:
         return layers.finish(preset.name, preset.description)
     profile = profile_of(layers.draft(preset.name, preset.description))
@@ -65,6 +59,18 @@ def resolve(
     spec = layers.finish(preset.name, preset.description)
     watched = structs.replace(spec.keep.health, profile=profile)
     return structs.replace(spec, keep=structs.replace(spec.keep, health=watched))
+
+
+def written(
+    preset: PresetFile, bases: Callable[[str], PresetFile], assignments: Sequence[Assignment] = ()
+) -> dict[str, dict[str, Any]]:
+    """What `preset`, the one it extends and the words say together, as the tables of a preset that stands alone.
+
+    What nobody wrote stays unwritten. Raises as `resolve`.
+    """
+    layers = _laid(preset, bases, assignments)
+    layers.finish(preset.name, preset.description)
+    return layers.tables
 
 
 def change(spec: Spec, assignments: Sequence[str]) -> Spec:
@@ -123,6 +129,18 @@ def from_tables(tables: Mapping[str, object], source: str) -> Spec:
     if spec.env == EnvSpec() and spec.run.command is None:
         raise Place(source).refuse("env is missing; give a Gymnasium id, such as 'CartPole-v1', or a run.command")
     return spec
+
+
+def _laid(preset: PresetFile, bases: Callable[[str], PresetFile], assignments: Sequence[Assignment]) -> Layers:
+    if preset.launch:
+        raise preset.place.refuse(f"'{preset.name}' is a set; launch its presets: {', '.join(preset.launch)}")
+    layers = Layers(preset.place)
+    if preset.extends is not None:
+        base = _base(preset, preset.extends, bases)
+        layers.lay(base.place, base.table)
+    layers.lay(preset.place, preset.table)
+    layers.assign(assignments)
+    return layers
 
 
 def _base(preset: PresetFile, name: str, bases: Callable[[str], PresetFile]) -> PresetFile:

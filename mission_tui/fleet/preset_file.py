@@ -11,7 +11,7 @@ from mission_tui.fleet.place import Place
 from mission_tui.fleet.schema import TABLES, fit_table, unknown_key
 from mission_tui.fleet.text import clean
 
-__all__ = ["PresetFile", "read_preset"]
+__all__ = ["PresetFile", "SavedPreset", "check_preset_name", "read_preset"]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _HEAD = ("name", "description", "extends", "key", "launch")
@@ -34,6 +34,20 @@ class PresetFile:
     def place(self) -> Place:
         """The file's top level, for messages."""
         return Place(str(self.path))
+
+
+@dataclass(frozen=True, slots=True)
+class SavedPreset:
+    """The preset `name` is in the file at `path`; or nothing was written, because of what is `there`, a sentence."""
+
+    name: str
+    path: str
+    there: str = ""
+
+
+def check_preset_name(name: str) -> str:
+    """`name` if a preset can be called so. Raises `PresetError` that says what can."""
+    return _word(name, Place("a new preset", "name"))
 
 
 def read_preset(table: Mapping[str, object], path: Path) -> PresetFile:

@@ -12,9 +12,11 @@ from pathlib import Path
 from mission_tui.errors import MissionError, PresetError, UsageError, nearest
 from mission_tui.fleet.preset_file import PresetFile, read_preset
 from mission_tui.fleet.text import clean
+from mission_tui.records.atomic import write_atomic
+from mission_tui.records.storage import storing
 from mission_tui.records.toml_file import read_toml
 
-__all__ = ["PresetFile", "find_presets", "launched_by", "load_preset", "preset_on_key"]
+__all__ = ["PresetFile", "find_presets", "launched_by", "load_preset", "preset_on_key", "write_preset"]
 
 
 def find_presets(dirs: Sequence[Path]) -> tuple[dict[str, PresetFile], dict[str, MissionError]]:
@@ -72,6 +74,15 @@ def launched_by(preset: PresetFile, dirs: Sequence[Path]) -> tuple[PresetFile, .
 def preset_on_key(key: str, presets: Mapping[str, PresetFile]) -> PresetFile | None:
     """The preset that `key` launches: the first in search order that carries it, so a user's preset may take a key."""
     return next((preset for preset in presets.values() if preset.key == key), None)
+
+
+def write_preset(path: Path, table: Mapping[str, object]) -> None:
+    """Write the preset file `path`, whatever was there, and its folder if need be. Raises `StorageError`."""
+    import tomli_w
+
+    with storing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(path, tomli_w.dumps(table).encode())
 
 
 def _files(folder: Path) -> list[Path]:

@@ -1,0 +1,101 @@
+"""Saving a preset with changes as a preset of the user's own; the screen and `presets save` do the same.
+
+What is written is read back before it has its name: it means the very run that was saved, or nothing is written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mission_tui.cli.session import Session
+from mission_tui.errors import PresetError, UsageError
+from mission_tui.paths import user_presets
+
+if TYPE_CHECKING:
+    from mission_tui.fleet.preset_file import PresetFile, SavedPreset
+
+__all__ = ["Saving", "save_preset"]
+
+
+@dataclass(frozen=True, slots=True)
+class Saving:
+    """Preset `source` with the `--set` words `assignments`, to be called `name`, on the digit `key` if one is given."""
+
+    source: str
+    name: str
+    assignments: tuple[str, ...] = ()
+    key: str | None = None
+    description: str | None = None
+
+
+def save_preset(session: Session, saving: Saving, *, replace: bool = False) -> SavedPreset:
+    """Write it to the user's folder. Without `replace`, nothing is written where a preset has that name already.
+
+    Raises `UsageError` for a sweep and for a name that a nearer folder has, `PresetError` for what is no preset.
+    """
+    from mission_tui.fleet.preset import expand, written
+    from mission_tui.fleet.preset_file import SavedPreset, check_preset_name, read_preset
+    from mission_tui.records.preset_files import load_preset, write_preset
+
+    name, dirs = check_preset_name(saving.name), session.preset_dirs
+    preset = load_preset(saving.source, dirs)
+    runs = expand(saving.assignments)
+    if len(runs) > 1:
+        raise UsageError(f"a preset is one run, and these values make {len(runs)}: give one value per key")
+    path = user_presets(session.environ) / f"{name}.toml"
+    head = {"description": saving.description if saving.description is not None else _description(preset, saving)}
+    table: dict[str, Any] = {
+        **head,
+        **({} if saving.key is None else {"key": saving.key}),
+        **written(preset, lambda base: load_preset(base, dirs), runs[0]),
+    }
+    _check_same(session, preset, saving, read_preset(table, path))
+    there = _there(session, path)
+    if not there or replace:
+        write_preset(path, table)
+        there = ""
+    return SavedPreset(name, str(path), there)
+
+
+def _description(preset: PresetFile, saving: Saving) -> str:
+    if not saving.assignments:
+        return preset.description or preset.name
+    return f"{preset.name} with {', '.join(saving.assignments)}"
+
+
+def _check_same(session: Session, preset: PresetFile, saving: Saving, saved: PresetFile) -> None:
+    from msgspec import structs
+
+    from mission_tui.fleet.preset import expand, resolve
+    from mission_tui.records.preset_files import load_preset
+
+    def base(name: str) -> PresetFile:
+        return load_preset(name, session.preset_dirs)
+
+    health = session.health()
+    meant = resolve(preset, base, expand(saving.assignments)[0], health)
+    means = resolve(saved, base, (), health)
+    if structs.replace(means, preset=meant.preset, description=meant.description) != meant:
+        raise PresetError(f"{saved.path}: it would not mean the same run, so it was not written; please report this")
+
+
+def _there(session: Session, path: Path) -> str:
+    """What has the name of the file at `path` already; empty for nothing. Raises `UsageError` for what would be found
+    in its place.
+    """
+    from mission_tui.records.preset_files import find_presets
+
+    dirs = session.preset_dirs
+    for place, folder in enumerate(dirs):
+        if path.exists() and folder == path.parent:
+            return f"{path} is there already"
+        found, broken = find_presets((folder,))
+        if path.stem not in found and path.stem not in broken:
+            continue
+        file = found[path.stem].path if path.stem in found else folder / path.name
+        if path.parent in dirs[place:]:
+            raise UsageError(f"the preset '{path.stem}' of {file} would be found before it: choose another name")
+        return f"the preset '{path.stem}' of {file} would be hidden by it"
+    return ""
