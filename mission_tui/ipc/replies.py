@@ -7,6 +7,7 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 from mission_tui.fleet.checking import CheckFigures, CheckStep
+from mission_tui.fleet.cost import Cost
 from mission_tui.fleet.live_settings import SettingChange
 from mission_tui.fleet.metrics import Metric
 from mission_tui.fleet.provenance import Provenance
@@ -41,6 +42,16 @@ class Launched(Reply, frozen=True, kw_only=True, tag="launched"):
     """These run directories exist and their runs are queued; `warnings` say what will be slow and why."""
 
     runs: tuple[RunView, ...]
+    warnings: tuple[str, ...] = ()
+
+
+class Quoted(Reply, frozen=True, kw_only=True, tag="quoted"):
+    """What each of the runs would cost, in their order. `refused` is why a launch would make none of them, if it would;
+    `warnings` are those that it would say.
+    """
+
+    costs: tuple[Cost, ...]
+    refused: str = ""
     warnings: tuple[str, ...] = ()
 
 
@@ -251,6 +262,7 @@ OperatorReply = (
     Welcome
     | SnapshotReply
     | Launched
+    | Quoted
     | Accepted
     | VerdictReply
     | DetailsReply

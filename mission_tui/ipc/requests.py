@@ -24,6 +24,7 @@ from mission_tui.ipc.replies import (
     HistoryReply,
     Launched,
     LogReply,
+    Quoted,
     RemovableReply,
     SnapshotReply,
     StripReply,
@@ -79,6 +80,15 @@ class LaunchItem(Struct, frozen=True, kw_only=True):
 
 class Launch(Request, Asking[Launched], frozen=True, kw_only=True, tag="launch"):
     """Make and start runs with the client's interpreter, working folder and (allow-listed) environment. All or none."""
+
+    items: tuple[LaunchItem, ...]
+    cwd: str
+    python: str
+    environ: dict[str, str]
+
+
+class Quote(Request, Asking[Quoted], frozen=True, kw_only=True, tag="quote"):
+    """What a `Launch` of the same would cost, and whether its runs would begin now. Nothing is made."""
 
     items: tuple[LaunchItem, ...]
     cwd: str
@@ -362,6 +372,7 @@ OperatorRequest = (
     | GetSnapshot
     | Watch
     | Launch
+    | Quote
     | Undo
     | Act
     | Resume

@@ -15,7 +15,7 @@ from mission_tui.errors import DamagedError
 from mission_tui.records.lines import LINE_BYTES, decode_line
 from mission_tui.records.regular import open_descriptor, open_regular
 
-__all__ = ["Tail", "read_all", "read_newest"]
+__all__ = ["Tail", "read_all", "read_first", "read_newest"]
 
 MARK_BYTES = 64
 
@@ -119,3 +119,12 @@ def read_newest(path: Path, type_: Any, max_bytes: int = 262144) -> list[Any]:
         except DamagedError:
             continue
     return records
+
+
+def read_first(path: Path, type_: Any) -> Any:
+    """The record on the first line of `path`; None where there is none, or it is damaged."""
+    try:
+        with open_regular(path) as file:
+            return decode_line(file.readline(LINE_BYTES), type_)
+    except (OSError, DamagedError):
+        return None

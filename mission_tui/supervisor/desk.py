@@ -36,6 +36,7 @@ from mission_tui.ipc.requests import (
     Note,
     OperatorRequest,
     Prune,
+    Quote,
     Remove,
     Rename,
     Restore,
@@ -70,6 +71,7 @@ from mission_tui.supervisor.verbs.note import note
 from mission_tui.supervisor.verbs.park import park
 from mission_tui.supervisor.verbs.pause import pause
 from mission_tui.supervisor.verbs.prune import prune
+from mission_tui.supervisor.verbs.quote import quote
 from mission_tui.supervisor.verbs.rename import rename
 from mission_tui.supervisor.verbs.resume import resume
 from mission_tui.supervisor.verbs.rm import in_trash, remove, restore
@@ -84,7 +86,7 @@ __all__ = ["Desk"]
 
 PUSH_S = 0.25
 ATTENDED_S = 10.0
-Look = GetSnapshot | GetEnded | GetDetails | GetHistory | GetStrip | Compare | GetLog | GetTrash | GetUpgrades
+Look = GetSnapshot | GetEnded | GetDetails | GetHistory | GetStrip | Compare | GetLog | GetTrash | GetUpgrades | Quote
 _ACTS = {"stop": stop, "kill": kill, "pause": pause, "freeze": freeze, "park": park, "checkpoint": checkpoint}
 
 
@@ -235,5 +237,7 @@ class Desk:
                 return await in_trash(core, request)
             case GetUpgrades():
                 return await upgrades(core, request)
+            case Quote():
+                return await quote(core, request)
             case _:
                 assert_never(request)

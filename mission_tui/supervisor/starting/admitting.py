@@ -11,8 +11,9 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 from mission_tui.errors import PresetError
-from mission_tui.fleet.admission import Wait, turns
+from mission_tui.fleet.admission import Go, Wait, turns
 from mission_tui.fleet.lacks import never
+from mission_tui.fleet.room import InLine
 from mission_tui.fleet.spec import Spec
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.starting.caller import VISIBLE
@@ -20,7 +21,7 @@ from mission_tui.supervisor.starting.live_load import check_machine, claims_of, 
 from mission_tui.supervisor.starting.room import in_line, room_now
 from mission_tui.supervisor.starting.turns import standing_in_line
 
-__all__ = ["check_new", "reserved", "would_wait"]
+__all__ = ["check_new", "foreseen", "reserved", "would_wait"]
 
 
 @asynccontextmanager
@@ -56,13 +57,24 @@ def check_new(core: Core, specs: Sequence[Spec], visible: str | None) -> tuple[s
 
 def would_wait(core: Core, specs: Sequence[Spec], visible: str | None) -> list[str]:
     """What new runs of `specs`, in this order, would be told to wait for; empty for those that would begin."""
-    now = time.time()
+    decided = foreseen(core, specs, visible)
+    return [turn.why if isinstance(turn, Wait) else "" for _, turn in decided]
+
+
+def foreseen(
+    core: Core, specs: Sequence[Spec], visible: str | None, held: Sequence[str] = ()
+) -> list[tuple[InLine, Go | Wait]]:
+    """What new runs of `specs`, in this order, would take, and what would become of each if it came now.
+
+    `held` says for each what else it waits for, in a sentence; empty for nothing.
+    """
+    now, why = time.time(), held or [""] * len(specs)
     line = [
-        in_line(core, f"~{at:04}", spec.preset, spec, _visible(spec, visible), now) for at, spec in enumerate(specs)
+        in_line(core, f"~{at:04}", spec.preset, spec, _visible(spec, visible), now, why[at])
+        for at, spec in enumerate(specs)
     ]
     decided = turns([*standing_in_line(core, now), *line], room_now(core, core.limits.read()))
-    said = [decided[run.id] for run in line]
-    return [turn.why if isinstance(turn, Wait) else "" for turn in said]
+    return [(run, decided[run.id]) for run in line]
 
 
 def _visible(spec: Spec, visible: str | None) -> str | None:

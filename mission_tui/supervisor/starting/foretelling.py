@@ -1,0 +1,78 @@
+"""At what pace a new run would train: that of the newest run like it that trained on this very machine.
+
+A runs root may lie on a disk that several machines share; what trained on another one says nothing here.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import islice
+
+from msgspec import structs
+
+from mission_tui.errors import DamagedError
+from mission_tui.fleet.cost import Pace
+from mission_tui.fleet.metrics import MetricRecord, TrainingStarted
+from mission_tui.fleet.pacers import differences, pacers
+from mission_tui.fleet.spec import Spec
+from mission_tui.records.attempt import read_identity
+from mission_tui.records.layout import RunDir
+from mission_tui.records.tail import read_first
+from mission_tui.records.toml_file import read_toml
+from mission_tui.supervisor.core import Core
+
+__all__ = ["paces"]
+
+_RUNS = 200
+"""So many are looked at, the live ones and the newest ended ones."""
+
+_FILES = 8
+
+
+def paces(core: Core, specs: Sequence[Spec]) -> list[Pace | None]:
+    """For each of `specs`; None where nothing like it has trained here. Those that are equally fast are asked once."""
+    known: list[tuple[Spec, Pace | None]] = []
+    found: list[Pace | None] = []
+    for spec in specs:
+        same = next((entry for entry in known if _as_fast(spec, entry[0])), None)
+        if same is None:
+            same = spec, _pace(core, spec)
+            known.append(same)
+        found.append(same[1])
+    return found
+
+
+def _as_fast(spec: Spec, other: Spec) -> bool:
+    kinds = (spec.preset, spec.run.command), (other.preset, other.run.command)
+    return kinds[0] == kinds[1] and not differences(spec, other)
+
+
+def _pace(core: Core, spec: Spec) -> Pace | None:
+    ids = islice((run_id for run_id in core.store.run_ids() if run_id not in core.waiting), _RUNS)
+    runs = [core.store.run(run_id) for run_id in ids]
+    for pacer in pacers(spec, runs)[:_FILES]:
+        run = core.run_dir(pacer.run)
+        if _machine(run) in ("", platform.node()):
+            return structs.replace(pacer.pace, start_s=_start_s(run))
+    return None
+
+
+def _machine(run: RunDir) -> str:
+    """The name of the machine that its newest attempt trained on; empty where that is not known."""
+    attempts = run.attempts()
+    with suppress(DamagedError, OSError):
+        if attempts:
+            return str(read_toml(run.attempt(attempts[-1]).effective, DamagedError).get("host", {}).get("name", ""))
+    return ""
+
+
+def _start_s(run: RunDir) -> float | None:
+    """Seconds from the start of the run's first attempt to its first rollout."""
+    began = read_first(run.metrics, MetricRecord)
+    with suppress(DamagedError, OSError):
+        identity = read_identity(run.attempt(1).identity)
+        if identity is not None and isinstance(began, TrainingStarted) and began.attempt == 1:
+            return max(0.0, began.t - identity.started_t)
+    return None

@@ -1,0 +1,81 @@
+"""Quote: what a launch would cost, and what it would be told, before anything of it is made."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from msgspec import structs
+
+from mission_tui.errors import MissionError
+from mission_tui.fleet.admission import Go, Wait
+from mission_tui.fleet.consistency import cautions
+from mission_tui.fleet.cost import Cost, Pace
+from mission_tui.fleet.room import InLine
+from mission_tui.fleet.spec import Spec
+from mission_tui.ipc.replies import Quoted
+from mission_tui.ipc.requests import LaunchItem, Quote
+from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.starting.admitting import check_new, foreseen
+from mission_tui.supervisor.starting.caller import VISIBLE, Caller, at_home, check_program, settled
+from mission_tui.supervisor.starting.following_others import waits_for_others
+from mission_tui.supervisor.starting.foretelling import paces
+from mission_tui.supervisor.starting.marginal_gain import gain_lack
+from mission_tui.supervisor.starting.new_run import check_new_names
+from mission_tui.supervisor.targets import the_run
+
+__all__ = ["quote"]
+
+
+async def quote(core: Core, request: Quote) -> Quoted:
+    """The costs of every item, and why all would be refused, if they would. An environment is not tried here.
+
+    Raises `MissionError` only where nothing can be said at all: the machine's own limits cannot be read.
+    """
+    await core.measure()
+    items = [structs.replace(item, spec=settled(item.spec, request.cwd)) for item in request.items]
+    specs = [item.spec for item in items]
+    caller = Caller(request.python, request.cwd, request.environ)
+    visible = caller.environ.get(VISIBLE)
+    warnings: tuple[str, ...] = ()
+    held: Sequence[str] = ()
+    refused = ""
+    try:
+        core.check_room()
+        check_new_names(core, [item.name for item in items if item.name is not None])
+        held = [_held(core, item) for item in items]
+        for spec in specs:
+            check_program(spec, at_home(spec, caller))
+        warnings = check_new(core, specs, visible)
+    except MissionError as error:
+        refused = str(error)
+    warnings = (*warnings, *(f"{spec.preset}: {caution}" for spec in specs for caution in cautions(spec)))
+    decided = foreseen(core, specs, visible, held)
+    costs = tuple(
+        _cost(core, spec, *taken, pace) for spec, taken, pace in zip(specs, decided, paces(core, specs), strict=True)
+    )
+    return Quoted(re=request.id, costs=costs, refused=refused, warnings=tuple(dict.fromkeys(warnings)))
+
+
+def _held(core: Core, item: LaunchItem) -> str:
+    """What the run would wait for beside room. Raises `UsageError` for a run to follow that is not there."""
+    waits = waits_for_others(core, tuple(the_run(core, ref) for ref in item.after))
+    gain = item.spec.keep.limits.marginal_gain
+    if waits or gain is None:
+        return waits
+    return gain_lack(core, gain, time.time()) or ""
+
+
+def _cost(core: Core, spec: Spec, run: InLine, turn: Go | Wait, pace: Pace | None) -> Cost:
+    peak, claim = core.peaks.of(spec), run.claim
+    uuids = [gpu.uuid for gpu in core.gpu.gpus]
+    return Cost(
+        ram_bytes=claim.ram_bytes,
+        ram_seen=peak is not None,
+        vram_bytes=claim.vram_bytes if claim.gpu else None,
+        vram_seen=peak is not None and peak.vram_bytes is not None,
+        cores=claim.cores,
+        gpu=uuids.index(turn.gpu) if isinstance(turn, Go) and turn.gpu in uuids else None,
+        waits=turn.why if isinstance(turn, Wait) else "",
+        pace=pace,
+    )

@@ -1,0 +1,108 @@
+"""A quote: what a launch would cost and be told, from the supervisor that would carry it out; nothing is made."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from msgspec import structs
+
+from mission_tui.fleet.spec import KeepSpec, LimitsKeep, Spec
+from mission_tui.ipc.replies import Quoted
+from mission_tui.ipc.requests import LaunchItem, Quote
+from tests.nvml import GIB, Machine, needs_gcc
+from tests.supervisor.conftest import REPOSITORY, Lab, stub_spec
+from tests.waiting import until
+
+
+def quoted(lab: Lab, *items: LaunchItem) -> Quoted:
+    environ = {"PATH": lab.environ["PATH"], "PYTHONPATH": str(REPOSITORY)}
+    reply = lab.ask(lambda id_: Quote(id=id_, items=items, cwd=str(lab.root), python=sys.executable, environ=environ))
+    assert isinstance(reply, Quoted)
+    return reply
+
+
+def on_cpu(spec: Spec | None = None) -> Spec:
+    spec = spec or stub_spec()
+    return structs.replace(spec, run=structs.replace(spec.run, device="cpu"))
+
+
+def test_a_quote_foretells_from_what_was_seen_here(lab: Lab) -> None:
+    """At first memory is an estimate and no speed is known; then both are those of the run that was, by its name."""
+    spec = on_cpu(stub_spec(total_timesteps=64 * 4))
+    (before,) = quoted(lab, LaunchItem(spec=spec)).costs
+    assert (before.pace, before.ram_seen, before.vram_bytes, before.waits) == (None, False, None, "")
+    assert before.ram_bytes > 0
+    (run,) = lab.launch(spec=spec, name="seen")
+    lab.ended(run)
+    (after,) = quoted(lab, LaunchItem(spec=spec)).costs
+    assert after.pace is not None
+    assert (after.pace.name, after.pace.differs, after.ram_seen) == ("seen", (), True)
+    assert after.pace.steps_per_s > 0
+    assert after.pace.start_s is not None
+    assert 0 <= after.pace.start_s < 60
+    other = structs.replace(spec, ppo=structs.replace(spec.ppo, n_steps=32))
+    (differing,) = quoted(lab, LaunchItem(spec=other)).costs
+    assert differing.pace is not None
+    assert differing.pace.differs == ("ppo.n_steps 16",)
+    assert [view.id for view in lab.snapshot().runs] == [run]
+
+
+def test_what_trained_on_another_machine_foretells_nothing(lab: Lab) -> None:
+    """A runs root on a shared disk holds runs of other machines, whose speed is not this one's."""
+    spec = on_cpu(stub_spec(total_timesteps=64 * 2))
+    (run,) = lab.launch(spec=spec)
+    lab.ended(run)
+    lab.dir(run).attempt(1).effective.write_text('[host]\nname = "elsewhere"\n')
+    assert quoted(lab, LaunchItem(spec=spec)).costs[0].pace is None
+
+
+def test_a_quote_says_who_would_wait_and_for_what(idle_lab: Lab, tmp_path: Path) -> None:
+    """The queue's own answer for all at once, and the run that has to end first."""
+    limits = tmp_path / "config" / "mission-tui" / "limits.toml"
+    limits.parent.mkdir(parents=True)
+    limits.write_text("runs = 2\n")
+    idle_lab.start(XDG_CONFIG_HOME=str(tmp_path / "config"))
+    item = LaunchItem(spec=on_cpu())
+    waits = [cost.waits for cost in quoted(idle_lab, item, item, item).costs]
+    assert waits[:2] == ["", ""]
+    assert waits[2] == "waits for another run's end: limits.toml allows 2 at once, and as many are live"
+    idle_lab.launch(spec=on_cpu(), name="first")
+    follower = structs.replace(item, after=("first",))
+    assert quoted(idle_lab, follower).costs[0].waits == "waits until first has ended"
+
+
+def test_what_a_launch_would_refuse_is_said(lab: Lab) -> None:
+    """A taken name, a run to follow that is not there, memory that there never is: the launch's sentence, and costs."""
+    lab.launch(spec=on_cpu(), name="taken")
+    said = quoted(lab, LaunchItem(spec=on_cpu(), name="taken"))
+    assert said.refused.startswith("the name 'taken' is taken by a live run")
+    assert len(said.costs) == 1
+    assert "nobody" in quoted(lab, LaunchItem(spec=on_cpu(), after=("nobody",))).refused
+    huge = structs.replace(stub_spec(), ppo=structs.replace(stub_spec().ppo, n_steps=10**8))
+    assert "of memory" in quoted(lab, LaunchItem(spec=huge)).refused
+    never = KeepSpec(limits=LimitsKeep(cores_free=4096))
+    assert "cores_free asks for 4096" in quoted(lab, LaunchItem(spec=structs.replace(on_cpu(), keep=never))).refused
+
+
+@needs_gcc
+def test_on_a_gpu_its_memory_is_part_of_the_price(idle_lab: Lab, machine: Machine) -> None:
+    """The GPU that it would begin on, and what it would take of it; with run.device = 'cpu' none."""
+    machine.has(f"gpu GPU-a 0 {7 * GIB} {8 * GIB} 1 1\ngpu GPU-b 0 {GIB} {8 * GIB} 1 1\n")
+    idle_lab.start(**machine.environ)
+    until(lambda: len(idle_lab.snapshot().gpus) == 2, 20)
+    (cost,) = quoted(idle_lab, LaunchItem(spec=stub_spec())).costs
+    assert cost.gpu == 1
+    assert cost.vram_bytes is not None
+    assert cost.vram_bytes > 0
+    assert quoted(idle_lab, LaunchItem(spec=on_cpu())).costs[0].vram_bytes is None
+
+
+def test_a_command_costs_its_keeper_until_it_was_seen(lab: Lab) -> None:
+    """Nothing is known of a command but that its program is not there."""
+    spec = Spec(
+        preset="command", run=structs.replace(stub_spec().run, total_timesteps=None, command=("no-such-program",))
+    )
+    said = quoted(lab, LaunchItem(spec=spec))
+    assert "there is no program 'no-such-program'" in said.refused
+    assert said.costs[0].pace is None
