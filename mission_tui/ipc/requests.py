@@ -51,6 +51,14 @@ class Request(Struct, frozen=True, kw_only=True, tag_field="op", forbid_unknown_
     id: int
 
 
+class FromShell(Request, frozen=True, kw_only=True):
+    """A request that starts something with the client's interpreter, working folder and (allow-listed) environment."""
+
+    cwd: str
+    python: str
+    environ: dict[str, str]
+
+
 class Hello(Request, Asking[Welcome], frozen=True, kw_only=True, tag="hello"):
     """First line of every operator connection."""
 
@@ -78,22 +86,16 @@ class LaunchItem(Struct, frozen=True, kw_only=True):
     after: tuple[str, ...] = ()
 
 
-class Launch(Request, Asking[Launched], frozen=True, kw_only=True, tag="launch"):
-    """Make and start runs with the client's interpreter, working folder and (allow-listed) environment. All or none."""
+class Launch(FromShell, Asking[Launched], frozen=True, kw_only=True, tag="launch"):
+    """Make and start runs. All or none."""
 
     items: tuple[LaunchItem, ...]
-    cwd: str
-    python: str
-    environ: dict[str, str]
 
 
-class Quote(Request, Asking[Quoted], frozen=True, kw_only=True, tag="quote"):
+class Quote(FromShell, Asking[Quoted], frozen=True, kw_only=True, tag="quote"):
     """What a `Launch` of the same would cost, and whether its runs would begin now. Nothing is made."""
 
     items: tuple[LaunchItem, ...]
-    cwd: str
-    python: str
-    environ: dict[str, str]
 
 
 class Undo(Request, Asking[Accepted], frozen=True, kw_only=True, tag="undo"):
@@ -317,17 +319,14 @@ class Evaluate(Request, Asking[Evaluated], frozen=True, kw_only=True, tag="evalu
     policy: Literal["trained", "random"] = "trained"
 
 
-class Check(Request, Asking[Checked], frozen=True, kw_only=True, tag="check"):
+class Check(FromShell, Asking[Checked], frozen=True, kw_only=True, tag="check"):
     """Try `spec` without a run, as the client would launch it; each step may take `limit_s`. Streams `Progress`."""
 
     spec: Spec
-    cwd: str
-    python: str
-    environ: dict[str, str]
     limit_s: float
 
 
-class Bench(Request, Asking[Benched], frozen=True, kw_only=True, tag="bench"):
+class Bench(FromShell, Asking[Benched], frozen=True, kw_only=True, tag="bench"):
     """Time `items` (one, or two in turns), each `repeats` times for `duration_s`; `keep` leaves their runs.
 
     Streams `Progress`, and ends with the connection that asked for it.
@@ -337,9 +336,6 @@ class Bench(Request, Asking[Benched], frozen=True, kw_only=True, tag="bench"):
     duration_s: float
     repeats: int
     keep: bool
-    cwd: str
-    python: str
-    environ: dict[str, str]
 
 
 class Export(Request, Asking[Exported], frozen=True, kw_only=True, tag="export"):
@@ -350,15 +346,12 @@ class Export(Request, Asking[Exported], frozen=True, kw_only=True, tag="export")
     checkpoint: str | None = None
 
 
-class ImportCheckpoint(Request, Asking[Accepted], frozen=True, kw_only=True, tag="import-checkpoint"):
+class ImportCheckpoint(FromShell, Asking[Accepted], frozen=True, kw_only=True, tag="import-checkpoint"):
     """Make an ended run of the foreign SB3 zip at absolute `path`, as `item`'s spec. `trusted` is a person's word."""
 
     path: str
     item: LaunchItem
     trusted: bool
-    cwd: str
-    python: str
-    environ: dict[str, str]
 
 
 class Shutdown(Request, Asking[Accepted], frozen=True, kw_only=True, tag="shutdown"):
