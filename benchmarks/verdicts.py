@@ -1,6 +1,7 @@
 """How often `bench` is right: a preset against itself, and against three times its epochs, many benches of each.
 
-Every bench is the real verb on a runs root of its own. Run: python -m benchmarks.verdicts [--benches N] [--json FILE]
+Every bench is the real verb on a runs root of its own; one that fails is counted as a wrong answer, and the rest go on.
+Run: python -m benchmarks.verdicts [--benches N] [--json FILE]
 """
 
 from __future__ import annotations
@@ -11,28 +12,48 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+__all__ = ["RIGHT", "Answer", "benched", "main", "tally"]
 
 PRESET = "cartpole"
 EPOCHS = 20  # those of the preset
 RIGHT = {"itself": ("same", 0.95), "three times its epochs": ("slower", 1.0)}
+FAILED = "failed"
+
+Answer = dict[str, Any]
+"""`verdict` in a word or None, `sentence`, and of a bench that came to an end `ratio`, `lo` and `hi`."""
 
 
-def benched(root: Path, duration: str, repeats: int, against: str) -> dict[str, Any]:
-    """The document of one bench; `three times its epochs` is the preset that is timed, the plain one what it meets."""
+def benched(root: Path, duration: str, repeats: int, against: str) -> Answer:
+    """One bench; `three times its epochs` is the preset that is timed, the plain one what it meets."""
     more = ("--set", f"ppo.n_epochs={3 * EPOCHS}") if against != "itself" else ()
     words = ("bench", PRESET, *more, "--vs", PRESET, "--duration", duration, "--repeat", str(repeats), "--json")
     done = subprocess.run(
         [sys.executable, "-m", "mission_tui", *words],
         env=os.environ | {"MISSION_TUI_RUNS": str(root)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        check=True,
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    if done.returncode != 0:
+        last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        return {"verdict": FAILED, "sentence": f"failed with exit code {done.returncode}: {last}"}
+    found = json.loads(done.stdout)
+    return {"verdict": found["verdict"], **found["ratio"]}
+
+
+def tally(answers: Mapping[str, Sequence[Answer]]) -> tuple[dict[str, dict[str, int]], bool]:
+    """How often each word was said, and whether the right ones were said often enough of all benches."""
+    counts = {
+        against: dict(Counter(answer["verdict"] or "no verdict" for answer in given))
+        for against, given in answers.items()
+    }
+    held = (counts[against].get(word, 0) >= share * len(answers[against]) for against, (word, share) in RIGHT.items())
+    return counts, all(held)
 
 
 def main(words: Sequence[str]) -> int:
@@ -43,28 +64,22 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args(words)
-    counts: dict[str, dict[str, int]] = {against: {} for against in RIGHT}
-    ratios: dict[str, list[dict[str, Any]]] = {against: [] for against in RIGHT}
+    answers: dict[str, list[Answer]] = {against: [] for against in RIGHT}
     with tempfile.TemporaryDirectory(prefix="verdicts-") as folder:
         for number in range(1, asked.benches + 1):
-            for against in RIGHT:
-                found = benched(Path(folder), asked.duration, asked.repeat, against)
-                word = found["verdict"] or "no verdict"
-                counts[against][word] = counts[against].get(word, 0) + 1
-                ratios[against].append({"verdict": found["verdict"], **found["ratio"]})
-                print(f"{number:3}  against {against}: {found['ratio']['sentence']}", flush=True)
+            for against, given in answers.items():
+                given.append(benched(Path(folder), asked.duration, asked.repeat, against))
+                print(f"{number:3}  against {against}: {given[-1]['sentence']}", flush=True)
         subprocess.run(
             [sys.executable, "-m", "mission_tui", "--runs-dir", folder, "supervisor", "stop"],
             stdout=subprocess.DEVNULL,
-            check=True,
+            check=False,  # there may be none, if the last bench failed for want of one
         )
-    held = True
-    for against, (word, share) in RIGHT.items():
-        right = counts[against].get(word, 0)
-        held = held and right >= share * asked.benches
-        print(f"against {against}: {right} of {asked.benches} say {word} ({counts[against]})")
+    counts, held = tally(answers)
+    for against, (word, _) in RIGHT.items():
+        print(f"against {against}: {counts[against].get(word, 0)} of {asked.benches} say {word} ({counts[against]})")
     if asked.json is not None:
-        asked.json.write_text(json.dumps({"counts": counts, "benches": ratios}, indent=1) + "\n", encoding="utf-8")
+        asked.json.write_text(json.dumps({"counts": counts, "benches": answers}, indent=1) + "\n", encoding="utf-8")
     return 0 if held else 1
 
 
