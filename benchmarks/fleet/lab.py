@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import psutil
 
 from mission_tui.fleet.metrics import MetricRecord, UpdateDone
+from mission_tui.fleet.outcome import OVER
 from mission_tui.fleet.snapshot import RunView
 from mission_tui.ipc.client import Connection
 from mission_tui.ipc.requests import GetSnapshot, Launch, LaunchItem
@@ -26,7 +27,7 @@ from mission_tui.paths import socket_dir
 from mission_tui.records.layout import RunDir
 from mission_tui.records.tail import read_all
 
-__all__ = ["ROOT", "Lab", "opened", "until"]
+__all__ = ["ROOT", "Lab", "kept", "opened", "until"]
 
 ROOT = Path(__file__).resolve().parents[2]
 MIB = 2**20
@@ -115,9 +116,16 @@ class Lab:
 
     def kill(self, *runs: str) -> None:
         """Kill the runs and wait until they are gone."""
-        with suppress(subprocess.CalledProcessError):  # one that has just ended by itself cannot be killed
-            self.cli("kill", *runs)
-        until(lambda: all(self.views()[run].state == "ended" for run in runs), 30.0, "the runs end")
+        self._end("kill", runs, 30.0)
+
+    def stop(self, *runs: str) -> None:
+        """Stop the runs, each with a checkpoint, and wait until they are gone."""
+        self._end("stop", runs, 180.0)
+
+    def _end(self, verb: str, runs: Sequence[str], within_s: float) -> None:
+        with suppress(subprocess.CalledProcessError):  # one that has just ended by itself cannot be ended
+            self.cli(verb, *runs)
+        until(lambda: all(self.views()[run].state in OVER for run in runs), within_s, "the runs end")
 
 
 @contextmanager
@@ -125,18 +133,32 @@ def opened(**environ: str) -> Iterator[Lab]:
     """A lab in a temporary folder, with `environ` for everything that is started in it."""
     with tempfile.TemporaryDirectory(prefix="mission-bench-") as folder:
         lab = Lab(Path(folder) / "runs", environ)
-        lab.root.mkdir()
-        # Who ends a campaign must not leave its trainings behind.
-        before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-        try:
+        with _attended(lab, lab.kill):
             yield lab
-        finally:
-            signal.signal(signal.SIGTERM, before)
-            live = [run for run, view in lab.views().items() if view.state != "ended"]
-            if live:
-                lab.kill(*live)
-            lab.cli("supervisor", "stop")
-            shutil.rmtree(socket_dir(lab.root), ignore_errors=True)
+
+
+@contextmanager
+def kept(root: Path, **environ: str) -> Iterator[Lab]:
+    """A lab at `root` that stays as it is left: what trains when it is left is stopped, each with a checkpoint."""
+    lab = Lab(root, environ)
+    with _attended(lab, lab.stop):
+        yield lab
+
+
+@contextmanager
+def _attended(lab: Lab, end: Callable[..., None]) -> Iterator[None]:
+    lab.root.mkdir(parents=True, exist_ok=True)
+    # Who ends a campaign must not leave its trainings behind.
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        live = [run for run, view in lab.views().items() if view.state not in OVER]
+        if live:
+            end(*live)
+        lab.cli("supervisor", "stop")
+        shutil.rmtree(socket_dir(lab.root), ignore_errors=True)
 
 
 @contextmanager

@@ -249,5 +249,13 @@ def test_zoo_presets_hold_the_zoos_numbers() -> None:
     assert (car.env.n_envs, car.ppo.n_steps, car.ppo.n_epochs, car.ppo.gae_lambda) == (16, 16, 4, 0.98)
     assert pendulum.ppo.use_sde is True
     assert (pendulum.ppo.sde_sample_freq, pendulum.ppo.gamma, pendulum.ppo.learning_rate) == (4, 0.9, 1e-3)
-    budgets = [spec.run.total_timesteps for spec in (cartpole, acrobot, car, pendulum)]
-    assert budgets == [100_000, 1_000_000, 1_000_000, 100_000]
+    lander = shipped("lunarlander")
+    assert (lander.env.id, lander.env.n_envs, lander.ppo.n_steps, lander.ppo.batch_size) == (
+        "LunarLander-v3",
+        16,
+        1024,
+        64,
+    )
+    assert (lander.ppo.n_epochs, lander.ppo.gamma, lander.ppo.gae_lambda, lander.ppo.ent_coef) == (4, 0.999, 0.98, 0.01)
+    budgets = [spec.run.total_timesteps for spec in (cartpole, acrobot, car, pendulum, lander)]
+    assert budgets == [100_000, 1_000_000, 1_000_000, 100_000, 1_000_000]

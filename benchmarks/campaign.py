@@ -1,0 +1,199 @@
+"""Supervised trainings that take long, each made once: what is done stays in a folder, under a hash of its settings.
+
+A campaign may be cut off anywhere: runs that were under way go on from their checkpoints, and one that had none begins
+anew. The hash knows settings and versions of packages, not our own code: after a change of the engines, give a fresh
+folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from benchmarks.fleet.lab import Lab, kept
+from benchmarks.fleet.shapes import as_options, spec_of
+from benchmarks.results import PACKAGES, facts_of_the_machine
+from mission_tui.fleet.metrics import UpdateDone
+from mission_tui.fleet.outcome import OVER
+from mission_tui.fleet.rewound import kept_records
+from mission_tui.fleet.snapshot import RunView
+from mission_tui.fleet.spec import Spec
+
+__all__ = ["Campaign", "Done", "Job", "carry_out", "read_done", "updates_of"]
+
+LOOK_EVERY_S = 1.0
+RUNS = "runs"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A training to be made: a shipped preset with `--set` words and a seed, then `episodes` played by its policy."""
+
+    preset: str
+    seed: int
+    assignments: tuple[str, ...] = ()
+    episodes: int = 100
+
+    @property
+    def spec(self) -> Spec:
+        """What `launch` makes of the words."""
+        return spec_of(self.preset, (*self.assignments, f"run.seed={self.seed}"))
+
+    @property
+    def name(self) -> str:
+        """Names the run and its result: two jobs share it only if they come to the same."""
+        return f"{self.preset}-s{self.seed}-{_digest(self)}"
+
+    @property
+    def launch_words(self) -> tuple[str, ...]:
+        """The words after `mission-tui launch`."""
+        return (self.preset, *as_options(self.assignments), "--seed", str(self.seed), "--name", self.name)
+
+
+@lru_cache(maxsize=1024)
+def _digest(job: Job) -> str:
+    versions = {name: facts_of_the_machine()[name] for name in PACKAGES if name != "textual"}
+    settings = replace(job.spec, description="")
+    return hashlib.sha256(msgspec.json.encode([settings, job.episodes, versions])).hexdigest()[:8]
+
+
+class Done(msgspec.Struct, frozen=True, kw_only=True):
+    """A finished job: its run (still in the folder), over how many attempts it trained for how many seconds, and the
+    document that `evaluate` printed of its final policy.
+    """
+
+    name: str
+    run: str
+    attempts: int
+    trained_s: float
+    evaluation: dict[str, Any]
+
+
+def read_done(folder: Path, job: Job) -> Done | None:
+    """What `folder` holds of `job`; None where it is still to be done."""
+    file = _file(folder, job)
+    return msgspec.json.decode(file.read_bytes(), type=Done) if file.exists() else None
+
+
+def updates_of(folder: Path, done: Done) -> list[UpdateDone]:
+    """The updates of a finished run that count, in order."""
+    rows, _ = kept_records(Lab(folder / RUNS, {}).rows(done.run))
+    return [row for row in rows if isinstance(row, UpdateDone)]
+
+
+def _file(folder: Path, job: Job) -> Path:
+    return folder / f"{job.name}.json"
+
+
+class Campaign:
+    """Jobs that are carried out in a lab, `at_once` at a time; `failures` says of whom it gave up why."""
+
+    def __init__(self, lab: Lab, folder: Path, jobs: Sequence[Job], at_once: int) -> None:
+        self._lab, self._folder, self._at_once = lab, folder, at_once
+        self._begun: dict[Job, tuple[str, int] | None] = {}
+        """What had been begun of each, as run and attempt, before it was asked to go on."""
+        self.left = [job for job in jobs if read_done(folder, job) is None]
+        self.failures: dict[str, str] = {}
+
+    def step(self) -> None:
+        """Take what has finished, give up what failed, begin what there is room for."""
+        newest = self._newest()
+        waiting: list[tuple[Job, RunView | None]] = []
+        live = 0
+        for job in list(self.left):
+            view = newest.get(job.name)
+            if view is not None and view.outcome == "finished":
+                self._take(job, view)
+            elif view is not None and (view.state not in OVER or self._is_asked(job, view)):
+                live += 1
+            elif view is not None and job in self._begun:
+                self._give_up(job, f"{view.outcome or view.state}: {view.cause or 'nobody knows why'}")
+            else:
+                waiting.append((job, view))
+        for job, view in waiting[: max(0, self._at_once - live)]:
+            self._begin(job, view)
+
+    def _is_asked(self, job: Job, view: RunView) -> bool:
+        """Whether it has been asked to go on, and this is how it stood before."""
+        return self._begun.get(job) == (view.id, view.attempt)
+
+    def _newest(self) -> dict[str, RunView]:
+        """The newest run of each name: one that could not go on is followed by another of its name."""
+        views = sorted(self._lab.views().values(), key=lambda view: view.created_t)
+        return {view.name: view for view in views}
+
+    def _begin(self, job: Job, view: RunView | None) -> None:
+        self._begun[job] = None
+        if view is not None and view.last_checkpoint is not None and self._resumed(view):
+            self._begun[job] = view.id, view.attempt
+            _tell(f"{job.name}: goes on at {view.timesteps or 0:,} steps")
+            return
+        try:
+            self._lab.launch(*job.launch_words)
+        except subprocess.CalledProcessError as error:
+            self._give_up(job, f"`launch` refused with exit code {error.returncode}")
+        else:
+            _tell(f"{job.name}: begun")
+
+    def _resumed(self, view: RunView) -> bool:
+        try:
+            self._lab.cli("resume", view.id)
+        except subprocess.CalledProcessError:
+            return False
+        return True
+
+    def _take(self, job: Job, view: RunView) -> None:
+        try:
+            evaluation = self._lab.cli("evaluate", view.id, "--episodes", str(job.episodes))
+        except subprocess.CalledProcessError as error:
+            self._give_up(job, f"`evaluate` refused with exit code {error.returncode}")
+            return
+        trained_s = round(view.trained_s, 1)
+        done = Done(name=job.name, run=view.id, attempts=view.attempt, trained_s=trained_s, evaluation=evaluation)
+        # Under its name only when it is whole.
+        half = _file(self._folder, job).with_suffix(".half")
+        half.write_bytes(msgspec.json.format(msgspec.json.encode(done), indent=1) + b"\n")
+        half.replace(_file(self._folder, job))
+        self.left.remove(job)
+        _tell(f"{job.name}: return {float(evaluation['mean']):.1f}, trained for {trained_s:.0f} s")
+
+    def _give_up(self, job: Job, why: str) -> None:
+        self.left.remove(job)
+        self.failures[job.name] = why
+        _tell(f"{job.name}: given up; {why}")
+
+
+def carry_out(jobs: Sequence[Job], folder: Path, at_once: int, seconds: float = math.inf) -> dict[str, str]:
+    """Do what is not done yet, for at most so many seconds; what then trains is stopped and goes on the next time.
+
+    Returns why, by name, for each job that was given up.
+    """
+    deadline = time.monotonic() + seconds
+    if all(read_done(folder, job) is not None for job in jobs):
+        return {}
+    folder.mkdir(parents=True, exist_ok=True)
+    with kept(folder / RUNS) as lab:
+        campaign = Campaign(lab, folder, jobs, at_once)
+        while True:
+            campaign.step()
+            if not campaign.left or time.monotonic() >= deadline:
+                break
+            time.sleep(LOOK_EVERY_S)
+    if campaign.left:
+        _tell(f"time is over with {len(campaign.left)} of {len(jobs)} trainings left; the same command goes on")
+    return campaign.failures
+
+
+def _tell(sentence: str) -> None:
+    print(sentence, file=sys.stderr, flush=True)

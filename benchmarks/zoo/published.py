@@ -1,0 +1,82 @@
+"""What the RL zoo published of each task, and how near our seeds must come to it.
+
+The figures are read from the zoo's own table, which lies beside the checkout; nothing of it is copied here.
+"""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+from dataclasses import dataclass
+from pathlib import Path
+
+from mission_tui.errors import UsageError
+
+__all__ = ["TABLE", "TASKS", "Published", "Task", "read_published"]
+
+TABLE = Path(__file__).resolve().parents[3] / "shared" / "data" / "zoo_ppo_benchmark.csv"
+LEAST_MARGIN = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """An environment, the preset with the zoo's settings for it, and the zoo's name of it.
+
+    `module` is what the environment needs beyond the plain install, with the extra that brings it.
+    """
+
+    env: str
+    preset: str
+    zoo_env: str
+    module: str = ""
+    extra: str = ""
+
+    @property
+    def is_other_version(self) -> bool:
+        """Whether the zoo trained another version, with whose figures ours are shown and not judged."""
+        return self.env != self.zoo_env
+
+    @property
+    def missing(self) -> str:
+        """Why it cannot be trained here; empty where it can."""
+        if not self.module or importlib.util.find_spec(self.module) is not None:
+            return ""
+        return f"needs the `{self.extra}` extra"
+
+
+TASKS = (
+    Task("CartPole-v1", "cartpole", "CartPole-v1"),
+    Task("Pendulum-v1", "pendulum", "Pendulum-v1"),
+    Task("Acrobot-v1", "acrobot", "Acrobot-v1"),
+    Task("MountainCar-v0", "mountaincar", "MountainCar-v0"),
+    Task("LunarLander-v3", "lunarlander", "LunarLander-v2", "Box2D", "envs"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """One row of the zoo's table: mean and standard deviation of the return over the `episodes` of one agent."""
+
+    mean: float
+    std: float
+    episodes: int
+
+    @property
+    def bound(self) -> float:
+        """The least mean of our seeds that meets it: a standard deviation below it, or one percent if that is more."""
+        return self.mean - max(self.std, LEAST_MARGIN * abs(self.mean))
+
+
+def read_published(table: Path) -> dict[str, Published]:
+    """PPO's rows by the zoo's name of the environment. Raises `UsageError` for a file that is no such table."""
+    try:
+        with table.open(encoding="utf-8", newline="") as file:
+            return {
+                row["env_id"]: Published(float(row["mean_reward"]), float(row["std_reward"]), int(row["eval_episodes"]))
+                for row in csv.DictReader(file)
+                if row["algo"] == "ppo"
+            }
+    except OSError as error:
+        raise UsageError(f"--published {table}: cannot be read: {error.strerror}") from None
+    except (KeyError, ValueError, TypeError) as error:
+        raise UsageError(f"--published {table}: not the zoo's table of results ({error!r})") from None

@@ -1,0 +1,177 @@
+"""The zoo's table with ours beside it: rows for the sheet, and the page `docs/zoo.md`.
+
+A task is judged by the mean over all its seeds, so one with seeds missing is shown and not judged; so is one of which
+the zoo trained another version.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from benchmarks.campaign import Done, Job
+from benchmarks.fleet.shapes import as_options
+from benchmarks.results import Row, Sheet, Spread
+from benchmarks.rows import unmeasured
+from benchmarks.zoo.published import Published, Task
+from mission_tui.fleet.compare.spread import spread_of
+
+__all__ = ["Measured", "page", "row_of"]
+
+WORDS = {True: "met", False: "**MISSED**"}
+HEAD = "| task | steps | published | at least | ours, mean over seeds | 95 % of it | |\n|---|---|---|---|---|---|---|"
+PREFACE = """\
+Written by `make zoo`; not by hand. Settings and published figures are those of the RL Baselines3 Zoo
+(DLR-RM/rl-trained-agents @ cd35bde6 and DLR-RM/rl-baselines3-zoo @ 22e3ff24, MIT)."""
+METHOD = """\
+Each task is trained with five seeds by `mission-tui launch`, under the supervisor, with the settings with which the zoo
+trained its own agent; SB3's defaults hold where the zoo wrote nothing. Every run has one torch thread on the CPU. The
+policy with which a run ended, none chosen among checkpoints, plays 100 episodes by `mission-tui evaluate`, taking its
+most probable actions as the zoo did, on observations normalized as in its training and with raw rewards.
+
+*Published* is one agent of the zoo, played for 150,000 steps; its ± is the standard deviation over those episodes. The
+zoo calls its table no quantitative benchmark, because each row is one run. *Ours* is the mean of the seeds' means; its
+± is the standard deviation over the seeds, and the interval is a bootstrap over them. *At least* is the published mean
+less the larger of its ± and one percent: the mean over all five seeds has to reach it, so a seed that learned nothing
+counts in full."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A task with the zoo's row and what its jobs came to, in the order of the seeds; None is not done."""
+
+    task: Task
+    published: Published
+    jobs: tuple[Job, ...]
+    done: tuple[Done | None, ...]
+
+    @property
+    def means(self) -> list[float]:
+        """The mean return of each seed that is done."""
+        return [float(it.evaluation["mean"]) for it in self.done if it is not None]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every seed is done."""
+        return bool(self.done) and None not in self.done
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the mean over the seeds reaches the bound; None where that is not judged."""
+        if not self.is_whole or self.task.is_other_version:
+            return None
+        return statistics.fmean(self.means) >= self.published.bound
+
+    @property
+    def said(self) -> str:
+        """The last cell of its line."""
+        if not self.means:
+            return f"not measured: {self.task.missing or 'run `make zoo`'}"
+        if not self.is_whole:
+            return f"not judged: {len(self.means)} of {len(self.done)} seeds are done"
+        if self.task.is_other_version:
+            near = "reaches" if statistics.fmean(self.means) >= self.published.bound else "does not reach"
+            return f"not judged: the zoo trained {self.task.zoo_env}, another version; ours {near} its bound"
+        return WORDS[bool(self.met)]
+
+
+def row_of(measured: Measured) -> Row:
+    """The line of the sheet."""
+    task, published = measured.task, measured.published
+    what = f"the zoo's {task.env}, {len(measured.jobs)} seeds, return of the final policy"
+    goal, against = f"mean >= {published.bound:.1f}", f"published ({task.zoo_env}, one agent)"
+    if not measured.means:
+        return unmeasured(what, goal, task.missing or "run `make zoo`", against)
+    mean, ours = statistics.fmean(measured.means), Spread.of(measured.means)
+    peer = Spread.of([published.mean])
+    note = f"mean over seeds {mean:.1f}; published {_figure(published.mean, published.std)}"
+    note += "" if measured.met is not None else f"; {measured.said}"
+    return Row(what, "return", ours, goal, measured.met, against, peer, note=note)
+
+
+def page(measured: Sequence[Measured], sheet: Sheet) -> str:
+    """`docs/zoo.md`."""
+    parts = [
+        "# The zoo's table, trained here",
+        PREFACE,
+        _reading(measured),
+        "\n".join([HEAD, *map(_line, measured)]),
+        "## Each seed",
+        "Mean ± standard deviation over the 100 episodes of one policy.",
+        _by_seed(measured),
+        "## How it was measured",
+        METHOD,
+        _commands(measured),
+        _provenance(measured, sheet),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _reading(measured: Sequence[Measured]) -> str:
+    judged = [it for it in measured if it.met is not None]
+    missed = [it.task.env for it in judged if not it.met]
+    text = f"{len(judged) - len(missed)} of {len(judged)} judged tasks are met"
+    text += f"; missed: {', '.join(missed)}." if missed else "."
+    if others := [it.task.env for it in measured if it.met is None]:
+        text += f" Not judged: {', '.join(others)}."
+    return text
+
+
+def _line(it: Measured) -> str:
+    published = f"{_figure(it.published.mean, it.published.std)} ({it.published.episodes:,} episodes)"
+    steps = it.jobs[0].spec.run.total_timesteps or 0
+    bound = f"{it.published.bound:.1f}"
+    return _cells(it.task.env, f"{steps:,}", published, bound, _ours(it.means), _interval(it), it.said)
+
+
+def _ours(means: Sequence[float]) -> str:
+    if not means:
+        return ""
+    return _figure(statistics.fmean(means), statistics.stdev(means) if len(means) > 1 else None)
+
+
+def _interval(it: Measured) -> str:
+    spread = spread_of([None if one is None else float(one.evaluation["mean"]) for one in it.done])
+    if spread is None or spread.interval is None:
+        return ""
+    return f"{spread.interval[0]:.1f} to {spread.interval[1]:.1f}"
+
+
+def _by_seed(measured: Sequence[Measured]) -> str:
+    most = max(len(it.jobs) for it in measured)
+    lines = [_cells("task", *(f"seed {number}" for number in range(1, most + 1))), "|---" * (most + 1) + "|"]
+    lines += [_cells(it.task.env, *("not done" if one is None else _played(one) for one in it.done)) for it in measured]
+    return "\n".join(lines)
+
+
+def _played(done: Done) -> str:
+    return _figure(done.evaluation["mean"], done.evaluation["std"])
+
+
+def _cells(*cells: str) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _commands(measured: Sequence[Measured]) -> str:
+    first = [(it.jobs[0], len(it.jobs)) for it in measured]
+    lines = [
+        "make zoo                 # two runs at a time; goes on where it was left",
+        "make zoo SECONDS=600     # the same, for so long; what then trains is stopped with a checkpoint",
+        *(f"mission-tui launch {job.preset} {' '.join(as_options(job.assignments))} --seeds {n}" for job, n in first),
+        f"mission-tui evaluate RUN --episodes {first[0][0].episodes}",
+    ]
+    return "All of it, then the same by hand:\n\n```\n" + "\n".join(lines) + "\n```"
+
+
+def _provenance(measured: Sequence[Measured], sheet: Sheet) -> str:
+    done = [one for it in measured for one in it.done if one is not None]
+    resumed = sum(one.attempts > 1 for one in done)
+    machine = ", ".join(f"{name} {value}" for name, value in sheet.machine.items())
+    text = f"{len(done)} runs, trained for {sum(one.trained_s for one in done) / 60:.0f} minutes together"
+    text += f", {resumed} of them stopped on the way and gone on from a checkpoint" if resumed else ""
+    return f"{text}. No time is compared, so the machine may have been busy.\n\n{sheet.when}; {machine}."
+
+
+def _figure(mean: float | str, std: float | str | None) -> str:
+    return f"{float(mean):.1f}" + ("" if std is None else f" ± {float(std):.1f}")

@@ -1,0 +1,85 @@
+"""The zoo's table: what a seed's mean has to reach, and what is said of tasks that are whole, partial or another's."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks.campaign import Done, Job
+from benchmarks.zoo.__main__ import main
+from benchmarks.zoo.published import TASKS, Published, Task, read_published
+from benchmarks.zoo.table import Measured, row_of
+from mission_tui.errors import UsageError
+
+CARTPOLE, LANDER = TASKS[0], TASKS[-1]
+ROWS = (
+    "algo,env_id,mean_reward,std_reward,n_timesteps,eval_timesteps,eval_episodes\na2c,CartPole-v1,1.0,0.0,1,1,1\n"
+) + "".join(f"ppo,{task.zoo_env},500.000,0.000,100k,150000,300\n" for task in TASKS)
+
+
+def measured(*means: float | None, task: Task = CARTPOLE) -> Measured:
+    """A task whose seeds came to these means; None is a seed that is not done."""
+    jobs = tuple(Job(task.preset, seed) for seed in range(1, len(means) + 1))
+    facts = [{"mean": mean, "std": 2.0} for mean in means if mean is not None]
+    known = iter(Done(name="", run="", attempts=1, trained_s=1.0, evaluation=it) for it in facts)
+    done = tuple(None if mean is None else next(known) for mean in means)
+    return Measured(task, Published(500.0, 0.0, 300), jobs, done)
+
+
+@pytest.mark.parametrize(("mean", "std", "bound"), [(500.0, 0.0, 495.0), (-100.0, 20.0, -120.0), (-100.0, 0.5, -101.0)])
+def test_the_bound_is_a_deviation_below_or_one_percent(mean: float, std: float, bound: float) -> None:
+    """Whichever is more, and below the mean whatever its sign."""
+    assert Published(mean, std, 1).bound == pytest.approx(bound)
+
+
+def test_the_mean_over_all_seeds_decides() -> None:
+    """One bad seed counts in full; the middle seed does not save it."""
+    assert measured(500.0, 500.0, 476.0).met is False
+    assert measured(500.0, 500.0, 485.0).met is True
+    assert "**MISSED**" in measured(500.0, 500.0, 476.0).said
+
+
+def test_what_is_not_whole_or_not_the_same_is_not_judged() -> None:
+    """Seeds that are missing, another version of the task, and nothing at all, each with its reason."""
+    partial, other, nothing = measured(500.0, None), measured(500.0, task=LANDER), measured(None, None)
+    assert (partial.met, other.met, nothing.met) == (None, None, None)
+    assert partial.said == "not judged: 1 of 2 seeds are done"
+    assert "LunarLander-v2, another version" in other.said
+    assert nothing.said == "not measured: run `make zoo`"
+    assert (row_of(nothing).ours, row_of(other).met) == (None, None)
+
+
+def test_a_file_that_is_no_table_is_refused(tmp_path: Path) -> None:
+    """In a sentence that names it; nothing starts."""
+    file = tmp_path / "other.csv"
+    file.write_text("a,b\n1,2\n")
+    with pytest.raises(UsageError, match=r"other\.csv: not the zoo's table"):
+        read_published(file)
+    assert main(["--published", str(tmp_path / "none.csv"), "--folder", str(tmp_path / "zoo")]) == 2
+    assert not (tmp_path / "zoo").exists()
+
+
+def test_the_page_is_written_from_what_is_done(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every task has its line beside the zoo's; what nobody trained is called not measured."""
+    (tmp_path / "published.csv").write_text(ROWS)
+    folder, page = tmp_path / "zoo", tmp_path / "zoo.md"
+    folder.mkdir()
+    for seed in (1, 2):
+        name = Job("cartpole", seed, ("run.threads=1", "run.device=cpu")).name
+        facts = {"mean": 490.0 + 5 * seed, "std": 0.5}
+        done = {"name": name, "run": "x", "attempts": seed, "trained_s": 30.0, "evaluation": facts}
+        (folder / f"{name}.json").write_text(json.dumps(done))
+    words = ["--report", "--folder", str(folder), "--published", str(tmp_path / "published.csv"), "--seeds", "2"]
+    assert main([*words, "--page", str(page), "--json", str(tmp_path / "zoo.json")]) == 0
+    text = page.read_text(encoding="utf-8")
+    lines = {line.split(" | ")[0].removeprefix("| "): line for line in text.splitlines() if line.startswith("| ")}
+    assert set(lines) >= {task.env for task in TASKS}
+    assert "| CartPole-v1 | 100,000 | 500.0 ± 0.0 (300 episodes) | 495.0 | 497.5 ± 3.5 |  | met |" in text
+    assert "| CartPole-v1 | 495.0 ± 0.5 | 500.0 ± 0.5 |" in text
+    assert text.count("not measured") == len(TASKS) - 1
+    assert "1 of them stopped on the way" in text
+    assert str(tmp_path) not in text
+    assert "CartPole-v1: met" in capsys.readouterr().out
+    assert sum(row["met"] is True for row in json.loads((tmp_path / "zoo.json").read_text())["rows"]) == 1
