@@ -15,7 +15,7 @@ WORKERS := 3
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
 .DEFAULT_GOAL := run
-.PHONY: run test check fmt lint types fast slow bench bench-report peers health health-traces zoo faults tour night
+.PHONY: run test check fmt lint types fast slow bench bench-report peers health health-traces zoo large-batch faults tour night
 
 run: $(INSTALLED)  ## open the screen
 	@$(BIN)/mission-tui
@@ -68,6 +68,10 @@ health-traces: $(INSTALLED)  ## record the constructed runs that are missing: ab
 zoo: $(BENCH_ENV)  ## the RL zoo's table trained here, five seeds each; writes docs/zoo.md. About an hour on two cores
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.zoo --json benchmarks/results/zoo.json --page docs/zoo.md \
 	  --seconds $(or $(SECONDS),inf)
+
+large-batch: $(INSTALLED)  ## source 004's story on MissionGym, three seeds; writes docs/large-batch.md
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.large_batch --json benchmarks/results/large_batch.json \
+	  --page docs/large-batch.md --seconds $(or $(SECONDS),inf)
 
 # ONLY=corruption,names  SEED=2  SECONDS=600 (for each part)  SCALE=0.1; without them the whole campaign, where it was left
 faults: $(INSTALLED)  ## the long fault campaign; writes its figures into docs/faults.md
