@@ -1,0 +1,66 @@
+"""Source 003's comparison and the count of verdicts: what `bench` says is passed on as it is, slower and failed too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from benchmarks.fleet.shapes import spec_of
+from benchmarks.modes import TASKS, page, row_of
+from benchmarks.verdicts import benched, tally
+from mission_tui.fleet.bench import incomparable, work_of
+
+
+def document(verdict: str | None, ratio: float) -> dict[str, Any]:
+    """What `bench --json` prints, as far as it is read."""
+    side = {"steps_per_s": {"median": 100.0}, "repeats": [{"timing": {"steps_per_s": rate}} for rate in (90.0, 110.0)]}
+    said = {"ratio": ratio, "lo": ratio - 0.1, "hi": ratio + 0.1, "sentence": f"{verdict}: {ratio} x the speed"}
+    return {"verdict": verdict, "ratio": said, "notes": ["the machine did other work"], "sides": [side, side]}
+
+
+@pytest.mark.parametrize("task", TASKS, ids=[task.name for task in TASKS])
+def test_both_modes_do_the_same_work(task: Any) -> None:
+    """Nothing on which it depends what is learned differs; only who steps the 32 environments does."""
+    one, other = (spec_of(preset, task.assignments) for preset in (task.workers, task.sequential))
+    assert incomparable(work_of(one), work_of(other), {}, {}) == ()
+    assert (one.env.vec, one.env.n_workers, other.env.vec, one.env.n_envs) == ("workers", 4, "inline", 32)
+    assert (one.ppo.n_steps, one.ppo.batch_size, one.ppo.n_epochs, one.ppo.learning_rate) == (128, 1024, 4, 3e-4)
+
+
+def test_slower_workers_are_called_slower() -> None:
+    """In the row and on the page; a task without its extra is not measured and says which."""
+    slow, fast = document("slower", 0.4), document(None, 1.04)
+    row = row_of(TASKS[0], slow)
+    assert row.ratio is not None
+    assert (row.ratio.median, row.met) == (0.4, None)
+    assert row.note == "slower: 0.4 x the speed; the machine did other work"
+    text = page([(TASKS[0], slow), (TASKS[1], fast), (TASKS[2], "needs the `fast-envs` extra")], "30s", 5)
+    assert "| CartPole-v1 | 100 steps/s | 100 steps/s | 0.40 x (0.30 to 0.50) | **slower** |" in text
+    assert "| **no verdict** |" in text
+    assert "| not measured: needs the `fast-envs` extra |" in text
+    assert row_of(TASKS[2], "needs the `fast-envs` extra").ours is None
+
+
+def test_workers_are_held_against_one_process() -> None:
+    """The verdict is on the workers, and settings of the task go to both."""
+    words = TASKS[2].bench_words("10s", 2)
+    assert words[:4] == ("bench", "modes-workers", "--vs", "modes-sequential")
+    assert words.count("env.id=envpool:CoinrunEasy-v0") == 2
+
+
+def test_a_failed_bench_is_counted_as_a_wrong_answer() -> None:
+    """It ends nothing; one of twenty may say something else than "same", none something else than "slower"."""
+    same, slower, failed = ({"verdict": word, "sentence": ""} for word in ("same", "slower", "failed"))
+    counts, held = tally({"itself": [same] * 19 + [failed], "three times its epochs": [slower] * 20})
+    assert (counts["itself"], held) == ({"same": 19, "failed": 1}, True)
+    assert not tally({"itself": [same] * 20, "three times its epochs": [slower] * 19 + [failed]})[1]
+    assert not tally({"itself": [same] * 18 + [failed] * 2, "three times its epochs": [slower] * 20})[1]
+
+
+def test_a_bench_that_cannot_begin_says_its_last_words(tmp_path: Any) -> None:
+    """The real verb with a time it refuses: no exception, its sentence."""
+    answer = benched(tmp_path, "soon", 1, "itself")
+    assert answer["verdict"] == "failed"
+    assert "failed with exit code 2" in answer["sentence"]
+    assert "--duration 'soon'" in answer["sentence"]
