@@ -45,7 +45,7 @@ class Action:
 
 
 def _verb(key: str, name: str, help: str, *, needs: Needs = "marked", hint: int | None = None) -> Action:  # noqa: A002
-    call = f"app.do('{name}')"
+    call = f"app.do({name!r})"
     destructive = name in ("kill", "clean")
     return Action("act", name, (key,), name, help, call, needs=needs, changes=True, destructive=destructive, hint=hint)
 
@@ -198,6 +198,6 @@ def bindings(place: Place) -> list[Binding]:
     for action in ACTIONS:
         if place in action.places:
             for key in action.keys:
-                call = f"app.launch('{key}')" if action.name == "launch" else action.call
+                call = f"app.launch({key!r})" if action.name == "launch" else action.call
                 bound.append(Binding(key, call, action.label, show=False))
     return bound

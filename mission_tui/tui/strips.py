@@ -10,12 +10,13 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console, RenderableType
 from rich.segment import Segment
 from rich.style import Style
+from rich.text import Text
 from textual.strip import Strip
 
 from mission_tui.tui.colours import INK
 from mission_tui.tui.literal import literal
 
-__all__ = ["Part", "fit", "join", "line", "rendered"]
+__all__ = ["Part", "fit", "join", "line", "rendered", "words"]
 
 Part = tuple[str, Style]
 
@@ -39,6 +40,11 @@ def line(parts: Iterable[Part], width: int, ground: Style | None = None) -> Stri
     """A strip of exactly `width` cells; `ground` lies under all parts."""
     segments = [Segment(literal(text), ground + style if ground else style) for text, style in parts if text]
     return Strip(segments).adjust_cell_length(width, ground or INK).simplify()
+
+
+def words(*parts: Part) -> Text:
+    """Foreign text as what stands in a cell of a Rich table: literal before it is measured, and never markup."""
+    return Text.assemble(*((literal(text), style) for text, style in parts))
 
 
 def join(strips: Iterable[Strip]) -> Strip:

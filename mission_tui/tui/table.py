@@ -75,7 +75,7 @@ def table(
         mark = "▾" if column.title == sort else ""
         style = colours.KEY if mark else colours.QUIET
         if column.value is not None:
-            style += Style(meta={"@click": f"screen.sort('{column.title}')"})
+            style += Style(meta={"@click": f"screen.sort({column.title!r})"})
         titles += [(_cell(column.title + mark, cells, column), style), (" " * _GAP, colours.QUIET)]
     strips = [line(titles, width)]
     for at, row in enumerate(rows):

@@ -6,16 +6,14 @@ from pathlib import PurePath
 from typing import ClassVar
 
 from rich.table import Table
-from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.strip import Strip
 
 from mission_tui.ipc.replies import Stale
 from mission_tui.process_name import short_name
 from mission_tui.tui import colours, numbers
-from mission_tui.tui.literal import literal
 from mission_tui.tui.screens.sheet import Sheet
-from mission_tui.tui.strips import line, rendered
+from mission_tui.tui.strips import line, rendered, words
 
 __all__ = ["LeftoversScreen"]
 
@@ -51,14 +49,14 @@ class LeftoversScreen(Sheet[bool]):
         table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
         for found in self._stale:
             ours = found.verdict == "ours"
-            what = f"pid {found.pid}" if found.pid is not None else literal(PurePath(found.name or "").name)
+            what = f"pid {found.pid}" if found.pid is not None else PurePath(found.name or "").name
             table.add_row(
-                Text("ours" if ours else "unsure", style=colours.GOOD if ours else colours.WARN),
-                Text(found.kind, style=colours.INK),
-                Text(_cut(what), style=colours.INK),
-                Text(_cut(literal(short_name(found.run) if found.run else "no run")), style=colours.QUIET),
-                Text(f"{numbers.duration(found.age_s)} {_sizes(found)}", style=colours.QUIET),
-                Text(literal(found.command), style=colours.QUIET),
+                words(("ours", colours.GOOD) if ours else ("unsure", colours.WARN)),
+                words((found.kind, colours.INK)),
+                words((_cut(what), colours.INK)),
+                words((_cut(short_name(found.run) if found.run else "no run"), colours.QUIET)),
+                words((f"{numbers.duration(found.age_s)} {_sizes(found)}", colours.QUIET)),
+                words((found.command, colours.QUIET)),
             )
         strips = rendered(table, width)
         if self._ours < len(self._stale):

@@ -6,13 +6,12 @@ from typing import Any
 
 from rich.style import Style
 from rich.table import Table
-from rich.text import Text
 from textual.strip import Strip
 
 from mission_tui.ipc.replies import AttemptView, CheckpointView, Deed, DetailsReply
 from mission_tui.tui import colours, numbers
 from mission_tui.tui.literal import literal
-from mission_tui.tui.strips import Part, fit, line, rendered
+from mission_tui.tui.strips import Part, fit, line, rendered, words
 from mission_tui.tui.wrapping import wrap
 
 __all__ = ["checkpoints"]
@@ -48,7 +47,7 @@ def _titled(title: str, width: int, rows: list[list[tuple[str, Style]]]) -> list
     for _ in rows[0]:
         table.add_column(no_wrap=True, overflow="ellipsis")
     for row in rows:
-        table.add_row(*(Text(literal(text), style=style) for text, style in row))
+        table.add_row(*(words((text, style)) for text, style in row))
     return [line([(f" {title}", colours.QUIET)], width), *rendered(table, width)]
 
 

@@ -6,14 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from rich.style import Style
 from rich.table import Table
-from rich.text import Text
 from textual.strip import Strip
 
 from mission_tui.fleet.compare import Comparison, Result, Row, letter, value_word
 from mission_tui.fleet.findings import Severity
 from mission_tui.tui import colours, numbers
-from mission_tui.tui.literal import literal
-from mission_tui.tui.strips import line, rendered
+from mission_tui.tui.strips import line, rendered, words
 from mission_tui.tui.wrapping import wrap
 
 __all__ = ["HUES", "comparison"]
@@ -56,7 +54,7 @@ def _grid(heads: Sequence[str], left: Sequence[int]) -> Table:
     table = Table.grid(padding=(0, 2, 0, 0))
     for at, _ in enumerate(heads):
         table.add_column(no_wrap=True, overflow="ellipsis", justify="left" if at in left else "right")
-    table.add_row(*(Text(head, style=colours.QUIET) for head in heads))
+    table.add_row(*(words((head, colours.QUIET)) for head in heads))
     return table
 
 
@@ -76,8 +74,8 @@ def _results(found: Comparison, *, memory: bool) -> Table:
         cells += [numbers.compact(result.threshold_timesteps), numbers.duration(result.threshold_s)] if goal else []
         cells += [numbers.rate(result.steps_per_s)] + ([numbers.size(result.peak_rss_bytes)] if memory else [])
         cells.append(_findings(result))
-        row = (Text(literal(cell), style=colours.INK) for cell in cells)
-        table.add_row(Text(f" {letter(place)}", style=_hue(found, place)), *row)
+        row = (words((cell, colours.INK)) for cell in cells)
+        table.add_row(words((f" {letter(place)}", _hue(found, place))), *row)
     return table
 
 
@@ -96,8 +94,8 @@ def _seeds(found: Comparison) -> Table:
             seeds = str(spread.n) if spread.n == spread.of else f"{spread.n} of {spread.of}"
             interval = numbers.DASH if spread.interval is None else " to ".join(say(end) for end in spread.interval)
             cells = (title, seeds, say(spread.median), say(spread.low), say(spread.high), interval)
-            row = (Text(cell, style=colours.INK) for cell in cells)
-            table.add_row(Text(f" {name}", style=_hue(found, place)), *row)
+            row = (words((cell, colours.INK)) for cell in cells)
+            table.add_row(words((f" {name}", _hue(found, place))), *row)
     return table
 
 
@@ -108,7 +106,7 @@ def _contrasts(found: Comparison) -> Table:
         verdict = ("higher" if it.difference > 0 else "lower") if it.sure else "no verdict: it contains 0"
         ends = " to ".join(numbers.reading(end) for end in it.interval)
         cells = (f" {it.group}", title, numbers.reading(it.difference), ends, verdict)
-        table.add_row(*(Text(cell, style=colours.INK) for cell in cells))
+        table.add_row(*(words((cell, colours.INK)) for cell in cells))
     return table
 
 
@@ -131,10 +129,10 @@ def _differing(found: Comparison, rows: Sequence[Row], width: int) -> Iterator[S
     shown = range(min(len(found.runs), fitting))
     for _ in shown:
         table.add_column(no_wrap=True, overflow="ellipsis", max_width=(width - _NAME - 2) // len(shown) - 2)
-    table.add_row("", *(Text(letter(place), style=_hue(found, place)) for place in shown))
+    table.add_row("", *(words((letter(place), _hue(found, place))) for place in shown))
     for row in rows:
-        values = (Text(literal(value_word(row.values[place])), style=colours.INK) for place in shown)
-        table.add_row(Text(f"  {literal(row.name)}", style=colours.QUIET), *values)
+        values = (words((value_word(row.values[place]), colours.INK)) for place in shown)
+        table.add_row(words((f"  {row.name}", colours.QUIET)), *values)
     yield from rendered(table, width)
     if len(shown) < len(found.runs):
         left = f"  {letter(len(shown))} to {letter(len(found.runs) - 1)}: `mission-tui compare` shows them all"

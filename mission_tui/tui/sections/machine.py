@@ -183,7 +183,7 @@ def _waiting(runs: Sequence[RunView], width: int) -> Iterator[list[Part]]:
 
 
 def _lead(view: RunView, *, chosen: bool) -> list[Part]:
-    click = Style(meta={"@click": f"screen.choose('{view.id}')"})
+    click = Style(meta={"@click": f"screen.choose({view.id!r})"})
     return [(">" if chosen else " ", colours.KEY + click), (standing.shape(view), standing.state_style(view) + click)]
 
 

@@ -7,14 +7,13 @@ from functools import lru_cache
 from rich.cells import cell_len
 from rich.style import Style
 from rich.table import Table
-from rich.text import Text
 from textual.strip import Strip
 
 from mission_tui.fleet.snapshot import RunView
 from mission_tui.tui import colours, numbers, standing
 from mission_tui.tui.literal import literal
 from mission_tui.tui.sparkline import bar, spark
-from mission_tui.tui.strips import Part, fit, join, line, rendered
+from mission_tui.tui.strips import Part, fit, join, line, rendered, words
 from mission_tui.tui.vitals import vitals
 
 __all__ = ["PANE_HEIGHT", "pane"]
@@ -90,7 +89,7 @@ def _facts(cells: tuple[tuple[Part, ...], ...], width: int) -> tuple[Strip, ...]
     half = (width - 2) // 2
     table.add_column(width=half, no_wrap=True)
     table.add_column(width=width - half - 1, no_wrap=True)
-    speed, phases, returned, length = (Text.assemble(*parts) for parts in cells)
+    speed, phases, returned, length = (words(*parts) for parts in cells)
     table.add_row(speed, phases)
     table.add_row(returned, length)
     return tuple(rendered(table, width))

@@ -25,7 +25,7 @@ def tab_line(view: RunView, tab: str, width: int, *, focused: bool, note: str = 
     asking = len(alarms(view))
     for name in TABS:
         title = f"{name} {asking}" if name == "health" and asking else name
-        style = (_SHOWN if name == tab else colours.QUIET) + Style(meta={"@click": f"screen.tab('{name}')"})
+        style = (_SHOWN if name == tab else colours.QUIET) + Style(meta={"@click": f"screen.tab({name!r})"})
         tabs += [(" ", rule), (title, style), (" ", rule), ("│", rule)]
     tabs.pop()
     room = width - sum(cell_len(text) for text, _ in tabs) - 6

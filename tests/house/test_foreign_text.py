@@ -1,0 +1,68 @@
+"""The screen's sources show foreign text through the doors that make it literal, and through nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.foreign_text import complaints
+
+SCREEN = Path(__file__).parents[2] / "mission_tui" / "tui"
+AROUND = (
+    "Segment(view.name)",
+    "Strip([part])",
+    "Text(view.name, style=INK)",
+    "Text.from_markup(view.note)",
+    "Text.assemble(view.name)",
+    "console = Console()",
+    "app.notify(view.name, markup=False)",
+    "line(parts, markup=True)",
+    "from textual.widgets import Label",
+    "from rich.markdown import Markdown",
+    "import rich.markup",
+    "Static('preset')",
+    "Static(view.name, markup=False)",
+    "table.add_row(view.name)",
+    "table.add_row(f'{view.name}')",
+    "cells = [view.name]\ntable.add_row(*cells)",
+    "table.add_column(view.name)",
+    "widget.border_title = view.name",
+    "widget.tooltip = f'run {view.name}'",
+    "click = f\"screen.choose('{view.id}')\"",
+    "await desk.press(f'app.do({name})')",
+    "app.run_action(view.note)",
+    "print(view.name)",
+    "sys.stdout.write(view.name)",
+    "app._driver.write(view.name)",
+    "app.bell()",
+)
+THROUGH = (
+    "line([(view.name, INK)], width)",
+    "table.add_row('', words((view.name, INK)), *(words((name, INK)) for name in names))",
+    "cells = (words((name, INK)) for name in names)\ntable.add_row(*cells)",
+    "click = f'screen.choose({view.id!r})'",
+    "widget.border_title = literal(view.name)",
+    "Static('preset', markup=False)",
+    "Strip.blank(width)",
+)
+
+
+def test_the_screen_shows_foreign_text_only_through_its_doors() -> None:
+    """No markup is read, no Rich text, toast, title, action or byte for the terminal is made around them."""
+    modules = sorted(SCREEN.rglob("*.py"))
+    assert len(modules) > 80
+    found = [why for path in modules for why in complaints(path.read_text(), str(path.relative_to(SCREEN)))]
+    assert found == []
+
+
+@pytest.mark.parametrize("source", AROUND)
+def test_what_goes_around_a_door_is_found(source: str) -> None:
+    """One complaint at least for each way in which foreign text could be read as markup, as an action or as bytes."""
+    assert list(complaints(source, "widgets/new.py"))
+
+
+@pytest.mark.parametrize("source", THROUGH)
+def test_what_goes_through_a_door_is_fine(source: str) -> None:
+    """The house's own way of showing text is not complained about."""
+    assert list(complaints(source, "widgets/new.py")) == []
