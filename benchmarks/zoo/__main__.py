@@ -12,13 +12,16 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.campaign import Job, carry_out, read_done
+from benchmarks.campaign import Done, Job, carry_out, read_done, updates_of
 from benchmarks.results import Sheet, write_sheet
-from benchmarks.zoo.published import TABLE, TASKS, Task, read_published
+from benchmarks.zoo.published import TABLE, TASKS, Published, Task, read_published
 from benchmarks.zoo.table import Measured, page, row_of
 from mission_tui.errors import MissionError
+from mission_tui.fleet.compare.trace import RETURN
+from mission_tui.fleet.metrics import number
 
 SEEDS = 5
+NAMES = list(dict.fromkeys(task.env for task in TASKS))
 ALONE = ("run.threads=1", "run.device=cpu")
 
 
@@ -35,14 +38,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not asked.report:
         wanted = [job for task, own in jobs.items() if task.env in asked.task and not task.missing for job in own]
         failures = carry_out(wanted, asked.folder, asked.at_once, asked.seconds)
-    measured = [
-        Measured(task, published[task.zoo_env], own, tuple(read_done(asked.folder, job) for job in own))
-        for task, own in jobs.items()
-    ]
+    measured = [_measured(asked.folder, task, published[task.zoo_env], own) for task, own in jobs.items()]
     rows = tuple(map(row_of, measured))
     sheet = Sheet("The zoo's table", "make zoo", rows)
     for it in measured:
-        print(f"{it.task.env}: {it.said}; seeds {', '.join(f'{mean:.1f}' for mean in it.means) or '-'}")
+        print(f"{it.task.name}: {it.said}; seeds {', '.join(f'{mean:.1f}' for mean in it.means) or '-'}")
     if asked.json is not None:
         write_sheet(sheet, asked.json)
     if asked.page is not None:
@@ -58,7 +58,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--page", type=Path, help="write the table there, as Markdown")
     parser.add_argument("--folder", type=Path, default=Path("build/zoo"), help="where runs and results are kept")
     parser.add_argument("--published", type=Path, default=TABLE, help="the zoo's table of results, a CSV")
-    parser.add_argument("--task", nargs="+", choices=[task.env for task in TASKS], default=[task.env for task in TASKS])
+    parser.add_argument("--task", nargs="+", choices=NAMES, default=NAMES)
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--steps", type=int, help="train for that long instead of the preset's own length")
     parser.add_argument("--at-once", type=int, default=2, help="runs at a time, one torch thread each")
@@ -67,9 +67,21 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
+def _measured(folder: Path, task: Task, published: Published, jobs: tuple[Job, ...]) -> Measured:
+    done = tuple(read_done(folder, job) for job in jobs)
+    return Measured(task, published, jobs, done, tuple(one and _peak(folder, one) for one in done))
+
+
+def _peak(folder: Path, done: Done) -> tuple[float, int] | None:
+    """The highest running mean of the returns in training, and after how many steps."""
+    said = [(number(row.metrics.get(RETURN)), row.timesteps) for row in updates_of(folder, done)]
+    return max(((mean, steps) for mean, steps in said if mean is not None), default=None)
+
+
 def _jobs(task: Task, seeds: int, steps: int | None) -> tuple[Job, ...]:
     length = () if steps is None else (f"run.total_timesteps={steps}",)
-    return tuple(Job(task.preset, seed, (*ALONE, *length)) for seed in range(1, seeds + 1))
+    engine = (f"run.engine={task.engine}",) if task.engine else ()
+    return tuple(Job(task.preset, seed, (*ALONE, *engine, *length)) for seed in range(1, seeds + 1))
 
 
 if __name__ == "__main__":

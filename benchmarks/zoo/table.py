@@ -39,12 +39,16 @@ counts in full."""
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A task with the zoo's row and what its jobs came to, in the order of the seeds; None is not done."""
+    """A task with the zoo's row and what its jobs came to, in the order of the seeds; None is not done.
+
+    `peaks` are the highest means over a hundred episodes in training, with the steps done by then.
+    """
 
     task: Task
     published: Published
     jobs: tuple[Job, ...]
     done: tuple[Done | None, ...]
+    peaks: tuple[tuple[float, int] | None, ...] = ()
 
     @property
     def means(self) -> list[float]:
@@ -59,7 +63,7 @@ class Measured:
     @property
     def met(self) -> bool | None:
         """Whether the mean over the seeds reaches the bound; None where that is not judged."""
-        if not self.is_whole or self.task.is_other_version:
+        if not self.is_whole or self.task.unjudged:
             return None
         return statistics.fmean(self.means) >= self.published.bound
 
@@ -70,16 +74,16 @@ class Measured:
             return f"not measured: {self.task.missing or 'run `make zoo`'}"
         if not self.is_whole:
             return f"not judged: {len(self.means)} of {len(self.done)} seeds are done"
-        if self.task.is_other_version:
+        if self.task.unjudged:
             near = "reaches" if statistics.fmean(self.means) >= self.published.bound else "does not reach"
-            return f"not judged: the zoo trained {self.task.zoo_env}, another version; ours {near} its bound"
+            return f"not judged: {self.task.unjudged}; it {near} the bound"
         return WORDS[bool(self.met)]
 
 
 def row_of(measured: Measured) -> Row:
     """The line of the sheet."""
     task, published = measured.task, measured.published
-    what = f"the zoo's {task.env}, {len(measured.jobs)} seeds, return of the final policy"
+    what = f"the zoo's {task.name}, {len(measured.jobs)} seeds, return of the final policy"
     goal, against = f"mean >= {published.bound:.1f}", f"published ({task.zoo_env}, one agent)"
     if not measured.means:
         return unmeasured(what, goal, task.missing or "run `make zoo`", against)
@@ -100,6 +104,7 @@ def page(measured: Sequence[Measured], sheet: Sheet) -> str:
         "## Each seed",
         "Mean ± standard deviation over the 100 episodes of one policy.",
         _by_seed(measured),
+        *_below(measured),
         "## How it was measured",
         METHOD,
         _commands(measured),
@@ -110,10 +115,10 @@ def page(measured: Sequence[Measured], sheet: Sheet) -> str:
 
 def _reading(measured: Sequence[Measured]) -> str:
     judged = [it for it in measured if it.met is not None]
-    missed = [it.task.env for it in judged if not it.met]
+    missed = [it.task.name for it in judged if not it.met]
     text = f"{len(judged) - len(missed)} of {len(judged)} judged tasks are met"
     text += f"; missed: {', '.join(missed)}." if missed else "."
-    if others := [it.task.env for it in measured if it.met is None]:
+    if others := [it.task.name for it in measured if it.met is None]:
         text += f" Not judged: {', '.join(others)}."
     return text
 
@@ -122,7 +127,7 @@ def _line(it: Measured) -> str:
     published = f"{_figure(it.published.mean, it.published.std)} ({it.published.episodes:,} episodes)"
     steps = it.jobs[0].spec.run.total_timesteps or 0
     bound = f"{it.published.bound:.1f}"
-    return _cells(it.task.env, f"{steps:,}", published, bound, _ours(it.means), _interval(it), it.said)
+    return _cells(it.task.name, f"{steps:,}", published, bound, _ours(it.means), _interval(it), it.said)
 
 
 def _ours(means: Sequence[float]) -> str:
@@ -141,8 +146,22 @@ def _interval(it: Measured) -> str:
 def _by_seed(measured: Sequence[Measured]) -> str:
     most = max(len(it.jobs) for it in measured)
     lines = [_cells("task", *(f"seed {number}" for number in range(1, most + 1))), "|---" * (most + 1) + "|"]
-    lines += [_cells(it.task.env, *("not done" if one is None else _played(one) for one in it.done)) for it in measured]
+    lines += [
+        _cells(it.task.name, *("not done" if one is None else _played(one) for one in it.done)) for it in measured
+    ]
     return "\n".join(lines)
+
+
+def _below(measured: Sequence[Measured]) -> list[str]:
+    """Seeds that ended below the bound, and how good they had been: not to have learned is not to have forgotten."""
+    lines = [
+        f"- {it.task.name}, seed {job.seed}: {_played(one)} at the end; in training the mean of a hundred episodes was "
+        f"at most {peak[0]:.1f}, after {peak[1]:,} of {job.spec.run.total_timesteps or 0:,} steps"
+        for it in measured
+        for job, one, peak in zip(it.jobs, it.done, it.peaks, strict=False)
+        if one is not None and peak is not None and float(one.evaluation["mean"]) < it.published.bound
+    ]
+    return ["Seeds below the bound:\n\n" + "\n".join(lines)] if lines else []
 
 
 def _played(done: Done) -> str:

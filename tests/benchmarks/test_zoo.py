@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from benchmarks.campaign import Done, Job
+from benchmarks.results import Sheet
 from benchmarks.zoo.__main__ import main
 from benchmarks.zoo.published import TASKS, Published, Task, read_published
-from benchmarks.zoo.table import Measured, row_of
+from benchmarks.zoo.table import Measured, page, row_of
 from mission_tui.errors import UsageError
 
-CARTPOLE, LANDER = TASKS[0], TASKS[-1]
+CARTPOLE = TASKS[0]
+LANDER = next(task for task in TASKS if task.env != task.zoo_env)
+STOCK = next(task for task in TASKS if task.engine)
 ROWS = (
     "algo,env_id,mean_reward,std_reward,n_timesteps,eval_timesteps,eval_episodes\na2c,CartPole-v1,1.0,0.0,1,1,1\n"
 ) + "".join(f"ppo,{task.zoo_env},500.000,0.000,100k,150000,300\n" for task in TASKS)
@@ -46,9 +50,20 @@ def test_what_is_not_whole_or_not_the_same_is_not_judged() -> None:
     partial, other, nothing = measured(500.0, None), measured(500.0, task=LANDER), measured(None, None)
     assert (partial.met, other.met, nothing.met) == (None, None, None)
     assert partial.said == "not judged: 1 of 2 seeds are done"
-    assert "LunarLander-v2, another version" in other.said
+    assert other.said == "not judged: the zoo trained LunarLander-v2, another version; it reaches the bound"
+    assert measured(400.0, task=STOCK).said.endswith("beside the default engine; it does not reach the bound")
     assert nothing.said == "not measured: run `make zoo`"
     assert (row_of(nothing).ours, row_of(other).met) == (None, None)
+
+
+def test_a_seed_below_the_bound_is_told_with_what_it_had_reached() -> None:
+    """Whoever forgot what it knew is no slow learner; seeds above the bound are not spoken of."""
+    two = replace(measured(200.0, 500.0), peaks=((422.0, 72_000), (500.0, 90_000)))
+    text = page([two], Sheet("", "", ()))
+    assert "- CartPole-v1, seed 1: 200.0 ± 2.0 at the end" in text
+    assert "most 422.0, after 72,000 of 100,000 steps" in text
+    assert "seed 2: 500.0" not in text
+    assert "Seeds below" not in page([measured(500.0, 500.0)], Sheet("", "", ()))
 
 
 def test_a_file_that_is_no_table_is_refused(tmp_path: Path) -> None:
@@ -75,7 +90,7 @@ def test_the_page_is_written_from_what_is_done(tmp_path: Path, capsys: pytest.Ca
     assert main([*words, "--page", str(page), "--json", str(tmp_path / "zoo.json")]) == 0
     text = page.read_text(encoding="utf-8")
     lines = {line.split(" | ")[0].removeprefix("| "): line for line in text.splitlines() if line.startswith("| ")}
-    assert set(lines) >= {task.env for task in TASKS}
+    assert set(lines) >= {task.name for task in TASKS}
     assert "| CartPole-v1 | 100,000 | 500.0 ± 0.0 (300 episodes) | 495.0 | 497.5 ± 3.5 |  | met |" in text
     assert "| CartPole-v1 | 495.0 ± 0.5 | 500.0 ± 0.5 |" in text
     assert text.count("not measured") == len(TASKS) - 1
