@@ -1,7 +1,8 @@
 """The lines of `events.jsonl`: what happened to a run, as its supervisor saw it. The supervisor is the only writer.
 
 Every record carries `seq` (rises by one per line) and `t` (unix seconds). State is derived from these records and from
-`metrics.jsonl`; nothing else is remembered.
+`metrics.jsonl`; nothing else is remembered. `asker` says who asked: the client and its terminal, in words; empty
+where nobody did, or it is not known.
 """
 
 from __future__ import annotations
@@ -67,6 +68,7 @@ class RunCreated(Struct, frozen=True, tag="created", tag_field="kind", omit_defa
     group: str | None = None
     origin: Origin | None = None
     after: tuple[str, ...] = ()
+    asker: str = ""
 
 
 class AttemptStarting(Struct, frozen=True, tag="attempt", tag_field="kind", omit_defaults=True):
@@ -89,6 +91,7 @@ class AttemptStarting(Struct, frozen=True, tag="attempt", tag_field="kind", omit
     reboots: int = 0
     placed: Placement | None = None
     after: tuple[str, ...] = ()
+    asker: str = ""
 
 
 class Asked(Struct, frozen=True, tag="asked", tag_field="kind", omit_defaults=True):
@@ -98,6 +101,7 @@ class Asked(Struct, frozen=True, tag="asked", tag_field="kind", omit_defaults=Tr
     t: float
     verb: Verb
     attempt: int
+    asker: str = ""
 
 
 class SettingsAsked(Struct, frozen=True, tag="set", tag_field="kind", omit_defaults=True):
@@ -113,30 +117,34 @@ class SettingsAsked(Struct, frozen=True, tag="set", tag_field="kind", omit_defau
     assignments: tuple[str, ...]
     changes: tuple[Change, ...] = ()
     total_timesteps: int | None = None
+    asker: str = ""
 
 
-class PriorityAsked(Struct, frozen=True, tag="priority", tag_field="kind"):
+class PriorityAsked(Struct, frozen=True, tag="priority", tag_field="kind", omit_defaults=True):
     """A person gave the run, which waits for its turn, another place in the line."""
 
     seq: int
     t: float
     priority: int
+    asker: str = ""
 
 
-class RunRenamed(Struct, frozen=True, tag="renamed", tag_field="kind"):
+class RunRenamed(Struct, frozen=True, tag="renamed", tag_field="kind", omit_defaults=True):
     """The run is called `name` from now on."""
 
     seq: int
     t: float
     name: str
+    asker: str = ""
 
 
-class RunNoted(Struct, frozen=True, tag="noted", tag_field="kind"):
+class RunNoted(Struct, frozen=True, tag="noted", tag_field="kind", omit_defaults=True):
     """A person wrote `text` about the run."""
 
     seq: int
     t: float
     text: str
+    asker: str = ""
 
 
 class RunLabelled(Struct, frozen=True, tag="labelled", tag_field="kind", omit_defaults=True):
@@ -146,6 +154,7 @@ class RunLabelled(Struct, frozen=True, tag="labelled", tag_field="kind", omit_de
     t: float
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
+    asker: str = ""
 
 
 class RunPaused(Struct, frozen=True, tag="paused", tag_field="kind"):
@@ -254,6 +263,7 @@ class FindingMarked(Struct, frozen=True, tag="marked", tag_field="kind", omit_de
     mark: Mark
     finding: str = ""
     rule: str = ""
+    asker: str = ""
 
 
 class HealthActed(Struct, frozen=True, tag="acted", tag_field="kind", omit_defaults=True):
@@ -264,6 +274,7 @@ class HealthActed(Struct, frozen=True, tag="acted", tag_field="kind", omit_defau
     finding: str
     act: Literal["notified", "checkpoint", "pause", "stop", "applied"]
     detail: str = ""
+    asker: str = ""
 
 
 class CompanyChanged(Struct, frozen=True, tag="company", tag_field="kind"):

@@ -97,11 +97,15 @@ class AttemptView(Struct, frozen=True, kw_only=True):
 
 
 class Deed(Struct, frozen=True, kw_only=True):
-    """What a person did to the run at unix time `t`, as it was journaled; `what` is the verb, `detail` a line."""
+    """What was done to the run at unix time `t`, as it was journaled; `what` is the verb, `detail` a line.
+
+    `by` says who: the client that asked and its terminal, a rule, the run's own restart rule; empty where unknown.
+    """
 
     t: float
     what: str
     detail: str = ""
+    by: str = ""
 
 
 class DetailsReply(Reply, frozen=True, kw_only=True, tag="details"):

@@ -12,6 +12,7 @@ from collections import deque
 from mission_tui.ipc.framing import REPLY_LINE_BYTES, encode
 from mission_tui.ipc.replies import OperatorReply, Refused, SnapshotReply
 from mission_tui.ipc.snapshot_lines import SnapshotLines
+from mission_tui.ipc.sockets import peer
 
 __all__ = ["BACKLOG_BYTES", "STALL_S", "Session"]
 
@@ -26,6 +27,8 @@ class Session:
 
     def __init__(self, writer: asyncio.StreamWriter, snapshots: SnapshotLines, stall_s: float = STALL_S) -> None:
         self._writer = writer
+        link = writer.get_extra_info("socket")
+        self._pid = peer(link)[0] if link is not None else 0
         self._snapshots = snapshots
         self._stall_s = stall_s
         self._queue: deque[bytes] = deque()
@@ -36,6 +39,11 @@ class Session:
         self.closed = False
         # `drain` then waits for all but this much, so that at most one frame is held beyond the kernel's buffer.
         writer.transport.set_write_buffer_limits(high=1 << 16)
+
+    @property
+    def pid(self) -> int:
+        """The process at the other end, as it was when it connected."""
+        return self._pid
 
     def send(self, reply: OperatorReply) -> None:
         """Say `reply` soon. A newer snapshot takes the place of one that is still waiting.

@@ -25,6 +25,7 @@ from mission_tui.fleet.verdict import Change
 from mission_tui.records.attempt import ExitRecord, LaunchOrder, read_exit
 from mission_tui.records.layout import RunDir
 from mission_tui.records.tail import Tail
+from mission_tui.supervisor.asking import asker
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.journal import damaged
 from mission_tui.supervisor.ending.ladder import carry_on
@@ -76,12 +77,14 @@ def begin(
     changes: tuple[Change, ...] = (),
     terms: Terms = AS_IT_WAS,
     row: Row = ASKED,
+    by: str | None = None,
 ) -> None:
-    """Hand the written `order` to a keeper, a new run's when its turn has come.
+    """Hand the written `order` to a keeper, a new run's when its turn has come. `by`: who asked; None is who asks now.
 
     An attempt that cannot be started ends at once, with the reason.
     """
-    if held_back(core, run, order, partial(begin, core, run, order, changes=changes, terms=terms)):
+    by = asker() if by is None and row == ASKED else by or ""
+    if held_back(core, run, order, partial(begin, core, run, order, changes=changes, terms=terms, by=by)):
         return
     total = run.spec.run.total_timesteps if run.spec is not None else None
     try:
@@ -99,7 +102,7 @@ def begin(
         starting = partial(AttemptStarting, attempt=order.attempt, checkpoint=checkpoint, changes=changes)
         starting = partial(starting, total_timesteps=total, terms=terms, restart=row.restarts, reboots=row.reboots)
         after = ends_of_others(core, core.store.run(run.id).told.after) if order.attempt == 1 else ()
-        starting = partial(starting, placed=placement, after=after)
+        starting = partial(starting, placed=placement, after=after, asker=by)
         core.ask(run, starting)
         _close_findings(core, run)
         run.keeper = core.launcher.submit(run.dir, order)

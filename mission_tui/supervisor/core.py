@@ -28,6 +28,7 @@ from mission_tui.records.layout import RunDir, supervisor_dir
 from mission_tui.records.limits_files import LimitsFiles
 from mission_tui.records.reserve import Reserve
 from mission_tui.records.storage import StorageError
+from mission_tui.supervisor.asking import signed
 from mission_tui.supervisor.disk.journal import FleetJournal, Make, RunJournal
 from mission_tui.supervisor.disk.ledger import ledger_folder
 from mission_tui.supervisor.disk.neighbours import Neighbours
@@ -159,7 +160,7 @@ class Core:
 
     def ask(self, run: LiveRun, make: Make) -> FleetEvent:
         """Journal what a person asked for, before it is acknowledged. Raises `StorageError`."""
-        event = run.journal.append(make)
+        event = run.journal.append(lambda seq, t: signed(make(seq, t)))
         self.see(run.id, event)
         return event
 
@@ -176,7 +177,7 @@ class Core:
     def ask_of(self, run_id: str, make: Make) -> None:
         """As `ask`, for a run that may have ended. Raises `StorageError`."""
         with self._journal_of(run_id) as journal:
-            self.see(run_id, journal.append(make))
+            self.see(run_id, journal.append(lambda seq, t: signed(make(seq, t))))
 
     def witness_of(self, run_id: str, make: Make) -> None:
         """As `witness`, for a run that may have ended."""

@@ -47,6 +47,7 @@ from mission_tui.ipc.requests import (
     Watch,
 )
 from mission_tui.ipc.server import Session
+from mission_tui.supervisor.asking import asked_by
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.tasks import tasks_at_work
 from mission_tui.supervisor.verbs.apply import apply
@@ -113,6 +114,10 @@ class Desk:
         """Say the answers to one request. Raises `MissionError`, which the server says as a refusal."""
         self._sessions.add(session)
         self._asked_at = time.monotonic()
+        with asked_by(session.pid):
+            await self._carry_out(request, session)
+
+    async def _carry_out(self, request: OperatorRequest, session: Session) -> None:
         match request:
             case Watch():
                 self._watching.setdefault(session, {})[request.id] = 0

@@ -93,6 +93,8 @@ ACTIONS: tuple[Action, ...] = (
            "screen.open('health')", needs="run", hint=11),
     Action("look", "log", ("l",), "log", "what the run printed", "screen.open('log')", needs="run", hint=9),
     Action("look", "details", ("d",), "details", "the settings that really run", "screen.open('config')", needs="run"),
+    Action("look", "journal", ("J",), "journal", "what was done to the run, when and by whom", "screen.open('journal')",
+           needs="run"),
     Action("look", "compare", ("c",), "compare", "marked runs beside each other; one alone with the run before it",
            "app.do('compare')", needs="marked"),
     Action("look", "filter", ("/",), "filter", "only what a regular expression finds", "screen.filter",

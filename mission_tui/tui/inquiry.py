@@ -78,9 +78,9 @@ class Inquiry:
         """Ask for what `tab` shows of `view`, if it may have changed and the last asking is long enough ago."""
         dossier = self.about(view)
         run = dossier.run
-        if metric is not None or tab in ("config", "checkpoints", "health"):
+        if metric is not None or tab in ("config", "checkpoints", "health", "journal"):
             stamp = (view.state, view.attempt, view.last_checkpoint, view.changes, view.note, view.labels)
-            again_s = _DETAILS_PACE_S if tab == "checkpoints" else None
+            again_s = _DETAILS_PACE_S if tab in ("checkpoints", "journal") else None
             if self._due("details", stamp, again_s):
                 self._ask("details", lambda id_: GetDetails(id=id_, run=run), _keep_details)
         if tab == "log":

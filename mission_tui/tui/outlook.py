@@ -13,9 +13,11 @@ from mission_tui.fleet.snapshot import FleetSnapshot, RunView
 from mission_tui.tui.moves import Move
 from mission_tui.tui.roster import SORTS, Roster, Row, leader, members, muster
 
-__all__ = ["TABS", "Outlook"]
+__all__ = ["RUN_TABS", "TABS", "Outlook"]
 
 TABS = ("learn", "health", "config", "machine", "checkpoints", "log")
+RUN_TABS = ("learn", "health", "config", "machine", "journal", "checkpoints", "log")
+"""Those of a run's own screen: what takes a whole screen to read has no short form below the list."""
 
 
 @dataclass(slots=True)

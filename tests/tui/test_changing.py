@@ -11,7 +11,7 @@ from mission_tui.ipc.requests import Clone, GetDetails, GetHistory, Label, Note,
 from mission_tui.tui.screens.verdict import VerdictScreen
 from mission_tui.tui.screens.words import LineScreen
 from tests.tui.fake_client import details, history
-from tests.tui.fleets import ENDED, KL_FINDING, LIVE, a_fleet
+from tests.tui.fleets import ENDED, KL_FINDING, LIVE, NOW, a_fleet
 from tests.tui.stage import Stage, staged
 
 
@@ -129,17 +129,29 @@ async def test_a_change_that_waits_says_so() -> None:
         await stage.shows("to be set at the next update: ppo.ent_coef 0 → 0.01")
 
 
-async def test_deeds_are_listed_with_the_attempts() -> None:
-    """The newest first, a long note whole."""
+async def test_the_journal_tells_what_was_done_and_by_whom() -> None:
+    """The newest first, a long note whole, and a name with an escape sequence as what it is."""
     text = "the learning rate was lowered because the reward had not moved for fifty updates in a row"
-    deeds = (replies.Deed(t=0.0, what="pause"), replies.Deed(t=60.0, what="note", detail=text))
+    deeds = (
+        replies.Deed(t=NOW - 120, what="pause", by="command line, pts/3"),
+        replies.Deed(t=NOW - 60, what="note", detail=text, by="\x1b[31mscreen"),
+        replies.Deed(t=NOW - 30, what="ended", detail="stopped: stopped on request"),
+    )
     async with staged() as stage:
         stage.client.answers[GetDetails] = lambda request: structs.replace(details(request.id, LIVE[0]), deeds=deeds)
-        await stage.press("enter", "[", "[")
-        await stage.shows("done by people")
-        shown = " ".join(" ".join(stage.lines()).split())
-        assert text in shown
-        assert shown.index(" note ") < shown.index(" pause ")
+        await stage.press("J")
+        await stage.shows("command line, pts/3")
+        lines = [line for line in stage.lines()[4:-1] if " ended " in line or " note " in line or " pause  " in line]
+        assert [line.split()[1] for line in lines] == ["ended", "note", "pause"]
+        assert "\u241b[31mscreen" in lines[1]
+        assert text in " ".join(" ".join(line[51:] for line in stage.lines()).split())
+
+
+async def test_a_run_to_which_nothing_was_done_says_so() -> None:
+    """Not an empty tab."""
+    async with staged() as stage:
+        await stage.press("enter", "J")
+        await stage.shows("nothing was done to it yet")
 
 
 async def test_labels_are_found_by_the_filter() -> None:

@@ -1,49 +1,109 @@
-"""What people did to a run, out of its journal: the log of their actions, oldest first."""
+"""What was done to a run and by whom, out of its journal: people, rules and its own restarts, oldest first."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from mission_tui.fleet.events import (
     Asked,
+    AttemptEnded,
+    AttemptStarting,
+    FindingChanged,
     FindingMarked,
     FleetEvent,
     HealthActed,
+    PriorityAsked,
+    RestartDue,
+    RunCreated,
+    RunFrozen,
     RunLabelled,
     RunNoted,
+    RunParked,
     RunRenamed,
+    RunThawed,
     SettingsAsked,
 )
 from mission_tui.fleet.lineage import diff_of
+from mission_tui.fleet.outcome import outcome_word
 from mission_tui.fleet.run_history import NOTE_CHARS
 from mission_tui.fleet.text import clean
 from mission_tui.ipc.replies import Deed
 
 __all__ = ["deeds_of"]
 
-SHOWN = 50
+SHOWN = 200
+_ITSELF = "the run's own rule"
+_OUTSIDE = "outside, by a signal"
 
 
 def deeds_of(events: Sequence[FleetEvent]) -> tuple[Deed, ...]:
     """The newest deeds."""
-    return tuple(_deeds(events))[-SHOWN:]
+    rules = {event.finding.id: event.finding.rule for event in events if isinstance(event, FindingChanged)}
+    return tuple(deed for event in _by_people(events) for deed in _deeds(event, rules))[-SHOWN:]
 
 
-def _deeds(events: Sequence[FleetEvent]) -> Iterator[Deed]:
-    for event in events:
-        match event:
-            case Asked():
-                yield Deed(t=event.t, what=event.verb)
-            case SettingsAsked():
-                yield Deed(t=event.t, what="set", detail=", ".join(diff_of(event.changes)))
-            case RunRenamed():
-                yield Deed(t=event.t, what="rename", detail=clean(event.name))
-            case RunNoted():
-                yield Deed(t=event.t, what="note", detail=clean(event.text, NOTE_CHARS))
-            case RunLabelled():
-                words = [*(f"+{label}" for label in event.added), *(f"-{label}" for label in event.removed)]
-                yield Deed(t=event.t, what="label", detail=clean(" ".join(words)))
-            case FindingMarked():
-                yield Deed(t=event.t, what=event.mark, detail=clean(event.rule or event.finding))
-            case HealthActed(act="applied"):
-                yield Deed(t=event.t, what="apply", detail=clean(f"{event.finding} {event.detail}"))
+def _by_people(events: Sequence[FleetEvent]) -> Iterator[FleetEvent]:
+    """All but what was asked for by a rule: its next line tells that it was."""
+    for event, following in pairwise((*events, None)):
+        by_rule = isinstance(event, Asked) and isinstance(following, HealthActed) and following.act == event.verb
+        if event is not None and not by_rule:
+            yield event
+
+
+def _deeds(event: FleetEvent, rules: dict[str, str]) -> Iterator[Deed]:
+    match event:
+        case RunCreated():
+            origin = event.origin.sentence if event.origin is not None else f"preset {event.preset}"
+            after = f", to begin after {', '.join(event.after)}" if event.after else ""
+            yield Deed(t=event.t, what="launch", detail=clean(origin + after, NOTE_CHARS), by=event.asker)
+        case AttemptStarting() if event.attempt > 1:
+            yield _attempt(event)
+        case Asked():
+            yield Deed(t=event.t, what=event.verb, by=event.asker)
+        case SettingsAsked():
+            yield Deed(t=event.t, what="set", detail=", ".join(diff_of(event.changes)), by=event.asker)
+        case PriorityAsked():
+            yield Deed(t=event.t, what="priority", detail=str(event.priority), by=event.asker)
+        case RunRenamed():
+            yield Deed(t=event.t, what="rename", detail=clean(event.name), by=event.asker)
+        case RunNoted():
+            yield Deed(t=event.t, what="note", detail=clean(event.text, NOTE_CHARS), by=event.asker)
+        case RunLabelled():
+            words = [*(f"+{label}" for label in event.added), *(f"-{label}" for label in event.removed)]
+            yield Deed(t=event.t, what="label", detail=clean(" ".join(words)), by=event.asker)
+        case FindingMarked():
+            yield Deed(t=event.t, what=event.mark, detail=clean(event.rule or event.finding), by=event.asker)
+        case HealthActed(act="applied"):
+            detail = clean(f"{event.finding} {event.detail}")
+            yield Deed(t=event.t, what="apply", detail=detail, by=event.asker)
+        case HealthActed():
+            rule = rules.get(event.finding, event.finding)
+            yield Deed(t=event.t, what=event.act, detail=clean(event.detail), by=clean(f"rule {rule}"))
+        case _:
+            yield from _unasked(event)
+
+
+def _unasked(event: FleetEvent) -> Iterator[Deed]:
+    """What nobody asked for here, and how attempts ended: without it one does not understand what people did then."""
+    match event:
+        case RestartDue():
+            detail = f"{event.number} of {event.most} in a row, in {max(0.0, event.due_t - event.t):.0f} s"
+            yield Deed(t=event.t, what="restart due", detail=f"{detail}, after a {event.after}", by=_ITSELF)
+        case RunParked():
+            yield Deed(t=event.t, what="park", detail=clean(event.why), by=_ITSELF)
+        case RunFrozen(by="outside"):
+            yield Deed(t=event.t, what="freeze", by=_OUTSIDE)
+        case RunThawed(by="outside"):
+            yield Deed(t=event.t, what="thaw", by=_OUTSIDE)
+        case AttemptEnded():
+            cause = f"{outcome_word(event.outcome)}: {event.outcome.cause}".removesuffix(": ")
+            yield Deed(t=event.t, what="ended", detail=clean(cause, NOTE_CHARS))
+
+
+def _attempt(event: AttemptStarting) -> Deed:
+    again = bool(event.restart or event.reboots)
+    origin = f"attempt {event.attempt} from {event.checkpoint or 'scratch'}"
+    detail = ", ".join((origin, *diff_of(event.changes)))
+    by = event.asker or (_ITSELF if again else "")
+    return Deed(t=event.t, what="restart" if again else "resume", detail=clean(detail, NOTE_CHARS), by=by)

@@ -24,6 +24,7 @@ from mission_tui.records.rules_snapshot import write_rules
 from mission_tui.records.spec_file import write_spec
 from mission_tui.records.storage import storing
 from mission_tui.records.trash import REMOVING
+from mission_tui.supervisor.asking import asker
 
 __all__ = ["MAKING", "create_run", "remove_run", "rule_files", "sweep_up", "write_snapshot"]
 
@@ -64,7 +65,8 @@ def create_run(
             fill(making)
         events = AppendLog(making.events)
         try:
-            created = events.append(lambda seq: RunCreated(seq, time.time(), name, spec.preset, group, origin, after))
+            make_first = partial(RunCreated, name=name, preset=spec.preset, group=group, origin=origin, after=after)
+            created = events.append(lambda seq: make_first(seq, time.time(), asker=asker()))
             for make in story:
                 events.append(partial(_told, make))
         finally:

@@ -14,6 +14,7 @@ from mission_tui.fleet.findings import Finding
 from mission_tui.ipc.replies import Accepted, VerdictReply
 from mission_tui.ipc.requests import Apply
 from mission_tui.records.checkpoint import verify_checkpoint
+from mission_tui.supervisor.asking import asker
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ending.ladder import end_gracefully
 from mission_tui.supervisor.ending.last_good import last_good
@@ -100,7 +101,7 @@ def _words(finding: Finding, plan: Plan) -> str:
 
 
 def _applied(finding: Finding, detail: str, seq: int, t: float) -> FleetEvent:
-    return HealthActed(seq, t, finding.id, "applied", detail)
+    return HealthActed(seq, t, finding.id, "applied", detail, asker())
 
 
 def _end_first(core: Core, live: LiveRun, finding: Finding, plan: Plan) -> None:

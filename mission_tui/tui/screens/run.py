@@ -17,7 +17,7 @@ from mission_tui.tui.desk import Desk
 from mission_tui.tui.gpu_share import calm_share
 from mission_tui.tui.inquiry import Inquiry
 from mission_tui.tui.moves import Move
-from mission_tui.tui.outlook import TABS
+from mission_tui.tui.outlook import RUN_TABS
 from mission_tui.tui.screens.arrangement import LEAST_HEIGHT, LEAST_WIDTH
 from mission_tui.tui.screens.shown import Shown
 from mission_tui.tui.widgets.curves import Curves
@@ -37,6 +37,7 @@ __all__ = ["RunScreen"]
 
 
 _WIDE = 120
+_SECTIONS = ("config", "machine", "journal", "checkpoints")
 
 
 class RunScreen(Shown, inherit_bindings=False):
@@ -127,7 +128,7 @@ class RunScreen(Shown, inherit_bindings=False):
             body.set(lambda width: section(tab, view, dossier, width, body.size.height, now))
             note = body.place
         self.query_one("#tabs", ScrollLines).set(
-            lambda width: [tab_line(view, tab, width, focused=False, note=note, named=False)]
+            lambda width: [tab_line(view, tab, width, focused=False, note=note, named=False, names=RUN_TABS)]
         )
 
     def action_open(self, tab: str) -> None:
@@ -139,7 +140,7 @@ class RunScreen(Shown, inherit_bindings=False):
         self.query_one(LogLines).display = tab == "log"
         body = self.query_one("#section", ScrollLines)
         self.query_one(Findings).display = tab == "health"
-        body.display = tab in ("config", "machine", "checkpoints")
+        body.display = tab in _SECTIONS
         body.move("first")
         self.call_after_refresh(self.redraw)
 
@@ -171,7 +172,7 @@ class RunScreen(Shown, inherit_bindings=False):
             self._turn(1 if what == "next tab" else -1)
 
     def _turn(self, by: int) -> None:
-        self.action_open(TABS[(TABS.index(self._tab) + by) % len(TABS)])
+        self.action_open(RUN_TABS[(RUN_TABS.index(self._tab) + by) % len(RUN_TABS)])
 
     def action_body(self, what: str) -> None:
         """What only some tabs can do."""

@@ -1,4 +1,4 @@
-"""What a run can go on from and how it was judged: attempts, checkpoints, deeds and evaluations."""
+"""What a run can go on from and how it was judged: attempts, checkpoints and evaluations."""
 
 from __future__ import annotations
 
@@ -8,23 +8,19 @@ from rich.style import Style
 from rich.table import Table
 from textual.strip import Strip
 
-from mission_tui.ipc.replies import AttemptView, CheckpointView, Deed, DetailsReply
+from mission_tui.ipc.replies import AttemptView, CheckpointView, DetailsReply
 from mission_tui.tui import colours, numbers
 from mission_tui.tui.literal import literal
-from mission_tui.tui.strips import Part, fit, line, rendered, words
-from mission_tui.tui.wrapping import wrap
+from mission_tui.tui.strips import line, rendered
 
 __all__ = ["checkpoints"]
 
-_VERB, _AGO = 15, 12
-
 
 def checkpoints(details: DetailsReply, width: int, now: float) -> list[Strip]:
-    """The bytes on disk, and four tables, the newest first in each; an empty one is a sentence."""
+    """The bytes on disk, and three tables, the newest first in each; an empty one is a sentence."""
     strips = [_sizes(details, width)] if details.view.size_bytes is not None else []
     strips += _titled("checkpoints", width, [_checkpoint(row, now) for row in _newest_first(details.checkpoints)])
     strips += _titled("attempts", width, [_attempt(row, now) for row in reversed(details.attempts)])
-    strips += _deeds(details.deeds, width, now)
     strips += _titled("evaluations", width, [_evaluation(row, now) for row in reversed(details.evaluations)])
     return strips
 
@@ -79,22 +75,6 @@ def _attempt(row: AttemptView, now: float) -> list[tuple[str, Style]]:
         (row.outcome or "going on", colours.outcome_style(row.outcome) if row.outcome else colours.LIVE),
         (" ".join(part for part in (row.cause or "", changes) if part), colours.QUIET),
     ]
-
-
-def _deeds(rows: tuple[Deed, ...], width: int, now: float) -> list[Strip]:
-    """What people did, wrapped below itself: a note is there to be read."""
-    if not rows:
-        return []
-    strips = [line([(" done by people", colours.QUIET)], width)]
-    for row in reversed(rows):
-        head: list[Part] = [
-            (fit(f"  {row.what}", _VERB), colours.INK),
-            (fit(numbers.ago(row.t, now), _AGO), colours.QUIET),
-        ]
-        first, *more = wrap(row.detail, max(10, width - _VERB - _AGO)) or [""]
-        strips.append(line([*head, (first, colours.INK)], width))
-        strips += [line([(" " * (_VERB + _AGO) + text, colours.INK)], width) for text in more]
-    return strips
 
 
 def _evaluation(row: dict[str, Any], now: float) -> list[tuple[str, Style]]:

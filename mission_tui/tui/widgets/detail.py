@@ -10,6 +10,7 @@ from mission_tui.tui.inquiry import Dossier
 from mission_tui.tui.moves import Move
 from mission_tui.tui.sections.checkpoints import checkpoints
 from mission_tui.tui.sections.config import config
+from mission_tui.tui.sections.journal import journal
 from mission_tui.tui.sections.learn import learn
 from mission_tui.tui.sections.taken import taken
 from mission_tui.tui.strips import line
@@ -39,9 +40,14 @@ def section(tab: str, view: RunView, dossier: Dossier | None, width: int, height
     if tab == "log" and dossier.log.attempt is not None:
         lines = dossier.log.lines[-_LOG_LINES:] or ["(nothing was printed)"]
         return [line([(" " + text, colours.INK)], width) for raw in lines for text in fold(raw, width - 2, 20)]
-    if dossier.details is not None and tab in ("config", "checkpoints"):
-        details = dossier.details
-        return config(details, width) if tab == "config" else checkpoints(details, width, now)
+    if (details := dossier.details) is not None:
+        match tab:
+            case "config":
+                return config(details, width)
+            case "checkpoints":
+                return checkpoints(details, width, now)
+            case "journal":
+                return journal(details, width, now)
     return [line([(f" {dossier.trouble or 'asking…'}", colours.QUIET)], width)]
 
 

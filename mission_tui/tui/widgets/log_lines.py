@@ -91,6 +91,8 @@ class LogLines(Lines):
         self._top = bisect_left(self._rows, (anchor, "")) + max(0, within)
 
     def _status(self, width: int) -> Strip:
+        if not self._lines:
+            return line([(" nothing was printed yet", colours.QUIET)], width)
         if self._apart:
             found = len({at for at, _ in self._rows})
             said = f"{found} lines found"
