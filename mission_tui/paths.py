@@ -16,6 +16,7 @@ __all__ = [
     "lent_dir",
     "limits_files",
     "preset_dirs",
+    "profile_dir",
     "runs_root",
     "shipped_presets",
     "socket_dir",
@@ -69,6 +70,11 @@ def health_files(environ: Mapping[str, str]) -> tuple[Path, ...]:
 def limits_files(environ: Mapping[str, str]) -> tuple[Path, ...]:
     """The files that limit what runs take of the machine: the user's own, and that of whoever looks after it."""
     return (_config_dir(environ) / "limits.toml", Path("/etc/mission-tui/limits.toml"))
+
+
+def profile_dir(environ: Mapping[str, str]) -> Path:
+    """The folder of host profiles: what was found to be fastest on this user's machines."""
+    return _config_dir(environ) / "profiles"
 
 
 def _state_dir(environ: Mapping[str, str]) -> Path:

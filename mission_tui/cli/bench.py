@@ -14,6 +14,7 @@ import msgspec
 from mission_tui.cli.errors import say
 from mission_tui.cli.options import json_option, preset_argument, set_option
 from mission_tui.cli.session import Session, pass_session
+from mission_tui.cli.spans import seconds_of
 from mission_tui.errors import EX_FAILED, UsageError
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from mission_tui.ipc.requests import LaunchItem
 
 METRICS = "benchmark_metrics.json"
-_SPAN = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)(s|m|h)?")
-_UNIT_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _SHARE = re.compile(r"(\d{1,3}(?:\.\d{1,3})?)\s*%?")
 
 
@@ -69,7 +68,7 @@ def command(
     share = _share(margin)
     if share is not None and vs is None:
         raise UsageError("--fail-if-slower needs something to hold it against: give --vs PRESET or FILE")
-    seconds, words = _seconds(duration), (*presets, *files)
+    seconds, words = seconds_of("--duration", duration, 1.0, 86400.0), (*presets, *files)
     if len(words) != 1:
         raise UsageError(f"bench times one preset, not {len(words)}; the other one goes after --vs")
     recorded = _recorded(vs) if vs is not None and vs.endswith(".json") else None
@@ -91,15 +90,6 @@ def command(
         write_bench(found)
         say(f"all of it is in {target}")
     return EX_FAILED if share is not None and found.ratio is not None and found.ratio.is_slower_by(share) else 0
-
-
-def _seconds(word: str) -> float:
-    """Seconds of `60s`, `10m`, `1h` or a bare number. Raises `UsageError`."""
-    match = _SPAN.fullmatch(word.strip())
-    seconds = 0.0 if match is None else float(match[1]) * _UNIT_S[match[2] or "s"]
-    if not 1.0 <= seconds <= 86400.0:
-        raise UsageError(f"--duration {word!r} is no time from a second to a day, such as 60s, 10m or 1h")
-    return seconds
 
 
 def _share(word: str | None) -> float | None:

@@ -163,6 +163,13 @@ class TaskBar:
         if self._bar:
             self._bar.stop()
 
+    def say(self, line: str) -> None:
+        """Print a line that stays, above the bar."""
+        if self._bar is not None:
+            self._bar.console.print(clean(line), markup=False, highlight=False)
+        else:
+            click.echo(clean(line), file=self._stream)
+
     def advance(self, done: int, total: int, note: str = "") -> None:
         """The task is at `done` of `total`; `note` says more of it."""
         if self._bar is not None and self._task is not None:

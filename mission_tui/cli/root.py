@@ -43,6 +43,7 @@ VERBS = (
     "evaluate",
     "compare",
     "bench",
+    "tune",
     "export",
     "import-checkpoint",
     "clean",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mission_tui.errors import UsageError
-from mission_tui.paths import health_files, preset_dirs, runs_root
+from mission_tui.paths import health_files, preset_dirs, profile_dir, runs_root
 
 if TYPE_CHECKING:
     from mission_tui.fleet.health_file import HealthFile
@@ -39,6 +39,11 @@ class Session:
     def preset_dirs(self) -> tuple[Path, ...]:
         """Folders searched for presets, each once: in a checkout `./presets` and the shipped ones are the same."""
         return tuple(dict.fromkeys(preset_dirs(self.cwd, self.environ)))
+
+    @property
+    def profile_dir(self) -> Path:
+        """The folder of this user's host profiles."""
+        return profile_dir(self.environ)
 
     def health(self) -> tuple[HealthFile, ...]:
         """The limits of health rules that lie under every preset's own, nearest first. Raises `PresetError`."""

@@ -20,7 +20,8 @@ from mission_tui.fleet.snapshot import FleetSnapshot
 from mission_tui.ipc.client import REPLIES, refusal, request_line, welcomed
 from mission_tui.ipc.framing import REPLY_LINE_BYTES, ConnectionLostError, LineReader, decode
 from mission_tui.ipc.replies import OperatorReply, Progress, Refused, SnapshotReply
-from mission_tui.ipc.requests import PROTOCOL, Answer, Asking, Hello, Request, Watch
+from mission_tui.ipc.request import Answer, Asking, Request
+from mission_tui.ipc.requests import PROTOCOL, Hello, Watch
 from mission_tui.ipc.sockets import OPERATOR_SOCKET, connect
 from mission_tui.ipc.start import ensure_supervisor, start_onlooker
 from mission_tui.paths import socket_dir

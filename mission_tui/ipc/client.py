@@ -28,7 +28,8 @@ from mission_tui.ipc.framing import (
     encode,
 )
 from mission_tui.ipc.replies import OperatorReply, Progress, Refused, Welcome
-from mission_tui.ipc.requests import OPERATOR_LINE_BYTES, PROTOCOL, Answer, Asking, Hello, Request, Watch
+from mission_tui.ipc.request import Answer, Asking, Request
+from mission_tui.ipc.requests import OPERATOR_LINE_BYTES, PROTOCOL, Hello, Watch
 from mission_tui.ipc.sockets import OPERATOR_SOCKET, connect
 from mission_tui.paths import socket_dir
 

@@ -221,11 +221,12 @@ class UpgradesReply(Reply, frozen=True, kw_only=True, tag="upgrades"):
 
 
 class Progress(Reply, frozen=True, kw_only=True, tag="progress"):
-    """A long task is at `done` of `total`."""
+    """A long task is at `done` of `total`; `fact` is a part of it that is over, in builtin values."""
 
     done: int
     total: int
     note: str = ""
+    fact: dict[str, Any] | None = None
 
 
 class Evaluated(Reply, frozen=True, kw_only=True, tag="evaluated"):
@@ -245,6 +246,17 @@ class Benched(Reply, frozen=True, kw_only=True, tag="benched"):
     """A `fleet.bench.Side` in builtin values for each preset, as `ComparisonReply` has them. `others` lived beside."""
 
     sides: tuple[dict[str, Any], ...]
+    others: tuple[str, ...] = ()
+
+
+class Tuned(Reply, frozen=True, kw_only=True, tag="tuned"):
+    """The journal `name` of a tune that is over: its `TuneBegun` and each `ProbeDone`, in builtin values. `others`
+    live beside it now.
+    """
+
+    name: str
+    begun: dict[str, Any]
+    probes: tuple[dict[str, Any], ...]
     others: tuple[str, ...] = ()
 
 
@@ -282,6 +294,7 @@ OperatorReply = (
     | Evaluated
     | Checked
     | Benched
+    | Tuned
     | Exported
     | Refused
 )

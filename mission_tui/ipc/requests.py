@@ -5,12 +5,13 @@ A client says `Hello`, then requests with rising `id`; every answer (`ipc/replie
 
 from __future__ import annotations
 
-from typing import Generic, Literal, TypeVar
+from typing import Literal
 
 from msgspec import Struct
 
 from mission_tui.fleet.events import Mark as FindingMark
 from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.tuning.plan import TunePlan
 from mission_tui.ipc.replies import (
     Accepted,
     Benched,
@@ -28,35 +29,15 @@ from mission_tui.ipc.replies import (
     RemovableReply,
     SnapshotReply,
     StripReply,
+    Tuned,
     UpgradesReply,
     VerdictReply,
     Welcome,
 )
-
-Answer = TypeVar("Answer", covariant=True)
+from mission_tui.ipc.request import Asking, FromClient, Request
 
 PROTOCOL = 1
 OPERATOR_LINE_BYTES = 1 << 20
-
-
-class Asking(Generic[Answer]):
-    """Mixed into a request: what a client gets back when the request is not refused."""
-
-    __slots__ = ()
-
-
-class Request(Struct, frozen=True, kw_only=True, tag_field="op", forbid_unknown_fields=True):
-    """Base of all requests; `id` is chosen by the client and comes back as `re`."""
-
-    id: int
-
-
-class FromShell(Request, frozen=True, kw_only=True):
-    """A request that starts something with the client's interpreter, working folder and (allow-listed) environment."""
-
-    cwd: str
-    python: str
-    environ: dict[str, str]
 
 
 class Hello(Request, Asking[Welcome], frozen=True, kw_only=True, tag="hello"):
@@ -86,13 +67,13 @@ class LaunchItem(Struct, frozen=True, kw_only=True):
     after: tuple[str, ...] = ()
 
 
-class Launch(FromShell, Asking[Launched], frozen=True, kw_only=True, tag="launch"):
+class Launch(FromClient, Asking[Launched], frozen=True, kw_only=True, tag="launch"):
     """Make and start runs. All or none."""
 
     items: tuple[LaunchItem, ...]
 
 
-class Quote(FromShell, Asking[Quoted], frozen=True, kw_only=True, tag="quote"):
+class Quote(FromClient, Asking[Quoted], frozen=True, kw_only=True, tag="quote"):
     """What a `Launch` of the same would cost, and whether its runs would begin now. Nothing is made."""
 
     items: tuple[LaunchItem, ...]
@@ -319,14 +300,14 @@ class Evaluate(Request, Asking[Evaluated], frozen=True, kw_only=True, tag="evalu
     policy: Literal["trained", "random"] = "trained"
 
 
-class Check(FromShell, Asking[Checked], frozen=True, kw_only=True, tag="check"):
+class Check(FromClient, Asking[Checked], frozen=True, kw_only=True, tag="check"):
     """Try `spec` without a run, as the client would launch it; each step may take `limit_s`. Streams `Progress`."""
 
     spec: Spec
     limit_s: float
 
 
-class Bench(FromShell, Asking[Benched], frozen=True, kw_only=True, tag="bench"):
+class Bench(FromClient, Asking[Benched], frozen=True, kw_only=True, tag="bench"):
     """Time `items` (one, or two in turns), each `repeats` times for `duration_s`; `keep` leaves their runs.
 
     Streams `Progress`, and ends with the connection that asked for it.
@@ -338,6 +319,18 @@ class Bench(FromShell, Asking[Benched], frozen=True, kw_only=True, tag="bench"):
     keep: bool
 
 
+class Tune(FromClient, Asking[Tuned], frozen=True, kw_only=True, tag="tune"):
+    """Search for the fastest way to train `item`, by `plan`, in the journal `name`; `go_on` with the last one instead.
+
+    Streams `Progress`, with each probe that is done, and ends with the connection that asked for it.
+    """
+
+    item: LaunchItem
+    plan: TunePlan
+    name: str
+    go_on: bool
+
+
 class Export(Request, Asking[Exported], frozen=True, kw_only=True, tag="export"):
     """Write a checkpoint as an ordinary SB3 zip to absolute `path`."""
 
@@ -346,7 +339,7 @@ class Export(Request, Asking[Exported], frozen=True, kw_only=True, tag="export")
     checkpoint: str | None = None
 
 
-class ImportCheckpoint(FromShell, Asking[Accepted], frozen=True, kw_only=True, tag="import-checkpoint"):
+class ImportCheckpoint(FromClient, Asking[Accepted], frozen=True, kw_only=True, tag="import-checkpoint"):
     """Make an ended run of the foreign SB3 zip at absolute `path`, as `item`'s spec. `trusted` is a person's word."""
 
     path: str
@@ -392,6 +385,7 @@ OperatorRequest = (
     | Evaluate
     | Check
     | Bench
+    | Tune
     | Export
     | ImportCheckpoint
     | Shutdown

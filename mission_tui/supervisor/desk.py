@@ -43,6 +43,7 @@ from mission_tui.ipc.requests import (
     Resume,
     Set,
     Shutdown,
+    Tune,
     Undo,
     Watch,
 )
@@ -80,6 +81,7 @@ from mission_tui.supervisor.verbs.set import set_
 from mission_tui.supervisor.verbs.shutdown import shutdown
 from mission_tui.supervisor.verbs.stop import stop
 from mission_tui.supervisor.verbs.strip import strip
+from mission_tui.supervisor.verbs.tune import tune
 from mission_tui.supervisor.verbs.undo import undo
 from mission_tui.supervisor.verbs.upgrades import upgrades
 
@@ -136,6 +138,12 @@ class Desk:
                         if session not in self._sessions:
                             return
                         session.send(said)
+            case Tune():
+                async with aclosing(tune(self._core, request)) as tuning:
+                    async for tuned in tuning:
+                        if session not in self._sessions:
+                            return
+                        session.send(tuned)
             case _:
                 session.send(await self._reply(request))
 
@@ -214,7 +222,7 @@ class Desk:
                 return await shutdown(core, request)
             case GoTo():
                 raise UsageError("a supervisor shows what is now: `mission-tui replay` shows what was")
-            case Hello() | Watch() | Evaluate() | Check() | Bench():
+            case Hello() | Watch() | Evaluate() | Check() | Bench() | Tune():
                 raise ProtocolError(f"{type(request).__name__} has no single answer")
             case _:
                 return await self._look(request)

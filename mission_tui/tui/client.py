@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 
 from mission_tui.fleet.snapshot import FleetSnapshot
 from mission_tui.ipc.replies import Progress
-from mission_tui.ipc.requests import Asking
+from mission_tui.ipc.request import Asking
 
 __all__ = ["FleetClient"]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from mission_tui.errors import MissionError
 from mission_tui.fleet.snapshot import FleetSnapshot, RunView
 from mission_tui.ipc.replies import Progress
-from mission_tui.ipc.requests import Asking
+from mission_tui.ipc.request import Asking
 from mission_tui.tui.alarm import Alarm
 from mission_tui.tui.client import FleetClient
 from mission_tui.tui.coming_back import ComingBack

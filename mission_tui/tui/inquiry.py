@@ -14,7 +14,8 @@ from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.outcome import ALIVE
 from mission_tui.fleet.snapshot import RunView
 from mission_tui.ipc.replies import DetailsReply, HistoryReply
-from mission_tui.ipc.requests import Asking, GetDetails, GetHistory
+from mission_tui.ipc.request import Asking
+from mission_tui.ipc.requests import GetDetails, GetHistory
 from mission_tui.tui.courses import MOST_COURSES, POINTS, Course, courses_of, metric_tags
 from mission_tui.tui.evidence import stretch
 from mission_tui.tui.log_tail import LogTail

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mission_tui.ipc.replies import LogReply
-from mission_tui.ipc.requests import Asking, GetLog
+from mission_tui.ipc.request import Asking
+from mission_tui.ipc.requests import GetLog
 
 __all__ = ["LogTail"]
 

@@ -7,7 +7,8 @@ from typing import Protocol, TypeVar
 
 from mission_tui.errors import MissionError
 from mission_tui.fleet.snapshot import FleetSnapshot
-from mission_tui.ipc.requests import Asking, GoTo
+from mission_tui.ipc.request import Asking
+from mission_tui.ipc.requests import GoTo
 
 __all__ = ["STEPS", "Scrub"]
 

@@ -15,7 +15,7 @@ from mission_tui.fleet.spec import EnvSpec, PpoSpec, RunSpec, Spec
 from mission_tui.fleet.verdict import Change, ResumeVerdict
 from mission_tui.ipc import replies, requests
 from mission_tui.ipc.replies import OperatorReply, Progress
-from mission_tui.ipc.requests import Asking, Request
+from mission_tui.ipc.request import Asking, Request
 from tests.tui.fleets import NOW
 from tests.tui.strips import a_strip
 

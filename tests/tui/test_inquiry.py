@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 import pytest
 
 from mission_tui.errors import MissionError
-from mission_tui.ipc.requests import Asking, GetDetails, GetHistory, GetLog, Request
+from mission_tui.ipc.request import Asking, Request
+from mission_tui.ipc.requests import GetDetails, GetHistory, GetLog
 from mission_tui.tui.inquiry import Inquiry
 from tests.tui.fake_client import FakeClient
 from tests.tui.fleets import LIVE, a_fleet, a_run, ended

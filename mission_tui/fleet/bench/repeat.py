@@ -91,15 +91,17 @@ class Side(Struct, frozen=True, kw_only=True):
         return tuple(repeat.timing.steps_per_s for repeat in self.repeats)
 
 
-def timing_of(records: Iterable[MetricRecord], asked_s: float) -> Timing | None:
-    """The timing of a run that was to train for `asked_s` seconds; None where too few updates followed the warm-up."""
+def timing_of(records: Iterable[MetricRecord], asked_s: float, warmup_updates: int = WARMUP_UPDATES) -> Timing | None:
+    """The timing of a run that was to train for `asked_s` seconds; None where too few updates followed the warm-up,
+    which has `warmup_updates` at least.
+    """
     kept, _ = kept_records(records)
     begun = next((it.t for it in kept if isinstance(it, TrainingStarted)), None)
     rows = [it for it in kept if isinstance(it, UpdateDone)]
     if begun is None:
         return None
     warm = next(
-        (at for at, row in enumerate(rows, 1) if at >= WARMUP_UPDATES and row.t - begun >= WARMUP_SHARE * asked_s), None
+        (at for at, row in enumerate(rows, 1) if at >= warmup_updates and row.t - begun >= WARMUP_SHARE * asked_s), None
     )
     if warm is None or len(rows) - warm < LEAST_UPDATES:
         return None

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from mission_tui.fleet.student import student
+
 __all__ = ["LOOKS", "Gain", "gain_of"]
 
 LOOKS = (8, 16, 32, 64)
@@ -45,7 +47,7 @@ def gain_of(before: Sequence[float], after: Sequence[float]) -> Gain | None:
     wider = (1.0 + memory) / (1.0 - memory)
     sides = [wider * statistics.variance(side) / len(side) / statistics.fmean(side) ** 2 for side in (before, after)]
     error = math.sqrt(sum(sides))
-    half = _student(1.0 - ERROR / 2.0, _freedom(sides, (len(before) / wider, len(after) / wider))) * error
+    half = student(1.0 - ERROR / 2.0, _freedom(sides, (len(before) / wider, len(after) / wider))) * error
     ratio = new / old
     # By the logarithm, so that "half as fast" and "twice as fast" are equally far from "as before".
     return Gain(old, new, ratio - 1.0, ratio * math.exp(-half) - 1.0, ratio * math.exp(half) - 1.0)
@@ -72,12 +74,3 @@ def _freedom(variances: Sequence[float], cells: Sequence[float]) -> float:
         return sum(cells)
     parts = sum(part * part / max(1.0, count - 1.0) for part, count in zip(variances, cells, strict=True))
     return max(2.5, total * total / parts)
-
-
-def _student(p: float, freedom: float) -> float:
-    """Quantile `p` of Student's t (Abramowitz and Stegun 26.7.5)."""
-    z = statistics.NormalDist().inv_cdf(p)
-    first = (z**3 + z) / 4.0
-    second = (5.0 * z**5 + 16.0 * z**3 + 3.0 * z) / 96.0
-    third = (3.0 * z**7 + 19.0 * z**5 + 17.0 * z**3 - 15.0 * z) / 384.0
-    return z + first / freedom + second / freedom**2 + third / freedom**3

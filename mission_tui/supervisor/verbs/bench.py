@@ -15,22 +15,16 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import structs
 
-from mission_tui.errors import DamagedError, MissionError, UsageError
-from mission_tui.fleet.metrics import MetricRecord
-from mission_tui.fleet.outcome import OVER
+from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.spec import Spec
 from mission_tui.ipc.replies import Benched, Progress
 from mission_tui.ipc.requests import Bench, LaunchItem
-from mission_tui.records.attempt import read_exit
-from mission_tui.records.layout import RunDir
 from mission_tui.records.provenance_file import read_provenance
-from mission_tui.records.tail import read_all
-from mission_tui.records.toml_file import read_toml
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.ending.removing import objection
-from mission_tui.supervisor.ending.taking_back import kill_live, take_back
+from mission_tui.supervisor.ending.clearing import clear_away
 from mission_tui.supervisor.starting.caller import Caller
 from mission_tui.supervisor.starting.launching import begin_runs
+from mission_tui.supervisor.watching.timed import company, read_effective, read_timed
 
 if TYPE_CHECKING:
     from mission_tui.fleet.bench import Repeat, Side
@@ -70,9 +64,9 @@ async def bench(core: Core, request: Bench) -> AsyncGenerator[Progress | Benched
                 raise MissionError(_unfinished(core, run_id, request.duration_s))
         asked = zip(request.items, repeats, strict=True)
         sides = [await asyncio.to_thread(_side, core, item.spec, request.duration_s, found) for item, found in asked]
-        yield Benched(re=request.id, sides=tuple(map(msgspec.to_builtins, sides)), others=_others(core, made))
+        yield Benched(re=request.id, sides=tuple(map(msgspec.to_builtins, sides)), others=company(core, made))
     finally:
-        await _cleared(core, made, keep=request.keep)
+        await clear_away(core, made, keep=request.keep)
 
 
 def _numbered(item: LaunchItem, side: int, number: int) -> LaunchItem:
@@ -106,18 +100,10 @@ async def _trained(
     view = core.store.view(run_id)
     if view.outcome != "finished":
         return
-    records, peak = await asyncio.to_thread(_read, core.run_dir(run_id))
+    records, peak = await asyncio.to_thread(read_timed, core.run_dir(run_id))
     timing = timing_of(records, request.duration_s)
     if timing is not None:
         yield Repeat(run=run_id, seed=view.seed, timing=timing, load=gauge.load(peak))
-
-
-def _read(run: RunDir) -> tuple[list[MetricRecord], int | None]:
-    records, _ = read_all(run.metrics, MetricRecord)
-    with suppress(DamagedError):
-        ended = read_exit(run.attempt(1).exit)
-        return records, None if ended is None else ended.peak_rss_bytes
-    return records, None
 
 
 def _unfinished(core: Core, run_id: str, asked_s: float) -> str:
@@ -141,11 +127,7 @@ def _side(core: Core, spec: Spec, asked_s: float, repeats: list[Repeat]) -> Side
     provenance = read_provenance(run, 1)
     if provenance is not None:
         host |= provenance.machine
-    versions: dict[str, str] = {}
-    path = run.attempt(1).effective
-    with suppress(DamagedError):
-        if path.is_file():
-            versions = {name: str(value) for name, value in read_toml(path, DamagedError).get("host", {}).items()}
+    versions = {name: str(value) for name, value in read_effective(run).get("host", {}).items()}
     versions.pop("name", None)
     return Side(
         preset=spec.preset,
@@ -155,18 +137,3 @@ def _side(core: Core, spec: Spec, asked_s: float, repeats: list[Repeat]) -> Side
         host=host,
         versions=versions,
     )
-
-
-def _others(core: Core, made: list[str]) -> tuple[str, ...]:
-    """Runs of this runs root that lived beside the last repeat."""
-    names = (core.store.view(run_id).name for run_id in core.live if run_id not in made)
-    return tuple(names)
-
-
-async def _cleared(core: Core, made: list[str], *, keep: bool) -> None:
-    """Kill what lives; remove the rest, unless it is kept or somebody works with it."""
-    known = [run_id for run_id in made if run_id in core.store.run_ids()]
-    for run_id in known:
-        await kill_live(core, run_id)
-        if not keep and core.store.run(run_id).state in OVER and objection(core, run_id) is None:
-            await take_back(core, run_id)

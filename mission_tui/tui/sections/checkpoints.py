@@ -11,7 +11,7 @@ from textual.strip import Strip
 from mission_tui.ipc.replies import AttemptView, CheckpointView, DetailsReply
 from mission_tui.tui import colours, numbers
 from mission_tui.tui.literal import literal
-from mission_tui.tui.strips import line, rendered
+from mission_tui.tui.strips import line, rendered, words
 
 __all__ = ["checkpoints"]
 

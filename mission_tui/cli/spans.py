@@ -1,0 +1,28 @@
+"""Lengths of time as people type them."""
+
+from __future__ import annotations
+
+import re
+
+from mission_tui.errors import UsageError
+
+__all__ = ["seconds_of"]
+
+_SPAN = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)(s|m|h)?")
+_UNIT_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def seconds_of(option: str, word: str, least_s: float, most_s: float) -> float:
+    """Seconds of `60s`, `10m`, `1h` or a bare number, from `least_s` to `most_s`. Raises `UsageError`."""
+    match = _SPAN.fullmatch(word.strip())
+    seconds = 0.0 if match is None else float(match[1]) * _UNIT_S[match[2] or "s"]
+    if not least_s <= seconds <= most_s:
+        limits = f"from {_short(least_s)} to {_short(most_s)}"
+        raise UsageError(f"{option} {word!r} is no time {limits}, such as 60s, 10m or 1h")
+    return seconds
+
+
+def _short(seconds: float) -> str:
+    if seconds % 3600 == 0:
+        return f"{seconds / 3600:g}h"
+    return f"{seconds / 60:g}m" if seconds % 60 == 0 else f"{seconds:g}s"

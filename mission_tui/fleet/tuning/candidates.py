@@ -1,0 +1,138 @@
+"""What there is to try for each knob, beside the settings that stand: only what a launch would accept, and, shape
+aside, only what leaves alone what is learned.
+
+Workers share environments evenly, so their numbers are divisors of `env.n_envs`; about as many as there are cores are
+worth a probe. Threads and compiling reorder sums of float32; bf16 rounds each layer's product to 8 bits, which SB3
+never does, and is tried on request only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from mission_tui.errors import MissionError
+from mission_tui.fleet.divisors import divisors, nearby_divisors
+from mission_tui.fleet.preset import change
+from mission_tui.fleet.sizes import plan_batch
+from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.tuning.guard import shape_refusal
+from mission_tui.fleet.tuning.plan import Knob
+from mission_tui.fleet.tuning.record import Resolved
+
+__all__ = ["Candidate", "Refused", "challengers", "label_of"]
+
+SHAPE_FACTORS = (0.25, 0.5, 2.0, 4.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """Settings as `--set` words over the preset (none: the preset's own), and the spec that they make."""
+
+    words: tuple[str, ...]
+    spec: Spec
+
+    @property
+    def label(self) -> str:
+        """How people see it."""
+        return label_of(self.words)
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Words that were not tried, and the sentence that says why."""
+
+    words: tuple[str, ...]
+    why: str
+
+
+def label_of(words: Sequence[str]) -> str:
+    """The words without what says nothing: `env.vec=workers env.n_workers=4`; the preset's own have none."""
+    return " ".join(word for word in words if not word.endswith("=none")) or "as it is"
+
+
+def challengers(
+    knob: Knob, own: Spec, held: Sequence[str], cores: int, resolved: Resolved
+) -> tuple[tuple[Candidate, ...], tuple[Refused, ...]]:
+    """What `knob` has beside the words `held` over the spec `own`, and what of it must not be tried.
+
+    `resolved` is what the preset's own settings turned out to be: what would only repeat them is left out.
+    """
+    stands = change(own, held)
+    found: list[Candidate] = []
+    refused: list[Refused] = []
+    for more in _words(knob, stands, cores):
+        words = _joined(held, more)
+        try:
+            spec = change(own, words)
+        except MissionError as error:
+            refused.append(Refused(words, str(error)))
+            continue
+        if spec == stands or any(spec == each.spec for each in found) or _same(knob, stands, spec, resolved):
+            continue
+        if knob == "shape" and (why := shape_refusal(own, spec)) is not None:
+            refused.append(Refused(words, why))
+            continue
+        found.append(Candidate(words, spec))
+    return tuple(found), tuple(refused)
+
+
+def _joined(held: Sequence[str], more: Sequence[str]) -> tuple[str, ...]:
+    """Both, the later word for a key counting."""
+    return tuple({word.partition("=")[0]: word for word in (*held, *more)}.values())
+
+
+def _words(knob: Knob, spec: Spec, cores: int) -> Iterator[tuple[str, ...]]:
+    match knob:
+        case "vec":
+            for kind in ("native", "inline"):
+                yield f"env.vec={kind}", "env.n_workers=none"
+            for count in _worker_counts(spec.env.n_envs, cores):
+                yield "env.vec=workers", f"env.n_workers={count}"
+        case "threads":
+            for threads in _thread_counts(cores):
+                yield (f"run.threads={threads}",)
+        case "compile":
+            yield (f"run.compile={'false' if spec.run.compile else 'true'}",)
+        case "precision":
+            yield (f"run.precision={'fp32' if spec.run.precision == 'bf16' else 'bf16'}",)
+        case "shape":
+            yield from _shapes(spec)
+
+
+def _worker_counts(n_envs: int, cores: int) -> list[int]:
+    """Divisors about the number of cores; one worker alone would only be further away."""
+    wanted = (2, cores // 2, cores - 1, cores, 2 * cores)
+    near = {divisor for count in wanted if count >= 2 for divisor in nearby_divisors(n_envs, count)}
+    return sorted(count for count in near if 2 <= count <= max(2, 2 * cores))
+
+
+def _thread_counts(cores: int) -> list[int]:
+    powers = [2**power for power in range(cores.bit_length()) if 2**power <= cores]
+    return sorted({*powers, cores})
+
+
+def _shapes(spec: Spec) -> Iterator[tuple[str, ...]]:
+    """Wider and shorter rollouts of the same size, larger ones, and other minibatches that divide them."""
+    n_envs, n_steps, batch = spec.env.n_envs, spec.ppo.n_steps, plan_batch(spec).batch_size
+    for factor in SHAPE_FACTORS:
+        envs, steps = round(n_envs * factor), round(n_steps / factor)
+        if envs >= 1 and steps >= 1 and envs * steps == n_envs * n_steps:
+            yield f"env.n_envs={envs}", f"ppo.n_steps={steps}", f"ppo.batch_size={batch}"
+    yield f"env.n_envs={2 * n_envs}", f"ppo.n_steps={n_steps}", f"ppo.batch_size={batch}"
+    for size in (batch // 2, batch * 2):
+        if size in divisors(n_envs * n_steps) and size >= 2:
+            yield f"env.n_envs={n_envs}", f"ppo.n_steps={n_steps}", f"ppo.batch_size={size}"
+
+
+def _same(knob: Knob, stands: Spec, spec: Spec, resolved: Resolved) -> bool:
+    """Whether `spec` is what `stands` turns out to be anyway, where that leaves the knob to the trainer."""
+    if knob == "threads":
+        return stands.run.threads is None and spec.run.threads == resolved.threads
+    if knob != "vec":
+        return False
+    n_workers = spec.env.n_workers if spec.env.vec == "workers" else None
+    left_open = stands.env.vec == "auto" or (stands.env.vec == "workers" and stands.env.n_workers is None)
+    if left_open:
+        return (spec.env.vec, n_workers) == (resolved.vec, resolved.n_workers)
+    return spec.env.vec == stands.env.vec and spec.env.vec != "workers"

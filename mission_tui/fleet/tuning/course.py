@@ -1,0 +1,168 @@
+"""The course of a tune, worked out from its journal each time anew: what is to be probed next, or what won.
+
+Knob after knob, what stands and what could replace it are probed in turns; whoever is surely slower than the leader is
+dropped. What has won all stages is held against the preset's own settings in fresh pairs, because the best of many
+looks better than it is. So nothing is known that is not in the journal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from mission_tui.fleet.bench import Ratio, ratio_of
+from mission_tui.fleet.tuning.candidates import Candidate, Refused, challengers
+from mission_tui.fleet.tuning.plan import Knob
+from mission_tui.fleet.tuning.race import hopeless, winner
+from mission_tui.fleet.tuning.record import ProbeDone, Resolved, TuneBegun
+
+__all__ = ["Ask", "Course", "Stage", "course"]
+
+OWN, PAIRS = "own", "pairs"
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """The next probe: of `candidate`, in this round of this stage; `most` more may come after it."""
+
+    stage: str
+    round: int
+    candidate: Candidate
+    most: int = 0
+
+
+@dataclass(slots=True)
+class Stage:
+    """A knob as far as it was tried: `entrants` (what stood first), who is `out` and why, and who `won`."""
+
+    knob: Knob
+    entrants: tuple[Candidate, ...]
+    refused: tuple[Refused, ...] = ()
+    rates: dict[tuple[str, ...], list[float]] = field(default_factory=dict)
+    out: dict[tuple[str, ...], str] = field(default_factory=dict)
+    won: Candidate | None = None
+
+
+@dataclass(slots=True)
+class Course:
+    """How far a tune has come. `ask` None: it is over.
+
+    `champion` has the words of what is to be used: none where nothing was surely better than the preset's own.
+    `tried` are the words that won all stages, `ratio` is what the fresh pairs say of them. `cut` names the knobs that
+    the budget left no time for.
+    """
+
+    ask: Ask | None = None
+    champion: tuple[str, ...] = ()
+    tried: tuple[str, ...] = ()
+    stages: list[Stage] = field(default_factory=list)
+    ratio: Ratio | None = None
+    pairs: tuple[list[float], list[float]] = field(default_factory=lambda: ([], []))
+    cut: list[Knob] = field(default_factory=list)
+
+
+def course(begun: TuneBegun, done: Sequence[ProbeDone]) -> Course:
+    """Where the tune that `begun` stands after the probes `done`, which a course asked for one after another."""
+    return _Fold(begun, done).course()
+
+
+class _Fold:
+    """Goes through the stages again; `spent_s` is what the probes met so far have taken."""
+
+    def __init__(self, begun: TuneBegun, done: Sequence[ProbeDone]) -> None:
+        self._begun, self._plan = begun, begun.plan
+        self._done = {(each.stage, each.round, each.words): each for each in done}
+        self._found = Course()
+        self._spent_s = 0.0
+
+    def course(self) -> Course:
+        found, own = self._found, Candidate((), self._begun.spec)
+        first = self._probe(OWN, 1, own)
+        if first is None:
+            return self._asking(Ask(OWN, 1, own), 0)
+        if first.steps_per_s is None:
+            return found
+        held, resolved = own, first.resolved or Resolved("")
+        for place, knob in enumerate(self._plan.knobs):
+            if self._spent_s >= self._plan.budget_s:
+                found.cut = list(self._plan.knobs[place:])
+                break
+            new, refused = challengers(knob, self._begun.spec, held.words, self._begun.cores, resolved)
+            stage = Stage(knob, (held, *new), refused)
+            found.stages.append(stage)
+            ask = next(self._race(stage), None)
+            if ask is not None:
+                return self._asking(ask, place)
+            assert stage.won is not None
+            held = stage.won
+        found.tried = held.words
+        return self._pairs(own, held) if held.words else found
+
+    def _probe(self, stage: str, number: int, candidate: Candidate) -> ProbeDone | None:
+        known = self._done.get((stage, number, candidate.words))
+        self._spent_s += known.wall_s if known is not None else 0.0
+        return known
+
+    def _race(self, stage: Stage) -> Iterator[Ask]:
+        """The probe that the stage waits for; none once its winner is known."""
+        alive = list(stage.entrants)
+        for number in range(1, self._plan.rounds + 1):
+            if len(alive) < 2 or (number > 1 and self._spent_s >= self._plan.budget_s):
+                break
+            for candidate in alive if number % 2 else alive[::-1]:
+                known = self._probe(stage.knob, number, candidate)
+                if known is None:
+                    yield Ask(stage.knob, number, candidate)
+                    return
+                if known.steps_per_s is None:
+                    stage.out[candidate.words] = known.why
+                else:
+                    stage.rates.setdefault(candidate.words, []).append(known.steps_per_s)
+            alive = [each for each in alive if each.words not in stage.out]
+            for place in hopeless([stage.rates[each.words] for each in alive], self._plan.rounds - 1):
+                stage.out[alive[place].words] = f"surely slower after {number} rounds"
+            alive = [each for each in alive if each.words not in stage.out]
+        stage.won = self._won(stage, alive)
+
+    def _won(self, stage: Stage, alive: list[Candidate]) -> Candidate:
+        probed = [each for each in alive if each.words in stage.rates]
+        if not probed:
+            return stage.entrants[0]
+        return probed[winner([stage.rates[each.words] for each in probed])]
+
+    def _pairs(self, own: Candidate, best: Candidate) -> Course:
+        found = self._found
+        for number in range(1, self._plan.repeats + 1):
+            for candidate in (best, own) if number % 2 else (own, best):
+                known = self._probe(PAIRS, number, candidate)
+                if known is None:
+                    return self._asking(Ask(PAIRS, number, candidate), len(self._plan.knobs))
+                if known.steps_per_s is None:
+                    found.stages[-1].out[candidate.words] = f"failed in the fresh pairs: {known.why}"
+                    return found
+                found.pairs[candidate is own].append(known.steps_per_s)
+        found.ratio = ratio_of(*found.pairs, paired=True)
+        if found.ratio.verdict == "faster":
+            found.champion = best.words
+        return found
+
+    def _asking(self, ask: Ask, place: int) -> Course:
+        """The most that may come: every round of everybody still in it, stages to come as they look now, the pairs."""
+        plan, later = self._plan, 0
+        if ask.stage == PAIRS:
+            later = 2 * plan.repeats - sum(map(len, self._found.pairs)) - 1
+        else:
+            if self._found.stages and ask.stage != OWN:
+                stage = self._found.stages[-1]
+                alive = [each for each in stage.entrants if each.words not in stage.out]
+                probed = sum(len(stage.rates.get(each.words, ())) == ask.round for each in alive)
+                later = len(alive) * (plan.rounds - ask.round + 1) - probed - 1
+                place += 1
+            later += sum(self._size(knob) * plan.rounds for knob in plan.knobs[place:]) + 2 * plan.repeats
+        self._found.ask = Ask(ask.stage, ask.round, ask.candidate, later)
+        return self._found
+
+    def _size(self, knob: Knob) -> int:
+        begun = self._begun
+        new, _ = challengers(knob, begun.spec, (), begun.cores, Resolved(""))
+        return len(new) + 1 if new else 0

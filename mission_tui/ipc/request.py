@@ -1,0 +1,31 @@
+"""What all requests of the operator plane have in common: an id, the type of their answer, and often whose they are."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+from msgspec import Struct
+
+__all__ = ["Answer", "Asking", "FromClient", "Request"]
+
+Answer = TypeVar("Answer", covariant=True)
+
+
+class Asking(Generic[Answer]):
+    """Mixed into a request: what a client gets back when the request is not refused."""
+
+    __slots__ = ()
+
+
+class Request(Struct, frozen=True, kw_only=True, tag_field="op", forbid_unknown_fields=True):
+    """Base of all requests; `id` is chosen by the client and comes back as `re`."""
+
+    id: int
+
+
+class FromClient(Request, frozen=True, kw_only=True):
+    """Base of requests that are carried out with the client's interpreter, folder and (allow-listed) environment."""
+
+    cwd: str
+    python: str
+    environ: dict[str, str]

@@ -1,0 +1,155 @@
+"""Tune: probes of one preset with other settings, one at a time, each journaled as it comes, until one has won.
+
+What is probed next is `fleet.tuning`'s to say, of the journal alone. Whoever asked has to stay: when that client hangs
+up the probe under way is ended and removed, and the journal is where the next one goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import structs
+
+from mission_tui.errors import MissionError, UsageError
+from mission_tui.ipc.replies import Progress, Tuned
+from mission_tui.ipc.requests import LaunchItem, Tune
+from mission_tui.records.append import AppendLog
+from mission_tui.records.host_fingerprint import host_fingerprint
+from mission_tui.records.layout import check_name
+from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.ending.clearing import clear_away
+from mission_tui.supervisor.starting.caller import Caller
+
+if TYPE_CHECKING:
+    from mission_tui.fleet.tuning.course import Ask
+    from mission_tui.fleet.tuning.record import ProbeDone, TuneBegun
+    from mission_tui.supervisor.watching.probing import Patience
+
+__all__ = ["tune"]
+
+_at_work: set[Path] = set()
+
+
+async def tune(core: Core, request: Tune) -> AsyncGenerator[Progress | Tuned]:
+    """Progress in probes, each probe as it is done, and the whole journal at the end.
+
+    Raises `MissionError` when the preset itself cannot be probed; what is known by then stays in the journal.
+    """
+    # Not before somebody tunes: every start of a supervisor would wait for it.
+    from mission_tui.fleet.tuning.course import course
+    from mission_tui.fleet.tuning.record import ProbeDone
+    from mission_tui.supervisor.watching.probing import probed
+
+    caller = Caller(request.python, request.cwd, request.environ)
+    with _journal(core, request) as (log, name, begun, known):
+        await clear_away(core, _left_behind(core, name))
+        done = list(known)
+        while (ask := course(begun, done).ask) is not None:
+            item = _item(ask, begun, name, len(done) + 1)
+            found: ProbeDone | None = None
+            async with aclosing(probed(core, item, caller, _patience(begun, done))) as said:
+                async for each in said:
+                    if isinstance(each, ProbeDone):
+                        found = each
+                        continue
+                    note = f"{ask.candidate.label}, round {ask.round}: {each}"
+                    yield Progress(re=request.id, done=len(done), total=len(done) + 1 + ask.most, note=note)
+            assert found is not None
+            if found.steps_per_s is None and not ask.candidate.words:
+                raise MissionError(f"{begun.spec.preset} cannot be probed as it is: {found.why}")
+            done.append(await asyncio.to_thread(_journaled, log, found, ask))
+            fact = msgspec.to_builtins(done[-1])
+            yield Progress(re=request.id, done=len(done), total=len(done) + ask.most, fact=fact)
+    yield Tuned(
+        re=request.id,
+        name=name,
+        begun=msgspec.to_builtins(begun),
+        probes=tuple(map(msgspec.to_builtins, done)),
+        others=tuple(sorted(core.name_of(run_id) for run_id in core.live)),
+    )
+
+
+@contextmanager
+def _journal(core: Core, request: Tune) -> Iterator[tuple[AppendLog, str, TuneBegun, tuple[ProbeDone, ...]]]:
+    """The open journal, the tune's name, and what it tells; a new one, or that of the last tune of the preset."""
+    preset = request.item.spec.preset
+    from mission_tui.records.tune_journal import newest_tune, tune_journal
+
+    name = newest_tune(core.root, preset) if request.go_on else check_name(request.name)
+    if name is None:
+        raise UsageError(f"no tune of {preset} was begun in {core.root}: leave --continue out")
+    path = tune_journal(core.root, name)
+    if path in _at_work:
+        raise UsageError(f"{name} is at work already; wait for it, or end it first")
+    _at_work.add(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        log = AppendLog(path)
+        try:
+            yield (log, name, *_begun(log, path, request, name))
+        finally:
+            log.close()
+    finally:
+        _at_work.discard(path)
+
+
+def _begun(log: AppendLog, path: Path, request: Tune, name: str) -> tuple[TuneBegun, tuple[ProbeDone, ...]]:
+    from mission_tui.fleet.tuning.record import TuneBegun
+    from mission_tui.records.tune_journal import read_tune
+
+    cores, host, spec = len(os.sched_getaffinity(0)), host_fingerprint(), request.item.spec
+    if not request.go_on:
+        begun = log.append(
+            lambda seq: TuneBegun(seq=seq, t=time.time(), spec=spec, plan=request.plan, cores=cores, host=host)
+        )
+        return begun, ()
+    begun, done = read_tune(path)
+    if begun.host != host:
+        there = ", ".join(
+            f"{key} {begun.host.get(key)} then, {host.get(key)} now" for key in _differing(begun.host, host)
+        )
+        raise UsageError(f"{name} was begun on another machine ({there}): leave --continue out")
+    if structs.replace(begun.spec, description="") != structs.replace(spec, description=""):
+        raise UsageError(
+            f"{name} was begun with other settings of {spec.preset}: leave --continue out, or give them again"
+        )
+    return begun, done
+
+
+def _differing(one: dict[str, str], other: dict[str, str]) -> list[str]:
+    return sorted(key for key in one.keys() | other.keys() if one.get(key) != other.get(key))
+
+
+def _left_behind(core: Core, name: str) -> list[str]:
+    """Probes of this tune that outlived their supervisor."""
+    return [run_id for run_id in core.live if core.store.view(run_id).group == name]
+
+
+def _item(ask: Ask, begun: TuneBegun, name: str, number: int) -> LaunchItem:
+    """Every candidate of a round has the same seed: what one meets, the others do."""
+    spec, base = ask.candidate.spec, begun.spec.run.seed if begun.spec.run.seed is not None else 1
+    seed = (base + ask.round - 1) % 2**31
+    return LaunchItem(
+        spec=structs.replace(spec, run=structs.replace(spec.run, seed=seed)), name=f"{name}-{number}", group=name
+    )
+
+
+def _patience(begun: TuneBegun, done: list[ProbeDone]) -> Patience:
+    from mission_tui.fleet.tuning.probing import patience_s
+    from mission_tui.supervisor.watching.probing import Patience
+
+    plan = begun.plan
+    return Patience(probe_s=plan.probe_s, start_s=plan.start_s, learn_s=patience_s(plan, done))
+
+
+def _journaled(log: AppendLog, found: ProbeDone, ask: Ask) -> ProbeDone:
+    return log.append(
+        lambda seq: structs.replace(found, seq=seq, stage=ask.stage, round=ask.round, words=ask.candidate.words)
+    )

@@ -1,0 +1,102 @@
+"""`tune`: what it finds and leaves, that it goes on where it was killed, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.shell import Shell
+from tests.waiting import until
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+
+SHORT = ("--probe", "1s", "--rounds", "2", "--repeat", "2")
+
+
+def run_folders(shell: Shell) -> list[Path]:
+    """Directories of runs, made and not removed."""
+    return [path.parent for path in shell.root.glob("*/spec.toml")]
+
+
+def probes(shell: Shell) -> list[dict[str, object]]:
+    """The whole lines of the journal, the first one aside."""
+    found = list(shell.root.glob("tuning/*/journal.jsonl"))
+    lines = [json.loads(line) for path in found for line in path.read_bytes().split(b"\n")[:-1]]
+    return [line for line in lines if line["kind"] == "probe"]
+
+
+def profiles(shell: Shell) -> list[Path]:
+    """Every host profile, half ones too."""
+    return list((shell.cwd / ".config" / "mission-tui" / "profiles").glob("*"))
+
+
+def test_a_killed_tune_leaves_nothing_running_and_goes_on(quick: Shell) -> None:
+    """SIGKILL of the client ends the probe and writes no profile; `--continue` keeps what was probed and ends."""
+    process = quick.start("tune", "tiny", *SHORT, "--knob", "compile")
+    until(lambda: len(probes(quick)) >= 1 and run_folders(quick), 60, "one probe is done and another begun")
+    process.kill()
+    process.communicate()
+    until(lambda: not run_folders(quick), 30, "the probe under way is removed")
+    until(lambda: not [it for it in quick.processes() if "stub_trainer" in " ".join(it.cmdline())], 10)
+    assert profiles(quick) == []
+    before = probes(quick)
+    found = quick.json("tune", "tiny", "--continue", timeout_s=100)
+    assert probes(quick)[: len(before)] == before
+    assert found["probes"] == len(probes(quick))
+    assert [row["label"] for row in found["rows"]] == ["as it is", "run.compile=true"]
+    assert all(len(row["rates"]) == 2 for row in found["rows"])
+    assert run_folders(quick) == []
+    assert quick.json("status")["runs"] == []
+    (file,) = profiles(quick)
+    assert str(file) == found["file"]
+    written = tomllib.loads(file.read_text())
+    assert (written["preset"], written["sentence"]) == ("tiny", found["sentence"])
+    assert written.get("set", {}) == found["settings"]
+
+
+def test_a_preset_that_does_not_train_ends_it(quick: Shell) -> None:
+    """Exit 1 with the cause; no profile and no run is left."""
+    quick.environ["STUB_DIES_AT"] = "1"
+    done = quick("tune", "tiny", *SHORT)
+    assert done.returncode == 1
+    assert "tiny cannot be probed as it is: failed: " in done.stderr
+    assert profiles(quick) == run_folders(quick) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("pair",), "stands for 2 runs"),
+        (("tiny", "small"), "tune takes one preset, not 2"),
+        (("tiny", "--probe", "soon"), "--probe 'soon' is no time from 1s to 1h"),
+        (("tiny", "--set", "env.n_workers=3"), "cannot be shared evenly"),
+        (("tiny", "--knob", "luck"), "luck"),
+    ],
+)
+def test_mistakes_are_said_before_anything_starts(quick: Shell, words: tuple[str, ...], complaint: str) -> None:
+    """Exit 2 or 78, one line, and no supervisor."""
+    done = quick("tune", *words)
+    assert done.returncode in (2, 78)
+    assert complaint in done.stderr
+    assert not quick.root.exists()
+
+
+def test_there_must_be_something_to_go_on_with(quick: Shell) -> None:
+    """`--continue` without a journal of this preset is refused."""
+    done = quick("tune", "tiny", "--continue")
+    assert done.returncode == 2
+    assert "no tune of tiny was begun" in done.stderr
+
+
+def test_real_probes_say_what_they_ran_with(shell: Shell) -> None:
+    """One thread is what the trainer takes by itself, so only two threads are tried; versions are on record."""
+    found = shell.json("tune", "tiny", *SHORT, "--knob", "threads", timeout_s=110)
+    assert [row["label"] for row in found["rows"]][:2] == ["as it is", "run.threads=2"]
+    assert all(len(row["rates"]) == 2 and min(row["rates"]) > 0 for row in found["rows"][:2])
+    assert set(found["versions"]) == {"mission_tui", "torch", "python"}
+    (first, *_) = probes(shell)
+    assert first["resolved"] == {"vec": "inline", "n_workers": None, "threads": 1}
+    assert run_folders(shell) == []
