@@ -46,6 +46,7 @@ VERBS = (
     "tune",
     "export",
     "import-checkpoint",
+    "import-run",
     "clean",
     "rm",
     "prune",

@@ -20,7 +20,7 @@ class Origin(Struct, frozen=True, omit_defaults=True):
     """`kind` "branch": a run of its own that began with weights of `checkpoint` of `run`, which bore `name` then.
 
     "resumed": the newest attempt goes on from `checkpoint` of its own run. "imported": the run began as the file
-    `name`, and `run` is empty. "cloned": a run of its own with the settings of `run` that has learned nothing
+    or folder `name`, and `run` is empty. "cloned": a run of its own with the settings of `run` that has learned nothing
     from it. `diff` is a line per changed setting. `after` says what an attempt that nobody asked for follows.
     """
 
@@ -35,7 +35,7 @@ class Origin(Struct, frozen=True, omit_defaults=True):
     def sentence(self) -> str:
         """The "from" line."""
         if self.kind == "imported":
-            return f"imported from {self.name} as {self.checkpoint}"
+            return f"imported from {self.name}" + (f" as {self.checkpoint}" if self.checkpoint else "")
         changed = ", ".join(self.diff) or "nothing changed"
         if self.kind == "branch":
             return f"branch: weights from {self.name} at {self.checkpoint}; {changed}"

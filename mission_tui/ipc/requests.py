@@ -347,6 +347,14 @@ class ImportCheckpoint(FromClient, Asking[Accepted], frozen=True, kw_only=True, 
     trusted: bool
 
 
+class ImportRun(FromClient, Asking[Accepted], frozen=True, kw_only=True, tag="import-run"):
+    """The same of the folder of a stock SB3 run; `models`, a person's word: of its zips too, which are trusted."""
+
+    path: str
+    item: LaunchItem
+    models: bool
+
+
 class Shutdown(Request, Asking[Accepted], frozen=True, kw_only=True, tag="shutdown"):
     """End the supervisor; runs go on unless `with_runs` (then they are stopped first)."""
 
@@ -388,5 +396,6 @@ OperatorRequest = (
     | Tune
     | Export
     | ImportCheckpoint
+    | ImportRun
     | Shutdown
 )

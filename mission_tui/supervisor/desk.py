@@ -30,6 +30,7 @@ from mission_tui.ipc.requests import (
     GoTo,
     Hello,
     ImportCheckpoint,
+    ImportRun,
     Label,
     Launch,
     Mark,
@@ -64,6 +65,7 @@ from mission_tui.supervisor.verbs.export import export
 from mission_tui.supervisor.verbs.freeze import freeze
 from mission_tui.supervisor.verbs.history import history
 from mission_tui.supervisor.verbs.import_checkpoint import import_checkpoint
+from mission_tui.supervisor.verbs.import_run import import_run
 from mission_tui.supervisor.verbs.kill import kill
 from mission_tui.supervisor.verbs.label import label
 from mission_tui.supervisor.verbs.launch import launch
@@ -218,6 +220,8 @@ class Desk:
                 return await export(core, request)
             case ImportCheckpoint():
                 return await import_checkpoint(core, request)
+            case ImportRun():
+                return await import_run(core, request)
             case Shutdown():
                 return await shutdown(core, request)
             case GoTo():

@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass
 
 from mission_tui.errors import DamagedError, UsageError, nearest
+from mission_tui.fleet.outcome import OVER
 from mission_tui.fleet.spec import Spec
 from mission_tui.records.attempt import read_launch
 from mission_tui.records.best_checkpoint import best_checkpoint
@@ -51,8 +52,9 @@ async def subject_of(core: Core, ref: str, checkpoint: str | None, verb: str) ->
     else:
         newest = await asyncio.to_thread(newest_verified, run.checkpoints)
         if newest is None:
-            name = core.store.view(run_id).name
-            raise UsageError(f"{name} has no checkpoint yet; `mission-tui checkpoint` asks for one")
+            view = core.store.view(run_id)
+            hint = "" if view.state in OVER else " yet; `mission-tui checkpoint` asks for one"
+            raise UsageError(f"{view.name} has no checkpoint{hint}")
         name = newest.name
     known = core.store.run(run_id)
     spec = known.spec if known.spec is not None else read_spec(run.spec)

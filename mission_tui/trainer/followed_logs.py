@@ -14,17 +14,16 @@ from statistics import fmean
 
 from msgspec import structs
 
-from mission_tui.fleet.metrics import Episodes, UpdateDone, spoken
+from mission_tui.fleet.metrics import UpdateDone, spoken
 from mission_tui.records.logs import TableRow
 from mission_tui.records.logs.event_files import event_rows
-from mission_tui.records.logs.monitor import Ended, read_monitors
+from mission_tui.records.logs.monitor import Ended, read_monitors, sample_of
 from mission_tui.records.logs.progress import read_csv, read_json
 from mission_tui.records.logs.table import settled, updates_of
 from mission_tui.trainer.rows import Rows
 
 __all__ = ["FollowedLogs"]
 
-SAMPLED = 256
 MEAN_OF = 100
 KINDS = ("progress.csv", "progress.json", "tfevents")
 MONITOR = "monitor.csv"
@@ -76,7 +75,7 @@ class FollowedLogs:
         rate = self._rate(new[-1].timesteps - updates[-len(new) - 1].timesteps if len(updates) > len(new) else 0)
         for update in new:
             fresh = [it for it in episodes if it.steps > self.ended]
-            said = update if not fresh else structs.replace(update, episodes=_sample(fresh))
+            said = update if not fresh else structs.replace(update, episodes=sample_of(fresh))
             self._write(rows, said, update.timesteps, update.steps_per_s or rate)
             self.known[path] = self.known.get(path, 0) + 1
             self.ended = fresh[-1].steps if fresh else self.ended
@@ -90,7 +89,7 @@ class FollowedLogs:
                 "rollout/ep_rew_mean": spoken(fmean(it.r for it in recent)),
                 "rollout/ep_len_mean": spoken(fmean(it.length for it in recent)),
             }
-            update = UpdateDone(0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0, means, _sample(fresh))
+            update = UpdateDone(0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0, means, sample_of(fresh))
             self._write(rows, update, fresh[-1].steps, self._rate(fresh[-1].steps - self.ended))
             self.ended = fresh[-1].steps
 
@@ -124,8 +123,3 @@ def _table(path: Path) -> list[TableRow]:
         file.seek(-1, os.SEEK_END)
         # A line without its newline is still being written.
         return rows if file.read() == b"\n" else rows[:-1]
-
-
-def _sample(ended: Sequence[Ended]) -> Episodes:
-    newest = ended[-SAMPLED:]
-    return Episodes(n=len(ended), r=tuple(spoken(it.r) for it in newest), l=tuple(it.length for it in newest))

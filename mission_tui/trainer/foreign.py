@@ -7,11 +7,9 @@ objects in its `data` stay text. Every size is checked before anything is read.
 from __future__ import annotations
 
 import io
-import json
 import pickle
-import stat
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,18 +17,12 @@ from typing import Any
 import torch as th
 
 from mission_tui.errors import CheckpointError
+from mission_tui.records.foreign_zip import DATA_BYTES, checked_members, opened_zip, read_data
 from mission_tui.trainer.tensors import Tensors
 
-__all__ = ["FILE_BYTES", "ForeignModel", "read_foreign"]
+__all__ = ["ForeignModel", "read_foreign"]
 
-FILE_BYTES = 1 << 30
-"""The largest zip that is looked at: weights and two moments of ninety million parameters."""
-
-DATA_BYTES = 16 << 20
-"""Of the JSON, and of the structure of one file of tensors; real ones have some kilobytes."""
-
-_DATA, _POLICY, _OPTIMIZER = "data", "policy.pth", "policy.optimizer.pth"
-_IGNORED = frozenset({"pytorch_variables.pth", "_stable_baselines3_version", "system_info.txt"})
+_POLICY, _OPTIMIZER = "policy.pth", "policy.optimizer.pth"
 _MOMENTS = frozenset({"step", "exp_avg", "exp_avg_sq"})
 _COUNT_LIMIT = 10**15
 
@@ -48,22 +40,10 @@ class ForeignModel:
 
 def read_foreign(path: Path) -> ForeignModel:
     """The model in the zip at `path`. Raises `CheckpointError` naming what does not belong into an SB3 zip."""
-    try:
-        size = path.stat().st_size
-        if not path.is_file() or size > FILE_BYTES:
-            raise CheckpointError(f"{path} is not a file of at most {FILE_BYTES >> 20} MiB, so it is not opened")
-        with zipfile.ZipFile(path) as archive:
-            members = _checked(archive.infolist(), size, path.name)
-            _check_names(members, path.name)
-            data = _settings(_bytes(archive, _DATA, path.name), path.name)
-            parameters = _loaded(_bytes(archive, _POLICY, path.name), f"{path.name}: {_POLICY}")
-            optimizer = _loaded(_bytes(archive, _OPTIMIZER, path.name), f"{path.name}: {_OPTIMIZER}")
-    except OSError as error:
-        raise CheckpointError(f"{path} cannot be read: {error.strerror or error}") from error
-    except (zipfile.BadZipFile, NotImplementedError, EOFError, ValueError) as error:
-        raise CheckpointError(f"{path} is not a zip that Stable-Baselines3 writes: {error}") from error
-    except (MemoryError, RecursionError) as error:
-        raise CheckpointError(f"{path} asks for more memory than a model of its size needs; it was not read") from error
+    with opened_zip(path) as archive:
+        data = read_data(archive, path.name)
+        parameters = _loaded(archive.read(_POLICY), f"{path.name}: {_POLICY}")
+        optimizer = _loaded(archive.read(_OPTIMIZER), f"{path.name}: {_OPTIMIZER}")
     return ForeignModel(
         parameters=_tensors(parameters, f"{path.name}: {_POLICY}"),
         moments=_moments(optimizer, f"{path.name}: {_OPTIMIZER}"),
@@ -71,43 +51,6 @@ def read_foreign(path: Path) -> ForeignModel:
         gradient_epochs=_count(data, "_n_updates", path.name),
         settings={name: value for name, value in data.items() if isinstance(value, bool | int | float | str)},
     )
-
-
-def _checked(members: Iterable[zipfile.ZipInfo], size: int, where: str) -> list[zipfile.ZipInfo]:
-    """Members that are plain, stored, of different names, and together no larger than the file that holds them."""
-    listed = list(members)
-    for member in listed:
-        mode = member.external_attr >> 16
-        if member.compress_type != zipfile.ZIP_STORED or member.flag_bits & 0x1:
-            raise CheckpointError(f"{where} holds a compressed or encrypted member; Stable-Baselines3 writes neither")
-        if stat.S_IFMT(mode) not in (0, stat.S_IFREG):
-            raise CheckpointError(f"{where} holds a member that is no plain file, such as a link")
-    if len({member.filename for member in listed}) < len(listed):
-        raise CheckpointError(f"{where} holds two members of one name")
-    if sum(member.file_size for member in listed) > size:
-        raise CheckpointError(f"{where} claims to hold more than its own size")
-    return listed
-
-
-def _check_names(members: list[zipfile.ZipInfo], where: str) -> None:
-    names = {member.filename for member in members}
-    if missing := {_DATA, _POLICY, _OPTIMIZER} - names:
-        raise CheckpointError(f"{where} has no {min(missing)}: it is not what `PPO.save` writes")
-    if odd := names - {_DATA, _POLICY, _OPTIMIZER} - _IGNORED:
-        raise CheckpointError(f"{where} holds {min(odd)[:60]!r}, which `PPO.save` does not write")
-
-
-def _bytes(archive: zipfile.ZipFile, name: str, where: str) -> bytes:
-    if name == _DATA and archive.getinfo(name).file_size > DATA_BYTES:
-        raise CheckpointError(f"{where}: {name} is larger than {DATA_BYTES >> 20} MiB")
-    return archive.read(name)
-
-
-def _settings(raw: bytes, where: str) -> dict[str, Any]:
-    data = json.loads(raw)
-    if not isinstance(data, dict):
-        raise CheckpointError(f"{where}: data is not a JSON object")
-    return data
 
 
 def _count(data: Mapping[str, Any], name: str, where: str) -> int:
@@ -120,7 +63,7 @@ def _count(data: Mapping[str, Any], name: str, where: str) -> int:
 def _loaded(raw: bytes, where: str) -> object:
     """What torch's restricted loader makes of a `.pth`, after its own zip was looked at like the outer one."""
     with zipfile.ZipFile(io.BytesIO(raw)) as archive:
-        members = _checked(archive.infolist(), len(raw), where)
+        members = checked_members(archive.infolist(), len(raw), where)
     structure = [member for member in members if member.filename.endswith("/data.pkl")]
     # With a constants.pkl torch would take it for a program.
     program = any(member.filename.endswith("constants.pkl") for member in members)

@@ -56,8 +56,9 @@ def trace_of(records: Iterable[MetricRecord], tag: str = RETURN) -> Trace:
         if isinstance(record, UpdateDone):
             if last is not None and record.update <= last.update:
                 continue
+            before = last.timesteps if last is not None else 0
             last = record
-            done_s += record.rollout_s + record.update_s
+            done_s += record.rollout_s + record.update_s or _at_its_pace(record, before)
             paces.append(record.steps_per_s)
             tags.update(record.metrics)
             value = getattr(record, tag) if tag in OWN else number(record.metrics.get(tag))
@@ -72,6 +73,11 @@ def trace_of(records: Iterable[MetricRecord], tag: str = RETURN) -> Trace:
             values.append(value)
     updates, end = (last.update, last.timesteps) if last is not None else (0, None)
     return Trace(timesteps, seconds, values, paces, updates, end, done_s, frozenset(tags))
+
+
+def _at_its_pace(update: UpdateDone, before: int) -> float:
+    """Seconds of an update whose phases nobody timed, such as an imported one's; 0 where its speed is unknown too."""
+    return max(0, update.timesteps - before) / update.steps_per_s if update.steps_per_s > 0.0 else 0.0
 
 
 def level(places: Sequence[float], values: Sequence[float], place: float) -> float:

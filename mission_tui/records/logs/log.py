@@ -50,4 +50,9 @@ class TrainingLog:
     @property
     def updates(self) -> int:
         """How many updates it tells of."""
-        return sum(isinstance(record, UpdateDone) for record in self.records)
+        return len(self.updates_done)
+
+    @property
+    def updates_done(self) -> tuple[UpdateDone, ...]:
+        """The updates among its records."""
+        return tuple(record for record in self.records if isinstance(record, UpdateDone))

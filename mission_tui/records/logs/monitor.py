@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Ended", "read_monitors"]
+from mission_tui.fleet.metrics import Episodes, spoken
+
+__all__ = ["Ended", "read_monitors", "sample_of"]
+
+SAMPLED = 256
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -33,6 +37,12 @@ def read_monitors(paths: Iterable[Path]) -> list[Ended]:
         steps += episode.length
         counted.append(Ended(episode.t, episode.r, episode.length, steps))
     return counted
+
+
+def sample_of(ended: Sequence[Ended]) -> Episodes:
+    """How many there are, and of the newest their returns and lengths."""
+    newest = ended[-SAMPLED:]
+    return Episodes(n=len(ended), r=tuple(spoken(it.r) for it in newest), l=tuple(it.length for it in newest))
 
 
 def _read(path: Path) -> list[Ended]:

@@ -1,0 +1,141 @@
+"""What an SB3 run folder says of the settings it was trained with, as the tables of a preset.
+
+The zoo's `config.yml` and `args.yml` count most, then the JSON in the newest model's zip, then the columns of the log.
+What none of them says is SB3's default.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mission_tui.errors import PresetError, UsageError
+from mission_tui.fleet.metrics import UpdateDone
+from mission_tui.fleet.spec import Schedule
+from mission_tui.records.foreign_zip import settings_of_zip
+from mission_tui.records.logs.settings import settings_in
+from mission_tui.records.sb3_run.folder import Sb3Folder
+from mission_tui.records.sb3_run.normalizer_file import normalize_of
+from mission_tui.records.sb3_run.yaml_text import YamlError, read_yaml
+from mission_tui.records.sb3_run.zip_settings import tables_of_zip
+from mission_tui.records.sb3_run.zoo_settings import arguments_table, tables_of_zoo
+
+__all__ = ["Said", "Tables", "said_in"]
+
+Tables = dict[str, dict[str, Any]]
+_YAML_CHARACTERS = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """Tables of a preset; `source` is the file that said most of it; `notes` are what could not be taken over."""
+
+    tables: Tables
+    source: Path
+    notes: tuple[str, ...] = field(default=())
+
+
+def said_in(folder: Sb3Folder, updates: Sequence[UpdateDone], *, zips: bool, env: bool = True) -> Said:
+    """The settings; with `zips` models are asked too, without `env` nobody for the environment.
+
+    Raises `PresetError` naming the file that cannot be used, and for a folder that does not say on which environment
+    it was trained.
+    """
+    notes: list[str] = []
+    models = {path: settings_of_zip(path) for path in folder.zips} if zips else {}
+    newest = max(models, key=lambda path: _steps(models[path]), default=None)
+    layers: list[Tables] = [_of_log(updates)]
+    if newest is not None:
+        layers.append(tables_of_zip(models[newest], newest.name, notes))
+    arguments = _yaml(folder.arguments)
+    if folder.settings is not None:
+        layers.append(tables_of_zoo(_yaml(folder.settings), str(folder.settings), notes))
+    layers.append(arguments_table(arguments, str(folder.arguments), notes))
+    tables: Tables = {"env": {}, "ppo": {}, "run": {}}
+    for layer in layers:
+        for name, values in layer.items():
+            tables[name] |= values
+    if env and "id" not in tables["env"]:
+        tables["env"]["id"] = _env_of(folder)
+    _complete(tables, folder, updates, notes, zips=zips)
+    source = folder.settings or newest or folder.table or folder.path
+    return Said(tables, source, tuple(notes))
+
+
+def _complete(
+    tables: Tables, folder: Sb3Folder, updates: Sequence[UpdateDone], notes: list[str], *, zips: bool
+) -> None:
+    """What only the rest of the folder tells: how many environments, the rollout, the budget, and the normalizer."""
+    env, ppo, run = tables["env"], tables["ppo"], tables["run"]
+    rollout = settings_in(updates).rollout
+    if "n_envs" not in env:
+        env["n_envs"] = max(1, len(folder.monitors))
+    if "n_steps" not in ppo and rollout is not None:
+        if rollout % env["n_envs"] or not folder.monitors:
+            env["n_envs"] = 1
+            notes.append(
+                f"how many environments there were is not said: the log's updates of {rollout:,} steps are taken as 1 "
+                "environment's; --set env.n_envs and ppo.n_steps say it better"
+            )
+        ppo["n_steps"] = rollout // env["n_envs"]
+    if "total_timesteps" not in run:
+        last = updates[-1].timesteps if updates else 0
+        if last:
+            run["total_timesteps"] = last
+    if "normalize" not in env and folder.statistics:
+        # Its moments are of use to weights alone.
+        env["normalize"] = normalize_of(folder.statistics[-1]) if zips else True
+
+
+def _env_of(folder: Sb3Folder) -> str:
+    """By a monitor's first line, or the zoo's name of the folder (`CartPole-v1_3`, with settings in `CartPole-v1`)."""
+    for path in folder.monitors:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            head = file.readline(4096)
+        try:
+            said = json.loads(head.removeprefix("#"))["env_id"]
+        except (ValueError, KeyError, TypeError):
+            continue
+        if isinstance(said, str) and said not in ("", "None"):
+            return said
+    match = re.fullmatch(r"(.+-v\d+)_\d+", folder.path.name)
+    if match is not None:
+        return match[1]
+    raise PresetError(
+        f"{folder.path}: nothing in it says on which environment it was trained (args.yml, the first line of a "
+        "monitor.csv, a folder name such as CartPole-v1_1): say it with --set env.id=..., or take --preset"
+    )
+
+
+def _of_log(updates: Sequence[UpdateDone]) -> Tables:
+    known = settings_in(updates)
+    said = {"learning_rate": known.learning_rate, "n_epochs": known.n_epochs}
+    ppo: dict[str, Any] = {name: _written(value) for name, value in said.items() if value is not None}
+    if any("train/clip_range" in row.metrics for row in updates):
+        ppo["clip_range"] = _written(known.clip_range)
+    return {"ppo": ppo}
+
+
+def _written(value: object) -> object:
+    return {"start": value.start, "end": value.end} if isinstance(value, Schedule) else value
+
+
+def _steps(data: Mapping[str, Any]) -> int:
+    steps = data.get("num_timesteps")
+    return steps if type(steps) is int else -1
+
+
+def _yaml(path: Path | None) -> object:
+    if path is None:
+        return None
+    try:
+        with path.open(encoding="utf-8") as file:
+            return read_yaml(file.read(_YAML_CHARACTERS))
+    except (YamlError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: cannot be read as the settings of a run: {error}") from None
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from None

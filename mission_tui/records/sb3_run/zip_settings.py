@@ -1,0 +1,98 @@
+"""The JSON in an SB3 zip as the tables of a preset: what was pickled into it stays text, only words are read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from mission_tui.errors import PresetError
+from mission_tui.records.sb3_run.zoo_settings import called
+
+__all__ = ["tables_of_zip"]
+
+_PLAIN = (
+    "n_steps", "batch_size", "n_epochs", "gamma", "gae_lambda", "normalize_advantage", "ent_coef", "vf_coef",
+    "max_grad_norm", "use_sde", "sde_sample_freq", "target_kl",
+)  # fmt: skip
+_SCHEDULES = ("learning_rate", "clip_range", "clip_range_vf")
+_OF_PPO = frozenset(("n_steps", "clip_range", "n_epochs"))
+_POLICIES = {
+    "ActorCriticPolicy": "MlpPolicy",
+    "ActorCriticCnnPolicy": "CnnPolicy",
+    "MultiInputActorCriticPolicy": "MultiInputPolicy",
+}
+_MADE_BY = re.compile(r"<function (\w+)\.__init__")
+_CONSTANT = re.compile(r"ConstantSchedule\(val=([-+0-9.e]+)\)")
+_LINEAR = re.compile(r"LinearSchedule\(start=([-+0-9.e]+), end=([-+0-9.e]+), end_fraction=([-+0-9.e]+)\)")
+_CLASS = re.compile(r"<class '[\w.]*?(\w+)'>")
+
+
+def tables_of_zip(data: Mapping[str, Any], where: str, notes: list[str]) -> dict[str, dict[str, Any]]:
+    """The settings in `data` of the zip called `where`; what cannot be read as text is added to `notes`.
+
+    Raises `PresetError` for the model of another algorithm.
+    """
+    if missing := _OF_PPO - data.keys():
+        raise PresetError(
+            f"{where}: is no model of PPO (its settings have no {min(missing)}); only those are taken over"
+        )
+    ppo = {name: data[name] for name in _PLAIN if isinstance(data.get(name), int | float)}
+    for name in _SCHEDULES:
+        value = _schedule(data.get(name))
+        if value is not None:
+            ppo[name] = value
+        elif data.get(name) is not None:
+            notes.append(f"{where}: {name} was a function, which is not opened")
+    ppo |= _policy(data, where, notes)
+    env = {"n_envs": data["n_envs"]} if type(data.get("n_envs")) is int else {}
+    totals = {"total_timesteps": data.get("_total_timesteps"), "seed": data.get("seed")}
+    return {"env": env, "ppo": ppo, "run": {name: it for name, it in totals.items() if type(it) is int and it >= 0}}
+
+
+def _schedule(value: object) -> object:
+    """A number, or what the description of a schedule says; None for anything that is not written out."""
+    if isinstance(value, int | float):
+        return value
+    said = str(value.get("value_schedule", "")) if isinstance(value, Mapping) else ""
+    if match := _CONSTANT.search(said):
+        return float(match[1])
+    if (match := _LINEAR.search(said)) and float(match[3]) == 1.0:
+        return {"start": float(match[1]), "end": float(match[2])}
+    if isinstance(value, Mapping) and {"start", "end", "end_fraction"} <= value.keys():
+        return _schedule(
+            {"value_schedule": "LinearSchedule(start={start}, end={end}, end_fraction={end_fraction})".format(**value)}
+        )
+    return None
+
+
+def _policy(data: Mapping[str, Any], where: str, notes: list[str]) -> dict[str, Any]:
+    said: dict[str, Any] = {}
+    made = data.get("policy_class")
+    match = _MADE_BY.match(str(made.get("__init__", ""))) if isinstance(made, Mapping) else None
+    if match is not None and match[1] in _POLICIES:
+        said["policy"] = _POLICIES[match[1]]
+    elif match is not None:
+        notes.append(f"{where}: its policy is a {match[1]}; say which with --set ppo.policy=package.module:{match[1]}")
+    kwargs = data.get("policy_kwargs")
+    kept: dict[str, Any] = {}
+    for name, value in kwargs.items() if isinstance(kwargs, Mapping) else ():
+        if name.startswith(":") or name == "use_sde":
+            continue
+        read = _described(value)
+        if read is None and value not in (None, "None"):
+            notes.append(f"{where}: policy_kwargs.{name} is more than data, and is not taken over")
+        elif name == "net_arch":
+            said["net_arch"] = read
+        elif read is not None:
+            kept[name] = read
+    return said | ({"policy_kwargs": kept} if kept else {})
+
+
+def _described(value: object) -> object:
+    """Beside something that was pickled everything is written as `str` gave it."""
+    if not isinstance(value, str):
+        return value
+    if match := _CLASS.fullmatch(value):
+        return match[1]
+    return called(value)

@@ -1,0 +1,62 @@
+"""Import of a whole run: a short process reads the folder that stock SB3 or its zoo left, and it becomes an ended run.
+
+Its findings are those that its logs give now, by the rules and limits of its spec.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import msgspec
+
+from mission_tui.errors import MissionError, UsageError
+from mission_tui.fleet.findings import Finding
+from mission_tui.fleet.lineage import Origin
+from mission_tui.fleet.outcome import Finished, Outcome, Stopped
+from mission_tui.fleet.text import clean
+from mission_tui.ipc.replies import Accepted
+from mission_tui.ipc.requests import ImportRun
+from mission_tui.records.checkpoint import newest_verified
+from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.starting.importing import Bringing, bringing_in
+
+__all__ = ["import_run"]
+
+_CAUSE = "imported; it was not trained here"
+_NAME_CHARS = 80
+
+
+async def import_run(core: Core, request: ImportRun) -> Accepted:
+    """Make the run. Raises `MissionError` with nothing made."""
+    folder = Path(request.path)
+    if not folder.is_absolute():
+        raise UsageError(f"the path of the folder must be absolute, not '{folder}'")
+    async with bringing_in(core, request, f"{request.item.spec.preset[:24]}-imported") as bringing:
+        notes = await _imported(bringing, folder, models=request.models)
+    return Accepted(re=request.id, runs=(bringing.run.id,), notes=notes)
+
+
+async def _imported(bringing: Bringing, folder: Path, *, models: bool) -> tuple[str, ...]:
+    """The run on disk and known; what is to be said about it."""
+    words = (str(folder), str(bringing.work.path), "--run", bringing.run.id, *(("--models",) if models else ()))
+    result = await bringing.read("mission_tui.trainer.import_run", *words)
+    checkpoint = None
+    if models:
+        checkpoint = await asyncio.to_thread(newest_verified, bringing.work.checkpoints)
+        if checkpoint is None:
+            raise MissionError(f"the import of {folder.name} left no checkpoint that can be read back")
+    name = None if checkpoint is None else checkpoint.name
+    findings = msgspec.convert(result.get("findings", []), list[Finding])
+    outcome: Outcome = Finished(name, _CAUSE) if result.get("finished") else Stopped(name, _CAUSE)
+    await bringing.make(Origin("imported", "", clean(folder.name, _NAME_CHARS), name or ""), outcome, findings)
+    said = (clean(str(note), 300) for note in result.get("notes", ()))
+    return (_summary(bringing, result.get("updates"), len(findings), name), *said)
+
+
+def _summary(bringing: Bringing, updates: object, findings: int, checkpoint: str | None) -> str:
+    name = bringing.core.store.view(bringing.run.id).name
+    what = f"{name} has {updates} updates and {findings} finding{'' if findings == 1 else 's'}"
+    if checkpoint is None:
+        return f"{what}; look at it, judge it or compare it: it has no weights"
+    return f"{what}, and stands at {checkpoint}; evaluate it, resume it or branch from it"

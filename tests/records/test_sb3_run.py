@@ -1,0 +1,186 @@
+"""A run folder of stock SB3 or its zoo, read as text: settings, statistics, episodes; nothing in it can act."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mission_tui.errors import CheckpointError, MissionError, UsageError
+from mission_tui.fleet.metrics import number
+from mission_tui.records.sb3_run import find_folder, rows_of, said_in, updates_in_table
+from mission_tui.records.sb3_run.normalizer_file import read_statistics
+from mission_tui.records.sb3_run.yaml_text import YamlError, read_yaml
+
+DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
+CONFIG = """!!python/object/apply:collections.OrderedDict
+- - - batch_size
+    - 256
+  - - clip_range
+    - lin_0.2
+  - - env_wrapper
+    - - sb3_contrib.common.wrappers.TimeFeatureWrapper
+  - - n_envs
+    - 8
+  - - n_steps
+    - 32
+  - - n_timesteps
+    - 100000.0
+  - - normalize
+    - true
+  - - policy
+    - MlpPolicy
+  - - policy_kwargs
+    - dict( log_std_init=-2, activation_fn=nn.ReLU, net_arch=[dict(pi=[64,
+      64], vf=[64])] )
+  - - vec_env_wrapper
+    - some.where.Wrapper
+"""
+ARGS = """!!python/object/apply:collections.OrderedDict
+- - - algo
+    - ppo
+  - - env
+    - CartPole-v1
+  - - env_kwargs
+    - null
+  - - n_timesteps
+    - -1
+  - - seed
+    - 1234
+"""
+PROGRESS = "time/iterations,time/total_timesteps,rollout/ep_rew_mean,train/approx_kl,train/learning_rate\n"
+PROGRESS += "1,256,20.5,,\n2,512,22.5,0.01,0.001\n3,768,30.0,0.02,0.001\n"
+MONITOR = '#{"t_start": 1000.0, "env_id": "CartPole-v1"}\nr,l,t\n'
+
+
+def zoo_folder(path: Path, config: str = CONFIG, args: str = ARGS) -> Path:
+    """A folder as the zoo lays it out: logs in it, settings one deeper."""
+    (path / "CartPole-v1").mkdir(parents=True)
+    (path / "progress.csv").write_text(PROGRESS)
+    (path / "CartPole-v1" / "config.yml").write_text(config)
+    (path / "CartPole-v1" / "args.yml").write_text(args)
+    return path
+
+
+def test_the_zoos_settings_become_those_of_a_preset(tmp_path: Path) -> None:
+    """Schedules, old networks, wrappers and the seed are read; what has no counterpart is named."""
+    folder = find_folder(zoo_folder(tmp_path / "CartPole-v1_1"))
+    said = said_in(folder, updates_in_table(folder)[0], zips=False)
+    assert said.tables["env"] == {
+        "id": "CartPole-v1",
+        "n_envs": 8,
+        "normalize": True,
+        "wrappers": ["sb3_contrib.common.wrappers:TimeFeatureWrapper"],
+    }
+    assert said.tables["run"] == {"total_timesteps": 100_000, "seed": 1234}
+    ppo = said.tables["ppo"]
+    assert (ppo["batch_size"], ppo["n_steps"], ppo["clip_range"]) == (256, 32, {"start": 0.2, "end": 0.0})
+    assert ppo["net_arch"] == {"pi": [64, 64], "vf": [64]}
+    assert ppo["policy_kwargs"] == {"log_std_init": -2, "activation_fn": "ReLU"}
+    assert ppo["learning_rate"] == 0.001
+    assert [note for note in said.notes if "vec_env_wrapper is not taken over" in note]
+
+
+@pytest.mark.parametrize(
+    ("config", "args", "named"),
+    [
+        (CONFIG, ARGS.replace("ppo", "dqn"), "args.yml: algo = 'dqn'"),
+        ("- &a 1\n- *a\n", ARGS, "config.yml: cannot be read as the settings of a run"),
+        ("just words\n", ARGS, "config.yml: holds no table of settings"),
+        (CONFIG.replace("lin_0.2", "cos_0.2"), ARGS, "clip_range = 'cos_0.2' is neither a number nor lin_"),
+    ],
+    ids=["another algorithm", "an alias", "no table", "another schedule"],
+)
+def test_what_cannot_be_taken_over_is_refused_by_its_file(config: str, args: str, named: str, tmp_path: Path) -> None:
+    """Each refusal names the file and what in it."""
+    folder = find_folder(zoo_folder(tmp_path / "run", config, args))
+    with pytest.raises(MissionError, match=named):
+        said_in(folder, (), zips=False)
+
+
+def test_words_that_would_call_something_stay_words(tmp_path: Path) -> None:
+    """A policy's arguments that are more than data are left out and named, and nothing of them runs."""
+    config = CONFIG.replace("log_std_init=-2", "log_std_init=__import__('os').mkdir('canary')")
+    folder = find_folder(zoo_folder(tmp_path / "run", config))
+    said = said_in(folder, (), zips=False)
+    assert "policy_kwargs" not in said.tables["ppo"]
+    assert any("is more than data" in note for note in said.notes)
+    assert not Path("canary").exists()
+    assert read_yaml("!!python/object/apply:os.mkdir [canary]\n") == ["canary"]
+    with pytest.raises(YamlError):
+        read_yaml("- " * 5000)
+
+
+class _Payload:
+    def __init__(self, canary: str) -> None:
+        self._canary = canary
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (self._canary,)
+
+
+@pytest.mark.parametrize("content", ["a payload", "no pickle", "another object"])
+def test_statistics_that_are_none_are_refused_unopened(content: str, tmp_path: Path) -> None:
+    """Whatever the pickle would do is not done; the sentence says how to convert it."""
+    file, canary = tmp_path / "vecnormalize.pkl", tmp_path / "canary"
+    said = {
+        "a payload": pickle.dumps(_Payload(str(canary))),
+        "no pickle": b"no pickle at all",
+        "another object": pickle.dumps({"obs_rms": 1}),
+    }
+    file.write_bytes(said[content])
+    with pytest.raises(CheckpointError, match=r"vecnormalize.pkl: its statistics cannot be read .*VecNormalize.load"):
+        read_statistics(file)
+    assert not canary.exists()
+
+
+def test_monitors_alone_make_updates(tmp_path: Path) -> None:
+    """Episodes of all environments by their time, one update for each rollout, means over the last hundred."""
+    for lane in range(2):
+        lines = "".join(f"{10.0 * (step + 1)},50,{step + 1 + lane / 10}\n" for step in range(8))
+        (tmp_path / f"{lane}.monitor.csv").write_text(MONITOR + lines)
+    folder = find_folder(tmp_path)
+    rows = rows_of(folder, (), rollout=100)
+    assert [row.timesteps for row in rows] == [100 * it for it in range(1, 9)]
+    assert [row.episodes.n for row in rows] == [2] * 8
+    assert number(rows[-1].metrics["rollout/ep_rew_mean"]) == 45.0
+    assert (rows[0].t, rows[-1].t) == (1001.1, 1008.1)
+    assert said_in(folder, (), zips=False).tables["env"] == {"id": "CartPole-v1", "n_envs": 2}
+
+
+def test_a_folder_that_is_no_run_or_says_no_environment_is_refused(tmp_path: Path) -> None:
+    """Each refusal says what was looked for, and what to say instead."""
+    with pytest.raises(UsageError, match="holds no log of a training"):
+        find_folder(tmp_path)
+    (tmp_path / "progress.csv").write_text(PROGRESS)
+    folder = find_folder(tmp_path)
+    updates, _ = updates_in_table(folder)
+    with pytest.raises(MissionError, match=r"nothing in it says on which environment .*--set env.id="):
+        said_in(folder, updates, zips=False)
+    assert "id" not in said_in(folder, updates, zips=False, env=False).tables["env"]
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason=f"the outside logs are not at {DATA}")
+@pytest.mark.parametrize("env_id", ["CartPole-v1", "Pendulum-v1", "BipedalWalker-v3", "HalfCheetah-v3"])
+def test_the_zoos_own_logs_are_read(env_id: str, tmp_path: Path) -> None:
+    """Its monitors with its settings: every episode counts once, and the last steps are nearly its budget."""
+    with (DATA / "zoo_monitor" / f"ppo_{env_id}.csv").open(encoding="utf-8") as file:
+        episodes = list(csv.DictReader(file))
+    head = "#" + json.dumps({"t_start": 0.0, "env_id": env_id}) + "\nr,l,t\n"
+    lines = "".join(f"{row['r']},{row['l']},{row['t']}\n" for row in episodes)
+    (tmp_path / "0.monitor.csv").write_text(head + lines)
+    with (DATA / "zoo_ppo_hyperparams.csv").open(encoding="utf-8") as file:
+        written = next(row for row in csv.DictReader(file) if row["env"] == env_id)
+    config = "".join(f"{name}: {value}\n" for name, value in written.items() if value and name != "env")
+    (tmp_path / "config.yml").write_text(config)
+    folder = find_folder(tmp_path)
+    said = said_in(folder, (), zips=False)
+    rollout = said.tables["env"]["n_envs"] * said.tables["ppo"].get("n_steps", 2048)
+    rows = rows_of(folder, (), rollout)
+    assert sum(row.episodes.n for row in rows) == len(episodes)
+    assert 0.8 <= rows[-1].timesteps / said.tables["run"]["total_timesteps"] <= 1.1

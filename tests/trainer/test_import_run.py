@@ -1,0 +1,75 @@
+"""A folder that stock SB3 left becomes rows, checkpoints and findings of ours, read by a short process."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import msgspec
+import numpy as np
+import stable_baselines3
+from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
+
+from mission_tui.fleet.metrics import EvaluationDone, MetricRecord, TrainingEnded, UpdateDone
+from mission_tui.fleet.preset import resolve
+from mission_tui.fleet.preset_file import read_preset
+from mission_tui.fleet.spec import Spec
+from mission_tui.records.layout import RunDir
+from mission_tui.records.sb3_run import find_folder, said_in, updates_in_table
+from mission_tui.records.tail import read_all
+from mission_tui.trainer.checkpoint import load_checkpoint
+from tests.trainer.harness import equal
+from tests.trainer.sb3_folder import write_sb3_folder
+
+
+def spec_of(folder: Path) -> Spec:
+    """The spec that the folder's own words give."""
+    found = find_folder(folder)
+    said = said_in(found, updates_in_table(found)[0], zips=True)
+    preset = read_preset({"name": "imported", **said.tables}, said.source)
+    return resolve(preset, lambda _: preset)
+
+
+def imported(folder: Path, into: Path) -> dict[str, Any]:
+    """The last line of the short process."""
+    into.mkdir()
+    argv = [sys.executable, "-m", "mission_tui.trainer.import_run", str(folder), str(into), "--run", "new", "--models"]
+    done = subprocess.run(argv, input=msgspec.json.encode(spec_of(folder)), capture_output=True, check=False)
+    said: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return said
+
+
+def test_models_come_with_the_statistics_of_their_step(tmp_path: Path) -> None:
+    """Weights, Adam's moments and normaliser equal what stock SB3 loads, so that the same actions follow; rows say the
+    rest.
+    """
+    folder = write_sb3_folder(tmp_path / "run")
+    said = imported(folder, tmp_path / "work")
+    assert "result" in said, said
+    work = RunDir(tmp_path / "work")
+    records, damage = read_all(work.metrics, MetricRecord)
+    assert (damage, [row.seq for row in records]) == ([], list(range(1, len(records) + 1)))
+    updates = [row for row in records if isinstance(row, UpdateDone)]
+    assert [(row.update, row.timesteps) for row in updates] == [(2, 256), (3, 384), (4, 512)]
+    assert [(row.update, row.mean) for row in records if isinstance(row, EvaluationDone)] == [(2, -1000), (4, -800)]
+    assert isinstance(records[-1], TrainingEnded)
+    assert (records[-1].how, records[-1].checkpoint) == ("finished", "000000512")
+    for name, file, beside in (
+        ("000000256", "rl_model_256_steps.zip", "rl_model_vecnormalize_256_steps.pkl"),
+        ("000000512", "model.zip", "vecnormalize.pkl"),
+    ):
+        boundary = load_checkpoint(work.checkpoints / name).boundary
+        stock = stable_baselines3.PPO.load(folder / file, device="cpu")
+        assert equal(dict(stock.policy.named_parameters()), boundary.parameters)
+        assert (boundary.update, boundary.timesteps) == (int(name) // 128, int(name))
+        vec = DummyVecEnv([lambda: gymnasium.make("Pendulum-v1")])
+        normalizer: Any = VecNormalize.load(str(folder / beside), vec)
+        kept = boundary.state["normalizer"]
+        np.testing.assert_array_equal(normalizer.obs_rms.mean, kept["obs"]["array"]["mean"])
+        np.testing.assert_array_equal(normalizer.obs_rms.var, kept["obs"]["array"]["var"])
+        np.testing.assert_array_equal(normalizer.ret_rms.var, kept["ret"]["var"])
+        assert normalizer.obs_rms.count == kept["obs"]["array"]["count"]
