@@ -7,12 +7,14 @@ folder.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import math
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -24,6 +26,7 @@ from msgspec.structs import replace
 from benchmarks.fleet.lab import Lab, kept
 from benchmarks.fleet.shapes import as_options, spec_of
 from benchmarks.results import PACKAGES, facts_of_the_machine
+from mission_tui.errors import UsageError
 from mission_tui.fleet.metrics import UpdateDone
 from mission_tui.fleet.outcome import OVER
 from mission_tui.fleet.rewound import kept_records
@@ -177,13 +180,13 @@ class Campaign:
 def carry_out(jobs: Sequence[Job], folder: Path, at_once: int, seconds: float = math.inf) -> dict[str, str]:
     """Do what is not done yet, for at most so many seconds; what then trains is stopped and goes on the next time.
 
-    Returns why, by name, for each job that was given up.
+    Returns why, by name, for each job that was given up. Raises `UsageError` while another campaign is at work there.
     """
     deadline = time.monotonic() + seconds
     if all(read_done(folder, job) is not None for job in jobs):
         return {}
     folder.mkdir(parents=True, exist_ok=True)
-    with kept(folder / RUNS) as lab:
+    with _alone(folder), kept(folder / RUNS) as lab:
         campaign = Campaign(lab, folder, jobs, at_once)
         while True:
             campaign.step()
@@ -193,6 +196,19 @@ def carry_out(jobs: Sequence[Job], folder: Path, at_once: int, seconds: float = 
     if campaign.left:
         _tell(f"time is over with {len(campaign.left)} of {len(jobs)} trainings left; the same command goes on")
     return campaign.failures
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Whoever leaves a folder stops what trains in it, the runs of another campaign too."""
+    with (folder / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(
+                f"another campaign is at work in {folder}: wait for it, or give another --folder"
+            ) from None
+        yield
 
 
 def _tell(sentence: str) -> None:

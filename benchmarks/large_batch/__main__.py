@@ -17,6 +17,7 @@ from benchmarks.large_batch.answers import answers
 from benchmarks.large_batch.arms import ARMS, STEPS, Learned, learned
 from benchmarks.large_batch.table import page, rows
 from benchmarks.results import Sheet, write_sheet
+from mission_tui.errors import MissionError
 
 SEEDS = 3
 
@@ -26,7 +27,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = _parse(arguments)
     seeds = range(1, asked.seeds + 1)
     jobs = [arm.job(seed, asked.steps) for seed in seeds for arm in ARMS]
-    failures = {} if asked.report else carry_out(jobs, asked.folder, 1, asked.seconds)
+    try:
+        failures = {} if asked.report else carry_out(jobs, asked.folder, 1, asked.seconds)
+    except MissionError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
     found = {arm: _learned(asked.folder, [arm.job(seed, asked.steps) for seed in seeds]) for arm in ARMS}
     for sentence in answers(found, asked.seeds):
         print(sentence)

@@ -17,12 +17,15 @@ Found = Mapping[Arm, Sequence[Learned]]
 """The trainings of each arm that are done, in the order of their seeds."""
 
 GOAL_STEPS_PER_S = 18_000.0
+LEAST_SEEDS = 3
 KL_HIGH, CLIP_HIGH = 0.08, 0.35
 """The source's "signs of learning rate too high"."""
 
 
 def answers(found: Found, seeds: int) -> list[str]:
     """A sentence for each question; those that need trainings which are missing say so."""
+    if seeds < LEAST_SEEDS:
+        return [f"**Not answered**: an answer takes {LEAST_SEEDS} seeds, and these are {seeds}.", *_speed(found)]
     missing = [arm.name for arm in (REFERENCE, *LARGE) if len(found.get(arm, ())) < seeds]
     if missing:
         return [f"**Not answered yet**: of {'; '.join(missing)} not all {seeds} seeds are done.", *_speed(found)]

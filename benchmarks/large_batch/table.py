@@ -28,7 +28,7 @@ small rollout, so that its minibatches are eight times as large; *auto-scaled* k
 epochs to two. KL (`train/approx_kl`) and clip fraction are medians over the updates of a run, *most* is the highest
 update; *best return* is the highest mean over the last hundred episodes in training; *won at the end* is the share of
 100 episodes that the final policy won, played by `mission-tui evaluate`. Figures are means over the seeds, with the
-least and the most in brackets. One run trains at a time.
+least and the most in brackets. One run trains at a time, and speeds are those of the machine as busy as it then was.
 
 A run with 2,048 environments has an eighth of the updates of one with 256: with the same number of steps it has seen as
 much and learned from it less often. That is part of the question, and not corrected for."""

@@ -28,16 +28,14 @@ ALONE = ("run.threads=1", "run.device=cpu")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Train, evaluate, report; 1 when a run had to be given up. A miss is reported, and no failure of the program."""
     asked = _parse(arguments)
+    jobs = {task: _jobs(task, asked.seeds, asked.steps) for task in TASKS}
+    wanted = [job for task, own in jobs.items() if task.env in asked.task and not task.missing for job in own]
     try:
         published = read_published(asked.published)
+        failures = {} if asked.report else carry_out(wanted, asked.folder, asked.at_once, asked.seconds)
     except MissionError as error:
         print(error, file=sys.stderr)
         return error.exit_code
-    jobs = {task: _jobs(task, asked.seeds, asked.steps) for task in TASKS}
-    failures: dict[str, str] = {}
-    if not asked.report:
-        wanted = [job for task, own in jobs.items() if task.env in asked.task and not task.missing for job in own]
-        failures = carry_out(wanted, asked.folder, asked.at_once, asked.seconds)
     measured = [_measured(asked.folder, task, published[task.zoo_env], own) for task, own in jobs.items()]
     rows = tuple(map(row_of, measured))
     sheet = Sheet("The zoo's table", "make zoo", rows)
@@ -69,7 +67,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def _measured(folder: Path, task: Task, published: Published, jobs: tuple[Job, ...]) -> Measured:
     done = tuple(read_done(folder, job) for job in jobs)
-    return Measured(task, published, jobs, done, tuple(one and _peak(folder, one) for one in done))
+    return Measured(task, published, jobs, done, tuple(None if one is None else _peak(folder, one) for one in done))
 
 
 def _peak(folder: Path, done: Done) -> tuple[float, int] | None:

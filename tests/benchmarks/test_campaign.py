@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from msgspec.structs import replace
 
 from benchmarks.campaign import Campaign, Job, carry_out, read_done, updates_of
 from benchmarks.fleet.lab import Lab
+from mission_tui.errors import UsageError
 from mission_tui.fleet.snapshot import RunView
 from mission_tui.paths import socket_dir
 
@@ -109,6 +111,15 @@ def test_a_resume_that_is_refused_begins_anew(tmp_path: Path) -> None:
     campaign.step()
     assert list(campaign.failures) == [JOBS[1].name]
     assert campaign.left == []
+
+
+def test_two_campaigns_do_not_share_a_folder(tmp_path: Path) -> None:
+    """The first to leave would stop the other's runs, so the second is told to wait, and starts nothing."""
+    with (tmp_path / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(UsageError, match="another campaign is at work"):
+            carry_out(JOBS, tmp_path, 1)
+    assert not (tmp_path / "runs").exists()
 
 
 @pytest.mark.slow

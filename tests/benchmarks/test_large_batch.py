@@ -64,6 +64,7 @@ def test_missing_seeds_are_no_answer() -> None:
     first, *others = answers(trained, 3)
     assert first == "**Not answered yet**: of 2,048 x 128, unscaled not all 3 seeds are done."
     assert len(others) == 1
+    assert answers({arm: every[:1] for arm, every in found(unscaled=0.5).items()}, 1)[0].startswith("**Not answered**")
 
 
 def test_a_training_comes_to_its_medians_and_its_best() -> None:
