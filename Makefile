@@ -9,7 +9,7 @@ PEERS := .venv-peers
 # The light ones first; `learning` trains for long and is asked for by name. Each leaves a sheet, so that `make bench` may
 # be done in parts: `make bench-ppo bench-report`.
 BENCHMARKS := judging mission scaling startup cold_start stepping ppo precision supervisor sampling cpu_shares joining screen \
-  reporting fleet.overhead fleet.heavy fleet.beast
+  reporting fleet.overhead fleet.heavy fleet.beast modes
 # One torch thread each: the tests start trainers of their own. Half of their time they wait, so three keep two cores busy.
 WORKERS := 3
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
