@@ -33,7 +33,7 @@ _WIDGETS = {"Input", "TextArea", "Static"}
 _TITLES = {"border_title", "border_subtitle", "tooltip", "sub_title"}
 _WRITERS = {("sys", "stdout"), ("sys", "stderr"), ("sys", "__stdout__"), ("sys", "__stderr__")}
 _MAY_WRITE = {"entry.py", "driver.py"}
-_DRIVES = {"ringing.py", "flow.py"}
+_DRIVES = {"ringing.py", "flow.py", "driver.py"}
 _CALL = re.compile(r"^\s*(app|screen|focused)\.\w+\(")
 
 

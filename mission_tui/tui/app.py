@@ -22,8 +22,10 @@ from mission_tui.tui.arrivals import Arrivals
 from mission_tui.tui.bursts import WINDOW_S, LaunchGate
 from mission_tui.tui.client import FleetClient
 from mission_tui.tui.desk import UNDO_S, Desk
+from mission_tui.tui.driver import MeteredDriver
 from mission_tui.tui.feed import follow
 from mission_tui.tui.filters import GlyphFilter
+from mission_tui.tui.flow import Flow
 from mission_tui.tui.glyphs import speaks_utf8
 from mission_tui.tui.origin import Origin
 from mission_tui.tui.preset_choice import LoadPresets, Resolve
@@ -67,7 +69,7 @@ class MissionApp(App[int], inherit_bindings=False):
         environ: Mapping[str, str] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__()
+        super().__init__(driver_class=MeteredDriver)
         environ = os.environ if environ is None else environ
         home = environ.get("HOME", "")
         self.desk = Desk(
@@ -81,7 +83,8 @@ class MissionApp(App[int], inherit_bindings=False):
             last_seen_t=last_seen_t,
             clock=clock,
         )
-        self.arrivals = Arrivals(self, self.desk, last_seen_t)
+        self._flow = Flow(self, clock)
+        self.arrivals = Arrivals(self, self.desk, self._flow, last_seen_t)
         self._client = client
         self.next_root: str | None = None
         self.next_replay_t: float | None = None
@@ -114,10 +117,13 @@ class MissionApp(App[int], inherit_bindings=False):
         return [self._glyphs, *colours]
 
     def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
-        super()._display(screen, brief(renderable, self._pen))
+        if not self._flow.holds(renderable):
+            super()._display(screen, brief(renderable, self._pen))
+            self._flow.drew()
 
     def on_mount(self) -> None:
         """Begin to follow the supervisor."""
+        self._flow.start()
         self.app_resume_signal.subscribe(self, lambda _: self.action_redraw())
         self.desk.start(follow(self._client, self.arrived, self.arrivals.lost))
         if self._greeting:

@@ -1,4 +1,4 @@
-"""Snapshots as they come become pictures: the newest one, no more often than the pace allows, and never later.
+"""Snapshots as they come become pictures: the newest one, no more often than pace and terminal allow, and never later.
 
 What the first picture does not need is loaded after it, and before a person can have pressed a key.
 """
@@ -14,6 +14,7 @@ from mission_tui.fleet.outcome import ALIVE
 from mission_tui.fleet.snapshot import FleetSnapshot
 from mission_tui.tui.best_returns import learn_best
 from mission_tui.tui.desk import Desk
+from mission_tui.tui.flow import Flow
 from mission_tui.tui.pacing import Pace
 from mission_tui.tui.preset_reading import read_presets
 from mission_tui.tui.ringing import ring
@@ -28,8 +29,8 @@ _SETTLED_S = 0.1
 class Arrivals:
     """The newest snapshot, and when it is drawn; `last_seen_t` (unix s) is that of an earlier look at this fleet."""
 
-    def __init__(self, app: App[Any], desk: Desk, last_seen_t: float | None) -> None:
-        self._app, self._desk, self._before_t = app, desk, last_seen_t
+    def __init__(self, app: App[Any], desk: Desk, flow: Flow, last_seen_t: float | None) -> None:
+        self._app, self._desk, self._flow, self._before_t = app, desk, flow, last_seen_t
         self.pace = Pace()
         self._stale = StaleNews()
         self._newest: FleetSnapshot | None = None
@@ -57,11 +58,7 @@ class Arrivals:
         if snapshot.replay is None:
             ring(self._desk, self._app, self._desk.alarm.hear(snapshot))
         if self._timer is None:
-            due = self.pace.due(self._desk.clock())
-            if due > 0:
-                self._timer = self._app.set_timer(due, self._draw)
-            else:
-                self._draw()
+            self._draw_in(max(self.pace.due(self._desk.clock()), self._flow.rest_s()))
 
     def lost(self, why: str) -> None:
         """The supervisor is gone, or never came."""
@@ -84,8 +81,14 @@ class Arrivals:
         if back.away is not None:
             self._desk.start(learn_best(self._desk, back.away.worth_a_look, back.best, self.redraw_screens))
 
+    def _draw_in(self, due_s: float) -> None:
+        if due_s > 0:
+            self._timer = self._app.set_timer(due_s, lambda: self._draw_in(self._flow.rest_s()))
+        else:
+            self._timer = None
+            self._draw()
+
     def _draw(self) -> None:
-        self._timer = None
         self.pace.drawn(self._desk.clock())
         self._desk.snapshot = self._newest
         if self._desk.banner is not None:

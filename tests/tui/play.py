@@ -35,9 +35,10 @@ def fleet_of(kind: str) -> FleetSnapshot:
 
 
 async def change(client: FakeClient) -> None:
-    """Every run advances ten times a second."""
+    """Every run advances ten times a second, and the second one's name says how often."""
     for revision in range(2, 10_000):
-        live = tuple(a_run(f"run-{n:04d}", update=revision, timesteps=revision * 8192) for n in range(16))
+        names = ("run-0000", f"now-{revision:04d}", *(f"run-{n:04d}" for n in range(2, 16)))
+        live = tuple(a_run(name, update=revision, timesteps=revision * 8192, eta_s=60.0 * revision) for name in names)
         client.show(a_fleet(live, revision=revision))
         await asyncio.sleep(0.1)
 
