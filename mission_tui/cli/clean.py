@@ -39,7 +39,7 @@ def command(session: Session, yes: bool, as_json: bool) -> None:
 
 
 def _clean(session: Session, remove: tuple[str, ...]) -> tuple[Stale, ...]:
-    from mission_tui.ipc.requests import Clean
+    from mission_tui.ipc.tidying import Clean
 
     with session.connect() as connection:
         return connection.ask(lambda id_: Clean(id=id_, remove=remove)).stale

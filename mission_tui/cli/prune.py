@@ -15,7 +15,7 @@ from mission_tui.errors import UsageError, nearest
 
 if TYPE_CHECKING:
     from mission_tui.ipc.replies import RemovableReply
-    from mission_tui.ipc.requests import Keep
+    from mission_tui.ipc.tidying import Keep
 
 _KEEP = ("best", "last")
 
@@ -59,7 +59,7 @@ def command(session: Session, older: str, keep: str | None, dry: bool, now: bool
 def _prune(
     session: Session, before_t: float, keep: tuple[Keep, ...], *, remove: bool, now: bool = False
 ) -> RemovableReply:
-    from mission_tui.ipc.requests import Prune
+    from mission_tui.ipc.tidying import Prune
 
     with session.connect() as connection:
         return connection.ask(lambda id_: Prune(id=id_, before_t=before_t, keep=keep, remove=remove, now=now))

@@ -16,7 +16,6 @@ from mission_tui.ipc.replies import (
     Accepted,
     Benched,
     Checked,
-    CleanReply,
     ComparisonReply,
     DetailsReply,
     EndedReply,
@@ -26,7 +25,6 @@ from mission_tui.ipc.replies import (
     Launched,
     LogReply,
     Quoted,
-    RemovableReply,
     SnapshotReply,
     StripReply,
     Tuned,
@@ -35,6 +33,7 @@ from mission_tui.ipc.replies import (
     Welcome,
 )
 from mission_tui.ipc.request import Asking, FromClient, Request
+from mission_tui.ipc.tidying import Clean, GetTrash, Prune, Remove, Restore
 
 PROTOCOL = 1
 OPERATOR_LINE_BYTES = 1 << 20
@@ -242,46 +241,8 @@ class GoTo(Request, Asking[SnapshotReply], frozen=True, kw_only=True, tag="goto"
     t: float
 
 
-class Clean(Request, Asking[CleanReply], frozen=True, kw_only=True, tag="clean"):
-    """List what dead runs left behind; with `remove`, remove exactly the listed keys that still pass the verdict."""
-
-    remove: tuple[str, ...] = ()
-
-
-class Remove(Request, Asking[Accepted], frozen=True, kw_only=True, tag="rm"):
-    """Move ended runs to the trash; `now` frees their bytes for good, also of runs that lie there."""
-
-    runs: tuple[str, ...]
-    now: bool = False
-
-
-class Restore(Request, Asking[Accepted], frozen=True, kw_only=True, tag="restore"):
-    """Take runs, and checkpoints of runs, back from the trash."""
-
-    runs: tuple[str, ...]
-
-
-class GetTrash(Request, Asking[RemovableReply], frozen=True, kw_only=True, tag="trash"):
-    """What lies in the trash."""
-
-
 class GetUpgrades(Request, Asking[UpgradesReply], frozen=True, kw_only=True, tag="upgrades"):
     """Which packages were changed under live runs since they were launched."""
-
-
-Keep = Literal["best", "last"]
-
-
-class Prune(Request, Asking[RemovableReply], frozen=True, kw_only=True, tag="prune"):
-    """What ended before unix time `before_t`: whole runs, or with `keep` their other checkpoints.
-
-    It is only listed, or with `remove` moved to the trash; `now` frees the bytes for good.
-    """
-
-    before_t: float
-    keep: tuple[Keep, ...] = ()
-    remove: bool = False
-    now: bool = False
 
 
 class Evaluate(Request, Asking[Evaluated], frozen=True, kw_only=True, tag="evaluate"):

@@ -14,7 +14,6 @@ from mission_tui.ipc.requests import (
     Apply,
     Bench,
     Check,
-    Clean,
     Clone,
     Compare,
     Evaluate,
@@ -25,7 +24,6 @@ from mission_tui.ipc.requests import (
     GetLog,
     GetSnapshot,
     GetStrip,
-    GetTrash,
     GetUpgrades,
     GoTo,
     Hello,
@@ -36,11 +34,8 @@ from mission_tui.ipc.requests import (
     Mark,
     Note,
     OperatorRequest,
-    Prune,
     Quote,
-    Remove,
     Rename,
-    Restore,
     Resume,
     Set,
     Shutdown,
@@ -49,6 +44,7 @@ from mission_tui.ipc.requests import (
     Watch,
 )
 from mission_tui.ipc.server import Session
+from mission_tui.ipc.tidying import Clean, GetTrash, Prune, Remove, Restore
 from mission_tui.supervisor.asking import asked_by
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.tasks import tasks_at_work

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 
 from mission_tui.ipc.replies import CleanReply, Stale
-from mission_tui.ipc.requests import Clean
+from mission_tui.ipc.tidying import Clean
 from mission_tui.paths import socket_dir
 from mission_tui.records.attempt import read_launch
 from tests.supervisor.conftest import Lab, living

@@ -6,7 +6,7 @@ import time
 from functools import partial
 
 from mission_tui.ipc.replies import RemovableReply
-from mission_tui.ipc.requests import Keep, Prune, Restore
+from mission_tui.ipc.tidying import Keep, Prune, Restore
 from mission_tui.records.trash import trashed, tree_bytes
 from tests.supervisor.conftest import Lab, stub_spec
 from tests.waiting import until

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from mission_tui.ipc.replies import CleanReply, Stale
-from mission_tui.ipc.requests import Clean
+from mission_tui.ipc.tidying import Clean
 from mission_tui.records.attempt import read_launch
 from mission_tui.supervisor.ending.leftovers import Leftover
 from mission_tui.supervisor.ending.stale import stale_runs

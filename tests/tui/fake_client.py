@@ -13,7 +13,7 @@ from mission_tui.fleet.checking import CheckFigures, CheckStep
 from mission_tui.fleet.snapshot import FleetSnapshot, RunView
 from mission_tui.fleet.spec import EnvSpec, PpoSpec, RunSpec, Spec
 from mission_tui.fleet.verdict import Change, ResumeVerdict
-from mission_tui.ipc import replies, requests
+from mission_tui.ipc import replies, requests, tidying
 from mission_tui.ipc.replies import OperatorReply, Progress
 from mission_tui.ipc.request import Asking, Request
 from tests.tui.fleets import NOW
@@ -101,8 +101,8 @@ class FakeClient:
             case (
                 requests.Act(runs=runs)
                 | requests.Undo(runs=runs)
-                | requests.Remove(runs=runs)
-                | requests.Restore(runs=runs)
+                | tidying.Remove(runs=runs)
+                | tidying.Restore(runs=runs)
             ):
                 return replies.Accepted(re=re, runs=runs)
             case requests.Set(run=run, check_only=True):
@@ -123,7 +123,7 @@ class FakeClient:
                 )
             case requests.Apply(run=run):
                 return replies.Accepted(re=re, runs=(run,))
-            case requests.Clean():
+            case tidying.Clean():
                 return replies.CleanReply(re=re, stale=())
             case requests.GetDetails(run=run):
                 return details(re, self._view(run))

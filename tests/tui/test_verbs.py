@@ -8,7 +8,8 @@ import pytest
 
 from mission_tui.fleet.verdict import Change, Remedy, ResumeVerdict
 from mission_tui.ipc.replies import Accepted, CleanReply, Evaluated, Progress, Refused, Stale, VerdictReply
-from mission_tui.ipc.requests import Act, Clean, Evaluate, GetSnapshot, Remove, Restore, Resume
+from mission_tui.ipc.requests import Act, Evaluate, GetSnapshot, Resume
+from mission_tui.ipc.tidying import Clean, Remove, Restore
 from mission_tui.tui.screens.confirm import ConfirmScreen
 from mission_tui.tui.screens.evaluation import EvaluationScreen
 from mission_tui.tui.screens.fleet import FleetScreen

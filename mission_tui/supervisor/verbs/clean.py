@@ -6,7 +6,7 @@ import asyncio
 from contextlib import suppress
 
 from mission_tui.ipc.replies import CleanReply, Stale
-from mission_tui.ipc.requests import Clean
+from mission_tui.ipc.tidying import Clean
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ending.dead_sockets import DeadSocket, find_dead_sockets, remove_dead_socket
 from mission_tui.supervisor.ending.leftovers import Leftover, find_leftovers, remove_leftover

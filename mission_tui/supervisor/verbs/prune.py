@@ -9,7 +9,7 @@ from msgspec import structs
 
 from mission_tui.fleet.outcome import OVER
 from mission_tui.ipc.replies import Removable, RemovableReply
-from mission_tui.ipc.requests import Prune
+from mission_tui.ipc.tidying import Prune
 from mission_tui.records.best_checkpoint import best_checkpoint
 from mission_tui.records.checkpoint import Manifest, list_checkpoints, newest_verified
 from mission_tui.records.layout import RunDir

@@ -9,7 +9,7 @@ from pathlib import Path
 from mission_tui.errors import UsageError
 from mission_tui.fleet.refs import RunRef, resolve
 from mission_tui.ipc.replies import Accepted, Removable, RemovableReply
-from mission_tui.ipc.requests import GetTrash, Remove, Restore
+from mission_tui.ipc.tidying import GetTrash, Remove, Restore
 from mission_tui.records.trash import KEPT_S, Trashed, put_back, trashed, tree_bytes
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.adoption import load_ended
