@@ -50,6 +50,10 @@ def _verb(key: str, name: str, help: str, *, needs: Needs = "marked", hint: int 
     return Action("act", name, (key,), name, help, call, needs=needs, changes=True, destructive=destructive, hint=hint)
 
 
+def _chart(key: str, name: str, label: str, help: str, what: str) -> Action:  # noqa: A002
+    return Action("look", name, (key,), label, help, f"screen.chart('{what}')", _RUN)
+
+
 def _move(name: str, keys: tuple[str, ...], help: str, call: str, places: tuple[Place, ...] = _ALL) -> Action:  # noqa: A002
     return Action("move", name, keys, name, help, call, places, menu=False)
 
@@ -99,6 +103,15 @@ ACTIONS: tuple[Action, ...] = (
            "app.do('compare')", needs="marked"),
     Action("look", "filter", ("/",), "filter", "only what a regular expression finds", "screen.filter",
            _RUNS, hint=10),
+    _chart("space", "keep metric", "keep", "the metric stays on the chart with its letter, or goes: several at once",
+           "keep"),
+    _chart("t", "x axis", "axis", "the chart over timesteps, updates, run time or the clock", "over"),
+    _chart("O", "log scale", "log", "the chart's values by orders of magnitude (logarithmic), or not", "log"),
+    _chart("_", "smoother", "smoother", "more smoothing of the curves: a moving average, the raw values behind it",
+           "smoother"),
+    _chart("*", "rougher", "rougher", "less smoothing of the curves", "rougher"),
+    _chart("tab", "crosshair", "crosshair", "the exact values at one place: ← → move it, PgUp PgDn far, Esc ends it",
+           "crosshair"),
     Action("look", "mark", ("space",), "mark", "mark several; actions apply to all marked", "screen.look('mark')",
            _FLEET, needs="run"),
     Action("look", "fold", ("f",), "fold", "runs that differ by their seed alone as one row, or each",

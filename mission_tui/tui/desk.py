@@ -20,6 +20,7 @@ from mission_tui.tui.coming_back import ComingBack
 from mission_tui.tui.literal import literal
 from mission_tui.tui.lookback import Zoom
 from mission_tui.tui.origin import Origin
+from mission_tui.tui.plot.look import ChartLook
 from mission_tui.tui.preset_choice import LoadPresets, PresetChoice, Resolve
 from mission_tui.tui.screens.shown import Shown
 from mission_tui.tui.scrubbing import Scrub
@@ -48,7 +49,7 @@ class Deed:
 
 class Desk:
     """One per screen session. `clock` is monotonic seconds, `snapshot` the newest that came; `deeds` `u` takes back,
-    `zoom` how far back the strip goes.
+    `zoom` how far back the strip goes, `chart` how charts of runs are drawn.
 
     Paths on the screen leave out `home`; `last_seen_t` (unix s) is when this fleet was last looked at.
     """
@@ -80,6 +81,7 @@ class Desk:
         self.alarm = Alarm()
         self.coming_back = ComingBack(last_seen_t)
         self.zoom = Zoom()
+        self.chart = ChartLook()
         self.deeds: list[Deed] = []
         self.scrub = Scrub(self)
 

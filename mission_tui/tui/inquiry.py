@@ -20,12 +20,17 @@ from mission_tui.tui.courses import MOST_COURSES, POINTS, Course, courses_of, me
 from mission_tui.tui.evidence import stretch
 from mission_tui.tui.log_tail import LogTail
 
-__all__ = ["Asker", "Dossier", "Inquiry"]
+__all__ = ["EXACT", "Asker", "Dossier", "Inquiry"]
 
 _PACE_S = 1.0
 _DETAILS_PACE_S = 5.0
 _COURSES_PACE_S = 5.0
 """The supervisor goes through all that it has of the run."""
+_MARKS_PACE_S = 30.0
+"""Evaluations come without a word in the view."""
+
+EXACT = "exact"
+"""The history that holds the values of one update alone."""
 
 Answer = TypeVar("Answer")
 
@@ -81,7 +86,7 @@ class Inquiry:
         run = dossier.run
         if metric is not None or tab in ("config", "checkpoints", "health", "journal"):
             stamp = (view.state, view.attempt, view.last_checkpoint, view.changes, view.note, view.labels)
-            again_s = _DETAILS_PACE_S if tab in ("checkpoints", "journal") else None
+            again_s = {"checkpoints": _DETAILS_PACE_S, "journal": _DETAILS_PACE_S, "learn": _MARKS_PACE_S}.get(tab)
             if self._due("details", stamp, again_s):
                 self._ask("details", lambda id_: GetDetails(id=id_, run=run), _keep_details)
         if tab == "log":
@@ -120,6 +125,19 @@ class Inquiry:
                 ),
                 lambda kept, reply: _keep_history(kept, finding.id, reply),
             )
+
+    def want_exact(self, view: RunView, update: int, tags: tuple[str, ...]) -> None:
+        """Ask once for what `tags` were at `update`, which is in the dossier as `EXACT`."""
+        self.about(view)
+        stamp = (update, tags)
+        if EXACT in self._open or self._asked.get(EXACT, ((), 0.0))[0] == stamp:
+            return
+        self._asked[EXACT] = (stamp, self._desk.clock())
+        self._ask(
+            EXACT,
+            lambda id_: GetHistory(id=id_, run=view.id, series=tags, from_update=update, to_update=update, points=1),
+            lambda kept, reply: _keep_history(kept, EXACT, reply),
+        )
 
     def want_earlier_log(self) -> None:
         """Ask for the page of the log before the one shown."""

@@ -93,7 +93,7 @@ async def test_help_contains_every_action(size: tuple[int, int]) -> None:
     async with staged(size=size) as stage:
         await stage.press("question_mark")
         seen = ""
-        for _ in range(40):
+        for _ in range(60):
             seen += stage.text() + "\n"
             await stage.press("down", "down")
         for action in offered("fleet", readonly=False):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from mission_tui.ipc.replies import LogReply
+from mission_tui.ipc.replies import HistoryReply, LogReply
 from mission_tui.ipc.requests import GetDetails, GetHistory, GetLog
 from mission_tui.tui.copied import MOST_BYTES
 from mission_tui.tui.screens.run import RunScreen
-from tests.tui.fleets import ENDED, LIVE, a_fleet, a_run
+from tests.tui.fleets import ENDED, LIVE, NOW, a_fleet, a_run
 from tests.tui.stage import Stage, staged
 
 
@@ -287,3 +287,71 @@ async def test_an_unanswered_question_says_why() -> None:
         stage.client.answers[GetDetails] = lambda request: Refused(re=request.id, message="the run directory is gone")
         await stage.press("d")
         await stage.shows("the run directory is gone")
+
+
+async def test_several_metrics_stay_on_the_chart() -> None:
+    """Space keeps the chosen one with its letter, and all that are drawn are asked for; again lets it go."""
+    async with staged(size=(120, 36)) as stage:
+        await stage.press("enter", "space", "down", "down")
+        await stage.shows("A return 12.4    left")
+        await stage.shows("B approx KL 0.012   right")
+        asked = [request.series for request in stage.client.asked_for(GetHistory)]
+        assert ("rollout/ep_rew_mean",) in asked
+        assert ("train/approx_kl",) in asked
+        await stage.press("up", "up", "space")
+        await stage.shows("return over timesteps")
+
+
+async def test_scale_smoothing_and_axis_have_keys() -> None:
+    """Each is said below the chart, with the key that changes it."""
+    async with staged() as stage:
+        await stage.press("enter")
+        await stage.shows("t over timesteps")
+        await stage.press("O", "_", "_", "t", "t")
+        await stage.shows("O logarithmic")
+        await stage.shows("*_ EMA 0.8, ~5 updates")
+        await stage.shows("over run time")
+        await stage.press("O", "*", "*", "t", "t")
+        await stage.shows("O linear")
+        await stage.shows("*_ raw")
+
+
+def fives(request: GetHistory) -> HistoryReply:
+    """A return of a hundredth of the update, in buckets of five updates, or one update alone if that is asked for."""
+    last = request.to_update or 1400
+    updates = tuple(range(max(5, request.from_update), last + 1, 5))
+    values = tuple(update / 100 for update in updates)
+    one = request.from_update == request.to_update
+    return HistoryReply(
+        re=request.id, run=request.run, updates=updates, timesteps=tuple(8192 * update for update in updates),
+        t=tuple(NOW + update for update in updates),
+        low=dict.fromkeys(request.series, values if one else tuple(value - 0.04 for value in values)),
+        high=dict.fromkeys(request.series, values),
+    )  # fmt: skip
+
+
+async def test_the_crosshair_prints_the_values_of_one_update() -> None:
+    """Tab puts it on the newest; arrows move it instead of turning tabs; Esc takes only it away."""
+    async with staged() as stage:
+        stage.client.answers[GetHistory] = fives
+        await stage.press("enter")
+        await stage.shows("return over timesteps")
+        await stage.press("tab")
+        await stage.shows("│ 14                 update 1,400")
+        await stage.press("home", "right")
+        await stage.shows("│ 0.35               update 35 ")
+        alone = [it for it in stage.client.asked_for(GetHistory) if it.points == 1]
+        assert (alone[0].from_update, alone[-1].from_update, alone[-1].to_update) == (1400, 35, 35)
+        await stage.press("escape")
+        await stage.until(lambda: "update 35" not in stage.text())
+        assert isinstance(stage.screen, RunScreen)
+
+
+async def test_a_click_puts_the_crosshair_there() -> None:
+    """The mouse does what the keys do."""
+    async with staged() as stage:
+        stage.client.answers[GetHistory] = fives
+        await stage.press("enter")
+        await stage.shows("return over timesteps")
+        await stage.pilot.click("#chart", offset=(9, 5))
+        await stage.shows("update 25 ")

@@ -20,7 +20,7 @@ from mission_tui.tui.moves import Move
 from mission_tui.tui.outlook import RUN_TABS
 from mission_tui.tui.screens.arrangement import LEAST_HEIGHT, LEAST_WIDTH
 from mission_tui.tui.screens.shown import Shown
-from mission_tui.tui.widgets.curves import Curves
+from mission_tui.tui.widgets.curves import ChartAct, Curves
 from mission_tui.tui.widgets.detail import section
 from mission_tui.tui.widgets.filter_bar import FilterBar
 from mission_tui.tui.widgets.findings import Findings
@@ -62,7 +62,7 @@ class RunScreen(Shown, inherit_bindings=False):
         yield ReplayLine()
         yield RunHead()
         yield ScrollLines(id="tabs")
-        yield Curves()
+        yield Curves(self._desk.chart)
         yield Findings()
         yield ScrollLines(id="section")
         yield LogLines()
@@ -93,12 +93,15 @@ class RunScreen(Shown, inherit_bindings=False):
         self.query_one(Header).update(self.snapshot)
         self.query_one(ReplayLine).update(self.snapshot, self._desk.scrub.step)
         self.query_one(RunHead).update(self._view, self.now)
-        metric = self.query_one(Curves).tag if self._tab == "learn" else None
         points = min(2000, max(40, 2 * width))
-        self._inquiry.want(self._view, self._tab, metric, points)
+        curves = self.query_one(Curves)
+        for metric in curves.tags if self._tab == "learn" else (None,):
+            self._inquiry.want(self._view, self._tab, metric, points)
         if self._tab == "learn":
             self._inquiry.want_courses(self._view)
         self._draw_body()
+        if self._tab == "learn" and curves.unread is not None:
+            self._inquiry.want_exact(self._view, curves.unread, curves.tags)
         if self._tab == "health" and (finding := self.finding()) is not None:
             self._inquiry.want_evidence(self._view, finding, points)
         readonly, undoable = self._desk.readonly, bool(self._desk.undoable())
@@ -114,7 +117,7 @@ class RunScreen(Shown, inherit_bindings=False):
         view, dossier, tab = self._view, self._inquiry.about(self._view), self._tab
         note = ""
         if tab == "learn":
-            self.query_one(Curves).update(view, dossier)
+            self.query_one(Curves).update(view, dossier, self.now)
             self.query_one(MetricList).trace(dossier.courses)
         elif tab == "log":
             log = self.query_one(LogLines)
@@ -150,10 +153,10 @@ class RunScreen(Shown, inherit_bindings=False):
 
     def action_move(self, how: Move) -> None:
         """Left and right turn tabs; everything else moves within the tab."""
+        if self._tab == "learn" and self.query_one(Curves).move(how):
+            return
         if how in ("left", "right"):
             self._turn(1 if how == "right" else -1)
-        elif self._tab == "learn":
-            self.query_one(Curves).move(how)
         elif self._tab == "health":
             self.query_one(Findings).move(how)
         elif self._tab == "log":
@@ -162,6 +165,13 @@ class RunScreen(Shown, inherit_bindings=False):
         else:
             self.query_one("#section", ScrollLines).move(how)
             self._draw_body()
+
+    def action_chart(self, what: ChartAct) -> None:
+        """Draw the chart otherwise; where it is not shown, show it."""
+        if self._tab != "learn":
+            self.action_open("learn")
+        elif refused := self.query_one(Curves).act(what):
+            self._desk.tell(refused, "warning")
 
     def action_look(self, what: str) -> None:
         """The tab beside this one, or only the body of it, or everything again."""
@@ -192,10 +202,12 @@ class RunScreen(Shown, inherit_bindings=False):
         self.query_one(FilterBar).open()
 
     def action_back(self) -> None:
-        """One layer: the search, then the zoom, then this screen."""
+        """One layer: the search, then the crosshair, then the zoom, then this screen."""
         bar = self.query_one(FilterBar)
         if bar.display or self._pattern is not None:
             bar.close(clear=True)
+        elif self._tab == "learn" and self.query_one(Curves).release():
+            return
         elif self.has_class("-maximised"):
             self.action_look("maximise")
         else:

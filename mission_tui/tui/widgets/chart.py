@@ -1,70 +1,85 @@
-"""The one big chart of a run: a metric over timesteps. Import it late: it brings the plotting library."""
+"""The chart of a run: its legend, the picture and the meaning of its signs. The mouse moves the crosshair on it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar
+from textual import events
+from textual.message import Message
 
-from textual_plot import HiResMode, PlotWidget
-from textual_plot.axis_formatter import NumericAxisFormatter
-
-from mission_tui.ipc.replies import HistoryReply
-from mission_tui.tui import colours, numbers
-from mission_tui.tui.evidence import Points, points_of
+from mission_tui.tui.plot.content import Content
+from mission_tui.tui.plot.frame import Frame, frame_for
+from mission_tui.tui.plot.legend import legend, signs
+from mission_tui.tui.plot.picture import picture
+from mission_tui.tui.widgets.lines import Lines
 
 __all__ = ["Chart"]
 
-_LINE = colours.PALETTE.live
-_BAND = colours.PALETTE.band
-_CHANGE = str(colours.KEY)
 
+class Chart(Lines):
+    """Draws what it is given, and says where it was clicked or dragged."""
 
-class _Steps(NumericAxisFormatter):
-    """Ticks of the library, labelled as the rest of the screen writes numbers."""
+    class Pointed(Message):
+        """The mouse is at `place` of the axis."""
 
-    def get_labels_for_ticks(self, ticks: Sequence[float]) -> list[str]:
-        return [numbers.compact(tick) if tick >= 0 else "" for tick in ticks]
+        def __init__(self, place: float) -> None:
+            super().__init__()
+            self.place = place
 
+    class Wheeled(Message):
+        """The wheel was turned by `by` columns."""
 
-class _Readings(NumericAxisFormatter):
-    def get_labels_for_ticks(self, ticks: Sequence[float]) -> list[str]:
-        return [numbers.reading(tick) for tick in ticks]
-
-
-class Chart(PlotWidget, inherit_bindings=False, can_focus=False):
-    """Mean of each bucket as a line, and the bucket's span as fainter lines where a bucket holds several updates."""
-
-    X_FORMATTER: ClassVar[type[NumericAxisFormatter]] = _Steps
+        def __init__(self, by: int) -> None:
+            super().__init__()
+            self.by = by
 
     def __init__(self) -> None:
-        super().__init__(id="chart", allow_pan_and_zoom=False)
+        super().__init__(id="chart")
+        self._content: Content | None = None
+        self.frame: Frame | None = None
 
-    def on_mount(self) -> None:
-        """Narrow margins: 80 columns are few."""
-        self.margin_left, self.margin_top, self.margin_bottom = 9, 0, 1
-        self.set_x_formatter(self.X_FORMATTER())
-        self.set_y_formatter(_Readings())
+    def draw(self, content: Content) -> None:
+        """Show `content`."""
+        self._content = content
+        self.redraw()
 
-    def draw(self, history: HistoryReply | None, tag: str) -> int:
-        """Draw `tag` of `history`; returns the number of points, 0 when there is nothing to draw."""
-        self.clear()
-        points = [] if history is None else points_of(history, tag, history.timesteps)
-        if len(points) > 1:
-            self.draw_curve(points)
-            self._draw_changes(history, points)
-        return len(points)
+    def redraw(self) -> None:
+        """Legend above, signs below, and the picture in what is left."""
+        content, (width, height) = self._content, self.size
+        self.frame = None
+        if content is None or width <= 0:
+            return
+        above = legend(content, width)
+        scene = content.scene
+        if scene is None or scene.reach is None:
+            self.show(above)
+            return
+        below = signs(scene.marks, width)
+        sides = [it.side for it in scene.sided]
+        frame = frame_for(width, height - len(above) - len(below), scene.reach, sides)
+        drawn = picture(scene, frame)
+        self.frame = frame if drawn else None
+        self.show([*above, *drawn, *(below if drawn else [])])
 
-    def _draw_changes(self, history: HistoryReply | None, points: Points) -> None:
-        """A vertical line where settings were changed while the run trained."""
-        for change in () if history is None else history.changes:
-            if change.timesteps is not None and points[0][0] <= change.timesteps <= points[-1][0]:
-                self.add_v_line(change.timesteps, line_style=_CHANGE)
+    def _point(self, event: events.MouseEvent) -> None:
+        frame = self.frame
+        if frame is not None and frame.left <= event.x < frame.left + frame.columns:
+            event.stop()
+            self.post_message(self.Pointed(frame.place(event.x - frame.left)))
 
-    def draw_curve(self, points: Points) -> None:
-        """Draw two points or more over what is drawn already."""
-        steps = [step for step, _, _ in points]
-        if any(high > low for _, low, high in points):
-            self.plot(steps, [low for _, low, _ in points], line_style=_BAND, hires_mode=HiResMode.BRAILLE)
-            self.plot(steps, [high for _, _, high in points], line_style=_BAND, hires_mode=HiResMode.BRAILLE)
-        means = [(low + high) / 2 for _, low, high in points]
-        self.plot(steps, means, line_style=_LINE, hires_mode=HiResMode.BRAILLE)
+    def on_click(self, event: events.Click) -> None:
+        """A click puts the crosshair there."""
+        self._point(event)
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """The crosshair follows the pressed button."""
+        if event.button:
+            self._point(event)
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        """The wheel moves the crosshair on."""
+        event.stop()
+        self.post_message(self.Wheeled(1))
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        """The wheel moves the crosshair back."""
+        event.stop()
+        self.post_message(self.Wheeled(-1))

@@ -1,85 +1,153 @@
-"""The learn tab of a run: one big chart and the list of metrics to choose it from. The plotting library comes late."""
+"""The learn tab of a run: one big chart, the metrics to choose from, and a line of what keys do to the chart."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Literal
 
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.message import Message
 
 from mission_tui.fleet.snapshot import RunView
-from mission_tui.tui import colours
-from mission_tui.tui.inquiry import Dossier
+from mission_tui.tui.courses import metric_tags
+from mission_tui.tui.inquiry import EXACT, Dossier
 from mission_tui.tui.moves import Move
+from mission_tui.tui.plot.content import Content, content_of
+from mission_tui.tui.plot.controls import controls
+from mission_tui.tui.plot.crosshair import Crosshair
+from mission_tui.tui.plot.hues import MOST
+from mission_tui.tui.plot.look import ChartLook
 from mission_tui.tui.sections.readings import flags, limits_on_curve, readings_of
 from mission_tui.tui.strips import line
-from mission_tui.tui.vitals import metric_title
+from mission_tui.tui.widgets.chart import Chart
 from mission_tui.tui.widgets.metric_list import MetricList
 from mission_tui.tui.widgets.scroll_lines import ScrollLines
 
-if TYPE_CHECKING:
-    from mission_tui.tui.widgets.chart import Chart
+__all__ = ["ChartAct", "Curves"]
 
-__all__ = ["Curves"]
+ChartAct = Literal["keep", "over", "log", "smoother", "rougher", "crosshair"]
 
 
-class Curves(Horizontal):
-    """Draws the chosen metric's history; asks for it by a message when another one is chosen."""
+class Curves(Vertical):
+    """Asks by a message when something else is wanted to be drawn; `tags` are the metrics whose history it needs."""
 
     class Wanted(Message):
-        """The history of the chosen metric is wanted."""
+        """What is drawn changed, and its history may not be there yet."""
 
-    def __init__(self) -> None:
+    def __init__(self, look: ChartLook) -> None:
         super().__init__(id="learn")
-        self._chart: Chart | None = None
+        self._look = look
+        self._cross = Crosshair()
+        self._shown: tuple[RunView, Dossier, float] | None = None
+        self._content: Content | None = None
         self._drawn: object = None
-        self._points = 0
 
     def compose(self) -> ComposeResult:
-        """Title and chart at the left, metrics at the right."""
-        with Vertical(id="plot"):
-            yield ScrollLines(id="plot-title")
-        yield MetricList()
-
-    def on_mount(self) -> None:
-        """The chart follows the first picture: importing its library takes a tenth of a second."""
-        self.call_after_refresh(self._mount_chart)
-
-    async def _mount_chart(self) -> None:
-        from mission_tui.tui.widgets.chart import Chart
-
-        self._chart = Chart()
-        await self.query_one("#plot").mount(self._chart)
-        self.post_message(self.Wanted())
+        """The chart at the left, metrics at the right, keys below."""
+        with Horizontal(id="plot"):
+            yield Chart()
+            yield MetricList()
+        yield ScrollLines(id="chart-keys")
 
     @property
-    def tag(self) -> str:
-        """The chosen metric."""
-        return self.query_one(MetricList).tag
+    def tags(self) -> tuple[str, ...]:
+        """The metrics on the chart, the chosen one first."""
+        chosen = self.query_one(MetricList).tag
+        return chosen, *(tag for _, tag in self._slots() if tag != chosen)
 
-    def update(self, view: RunView, dossier: Dossier) -> None:
-        """Show the metrics of `view` and what `dossier` has of the chosen one's history."""
+    @property
+    def unread(self) -> int | None:
+        """The update under the crosshair while its exact values are not known."""
+        scene, update = self._content.scene if self._content else None, self._cross.update
+        if update is None or scene is None or self._shown is None:
+            return None
+        exact, bucket = self._shown[1].history.get(EXACT), scene.ruler.bucket(update)
+        if exact is not None and exact.updates == (update,) and set(self.tags) <= set(exact.low):
+            return None
+        alone = bucket and scene.ruler.updates[bucket] - scene.ruler.updates[bucket - 1] == 1
+        return None if alone or bucket == 0 else update
+
+    def _slots(self) -> list[tuple[int, str]]:
+        known = set() if self._shown is None else set(metric_tags(self._shown[0]))
+        return self._look.shown(self.query_one(MetricList).tag, known)
+
+    def update(self, view: RunView, dossier: Dossier, now: float) -> None:
+        """Show the metrics of `view`, and of those on the chart what `dossier` has of their histories."""
+        self._shown = view, dossier, now
         read = () if dossier.details is None else readings_of(view, dossier.details)
-        self.query_one(MetricList).update(view, flags(read))
-        tag = self.tag
-        history = dossier.history.get(tag)
-        if self._chart is not None and self._chart.is_mounted and self._drawn != (tag, history):
-            self._drawn = (tag, history)
-            self._points = self._chart.draw(history, tag)
-        if history is None:
-            said = f": {dossier.trouble or 'asking…'}"
-        else:
-            said = " over timesteps" if self._points > 1 else ": fewer than two points so far"
-        marked = [("  │ set", colours.KEY)] if self._points > 1 and history is not None and history.changes else []
-        parts = [(f" {metric_title(tag)}", colours.BOLD), (said, colours.QUIET), *marked, *limits_on_curve(read, tag)]
-        self.query_one("#plot-title", ScrollLines).set(lambda width: [line(parts, width)])
+        slots = self._slots()
+        metrics = self.query_one(MetricList)
+        metrics.update(view, flags(read), {tag: slot for slot, tag in slots} if self._look.pinned else {})
+        look, chosen = self._look, metrics.tag
+        histories = [dossier.history.get(tag) for tag in (EXACT, *self.tags)]
+        newest = [view.metrics.get(tag) for tag in self.tags]
+        drawn = (slots, look.log, look.over, look.factor, self._cross.update, histories, newest, view.steps_per_s)
+        beside = (dossier.details, view.findings, dossier.trouble, chosen)
+        if self._drawn == (drawn, beside):
+            return
+        self._drawn = (drawn, beside)
+        limits = limits_on_curve(read, chosen) if len(slots) == 1 else ()
+        self._content = content_of(view, dossier, look, slots, now=now, cross=self._cross.update, limits=limits)
+        self.query_one(Chart).draw(self._content)
+        kept, reading = chosen in look.pinned, self._cross.update is not None
+        self.query_one("#chart-keys", ScrollLines).set(
+            lambda width: [line(controls(look, kept=kept, reading=reading, width=width), width)]
+        )
 
-    def move(self, how: Move) -> None:
-        """Choose another metric as a key asks."""
+    def move(self, how: Move) -> bool:
+        """Move the crosshair, if there is one and the key is for it, else choose another metric; false for sideways."""
+        chart, scene = self.query_one(Chart), self._content.scene if self._content else None
+        if self._cross.update is not None and scene is not None and chart.frame is not None:
+            far, whole = max(1, chart.frame.columns // 10), chart.frame.columns
+            steps = {"left": -1, "right": 1, "page_up": -far, "page_down": far, "first": -whole, "last": whole}
+            if how in steps:
+                self._cross.step(scene.ruler, chart.frame, steps[how])
+                self.post_message(self.Wanted())
+                return True
+        if how in ("left", "right"):
+            return False
         self.query_one(MetricList).move(how)
+        return True
+
+    def act(self, what: ChartAct) -> str:
+        """Change how the chart is drawn; returns why not, or nothing."""
+        match what:
+            case "keep":
+                if not self._look.pin(self.query_one(MetricList).tag):
+                    return f"{MOST} metrics are on the chart: drop one of them first"
+            case "over":
+                self._look.turn_over()
+            case "log":
+                self._look.log = not self._look.log
+            case "smoother":
+                self._look.smooth(1)
+            case "rougher":
+                self._look.smooth(-1)
+            case "crosshair":
+                self._cross.turn(self._content.scene.ruler if self._content and self._content.scene else None)
+        self.post_message(self.Wanted())
+        return ""
+
+    def release(self) -> bool:
+        """Take the crosshair away; false when there is none."""
+        held = self._cross.update is not None
+        if held:
+            self.act("crosshair")
+        return held
 
     def on_metric_list_changed(self, message: MetricList.Changed) -> None:
         """Another metric needs its history."""
         message.stop()
         self.post_message(self.Wanted())
+
+    def on_chart_pointed(self, message: Chart.Pointed) -> None:
+        """The mouse puts the crosshair somewhere."""
+        message.stop()
+        if self._content is not None and self._content.scene is not None:
+            self._cross.point(self._content.scene.ruler, message.place)
+            self.post_message(self.Wanted())
+
+    def on_chart_wheeled(self, message: Chart.Wheeled) -> None:
+        """The wheel moves the crosshair that is there."""
+        message.stop()
+        self.move("right" if message.by > 0 else "left")

@@ -14,7 +14,7 @@ from textual_plot.axis_formatter import NumericAxisFormatter
 from mission_tui.fleet.findings import Finding
 from mission_tui.tui import colours, numbers
 from mission_tui.tui.evidence import Points, looked_from
-from mission_tui.tui.widgets.chart import Chart
+from mission_tui.tui.widgets.plain_chart import PlainChart
 
 __all__ = ["BAND", "EvidenceChart"]
 
@@ -28,7 +28,7 @@ class _Updates(NumericAxisFormatter):
         return [numbers.count(int(tick)) if tick >= 0 and tick == int(tick) else "" for tick in ticks]
 
 
-class EvidenceChart(Chart):
+class EvidenceChart(PlainChart):
     """Over updates, because that is how findings and logs name places. The band is as fine as the size is large."""
 
     X_FORMATTER: ClassVar[type[NumericAxisFormatter]] = _Updates

@@ -15,6 +15,7 @@ from mission_tui.tui import colours, numbers
 from mission_tui.tui.courses import Course, metric_tags
 from mission_tui.tui.glyphs import SEVERITY_SHAPES
 from mission_tui.tui.moves import Move
+from mission_tui.tui.plot.hues import hue, letter
 from mission_tui.tui.sparkline import spark
 from mission_tui.tui.strips import Part, fit, line
 from mission_tui.tui.vitals import metric_title
@@ -44,11 +45,14 @@ class MetricList(Lines):
         self._tags: Sequence[str] = ()
         self._flags: Mapping[str, Severity] = {}
         self._courses: Mapping[str, Course] = {}
+        self._slots: Mapping[str, int] = {}
         self.tag = metric_tags(None)[0]
 
-    def update(self, view: RunView, flags: Mapping[str, Severity]) -> None:
-        """Show the metrics of `view`; `flags` says of which the newest value has passed a limit."""
-        self._view, self._tags, self._flags = view, metric_tags(view), flags
+    def update(self, view: RunView, flags: Mapping[str, Severity], slots: Mapping[str, int]) -> None:
+        """Show the metrics of `view`; `flags` says of which the newest value has passed a limit, `slots` which of
+        several are on the chart.
+        """
+        self._view, self._tags, self._flags, self._slots = view, metric_tags(view), flags, slots
         self.redraw()
 
     def trace(self, courses: Mapping[str, Course]) -> None:
@@ -122,7 +126,8 @@ class MetricList(Lines):
         title, cells = self._widths(width)
         parts: list[Part] = [
             (">" if chosen else " ", colours.KEY),
-            (fit(metric_title(tag), title), colours.INK if chosen else colours.QUIET),
+            *self._letter(tag),
+            (fit(metric_title(tag), title - (2 if self._slots else 0)), colours.INK if chosen else colours.QUIET),
             (SEVERITY_SHAPES[flag] if flag else " ", style),
             (fit(numbers.reading(newest), _VALUE, "right"), style),
             (" ", style),
@@ -141,6 +146,11 @@ class MetricList(Lines):
             newest = None if self._view is None else _newest(self._view, tag)
             lines.append("  ".join([tag, *map(numbers.reading, (newest, course.least, course.most))]))
         return lines
+
+    def _letter(self, tag: str) -> list[Part]:
+        """What its curve is called, while there are several."""
+        slot = self._slots.get(tag)
+        return [(f"{letter(slot)} ", hue(slot)) if slot is not None else ("  ", colours.INK)] if self._slots else []
 
     def on_click(self, event: events.Click) -> None:
         """A click chooses."""

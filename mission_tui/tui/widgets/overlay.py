@@ -12,7 +12,7 @@ from textual_plot.axis_formatter import NumericAxisFormatter
 from mission_tui.fleet.compare import Comparison, Curve, letter
 from mission_tui.tui import colours, numbers
 from mission_tui.tui.sections.comparison import HUES
-from mission_tui.tui.widgets.chart import Chart
+from mission_tui.tui.widgets.plain_chart import PlainChart
 
 __all__ = ["Overlay"]
 
@@ -24,10 +24,10 @@ class _Seconds(NumericAxisFormatter):
         return [numbers.duration(tick) if tick >= 0 else "" for tick in ticks]
 
 
-class Overlay(Chart):
+class Overlay(PlainChart):
     """A run alone is its own line; seeds of one setting are their median between the fainter least and greatest."""
 
-    STEPS: ClassVar[type[NumericAxisFormatter]] = Chart.X_FORMATTER
+    STEPS: ClassVar[type[NumericAxisFormatter]] = PlainChart.X_FORMATTER
 
     def draw_comparison(self, found: Comparison) -> int:
         """Draw the curves; returns how many have two points or more, 0 when there is nothing to draw."""

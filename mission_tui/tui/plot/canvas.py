@@ -1,0 +1,104 @@
+"""A picture of dots, eight to a cell, with characters over them and a tint below: what charts are drawn on.
+
+A later layer takes the cells it touches from an earlier one, so that a faint curve never thickens the one over it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+
+from rich.style import Style
+
+from mission_tui.tui.colours import INK
+from mission_tui.tui.strips import Part
+
+__all__ = ["DOTS_ACROSS", "DOTS_UP", "Canvas"]
+
+DOTS_ACROSS, DOTS_UP = 2, 4
+"""Dots of one cell."""
+_BRAILLE = 0x2800
+_BITS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
+"""By row and column of a cell: Unicode's numbering of braille dots."""
+
+
+class Canvas:
+    """`columns` by `rows` cells; dots are counted from the left and from the top."""
+
+    def __init__(self, columns: int, rows: int) -> None:
+        self.columns, self.rows = max(0, columns), max(0, rows)
+        cells = self.columns * self.rows
+        self._dots = bytearray(cells)
+        self._layers = bytearray(cells)
+        self._inks: list[Style] = [INK] * cells
+        self._glyphs: dict[int, Part] = {}
+        self._tints: dict[int, Style] = {}
+
+    def dot(self, across: int, down: int, ink: Style, layer: int = 1) -> None:
+        """One dot; outside the picture nothing is drawn."""
+        column, row = across // DOTS_ACROSS, down // DOTS_UP
+        if not (0 <= column < self.columns and 0 <= row < self.rows):
+            return
+        at = row * self.columns + column
+        if layer < self._layers[at]:
+            return
+        if layer > self._layers[at]:
+            self._dots[at] = 0
+        self._layers[at], self._inks[at] = layer, ink
+        self._dots[at] |= _BITS[down % DOTS_UP][across % DOTS_ACROSS]
+
+    def stroke(self, places: Iterable[tuple[int, int] | None], ink: Style, layer: int = 1) -> None:
+        """Dots joined by straight lines; None lifts the pen."""
+        before: tuple[int, int] | None = None
+        for place in places:
+            if place is not None:
+                for across, down in _between(before or place, place):
+                    self.dot(across, down, ink, layer)
+            before = place
+
+    def glyph(self, column: int, row: int, char: str, ink: Style) -> None:
+        """A character over whatever is drawn in its cell."""
+        if 0 <= column < self.columns and 0 <= row < self.rows:
+            self._glyphs[row * self.columns + column] = char, ink
+
+    def fill(self, column: int, char: str, ink: Style) -> None:
+        """A character in each cell of a column where nothing is drawn so far."""
+        for row in range(self.rows):
+            if not self.drawn(column, row):
+                self.glyph(column, row, char, ink)
+
+    def drawn(self, column: int, row: int) -> bool:
+        """Whether a cell has dots or a character; cells outside the picture do."""
+        if not (0 <= column < self.columns and 0 <= row < self.rows):
+            return True
+        at = row * self.columns + column
+        return bool(self._dots[at]) or at in self._glyphs
+
+    def tint(self, column: int, ground: Style) -> None:
+        """A background for one column; the last one given counts."""
+        self._tints[column] = ground
+
+    def lines(self) -> Iterator[list[Part]]:
+        """The rows from top to bottom, neighbours of one style as one part."""
+        for row in range(self.rows):
+            cells = [self._cell(row * self.columns + column, column) for column in range(self.columns)]
+            yield [("".join(char for char, _ in run), ink) for ink, run in _runs(cells)]
+
+    def _cell(self, at: int, column: int) -> Part:
+        dots = self._dots[at]
+        char, ink = self._glyphs.get(at) or (chr(_BRAILLE + dots) if dots else " ", self._inks[at] if dots else INK)
+        return char, ink + self._tints[column] if column in self._tints else ink
+
+
+def _runs(cells: Sequence[Part]) -> Iterator[tuple[Style, list[Part]]]:
+    for ink, run in groupby(cells, key=lambda cell: cell[1]):
+        yield ink, list(run)
+
+
+def _between(start: tuple[int, int], end: tuple[int, int]) -> Iterator[tuple[int, int]]:
+    """The dots of a straight line, both ends included."""
+    (x, y), (to_x, to_y) = start, end
+    steps = max(abs(to_x - x), abs(to_y - y))
+    for step in range(steps + 1):
+        part = step / steps if steps else 0.0
+        yield x + round((to_x - x) * part), y + round((to_y - y) * part)

@@ -1,0 +1,116 @@
+"""What one chart shows of one run, put together from its view, its histories and how it is to be looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mission_tui.fleet.metrics import Metric
+from mission_tui.fleet.snapshot import RunView
+from mission_tui.ipc.replies import HistoryReply
+from mission_tui.tui import numbers
+from mission_tui.tui.inquiry import EXACT, Dossier
+from mission_tui.tui.plot.axes import Sided, side_by_side
+from mission_tui.tui.plot.curve import Curve, curve_of
+from mission_tui.tui.plot.look import ChartLook
+from mission_tui.tui.plot.marks import Marks, marks_of
+from mission_tui.tui.plot.picture import RETURN, Scene
+from mission_tui.tui.plot.ruler import Over, Ruler
+from mission_tui.tui.strips import Part
+
+__all__ = ["Content", "Entry", "content_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A metric of the chart: its newest value, its curve if its history is known, the scale if there is one to draw.
+
+    `at` is what it was at the crosshair: the value, or the least and greatest of the updates that were put together.
+    """
+
+    slot: int
+    tag: str
+    newest: Metric | None
+    curve: Curve | None
+    sided: Sided | None
+    at: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """`said` is where the crosshair is, `limits` what rules compare the chosen metric with."""
+
+    entries: tuple[Entry, ...]
+    scene: Scene | None
+    over: Over
+    factor: float
+    log: bool
+    limits: Sequence[Part] = ()
+    said: tuple[str, ...] = ()
+    trouble: str | None = None
+
+
+def content_of(
+    view: RunView,
+    dossier: Dossier,
+    look: ChartLook,
+    shown: Sequence[tuple[int, str]],
+    *,
+    now: float,
+    cross: int | None = None,
+    limits: Sequence[Part] = (),
+) -> Content:
+    """The chart of the metrics `shown`, by slot and tag, with the crosshair at the end of update `cross`."""
+    attempts = dossier.details.attempts if dossier.details is not None else ()
+    histories = {tag: dossier.history[tag] for _, tag in shown if tag in dossier.history}
+    rulers = {tag: Ruler(history, look.over, attempts) for tag, history in histories.items()}
+    curves = {
+        tag: curve_of(slot, tag, histories[tag], rulers[tag].places, factor=look.factor, log=look.log)
+        for slot, tag in shown
+        if tag in histories
+    }
+    scene, said = None, tuple[str, ...]()
+    if histories:
+        longest = max(histories, key=lambda tag: len(histories[tag].updates))
+        ruler, history = rulers[longest], histories[longest]
+        marks = marks_of(view, dossier.details, history, ruler)
+        beside = {RETURN: _figures(marks)}
+        sided = side_by_side(list(curves.values()), log=look.log, beside=beside)
+        at = None if cross is None else ruler.of_update(cross)
+        scene = Scene(sided, ruler, marks, look.factor > 0, at)
+        said = tuple(ruler.said_at(cross, now)) if cross is not None else ()
+    exact = dossier.history.get(EXACT)
+    by_tag = {it.curve.tag: it for it in scene.sided} if scene is not None else {}
+    entries = tuple(
+        Entry(
+            slot,
+            tag,
+            view.steps_per_s if tag == "steps_per_s" else view.metrics.get(tag),
+            curves.get(tag),
+            by_tag.get(tag),
+            "" if cross is None or tag not in histories else _at(tag, cross, histories[tag], exact),
+        )
+        for slot, tag in shown
+    )
+    return Content(entries, scene, look.over, look.factor, look.log, limits, said, dossier.trouble)
+
+
+def _figures(marks: Marks) -> list[float]:
+    return [value for it in marks.judged for value in (it.low, it.mean, it.high)]
+
+
+def _at(tag: str, update: int, history: HistoryReply, exact: HistoryReply | None) -> str:
+    """The value of `update`, from the answer that was asked for it alone where its bucket holds several."""
+    bucket = Ruler(history, "updates").bucket(update)
+    if exact is not None and exact.updates == (update,) and tag in exact.low:
+        low = high = exact.low[tag][0]
+    elif bucket is None:
+        return numbers.DASH
+    else:
+        low, high = history.low[tag][bucket], history.high[tag][bucket]
+    return _digits(low) if low == high else f"{_digits(low)}…{_digits(high)}"
+
+
+def _digits(metric: Metric | None) -> str:
+    """All digits that a cell of the history has."""
+    return f"{metric:.6g}" if isinstance(metric, float | int) else numbers.reading(metric)

@@ -1,0 +1,100 @@
+"""One metric of a run as it is drawn: its buckets as means and spans, smoothed if asked, and what cannot be drawn.
+
+A blank is passed over; what is no number, and on a logarithmic scale what is not positive, is a gap, and counted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from mission_tui.fleet.metrics import number
+from mission_tui.ipc.replies import HistoryReply
+
+__all__ = ["FACTORS", "Curve", "Sample", "curve_of", "smoothed"]
+
+FACTORS = (0.0, 0.5, 0.8, 0.9, 0.97, 0.99, 0.997, 0.999)
+"""Weights of what was before, per update; 0 is no smoothing. One of 0.99 remembers about 100 updates."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A bucket that ends with `update`: its least and greatest value, what is drawn, and that without smoothing."""
+
+    update: int
+    place: float
+    low: float
+    high: float
+    raw: float
+    drawn: float
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """`slot` gives it letter and colour. `hidden` samples are not positive on a logarithmic scale, `broken` no number.
+
+    Of both kinds the values are nan, in the order of the updates.
+    """
+
+    slot: int
+    tag: str
+    samples: tuple[Sample, ...]
+    hidden: int = 0
+    broken: int = 0
+
+    @property
+    def shown(self) -> list[Sample]:
+        """The samples that have a place."""
+        return [sample for sample in self.samples if not math.isnan(sample.drawn)]
+
+    def values(self, *, spans: bool) -> Iterator[float]:
+        """All that is drawn of it; with `spans` the least and greatest of each bucket too."""
+        for sample in self.samples:
+            yield from (sample.drawn, sample.raw, sample.low, sample.high) if spans else (sample.drawn, sample.raw)
+
+
+def curve_of(
+    slot: int, tag: str, history: HistoryReply, places: Sequence[float], *, factor: float = 0.0, log: bool = False
+) -> Curve:
+    """`tag` of `history` over `places`, one for each bucket, smoothed by `factor` per update."""
+    found: list[tuple[int, float, float, float]] = []
+    columns = zip(history.updates, places, history.low.get(tag, ()), history.high.get(tag, ()), strict=False)
+    for update, place, least, greatest in columns:
+        low, high = number(least), number(greatest)
+        if low is not None and high is not None:
+            found.append((update, place, low, high))
+    raw = [(low + high) / 2 if math.isfinite(low) and math.isfinite(high) else math.nan for _, _, low, high in found]
+    drawn = smoothed(raw, [update for update, *_ in found], factor)
+    broken = sum(map(math.isnan, raw))
+    hidden = sum(value <= 0 for value in raw) if log else 0
+    samples = (
+        Sample(update, place, *(_fit(value, log=log) for value in (low, high, mean, soft)))
+        for (update, place, low, high), mean, soft in zip(found, raw, drawn, strict=True)
+    )
+    return Curve(slot, tag, tuple(samples), hidden, broken)
+
+
+def smoothed(values: Sequence[float], updates: Sequence[int], factor: float) -> list[float]:
+    """The exponential moving average whose weight falls by `factor` an update, however many updates a value stands for.
+
+    Without the pull towards zero at the start (Kingma and Ba 2015, section 3); nan stays nan and is left out.
+    """
+    if factor <= 0:
+        return list(values)
+    found: list[float] = []
+    total = weight = 0.0
+    # The first bucket is as long as the second: where it began is not known.
+    before = 2 * updates[0] - updates[1] if len(updates) > 1 else 0
+    for value, update in zip(values, updates, strict=True):
+        if math.isnan(value):
+            found.append(math.nan)
+            continue
+        keep = factor ** max(1, update - before)
+        total, weight, before = keep * total + (1 - keep) * value, keep * weight + (1 - keep), update
+        found.append(total / weight)
+    return found
+
+
+def _fit(value: float, *, log: bool) -> float:
+    return math.nan if not math.isfinite(value) or (log and value <= 0) else value

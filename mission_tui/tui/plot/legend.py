@@ -1,0 +1,112 @@
+"""What stands around the picture: which curve is which, its newest value and its axis, the crosshair, and the signs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.cells import cell_len
+from rich.style import Style
+from textual.strip import Strip
+
+from mission_tui.tui import colours, numbers
+from mission_tui.tui.glyphs import SEVERITY_SHAPES
+from mission_tui.tui.literal import literal
+from mission_tui.tui.plot.content import Content, Entry
+from mission_tui.tui.plot.frame import MARKS
+from mission_tui.tui.plot.hues import hue, letter
+from mission_tui.tui.plot.marks import Marks
+from mission_tui.tui.strips import Part, fit, line
+from mission_tui.tui.vitals import metric_title
+
+__all__ = ["legend", "signs"]
+
+_VALUE, _VALUE_AT, _VALUE_ALONE, _PLACE, _TITLE = 8, 13, 17, 14, 22
+"""Cells of a value and of each word for a place, so that lines do not jump when they change, and the most of a name."""
+
+
+def legend(content: Content, width: int) -> list[Strip]:
+    """One metric as a title; several as items, as many lines as they need; and below where the crosshair is."""
+    if len(content.entries) == 1:
+        rows = [_title(content, content.entries[0])]
+    else:
+        rows = _wrapped([_item(content, entry) for entry in content.entries], width)
+    if content.said:
+        value = fit(content.entries[0].at, _VALUE_ALONE) + " " if len(content.entries) == 1 else ""
+        places: list[list[Part]] = [[(f" {said:<{_PLACE}}", colours.INK)] for said in content.said]
+        rows += _wrapped([[(" │", colours.KEY), (f" {value}", colours.BOLD), *places[0]], *places[1:]], width)
+    return [line(row, width) for row in rows]
+
+
+def _title(content: Content, entry: Entry) -> list[Part]:
+    drawn = content.scene is not None and content.scene.reach is not None
+    parts: list[Part] = [(f" {metric_title(entry.tag)}", colours.BOLD)]
+    if entry.curve is None:
+        return [*parts, (f": {content.trouble or 'asking…'}", colours.QUIET)]
+    parts.append((f" over {content.over}" if drawn else ": fewer than two points so far", colours.QUIET))
+    return [*parts, *content.limits, ("  ", colours.INK), *_missing(entry), *_newest(content, entry)]
+
+
+def _newest(content: Content, entry: Entry) -> list[Part]:
+    parts: list[Part] = [(f" last {numbers.reading(entry.newest)}", colours.INK)]
+    if content.factor > 0 and entry.curve is not None and entry.curve.shown:
+        parts.append((f"  EMA {numbers.reading(entry.curve.shown[-1].drawn)}", hue(entry.slot)))
+    return parts
+
+
+def _missing(entry: Entry) -> list[Part]:
+    """What has no place on the chart: said, because a gap is easily overlooked."""
+    curve, said = entry.curve, []
+    if curve is not None and curve.hidden:
+        said.append(f" {curve.hidden} points not above 0 are not shown")
+    if curve is not None and curve.broken:
+        said.append(f" {curve.broken} points are nan or inf")
+    return [(text, colours.WARN) for text in said]
+
+
+def _item(content: Content, entry: Entry) -> list[Part]:
+    title = literal(metric_title(entry.tag))
+    value = entry.at if content.said else numbers.reading(entry.newest)
+    style = colours.KEY if content.said else colours.BOLD
+    return [
+        (f" {letter(entry.slot)} ", hue(entry.slot) + Style(bold=True)),
+        (fit(title, min(_TITLE, cell_len(title))), colours.INK),
+        (" " + fit(value, _VALUE_AT if content.said else _VALUE), style),
+        (_side(content, entry), colours.QUIET),
+        *_missing(entry),
+        (" ", colours.INK),
+    ]
+
+
+def _side(content: Content, entry: Entry) -> str:
+    """On which axis it is read; a curve with a scale of its own says from where to where that goes."""
+    if entry.curve is None:
+        return content.trouble or "asking…"
+    if entry.sided is None:
+        return "nothing to draw"
+    if entry.sided.side != "own":
+        return entry.sided.side
+    low, high = (numbers.reading(value) for value in (entry.sided.scale.low, entry.sided.scale.high))
+    return f"own {low}…{high}"
+
+
+def _wrapped(items: Sequence[list[Part]], width: int) -> list[list[Part]]:
+    rows: list[list[Part]] = [[]]
+    for item in items:
+        cells = sum(cell_len(text) for text, _ in (*rows[-1], *item))
+        if rows[-1] and cells > width:
+            rows.append([])
+        rows[-1].extend(item)
+    return rows
+
+
+def signs(marks: Marks, width: int) -> list[Strip]:
+    """What the signs on the chart mean; no line at all where there are none."""
+    kinds = {mark.kind for mark in marks.marks}
+    parts: list[Part] = []
+    for kind, (sign, style, word) in MARKS.items():
+        if kind in kinds:
+            parts += [(f" {'2' if kind == 'resume' else sign} ", style), (f"{word} ", colours.QUIET)]
+    if marks.bands:
+        gravest = marks.bands[-1].severity
+        parts += [(f" {SEVERITY_SHAPES[gravest]}░ ", colours.severity_style(gravest)), ("finding ", colours.QUIET)]
+    return [line(parts, width)] if parts else []

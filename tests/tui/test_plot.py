@@ -1,0 +1,314 @@
+"""What charts are drawn from: scales, smoothing, rulers, axes, marks and the picture itself."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
+
+from mission_tui.fleet.live_settings import SettingChange
+from mission_tui.fleet.metrics import Metric
+from mission_tui.ipc.replies import AttemptView, HistoryReply
+from mission_tui.tui.inquiry import EXACT, Dossier
+from mission_tui.tui.log_tail import LogTail
+from mission_tui.tui.plot.axes import side_by_side
+from mission_tui.tui.plot.canvas import Canvas
+from mission_tui.tui.plot.content import Content, content_of
+from mission_tui.tui.plot.crosshair import Crosshair
+from mission_tui.tui.plot.curve import Curve, curve_of, smoothed
+from mission_tui.tui.plot.frame import frame_for
+from mission_tui.tui.plot.legend import legend, signs
+from mission_tui.tui.plot.look import ChartLook
+from mission_tui.tui.plot.marks import marks_of
+from mission_tui.tui.plot.picture import picture
+from mission_tui.tui.plot.ruler import OVERS, Over, Ruler
+from mission_tui.tui.plot.scale import Scale, scale_of
+from tests.tui.fake_client import details
+from tests.tui.fleets import KL_FINDING, NOW, a_run
+
+RETURN, KL, LOSS = "rollout/ep_rew_mean", "train/approx_kl", "train/value_loss"
+VIEW = a_run("heavy-3f9a", findings=(KL_FINDING,))
+
+
+def a_history(
+    tag: str = RETURN, values: tuple[Metric | None, ...] = (1.0, 2.0, 3.0, 4.0), every: int = 1
+) -> HistoryReply:
+    """Buckets of `every` updates of 100 steps and 10 s each, from update 1 on."""
+    updates = tuple(every * (at + 1) for at in range(len(values)))
+    return HistoryReply(
+        re=1,
+        run=VIEW.id,
+        updates=updates,
+        timesteps=tuple(100 * update for update in updates),
+        t=tuple(NOW - 1000 + 10.0 * update for update in updates),
+        low={tag: values},
+        high={tag: values},
+    )
+
+
+def a_curve(slot: int, tag: str, values: tuple[Metric | None, ...], *, log: bool = False, factor: float = 0.0) -> Curve:
+    history = a_history(tag, values)
+    return curve_of(slot, tag, history, Ruler(history, "updates").places, log=log, factor=factor)
+
+
+def a_content(look: ChartLook, *histories: HistoryReply, cross: int | None = None) -> Content:
+    """The chart of `VIEW` with these histories, the first metric chosen."""
+    known = {tag: history for history in histories for tag in history.low}
+    dossier = Dossier(VIEW.id, LogTail(VIEW.id), details(1, VIEW), known)
+    return content_of(VIEW, dossier, look, look.shown(next(iter(known)), known), now=NOW, cross=cross)
+
+
+def drawn(content: Content, width: int = 60, height: int = 16) -> list[str]:
+    """The picture as text."""
+    assert content.scene is not None
+    assert content.scene.reach is not None
+    sides = [it.side for it in content.scene.sided]
+    frame = frame_for(width, height, content.scene.reach, sides)
+    return [strip.text for strip in picture(content.scene, frame)]
+
+
+def said(content: Content, width: int = 80) -> str:
+    """The legend as text."""
+    return "\n".join(strip.text for strip in legend(content, width))
+
+
+@given(st.lists(st.floats(-1e9, 1e9), min_size=1), st.booleans())
+def test_every_value_has_a_place_on_its_own_scale(values: list[float], log: bool) -> None:
+    """Inside the axis, higher values higher; on a logarithmic one only what is positive."""
+    scale = scale_of(values, log=log)
+    places = [scale.share(value) for value in sorted(values) if value > 0 or not log] if scale else []
+    assert bool(places) == any(value > 0 or not log for value in values)
+    shares = [place for place in places if place is not None]
+    assert len(shares) == len(places)
+    assert shares == sorted(shares)
+    assert all(0 <= place <= 1 for place in shares)
+
+
+@given(st.floats(-1e6, 1e6), st.floats(1e-2, 1e6), st.integers(1, 12))
+def test_ticks_lie_on_the_axis_and_read_differently(low: float, span: float, most: int) -> None:
+    """No more than asked for, inside, and no two with the same words unless the digits cannot tell them apart."""
+    scale = Scale(low, low + span)
+    ticks = scale.ticks(most)
+    assert len(ticks) <= most
+    assert all(low - 1e-6 * span <= value <= low + span * (1 + 1e-6) for value, _ in ticks)
+    if span > 0.1 * abs(low):
+        assert len({word for _, word in ticks}) == len(ticks)
+
+
+def test_a_logarithmic_axis_counts_in_powers_of_ten() -> None:
+    """From decade to decade, and within one in 1, 2, 5."""
+    assert [word for _, word in Scale(1e-4, 10, log=True).ticks(8)] == ["1e-4", "1e-3", "0.010", "0.100", "1.00", "10"]
+    assert [value for value, _ in Scale(0.9, 11, log=True).ticks(5)] == pytest.approx([1, 2, 5, 10])
+
+
+def test_smoothing_does_not_depend_on_how_updates_were_put_together() -> None:
+    """A value that stands for four updates weighs as four; a constant stays; nan is left out and stays a gap."""
+    one_by_one = smoothed([1.0] * 4 + [3.0] * 4, range(1, 9), 0.9)
+    assert smoothed([1.0, 3.0], [4, 8], 0.9)[-1] == pytest.approx(one_by_one[-1])
+    assert smoothed([5.0] * 5, range(1, 6), 0.99) == pytest.approx([5.0] * 5)
+    broken = smoothed([1.0, math.nan, 1.0], [1, 2, 3], 0.5)
+    assert math.isnan(broken[1])
+    assert broken[2] == pytest.approx(1.0)
+
+
+def test_what_a_logarithm_cannot_show_is_counted_and_said() -> None:
+    """Zero and below on a logarithmic axis; nan and inf on any."""
+    curve = a_curve(0, LOSS, (1.0, 0.0, -2.0, "nan", 10.0), log=True)
+    assert (curve.hidden, curve.broken, len(curve.shown)) == (2, 1, 2)
+    look = ChartLook(log=True)
+    text = said(a_content(look, a_history(LOSS, (1.0, 0.0, -2.0, "nan", 10.0))), 120)
+    assert "2 points not above 0 are not shown" in text
+    assert "1 points are nan or inf" in text
+    assert "not above" not in said(a_content(ChartLook(), a_history(LOSS, (1.0, 0.0))))
+
+
+def test_nothing_positive_leaves_an_empty_logarithmic_chart_that_says_why() -> None:
+    """No crash, and no axis of made-up numbers."""
+    content = a_content(ChartLook(log=True), a_history(LOSS, (-1.0, -2.0)))
+    assert content.scene is not None
+    assert content.scene.reach is None
+    assert "2 points not above 0" in said(content, 120)
+
+
+def test_curves_of_one_size_share_an_axis_and_others_do_not() -> None:
+    """Two axes have numbers; a third size has its own, and says from where to where it goes."""
+    curves = [
+        a_curve(0, "a", (0.0, 10.0)),
+        a_curve(1, "b", (2.0, 12.0)),
+        a_curve(2, "c", (0.01, 0.02)),
+        a_curve(3, "d", (1e6, 2e6)),
+        a_curve(4, "e", (7.0, 7.0)),
+    ]
+    assert [(it.curve.tag, it.side) for it in side_by_side(curves, log=False)] == [
+        ("a", "left"), ("b", "left"), ("c", "right"), ("d", "own"), ("e", "left"),
+    ]  # fmt: skip
+
+
+def test_the_legend_says_which_axis_each_curve_is_read_on() -> None:
+    """Letter, name, newest value, axis."""
+    look = ChartLook()
+    assert look.pin(RETURN)
+    assert look.pin(KL)
+    text = said(a_content(look, a_history(RETURN), a_history(KL, (0.01, 0.02, 0.01, 0.02))), 80)
+    assert "A return 12.4    left" in text
+    assert "B approx KL 0.012   right" in text
+
+
+def test_a_metric_keeps_its_letter_when_another_one_goes() -> None:
+    """Letters and colours belong to metrics, not to places in a list; one slot stays free for the chosen one."""
+    look = ChartLook()
+    for tag in "abcde":
+        assert look.pin(tag)
+    assert not look.pin("f")
+    assert look.pin("b")
+    assert look.shown("f", set("abcdef")) == [(0, "a"), (1, "f"), (2, "c"), (3, "d"), (4, "e")]
+    assert look.shown("a", {"a", "c"}) == [(0, "a"), (2, "c")]
+
+
+@pytest.mark.parametrize("over", OVERS)
+def test_each_axis_has_round_words_within_its_reach(over: Over) -> None:
+    """Steps and updates are whole, durations and times of day are round; none lies outside."""
+    history = a_history(values=tuple(float(n) for n in range(90)))
+    ruler = Ruler(history, over)
+    ticks = ruler.ticks(ruler.places[0], ruler.places[-1], 6)
+    assert 2 <= len(ticks) <= 6
+    assert all(ruler.places[0] <= place <= ruler.places[-1] for place, _ in ticks)
+    assert len({word for _, word in ticks}) == len(ticks)
+
+
+def test_run_time_leaves_out_the_night_between_two_attempts() -> None:
+    """An attempt of 20 s, a pause of an hour, and another one: 30 s after its start is 50 s of run time."""
+    history = structs.replace(a_history(values=(1.0, 2.0)), t=(NOW + 20.0, NOW + 3650.0))
+    first = AttemptView(
+        attempt=1, started_t=NOW, ended_t=NOW + 20, outcome="stopped", cause="", from_checkpoint=None,
+        from_timesteps=0,
+    )  # fmt: skip
+    second = structs.replace(first, attempt=2, started_t=NOW + 3620, ended_t=None, from_timesteps=100)
+    assert Ruler(history, "run time", (first, second)).places == (20.0, 50.0)
+    assert Ruler(history, "run time").places == (0.0, 3630.0)
+
+
+def test_the_clock_has_round_times_of_day(utc: None) -> None:
+    """Whole minutes, whatever second the run began in."""
+    history = a_history(values=tuple(float(n) for n in range(90)))
+    ruler = Ruler(history, "clock")
+    for place, word in ruler.ticks(ruler.places[0], ruler.places[-1], 6):
+        assert place % 60 == 0
+        assert word == time.strftime("%H:%M", time.gmtime(place))
+
+
+def test_marks_have_their_places() -> None:
+    """Checkpoints by update, resumes and evaluations by timesteps, findings as the stretch in which they were open."""
+    history = structs.replace(
+        a_history(values=tuple(float(n) for n in range(1403))),
+        timesteps=tuple(8192 * n for n in range(1, 1404)),
+        changes=(SettingChange(("ppo.ent_coef 0 → 0.01",), 700, 700 * 8192), SettingChange(("waits",))),
+    )
+    found = marks_of(VIEW, details(1, VIEW), history, Ruler(history, "updates"))
+    places = [(mark.kind, mark.place, mark.attempt) for mark in found.marks]
+    assert ("checkpoint", 1200.0, 0) in places
+    assert ("resume", 1000.0, 2) in places
+    assert ("set", 700.0, 0) in places
+    assert sum(kind == "set" for kind, *_ in places) == 1
+    assert [(band.first, band.last) for band in found.bands] == [(1204.0, 1403.0)]
+    (judged,) = found.judged
+    assert (judged.place, judged.mean, judged.low, judged.high) == (1400.0, 11.82, 11.34, 12.3)
+
+
+@pytest.mark.parametrize(
+    "result", [{"mean": "nan"}, {}, {"checkpoint": "x", "mean": 1.0}, {"checkpoint": "000000100", "mean": True}]
+)
+def test_evaluations_that_are_none_are_passed_over(result: dict[str, object]) -> None:
+    """Any program may have written there."""
+    history = a_history()
+    broken = structs.replace(details(1, VIEW), evaluations=({"checkpoint": "000000100"} | result,))
+    assert marks_of(VIEW, broken, history, Ruler(history, "updates")).judged == ()
+
+
+def test_the_picture_shows_curve_marks_band_and_evaluation_without_colours() -> None:
+    """Each has a sign of its own, and a line below says what they mean."""
+    values = tuple(10 * math.sin(n / 100) for n in range(1403))
+    history = structs.replace(a_history(values=values), timesteps=tuple(8192 * n for n in range(1, 1404)))
+    content = a_content(ChartLook(), history)
+    lines = drawn(content)
+    assert len(lines) == 16
+    assert {len(line) for line in lines} == {60}
+    assert "▲░" in lines[0]
+    assert any("■" in line for line in lines[:-2])
+    assert all(sign in lines[-2] for sign in "↓2■┴")
+    assert content.scene is not None
+    (meaning,) = signs(content.scene.marks, 60)
+    assert meaning.text.split() == ["↓", "saved", "■", "evaluated,", "95%", "2", "resumed", "▲░", "finding"]
+
+
+def test_several_curves_bear_their_letters() -> None:
+    """So that they can be told apart without colours; one alone needs none."""
+    look = ChartLook()
+    for tag in (RETURN, KL):
+        look.pin(tag)
+    both = "\n".join(drawn(a_content(look, a_history(RETURN), a_history(KL, (0.4, 0.3, 0.2, 0.1))))[:-2])
+    assert both.count("A") >= 1
+    assert both.count("B") >= 1
+    assert "A" not in "\n".join(drawn(a_content(ChartLook(), a_history(RETURN))))
+
+
+def test_a_gap_is_not_bridged() -> None:
+    """Between two values that are none there is nothing to join."""
+    whole = drawn(a_content(ChartLook(), a_history(values=(1.0, 1.0, 1.0, 1.0))))
+    broken = drawn(a_content(ChartLook(), a_history(values=(1.0, "nan", "nan", 1.0))))
+    dots = [
+        "".join(lines).count("⠒") + "".join(lines).count("⠤") + "".join(lines).count("⣀") for lines in (whole, broken)
+    ]
+    assert dots[0] > 20 > dots[1]
+
+
+def test_the_crosshair_prints_what_the_update_was() -> None:
+    """The least and greatest of a bucket of several updates, until the value of the update itself is known."""
+    history = structs.replace(a_history(every=5), high={RETURN: (1.5, 2.5, 3.25, 4.5)})
+    assert "update 15" not in said(a_content(ChartLook(), history))
+    crossed = " ".join(said(a_content(ChartLook(), history, cross=15), 100).split())
+    assert "│ 3…3.25 update 15 1,500 steps after 2h14" in crossed
+    known = Dossier(VIEW.id, LogTail(VIEW.id), None, {RETURN: history})
+    known.history[EXACT] = structs.replace(
+        a_history(values=(3.14159,)), updates=(15,), low={RETURN: (3.14159,)}, high={RETURN: (3.14159,)}
+    )
+    look = ChartLook()
+    exact = content_of(VIEW, known, look, look.shown(RETURN, {RETURN}), now=NOW, cross=15)
+    assert "│ 3.14159 update 15" in " ".join(said(exact).split())
+    assert sum("│" in line[20:] or "●" in line for line in drawn(exact)) > 8
+
+
+def test_the_crosshair_moves_by_columns_and_stays_on_its_update() -> None:
+    """Always to the end of a bucket, at least a column on; at the ends of the run it stays."""
+    history = a_history(values=tuple(float(n) for n in range(400)))
+    ruler, cross = Ruler(history, "updates"), Crosshair()
+    frame = frame_for(60, 16, (ruler.places[0], ruler.places[-1]), ["left"])
+    cross.turn(ruler)
+    assert cross.update == 400
+    cross.step(ruler, frame, 1)
+    assert cross.update == 400
+    cross.step(ruler, frame, -1)
+    assert cross.update is not None
+    assert frame.column(cross.update) == frame.columns - 2
+    cross.point(ruler, 123.4)
+    assert cross.update == 123
+    cross.step(ruler, frame, -frame.columns)
+    assert cross.update == 1
+    cross.turn(ruler)
+    assert cross.update is None
+
+
+@given(
+    st.lists(st.tuples(st.integers(-9, 90), st.integers(-9, 90)), max_size=12), st.integers(0, 20), st.integers(0, 9)
+)
+def test_a_canvas_has_its_size_whatever_is_drawn(places: list[tuple[int, int]], columns: int, rows: int) -> None:
+    """Dots outside are not drawn, and no row grows."""
+    canvas = Canvas(columns, rows)
+    canvas.stroke(places, colour := Canvas(1, 1)._inks[0])
+    canvas.glyph(columns, rows, "x", colour)
+    lines = ["".join(text for text, _ in parts) for parts in canvas.lines()]
+    assert [len(line) for line in lines] == [columns] * rows
