@@ -17,14 +17,14 @@ from mission_tui.tui.inquiry import EXACT, Dossier
 from mission_tui.tui.log_tail import LogTail
 from mission_tui.tui.plot.axes import side_by_side
 from mission_tui.tui.plot.canvas import Canvas
-from mission_tui.tui.plot.content import Content, content_of
+from mission_tui.tui.plot.content import Content, content_of, crossed
 from mission_tui.tui.plot.crosshair import Crosshair
 from mission_tui.tui.plot.curve import Curve, curve_of, smoothed
 from mission_tui.tui.plot.frame import frame_for
 from mission_tui.tui.plot.legend import legend, signs
 from mission_tui.tui.plot.look import ChartLook
 from mission_tui.tui.plot.marks import marks_of
-from mission_tui.tui.plot.picture import picture
+from mission_tui.tui.plot.picture import painted, picture
 from mission_tui.tui.plot.ruler import OVERS, Over, Ruler
 from mission_tui.tui.plot.scale import Scale, scale_of
 from tests.tui.fake_client import details
@@ -59,7 +59,8 @@ def a_content(look: ChartLook, *histories: HistoryReply, cross: int | None = Non
     """The chart of `VIEW` with these histories, the first metric chosen."""
     known = {tag: history for history in histories for tag in history.low}
     dossier = Dossier(VIEW.id, LogTail(VIEW.id), details(1, VIEW), known)
-    return content_of(VIEW, dossier, look, look.shown(next(iter(known)), known), now=NOW, cross=cross)
+    content = content_of(VIEW, dossier, look, look.shown(next(iter(known)), known))
+    return content if cross is None else crossed(content, dossier, cross, NOW)
 
 
 def drawn(content: Content, width: int = 60, height: int = 16) -> list[str]:
@@ -68,7 +69,7 @@ def drawn(content: Content, width: int = 60, height: int = 16) -> list[str]:
     assert content.scene.reach is not None
     sides = [it.side for it in content.scene.sided]
     frame = frame_for(width, height, content.scene.reach, sides)
-    return [strip.text for strip in picture(content.scene, frame)]
+    return [strip.text for strip in picture(content.scene, frame, painted(content.scene, frame), content.at)]
 
 
 def said(content: Content, width: int = 80) -> str:
@@ -270,14 +271,14 @@ def test_the_crosshair_prints_what_the_update_was() -> None:
     """The least and greatest of a bucket of several updates, until the value of the update itself is known."""
     history = structs.replace(a_history(every=5), high={RETURN: (1.5, 2.5, 3.25, 4.5)})
     assert "update 15" not in said(a_content(ChartLook(), history))
-    crossed = " ".join(said(a_content(ChartLook(), history, cross=15), 100).split())
-    assert "│ 3…3.25 update 15 1,500 steps after 2h14" in crossed
+    words = " ".join(said(a_content(ChartLook(), history, cross=15), 100).split())
+    assert "│ 3…3.25 update 15 1,500 steps after 2h14" in words
     known = Dossier(VIEW.id, LogTail(VIEW.id), None, {RETURN: history})
     known.history[EXACT] = structs.replace(
         a_history(values=(3.14159,)), updates=(15,), low={RETURN: (3.14159,)}, high={RETURN: (3.14159,)}
     )
     look = ChartLook()
-    exact = content_of(VIEW, known, look, look.shown(RETURN, {RETURN}), now=NOW, cross=15)
+    exact = crossed(content_of(VIEW, known, look, look.shown(RETURN, {RETURN})), known, 15, NOW)
     assert "│ 3.14159 update 15" in " ".join(said(exact).split())
     assert sum("│" in line[20:] or "●" in line for line in drawn(exact)) > 8
 

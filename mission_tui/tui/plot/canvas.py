@@ -34,6 +34,14 @@ class Canvas:
         self._glyphs: dict[int, Part] = {}
         self._tints: dict[int, Style] = {}
 
+    def copy(self) -> Canvas:
+        """The same picture, to be drawn on."""
+        other = Canvas(0, 0)
+        other.columns, other.rows = self.columns, self.rows
+        other._dots, other._layers, other._inks = self._dots[:], self._layers[:], self._inks[:]
+        other._glyphs, other._tints = dict(self._glyphs), dict(self._tints)
+        return other
+
     def dot(self, across: int, down: int, ink: Style, layer: int = 1) -> None:
         """One dot; outside the picture nothing is drawn."""
         column, row = across // DOTS_ACROSS, down // DOTS_UP

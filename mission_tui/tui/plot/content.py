@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mission_tui.fleet.metrics import Metric
 from mission_tui.fleet.snapshot import RunView
@@ -18,7 +18,7 @@ from mission_tui.tui.plot.picture import RETURN, Scene
 from mission_tui.tui.plot.ruler import Over, Ruler
 from mission_tui.tui.strips import Part
 
-__all__ = ["Content", "Entry", "content_of"]
+__all__ = ["Content", "Entry", "content_of", "crossed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """`said` is where the crosshair is, `limits` what rules compare the chosen metric with."""
+    """`at` and `said` are the place of the crosshair, `limits` what rules compare the chosen metric with."""
 
     entries: tuple[Entry, ...]
     scene: Scene | None
@@ -46,8 +46,9 @@ class Content:
     factor: float
     log: bool
     limits: Sequence[Part] = ()
-    said: tuple[str, ...] = ()
     trouble: str | None = None
+    at: float | None = None
+    said: tuple[str, ...] = ()
 
 
 def content_of(
@@ -55,12 +56,9 @@ def content_of(
     dossier: Dossier,
     look: ChartLook,
     shown: Sequence[tuple[int, str]],
-    *,
-    now: float,
-    cross: int | None = None,
     limits: Sequence[Part] = (),
 ) -> Content:
-    """The chart of the metrics `shown`, by slot and tag, with the crosshair at the end of update `cross`."""
+    """The chart of the metrics `shown`, by slot and tag, without a crosshair."""
     attempts = dossier.details.attempts if dossier.details is not None else ()
     histories = {tag: dossier.history[tag] for _, tag in shown if tag in dossier.history}
     rulers = {tag: Ruler(history, look.over, attempts) for tag, history in histories.items()}
@@ -69,17 +67,14 @@ def content_of(
         for slot, tag in shown
         if tag in histories
     }
-    scene, said = None, tuple[str, ...]()
+    scene = None
     if histories:
         longest = max(histories, key=lambda tag: len(histories[tag].updates))
         ruler, history = rulers[longest], histories[longest]
         marks = marks_of(view, dossier.details, history, ruler)
         beside = {RETURN: _figures(marks)}
         sided = side_by_side(list(curves.values()), log=look.log, beside=beside)
-        at = None if cross is None else ruler.of_update(cross)
-        scene = Scene(sided, ruler, marks, look.factor > 0, at)
-        said = tuple(ruler.said_at(cross, now)) if cross is not None else ()
-    exact = dossier.history.get(EXACT)
+        scene = Scene(sided, ruler, marks, look.factor > 0)
     by_tag = {it.curve.tag: it for it in scene.sided} if scene is not None else {}
     entries = tuple(
         Entry(
@@ -88,11 +83,25 @@ def content_of(
             view.steps_per_s if tag == "steps_per_s" else view.metrics.get(tag),
             curves.get(tag),
             by_tag.get(tag),
-            "" if cross is None or tag not in histories else _at(tag, cross, histories[tag], exact),
         )
         for slot, tag in shown
     )
-    return Content(entries, scene, look.over, look.factor, look.log, limits, said, dossier.trouble)
+    return Content(entries, scene, look.over, look.factor, look.log, limits, dossier.trouble)
+
+
+def crossed(content: Content, dossier: Dossier, update: int, now: float) -> Content:
+    """The same chart with the crosshair at the end of `update`."""
+    if content.scene is None:
+        return content
+    ruler, exact = content.scene.ruler, dossier.history.get(EXACT)
+    entries = tuple(
+        replace(entry, at=_at(entry.tag, update, dossier.history[entry.tag], exact))
+        if entry.tag in dossier.history
+        else entry
+        for entry in content.entries
+    )
+    said = tuple(ruler.said_at(update, now))
+    return replace(content, entries=entries, at=ruler.of_update(update), said=said)
 
 
 def _figures(marks: Marks) -> list[float]:

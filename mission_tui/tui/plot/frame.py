@@ -44,6 +44,11 @@ class Frame:
     high: float
     right: bool
 
+    @property
+    def roomy(self) -> bool:
+        """Whether a picture fits."""
+        return self.columns > 1 and self.rows > 1
+
     def across(self, place: float) -> int:
         """The dot from the left at which `place` lies."""
         share = (place - self.low) / (self.high - self.low)

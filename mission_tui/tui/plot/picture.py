@@ -19,7 +19,7 @@ from mission_tui.tui.plot.marks import Marks
 from mission_tui.tui.plot.ruler import Ruler
 from mission_tui.tui.plot.scale import Scale
 
-__all__ = ["RETURN", "Scene", "picture"]
+__all__ = ["RETURN", "Scene", "painted", "picture"]
 
 RETURN = "rollout/ep_rew_mean"
 _LETTER_EVERY = 24
@@ -32,13 +32,12 @@ _RAISED = "░"
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """All that one picture shows. `at` is the place of the crosshair; `soft` says that the curves are smoothed."""
+    """All that one picture shows but the crosshair; `soft` says that the curves are smoothed."""
 
     sided: Sequence[Sided]
     ruler: Ruler
     marks: Marks
     soft: bool = False
-    at: float | None = None
 
     @property
     def alone(self) -> bool:
@@ -52,10 +51,16 @@ class Scene:
         return (min(places), max(places)) if places and min(places) < max(places) else None
 
 
-def picture(scene: Scene, frame: Frame) -> list[Strip]:
-    """`frame.height` lines; nothing at all where there is no reach or no room."""
-    if scene.reach is None or frame.columns < 2 or frame.rows < 2:
-        return []
+def picture(scene: Scene, frame: Frame, canvas: Canvas, at: float | None = None) -> list[Strip]:
+    """The painted `canvas` of `scene` between its axes, with the crosshair at a place."""
+    if at is not None:
+        canvas = canvas.copy()
+        _draw_cross(canvas, scene, frame, frame.column(at))
+    return framed(frame, canvas, scene.sided, scene.ruler, scene.marks)
+
+
+def painted(scene: Scene, frame: Frame) -> Canvas:
+    """Everything between the axes: it stays while the crosshair moves."""
     canvas = Canvas(frame.columns, frame.rows)
     _tint_bands(canvas, scene, frame)
     for it in reversed(scene.sided):
@@ -68,8 +73,7 @@ def picture(scene: Scene, frame: Frame) -> list[Strip]:
     _draw_judged(canvas, scene, frame)
     if not scene.alone:
         _name_curves(canvas, scene, frame)
-    _draw_cross(canvas, scene, frame)
-    return framed(frame, canvas, scene.sided, scene.ruler, scene.marks)
+    return canvas
 
 
 def _down(value: float, scale: Scale, rows: int) -> int | None:
@@ -147,11 +151,8 @@ def _draw_judged(canvas: Canvas, scene: Scene, frame: Frame) -> None:
         canvas.glyph(column, middle, "■", colours.BOLD)
 
 
-def _draw_cross(canvas: Canvas, scene: Scene, frame: Frame) -> None:
+def _draw_cross(canvas: Canvas, scene: Scene, frame: Frame, column: int) -> None:
     """A line from top to bottom, and on it a sign at each curve."""
-    if scene.at is None:
-        return
-    column = frame.column(scene.at)
     canvas.fill(column, "│", colours.KEY)
     canvas.tint(column, _CROSS)
     for it in scene.sided:

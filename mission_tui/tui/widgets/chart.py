@@ -5,10 +5,11 @@ from __future__ import annotations
 from textual import events
 from textual.message import Message
 
+from mission_tui.tui.plot.canvas import Canvas
 from mission_tui.tui.plot.content import Content
 from mission_tui.tui.plot.frame import Frame, frame_for
 from mission_tui.tui.plot.legend import legend, signs
-from mission_tui.tui.plot.picture import picture
+from mission_tui.tui.plot.picture import Scene, painted, picture
 from mission_tui.tui.widgets.lines import Lines
 
 __all__ = ["Chart"]
@@ -34,6 +35,7 @@ class Chart(Lines):
     def __init__(self) -> None:
         super().__init__(id="chart")
         self._content: Content | None = None
+        self._painted: tuple[Scene, Frame, Canvas] | None = None
         self.frame: Frame | None = None
 
     def draw(self, content: Content) -> None:
@@ -55,9 +57,14 @@ class Chart(Lines):
         below = signs(scene.marks, width)
         sides = [it.side for it in scene.sided]
         frame = frame_for(width, height - len(above) - len(below), scene.reach, sides)
-        drawn = picture(scene, frame)
-        self.frame = frame if drawn else None
-        self.show([*above, *drawn, *(below if drawn else [])])
+        if not frame.roomy:
+            self.show(above)
+            return
+        # The crosshair moves as often as a key repeats, and painting curves is work.
+        if self._painted is None or self._painted[0] is not scene or self._painted[1] != frame:
+            self._painted = scene, frame, painted(scene, frame)
+        self.frame = frame
+        self.show([*above, *picture(scene, frame, self._painted[2], content.at), *below])
 
     def _point(self, event: events.MouseEvent) -> None:
         frame = self.frame

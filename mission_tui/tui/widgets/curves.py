@@ -12,7 +12,7 @@ from mission_tui.fleet.snapshot import RunView
 from mission_tui.tui.courses import metric_tags
 from mission_tui.tui.inquiry import EXACT, Dossier
 from mission_tui.tui.moves import Move
-from mission_tui.tui.plot.content import Content, content_of
+from mission_tui.tui.plot.content import Content, content_of, crossed
 from mission_tui.tui.plot.controls import controls
 from mission_tui.tui.plot.crosshair import Crosshair
 from mission_tui.tui.plot.hues import MOST
@@ -41,6 +41,7 @@ class Curves(Vertical):
         self._shown: tuple[RunView, Dossier, float] | None = None
         self._content: Content | None = None
         self._drawn: object = None
+        self._crossed: object = None
 
     def compose(self) -> ComposeResult:
         """The chart at the left, metrics at the right, keys below."""
@@ -79,17 +80,20 @@ class Curves(Vertical):
         metrics = self.query_one(MetricList)
         metrics.update(view, flags(read), {tag: slot for slot, tag in slots} if self._look.pinned else {})
         look, chosen = self._look, metrics.tag
-        histories = [dossier.history.get(tag) for tag in (EXACT, *self.tags)]
+        histories = [dossier.history.get(tag) for tag in self.tags]
         newest = [view.metrics.get(tag) for tag in self.tags]
-        drawn = (slots, look.log, look.over, look.factor, self._cross.update, histories, newest, view.steps_per_s)
-        beside = (dossier.details, view.findings, dossier.trouble, chosen)
-        if self._drawn == (drawn, beside):
+        asked = (slots, look.log, look.over, look.factor, histories, newest, view.steps_per_s)
+        drawn = (asked, dossier.details, view.findings, dossier.trouble, chosen)
+        if self._content is None or self._drawn != drawn:
+            limits = limits_on_curve(read, chosen) if len(slots) == 1 else ()
+            self._content = content_of(view, dossier, look, slots, limits)
+        cross = (self._cross.update, dossier.history.get(EXACT))
+        if (self._drawn, self._crossed) == (drawn, cross):
             return
-        self._drawn = (drawn, beside)
-        limits = limits_on_curve(read, chosen) if len(slots) == 1 else ()
-        self._content = content_of(view, dossier, look, slots, now=now, cross=self._cross.update, limits=limits)
-        self.query_one(Chart).draw(self._content)
-        kept, reading = chosen in look.pinned, self._cross.update is not None
+        self._drawn, self._crossed = drawn, cross
+        update = self._cross.update
+        self.query_one(Chart).draw(self._content if update is None else crossed(self._content, dossier, update, now))
+        kept, reading = chosen in look.pinned, update is not None
         self.query_one("#chart-keys", ScrollLines).set(
             lambda width: [line(controls(look, kept=kept, reading=reading, width=width), width)]
         )
