@@ -283,6 +283,33 @@ def test_the_crosshair_prints_what_the_update_was() -> None:
     assert sum("│" in line[20:] or "●" in line for line in drawn(exact)) > 8
 
 
+def test_a_smoothed_curve_is_read_off_too() -> None:
+    """Beside the value of the update stands the moving average that the line shows there."""
+    look = ChartLook()
+    assert look.pin(KL)
+    look.smooth(1)
+    histories = a_history(RETURN, (0.0, 4.0, 4.0)), a_history(KL, (0.4, 0.4, 0.4))
+    words = " ".join(said(a_content(look, *histories, cross=2), 120).split())
+    assert "A approx KL 0.4 EMA 0.400" in words
+    assert "B return 4 EMA 2.67" in words
+
+
+@pytest.mark.parametrize("width", [30, 50, 80, 200])
+@pytest.mark.parametrize("cross", [None, 2])
+def test_what_the_legend_says_of_an_axis_is_never_cut(width: int, cross: int | None) -> None:
+    """Half a range would be read as a value; names are cut before."""
+    look, tags = ChartLook(log=False), ("train/a_rather_long_name_of_a_metric", LOSS, KL, RETURN)
+    for tag in tags:
+        assert look.pin(tag)
+    look.smooth(2)
+    histories = [a_history(tag, (10.0**at, 3.0 * 10**at, 2.0 * 10**at)) for at, tag in enumerate(tags)]
+    lines = said(a_content(look, *histories, cross=cross), width).splitlines()
+    assert {len(line) for line in lines} == {width}
+    if width >= 50:
+        assert sum(word in ("left", "right", "own") for line in lines for word in line.split()) == len(tags)
+        assert cross is not None or "own 92…308" in " ".join(lines)
+
+
 def test_the_crosshair_moves_by_columns_and_stays_on_its_update() -> None:
     """Always to the end of a bucket, at least a column on; at the ends of the run it stays."""
     history = a_history(values=tuple(float(n) for n in range(400)))

@@ -25,7 +25,8 @@ __all__ = ["Content", "Entry", "content_of", "crossed"]
 class Entry:
     """A metric of the chart: its newest value, its curve if its history is known, the scale if there is one to draw.
 
-    `at` is what it was at the crosshair: the value, or the least and greatest of the updates that were put together.
+    `at` is what it was at the crosshair: the value, or the least and greatest of the updates that were put together;
+    `soft_at` the moving average there, where one is drawn.
     """
 
     slot: int
@@ -34,6 +35,7 @@ class Entry:
     curve: Curve | None
     sided: Sided | None
     at: str = ""
+    soft_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,11 @@ def crossed(content: Content, dossier: Dossier, update: int, now: float) -> Cont
         return content
     ruler, exact = content.scene.ruler, dossier.history.get(EXACT)
     entries = tuple(
-        replace(entry, at=_at(entry.tag, update, dossier.history[entry.tag], exact))
+        replace(
+            entry,
+            at=_at(entry.tag, update, dossier.history[entry.tag], exact),
+            soft_at=_soft_at(entry.curve, update) if content.factor > 0 else None,
+        )
         if entry.tag in dossier.history
         else entry
         for entry in content.entries
@@ -118,6 +124,10 @@ def _at(tag: str, update: int, history: HistoryReply, exact: HistoryReply | None
     else:
         low, high = history.low[tag][bucket], history.high[tag][bucket]
     return _digits(low) if low == high else f"{_digits(low)}…{_digits(high)}"
+
+
+def _soft_at(curve: Curve | None, update: int) -> float | None:
+    return next((it.drawn for it in curve.shown if it.update >= update), None) if curve is not None else None
 
 
 def _digits(metric: Metric | None) -> str:

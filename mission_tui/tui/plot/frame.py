@@ -25,9 +25,9 @@ _BELOW = 2
 _ROWS_A_TICK, _COLUMNS_A_TICK = 3, 13
 
 MARKS: Mapping[MarkKind, tuple[str, Style, str]] = {
+    "set": ("│", colours.KEY, "set"),
     "checkpoint": ("↓", colours.GOOD, "saved"),
     "evaluation": ("■", colours.BOLD, "evaluated, 95%"),
-    "set": ("│", colours.KEY, "set"),
     "resume": (":", colours.INK, "resumed"),
 }
 """Signs and words, in the order in which a later one covers an earlier one on the axis."""

@@ -20,7 +20,7 @@ from mission_tui.tui.vitals import metric_title
 
 __all__ = ["legend", "signs"]
 
-_VALUE, _VALUE_AT, _VALUE_ALONE, _PLACE, _TITLE = 8, 13, 17, 14, 22
+_VALUE, _VALUE_AT, _VALUE_ALONE, _PLACE, _TITLE, _TITLE_LEAST = 8, 13, 17, 14, 22, 6
 """Cells of a value and of each word for a place, so that lines do not jump when they change, and the most of a name."""
 
 
@@ -29,7 +29,7 @@ def legend(content: Content, width: int) -> list[Strip]:
     if len(content.entries) == 1:
         rows = [_title(content, content.entries[0])]
     else:
-        rows = _wrapped([_item(content, entry) for entry in content.entries], width)
+        rows = _wrapped([_item(content, entry, width) for entry in content.entries], width)
     if content.said:
         value = fit(content.entries[0].at, _VALUE_ALONE) + " " if len(content.entries) == 1 else ""
         places: list[list[Part]] = [[(f" {said:<{_PLACE}}", colours.INK)] for said in content.said]
@@ -49,7 +49,8 @@ def _title(content: Content, entry: Entry) -> list[Part]:
 def _newest(content: Content, entry: Entry) -> list[Part]:
     parts: list[Part] = [(f" last {numbers.reading(entry.newest)}", colours.INK)]
     if content.factor > 0 and entry.curve is not None and entry.curve.shown:
-        parts.append((f"  EMA {numbers.reading(entry.curve.shown[-1].drawn)}", hue(entry.slot)))
+        soft = entry.soft_at if content.said else entry.curve.shown[-1].drawn
+        parts.append((f"  EMA {numbers.reading(soft)}", hue(entry.slot)))
     return parts
 
 
@@ -63,27 +64,35 @@ def _missing(entry: Entry) -> list[Part]:
     return [(text, colours.WARN) for text in said]
 
 
-def _item(content: Content, entry: Entry) -> list[Part]:
+def _item(content: Content, entry: Entry, width: int) -> list[Part]:
+    """The name gives way before anything else does."""
     title = literal(metric_title(entry.tag))
     value = entry.at if content.said else numbers.reading(entry.newest)
-    style = colours.KEY if content.said else colours.BOLD
-    return [
-        (f" {letter(entry.slot)} ", hue(entry.slot) + Style(bold=True)),
-        (fit(title, min(_TITLE, cell_len(title))), colours.INK),
-        (" " + fit(value, _VALUE_AT if content.said else _VALUE), style),
+    rest: list[Part] = [
+        (" " + fit(value, _VALUE_AT if content.said else _VALUE), colours.KEY if content.said else colours.BOLD),
+        (
+            fit(f"EMA {numbers.reading(entry.soft_at)}", 4 + _VALUE) if entry.soft_at is not None else "",
+            hue(entry.slot),
+        ),
         (_side(content, entry), colours.QUIET),
         *_missing(entry),
         (" ", colours.INK),
     ]
+    room = max(_TITLE_LEAST, width - 3 - sum(cell_len(text) for text, _ in rest))
+    return [
+        (f" {letter(entry.slot)} ", hue(entry.slot) + Style(bold=True)),
+        (fit(title, min(_TITLE, room, cell_len(title))), colours.INK),
+        *rest,
+    ]
 
 
 def _side(content: Content, entry: Entry) -> str:
-    """On which axis it is read; a curve with a scale of its own says from where to where that goes."""
+    """On which axis it is read; a scale of its own is given from end to end, unless values are said anyway."""
     if entry.curve is None:
         return content.trouble or "asking…"
     if entry.sided is None:
         return "nothing to draw"
-    if entry.sided.side != "own":
+    if entry.sided.side != "own" or content.said:
         return entry.sided.side
     low, high = (numbers.reading(value) for value in (entry.sided.scale.low, entry.sided.scale.high))
     return f"own {low}…{high}"
