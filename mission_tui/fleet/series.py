@@ -13,9 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from mission_tui.fleet.episode_counts import EpisodeCounts
 from mission_tui.fleet.metrics import Metric, UpdateDone, number, spoken
 
-__all__ = ["MAX_COLUMNS", "MAX_POINTS", "Columns", "Thinned"]
+__all__ = ["EPISODES", "MAX_COLUMNS", "MAX_POINTS", "Columns", "Thinned"]
+
+EPISODES = "episodes"
+"""Asked for like a series, it brings the counts of episodes and their outcomes."""
 
 MAX_COLUMNS = 128
 """Columns of one run; names beyond that are not charted, so a trainer that invents names cannot eat our memory."""
@@ -27,13 +31,18 @@ OWN = ("steps_per_s", "rollout_s", "update_s")
 
 @dataclass(frozen=True, slots=True)
 class Thinned:
-    """Equal-length columns; x by bucket end, per series the bucket's least and greatest value, None where blank."""
+    """Equal-length columns; x by bucket end, per series the bucket's least and greatest value, None where blank.
+
+    `episodes` that ended in each bucket, and of them those of each of the `outcomes`; empty unless they were asked for.
+    """
 
     updates: tuple[int, ...]
     timesteps: tuple[int, ...]
     t: tuple[float, ...]
     low: dict[str, tuple[Metric | None, ...]]
     high: dict[str, tuple[Metric | None, ...]]
+    episodes: tuple[int, ...] = ()
+    outcomes: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -76,6 +85,7 @@ class Columns:
         self._timesteps = array("q")
         self._t = array("d")
         self._columns: dict[str, Column] = {}
+        self._counts = EpisodeCounts()
 
     def __len__(self) -> int:
         return len(self._updates)
@@ -113,6 +123,7 @@ class Columns:
             self._put(index, name, value)
         for name, metric in row.metrics.items():
             self._put(index, name, number(metric))
+        self._counts.put(index, row.episodes)
 
     def annotate(self, update: int, name: str, metric: Metric) -> None:
         """Add a value to the row of `update`, if that is the last one: it was measured after the update."""
@@ -144,6 +155,7 @@ class Columns:
         del self._updates[rows:], self._timesteps[rows:], self._t[rows:]
         for column in self._columns.values():
             column.cut(rows)
+        self._counts.cut(rows)
 
     def keep_last(self, rows: int) -> None:
         """Forget all but the last `rows` rows."""
@@ -151,6 +163,7 @@ class Columns:
         del self._updates[:surplus], self._timesteps[:surplus], self._t[:surplus]
         for column in self._columns.values():
             column.drop_first(surplus)
+        self._counts.drop_first(surplus)
 
     def tail(self, name: str, points: int) -> tuple[float | None, ...]:
         """The last `points` values of a series, oldest first, None where blank."""
@@ -197,7 +210,10 @@ class Columns:
         ends = [edge - 1 for edge in edges[1:]]
         low: dict[str, tuple[Metric | None, ...]] = {}
         high: dict[str, tuple[Metric | None, ...]] = {}
+        episodes, outcomes = self._counts.sums(edges) if EPISODES in names else ((), {})
         for name in names:
+            if name == EPISODES:
+                continue
             pairs = [self._extremes(name, *edge) for edge in pairwise(edges)]
             low[name] = tuple(pair[0] for pair in pairs)
             high[name] = tuple(pair[1] for pair in pairs)
@@ -207,6 +223,8 @@ class Columns:
             t=tuple(self._t[row] for row in ends),
             low=low,
             high=high,
+            episodes=episodes,
+            outcomes=outcomes,
         )
 
     def _put(self, index: int, name: str, value: float | None) -> None:

@@ -124,7 +124,8 @@ class DetailsReply(Reply, frozen=True, kw_only=True, tag="details"):
 class HistoryReply(Reply, frozen=True, kw_only=True, tag="history"):
     """Equal-length columns: x axes by bucket end, and per series the bucket's minimum and maximum (None: no value).
 
-    `changes` are what was set while the run trained, to be marked on the curve.
+    `changes` are what was set while the run trained, to be marked on the curve. `episodes` that ended in each bucket,
+    and of them those of each of the `outcomes`, come where the series `episodes` was asked for.
     """
 
     run: str
@@ -134,6 +135,8 @@ class HistoryReply(Reply, frozen=True, kw_only=True, tag="history"):
     low: dict[str, tuple[Metric | None, ...]]
     high: dict[str, tuple[Metric | None, ...]]
     changes: tuple[SettingChange, ...] = ()
+    episodes: tuple[int, ...] = ()
+    outcomes: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 class StripReply(Reply, frozen=True, kw_only=True, tag="strip"):

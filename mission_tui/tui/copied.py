@@ -1,4 +1,4 @@
-"""What `Y` copies of each tab of a run: whole lines as one reads them, and what they are. Nothing hidden goes along."""
+"""What `O` copies of each tab of a run: whole lines as one reads them, and what they are. Nothing hidden goes along."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar
 from mission_tui.errors import MissionError
 from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.outcome import ALIVE
+from mission_tui.fleet.series import EPISODES
 from mission_tui.fleet.snapshot import RunView
 from mission_tui.ipc.replies import DetailsReply, HistoryReply
 from mission_tui.ipc.request import Asking
@@ -89,6 +90,12 @@ class Inquiry:
             again_s = {"checkpoints": _DETAILS_PACE_S, "journal": _DETAILS_PACE_S, "learn": _MARKS_PACE_S}.get(tab)
             if self._due("details", stamp, again_s):
                 self._ask("details", lambda id_: GetDetails(id=id_, run=run), _keep_details)
+        if tab == "episodes" and self._due(EPISODES, (view.update, view.attempt, points), None, _COURSES_PACE_S):
+            self._ask(
+                EPISODES,
+                lambda id_: GetHistory(id=id_, run=run, series=(EPISODES,), points=points),
+                lambda kept, reply: _keep_history(kept, EPISODES, reply),
+            )
         if tab == "log":
             if self._due("log", (view.attempt, view.state), _PACE_S if view.state in ALIVE else None):
                 self._ask("log", dossier.log.later(), lambda kept, page: kept.log.take(page))

@@ -16,7 +16,7 @@ from mission_tui.tui.roster import SORTS, Roster, Row, leader, members, muster
 __all__ = ["RUN_TABS", "TABS", "Outlook"]
 
 TABS = ("learn", "health", "config", "machine", "checkpoints", "log")
-RUN_TABS = ("learn", "health", "config", "machine", "journal", "checkpoints", "log")
+RUN_TABS = ("learn", "health", "config", "machine", "episodes", "journal", "checkpoints", "log")
 """Those of a run's own screen: what takes a whole screen to read has no short form below the list."""
 
 

@@ -10,6 +10,7 @@ from msgspec import structs
 
 from mission_tui.errors import MissionError, NoSupervisorError
 from mission_tui.fleet.checking import CheckFigures, CheckStep
+from mission_tui.fleet.series import EPISODES
 from mission_tui.fleet.snapshot import FleetSnapshot, RunView
 from mission_tui.fleet.spec import EnvSpec, PpoSpec, RunSpec, Spec
 from mission_tui.fleet.verdict import Change, ResumeVerdict
@@ -24,6 +25,15 @@ Respond = Callable[[Any], OperatorReply]
 
 FEWER_EPOCHS = ResumeVerdict(
     "note", (Change("ppo.n_epochs", "20", "10", "note", "half as many gradient steps per update: smaller steps"),)
+)
+
+DEEDS = (
+    replies.Deed(t=NOW - 9000, what="launch", detail="preset heavy", by="screen, pts/3"),
+    replies.Deed(t=NOW - 7010, what="stop", by="command line, pts/7"),
+    replies.Deed(t=NOW - 7000, what="ended", detail="stopped: stopped on request"),
+    replies.Deed(t=NOW - 6900, what="resume", detail="attempt 2 from 008192000", by="sweep.py"),
+    replies.Deed(t=NOW - 600, what="note", detail="the return had not moved for fifty updates", by="screen, pts/3"),
+    replies.Deed(t=NOW - 60, what="checkpoint", by="rule kl-persistent"),
 )
 
 SMOKED = (
@@ -208,6 +218,7 @@ def details(re: int, view: RunView) -> replies.DetailsReply:
         ),
         checkpoints=checkpoints,
         evaluations=(evaluation(view.id),),
+        deeds=DEEDS,
     )  # fmt: skip
 
 
@@ -223,7 +234,7 @@ def evaluation(run: str) -> dict[str, Any]:
 def history(re: int, run: str, series: Sequence[str], points: int, first: int = 0) -> replies.HistoryReply:
     """Curves that rise and waver; the KL jumps where its finding begins."""
     updates = tuple(range(first + 1, first + points + 1))
-    curves = {tag: _curve(tag, updates, first) for tag in series}
+    curves = {tag: _curve(tag, updates, first) for tag in series if tag != EPISODES}
     spread = {tag: 0.0 if tag == "train/approx_kl" else 0.4 for tag in series}
     return replies.HistoryReply(
         re=re,
@@ -233,7 +244,15 @@ def history(re: int, run: str, series: Sequence[str], points: int, first: int = 
         t=tuple(NOW - points + n for n in updates),
         low={tag: tuple(value - spread[tag] for value in values) for tag, values in curves.items()},
         high={tag: tuple(value + spread[tag] for value in values) for tag, values in curves.items()},
+        episodes=tuple(10 for _ in updates) if EPISODES in series else (),
+        outcomes=_outcomes(points) if EPISODES in series else {},
     )
+
+
+def _outcomes(points: int) -> dict[str, tuple[int, ...]]:
+    """Of ten episodes each: ever more captured, ever fewer timeouts, and one in ten that nobody named."""
+    captured = tuple(min(8, 9 * n // max(1, points)) for n in range(points))
+    return {"captured": captured, "stalled": (1,) * points, "timeout": tuple(8 - n for n in captured)}
 
 
 def _curve(tag: str, updates: Sequence[int], first: int) -> tuple[float, ...]:

@@ -150,6 +150,7 @@ async def test_the_journal_tells_what_was_done_and_by_whom() -> None:
 async def test_a_run_to_which_nothing_was_done_says_so() -> None:
     """Not an empty tab."""
     async with staged() as stage:
+        stage.client.answers[GetDetails] = lambda request: structs.replace(details(request.id, LIVE[0]), deeds=())
         await stage.press("enter", "J")
         await stage.shows("nothing was done to it yet")
 

@@ -154,34 +154,34 @@ def printing(stage: Stage, text: str) -> None:
 BROKEN = "".join(f"line {n}\n" for n in range(100)) + "Traceback (most recent call last):\n  File x\nKeyError: 'a'\n"
 
 
-async def test_braces_lead_from_error_to_error() -> None:
+async def test_angles_lead_from_error_to_error() -> None:
     """Without a search they are what is sought; the log no longer follows, and the line is marked."""
     async with staged() as stage:
         printing(stage, BROKEN + "".join(f"after {n}\n" for n in range(100)))
         await stage.press("l")
         await stage.shows("203 lines, following")
-        await stage.press("{")
+        await stage.press("<")
         await stage.shows(">KeyError: 'a'")
         await stage.shows("203 lines, End follows")
-        await stage.press("{")
+        await stage.press("<")
         await stage.shows(">Traceback (most")
-        await stage.press("{")
+        await stage.press("<")
         await stage.until(lambda: "no error above this one" in stage.toasts())
-        await stage.press("}")
+        await stage.press(">")
         await stage.shows(">KeyError: 'a'")
 
 
-async def test_braces_show_a_found_line_among_the_others() -> None:
+async def test_angles_show_a_found_line_among_the_others() -> None:
     """What was printed around it is what one wants to know next."""
     async with staged() as stage:
         printing(stage, BROKEN)
         await stage.press("l", "slash", *"line 4[27]", "enter")
         await stage.shows("2 lines found")
         assert "line 41" not in stage.text()
-        await stage.press("{")
+        await stage.press("<")
         await stage.shows(">line 47")
         assert "line 46" in stage.text()
-        await stage.press("{")
+        await stage.press("<")
         await stage.shows(">line 42")
 
 
@@ -204,7 +204,7 @@ async def test_what_is_copied_is_whole_lines_without_control_characters() -> Non
         printing(stage, "one\n" + "two\x1b]0;owned\x07" + "y" * 100 + "\nthree\n")
         await stage.press("l", "slash", *"two|three", "enter")
         await stage.shows("2 lines found")
-        await stage.press("Y")
+        await stage.press("O")
         assert stage.app.clipboard == "two\u241b]0;owned\u2407" + "y" * 100 + "\nthree\n"
         (said,) = stage.toasts()
         assert said == "copied 2 lines of the log (124B) to the terminal's clipboard"
@@ -216,7 +216,7 @@ async def test_of_too_many_lines_the_last_are_copied() -> None:
         printing(stage, "".join(f"line {n:095}\n" for n in range(1000)))
         await stage.press("l", "slash", *"line", "enter")
         await stage.shows("1000 lines found")
-        await stage.press("Y")
+        await stage.press("O")
         assert stage.app.clipboard.count("\n") == MOST_BYTES // 101
         assert stage.app.clipboard.endswith("999\n")
         assert "the last 486 of them" in stage.toasts()[0]
@@ -227,7 +227,7 @@ async def test_metrics_are_copied_with_their_tags() -> None:
     async with staged() as stage:
         await stage.press("enter")
         await stage.shows("whole run")
-        await stage.press("Y")
+        await stage.press("O")
         assert "train/value_loss  0.218  0.218  10.6" in stage.app.clipboard.splitlines()
 
 
@@ -307,13 +307,13 @@ async def test_scale_smoothing_and_axis_have_keys() -> None:
     async with staged() as stage:
         await stage.press("enter")
         await stage.shows("t over timesteps")
-        await stage.press("O", "_", "_", "t", "t")
-        await stage.shows("O logarithmic")
-        await stage.shows("*_ EMA 0.8, ~5 updates")
+        await stage.press("Y", "}", "}", "t", "t")
+        await stage.shows("Y logarithmic")
+        await stage.shows("{} EMA 0.8, ~5 updates")
         await stage.shows("over run time")
-        await stage.press("O", "*", "*", "t", "t")
-        await stage.shows("O linear")
-        await stage.shows("*_ raw")
+        await stage.press("Y", "{", "{", "t", "t")
+        await stage.shows("Y linear")
+        await stage.shows("{} raw")
 
 
 def fives(request: GetHistory) -> HistoryReply:

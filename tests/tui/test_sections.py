@@ -9,10 +9,13 @@ from mission_tui.fleet.env_workers import EnvWorkers, LateWorker
 from mission_tui.fleet.paying import Payoff
 from mission_tui.fleet.placement import Placement
 from mission_tui.fleet.snapshot import Held, Pids, Usage
+from mission_tui.ipc.replies import HistoryReply
 from mission_tui.tui.courses import metric_tags
+from mission_tui.tui.glyphs import to_ascii
 from mission_tui.tui.screens.evaluation import result_rows
 from mission_tui.tui.sections.checkpoints import checkpoints
 from mission_tui.tui.sections.config import config, settings
+from mission_tui.tui.sections.episodes import episodes, stacked
 from mission_tui.tui.sections.health import health
 from mission_tui.tui.sections.learn import learn
 from mission_tui.tui.sections.taken import taken
@@ -168,3 +171,49 @@ def test_what_a_run_takes_names_its_late_workers() -> None:
     for fact in ("PSS       512M", "GPU       7%", "written   256M", "files     12 open"):
         assert fact in shown
     assert "▲ worker 2 of 4 has not answered for 31 s (pid 4711)" in shown
+
+
+def counted(outcomes: dict[str, tuple[int, ...]], ended: tuple[int, ...]) -> HistoryReply:
+    """The answer for a run of as many buckets of one update."""
+    updates = tuple(range(1, len(ended) + 1))
+    return HistoryReply(
+        re=1, run="r", updates=updates, timesteps=updates, t=tuple(map(float, updates)), low={}, high={},
+        episodes=ended, outcomes=outcomes,
+    )  # fmt: skip
+
+
+def test_outcomes_are_stacked_from_the_first_at_the_bottom() -> None:
+    """A column for each stretch, as high as the shares in it; where nothing ended it is blank."""
+    rows = stacked({"lost": (1, 0, 3), "won": (3, 0, 1)}, (4, 0, 4), 6, 4)
+    assert ["".join(part for part, _ in parts) for parts in rows] == ["░░  ░░", "░░  ██", "░░  ██", "██  ██"]
+
+
+def test_outcomes_are_told_apart_without_colours_and_unicode() -> None:
+    """Each has a fill of its own in plain letters as well, which stands before its name."""
+    names = ("a", "b", "c", "d", "e", "f")
+    lines = episodes(LIVE[0], counted(dict.fromkeys(names, (1,)), (6,)), "", 80, 30)
+    fills = [to_ascii(strip.text)[1] for strip in lines if strip.text[3:4] in names]
+    assert len(set(fills)) == len(names)
+    assert [to_ascii(strip.text)[10] for strip in lines[::4]][:6] == fills
+
+
+def test_outcomes_come_with_their_shares_of_late_and_of_all() -> None:
+    """And what ended without a name is counted too; nothing sticks out, and 80 by 24 is enough."""
+    history = counted({"captured": (10, 30), "timeout": (30, 10)}, (50, 50))
+    lines = episodes(LIVE[0], history, "", 80, 18)
+    assert len(lines) <= 18
+    assert all(strip.cell_length == 80 for strip in lines)
+    shown = [" ".join(strip.text.split()) for strip in lines]
+    assert "█ captured 61% 40% 40" in shown
+    assert "━ not named - 20% 20" in shown
+    assert "update 1 2" in shown
+
+
+def test_without_outcomes_it_says_what_there_is() -> None:
+    """No answer yet, why there is none, no episode yet, or an environment that names none."""
+    assert text(episodes(LIVE[0], None, "", 80, 18)) == " asking…"
+    assert text(episodes(LIVE[0], None, "the run is gone", 80, 18)) == " the run is gone"
+    assert text(episodes(LIVE[0], counted({}, (0, 0)), "", 80, 18)) == " no episode has ended yet"
+    assert "6 episodes ended, and the environment names no outcomes" in text(
+        episodes(LIVE[0], counted({}, (4, 2)), "", 80, 18)
+    )

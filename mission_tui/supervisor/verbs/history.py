@@ -32,5 +32,7 @@ async def history(
         t=thinned.t,
         low=thinned.low,
         high=thinned.high,
+        episodes=thinned.episodes,
+        outcomes=thinned.outcomes,
         changes=tuple(it for it in setting_changes(core.store.run(run_id)) if it.update is not None),
     )

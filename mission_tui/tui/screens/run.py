@@ -37,7 +37,7 @@ __all__ = ["RunScreen"]
 
 
 _WIDE = 120
-_SECTIONS = ("config", "machine", "journal", "checkpoints")
+_SECTIONS = ("config", "machine", "episodes", "journal", "checkpoints")
 
 
 class RunScreen(Shown, inherit_bindings=False):

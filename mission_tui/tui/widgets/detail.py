@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from textual.strip import Strip
 
+from mission_tui.fleet.series import EPISODES
 from mission_tui.fleet.snapshot import RunView
 from mission_tui.tui import colours
 from mission_tui.tui.inquiry import Dossier
 from mission_tui.tui.moves import Move
 from mission_tui.tui.sections.checkpoints import checkpoints
 from mission_tui.tui.sections.config import config
+from mission_tui.tui.sections.episodes import episodes
 from mission_tui.tui.sections.journal import journal
 from mission_tui.tui.sections.learn import learn
 from mission_tui.tui.sections.taken import taken
@@ -37,6 +39,8 @@ def section(tab: str, view: RunView, dossier: Dossier | None, width: int, height
         return taken(view, width)
     if dossier is None:
         return []
+    if tab == "episodes":
+        return episodes(view, dossier.history.get(EPISODES), dossier.trouble or "", width, height)
     if tab == "log" and dossier.log.attempt is not None:
         lines = dossier.log.lines[-_LOG_LINES:] or ["(nothing was printed)"]
         return [line([(" " + text, colours.INK)], width) for raw in lines for text in fold(raw, width - 2, 20)]

@@ -99,8 +99,8 @@ class LogLines(Lines):
         else:
             said = f"{len(self._lines)} lines"
         said += ", following" if self.following else ", End follows"
-        among = "{ } among the others" if self._apart else "{ } found lines" if self._pattern else "{ } errors"
-        keys = [among, "v cuts long lines" if self._folds else "v folds long lines", "Y copies these"]
+        among = "< > among the others" if self._apart else "< > found lines" if self._pattern else "< > errors"
+        keys = [among, "v cuts long lines" if self._folds else "v folds long lines", "O copies these"]
         room = width - cell_len(said) - 1
         fitting = [hint for hint in keys if (room := room - cell_len(hint) - 3) >= 0]
         return line([(f" {said}", colours.INK), *((f"   {hint}", colours.QUIET) for hint in fitting)], width)
