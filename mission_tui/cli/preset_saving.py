@@ -5,7 +5,6 @@ What is written is read back before it has its name: it means the very run that 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,20 +13,9 @@ from mission_tui.errors import PresetError, UsageError
 from mission_tui.paths import user_presets
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.preset_file import PresetFile, SavedPreset
+    from mission_tui.fleet.preset_file import PresetFile, SavedPreset, Saving
 
-__all__ = ["Saving", "save_preset"]
-
-
-@dataclass(frozen=True, slots=True)
-class Saving:
-    """Preset `source` with the `--set` words `assignments`, to be called `name`, on the digit `key` if one is given."""
-
-    source: str
-    name: str
-    assignments: tuple[str, ...] = ()
-    key: str | None = None
-    description: str | None = None
+__all__ = ["save_preset"]
 
 
 def save_preset(session: Session, saving: Saving, *, replace: bool = False) -> SavedPreset:

@@ -111,7 +111,8 @@ def save(
 ) -> None:
     """Save PRESET with changes as the preset NAME, in your own folder of presets."""
     from mission_tui.cli.documents import write_document
-    from mission_tui.cli.preset_saving import Saving, save_preset
+    from mission_tui.cli.preset_saving import save_preset
+    from mission_tui.fleet.preset_file import Saving
 
     saved = save_preset(session, Saving(source, name, assignments, key, description), replace=replace)
     if saved.there:

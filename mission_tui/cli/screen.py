@@ -53,6 +53,7 @@ def _greeting(session: Session) -> str:
 
 def _show(session: Session, greeting: str, replay_t: float | None = None) -> Farewell:
     from mission_tui.cli.last_seen import LastSeen
+    from mission_tui.cli.preset_saving import save_preset
     from mission_tui.tui.entry import replay, run
 
     if replay_t is not None:
@@ -67,6 +68,7 @@ def _show(session: Session, greeting: str, replay_t: float | None = None) -> Far
         remember=seen.write,
         greeting=greeting,
         from_files=session.readonly and not session.is_ours,
+        save_preset=lambda saving, replace: save_preset(session, saving, replace=replace),
     )
 
 

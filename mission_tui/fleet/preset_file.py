@@ -11,7 +11,7 @@ from mission_tui.fleet.place import Place
 from mission_tui.fleet.schema import TABLES, fit_table, unknown_key
 from mission_tui.fleet.text import clean
 
-__all__ = ["PresetFile", "SavedPreset", "check_preset_name", "read_preset"]
+__all__ = ["PresetFile", "SavedPreset", "Saving", "check_preset_name", "read_preset"]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _HEAD = ("name", "description", "extends", "key", "launch")
@@ -34,6 +34,17 @@ class PresetFile:
     def place(self) -> Place:
         """The file's top level, for messages."""
         return Place(str(self.path))
+
+
+@dataclass(frozen=True, slots=True)
+class Saving:
+    """Preset `source` with the `--set` words `assignments`, to be called `name`, on the digit `key` if one is given."""
+
+    source: str
+    name: str
+    assignments: tuple[str, ...] = ()
+    key: str | None = None
+    description: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

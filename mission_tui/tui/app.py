@@ -28,7 +28,7 @@ from mission_tui.tui.filters import GlyphFilter
 from mission_tui.tui.flow import Flow
 from mission_tui.tui.glyphs import speaks_utf8
 from mission_tui.tui.origin import Origin
-from mission_tui.tui.preset_choice import LoadPresets, Resolve
+from mission_tui.tui.preset_choice import LoadPresets, Resolve, SavePreset, save_nothing
 from mission_tui.tui.screens.fleet import FleetScreen
 from mission_tui.tui.screens.shown import Shown
 from mission_tui.tui.theme import THEME
@@ -66,6 +66,7 @@ class MissionApp(App[int], inherit_bindings=False):
         readonly: bool = False,
         last_seen_t: float | None = None,
         greeting: str = "",
+        save_preset: SavePreset = save_nothing,
         environ: Mapping[str, str] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -81,6 +82,7 @@ class MissionApp(App[int], inherit_bindings=False):
             readonly=readonly,
             home=home,
             last_seen_t=last_seen_t,
+            save_preset=save_preset,
             clock=clock,
         )
         self._flow = Flow(self, clock)

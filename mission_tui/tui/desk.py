@@ -21,7 +21,7 @@ from mission_tui.tui.literal import literal
 from mission_tui.tui.lookback import Zoom
 from mission_tui.tui.origin import Origin
 from mission_tui.tui.plot.look import ChartLook
-from mission_tui.tui.preset_choice import LoadPresets, PresetChoice, Resolve
+from mission_tui.tui.preset_choice import LoadPresets, PresetChoice, Resolve, SavePreset, save_nothing
 from mission_tui.tui.screens.shown import Shown
 from mission_tui.tui.scrubbing import Scrub
 
@@ -65,12 +65,14 @@ class Desk:
         readonly: bool = False,
         home: str = "",
         last_seen_t: float | None = None,
+        save_preset: SavePreset = save_nothing,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._app = app
         self._client = client
         self.load_presets = load_presets
         self.resolve = resolve
+        self.save_preset = save_preset
         self.origin = origin
         self.readonly = readonly
         self.home = home

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mission_tui.errors import UsageError
-from mission_tui.tui.preset_choice import LoadPresets, PresetChoice, Resolve
+from mission_tui.tui.preset_choice import LoadPresets, PresetChoice, Resolve, SavePreset, save_nothing
 
 __all__ = ["Farewell", "PresetChoice", "replay", "run"]
 
@@ -50,6 +50,7 @@ def run(
     greeting: str = "",
     from_files: bool = False,
     replay_t: float | None = None,
+    save_preset: SavePreset = save_nothing,
 ) -> Farewell:
     """Show the screen of the runs root, with `greeting` on it, until the person leaves; then say how many runs go on.
 
@@ -81,6 +82,7 @@ def run(
             last_seen_t=last_seen_t,
             remember=remember,
             greeting=greeting,
+            save_preset=save_preset,
         )
     finally:
         gc.enable()

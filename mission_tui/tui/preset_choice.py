@@ -4,10 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from mission_tui.errors import UsageError
 from mission_tui.fleet.spec import Spec
 
-__all__ = ["LAUNCH_KEYS", "LoadPresets", "PresetChoice", "Resolve", "by_key", "members"]
+if TYPE_CHECKING:
+    from mission_tui.fleet.preset_file import SavedPreset, Saving
+
+__all__ = [
+    "LAUNCH_KEYS",
+    "LoadPresets",
+    "PresetChoice",
+    "Resolve",
+    "SavePreset",
+    "by_key",
+    "members",
+    "save_nothing",
+]
 
 LAUNCH_KEYS = (*"1234567890", "P")
 """The keys a preset may carry."""
@@ -27,6 +41,14 @@ class PresetChoice:
 LoadPresets = Callable[[], tuple[PresetChoice, ...]]
 Resolve = Callable[[str, Sequence[str]], list[Spec]]
 """Preset name and `--set` assignments to one spec per run; raises a `MissionError` that names the key at fault."""
+
+SavePreset = Callable[["Saving", bool], "SavedPreset"]
+"""Saves a preset; only with the second argument true also where one of that name is. Raises a `MissionError`."""
+
+
+def save_nothing(_saving: Saving, _replace: bool) -> SavedPreset:
+    """For a screen from which nothing can be saved."""
+    raise UsageError("presets cannot be saved from this screen; `mission-tui presets save` does it")
 
 
 def by_key(presets: Iterable[PresetChoice]) -> dict[str, PresetChoice]:

@@ -19,7 +19,7 @@ from mission_tui.tui.client import FleetClient
 from mission_tui.tui.entry import Farewell
 from mission_tui.tui.hangup import watch_signals, watch_terminal
 from mission_tui.tui.origin import Origin
-from mission_tui.tui.preset_choice import LoadPresets, Resolve
+from mission_tui.tui.preset_choice import LoadPresets, Resolve, SavePreset
 
 __all__ = ["play", "show"]
 
@@ -39,12 +39,20 @@ def show(
     last_seen_t: float | None,
     remember: Callable[[float], None],
     greeting: str,
+    save_preset: SavePreset,
 ) -> Farewell:
     """The screen of what `client` sees, until it is left or the terminal ends."""
 
     async def session() -> Farewell:
         app = MissionApp(
-            client, presets, resolve, origin, readonly=readonly, last_seen_t=last_seen_t, greeting=greeting
+            client,
+            presets,
+            resolve,
+            origin,
+            readonly=readonly,
+            last_seen_t=last_seen_t,
+            greeting=greeting,
+            save_preset=save_preset,
         )
         return await play(app, client, remember)
 

@@ -10,6 +10,7 @@ from msgspec import structs
 
 from mission_tui.errors import MissionError, NoSupervisorError
 from mission_tui.fleet.checking import CheckFigures, CheckStep
+from mission_tui.fleet.cost import Cost, Pace
 from mission_tui.fleet.series import EPISODES
 from mission_tui.fleet.snapshot import FleetSnapshot, RunView
 from mission_tui.fleet.spec import EnvSpec, PpoSpec, RunSpec, Spec
@@ -149,6 +150,18 @@ class FakeClient:
                 changed = Change("packages", "torch 2.13.0", "torch 2.14.0", "note", "1 differ")
                 one = replies.Upgrade(run=self.snapshot.runs[0].id, name="heavy-3f9a", changes=(changed,))
                 return replies.UpgradesReply(re=re, upgrades=(one,), looked=1)
+            case requests.Quote(items=items):
+                pace = Pace(name="heavy-3f9a", t=NOW - 7200.0, steps_per_s=1412.0, start_s=9.0)
+                cost = Cost(
+                    ram_bytes=700 << 20,
+                    ram_seen=True,
+                    vram_bytes=1200 << 20,
+                    vram_seen=False,
+                    cores=1,
+                    gpu=0,
+                    pace=pace,
+                )
+                return replies.Quoted(re=re, costs=(cost,) * len(items))
             case requests.Check():
                 return replies.Checked(
                     re=re, steps=SMOKED, figures=CheckFigures(updates=2, hours=2.5, memory_bytes=1 << 29)

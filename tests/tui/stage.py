@@ -6,12 +6,14 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 from textual.pilot import Pilot
 from textual.screen import Screen
 
-from mission_tui.errors import PresetError
+from mission_tui.fleet.preset import as_tables, expand, read_preset
+from mission_tui.fleet.preset import resolve as resolve_preset
 from mission_tui.fleet.snapshot import FleetSnapshot
 from mission_tui.fleet.spec import Spec
 from mission_tui.tui.app import MissionApp
@@ -45,18 +47,10 @@ class Clock:
 
 
 def resolve(name: str, words: Sequence[str]) -> list[Spec]:
-    """One spec, or one per comma of `run.seed`; `ppo.n_steps` is the only other word that is known."""
-    ppo: dict[str, Any] = {}
-    specs = 1
-    for word in words:
-        key, _, value = word.partition("=")
-        if key == "run.seed":
-            specs = len(value.split(","))
-        elif key == "ppo.n_steps" and value.isdigit():
-            ppo["n_steps"] = int(value)
-        else:
-            raise PresetError(f"preset '{name}', --set {word}: unknown key '{key}'; did you mean 'ppo.n_steps'?")
-    return [a_spec(name, **ppo)] * specs
+    """One spec for every combination of the words, over those of `a_spec`."""
+    tables = {table: it for table, it in as_tables(a_spec(name)).items() if table in ("env", "ppo", "run")}
+    preset = read_preset(tables, Path(f"/home/ada/lab/presets/{name}.toml"))
+    return [resolve_preset(preset, lambda _: preset, assignments) for assignments in expand(words)]
 
 
 class Stage:

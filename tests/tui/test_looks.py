@@ -74,7 +74,8 @@ LOOKS: dict[str, tuple[tuple[int, int], dict[str, Any], tuple[str, ...], str]] =
     "run_machine": (SMALL, {"fleet": BUSY}, ("enter", "]", "]", "]"), "3.1 cores"),
     "help": (SMALL, {}, ("question_mark",), "start demo at once"),
     "kill": (SMALL, {}, ("K",), "y kill now"),
-    "form": (SMALL, {}, ("n",), "gradient steps 32"),
+    "form": (SMALL, {}, ("n",), "begins now on GPU 0"),
+    "form_tall": (TALL, {}, ("n", "down", "down"), "begins now on GPU 0"),
 }
 
 

@@ -1,8 +1,11 @@
-"""The form for a run with changes: preset, `key=value` lines, name and number, and what they mean while one types."""
+"""The form for a run with changes: preset, `key=value` lines, who, how many and where, and what that means and costs.
+
+All of it is answered while one types, and nothing starts as long as something is wrong.
+"""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
@@ -11,170 +14,212 @@ from textual.containers import Horizontal, Vertical
 from textual.strip import Strip
 from textual.widgets import Input, Static, TextArea
 
-from mission_tui.errors import MissionError
 from mission_tui.ipc.requests import LaunchItem
-from mission_tui.tui import colours
 from mission_tui.tui.desk import Desk
-from mission_tui.tui.draft import assignments, meaning
+from mission_tui.tui.draft import Draft
+from mission_tui.tui.moves import Move
+from mission_tui.tui.offering import about, devices, offers
 from mission_tui.tui.preset_choice import PresetChoice
-from mission_tui.tui.screens.picker import Choice, Choices
+from mission_tui.tui.reckoning import Reckoning
+from mission_tui.tui.screens.picker import Choice
 from mission_tui.tui.screens.sheet import Sheet
 from mission_tui.tui.screens.smoke import SmokeScreen
 from mission_tui.tui.strips import line
-from mission_tui.tui.verbs.launch import plan
+from mission_tui.tui.verbs.save_preset import save_preset
+from mission_tui.tui.widgets.form_fields import Changes, Field, Presets, Selector
+from mission_tui.tui.widgets.offer_line import OfferLine
 from mission_tui.tui.widgets.scroll_lines import ScrollLines
 from mission_tui.tui.wrapping import wrap
 
 __all__ = ["LaunchForm"]
 
-_MOST_COPIES = 64
-_HINT = "Ctrl-S or Enter starts   Ctrl-T tries   ↑ ↓ preset   Tab next   Esc back"
+_HINT = "Ctrl-S start  Ctrl-T try  Ctrl-O save  Tab next  Esc back"
+_AGAIN_S = 5.0
+_NAME = r"[A-Za-z0-9._-]*"
+_SETTINGS = "#form-seeds, #form-first-seed, #form-priority"
+"""The lines of the form that are part of a preset."""
 
 
 class LaunchForm(Sheet[tuple[LaunchItem, ...]]):
     """Dismissed with the items to launch; as long as something is wrong it says what, and cannot be submitted."""
 
     CSS_PATH: ClassVar = ["sheet.tcss", "launch_form.tcss"]
+    HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = [(0, "-narrow"), (110, "-wide")]  # noqa: RUF012 - as Textual
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+s", "submit", "start", priority=True),
         Binding("ctrl+t", "try", "try", priority=True),
+        Binding("ctrl+o", "save", "save as preset", priority=True),
         Binding("escape", "turn_away", "back", priority=True),
-        Binding("tab", "app.focus_next", "next field", priority=True),
+        Binding("tab", "next", "complete, or next field", priority=True),
         Binding("shift+tab", "app.focus_previous", "previous field", priority=True),
+        Binding("down", "other(1)", "another offer", priority=True),
+        Binding("up", "other(-1)", "the offer before", priority=True),
+        Binding("pagedown", "scroll_to('page_down')", "more", priority=True),
+        Binding("pageup", "scroll_to('page_up')", "less", priority=True),
     ]
 
     def __init__(self, desk: Desk) -> None:
         super().__init__("New run", _HINT)
         self._desk = desk
-        self._presets = [preset for preset in desk.presets if preset.error is None]
-        self._items: tuple[LaunchItem, ...] = ()
-        self._trouble: str | None = None
-        self._typed = 0
+        self._presets = _usable(desk)
+        self._reckoning = Reckoning(desk, self._reckoned)
 
     def content(self) -> ComposeResult:
-        """Presets at the left, changes at the right, then name and number, then the meaning."""
+        """Presets beside changes, what may be completed, the other fields, then meaning and price."""
         with Horizontal(id="form"):
             with Vertical(id="form-left"):
                 yield Static("preset", classes="form-label", markup=False)
-                yield Presets([Choice(preset.name, preset.name) for preset in self._presets])
+                yield Presets(_choices(self._presets))
             with Vertical(id="form-right"):
                 yield Static("changes, one key=value a line", classes="form-label", markup=False)
-                yield TextArea(
+                yield Changes(
                     id="form-changes", compact=True, tab_behavior="focus", placeholder="ppo.n_steps=512\nrun.seed=1,2,3"
                 )
-        with Horizontal(id="form-names"):
-            yield Static("name", classes="form-label", markup=False)
-            yield Input(id="form-name", compact=True, placeholder="from preset and id", max_length=60)
-            yield Static("runs of each", classes="form-label", markup=False)
-            yield Input("1", id="form-copies", compact=True, type="integer", max_length=2)
+        yield OfferLine()
+        with Horizontal(classes="form-row"):
+            yield from _field("name", "form-name", "by preset", restrict=_NAME, max_length=60)
+            yield from _field("group", "form-group", "by itself", restrict=_NAME, max_length=60)
+            yield from _field("after", "form-after", "no other run", max_length=400)
+        with Horizontal(classes="form-row"):
+            yield from _field("runs of each", "form-copies", "", value="1", max_length=2)
+            yield from _field("seeds", "form-seeds", "1", max_length=2)
+            yield from _field("from", "form-first-seed", "preset's", max_length=10)
+            yield Static("device", classes="form-label", markup=False)
+            snapshot = self._desk.snapshot
+            yield Selector("preset's", devices(snapshot.gpus if snapshot else ()), id="form-device")
+            yield from _field("priority", "form-priority", "0", max_length=5)
         yield ScrollLines(self.lines, id="sheet-lines")
 
     def on_mount(self) -> None:
         """Begin at the presets."""
         self.query_one(Presets).focus()
+        self.watch(self, "focused", self._offer, init=False)
+        self.set_interval(_AGAIN_S, self._reckoning.again)
         self._check()
+
+    def on_unmount(self) -> None:
+        """Answers on their way are nobody's."""
+        self._reckoning.end()
 
     @property
     def _preset(self) -> PresetChoice | None:
         current = self.query_one(Presets).current
         return next((preset for preset in self._presets if current and preset.name == current.value), None)
 
+    def _draft(self) -> Draft:
+        typed = {field.id or "": field.value for field in self.query(Field)}
+        return Draft(
+            changes=self.query_one(TextArea).text,
+            copies=typed["form-copies"],
+            seeds=typed["form-seeds"],
+            first_seed=typed["form-first-seed"],
+            device=self.query_one(Selector).word,
+            priority=typed["form-priority"],
+            name=typed["form-name"],
+            group=typed["form-group"],
+            after=typed["form-after"],
+        )
+
     @on(TextArea.Changed)
     @on(Input.Changed)
+    @on(Selector.Turned)
+    @on(Presets.Chosen)
     def _check(self) -> None:
-        self._typed += 1
-        self._desk.start(self._resolve(self._typed))
+        self._offer()
+        self._reckoning.begin(self._preset, self._draft())
 
-    async def _resolve(self, typed: int) -> None:
-        """Resolve what is typed now; what was typed meanwhile makes this answer worthless."""
-        preset, copies = self._preset, self.query_one("#form-copies", Input).value
-        items: tuple[LaunchItem, ...] = ()
-        trouble = None
-        if preset is None:
-            trouble = "there is no preset that can be used"
-        elif not copies.isdigit() or not 1 <= int(copies) <= _MOST_COPIES:
-            trouble = f"runs of each: a number from 1 to {_MOST_COPIES}"
-        else:
-            words = assignments(self.query_one(TextArea).text)
-            name = self.query_one("#form-name", Input).value.strip() or None
-            try:
-                items = await plan(self._desk, preset, words, name, int(copies))
-            except MissionError as error:
-                trouble = str(error)
-        if typed == self._typed and self.is_attached:
-            self._items, self._trouble = items, trouble
+    def _reckoned(self) -> None:
+        if self.is_attached:
+            self._offer()
             self.refill()
 
     def lines(self, width: int) -> list[Strip]:
-        """What is wrong, or the numbers that will run."""
-        if self._trouble is not None:
-            said = [(text, colours.ALARM) for text in wrap(f"✗ {self._trouble}", width)]
-        elif not self._items:
-            said = [("checking…", colours.QUIET)]
-        else:
-            about = self._preset.description if self._preset else ""
-            said = [(text, colours.QUIET) for text in wrap(about, width)]
-            said += [(text, colours.INK) for sentence in meaning(self._items) for text in wrap(sentence, width)]
-        return [line([part], width) for part in said]
+        """What is wrong, or the numbers that will run and what they cost."""
+        said = self._reckoning.said()
+        return [line([(text, style)], width) for sentence, style in said for text in wrap(sentence, width)]
+
+    def refill(self) -> None:
+        """The lines have changed; the hint says whether there are more than are seen."""
+        super().refill()
+        place = self.query_one("#sheet-lines", ScrollLines).place
+        self.hint(f"{_HINT}  PgDn {place}" if place else _HINT)
+
+    def _offer(self) -> None:
+        field, snapshot = self.focused, self._desk.snapshot
+        id_ = field.id or "" if field is not None else ""
+        typed = field.typed if isinstance(field, Changes | Field) else ""
+        word = field.word if isinstance(field, Selector) else None
+        found = offers(id_, typed, self._reckoning.spec, snapshot)
+        told = about(id_, word, snapshot)
+        if isinstance(field, Presets) and self._preset is not None:
+            told = self._preset.description or told
+        self.query_one(OfferLine).offer(found, told)
 
     @on(Input.Submitted)
+    @on(Presets.Submitted)
     def action_submit(self) -> None:
         """Start, if nothing is wrong."""
-        if self._items and self._trouble is None:
-            self.dismiss(self._items)
+        if items := self._reckoning.ready:
+            self.dismiss(items)
 
     def action_try(self) -> None:
         """A smoke run of the first of the items: what stands here stays."""
-        if self._items and self._trouble is None:
-            self._desk.open(SmokeScreen(self._desk, self._items[0]))
+        if items := self._reckoning.valid:
+            self._desk.open(SmokeScreen(self._desk, items[0]))
 
-    def on_presets_chosen(self) -> None:
-        """Another preset means other numbers."""
-        self._check()
+    def action_save(self) -> None:
+        """What stands here becomes a preset."""
+        if self._preset is not None and self._reckoning.valid:
+            self._desk.start(self._save(self._preset))
 
-    def on_presets_submitted(self) -> None:
-        """Enter in the list starts."""
-        self.action_submit()
+    async def _save(self, preset: PresetChoice) -> None:
+        saved = await save_preset(self._desk, preset, self._reckoning.settings)
+        if saved is None or not self.is_attached:
+            return
+        self._presets = _usable(self._desk)
+        for field in self.query(_SETTINGS).results(Field):
+            field.value = ""
+        self.query_one(Selector).clear()
+        self.query_one(TextArea).text = ""
+        presets = self.query_one(Presets)
+        presets.offer(_choices(self._presets))
+        presets.go_to(saved)
+
+    def action_next(self) -> None:
+        """Take what is offered, or go on to the next field."""
+        field, offer = self.focused, self.query_one(OfferLine).chosen
+        if offer is not None and isinstance(field, Changes | Field):
+            field.take(offer)
+        else:
+            self.app.action_focus_next()
+
+    def action_other(self, by: int) -> None:
+        """Mark another offer."""
+        self.query_one(OfferLine).turn(by)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Arrows mark another offer where there is one; in the changes only from the last line, which they would leave
+        for nothing.
+        """
+        if action != "other":
+            return True
+        within = isinstance(self.focused, Changes) and not self.focused.at_last
+        return not within and self.query_one(OfferLine).can_turn(int(str(parameters[0])))
+
+    def action_scroll_to(self, how: Move) -> None:
+        """Scroll what is said."""
+        super().action_scroll_to(how)
+        self.refill()
 
 
-class Presets(Choices, can_focus=True):
-    """The list of presets, moved through with the arrows while it has the focus."""
+def _field(label: str, id_: str, empty: str, *, value: str = "", **how: Any) -> ComposeResult:
+    yield Static(label, classes="form-label", markup=False)
+    yield Field(value, id=id_, compact=True, placeholder=empty, select_on_focus=False, **how)
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "turn(-1)", "up"),
-        Binding("down,j", "turn(1)", "down"),
-        Binding("enter", "submit", "start"),
-    ]
 
-    class Chosen(Choices.Taken):
-        """The cursor is on another preset."""
+def _usable(desk: Desk) -> list[PresetChoice]:
+    return [preset for preset in desk.presets if preset.error is None]
 
-    class Submitted(Choices.Taken):
-        """Enter was pressed on it."""
 
-    def __init__(self, choices: list[Choice]) -> None:
-        super().__init__(choices, id="form-presets")
-
-    @property
-    def lit(self) -> bool:
-        """The highlight shows where keys go."""
-        return self.has_focus
-
-    def on_focus(self) -> None:
-        """Light up."""
-        self.call_later(self.redraw)
-
-    def on_blur(self) -> None:
-        """Keys go elsewhere; the focus is only gone after this event."""
-        self.call_later(self.redraw)
-
-    def action_turn(self, by: int) -> None:
-        """Move the cursor."""
-        self.step(by)
-        if self.current is not None:
-            self.post_message(self.Chosen(self.current.value))
-
-    def action_submit(self) -> None:
-        """Start."""
-        if self.current is not None:
-            self.post_message(self.Submitted(self.current.value))
+def _choices(presets: list[PresetChoice]) -> list[Choice]:
+    return [Choice(preset.name, preset.name, preset.description) for preset in presets]

@@ -21,6 +21,9 @@ from mission_tui.tui.widgets.lines import Lines
 
 __all__ = ["Choice", "Choices", "Picker"]
 
+_FEWEST_CELLS = 10
+"""Less of a detail says nothing."""
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -78,12 +81,13 @@ class Choices(Lines):
 
     def _row(self, choice: Choice, width: int, *, chosen: bool) -> Strip:
         label = min(30, max((len(other.label) for other in self.choices), default=0) + 1)
+        room = width - label - 9
         parts = [
             (">" if chosen else " ", colours.KEY),
             (f"{choice.key:<7}" if any(other.key for other in self.choices) else "", colours.KEY),
             (fit(choice.label, label), colours.INK),
             (" ", colours.INK),
-            (fit(choice.detail, max(0, width - label - 9)), colours.QUIET),
+            (fit(choice.detail, room if room >= _FEWEST_CELLS else 0), colours.QUIET),
         ]
         return line(parts, width, colours.CHOSEN if chosen and self.lit else None)
 

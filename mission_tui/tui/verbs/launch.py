@@ -6,12 +6,14 @@ import asyncio
 import secrets
 from collections.abc import Sequence
 
-from mission_tui.errors import MissionError
+from mission_tui.errors import MissionError, UsageError
 from mission_tui.ipc.requests import Launch, LaunchItem
 from mission_tui.tui.desk import UNDO_S, Desk
 from mission_tui.tui.preset_choice import PresetChoice, by_key, members
 
-__all__ = ["launch", "launch_keys", "plan"]
+__all__ = ["RUNS_AT_ONCE", "launch", "launch_keys", "plan"]
+
+RUNS_AT_ONCE = 64
 
 
 async def launch_keys(desk: Desk, keys: Sequence[str]) -> None:
@@ -31,10 +33,16 @@ async def launch_keys(desk: Desk, keys: Sequence[str]) -> None:
 
 
 async def plan(
-    desk: Desk, preset: PresetChoice, assignments: Sequence[str], name: str | None, copies: int
+    desk: Desk,
+    preset: PresetChoice,
+    assignments: Sequence[str],
+    name: str | None,
+    copies: int,
+    group: str | None = None,
+    after: tuple[str, ...] = (),
 ) -> tuple[LaunchItem, ...]:
     """One item per run of `preset` with `assignments`, `copies` times; several are a group, and those of one name
-    numbered.
+    numbered. They begin once the runs `after` have ended. Raises `MissionError`.
     """
     specs = [
         spec
@@ -45,9 +53,14 @@ async def plan(
     if not specs:
         raise MissionError(f"preset '{preset.name}' makes no run: its launch list is empty")
     many = len(specs) > 1
-    group = f"{name or preset.name}-{secrets.token_hex(2)}" if many else None
+    if len(specs) > RUNS_AT_ONCE:
+        raise UsageError(f"this makes {len(specs)} runs at once, and {RUNS_AT_ONCE} is the most: give fewer values")
+    if group is None and many:
+        group = f"{name or preset.name}-{secrets.token_hex(2)}"
     names = [f"{name}-{at}" if many and name is not None else name for at in range(1, len(specs) + 1)]
-    return tuple(LaunchItem(spec=spec, name=each, group=group) for spec, each in zip(specs, names, strict=True))
+    return tuple(
+        LaunchItem(spec=spec, name=each, group=group, after=after) for spec, each in zip(specs, names, strict=True)
+    )
 
 
 async def launch(desk: Desk, items: tuple[LaunchItem, ...]) -> None:

@@ -1,0 +1,131 @@
+"""What stands in the launch form, reckoned out while it is typed: the runs that it makes, then what they would cost.
+
+An answer to what was typed before is worth nothing; a price of before stays, greyed, until the new one is there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from mission_tui.errors import MissionError
+from mission_tui.fleet.spec import Spec
+from mission_tui.ipc.replies import Quoted
+from mission_tui.ipc.requests import LaunchItem, Quote
+from mission_tui.tui import colours
+from mission_tui.tui.desk import Desk
+from mission_tui.tui.draft import Draft, followed, meaning, words
+from mission_tui.tui.preset_choice import PresetChoice
+from mission_tui.tui.price import ELSEWHERE, Said, price
+from mission_tui.tui.verbs.launch import plan
+
+__all__ = ["Reckoning"]
+
+_PAUSE_S = 0.15
+"""The supervisor is asked once nobody has typed for so long."""
+
+
+class Reckoning:
+    """`changed` is called when there is something new to say; `settings` are the `--set` words of what stands there."""
+
+    def __init__(self, desk: Desk, changed: Callable[[], None]) -> None:
+        self._desk = desk
+        self._changed = changed
+        self._items: tuple[LaunchItem, ...] = ()
+        self._preset: PresetChoice | None = None
+        self._copies = 1
+        self._trouble: str | None = None
+        self._quoted: Quoted | None = None
+        self._silent = ""
+        self._fresh = False
+        self._typed = 0
+        self.settings: tuple[str, ...] = ()
+
+    @property
+    def valid(self) -> tuple[LaunchItem, ...]:
+        """The runs that stand there; none while something is wrong with the words."""
+        return self._items if self._trouble is None else ()
+
+    @property
+    def ready(self) -> tuple[LaunchItem, ...]:
+        """The runs that may be launched, as far as it is known."""
+        return () if self._refused else self.valid
+
+    @property
+    def spec(self) -> Spec | None:
+        """The first of the runs that stood there last."""
+        return self._items[0].spec if self._items else None
+
+    def begin(self, preset: PresetChoice | None, draft: Draft) -> None:
+        """Something else is typed."""
+        self._typed += 1
+        self._fresh = False
+        self._desk.start(self._resolve(self._typed, preset, draft))
+
+    def again(self) -> None:
+        """Ask for the price once more: what is free, and who waits, changes by itself."""
+        if self.valid:
+            self._desk.start(self._quote(self._typed))
+
+    def end(self) -> None:
+        """Nobody wants to know any more."""
+        self._typed += 1
+
+    def said(self) -> list[Said]:
+        """What is wrong, or the numbers that will run, and what they cost."""
+        if self._trouble is not None:
+            return [(f"✗ {self._trouble}", colours.ALARM)]
+        if not self._items:
+            return [("checking…", colours.QUIET)]
+        said = [(f"✗ {self._refused}", colours.ALARM)] if self._refused else []
+        said += [(text, colours.INK) for text in meaning(self._items, self.settings, self._copies)]
+        about = self._preset.description if self._preset else ""
+        return [*said, *self._price(), (about, colours.QUIET), (ELSEWHERE, colours.QUIET)]
+
+    @property
+    def _refused(self) -> str:
+        return self._quoted.refused if self._quoted is not None and self._fresh else ""
+
+    def _price(self) -> list[Said]:
+        quoted, snapshot = self._quoted, self._desk.snapshot
+        if quoted is None or len(quoted.costs) != len(self._items):
+            return [(f"what it costs is not known: {self._silent}" if self._silent else "…", colours.QUIET)]
+        cores, now = (snapshot.host.cores, snapshot.t) if snapshot else (None, 0.0)
+        said = list(price(self._items, quoted, cores, now))
+        return said if self._fresh else [(text, colours.QUIET) for text, _ in said]
+
+    async def _resolve(self, typed: int, preset: PresetChoice | None, draft: Draft) -> None:
+        items: tuple[LaunchItem, ...] = ()
+        trouble, settings, copies = None, self.settings, self._copies
+        try:
+            settings, copies = words(draft), draft.runs_of_each
+            if preset is None:
+                trouble = "there is no preset that can be used"
+            else:
+                name, group = draft.name or None, draft.group or None
+                items = await plan(self._desk, preset, settings, name, copies, group, followed(draft))
+        except MissionError as error:
+            trouble = str(error)
+        if typed != self._typed:
+            return
+        self._preset, self._trouble, self.settings, self._copies = preset, trouble, settings, copies
+        self._items = items or self._items
+        self._changed()
+        if items:
+            await asyncio.sleep(_PAUSE_S)
+            await self._quote(typed)
+
+    async def _quote(self, typed: int) -> None:
+        if typed != self._typed:
+            return
+        items, origin = self._items, self._desk.origin
+        quoted, silent = None, ""
+        try:
+            quoted = await self._desk.ask(
+                lambda id_: Quote(id=id_, items=items, cwd=origin.cwd, python=origin.python, environ=origin.environ)
+            )
+        except MissionError as error:
+            silent = str(error)
+        if typed == self._typed:
+            self._quoted, self._silent, self._fresh = quoted, silent, quoted is not None
+            self._changed()

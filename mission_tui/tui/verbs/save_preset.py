@@ -1,0 +1,41 @@
+"""Ctrl-O in the form: what stands there becomes a preset of the person's own, and is in the list at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from mission_tui.fleet.preset_file import Saving
+from mission_tui.tui.desk import Desk
+from mission_tui.tui.preset_choice import PresetChoice
+from mission_tui.tui.preset_reading import read_presets
+from mission_tui.tui.screens.confirm import ConfirmScreen
+from mission_tui.tui.screens.words import LineScreen
+
+__all__ = ["save_preset"]
+
+_HELP = (
+    "Its name, and after a space the digit that is to launch it, if any. It goes into your own folder of presets, with "
+    "the settings as they stand in the form; name, group and number of runs are not part of a preset."
+)
+
+
+async def save_preset(desk: Desk, preset: PresetChoice, words: Sequence[str]) -> str | None:
+    """Ask for the name, and before anything is written over; the name of what was saved, None where nothing was.
+
+    Raises `MissionError` for what is no preset.
+    """
+    typed = await desk.consult(LineScreen(f"Save {preset.name} with these changes", _HELP, "saves it", "calm 5"))
+    if not typed:
+        return None
+    name, _, key = typed.partition(" ")
+    saving = Saving(preset.name, name, tuple(words), key.strip() or None)
+    saved = await asyncio.to_thread(desk.save_preset, saving, False)
+    if saved.there:
+        question, facts = f"Save {name} all the same?", (f"{saved.there}.",)
+        if not await desk.consult(ConfirmScreen(question, facts, "save it")):
+            return None
+        saved = await asyncio.to_thread(desk.save_preset, saving, True)
+    await read_presets(desk)
+    desk.tell(f"{saved.name} is saved as {saved.path}")
+    return saved.name

@@ -1,0 +1,161 @@
+"""The fields of the launch form: a list of presets, lines of changes, a choice by hand, and lines that complete."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.message import Message
+from textual.widgets import Input, TextArea
+
+from mission_tui.fleet.completion import Offer
+from mission_tui.tui import colours
+from mission_tui.tui.screens.picker import Choice, Choices
+from mission_tui.tui.strips import line
+from mission_tui.tui.widgets.lines import Lines
+
+__all__ = ["Changes", "Field", "Presets", "Selector"]
+
+
+class Field(Input):
+    """A line of the form; `typed` is empty while the cursor stands within what is there."""
+
+    @property
+    def typed(self) -> str:
+        """The text up to the cursor, where that is at the end."""
+        return self.value if self.cursor_position == len(self.value) else ""
+
+    def take(self, offer: Offer) -> None:
+        """Put `offer` for what was typed."""
+        self.value = self.value[: offer.start] + offer.text
+        self.cursor_position = len(self.value)
+
+
+class Changes(TextArea):
+    """One `key=value` a line."""
+
+    @property
+    def typed(self) -> str:
+        """The line up to the cursor, where that is at its end."""
+        row, column = self.cursor_location
+        text = self.document.get_line(row)
+        return text if column == len(text) else ""
+
+    @property
+    def at_last(self) -> bool:
+        """Whether the cursor is on the last line, from which no arrow leads further down."""
+        return self.cursor_location[0] == self.document.line_count - 1
+
+    def take(self, offer: Offer) -> None:
+        """Put `offer` for what was typed on the line."""
+        row, column = self.cursor_location
+        self.replace(offer.text, (row, offer.start), (row, column), maintain_selection_offset=False)
+        self.move_cursor((row, offer.start + len(offer.text)))
+
+
+class Presets(Choices, can_focus=True):
+    """The list of presets, moved through with the arrows while it has the focus."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "turn(-1)", "up"),
+        Binding("down,j", "turn(1)", "down"),
+        Binding("enter", "submit", "start"),
+    ]
+
+    class Chosen(Choices.Taken):
+        """The cursor is on another preset."""
+
+    class Submitted(Choices.Taken):
+        """Enter was pressed on it."""
+
+    def __init__(self, choices: list[Choice]) -> None:
+        super().__init__(choices, id="form-presets")
+
+    @property
+    def lit(self) -> bool:
+        """The highlight shows where keys go."""
+        return self.has_focus
+
+    def go_to(self, value: str) -> None:
+        """Put the cursor on the choice of this value, if there is one."""
+        at = next((at for at, choice in enumerate(self.choices) if choice.value == value), None)
+        if at is not None:
+            self.step(at - self.at)
+            self.post_message(self.Chosen(value))
+
+    def on_focus(self) -> None:
+        """Light up."""
+        self.call_later(self.redraw)
+
+    def on_blur(self) -> None:
+        """Keys go elsewhere; the focus is only gone after this event."""
+        self.call_later(self.redraw)
+
+    def on_choices_taken(self, message: Choices.Taken) -> None:
+        """A click chooses; it does not start."""
+        if type(message) is Choices.Taken:
+            message.stop()
+            self.go_to(message.value)
+
+    def action_turn(self, by: int) -> None:
+        """Move the cursor."""
+        self.step(by)
+        if self.current is not None:
+            self.post_message(self.Chosen(self.current.value))
+
+    def action_submit(self) -> None:
+        """Start."""
+        if self.current is not None:
+            self.post_message(self.Submitted(self.current.value))
+
+
+class Selector(Lines, can_focus=True):
+    """One of a few words, turned through with the arrows; the first stands for no word at all."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left,h", "turn(-1)", "before"),
+        Binding("right,l,space", "turn(1)", "next"),
+    ]
+
+    class Turned(Message):
+        """Another word is chosen."""
+
+    def __init__(self, nothing: str, words: Sequence[str], *, id: str) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id)
+        self._words = (nothing, *words)
+        self._at = 0
+
+    @property
+    def word(self) -> str | None:
+        """The chosen word; None for none of them."""
+        return self._words[self._at] if self._at else None
+
+    def clear(self) -> None:
+        """Back to no word at all."""
+        self._at = 0
+        self.redraw()
+
+    def redraw(self) -> None:
+        """The word, between the arrows that turn it while the keys go here."""
+        style = colours.CHOSEN + colours.KEY if self.has_focus else colours.INK
+        self.show([line([(f"< {self._words[self._at]} >", style)], self.size.width)])
+
+    def action_turn(self, by: int) -> None:
+        """To the next word, round and round."""
+        self._at = (self._at + by) % len(self._words)
+        self.redraw()
+        self.post_message(self.Turned())
+
+    def on_focus(self) -> None:
+        """Light up."""
+        self.call_later(self.redraw)
+
+    def on_blur(self) -> None:
+        """Keys go elsewhere; the focus is only gone after this event."""
+        self.call_later(self.redraw)
+
+    def on_click(self, _event: events.Click) -> None:
+        """A click turns."""
+        self.action_turn(1)

@@ -1,0 +1,60 @@
+"""The line of the launch form that says what Tab would take, or what the field with the cursor is for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.cells import cell_len
+
+from mission_tui.fleet.completion import Offer
+from mission_tui.tui import colours
+from mission_tui.tui.strips import Part, fit, line
+from mission_tui.tui.widgets.lines import Lines
+
+__all__ = ["OfferLine"]
+
+
+class OfferLine(Lines):
+    """One of the offers is marked: `chosen` is what Tab takes."""
+
+    def __init__(self) -> None:
+        super().__init__(id="form-offers")
+        self._offers: Sequence[Offer] = ()
+        self._at = 0
+        self._about = ""
+
+    @property
+    def chosen(self) -> Offer | None:
+        """The marked offer; None where nothing is offered."""
+        return self._offers[self._at] if self._offers else None
+
+    def offer(self, offers: Sequence[Offer], about: str) -> None:
+        """Show these, the first marked; `about` where there are none."""
+        self._offers, self._at, self._about = offers, 0, about
+        self.redraw()
+
+    def can_turn(self, by: int) -> bool:
+        """Whether there is another offer on that side."""
+        return 0 <= self._at + by < len(self._offers)
+
+    def turn(self, by: int) -> None:
+        """Mark another one."""
+        if self.can_turn(by):
+            self._at += by
+            self.redraw()
+
+    def redraw(self) -> None:
+        """The marked offer with what it is, then those after it."""
+        width = self.size.width
+        parts = self._parts(width) if self._offers else [(self._about, colours.QUIET)]
+        self.show([line(parts, width)])
+
+    def _parts(self, width: int) -> list[Part]:
+        chosen = self._offers[self._at]
+        detail = f" {chosen.detail}" if chosen.detail else ""
+        parts: list[Part] = [("Tab ", colours.KEY), (chosen.text, colours.CHOSEN), (detail, colours.QUIET)]
+        others = "  ".join(offer.text for offer in self._offers[self._at + 1 :])
+        if others:
+            used = sum(cell_len(text) for text, _ in parts)
+            parts += [("   ↓ ", colours.KEY), (fit(others, max(0, width - used - 5)), colours.INK)]
+        return parts
