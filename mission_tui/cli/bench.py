@@ -107,7 +107,7 @@ def _timed(session: Session, word: str, assignments: tuple[str, ...], seconds: f
     from mission_tui.cli.plan import Wish, launch_items
 
     timed = (*assignments, "run.total_timesteps=none", f"run.duration_s={seconds:g}")
-    items = launch_items(Wish((word,), 1, None, timed), session.preset_dirs, session.health())
+    items = launch_items(Wish((word,), 1, None, timed), session.preset_dirs, session.health(), session.profile_dir)
     if len(items) != 1:
         raise UsageError(f"{word} with these settings stands for {len(items)} runs, and bench times one preset")
     if items[0].spec.run.command is not None:

@@ -56,7 +56,10 @@ def command(
     from mission_tui.cli.documents import check_facts, write_document
 
     items = launch_items(
-        Wish((*presets, *files), 1, None, assignments, (), command_words()), session.preset_dirs, session.health()
+        Wish((*presets, *files), 1, None, assignments, (), command_words()),
+        session.preset_dirs,
+        session.health(),
+        session.profile_dir,
     )
     files_by_name = _files((*presets, *files), session)
     code, documents = 0, []

@@ -34,6 +34,9 @@ SEED_LIMIT = 2**31 - 1
 @click.option("--dry-run", "dry", is_flag=True, help="Only say what would be launched.")
 @click.option("--priority", type=click.IntRange(-1000, 1000), metavar="N", help="Place in the queue: 1 is an hour.")
 @click.option("--after", "after", multiple=True, metavar="RUN", help="Begin once RUN has ended, however it ends.")
+@click.option(
+    "--profile", metavar="auto|none|FILE", help="Settings of this machine over the preset's (docs/tuning.md)."
+)
 @click.option("--wait", "wait", is_flag=True, help="Stay until the runs have ended; Ctrl-C leaves them running.")
 @json_option
 @pass_session
@@ -49,14 +52,15 @@ def command(
     dry: bool,
     priority: int | None,
     after: tuple[str, ...],
+    profile: str | None,
     wait: bool,
     as_json: bool,
 ) -> int:
     """Start runs from presets, or of any command."""
     if priority is not None:
         assignments = (*assignments, f"keep.limits.priority={priority}")
-    wish = Wish((*presets, *files), copies, name, assignments, _seeds(seed, seeds), command_words(), after)
-    items = launch_items(wish, session.preset_dirs, session.health())
+    wish = Wish((*presets, *files), copies, name, assignments, _seeds(seed, seeds), command_words(), after, profile)
+    items = launch_items(wish, session.preset_dirs, session.health(), session.profile_dir)
     if dry or len(items) > 1:
         show_plan(items, as_json=dry and as_json)
     show_scaling(items)

@@ -5,20 +5,25 @@ Preset files are read and nothing is started: every word of a command is underst
 
 from __future__ import annotations
 
+import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mission_tui.errors import UsageError
+from mission_tui.paths import profile_dir
 
 if TYPE_CHECKING:
+    from mission_tui.fleet.assignment import Assignment
     from mission_tui.fleet.health_file import HealthFile
+    from mission_tui.fleet.place import Place
     from mission_tui.fleet.preset_file import PresetFile
+    from mission_tui.fleet.spec import Spec
     from mission_tui.ipc.requests import LaunchItem
 
-__all__ = ["Wish", "launch_items"]
+__all__ = ["Wish", "launch_items", "resolved"]
 
 RUNS_AT_ONCE = 64
 
@@ -27,7 +32,8 @@ RUNS_AT_ONCE = 64
 class Wish:
     """The words of one `launch`; `command` are those after a bare `--`, None where there was none.
 
-    They begin once the runs `after` have ended.
+    They begin once the runs `after` have ended. `profile` is the host profile that lies over each preset: "auto", a
+    path, or "none"; None leaves it to the preset.
     """
 
     presets: tuple[str, ...]
@@ -37,18 +43,21 @@ class Wish:
     seeds: tuple[int, ...] = ()
     command: tuple[str, ...] | None = None
     after: tuple[str, ...] = ()
+    profile: str | None = None
 
 
-def launch_items(wish: Wish, preset_dirs: Sequence[Path], health: Sequence[HealthFile] = ()) -> tuple[LaunchItem, ...]:
+def launch_items(
+    wish: Wish, preset_dirs: Sequence[Path], health: Sequence[HealthFile] = (), profiles: Path | None = None
+) -> tuple[LaunchItem, ...]:
     """The runs `wish` stands for, in the order of its words; several of them share a group.
 
-    The limits of `health` lie under every preset's own; without any, the defaults do.
+    The limits of `health` lie under every preset's own; without any, the defaults do. Host profiles are looked for in
+    the folder `profiles`; None is the user's.
     Raises `UsageError` for unknown presets, names and counts, `PresetError` for presets and settings.
     """
-    from mission_tui.fleet.preset import expand, resolve
+    from mission_tui.fleet.preset import expand
     from mission_tui.ipc.requests import LaunchItem
     from mission_tui.records.preset_files import launched_by
-    from mission_tui.records.preset_files import load_preset as load
 
     if not wish.presets and wish.command is None:
         raise UsageError(
@@ -58,7 +67,7 @@ def launch_items(wish: Wish, preset_dirs: Sequence[Path], health: Sequence[Healt
     loaded = _loaded(wish, preset_dirs)
     members = [member for preset in loaded for member in launched_by(preset, preset_dirs)]
     specs = [
-        resolve(preset, lambda base: load(base, preset_dirs), assignments, health)
+        resolved(preset, assignments, wish.profile, preset_dirs, health, profiles)
         for preset in members
         for assignments in expand(words)
         for _ in range(wish.copies)
@@ -76,6 +85,30 @@ def launch_items(wish: Wish, preset_dirs: Sequence[Path], health: Sequence[Healt
     return tuple(
         LaunchItem(spec=spec, name=name, group=group, after=wish.after) for spec, name in zip(specs, names, strict=True)
     )
+
+
+def resolved(
+    preset: PresetFile,
+    assignments: Sequence[Assignment],
+    profile: str | None,
+    preset_dirs: Sequence[Path],
+    health: Sequence[HealthFile],
+    profiles: Path | None = None,
+) -> Spec:
+    """The spec of one run of `preset`, with the host profile that `profile`, or else the preset, asks for."""
+    from mission_tui.fleet.preset import resolve
+    from mission_tui.records.preset_files import load_preset as load
+
+    def under(lies_over: tuple[Place, Mapping[str, dict[str, Any]]] | None) -> Spec:
+        return resolve(preset, lambda base: load(base, preset_dirs), assignments, health, lies_over)
+
+    spec = under(None)
+    asked = preset.profile if profile is None else profile
+    if asked is None or asked == "none" or spec.run.command is not None:
+        return spec
+    from mission_tui.cli.profiles import with_profile
+
+    return with_profile(spec, asked, preset.name, profiles or profile_dir(os.environ), under)
 
 
 def _factors(wish: Wish, presets: int) -> str:

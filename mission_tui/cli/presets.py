@@ -81,13 +81,13 @@ def show(session: Session, name: str, resolved: bool, assignments: tuple[str, ..
 
 
 def _resolved(session: Session, preset: PresetFile, assignments: tuple[str, ...]) -> dict[str, Any]:
-    from mission_tui.fleet.preset import as_tables, expand, resolve
-    from mission_tui.records.preset_files import load_preset
+    from mission_tui.cli.plan import resolved
+    from mission_tui.fleet.preset import as_tables, expand
 
     runs = expand(assignments)
     if len(runs) > 1:
         raise UsageError("--set names several values here, and one preset is shown: give one value per key")
-    return as_tables(resolve(preset, lambda base: load_preset(base, session.preset_dirs), runs[0], session.health()))
+    return as_tables(resolved(preset, runs[0], None, session.preset_dirs, session.health(), session.profile_dir))
 
 
 @command.command("save")

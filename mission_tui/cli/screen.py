@@ -88,4 +88,4 @@ def _specs(session: Session, name: str, assignments: Sequence[str]) -> list[Spec
     from mission_tui.cli.plan import Wish, launch_items
 
     wish = Wish((name,), assignments=tuple(assignments))
-    return [item.spec for item in launch_items(wish, session.preset_dirs, session.health())]
+    return [item.spec for item in launch_items(wish, session.preset_dirs, session.health(), session.profile_dir)]

@@ -26,7 +26,8 @@ USUAL = ("vec", "threads", "compile")
 
 @click.command(
     "tune",
-    epilog="Examples: mission-tui tune heavy; tune heavy --continue; tune cartpole --probe 5s --knob vec",
+    epilog="Examples: mission-tui tune heavy; tune heavy --continue; tune cartpole --probe 5s --knob vec. "
+    "Use what was found: launch heavy --profile auto",
 )
 @preset_argument
 @click.option("--preset", "files", multiple=True, metavar="FILE", help="A preset that is not in a presets folder.")
@@ -101,7 +102,7 @@ def command(
         write_document({**tune_facts(found), "journal": str(session.root / "tuning" / tuned.name), "file": str(target)})
     else:
         write_tune(found)
-        say(f"the host profile is in {target}")
+        say(f"the host profile is in {target}; use it with `launch {words[0]} --profile auto`")
     return 0
 
 
@@ -109,7 +110,7 @@ def _item(session: Session, word: str, assignments: tuple[str, ...]) -> LaunchIt
     """The one run that the words make, with nothing of an earlier profile. Raises `UsageError`."""
     from mission_tui.cli.plan import Wish, launch_items
 
-    items = launch_items(Wish((word,), assignments=assignments), session.preset_dirs, session.health())
+    items = launch_items(Wish((word,), assignments=assignments, profile="none"), session.preset_dirs, session.health())
     if len(items) != 1:
         raise UsageError(f"{word} with these settings stands for {len(items)} runs, and tune takes one preset")
     if items[0].spec.run.command is not None:

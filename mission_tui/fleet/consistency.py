@@ -154,6 +154,8 @@ def _engine(spec: Spec) -> Iterator[Violation]:
 
 def _cautions(spec: Spec) -> Iterator[str]:
     buffer, written = rollout_size(spec), spec.ppo.batch_size
+    if spec.profile is not None:
+        yield spec.profile
     if engine_of(spec) != spec.run.engine:
         yield f"ppo.algo = '{spec.ppo.algo}' is trained by run.engine = 'stock', by sb3-contrib's own operations"
     if isinstance(written, int) and buffer % written:

@@ -37,19 +37,25 @@ __all__ = [
 ]
 
 
+Machine = tuple[Place, Mapping[str, Mapping[str, object]]]
+"""The tables of a host profile that hold here, and where they stand."""
+
+
 def resolve(
     preset: PresetFile,
     bases: Callable[[str], PresetFile],
     assignments: Sequence[Assignment] = (),
     health: Sequence[HealthFile] = (),
+    machine: Machine | None = None,
 ) -> Spec:
-    """The spec of one run of `preset`; `bases` finds the preset it extends.
+    """The spec of one run of `preset`; `bases` finds the preset it extends. The fitted tables of a host profile,
+    `machine`, lie over the preset's, and the words over both.
 
     The limits of `health`, nearest file first, lie under what preset and words say, and the spec names the profile that
     was chosen with them. Raises `PresetError` naming the file or `--set` word, the key, and the nearest valid name or
     value.
     """
-    layers = _laid(preset, bases, assignments)
+    layers = _laid(preset, bases, assignments, machine)
     if not health:
         return layers.finish(preset.name, preset.description)
     profile = profile_of(layers.draft(preset.name, preset.description))
@@ -111,7 +117,7 @@ def as_tables(spec: Spec) -> dict[str, Any]:
     if spec.run.command is not None:
         del tables["env"], tables["ppo"], tables["evaluate"]
         tables["run"] = {name: value for name, value in tables["run"].items() if name not in TRAINERS_OWN}
-    return {name: _written(value) for name, value in tables.items()}
+    return {name: _written(value) for name, value in tables.items() if value is not None}
 
 
 def from_tables(tables: Mapping[str, object], source: str) -> Spec:
@@ -131,7 +137,12 @@ def from_tables(tables: Mapping[str, object], source: str) -> Spec:
     return spec
 
 
-def _laid(preset: PresetFile, bases: Callable[[str], PresetFile], assignments: Sequence[Assignment]) -> Layers:
+def _laid(
+    preset: PresetFile,
+    bases: Callable[[str], PresetFile],
+    assignments: Sequence[Assignment],
+    machine: Machine | None = None,
+) -> Layers:
     if preset.launch:
         raise preset.place.refuse(f"'{preset.name}' is a set; launch its presets: {', '.join(preset.launch)}")
     layers = Layers(preset.place)
@@ -139,6 +150,8 @@ def _laid(preset: PresetFile, bases: Callable[[str], PresetFile], assignments: S
         base = _base(preset, preset.extends, bases)
         layers.lay(base.place, base.table)
     layers.lay(preset.place, preset.table)
+    if machine is not None:
+        layers.lay(*machine)
     layers.assign(assignments)
     return layers
 

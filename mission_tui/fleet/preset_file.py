@@ -14,13 +14,16 @@ from mission_tui.fleet.text import clean
 __all__ = ["PresetFile", "SavedPreset", "Saving", "check_preset_name", "read_preset"]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_HEAD = ("name", "description", "extends", "key", "launch")
+_HEAD = ("name", "description", "extends", "key", "launch", "profile")
 _SET_KEY = "P"
 
 
 @dataclass(frozen=True, slots=True)
 class PresetFile:
-    """A preset by name. `table` holds its fitted `env`, `ppo`, `run` and `keep`; `launch` makes it a set of presets."""
+    """A preset by name. `table` holds its fitted `env`, `ppo`, `run` and `keep`; `launch` makes it a set of presets.
+
+    `profile` is the host profile that lies over it: "auto", or the path of a file; None for none.
+    """
 
     name: str
     path: Path
@@ -29,6 +32,7 @@ class PresetFile:
     extends: str | None = None
     key: str | None = None
     launch: tuple[str, ...] = ()
+    profile: str | None = None
 
     @property
     def place(self) -> Place:
@@ -84,6 +88,7 @@ def read_preset(table: Mapping[str, object], path: Path) -> PresetFile:
         extends=_word(table["extends"], place.at("extends")) if "extends" in table else None,
         key=_key(table["key"], place.at("key"), is_set=bool(launch)) if "key" in table else None,
         launch=launch,
+        profile=_profile(table["profile"], place.at("profile"), path) if "profile" in table else None,
     )
 
 
@@ -106,13 +111,21 @@ def _key(value: object, place: Place, *, is_set: bool) -> str:
     return value
 
 
+def _profile(value: object, place: Place, path: Path) -> str:
+    if value == "auto":
+        return "auto"
+    if not isinstance(value, str) or not value.endswith(".toml"):
+        raise place.misfit(value, '"auto", or the path of a profile that mission-tui tune has written')
+    return str(path.parent / Path(value).expanduser())
+
+
 def _launch(table: Mapping[str, object], place: Place) -> tuple[str, ...]:
     if "launch" not in table:
         return ()
     names = table["launch"]
     if not isinstance(names, list) or not names:
         raise place.at("launch").misfit(names, 'a list of preset names, such as ["fast", "heavy"]')
-    for other in ("extends", *TABLES):
+    for other in ("extends", "profile", *TABLES):
         if other in table:
             raise place.refuse(f"launch makes this a set of presets, which has no {other}; remove one of the two")
     return tuple(_word(name, place.at("launch").item(index)) for index, name in enumerate(names))

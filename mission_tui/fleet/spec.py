@@ -200,7 +200,10 @@ class EvaluateSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Spec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Everything needed to train one run, resolved: `spec.toml` of a run directory is exactly this."""
+    """Everything needed to train one run, resolved: `spec.toml` of a run directory is exactly this.
+
+    `profile` says what a host profile has set, or why it has not; None where none was asked for.
+    """
 
     preset: str
     env: EnvSpec = EnvSpec()
@@ -209,6 +212,7 @@ class Spec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     keep: KeepSpec = KeepSpec()
     evaluate: EvaluateSpec = EvaluateSpec()
     description: str = ""
+    profile: str | None = None
 
 
 def rollout_size(spec: Spec) -> int:

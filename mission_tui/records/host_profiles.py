@@ -46,7 +46,7 @@ def write_profile(path: Path, profile: HostProfile) -> None:
     from mission_tui.fleet.tuning.profile import profile_tables
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    head = "# Written by `mission-tui tune`.\n"
+    head = '# Written by `mission-tui tune`; used by `--profile auto`, and by a preset with profile = "auto".\n'
     write_atomic(path, (head + tomli_w.dumps(profile_tables(profile))).encode())
 
 
