@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import secrets
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import msgspec
 
 from mission_tui.cli.errors import say
 from mission_tui.cli.options import json_option, preset_argument, set_option
@@ -17,7 +17,7 @@ from mission_tui.cli.spans import seconds_of
 from mission_tui.errors import UsageError
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.tuning.plan import TunePlan
+    from mission_tui.fleet.tuning.plan import Knob, TunePlan
     from mission_tui.ipc.replies import Tuned
     from mission_tui.ipc.requests import LaunchItem
 
@@ -26,8 +26,8 @@ USUAL = ("vec", "threads", "compile")
 
 @click.command(
     "tune",
-    epilog="Examples: mission-tui tune heavy; tune heavy --continue; tune cartpole --probe 5s --knob vec. "
-    "Use what was found: launch heavy --profile auto",
+    epilog="Examples: mission-tui tune heavy; tune heavy --continue; tune cartpole --probe 5s --knob vec; "
+    "tune demo --fleet 4. Use what was found: launch heavy --profile auto",
 )
 @preset_argument
 @click.option("--preset", "files", multiple=True, metavar="FILE", help="A preset that is not in a presets folder.")
@@ -49,6 +49,7 @@ USUAL = ("vec", "threads", "compile")
 @click.option("--allow-precision", is_flag=True, help="Try bf16 too, whose numbers are not Stable-Baselines3's.")
 @click.option("--allow-shape", is_flag=True, help="Try n_envs, n_steps, batch_size too, within limits.")
 @click.option("--continue", "go_on", is_flag=True, help="Go on with the last tune of this preset.")
+@click.option("--fleet", type=click.IntRange(1, 64), metavar="N", help="Instead: how many runs at once pay, up to N.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Where the host profile goes.")
 @json_option
 @pass_session
@@ -66,6 +67,7 @@ def command(
     allow_precision: bool,
     allow_shape: bool,
     go_on: bool,
+    fleet: int | None,
     out: Path | None,
     as_json: bool,
 ) -> int:
@@ -74,6 +76,7 @@ def command(
     Short probes take turns; who is surely slower is dropped; what won is held against the preset in fresh pairs.
     """
     from mission_tui.cli.documents import write_document
+    from mission_tui.cli.tune_fleet import tune_fleet
     from mission_tui.cli.tune_tables import finding_of, tune_facts, write_tune
     from mission_tui.fleet.tuning.plan import TunePlan
     from mission_tui.records.host_profiles import profile_path, write_profile
@@ -81,17 +84,19 @@ def command(
     words = (*presets, *files)
     if len(words) != 1:
         raise UsageError(f"tune takes one preset, not {len(words)}")
-    more = (*(("precision",) if allow_precision else ()), *(("shape",) if allow_shape else ()))
-    plan = msgspec.convert(
-        TunePlan(
-            knobs=(*(knob for knob in USUAL if knob in knobs or not knobs), *more),  # type: ignore[arg-type]
-            probe_s=seconds_of("--probe", probe, 1.0, 3600.0),
-            rounds=rounds,
-            repeats=repeats,
-            budget_s=seconds_of("--budget", budget, 1.0, 7 * 86400.0),
-            start_s=seconds_of("--start", start, 1.0, 86400.0),
-        ),
-        TunePlan,
+    if fleet is not None:
+        if go_on or out is not None:
+            raise UsageError("--fleet keeps nothing: leave --continue and --out away")
+        budget_s = seconds_of("--budget", budget, 1.0, 7 * 86400.0)
+        return tune_fleet(session, _item(session, words[0], assignments), fleet, budget_s, as_json=as_json)
+    asked = (*knobs, *(("precision",) if allow_precision else ()), *(("shape",) if allow_shape else ()))
+    plan = TunePlan(
+        knobs=_knobs(asked),
+        probe_s=seconds_of("--probe", probe, 1.0, 3600.0),
+        rounds=rounds,
+        repeats=repeats,
+        budget_s=seconds_of("--budget", budget, 1.0, 7 * 86400.0),
+        start_s=seconds_of("--start", start, 1.0, 86400.0),
     )
     item = _item(session, words[0], assignments)
     tuned = _tuned(session, item, plan, go_on=go_on)
@@ -104,6 +109,14 @@ def command(
         write_tune(found)
         say(f"the host profile is in {target}; use it with `launch {words[0]} --profile auto`")
     return 0
+
+
+def _knobs(asked: Sequence[str]) -> tuple[Knob, ...]:
+    """Those asked for in their usual order; where none of the usual ones was, all of them."""
+    from mission_tui.fleet.tuning.plan import KNOBS
+
+    usual = [word for word in USUAL if word in asked] or USUAL
+    return tuple(knob for knob in KNOBS if knob in usual or knob in asked)
 
 
 def _item(session: Session, word: str, assignments: tuple[str, ...]) -> LaunchItem:

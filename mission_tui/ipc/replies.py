@@ -263,6 +263,14 @@ class Tuned(Reply, frozen=True, kw_only=True, tag="tuned"):
     others: tuple[str, ...] = ()
 
 
+class FleetTuned(Reply, frozen=True, kw_only=True, tag="fleet-tuned"):
+    """A `fleet.tuning.company.FleetSaid`, and the `Payoff` of each run that joined, in builtin values."""
+
+    said: dict[str, Any]
+    payoffs: tuple[dict[str, Any], ...]
+    host: dict[str, str]
+
+
 class Exported(Reply, frozen=True, kw_only=True, tag="exported"):
     """The zip exists at `path`, made from `checkpoint`."""
 
@@ -298,6 +306,7 @@ OperatorReply = (
     | Checked
     | Benched
     | Tuned
+    | FleetTuned
     | Exported
     | Refused
 )

@@ -21,6 +21,7 @@ from mission_tui.ipc.replies import (
     EndedReply,
     Evaluated,
     Exported,
+    FleetTuned,
     HistoryReply,
     Launched,
     LogReply,
@@ -292,6 +293,14 @@ class Tune(FromClient, Asking[Tuned], frozen=True, kw_only=True, tag="tune"):
     go_on: bool
 
 
+class TuneFleet(FromClient, Asking[FleetTuned], frozen=True, kw_only=True, tag="tune-fleet"):
+    """Find how many runs of `item`, at `most` so many, pay at once. Streams `Progress` with each run's payoff."""
+
+    item: LaunchItem
+    most: int
+    budget_s: float
+
+
 class Export(Request, Asking[Exported], frozen=True, kw_only=True, tag="export"):
     """Write a checkpoint as an ordinary SB3 zip to absolute `path`."""
 
@@ -355,6 +364,7 @@ OperatorRequest = (
     | Check
     | Bench
     | Tune
+    | TuneFleet
     | Export
     | ImportCheckpoint
     | ImportRun

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import assert_never
 
@@ -40,6 +41,7 @@ from mission_tui.ipc.requests import (
     Set,
     Shutdown,
     Tune,
+    TuneFleet,
     Undo,
     Watch,
 )
@@ -80,6 +82,7 @@ from mission_tui.supervisor.verbs.shutdown import shutdown
 from mission_tui.supervisor.verbs.stop import stop
 from mission_tui.supervisor.verbs.strip import strip
 from mission_tui.supervisor.verbs.tune import tune
+from mission_tui.supervisor.verbs.tune_fleet import tune_fleet
 from mission_tui.supervisor.verbs.undo import undo
 from mission_tui.supervisor.verbs.upgrades import upgrades
 
@@ -131,19 +134,21 @@ class Desk:
                     async for step in steps:
                         session.send(step)
             case Bench():
-                async with aclosing(bench(self._core, request)) as measuring:
-                    async for said in measuring:
-                        if session not in self._sessions:
-                            return
-                        session.send(said)
+                await self._while_there(bench(self._core, request), session)
             case Tune():
-                async with aclosing(tune(self._core, request)) as tuning:
-                    async for tuned in tuning:
-                        if session not in self._sessions:
-                            return
-                        session.send(tuned)
+                await self._while_there(tune(self._core, request), session)
+            case TuneFleet():
+                await self._while_there(tune_fleet(self._core, request), session)
             case _:
                 session.send(await self._reply(request))
+
+    async def _while_there(self, steps: AsyncGenerator[OperatorReply], session: Session) -> None:
+        """Say the answers of work that ends with its client."""
+        async with aclosing(steps):
+            async for step in steps:
+                if session not in self._sessions:
+                    return
+                session.send(step)
 
     def gone(self, session: Session) -> None:
         """The client hung up."""
@@ -222,7 +227,7 @@ class Desk:
                 return await shutdown(core, request)
             case GoTo():
                 raise UsageError("a supervisor shows what is now: `mission-tui replay` shows what was")
-            case Hello() | Watch() | Evaluate() | Check() | Bench() | Tune():
+            case Hello() | Watch() | Evaluate() | Check() | Bench() | Tune() | TuneFleet():
                 raise ProtocolError(f"{type(request).__name__} has no single answer")
             case _:
                 return await self._look(request)

@@ -100,3 +100,16 @@ def test_real_probes_say_what_they_ran_with(shell: Shell) -> None:
     (first, *_) = probes(shell)
     assert first["resolved"] == {"vec": "inline", "n_workers": None, "threads": 1}
     assert run_folders(shell) == []
+
+
+def test_a_killed_fleet_leaves_nothing_running(quick: Shell) -> None:
+    """SIGKILL of the client while the first run is measured; beside other runs it is not even begun."""
+    process = quick.start("tune", "tiny", "--fleet", "2")
+    until(lambda: [it for it in run_folders(quick) if len(quick.rows(it.name)) > 2], 30, "it trains")
+    refused = quick("tune", "tiny", "--fleet", "2")
+    assert refused.returncode == 2
+    assert "would be in the way of measuring" in refused.stderr
+    process.kill()
+    process.communicate()
+    until(lambda: not run_folders(quick), 30, "the run is removed")
+    until(lambda: not [it for it in quick.processes() if "stub_trainer" in " ".join(it.cmdline())], 10)

@@ -1,50 +1,71 @@
-"""How many runs of one preset pay on a machine: one after another joins, until the last one brought too little."""
+"""How many runs of one preset pay on a machine: one after another joins, until the last one brought too little.
+
+What each brought is `fleet.paying`'s to say; the first is what the others are added to.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from mission_tui.fleet.paying import Payoff
 from mission_tui.fleet.paying.payoff import WORTH
+from mission_tui.fleet.spec import EvaluateSpec, LimitsKeep, RestartKeep, Spec
 
-__all__ = ["FleetSaid", "goes_on", "said_of"]
+__all__ = ["FleetSaid", "company_spec", "goes_on", "said_of"]
 
 
 class FleetSaid(Struct, frozen=True, kw_only=True):
-    """So many runs `pay`; None where that cannot be said. `steps_per_s` are the summed speeds with 1, 2, ... runs."""
+    """So many runs `pay`, or at `least` so many; None where that cannot be said."""
 
     pays: int | None
     sentence: str
-    steps_per_s: tuple[float | None, ...] = ()
+    least: bool = False
 
 
-def goes_on(payoff: Payoff) -> bool:
-    """Whether one more may join after a run that brought this."""
-    return payoff.verdict in ("first", "pays")
+def company_spec(spec: Spec, number: int, seconds: float) -> Spec:
+    """`spec` as the run `number` (from 1) of a fleet that lasts at most so many seconds; each has its own seed."""
+    base = spec.run.seed if spec.run.seed is not None else 1
+    return structs.replace(
+        spec,
+        run=structs.replace(spec.run, total_timesteps=None, duration_s=seconds, seed=(base + number - 1) % 2**31),
+        keep=structs.replace(spec.keep, restart=RestartKeep(), limits=LimitsKeep(), on_reboot="leave"),
+        evaluate=EvaluateSpec(),
+    )
+
+
+def goes_on(payoffs: Sequence[Payoff]) -> bool:
+    """Whether one more may join after the runs that brought these."""
+    return len(payoffs) < 2 or payoffs[-1].verdict == "pays"
 
 
 def said_of(payoffs: Sequence[Payoff], most: int, ended: str = "") -> FleetSaid:
     """What the runs that joined one by one brought. `ended` is why it ended before its time, if it did."""
-    speeds = tuple(each.more_per_s for each in payoffs)
-    pays = sum(goes_on(each) for each in payoffs)
-    if not pays:
-        return FleetSaid(pays=None, sentence=f"not to be said: {ended or 'no run was measured'}", steps_per_s=speeds)
-    last = payoffs[-1]
-    beyond = f"run {len(payoffs)}"
-    if goes_on(last):
-        why = f"; what {pays + 1} would bring was not measured: {ended}" if ended else f", and {most} is what was asked"
-        least = "at least " if ended or pays == most else ""
-    elif last.verdict in ("little", "costs"):
-        least, why = "", f": {beyond} brought {_percent(last)}, and {100 * WORTH:.0f} % is what makes one worth it"
+    if not payoffs:
+        return FleetSaid(pays=None, sentence=f"not to be said: {ended or 'no run was measured'}")
+    last, paid = payoffs[-1], goes_on(payoffs)
+    pays = len(payoffs) if paid else len(payoffs) - 1
+    little = not paid and last.verdict in ("little", "costs")
+    if little:
+        why = f": run {len(payoffs)} brought {_percent(last)}, and from {100 * WORTH:.0f} % on one is worth it"
+    elif not paid:
+        why = f": what run {len(payoffs)} brought cannot be said ({_percent(last)}{_elsewhere(last)})"
+    elif pays < most:
+        why = f": what run {pays + 1} would bring was not measured, because {ended or 'it ended before'}"
     else:
-        least, why = "at least ", f": what {beyond} brought is too noisy to say ({_percent(last)})"
+        why = ", and more were not asked for"
     runs = "1 run pays" if pays == 1 else f"{pays} runs pay"
-    return FleetSaid(pays=pays, sentence=f"{least}{runs} on this machine{why}", steps_per_s=speeds)
+    return FleetSaid(
+        pays=pays, sentence=f"{'' if little else 'at least '}{runs} on this machine{why}", least=not little
+    )
 
 
 def _percent(payoff: Payoff) -> str:
     if payoff.gain is None or payoff.low is None or payoff.high is None:
         return "no figure"
     return f"{100 * payoff.gain:+.0f} %, {100 * payoff.low:+.0f} to {100 * payoff.high:+.0f}"
+
+
+def _elsewhere(payoff: Payoff) -> str:
+    return "" if payoff.elsewhere is None else f"; other programs took {payoff.elsewhere:+.1f} cores with it"
