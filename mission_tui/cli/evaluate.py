@@ -9,6 +9,7 @@ import click
 
 from mission_tui.cli.options import json_option, run_argument
 from mission_tui.cli.session import Session, pass_session
+from mission_tui.errors import UsageError
 
 EVALUATION_FACTS = (
     "run",
@@ -42,6 +43,10 @@ EVALUATION_FACTS = (
 @click.option("--accept", is_flag=True, help="Although the environment's source is not what it was.")
 @click.option("--stochastic", is_flag=True, help="Sample actions instead of taking the most probable.")
 @click.option("--random", "random", is_flag=True, help="A random policy instead, for comparison.")
+@click.option(
+    "--render", type=click.Choice(("ansi",)), help="Show one episode in the terminal instead; nothing is recorded."
+)
+@click.option("--fps", type=click.FloatRange(0.1, 60), help="With --render: pictures a second (default: 8).")
 @json_option
 @pass_session
 def command(
@@ -54,13 +59,22 @@ def command(
     accept: bool,
     stochastic: bool,
     random: bool,
+    render: str | None,
+    fps: float | None,
     as_json: bool,
 ) -> None:
     """Play episodes with a run's policy."""
     from mission_tui.cli.documents import write_document
     from mission_tui.cli.progress import TaskBar
+    from mission_tui.cli.showing import canvas_of, show
     from mission_tui.ipc.replies import Progress
     from mission_tui.ipc.requests import Evaluate
+
+    if fps is not None and render is None:
+        raise UsageError("--fps belongs to --render ansi")
+    if render is not None and (as_json or seeds > 1):
+        raise UsageError("--render shows one episode, of one seed, to a person: leave out --json and --seeds")
+    canvas = None if render is None else canvas_of(session.environ, fps, sys.stdout)
 
     def request(id_: int) -> Evaluate:
         return Evaluate(
@@ -73,7 +87,13 @@ def command(
             seeds=seeds,
             accept=accept,
             policy="random" if random else "trained",
+            render=canvas,
         )
+
+    if canvas is not None:
+        with session.connect() as connection:
+            show(connection.stream(request), sys.stdout)
+        return
 
     with session.connect() as connection, TaskBar("episodes", sys.stderr) as bar:
         for reply in connection.stream(request):

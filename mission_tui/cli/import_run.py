@@ -74,7 +74,7 @@ def command(
                 id=id_,
                 path=str(found.path),
                 item=item,
-                models=models,
+                trusted=models,
                 cwd=str(session.cwd),
                 python=sys.executable,
                 environ=environ,

@@ -16,7 +16,8 @@ __all__ = ["RENDER_MODES", "draw"]
 
 RENDER_MODES = ["ansi", "rgb_array"]
 
-_COLUMNS, _LINES = 50, 25
+_COLUMNS, _LINES = 38, 19
+"""With frame and legend a page fits into 80 x 24, and leaves a line."""
 _PIXELS_PER_M = 2
 _LEGEND_PX = 28
 _Colour = tuple[int, int, int]

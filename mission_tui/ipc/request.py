@@ -6,7 +6,7 @@ from typing import Generic, TypeVar
 
 from msgspec import Struct
 
-__all__ = ["Answer", "Asking", "FromClient", "Request"]
+__all__ = ["Answer", "Asking", "FromClient", "GoingOn", "Request"]
 
 Answer = TypeVar("Answer", covariant=True)
 
@@ -29,3 +29,11 @@ class FromClient(Request, frozen=True, kw_only=True):
     cwd: str
     python: str
     environ: dict[str, str]
+
+
+class GoingOn(Request, frozen=True, kw_only=True):
+    """Base of what is done as the run was launched, unless the client says how else."""
+
+    cwd: str | None = None
+    python: str | None = None
+    environ: dict[str, str] | None = None

@@ -10,6 +10,7 @@ from typing import Literal
 from msgspec import Struct
 
 from mission_tui.fleet.events import Mark as FindingMark
+from mission_tui.fleet.picture import Canvas
 from mission_tui.fleet.spec import Spec
 from mission_tui.fleet.tuning.plan import TunePlan
 from mission_tui.ipc.replies import (
@@ -33,7 +34,7 @@ from mission_tui.ipc.replies import (
     VerdictReply,
     Welcome,
 )
-from mission_tui.ipc.request import Asking, FromClient, Request
+from mission_tui.ipc.request import Asking, FromClient, GoingOn, Request
 from mission_tui.ipc.tidying import Clean, GetTrash, Prune, Remove, Restore
 
 PROTOCOL = 1
@@ -95,7 +96,7 @@ class Act(Request, Asking[Accepted], frozen=True, kw_only=True, tag="act"):
     runs: tuple[str, ...]
 
 
-class Resume(Request, Asking[Accepted | VerdictReply], frozen=True, kw_only=True, tag="resume"):
+class Resume(GoingOn, Asking[Accepted | VerdictReply], frozen=True, kw_only=True, tag="resume"):
     """Continue a paused or ended run; `assignments` are `--set` words; warnings need `accept`.
 
     `remedies` (NAME or NAME:FIELD) of those that a verdict offers are carried out; each of `overrides` is a field whose
@@ -111,9 +112,6 @@ class Resume(Request, Asking[Accepted | VerdictReply], frozen=True, kw_only=True
     branch: bool = False
     name: str | None = None
     check_only: bool = False
-    cwd: str | None = None
-    python: str | None = None
-    environ: dict[str, str] | None = None
 
 
 class Set(Request, Asking[Accepted | VerdictReply], frozen=True, kw_only=True, tag="set"):
@@ -125,7 +123,7 @@ class Set(Request, Asking[Accepted | VerdictReply], frozen=True, kw_only=True, t
     check_only: bool = False
 
 
-class Clone(Request, Asking[Accepted | VerdictReply], frozen=True, kw_only=True, tag="clone"):
+class Clone(GoingOn, Asking[Accepted | VerdictReply], frozen=True, kw_only=True, tag="clone"):
     """Make and start a run, called `name`, like `run` is now, with `assignments`. With its weights: `Resume.branch`.
 
     `exact`: as `run` began, with its interpreter, folder and environment; what is no longer the same needs `accept`.
@@ -136,9 +134,6 @@ class Clone(Request, Asking[Accepted | VerdictReply], frozen=True, kw_only=True,
     name: str | None = None
     exact: bool = False
     accept: bool = False
-    cwd: str | None = None
-    python: str | None = None
-    environ: dict[str, str] | None = None
 
 
 class Rename(Request, Asking[Accepted], frozen=True, kw_only=True, tag="rename"):
@@ -172,7 +167,7 @@ class Mark(Request, Asking[Accepted], frozen=True, kw_only=True, tag="mark"):
     rule: str = ""
 
 
-class Apply(Request, Asking[Accepted | VerdictReply], frozen=True, kw_only=True, tag="apply"):
+class Apply(GoingOn, Asking[Accepted | VerdictReply], frozen=True, kw_only=True, tag="apply"):
     """Follow a finding's advice: resume from the last good checkpoint with that change; a live run is stopped first.
 
     `checkpoint` is the one that a verdict has named and a person has agreed to; no other will do then.
@@ -183,9 +178,6 @@ class Apply(Request, Asking[Accepted | VerdictReply], frozen=True, kw_only=True,
     checkpoint: str | None = None
     accept: bool = False
     check_only: bool = False
-    cwd: str | None = None
-    python: str | None = None
-    environ: dict[str, str] | None = None
 
 
 class GetDetails(Request, Asking[DetailsReply], frozen=True, kw_only=True, tag="details"):
@@ -249,7 +241,7 @@ class GetUpgrades(Request, Asking[UpgradesReply], frozen=True, kw_only=True, tag
 class Evaluate(Request, Asking[Evaluated], frozen=True, kw_only=True, tag="evaluate"):
     """Play episodes, so many of each seed, with a checkpoint (None: latest verified), from the run's snapshot.
 
-    `accept`: although the source of its environment is another than it was. Streams `Progress`.
+    `accept`: although its environment's source is another. Streams `Progress`; with `render` pictures of one episode.
     """
 
     run: str
@@ -260,6 +252,7 @@ class Evaluate(Request, Asking[Evaluated], frozen=True, kw_only=True, tag="evalu
     seeds: int = 1
     accept: bool = False
     policy: Literal["trained", "random"] = "trained"
+    render: Canvas | None = None
 
 
 class Check(FromClient, Asking[Checked], frozen=True, kw_only=True, tag="check"):
@@ -309,20 +302,20 @@ class Export(Request, Asking[Exported], frozen=True, kw_only=True, tag="export")
     checkpoint: str | None = None
 
 
-class ImportCheckpoint(FromClient, Asking[Accepted], frozen=True, kw_only=True, tag="import-checkpoint"):
-    """Make an ended run of the foreign SB3 zip at absolute `path`, as `item`'s spec. `trusted` is a person's word."""
+class Importing(FromClient, frozen=True, kw_only=True):
+    """Base: make an ended run of foreign files at absolute `path`, as `item` says. `trusted` is a person's word."""
 
     path: str
     item: LaunchItem
     trusted: bool
 
 
-class ImportRun(FromClient, Asking[Accepted], frozen=True, kw_only=True, tag="import-run"):
-    """The same of the folder of a stock SB3 run; `models`, a person's word: of its zips too, which are trusted."""
+class ImportCheckpoint(Importing, Asking[Accepted], frozen=True, kw_only=True, tag="import-checkpoint"):
+    """Of an SB3 zip."""
 
-    path: str
-    item: LaunchItem
-    models: bool
+
+class ImportRun(Importing, Asking[Accepted], frozen=True, kw_only=True, tag="import-run"):
+    """Of the folder of a stock SB3 run; of its zips only where they are trusted."""
 
 
 class Shutdown(Request, Asking[Accepted], frozen=True, kw_only=True, tag="shutdown"):

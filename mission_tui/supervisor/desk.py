@@ -128,6 +128,8 @@ class Desk:
             case Evaluate():
                 async with aclosing(evaluate(self._core, request)) as replies:
                     async for reply in replies:
+                        if request.render is not None and session not in self._sessions:
+                            return
                         session.send(reply)
             case Check():
                 async with aclosing(check(self._core, request)) as steps:

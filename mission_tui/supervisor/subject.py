@@ -31,10 +31,10 @@ class Subject:
     spec: Spec
     caller: Caller
 
-    def task(self, module: str, *words: str) -> Task:
+    def task(self, module: str, *words: str, attended: bool = False) -> Task:
         """A short process that is `module` with `words` in the run's own Python. Raises `PresetError`."""
         argv, home = as_module(self.spec, self.caller, module)
-        return Task((*argv, *words), home.cwd, home.environ, about=self.run.id)
+        return Task((*argv, *words), home.cwd, home.environ, about=self.run.id, attended=attended)
 
 
 async def subject_of(core: Core, ref: str, checkpoint: str | None, verb: str) -> Subject:

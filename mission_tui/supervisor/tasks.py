@@ -41,7 +41,8 @@ class DeathError(TaskError):
 class Task:
     """What to start: `python -m MODULE ARGUMENTS` with the caller's interpreter, folder and environment.
 
-    While it works, the directory of the run that it is `about` must stay where it is.
+    While it works, the directory of the run that it is `about` must stay where it is. One that is `attended` is of use
+    only to whoever listens, and ends with them.
     """
 
     argv: Sequence[str]
@@ -49,6 +50,7 @@ class Task:
     environ: Mapping[str, str]
     stdin: bytes = b""
     about: str | None = None
+    attended: bool = False
 
 
 _Said = dict[str, Any]
@@ -59,16 +61,20 @@ _working: dict[asyncio.Task[None], Task] = {}
 async def run_task(task: Task, limit_s: float | None = None) -> AsyncGenerator[_Said]:
     """The objects the process prints, as they come. Raises `TaskError` when it fails or passes `limit_s`.
 
-    Whoever stops listening leaves the process to finish its work.
+    Whoever stops listening leaves the process to finish its work, unless it is `attended`.
     """
     heard: asyncio.Queue[_Said | TaskError | None] = asyncio.Queue()
     work = asyncio.create_task(_carry_out(task, limit_s, heard))
     _working[work] = task
     work.add_done_callback(_working.pop)
-    while (said := await heard.get()) is not None:
-        if isinstance(said, TaskError):
-            raise said
-        yield said
+    try:
+        while (said := await heard.get()) is not None:
+            if isinstance(said, TaskError):
+                raise said
+            yield said
+    finally:
+        if task.attended:
+            work.cancel()
 
 
 def task_about(run_id: str) -> str | None:
@@ -97,6 +103,10 @@ async def _carry_out(task: Task, limit_s: float | None, heard: asyncio.Queue[_Sa
                 async for said in _objects(child):
                     heard.put_nowait(_error(said) or said)
                 await asyncio.shield(code)
+        except asyncio.CancelledError:
+            if task.attended:
+                child.kill()
+            raise
         except TimeoutError:
             child.kill()
             heard.put_nowait(DeathError(f"{_name(task)} did not answer within {limit_s:g} s and was ended"))

@@ -37,7 +37,7 @@ from mission_tui.trainer.tensors import put_parameters
 from mission_tui.trainer.vec_env import build_vec_env, in_this_process
 from mission_tui.trainer.vec_env.masked import MaskedVecEnv
 
-__all__ = ["main"]
+__all__ = ["actor", "main", "subject"]
 
 _NATIVE_LANES, _INLINE_LANES = 64, 8
 _SEEDS_APART = 1000
@@ -74,21 +74,16 @@ def _evaluate(parsed: argparse.Namespace, say: Say) -> None:
     begun_s = time.monotonic()
     run_dir = RunDir(parsed.run_dir.resolve())
     folder = run_dir.checkpoints / parsed.checkpoint
-    loaded = load_checkpoint(folder)
-    trained = read_attempt_spec(run_dir, loaded.manifest.attempt)
+    loaded, trained, rules = subject(run_dir, parsed.checkpoint)
     lanes = (min(parsed.episodes, most) for most in (_NATIVE_LANES, _INLINE_LANES))
     spec = in_this_process(trained, *lanes)
-    rules = rules_of(run_dir, loaded.manifest.attempt)
-    check_rules(rules)
     winning = _winning(spec.env, rules)
-    if winning is not None and not (rules / "rules.toml").is_file():
-        raise DamagedError(f"{rules / 'rules.toml'} is gone, and today's rules may be others: nothing was played")
     vec = build_vec_env(spec, rules).vec
     try:
         seeds = [parsed.seed + _SEEDS_APART * number for number in range(parsed.seeds)]
         progress = _Progress(say, parsed.episodes * parsed.seeds)
         played = []
-        act, seen = _actor(parsed, spec, vec, loaded)
+        act, seen = actor(parsed, spec, vec, loaded)
         for seed in seeds:
             played.append(play(act, seen, parsed.episodes, seed, progress))
             progress.before += parsed.episodes
@@ -113,8 +108,25 @@ def _evaluate(parsed: argparse.Namespace, say: Say) -> None:
     say({"result": result})
 
 
-def _actor(parsed: argparse.Namespace, spec: Spec, vec: VecEnv, loaded: Loaded) -> tuple[Act, VecEnv]:
-    """How actions are chosen, and the environment as the policy sees it."""
+def subject(run_dir: RunDir, checkpoint: str) -> tuple[Loaded, Spec, Path]:
+    """The verified checkpoint, the spec it was trained by, and the folder of its rules as they were then.
+
+    Raises `DamagedError` when one of them is not what it was.
+    """
+    loaded = load_checkpoint(run_dir.checkpoints / checkpoint)
+    trained = read_attempt_spec(run_dir, loaded.manifest.attempt)
+    rules = rules_of(run_dir, loaded.manifest.attempt)
+    check_rules(rules)
+    if _winning(trained.env, rules) is not None and not (rules / "rules.toml").is_file():
+        raise DamagedError(f"{rules / 'rules.toml'} is gone, and today's rules may be others: nothing was played")
+    return loaded, trained, rules
+
+
+def actor(parsed: argparse.Namespace, spec: Spec, vec: VecEnv, loaded: Loaded) -> tuple[Act, VecEnv]:
+    """How actions are chosen, and `vec` as the policy sees it. `parsed` has `policy`, `seed` and `stochastic`.
+
+    Raises `CheckpointError` where the checkpoint is not of this environment.
+    """
     if parsed.policy == "random":
         vec.action_space.seed(parsed.seed)
         return _by_chance(vec, masked=spec.ppo.algo == "maskable_ppo"), vec

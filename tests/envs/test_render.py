@@ -8,14 +8,15 @@ from mission_tui.envs import MissionGym, MissionGymVector
 
 
 def test_ansi_shows_units_guards_walls_and_the_legend() -> None:
-    """The text has every kind of thing on the field and a legend with time, capture progress and units alive."""
+    """The text has every kind of thing on the field and a legend, and fits into 80 x 24 with a line left."""
     env = MissionGym("demo", render_mode="ansi")
     env.reset(seed=0)
     env.core.fields.alive[0, 0] = False
     page = env.render()
     assert all(mark in page.split("└")[0] for mark in "GAxD█·")
     assert "t 0.0/90 s  capture   0%  units 2/3" in page
-    assert {len(line) for line in page.splitlines()[:27]} == {52}
+    assert {len(line) for line in page.splitlines()[:21]} == {40}
+    assert len(page.splitlines()) == 23
 
 
 def test_rgb_frame_changes_with_the_game_and_not_the_game_with_the_frame() -> None:

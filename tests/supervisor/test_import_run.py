@@ -30,7 +30,7 @@ def ask(lab: Lab, folder: Path, *, models: bool) -> Accepted:
             id=id_,
             path=str(folder),
             item=item,
-            models=models,
+            trusted=models,
             cwd=str(lab.root),
             python=sys.executable,
             environ=environ,

@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -72,3 +73,12 @@ async def test_work_is_finished_when_the_listener_leaves(tmp_path: Path) -> None
     assert tasks_at_work()
     await asyncio.to_thread(until, lambda: not tasks_at_work())
     assert out.read_text() == "done"
+
+
+async def test_an_attended_process_ends_with_its_listener() -> None:
+    """What is of use only to whoever looks is killed when they leave."""
+    program = "import os, time; print('{\"pid\": %d}' % os.getpid(), flush=True); time.sleep(600)"
+    listening = run_task(replace(task(program), attended=True))
+    pid = (await anext(listening))["pid"]
+    await listening.aclose()
+    await asyncio.to_thread(until, lambda: not Path(f"/proc/{pid}").exists())

@@ -21,7 +21,7 @@ from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.lineage import Origin
 from mission_tui.fleet.outcome import Outcome
 from mission_tui.fleet.spec import Spec
-from mission_tui.ipc.requests import ImportCheckpoint, ImportRun, LaunchItem
+from mission_tui.ipc.requests import Importing, LaunchItem
 from mission_tui.records.layout import RunDir, check_name, supervisor_dir
 from mission_tui.records.storage import storing
 from mission_tui.supervisor.core import Core
@@ -93,7 +93,7 @@ class Bringing:
 
 
 @asynccontextmanager
-async def bringing_in(core: Core, request: ImportCheckpoint | ImportRun, stem: str) -> AsyncGenerator[Bringing]:
+async def bringing_in(core: Core, request: Importing, stem: str) -> AsyncGenerator[Bringing]:
     """A place to read into, gone afterwards. Raises `MissionError`: a bad name, no room, missing rules."""
     if request.item.name is not None:
         check_name(request.item.name)

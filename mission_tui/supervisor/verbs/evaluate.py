@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+import msgspec
 
 from mission_tui.errors import MissionError, NeedsAcceptError
+from mission_tui.fleet.picture import Canvas, picture
 from mission_tui.fleet.provenance import sources_of
 from mission_tui.ipc.replies import Evaluated, Progress
 from mission_tui.ipc.requests import Evaluate
@@ -19,10 +23,18 @@ __all__ = ["evaluate"]
 
 
 async def evaluate(core: Core, request: Evaluate) -> AsyncGenerator[Progress | Evaluated]:
-    """Progress, then the result. A client that leaves does not end the evaluation: its file is written all the same."""
+    """Progress, then the result. A client that leaves does not end the evaluation: its file is written all the same.
+
+    With `render` the progress is pictures, nothing is written, and it does end.
+    """
     subject = await subject_of(core, request.run, request.checkpoint, "evaluate")
     if not request.accept and request.policy == "trained":
         await _check_sources(core, subject)
+    if request.render is not None:
+        async with aclosing(_shown(request, subject, request.render)) as shown:
+            async for reply in shown:
+                yield reply
+        return
     out = subject.run.evaluations / f"{subject.checkpoint}-{time.strftime('%Y%m%d-%H%M%S')}.json"
     words = ["--checkpoint", subject.checkpoint, "--episodes", str(request.episodes), "--seed", str(request.seed)]
     words += ["--seeds", str(request.seeds)]
@@ -39,6 +51,19 @@ async def evaluate(core: Core, request: Evaluate) -> AsyncGenerator[Progress | E
     if not isinstance(result, dict):
         raise MissionError(f"the evaluation of {subject.run.id} gave no result; {out} may hold one")
     yield Evaluated(re=request.id, result=result)
+
+
+async def _shown(request: Evaluate, subject: Subject, canvas: Canvas) -> AsyncGenerator[Progress | Evaluated]:
+    """Pictures of one episode as they are drawn, and how it ended. The process ends with whoever looks."""
+    words = ["--checkpoint", subject.checkpoint, "--seed", str(request.seed), "--policy", request.policy]
+    words += ["--canvas", msgspec.json.encode(canvas).decode(), *(() if request.deterministic else ("--stochastic",))]
+    task = subject.task("mission_tui.trainer.show", str(subject.run.path), *words, attended=True)
+    async with aclosing(run_task(task)) as hearing:
+        async for said in hearing:
+            if isinstance(frame := said.get("frame"), str) and isinstance(step := said.get("step"), int):
+                yield Progress(re=request.id, done=step, total=0, note=picture(frame, canvas))
+            elif isinstance(result := said.get("result"), dict):
+                yield Evaluated(re=request.id, result=result)
 
 
 async def _check_sources(core: Core, subject: Subject) -> None:

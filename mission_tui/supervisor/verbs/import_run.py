@@ -33,7 +33,7 @@ async def import_run(core: Core, request: ImportRun) -> Accepted:
     if not folder.is_absolute():
         raise UsageError(f"the path of the folder must be absolute, not '{folder}'")
     async with bringing_in(core, request, f"{request.item.spec.preset[:24]}-imported") as bringing:
-        notes = await _imported(bringing, folder, models=request.models)
+        notes = await _imported(bringing, folder, models=request.trusted)
     return Accepted(re=request.id, runs=(bringing.run.id,), notes=notes)
 
 
