@@ -27,13 +27,16 @@ from benchmarks.fleet.lab import Lab, kept
 from benchmarks.fleet.shapes import as_options, spec_of
 from benchmarks.results import PACKAGES, facts_of_the_machine
 from mission_tui.errors import UsageError
+from mission_tui.fleet.events import FindingChanged, FleetEvent
+from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.metrics import UpdateDone
 from mission_tui.fleet.outcome import OVER
 from mission_tui.fleet.rewound import kept_records
 from mission_tui.fleet.snapshot import RunView
 from mission_tui.fleet.spec import Spec
+from mission_tui.records.tail import read_all
 
-__all__ = ["Campaign", "Done", "Job", "carry_out", "read_done", "updates_of"]
+__all__ = ["Campaign", "Done", "Job", "carry_out", "findings_of", "read_done", "updates_of"]
 
 LOOK_EVERY_S = 1.0
 RUNS = "runs"
@@ -93,6 +96,14 @@ def updates_of(folder: Path, done: Done) -> list[UpdateDone]:
     """The updates of a finished run that count, in order."""
     rows, _ = kept_records(Lab(folder / RUNS, {}).rows(done.run))
     return [row for row in rows if isinstance(row, UpdateDone)]
+
+
+def findings_of(folder: Path, done: Done) -> list[Finding]:
+    """What the health rules said of a finished run while it trained, each finding as it stood last."""
+    file = Lab(folder / RUNS, {}).dir(done.run).events
+    events = read_all(file, FleetEvent)[0] if file.exists() else []
+    said = {event.finding.id: event.finding for event in events if isinstance(event, FindingChanged)}
+    return list(said.values())
 
 
 def _file(folder: Path, job: Job) -> Path:

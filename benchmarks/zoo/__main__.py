@@ -12,15 +12,18 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.campaign import Done, Job, carry_out, read_done, updates_of
+from benchmarks.campaign import Done, Job, carry_out, findings_of, read_done, updates_of
 from benchmarks.results import Sheet, write_sheet
 from benchmarks.zoo.published import TABLE, TASKS, Published, Task, read_published
-from benchmarks.zoo.table import Measured, page, row_of
+from benchmarks.zoo.table import Course, Measured, page, row_of
 from mission_tui.errors import MissionError
 from mission_tui.fleet.compare.trace import RETURN
 from mission_tui.fleet.metrics import number
 
 SEEDS = 5
+OF_THE_MACHINE = ("throughput", "hang")
+"""Rules that speak of the machine, which may be busy, and not of what is learned."""
+
 NAMES = list(dict.fromkeys(task.env for task in TASKS))
 ALONE = ("run.threads=1", "run.device=cpu")
 
@@ -67,13 +70,15 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def _measured(folder: Path, task: Task, published: Published, jobs: tuple[Job, ...]) -> Measured:
     done = tuple(read_done(folder, job) for job in jobs)
-    return Measured(task, published, jobs, done, tuple(None if one is None else _peak(folder, one) for one in done))
+    return Measured(task, published, jobs, done, tuple(None if one is None else _course(folder, one) for one in done))
 
 
-def _peak(folder: Path, done: Done) -> tuple[float, int] | None:
-    """The highest running mean of the returns in training, and after how many steps."""
-    said = [(number(row.metrics.get(RETURN)), row.timesteps) for row in updates_of(folder, done)]
-    return max(((mean, steps) for mean, steps in said if mean is not None), default=None)
+def _course(folder: Path, done: Done) -> Course | None:
+    curve = [(number(row.metrics.get(RETURN)), row.timesteps) for row in updates_of(folder, done)]
+    best = max(((mean, steps) for mean, steps in curve if mean is not None), default=None)
+    said = [it for it in findings_of(folder, done) if it.severity != "info" and it.rule not in OF_THE_MACHINE]
+    warnings = tuple(f"{it.rule}: {it.sentence}" for it in said)
+    return None if best is None else Course(*best, warnings)
 
 
 def _jobs(task: Task, seeds: int, steps: int | None) -> tuple[Job, ...]:

@@ -17,7 +17,7 @@ from benchmarks.rows import unmeasured
 from benchmarks.zoo.published import Published, Task
 from mission_tui.fleet.compare.spread import spread_of
 
-__all__ = ["Measured", "page", "row_of"]
+__all__ = ["Course", "Measured", "page", "row_of"]
 
 WORDS = {True: "met", False: "**MISSED**"}
 HEAD = "| task | steps | published | at least | ours, mean over seeds | 95 % of it | |\n|---|---|---|---|---|---|---|"
@@ -38,17 +38,26 @@ counts in full."""
 
 
 @dataclass(frozen=True, slots=True)
+class Course:
+    """The highest mean over a hundred episodes in training, the steps done by then, and what the rules warned of."""
+
+    best: float
+    steps: int
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Measured:
     """A task with the zoo's row and what its jobs came to, in the order of the seeds; None is not done.
 
-    `peaks` are the highest means over a hundred episodes in training, with the steps done by then.
+    `courses` are how those trainings went, None where their runs are gone.
     """
 
     task: Task
     published: Published
     jobs: tuple[Job, ...]
     done: tuple[Done | None, ...]
-    peaks: tuple[tuple[float, int] | None, ...] = ()
+    courses: tuple[Course | None, ...] = ()
 
     @property
     def means(self) -> list[float]:
@@ -155,13 +164,22 @@ def _by_seed(measured: Sequence[Measured]) -> str:
 def _below(measured: Sequence[Measured]) -> list[str]:
     """Seeds that ended below the bound, and how good they had been: not to have learned is not to have forgotten."""
     lines = [
-        f"- {it.task.name}, seed {job.seed}: {_played(one)} at the end; in training the mean of a hundred episodes was "
-        f"at most {peak[0]:.1f}, after {peak[1]:,} of {job.spec.run.total_timesteps or 0:,} steps"
+        _told(it.task, job, one, course)
         for it in measured
-        for job, one, peak in zip(it.jobs, it.done, it.peaks, strict=False)
-        if one is not None and peak is not None and float(one.evaluation["mean"]) < it.published.bound
+        for job, one, course in zip(it.jobs, it.done, it.courses, strict=False)
+        if one is not None and course is not None and float(one.evaluation["mean"]) < it.published.bound
     ]
     return ["Seeds below the bound:\n\n" + "\n".join(lines)] if lines else []
+
+
+def _told(task: Task, job: Job, done: Done, course: Course) -> str:
+    length = job.spec.run.total_timesteps or 0
+    ended = (
+        f"- {task.name}, seed {job.seed}: {_played(done)} at the end; the mean of a hundred episodes in training was"
+    )
+    reached = f"at most {course.best:.1f}, after {course.steps:,} of {length:,} steps."
+    warned = "The health rules warned:" if course.warnings else "The health rules warned of nothing."
+    return " ".join((ended, reached, warned)) + "".join(f"\n  - {sentence}" for sentence in course.warnings)
 
 
 def _played(done: Done) -> str:

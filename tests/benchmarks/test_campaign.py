@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import fcntl
 import subprocess
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from benchmarks.campaign import Campaign, Job, carry_out, read_done, updates_of
+from benchmarks.campaign import Campaign, Done, Job, carry_out, findings_of, read_done, updates_of
 from benchmarks.fleet.lab import Lab
 from mission_tui.errors import UsageError
+from mission_tui.fleet.events import FindingChanged
+from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.snapshot import RunView
 from mission_tui.paths import socket_dir
+from mission_tui.records.append import AppendLog
 
 JOBS = tuple(Job("cartpole", seed) for seed in (1, 2, 3))
 
@@ -111,6 +116,20 @@ def test_a_resume_that_is_refused_begins_anew(tmp_path: Path) -> None:
     campaign.step()
     assert list(campaign.failures) == [JOBS[1].name]
     assert campaign.left == []
+
+
+def test_a_finding_is_told_as_it_stood_last(tmp_path: Path) -> None:
+    """The newest record of an id counts; a run whose directory is gone has none."""
+    done = Done(name="", run="20261122-041207-cartpole-3f9a", attempts=1, trained_s=1.0, evaluation={})
+    assert findings_of(tmp_path, done) == []
+    folder = tmp_path / "runs" / done.run
+    folder.mkdir(parents=True)
+    spike, fall = (Finding(f"{rule}-1-9", rule, "info", 9, 9, "it moved", "", "") for rule in ("kl-spike", "drawdown"))
+    worse = replace(spike, severity="warning")
+    with closing(AppendLog(folder / "events.jsonl")) as log:
+        for finding in (spike, fall, worse):
+            log.append(partial(FindingChanged, t=1.0, finding=finding))
+    assert findings_of(tmp_path, done) == [worse, fall]
 
 
 def test_two_campaigns_do_not_share_a_folder(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from benchmarks.campaign import Done, Job
 from benchmarks.results import Sheet
 from benchmarks.zoo.__main__ import main
 from benchmarks.zoo.published import TASKS, Published, Task, read_published
-from benchmarks.zoo.table import Measured, page, row_of
+from benchmarks.zoo.table import Course, Measured, page, row_of
 from mission_tui.errors import UsageError
 
 CARTPOLE = TASKS[0]
@@ -58,10 +58,10 @@ def test_what_is_not_whole_or_not_the_same_is_not_judged() -> None:
 
 def test_a_seed_below_the_bound_is_told_with_what_it_had_reached() -> None:
     """Whoever forgot what it knew is no slow learner; seeds above the bound are not spoken of."""
-    two = replace(measured(200.0, 500.0), peaks=((422.0, 72_000), (500.0, 90_000)))
+    two = replace(measured(200.0, 500.0), courses=(Course(422.0, 72_000, ("it fell",)), Course(500.0, 90_000)))
     text = page([two], Sheet("", "", ()))
     assert "- CartPole-v1, seed 1: 200.0 ± 2.0 at the end" in text
-    assert "most 422.0, after 72,000 of 100,000 steps" in text
+    assert "most 422.0, after 72,000 of 100,000 steps. The health rules warned:\n  - it fell\n" in text
     assert "seed 2: 500.0" not in text
     assert "Seeds below" not in page([measured(500.0, 500.0)], Sheet("", "", ()))
 
