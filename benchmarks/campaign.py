@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import math
+import signal
 import subprocess
 import sys
 import time
@@ -197,13 +198,17 @@ def carry_out(jobs: Sequence[Job], folder: Path, at_once: int, seconds: float = 
     if all(read_done(folder, job) is not None for job in jobs):
         return {}
     folder.mkdir(parents=True, exist_ok=True)
-    with _alone(folder), kept(folder / RUNS) as lab:
-        campaign = Campaign(lab, folder, jobs, at_once)
-        while True:
-            campaign.step()
-            if not campaign.left or time.monotonic() >= deadline:
-                break
-            time.sleep(LOOK_EVERY_S)
+    try:
+        with _alone(folder), kept(folder / RUNS) as lab:
+            campaign = Campaign(lab, folder, jobs, at_once)
+            while True:
+                campaign.step()
+                if not campaign.left or time.monotonic() >= deadline:
+                    break
+                time.sleep(LOOK_EVERY_S)
+    except KeyboardInterrupt:
+        _tell("interrupted: what trained has been stopped, each with a checkpoint; the same command goes on")
+        sys.exit(128 + signal.SIGINT)
     if campaign.left:
         _tell(f"time is over with {len(campaign.left)} of {len(jobs)} trainings left; the same command goes on")
     return campaign.failures
