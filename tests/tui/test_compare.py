@@ -2,44 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 import pytest
-from msgspec import structs
 
-from mission_tui.fleet.compare import RETURN, Side, compare, trace_of
-from mission_tui.fleet.findings import Severity
-from mission_tui.fleet.metrics import MetricRecord, UpdateDone
-from mission_tui.fleet.snapshot import RunView
+from mission_tui.fleet.compare import RETURN, Side, compare
 from mission_tui.ipc import replies
 from mission_tui.ipc.requests import Compare
 from mission_tui.tui.screens.compare import CompareScreen
 from mission_tui.tui.screens.fleet import FleetScreen
-from tests.tui.fake_client import a_spec
 from tests.tui.fleets import LIVE, a_fleet, a_run
+from tests.tui.sides import a_side
 from tests.tui.stage import Stage, staged
-
-
-def a_side(view: RunView, seed: int, gain: float, **ppo: Any) -> Side:
-    """A run that rises by `gain` an update."""
-    spec = a_spec("heavy", **ppo)
-    records: list[MetricRecord] = [
-        UpdateDone(
-            seq=n, attempt=1, update=n, timesteps=8192 * n, t=float(n), rollout_s=4.0, update_s=1.0, steps_per_s=1600.0,
-            metrics={RETURN: gain * n + (n * 7 + seed) % 5},
-        )
-        for n in range(1, 120)
-    ]  # fmt: skip
-    findings: dict[Severity, int] = {"warning": 2}
-    run = structs.replace(spec.run, seed=seed)
-    return Side(
-        view=view,
-        spec=structs.replace(spec, run=run),
-        trace=trace_of(records),
-        findings=findings,
-        peak_rss_bytes=400 << 20,
-    )
 
 
 def answer(stage: Stage, *sides: Side) -> None:
