@@ -134,12 +134,18 @@ class Inquiry:
             )
 
     def want_exact(self, view: RunView, update: int, tags: tuple[str, ...]) -> None:
-        """Ask once for what `tags` were at `update`, which is in the dossier as `EXACT`."""
+        """Ask once for what `tags` were at `update`, which is in the dossier as `EXACT`; at once, unless it was just
+        refused.
+        """
         self.about(view)
-        stamp = (update, tags)
-        if EXACT in self._open or self._asked.get(EXACT, ((), 0.0))[0] == stamp:
+        stamp, now = (update, tags), self._desk.clock()
+        if EXACT in self._open:
             return
-        self._asked[EXACT] = (stamp, self._desk.clock())
+        if EXACT in self._asked:
+            before, asked_t = self._asked[EXACT]
+            if before == stamp or (not isinstance(before, tuple) and now - asked_t < _PACE_S):
+                return
+        self._asked[EXACT] = (stamp, now)
         self._ask(
             EXACT,
             lambda id_: GetHistory(id=id_, run=view.id, series=tags, from_update=update, to_update=update, points=1),

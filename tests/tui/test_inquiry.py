@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import pytest
 
 from mission_tui.errors import MissionError
+from mission_tui.ipc.replies import Refused
 from mission_tui.ipc.request import Asking, Request
 from mission_tui.ipc.requests import GetDetails, GetHistory, GetLog
 from mission_tui.tui.inquiry import Inquiry
@@ -126,3 +127,17 @@ async def test_a_fake_client_refuses_like_a_real_one(desk: FakeDesk) -> None:
 
     with pytest.raises(MissionError):
         await asyncio.wait_for(desk.ask(lambda id_: Export(id=id_, run="r", path="/x")), 1)
+
+
+async def test_an_update_is_read_off_once(desk: FakeDesk) -> None:
+    """An answer ends the asking, and a refusal is asked about again no sooner than a second later."""
+    inquiry = Inquiry(desk, lambda: None)
+    for update in (700, 700, 700, 705):
+        inquiry.want_exact(LIVE[0], update, ("steps_per_s",))
+        await desk.done()
+    desk.client.answers[GetHistory] = lambda request: Refused(re=request.id, message="no")
+    for _ in range(3):
+        inquiry.want_exact(LIVE[0], 710, ("steps_per_s",))
+        await desk.done()
+    assert desk.asked(GetHistory) == 3
+    assert inquiry.about(LIVE[0]).trouble == "no"

@@ -100,8 +100,7 @@ class RunScreen(Shown, inherit_bindings=False):
         if self._tab == "learn":
             self._inquiry.want_courses(self._view)
         self._draw_body()
-        if self._tab == "learn" and curves.unread is not None:
-            self._inquiry.want_exact(self._view, curves.unread, curves.tags)
+        self._read_off()
         if self._tab == "health" and (finding := self.finding()) is not None:
             self._inquiry.want_evidence(self._view, finding, points)
         readonly, undoable = self._desk.readonly, bool(self._desk.undoable())
@@ -112,6 +111,12 @@ class RunScreen(Shown, inherit_bindings=False):
         # One that was left is attached for a while longer, without its widgets.
         if self.is_attached and self in self.app.screen_stack:
             self._draw_body()
+            self._read_off()
+
+    def _read_off(self) -> None:
+        curves = self.query_one(Curves)
+        if self._tab == "learn" and curves.unread is not None:
+            self._inquiry.want_exact(self._view, curves.unread, curves.tags)
 
     def _draw_body(self) -> None:
         view, dossier, tab = self._view, self._inquiry.about(self._view), self._tab
