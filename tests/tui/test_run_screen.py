@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from msgspec import structs
+
+from mission_tui.errors import PresetError
+from mission_tui.fleet.spec import Spec
 from mission_tui.ipc.replies import HistoryReply, LogReply
 from mission_tui.ipc.requests import GetDetails, GetHistory, GetLog
 from mission_tui.tui.copied import MOST_BYTES
 from mission_tui.tui.screens.run import RunScreen
+from tests.tui.fake_client import a_spec, details
 from tests.tui.fleets import ENDED, LIVE, NOW, a_fleet, a_run
 from tests.tui.stage import Stage, staged
 
@@ -80,6 +85,50 @@ async def test_config_shows_effective_values_and_why() -> None:
         (line,) = [line for line in stage.lines() if "ppo.learning_rate" in line]
         assert line.split() == ["ppo.learning_rate", "0.0003", "0.00025"]
         assert len(stage.client.asked_for(GetDetails)) == 1
+
+
+async def test_the_config_is_held_against_its_preset_as_it_is_now() -> None:
+    """Only what differs, with both values; the preset is read anew, not as it was at launch."""
+    async with staged() as stage:
+        await stage.press("d")
+        await stage.shows("v only what differs from its preset")
+        stage.app.desk.resolve = lambda name, words: [a_spec(name, n_steps=512)]
+        await stage.press("v")
+        await stage.shows("settings differ from preset heavy as it is now")
+        (line,) = [line for line in stage.lines() if "ppo.n_steps" in line]
+        assert line.split() == ["ppo.n_steps", "256", "512"]
+        assert "ppo.learning_rate" not in stage.text()
+
+
+async def test_a_preset_that_is_gone_says_so() -> None:
+    """In place of the differences, with the way on."""
+
+    def gone(name: str, words: object) -> list[Spec]:
+        raise PresetError(f"there is no preset '{name}'")
+
+    async with staged() as stage:
+        stage.app.desk.resolve = gone
+        await stage.press("d", "v")
+        await stage.shows("preset heavy as it is now: there is no preset 'heavy'")
+
+
+async def test_the_config_is_held_against_a_run_that_is_picked() -> None:
+    """What really runs in both; then every setting is shown again."""
+    async with staged() as stage:
+        stage.client.answers[GetDetails] = lambda request: structs.replace(
+            details(request.id, LIVE[0]),
+            effective={"ppo": {"learning_rate": 2.5e-4 if request.run == LIVE[0].id else 1e-4}},
+        )
+        await stage.press("d", "v")
+        await stage.shows("from preset heavy")
+        await stage.press("v", *"wide", "enter")
+        await stage.shows("1 of ")
+        await stage.shows("settings differ from wide-11c0")
+        (line,) = [line for line in stage.lines() if "ppo.learning_rate" in line]
+        assert line.split() == ["ppo.learning_rate", "0.00025", "0.0001"]
+        await stage.shows("v every setting again")
+        await stage.press("v")
+        await stage.shows("v only what differs")
 
 
 async def test_findings_show_cause_and_advice() -> None:

@@ -12,6 +12,7 @@ from textual.binding import BindingType
 from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.snapshot import RunView
 from mission_tui.tui.actions import Place, bindings
+from mission_tui.tui.against import Against
 from mission_tui.tui.copied import copy_lines, lines_of
 from mission_tui.tui.desk import Desk
 from mission_tui.tui.gpu_share import calm_share
@@ -20,6 +21,7 @@ from mission_tui.tui.moves import Move
 from mission_tui.tui.outlook import RUN_TABS
 from mission_tui.tui.screens.arrangement import LEAST_HEIGHT, LEAST_WIDTH
 from mission_tui.tui.screens.shown import Shown
+from mission_tui.tui.sections.difference import held_against
 from mission_tui.tui.widgets.curves import ChartAct, Curves
 from mission_tui.tui.widgets.detail import section
 from mission_tui.tui.widgets.filter_bar import FilterBar
@@ -54,6 +56,7 @@ class RunScreen(Shown, inherit_bindings=False):
         self._tab = tab
         self._home = home
         self._inquiry = Inquiry(desk, self._answered)
+        self._against = Against(desk, self._answered)
         self._pattern: re.Pattern[str] | None = None
 
     def compose(self) -> ComposeResult:
@@ -133,7 +136,10 @@ class RunScreen(Shown, inherit_bindings=False):
             note = self.query_one(Findings).update(view, dossier, self.now, self._pattern, calm)
         else:
             body, now = self.query_one("#section", ScrollLines), self.now
-            body.set(lambda width: section(tab, view, dossier, width, body.size.height, now))
+            if tab == "config" and (details := dossier.details) is not None:
+                body.set(lambda width: held_against(details, self._against.other, width))
+            else:
+                body.set(lambda width: section(tab, view, dossier, width, body.size.height, now))
             note = body.place
         self.query_one("#tabs", ScrollLines).set(
             lambda width: [tab_line(view, tab, width, focused=False, note=note, named=False, names=RUN_TABS)]
@@ -193,9 +199,11 @@ class RunScreen(Shown, inherit_bindings=False):
         """What only some tabs can do."""
         if what == "copy":
             copy_lines(self._desk, *lines_of(self, self._tab))
+        elif what == "turn" and self._tab == "config":
+            self._desk.start(self._against.turn(self._view))
         elif self._tab != "log":
             self._desk.tell("that is for the log: l shows it")
-        elif what == "fold":
+        elif what == "turn":
             self.query_one(LogLines).turn_folding()
         elif why_not := self.query_one(LogLines).jump(-1 if what == "before" else 1):
             self._desk.tell(why_not)
