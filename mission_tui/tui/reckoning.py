@@ -21,8 +21,13 @@ from mission_tui.tui.verbs.launch import plan
 
 __all__ = ["Reckoning"]
 
+_SETTLED_S = 0.05
+"""Reckoned out is what stands there once nobody has typed for so long: a burst of keys is one question."""
+
 _PAUSE_S = 0.15
-"""The supervisor is asked once nobody has typed for so long."""
+"""The supervisor is asked after so much longer."""
+
+Deed = Callable[[tuple[LaunchItem, ...]], object]
 
 
 class Reckoning:
@@ -32,24 +37,16 @@ class Reckoning:
         self._desk = desk
         self._changed = changed
         self._items: tuple[LaunchItem, ...] = ()
-        self._preset: PresetChoice | None = None
         self._copies = 1
         self._trouble: str | None = None
         self._quoted: Quoted | None = None
         self._silent = ""
         self._fresh = False
-        self._typed = 0
+        self._typed = self._known = 0
+        self._asked: tuple[PresetChoice | None, Draft] | None = None
+        self._deed: tuple[Deed, bool] | None = None
+        self._one_by_one = asyncio.Lock()
         self.settings: tuple[str, ...] = ()
-
-    @property
-    def valid(self) -> tuple[LaunchItem, ...]:
-        """The runs that stand there; none while something is wrong with the words."""
-        return self._items if self._trouble is None else ()
-
-    @property
-    def ready(self) -> tuple[LaunchItem, ...]:
-        """The runs that may be launched, as far as it is known."""
-        return () if self._refused else self.valid
 
     @property
     def spec(self) -> Spec | None:
@@ -57,14 +54,31 @@ class Reckoning:
         return self._items[0].spec if self._items else None
 
     def begin(self, preset: PresetChoice | None, draft: Draft) -> None:
-        """Something else is typed."""
-        self._typed += 1
-        self._fresh = False
-        self._desk.start(self._resolve(self._typed, preset, draft))
+        """Reckon out what stands there now, unless that is what stood there before."""
+        asked = preset, draft
+        if asked != self._asked:
+            self._asked, self._deed, self._fresh = asked, None, False
+            self._typed += 1
+            self._desk.start(self._resolve(self._typed, preset, draft))
+
+    def then(self, deed: Deed, *, refused_too: bool = False) -> None:
+        """Do `deed` to the runs that stand there, once it is known what is wrong with them; nothing to none.
+
+        Those of which it is known that a launch would be `refused` are none, unless `refused_too`.
+        """
+        self._deed = deed, refused_too
+        self._act()
+
+    def _act(self) -> None:
+        if self._deed is None or self._known != self._typed:
+            return
+        (deed, refused_too), self._deed = self._deed, None
+        if self._trouble is None and self._items and (refused_too or not self._refused):
+            deed(self._items)
 
     def again(self) -> None:
         """Ask for the price once more: what is free, and who waits, changes by itself."""
-        if self.valid:
+        if self._known == self._typed and self._trouble is None and self._items:
             self._desk.start(self._quote(self._typed))
 
     def end(self) -> None:
@@ -79,8 +93,7 @@ class Reckoning:
             return [("checking…", colours.QUIET)]
         said = [(f"✗ {self._refused}", colours.ALARM)] if self._refused else []
         said += [(text, colours.INK) for text in meaning(self._items, self.settings, self._copies)]
-        about = self._preset.description if self._preset else ""
-        return [*said, *self._price(), (about, colours.QUIET), (ELSEWHERE, colours.QUIET)]
+        return [*said, *self._price(), (ELSEWHERE, colours.QUIET)]
 
     @property
     def _refused(self) -> str:
@@ -95,6 +108,17 @@ class Reckoning:
         return said if self._fresh else [(text, colours.QUIET) for text, _ in said]
 
     async def _resolve(self, typed: int, preset: PresetChoice | None, draft: Draft) -> None:
+        await asyncio.sleep(_SETTLED_S)
+        async with self._one_by_one:
+            if typed != self._typed:
+                return
+            items = await self._reckon(typed, preset, draft)
+        if items:
+            await asyncio.sleep(_PAUSE_S)
+            await self._quote(typed)
+
+    async def _reckon(self, typed: int, preset: PresetChoice | None, draft: Draft) -> tuple[LaunchItem, ...]:
+        """The runs that are meant now, or what is wrong; none where that is not asked any more."""
         items: tuple[LaunchItem, ...] = ()
         trouble, settings, copies = None, self.settings, self._copies
         try:
@@ -107,13 +131,13 @@ class Reckoning:
         except MissionError as error:
             trouble = str(error)
         if typed != self._typed:
-            return
-        self._preset, self._trouble, self.settings, self._copies = preset, trouble, settings, copies
+            return ()
+        self._trouble, self.settings, self._copies = trouble, settings, copies
         self._items = items or self._items
+        self._known = self._known if items else typed
         self._changed()
-        if items:
-            await asyncio.sleep(_PAUSE_S)
-            await self._quote(typed)
+        self._act()
+        return items
 
     async def _quote(self, typed: int) -> None:
         if typed != self._typed:
@@ -127,5 +151,7 @@ class Reckoning:
         except MissionError as error:
             silent = str(error)
         if typed == self._typed:
+            self._known = typed
             self._quoted, self._silent, self._fresh = quoted, silent, quoted is not None
             self._changed()
+            self._act()

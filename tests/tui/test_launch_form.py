@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 from msgspec import structs
+from textual.events import Key
+from textual.keys import _character_to_key
 from textual.widgets import Input, TextArea
 
 from mission_tui.errors import UsageError
@@ -110,6 +112,19 @@ async def test_tab_completes_keys_and_values() -> None:
         assert stage.screen.query_one(TextArea).text == "ppo.n_steps=512\nrun.device=cuda:0"
         await stage.press("tab")
         assert where(stage) == "form-name"
+
+
+async def test_keys_that_were_typed_ahead_mean_what_was_typed_before_them() -> None:
+    """Tab and Ctrl-S, read before the letters have arrived, complete these letters, lead on, and start what they say."""
+    async with staged() as stage:
+        await opened(stage)
+        await stage.press("tab")
+        for character in "n_st\t512\tnight":
+            stage.app.post_message(Key("tab" if character == "\t" else _character_to_key(character), character))
+        stage.app.post_message(Key("ctrl+s", None))
+        await stage.until(lambda: stage.client.asked_for(Launch))
+        (item,) = stage.client.asked_for(Launch)[0].items
+        assert (item.name, item.spec.ppo.n_steps) == ("night", 512)
 
 
 async def test_runs_to_follow_complete_by_their_names() -> None:

@@ -46,14 +46,15 @@ class LaunchForm(Sheet[tuple[LaunchItem, ...]]):
     CSS_PATH: ClassVar = ["sheet.tcss", "launch_form.tcss"]
     HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = [(0, "-narrow"), (110, "-wide")]  # noqa: RUF012 - as Textual
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+s", "submit", "start", priority=True),
-        Binding("ctrl+t", "try", "try", priority=True),
-        Binding("ctrl+o", "save", "save as preset", priority=True),
+        # Without priority they come through the field, after what was typed before them.
+        Binding("ctrl+s", "submit", "start"),
+        Binding("ctrl+t", "try", "try"),
+        Binding("ctrl+o", "save", "save as preset"),
+        Binding("tab", "next", "complete, or next field"),
+        Binding("shift+tab", "app.focus_previous", "previous field"),
+        Binding("down", "other(1)", "another offer"),
+        Binding("up", "other(-1)", "the offer before"),
         Binding("escape", "turn_away", "back", priority=True),
-        Binding("tab", "next", "complete, or next field", priority=True),
-        Binding("shift+tab", "app.focus_previous", "previous field", priority=True),
-        Binding("down", "other(1)", "another offer", priority=True),
-        Binding("up", "other(-1)", "the offer before", priority=True),
         Binding("pagedown", "scroll_to('page_down')", "more", priority=True),
         Binding("pageup", "scroll_to('page_up')", "less", priority=True),
     ]
@@ -72,23 +73,25 @@ class LaunchForm(Sheet[tuple[LaunchItem, ...]]):
                 yield Presets(_choices(self._presets))
             with Vertical(id="form-right"):
                 yield Static("changes, one key=value a line", classes="form-label", markup=False)
-                yield Changes(
-                    id="form-changes", compact=True, tab_behavior="focus", placeholder="ppo.n_steps=512\nrun.seed=1,2,3"
-                )
+                yield Changes(self, "such as ppo.n_steps=512\nor run.seed=1,2,3")
         yield OfferLine()
         with Horizontal(classes="form-row"):
-            yield from _field("name", "form-name", "by preset", restrict=_NAME, max_length=60)
-            yield from _field("group", "form-group", "by itself", restrict=_NAME, max_length=60)
-            yield from _field("after", "form-after", "no other run", max_length=400)
+            yield from self._field("name", "form-name", "by preset", restrict=_NAME, max_length=60)
+            yield from self._field("group", "form-group", "by itself", restrict=_NAME, max_length=60)
+            yield from self._field("after", "form-after", "no other run", max_length=400)
         with Horizontal(classes="form-row"):
-            yield from _field("runs of each", "form-copies", "", value="1", max_length=2)
-            yield from _field("seeds", "form-seeds", "1", max_length=2)
-            yield from _field("from", "form-first-seed", "preset's", max_length=10)
+            yield from self._field("runs of each", "form-copies", "", value="1", max_length=2)
+            yield from self._field("seeds", "form-seeds", "1", max_length=2)
+            yield from self._field("from", "form-first-seed", "preset's", max_length=10)
             yield Static("device", classes="form-label", markup=False)
             snapshot = self._desk.snapshot
             yield Selector("preset's", devices(snapshot.gpus if snapshot else ()), id="form-device")
-            yield from _field("priority", "form-priority", "0", max_length=5)
+            yield from self._field("priority", "form-priority", "0", max_length=5)
         yield ScrollLines(self.lines, id="sheet-lines")
+
+    def _field(self, label: str, id_: str, empty: str, *, value: str = "", **how: Any) -> ComposeResult:
+        yield Static(label, classes="form-label", markup=False)
+        yield Field(self, value, id=id_, placeholder=empty, **how)
 
     def on_mount(self) -> None:
         """Begin at the presets."""
@@ -153,27 +156,28 @@ class LaunchForm(Sheet[tuple[LaunchItem, ...]]):
         told = about(id_, word, snapshot)
         if isinstance(field, Presets) and self._preset is not None:
             told = self._preset.description or told
-        self.query_one(OfferLine).offer(found, told)
+        self.query_one(OfferLine).offer((id_, typed), found, told)
 
     @on(Input.Submitted)
     @on(Presets.Submitted)
     def action_submit(self) -> None:
         """Start, if nothing is wrong."""
-        if items := self._reckoning.ready:
-            self.dismiss(items)
+        self._check()
+        self._reckoning.then(self.dismiss)
 
     def action_try(self) -> None:
         """A smoke run of the first of the items: what stands here stays."""
-        if items := self._reckoning.valid:
-            self._desk.open(SmokeScreen(self._desk, items[0]))
+        self._check()
+        self._reckoning.then(lambda items: self._desk.open(SmokeScreen(self._desk, items[0])), refused_too=True)
 
     def action_save(self) -> None:
         """What stands here becomes a preset."""
-        if self._preset is not None and self._reckoning.valid:
-            self._desk.start(self._save(self._preset))
+        self._check()
+        self._reckoning.then(lambda _: self._desk.start(self._save()), refused_too=True)
 
-    async def _save(self, preset: PresetChoice) -> None:
-        saved = await save_preset(self._desk, preset, self._reckoning.settings)
+    async def _save(self) -> None:
+        preset = self._preset
+        saved = None if preset is None else await save_preset(self._desk, preset, self._reckoning.settings)
         if saved is None or not self.is_attached:
             return
         self._presets = _usable(self._desk)
@@ -187,34 +191,21 @@ class LaunchForm(Sheet[tuple[LaunchItem, ...]]):
 
     def action_next(self) -> None:
         """Take what is offered, or go on to the next field."""
+        self._offer()
         field, offer = self.focused, self.query_one(OfferLine).chosen
         if offer is not None and isinstance(field, Changes | Field):
             field.take(offer)
         else:
             self.app.action_focus_next()
 
-    def action_other(self, by: int) -> None:
-        """Mark another offer."""
-        self.query_one(OfferLine).turn(by)
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Arrows mark another offer where there is one; in the changes only from the last line, which they would leave
-        for nothing.
-        """
-        if action != "other":
-            return True
-        within = isinstance(self.focused, Changes) and not self.focused.at_last
-        return not within and self.query_one(OfferLine).can_turn(int(str(parameters[0])))
+    def action_other(self, by: int) -> bool:
+        """Mark another offer; false where there is none."""
+        return self.query_one(OfferLine).turn(by)
 
     def action_scroll_to(self, how: Move) -> None:
         """Scroll what is said."""
         super().action_scroll_to(how)
         self.refill()
-
-
-def _field(label: str, id_: str, empty: str, *, value: str = "", **how: Any) -> ComposeResult:
-    yield Static(label, classes="form-label", markup=False)
-    yield Field(value, id=id_, compact=True, placeholder=empty, select_on_focus=False, **how)
 
 
 def _usable(desk: Desk) -> list[PresetChoice]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar, Protocol
 
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
+from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
 from mission_tui.fleet.completion import Offer
@@ -19,8 +20,23 @@ from mission_tui.tui.widgets.lines import Lines
 __all__ = ["Changes", "Field", "Presets", "Selector"]
 
 
+class TakesTab(Protocol):
+    """The form around the fields."""
+
+    def action_next(self) -> None: ...
+    def action_other(self, by: int) -> bool: ...
+
+
 class Field(Input):
-    """A line of the form; `typed` is empty while the cursor stands within what is there."""
+    """A line of the form; `typed` is empty while the cursor stands within what is there. Tab is the `form`'s."""
+
+    def __init__(self, form: TakesTab, value: str, **how: Any) -> None:
+        super().__init__(value, compact=True, select_on_focus=False, **how)
+        self._form = form
+
+    def on_key(self, event: events.Key) -> None:
+        """Keys in the order in which they were pressed."""
+        _in_order(self, self._form, event)
 
     @property
     def typed(self) -> str:
@@ -34,7 +50,15 @@ class Field(Input):
 
 
 class Changes(TextArea):
-    """One `key=value` a line."""
+    """One `key=value` a line. On the last line, which they would leave for nothing, arrows mark what is offered."""
+
+    def __init__(self, form: TakesTab, placeholder: str) -> None:
+        super().__init__(id="form-changes", compact=True, tab_behavior="focus", placeholder=placeholder)
+        self._form = form
+
+    def on_key(self, event: events.Key) -> None:
+        """Keys in the order in which they were pressed."""
+        _in_order(self, self._form, event)
 
     @property
     def typed(self) -> str:
@@ -43,9 +67,18 @@ class Changes(TextArea):
         text = self.document.get_line(row)
         return text if column == len(text) else ""
 
+    def action_cursor_down(self, select: bool = False) -> None:
+        """The next offer, or the next line."""
+        if select or not self._at_last or not self._form.action_other(1):
+            super().action_cursor_down(select)
+
+    def action_cursor_up(self, select: bool = False) -> None:
+        """The offer before, or the line above."""
+        if select or not self._at_last or not self._form.action_other(-1):
+            super().action_cursor_up(select)
+
     @property
-    def at_last(self) -> bool:
-        """Whether the cursor is on the last line, from which no arrow leads further down."""
+    def _at_last(self) -> bool:
         return self.cursor_location[0] == self.document.line_count - 1
 
     def take(self, offer: Offer) -> None:
@@ -159,3 +192,18 @@ class Selector(Lines, can_focus=True):
     def on_click(self, _event: events.Click) -> None:
         """A click turns."""
         self.action_turn(1)
+
+
+def _in_order(field: Widget, form: TakesTab, event: events.Key) -> None:
+    """Tab acts on what was typed before it, and what was typed after it belongs to the field to which it led.
+
+    As a binding of the form it would come too early where it has priority, and elsewhere too late: keys go from widget
+    to widget by queues.
+    """
+    focused = field.screen.focused
+    if focused is not None and focused is not field:
+        event.stop().prevent_default()
+        focused._forward_event(events.Key(event.key, event.character))
+    elif event.key == "tab":
+        event.stop().prevent_default()
+        form.action_next()

@@ -19,6 +19,7 @@ class OfferLine(Lines):
 
     def __init__(self) -> None:
         super().__init__(id="form-offers")
+        self._question: object = None
         self._offers: Sequence[Offer] = ()
         self._at = 0
         self._about = ""
@@ -28,20 +29,20 @@ class OfferLine(Lines):
         """The marked offer; None where nothing is offered."""
         return self._offers[self._at] if self._offers else None
 
-    def offer(self, offers: Sequence[Offer], about: str) -> None:
-        """Show these, the first marked; `about` where there are none."""
-        self._offers, self._at, self._about = offers, 0, about
+    def offer(self, question: object, offers: Sequence[Offer], about: str) -> None:
+        """Show these, the first marked unless the `question` is as it was; `about` where there are none."""
+        if (question, offers) != (self._question, self._offers):
+            self._at = 0
+        self._question, self._offers, self._about = question, offers, about
         self.redraw()
 
-    def can_turn(self, by: int) -> bool:
-        """Whether there is another offer on that side."""
-        return 0 <= self._at + by < len(self._offers)
-
-    def turn(self, by: int) -> None:
-        """Mark another one."""
-        if self.can_turn(by):
+    def turn(self, by: int) -> bool:
+        """Mark another one; false where there is none on that side."""
+        there = 0 <= self._at + by < len(self._offers)
+        if there:
             self._at += by
             self.redraw()
+        return there
 
     def redraw(self) -> None:
         """The marked offer with what it is, then those after it."""
