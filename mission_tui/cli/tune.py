@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from mission_tui.cli.errors import say
 from mission_tui.cli.options import json_option, preset_argument, set_option
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from mission_tui.ipc.requests import LaunchItem
 
 USUAL = ("vec", "threads", "compile")
+PLANNED = ("knobs", "probe", "rounds", "repeats", "budget", "start", "allow_precision", "allow_shape")
+"""The options that are the plan of a tune, which its journal holds."""
 
 
 @click.command(
@@ -53,7 +56,9 @@ USUAL = ("vec", "threads", "compile")
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Where the host profile goes.")
 @json_option
 @pass_session
+@click.pass_context
 def command(
+    context: click.Context,
     session: Session,
     presets: tuple[str, ...],
     files: tuple[str, ...],
@@ -89,6 +94,8 @@ def command(
             raise UsageError("--fleet keeps nothing: leave --continue and --out away")
         budget_s = seconds_of("--budget", budget, 1.0, 7 * 86400.0)
         return tune_fleet(session, _item(session, words[0], assignments), fleet, budget_s, as_json=as_json)
+    if go_on:
+        _refuse_planning(context)
     asked = (*knobs, *(("precision",) if allow_precision else ()), *(("shape",) if allow_shape else ()))
     plan = TunePlan(
         knobs=_knobs(asked),
@@ -109,6 +116,14 @@ def command(
         write_tune(found)
         say(f"the host profile is in {target}; use it with `launch {words[0]} --profile auto`")
     return 0
+
+
+def _refuse_planning(context: click.Context) -> None:
+    """A tune goes on as it was begun; an option that would be passed over is better refused. Raises `UsageError`."""
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        if name in PLANNED and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise UsageError(f"--continue goes on as it was begun: leave {parameter.opts[0]} out, or begin anew")
 
 
 def _knobs(asked: Sequence[str]) -> tuple[Knob, ...]:

@@ -79,20 +79,15 @@ def _row_facts(row: Row) -> dict[str, Any]:
 
 def write_tune(found: Finding) -> None:
     """Print the rows, a bar for each that was measured, the verdict, and what to mind."""
-    table = Table(
-        ("stage", "tried", "steps/s", "spread", "x", "probes", "what came of it"), frozenset({"steps/s", "x"})
-    )
+    table = Table(("stage", "tried", "steps/s", "spread", "x", "what came of it"), frozenset({"steps/s", "x"}))
     for row in found.rows:
-        table.add(
-            row.stage,
-            row.label,
-            count(row.median),
-            UNKNOWN if len(row.rates) < 2 else f"{count(min(row.rates))} to {count(max(row.rates))}",
-            UNKNOWN if row.ratio is None else f"{row.ratio:.2f}",
-            str(len(row.rates)),
-            f"{row.fate}: {row.why}" if row.why else row.fate,
-        )
+        spread = UNKNOWN if len(row.rates) < 2 else f"{count(min(row.rates))} to {count(max(row.rates))}"
+        ratio = UNKNOWN if row.ratio is None else f"{row.ratio:.2f}"
+        table.add(row.stage, row.label, count(row.median), spread, ratio, row.fate)
     table.write(sys.stdout)
+    for row in found.rows:
+        if row.why:
+            click.echo(f"{row.stage} {row.label}: {row.fate}: {row.why}")
     _write_bars(found)
     click.secho(found.sentence, bold=True)
     if found.profile.words:

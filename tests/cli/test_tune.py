@@ -46,7 +46,7 @@ def test_a_killed_tune_leaves_nothing_running_and_goes_on(quick: Shell) -> None:
     found = quick.json("tune", "tiny", "--continue", timeout_s=100)
     assert probes(quick)[: len(before)] == before
     assert found["probes"] == len(probes(quick))
-    assert [row["label"] for row in found["rows"]] == ["as it is", "run.compile=true"]
+    assert [row["label"] for row in found["rows"]] == ["as it is", "compiled"]
     assert all(len(row["rates"]) == 2 for row in found["rows"])
     assert run_folders(quick) == []
     assert quick.json("status")["runs"] == []
@@ -74,6 +74,8 @@ def test_a_preset_that_does_not_train_ends_it(quick: Shell) -> None:
         (("tiny", "--probe", "soon"), "--probe 'soon' is no time from 1s to 1h"),
         (("tiny", "--set", "env.n_workers=3"), "cannot be shared evenly"),
         (("tiny", "--knob", "luck"), "luck"),
+        (("tiny", "--continue", "--probe", "3s"), "leave --probe out, or begin anew"),
+        (("tiny", "--fleet", "2", "--continue"), "--fleet keeps nothing"),
     ],
 )
 def test_mistakes_are_said_before_anything_starts(quick: Shell, words: tuple[str, ...], complaint: str) -> None:
@@ -94,7 +96,7 @@ def test_there_must_be_something_to_go_on_with(quick: Shell) -> None:
 def test_real_probes_say_what_they_ran_with(shell: Shell) -> None:
     """One thread is what the trainer takes by itself, so only two threads are tried; versions are on record."""
     found = shell.json("tune", "tiny", *SHORT, "--knob", "threads", timeout_s=110)
-    assert [row["label"] for row in found["rows"]][:2] == ["as it is", "run.threads=2"]
+    assert [row["label"] for row in found["rows"]][:2] == ["as it is", "2 threads"]
     assert all(len(row["rates"]) == 2 and min(row["rates"]) > 0 for row in found["rows"][:2])
     assert set(found["versions"]) == {"mission_tui", "torch", "python"}
     (first, *_) = probes(shell)

@@ -12,7 +12,7 @@ from mission_tui.errors import MissionError
 from mission_tui.fleet.preset import change
 from mission_tui.fleet.sizes import plan_batch
 from mission_tui.fleet.spec import EnvSpec, PpoSpec, RunSpec, Spec, rollout_size
-from mission_tui.fleet.tuning.candidates import challengers
+from mission_tui.fleet.tuning.candidates import challengers, label_of
 from mission_tui.fleet.tuning.course import Course, course
 from mission_tui.fleet.tuning.finding import find
 from mission_tui.fleet.tuning.guard import shape_refusal, steps_per_sample
@@ -127,7 +127,8 @@ def test_only_what_a_launch_accepts_is_tried(cores: int, n_envs: int) -> None:
     """Workers divide the environments, no more than twice the cores; shapes keep their guard; nothing comes twice."""
     own = spec_with(n_envs, 64, 2 * n_envs)
     for knob in KNOBS:
-        found, _ = challengers(knob, own, (), cores, Resolved("inline", None, 1))
+        found, refused = challengers(knob, own, (), cores, Resolved("inline", None, 1))
+        assert knob == "shape" or not refused
         assert len({msgspec.json.encode(each.spec) for each in found}) == len(found) <= 12
         for each in found:
             assert each.spec == change(own, each.words) != own
@@ -151,6 +152,21 @@ def test_what_auto_chose_is_not_tried_again() -> None:
     threads, _ = challengers("threads", own, (), 4, Resolved("inline", None, 1))
     assert "inline" not in {each.spec.env.vec for each in vec}
     assert [each.spec.run.threads for each in threads] == [2, 4]
+
+
+@pytest.mark.parametrize(
+    ("words", "label"),
+    [
+        ((), "as it is"),
+        (("env.vec=native", "env.n_workers=none"), "native"),
+        (("env.vec=workers", "env.n_workers=4", "run.threads=1"), "4 workers, 1 thread"),
+        (("env.n_workers=2", "run.compile=false", "run.precision=bf16"), "2 workers, not compiled, bf16"),
+        (("env.n_envs=64", "ppo.n_steps=128"), "n_envs 64, n_steps 128"),
+    ],
+)
+def test_settings_are_called_as_people_call_them(words: tuple[str, ...], label: str) -> None:
+    """Short enough for a column."""
+    assert label_of(words) == label
 
 
 def test_the_stock_engine_refuses_what_it_cannot() -> None:

@@ -8,7 +8,7 @@ never does, and is tried on request only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mission_tui.errors import MissionError
@@ -47,8 +47,26 @@ class Refused:
 
 
 def label_of(words: Sequence[str]) -> str:
-    """The words without what says nothing: `env.vec=workers env.n_workers=4`; the preset's own have none."""
-    return " ".join(word for word in words if not word.endswith("=none")) or "as it is"
+    """The words as people say them: `4 workers, 2 threads`; the preset's own have none."""
+    settings = dict(word.split("=", 1) for word in words)
+    said = [_said(key, value, settings) for key, value in settings.items()]
+    return ", ".join(each for each in said if each) or "as it is"
+
+
+def _said(key: str, value: str, settings: Mapping[str, str]) -> str:
+    match key:
+        case "env.vec":
+            return value if settings.get("env.n_workers", "none") == "none" else ""
+        case "env.n_workers":
+            return "" if value == "none" else f"{value} workers"
+        case "run.threads":
+            return f"{value} thread{'' if value == '1' else 's'}"
+        case "run.compile":
+            return "compiled" if value == "true" else "not compiled"
+        case "run.precision":
+            return value
+        case _:
+            return f"{key.partition('.')[2]} {value}"
 
 
 def challengers(
