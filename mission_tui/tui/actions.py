@@ -51,7 +51,7 @@ def _verb(key: str, name: str, help: str, *, needs: Needs = "marked", hint: int 
 
 
 def _chart(key: str, name: str, label: str, help: str, what: str) -> Action:  # noqa: A002
-    return Action("look", name, (key,), label, help, f"screen.chart('{what}')", _RUN)
+    return Action("look", name, (key,), label, help, f"screen.chart({what!r})", _RUN)
 
 
 def _move(name: str, keys: tuple[str, ...], help: str, call: str, places: tuple[Place, ...] = _ALL) -> Action:  # noqa: A002

@@ -5,7 +5,7 @@ All of it is answered while one types, and nothing starts as long as something i
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
@@ -76,22 +76,25 @@ class LaunchForm(Sheet[tuple[LaunchItem, ...]]):
                 yield Changes(self, "such as ppo.n_steps=512\nor run.seed=1,2,3")
         yield OfferLine()
         with Horizontal(classes="form-row"):
-            yield from self._field("name", "form-name", "by preset", restrict=_NAME, max_length=60)
-            yield from self._field("group", "form-group", "by itself", restrict=_NAME, max_length=60)
-            yield from self._field("after", "form-after", "no other run", max_length=400)
+            yield Static("name", classes="form-label", markup=False)
+            yield Field(self, id="form-name", placeholder="by preset", restrict=_NAME, max_length=60)
+            yield Static("group", classes="form-label", markup=False)
+            yield Field(self, id="form-group", placeholder="by itself", restrict=_NAME, max_length=60)
+            yield Static("after", classes="form-label", markup=False)
+            yield Field(self, id="form-after", placeholder="no other run", max_length=400)
         with Horizontal(classes="form-row"):
-            yield from self._field("runs of each", "form-copies", "", value="1", max_length=2)
-            yield from self._field("seeds", "form-seeds", "1", max_length=2)
-            yield from self._field("from", "form-first-seed", "preset's", max_length=10)
+            yield Static("runs of each", classes="form-label", markup=False)
+            yield Field(self, "1", id="form-copies", max_length=2)
+            yield Static("seeds", classes="form-label", markup=False)
+            yield Field(self, id="form-seeds", placeholder="1", max_length=2)
+            yield Static("from", classes="form-label", markup=False)
+            yield Field(self, id="form-first-seed", placeholder="preset's", max_length=10)
             yield Static("device", classes="form-label", markup=False)
             snapshot = self._desk.snapshot
             yield Selector("preset's", devices(snapshot.gpus if snapshot else ()), id="form-device")
-            yield from self._field("priority", "form-priority", "0", max_length=5)
+            yield Static("priority", classes="form-label", markup=False)
+            yield Field(self, id="form-priority", placeholder="0", max_length=5)
         yield ScrollLines(self.lines, id="sheet-lines")
-
-    def _field(self, label: str, id_: str, empty: str, *, value: str = "", **how: Any) -> ComposeResult:
-        yield Static(label, classes="form-label", markup=False)
-        yield Field(self, value, id=id_, placeholder=empty, **how)
 
     def on_mount(self) -> None:
         """Begin at the presets."""

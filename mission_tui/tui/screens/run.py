@@ -228,13 +228,10 @@ class RunScreen(Shown, inherit_bindings=False):
 
     @on(FilterBar.Changed)
     @on(FilterBar.Closed)
-    def _searched(self) -> None:
-        self._pattern = self.query_one(FilterBar).pattern
-        self.redraw()
-
     @on(Curves.Wanted)
     @on(Findings.Wanted)
-    def _another_curve(self) -> None:
+    def _wanted_otherwise(self) -> None:
+        self._pattern = self.query_one(FilterBar).pattern
         self.redraw()
 
     @on(LogLines.TopReached)

@@ -30,7 +30,7 @@ class TakesTab(Protocol):
 class Field(Input):
     """A line of the form; `typed` is empty while the cursor stands within what is there. Tab is the `form`'s."""
 
-    def __init__(self, form: TakesTab, value: str, **how: Any) -> None:
+    def __init__(self, form: TakesTab, value: str = "", **how: Any) -> None:
         super().__init__(value, compact=True, select_on_focus=False, **how)
         self._form = form
 

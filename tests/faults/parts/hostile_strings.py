@@ -24,7 +24,8 @@ from textual.events import Paste
 
 from mission_tui.fleet.compare import RETURN, compare
 from mission_tui.fleet.snapshot import FleetSnapshot, OtherRoot, RunView
-from mission_tui.ipc import replies, requests
+from mission_tui.ipc import replies, requests, tidying
+from mission_tui.ipc.request import Request
 from mission_tui.tui.actions import ACTIONS, Action, Place, offered
 from mission_tui.tui.preset_choice import PresetChoice
 from mission_tui.tui.screens.mishap import MishapScreen
@@ -202,7 +203,7 @@ def _answer(stage: Stage, text: Text, luck: random.Random) -> None:
     client, poison = stage.client, Poison(text, luck)
     usual = type(client)._answer
 
-    def answer(request: requests.Request) -> Any:
+    def answer(request: Request) -> Any:
         if luck.randrange(8) == 0:
             return replies.Refused(re=request.id, message=text())
         match request:
@@ -212,7 +213,7 @@ def _answer(stage: Stage, text: Text, luck: random.Random) -> None:
                 sides = [a_side(poison.poisoned(view), 1 + at, 2.0) for at, view in enumerate(_views(stage)[:3])]
                 found = compare(sides, RETURN, by, 200.0)
                 return replies.ComparisonReply(re=request.id, comparison=msgspec.to_builtins(found))
-            case requests.Clean():
+            case tidying.Clean():
                 ours = replies.Stale(key="1", kind="process", verdict="ours", pid=7)
                 stale = (ours, replies.Stale(key="2", kind="file", verdict="unverifiable"))
                 return replies.CleanReply(re=request.id, stale=tuple(poison.poisoned(each) for each in stale))
