@@ -7,6 +7,7 @@ seconds on whatever clock the caller has; a cell at `t` covers `[t, t + width)`,
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from math import ceil
@@ -119,8 +120,9 @@ class CellHistory:
                 if complete is not None:
                     shelf.append(complete)
             finer = shelf
-        for finer, coarser in pairwise(self._kept):
-            finer.forgot = finer.forgot or coarser.first < finer.first
+        for finer, coarser in reversed(list(pairwise(self._kept))):
+            empty = not len(finer) and not len(coarser)
+            finer.forgot = finer.forgot or coarser.first < finer.first or (empty and coarser.forgot)
 
     def between(self, since: float, until: float, most: int) -> tuple[Cell, ...]:
         """What happened from `since` to `until` in at most so many cells of one width, oldest first.
@@ -187,6 +189,12 @@ class _Shelf:
         for index in range(len(self._numbers) - FIELDS, -1, -FIELDS):
             yield self._cell(index)
 
+    def back_from(self, until: float) -> Iterator[Cell]:
+        """Those that begin before `until`, newest first."""
+        place = bisect_left(range(len(self)), until, key=lambda number: self._numbers[FIELDS * number])
+        for index in range(FIELDS * (place - 1), -1, -FIELDS):
+            yield self._cell(index)
+
     def _cell(self, index: int) -> Cell:
         t, least, mean, most, seconds, looks = self._numbers[index : index + FIELDS]
         return Cell(t, least, mean, most, seconds, int(looks))
@@ -195,9 +203,8 @@ class _Shelf:
 def _newest(kept: _Shelf, begun: Cell | None, since: float, until: float) -> tuple[list[Cell], bool]:
     """The cells from `since` to `until`, newest first, and whether these are all: there are older ones, too."""
     found = [begun] if begun is not None and since <= begun.t < until else []
-    for cell in reversed(kept):
+    for cell in kept.back_from(until):
         if cell.t < since:
             return found, True
-        if cell.t < until:
-            found.append(cell)
+        found.append(cell)
     return found, False

@@ -58,29 +58,33 @@ class Lookback:
     def __init__(self, desk: Asker, changed: Callable[[], None]) -> None:
         self._desk = desk
         self._changed = changed
-        self._asked: tuple[float, int, float] | None = None
+        self._asked: tuple[float, int, float | None, float] | None = None
         self._open = False
         self.strip: Strip | None = None
         self.trouble: str | None = None
 
-    def want(self, seconds: float, columns: int) -> None:
-        """Ask for the last `seconds` in that many columns, if a new one may have begun or something else is wanted."""
+    def want(self, seconds: float, columns: int, moment: float | None = None) -> None:
+        """Ask for the last `seconds` in that many columns, if a new one may have begun or something else is wanted.
+
+        In a replay they are those before unix time `moment`, of which nothing new is ever known.
+        """
         now = self._desk.clock()
         if self._open or columns < 1:
             return
         if self._asked is not None:
             pace = min(_MOST_PACE_S, max(_LEAST_PACE_S, seconds / columns))
-            if self._asked[:2] == (seconds, columns) and now - self._asked[2] < pace:
+            known = moment is not None and self.trouble is None
+            if self._asked[:3] == (seconds, columns, moment) and (known or now - self._asked[3] < pace):
                 return
-        self._asked = seconds, columns, now
+        self._asked = seconds, columns, moment, now
         self._open = True
         # The oldest column begins before `seconds` ago, because the newest one is not over yet.
         reach, most = seconds * (1 + 1 / columns), min(_MOST_CELLS, _CELLS_A_COLUMN * columns)
-        self._desk.start(self._answer(reach, most))
+        self._desk.start(self._answer(reach, moment, most))
 
-    async def _answer(self, seconds: float, most: int) -> None:
+    async def _answer(self, seconds: float, until: float | None, most: int) -> None:
         try:
-            reply = await self._desk.ask(lambda id_: GetStrip(id=id_, seconds=seconds, most=most))
+            reply = await self._desk.ask(lambda id_: GetStrip(id=id_, seconds=seconds, until=until, most=most))
         except MissionError as error:
             self.trouble = str(error)
         else:

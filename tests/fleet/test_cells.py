@@ -109,3 +109,10 @@ def test_a_restored_history_reads_as_the_one_that_was_kept() -> None:
         assert again.between(since, 2_999.0, 60) == kept.between(since, 2_999.0, 60)
     again.add(look(3_000.0, 100.0))
     assert again.between(2_990.0, 3_001.0, 60)[-1].most == 100.0
+
+
+def test_what_only_the_widest_cells_tell_is_found() -> None:
+    """After hours without anybody the finer levels come back empty, and still say nothing of the time before."""
+    history = CellHistory()
+    history.restore(([], [], [Cell(10.0 * at, 0.0, 5.0, 9.0, 10.0, 5) for at in range(6)]))
+    assert [cell.t for cell in history.finest(0.0, 1000.0)] == [0.0, 10.0, 20.0, 30.0, 40.0, 50.0]

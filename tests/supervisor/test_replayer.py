@@ -9,11 +9,13 @@ import pytest
 from mission_tui.errors import UsageError
 from mission_tui.ipc.client import Connection
 from mission_tui.ipc.replies import AttemptView, CheckpointView, DetailsReply, SnapshotReply
-from mission_tui.ipc.requests import Act, GetDetails, GetEnded, GetHistory, GetLog, GetSnapshot, GoTo, Watch
+from mission_tui.ipc.requests import Act, GetDetails, GetEnded, GetHistory, GetLog, GetSnapshot, GetStrip, GoTo, Watch
 from mission_tui.supervisor.disk.replayer import details_at
 from tests.supervisor.conftest import Lab, stub_spec
 from tests.supervisor.test_onlooker import SERIES, tree
+from tests.supervisor.test_strip import strip_shown
 from tests.tui.fleets import a_fleet
+from tests.waiting import until
 
 
 def test_a_fleet_is_played_back(lab: Lab) -> None:
@@ -41,6 +43,29 @@ def test_a_fleet_is_played_back(lab: Lab) -> None:
         assert [attempt.outcome for attempt in details.attempts] == [None]
         assert replay.ask(lambda id_: GetEnded(id=id_)).total == 0
     assert tree(lab.root) == files
+
+
+def test_meters_and_strip_are_those_that_were_kept(idle_lab: Lab) -> None:
+    """What a supervisor wrote: processors and phases as they were at a moment, and nothing of what came after it."""
+    idle_lab.start()
+    (run,) = idle_lab.launch(STUB_PHASES="0.3,0.2")
+    idle_lab.running(run, 3)
+    begun_t = time.time()
+    cell, *_ = until(lambda: [cell for cell in strip_shown(idle_lab).cpu[:-1] if cell.t > begun_t], 30)
+    idle_lab.act("stop", run)
+    idle_lab.ended(run)
+    assert idle_lab.supervisor is not None
+    idle_lab.supervisor.terminate()
+    idle_lab.supervisor.wait()
+    moment = cell.t + 0.6
+    with Connection.look_at(idle_lab.root, at=moment) as replay:
+        host = replay.ask(lambda id_: GetSnapshot(id=id_)).snapshot.host
+        assert host.cpu_percent == pytest.approx(cell.mean, abs=0.1)
+        strip = replay.ask(lambda id_: GetStrip(id=id_, seconds=60.0, most=1000)).strip
+        assert strip.until == moment
+        assert [lane.run for lane in strip.lanes] == [run]
+        assert strip.lanes[0].spans[-1].until <= moment
+        assert strip.cpu[-1].t <= moment
 
 
 def test_who_watches_sees_every_going(lab: Lab) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -11,7 +12,7 @@ from msgspec import structs
 from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.snapshot import FleetSnapshot, HostMeters, Replay
 from mission_tui.ipc.replies import OperatorReply, SnapshotReply
-from mission_tui.ipc.requests import GoTo
+from mission_tui.ipc.requests import GetStrip, GoTo
 from tests.tui.fleets import NOW, a_fleet
 from tests.tui.stage import Stage, staged
 
@@ -57,14 +58,28 @@ async def test_the_first_line_says_that_it_is_the_past() -> None:
             assert "─●─" in stage.text()
             await stage.press("enter")
             await stage.shows("Esc back")
+            await stage.still()
 
 
 async def test_meters_that_nobody_kept_are_no_dashes() -> None:
     """One sentence in their place."""
     fleet = past(NOW)
-    unmeasured = HostMeters("gpu-box", 8, gpu_note="no meters: nobody kept those of that time")
+    unmeasured = HostMeters("gpu-box", 8, gpu_note="no meters of this moment: they are kept for a day")
     async with staged(structs.replace(fleet, host=unmeasured, gpus=()), readonly=True) as stage:
-        assert stage.lines()[1].strip() == "no meters: nobody kept those of that time"
+        assert stage.lines()[1].strip() == "no meters of this moment: they are kept for a day"
+
+
+async def test_the_strip_is_that_of_the_moment() -> None:
+    """It ends where the replay stands, says so, and is asked for once of each moment."""
+    async with replaying((160, 50)) as stage:
+        await stage.press("comma")
+        then = time.strftime("%H:%M:%S", time.localtime(NOW - 60))
+        await stage.shows(f"{then}│")
+        assert "now│" not in stage.text()
+        stage.clock.advance(60)
+        stage.app.redraw_screens()
+        await stage.still()
+        assert [request.until - NOW for request in stage.client.asked_for(GetStrip)] == [0, -60]
 
 
 async def test_keys_go_back_and_on() -> None:

@@ -33,7 +33,7 @@ from mission_tui.supervisor.disk.run_on_disk import RunOnDisk, read_fleet, read_
 
 __all__ = ["MetersAt", "PastRuns"]
 
-NO_METERS = "no meters: nobody kept those of that time"
+NO_METERS = "no meters of this moment: they are kept for a day, while a supervisor runs"
 
 MetersAt = Callable[[float], tuple[HostMeters, tuple[GpuMeters, ...]] | None]
 """What the meters showed at a unix time; None where nobody wrote it down."""

@@ -16,10 +16,21 @@ from pathlib import Path
 from msgspec import structs
 
 from mission_tui.errors import UsageError
-from mission_tui.ipc.replies import AttemptView, DetailsReply, OperatorReply, SnapshotReply
-from mission_tui.ipc.requests import GetDetails, GetEnded, GetHistory, GetLog, GetSnapshot, GoTo, OperatorRequest, Watch
+from mission_tui.ipc.replies import AttemptView, DetailsReply, OperatorReply, SnapshotReply, StripReply
+from mission_tui.ipc.requests import (
+    GetDetails,
+    GetEnded,
+    GetHistory,
+    GetLog,
+    GetSnapshot,
+    GetStrip,
+    GoTo,
+    OperatorRequest,
+    Watch,
+)
 from mission_tui.ipc.server import Session, serve_link
 from mission_tui.supervisor.disk.onlooker import ended_page, readable
+from mission_tui.supervisor.disk.past_instruments import PastInstruments
 from mission_tui.supervisor.disk.past_runs import PastRuns
 from mission_tui.supervisor.verbs.details import details
 from mission_tui.supervisor.verbs.history import history
@@ -33,6 +44,7 @@ class Replayer:
     def __init__(self, root: Path, moment: float) -> None:
         self._root = root
         self._moment = moment
+        self._instruments: PastInstruments | None = None
         self._runs: PastRuns | None = None
         self._turn = asyncio.Lock()
         self._watching: dict[Session, set[int]] = {}
@@ -59,7 +71,8 @@ class Replayer:
     async def _opened(self) -> PastRuns:
         """The runs; the first who asks waits until they are read."""
         if self._runs is None:
-            runs = await asyncio.to_thread(PastRuns, self._root)
+            instruments = self._instruments = await asyncio.to_thread(PastInstruments, self._root)
+            runs = await asyncio.to_thread(PastRuns, self._root, instruments.meters_at)
             await asyncio.to_thread(runs.go, self._moment)
             gc.freeze()
             self._runs = runs
@@ -76,6 +89,9 @@ class Replayer:
                 return details_at(await details(runs, request), runs.moment)
             case GetHistory():
                 return await history(runs, request, runs.rows)
+            case GetStrip():
+                assert self._instruments is not None
+                return StripReply(re=request.id, strip=self._instruments.strip(runs.store, request, runs.moment))
             case GetEnded():
                 return ended_page(runs, request)
             case GetLog():

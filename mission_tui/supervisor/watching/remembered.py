@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -64,7 +63,7 @@ def _in_cells(cells: Iterable[Cell], width: float, now: float, ahead: float) -> 
     last: Cell | None = None
     for cell in sorted((cell for cell in cells if 0 < cell.t <= now and cell.looks > 0 and cell.seconds > 0), key=_t):
         t = round((cell.t - ahead) / width) * width
-        if last is not None and math.isclose(last.t, t):
+        if last is not None and t - last.t < width / 2:
             last = merged(t, (last, cell))
             continue
         if last is not None:

@@ -67,9 +67,18 @@ class _Track:
 
 
 def timeline(
-    strip: MachineStrip, seconds: float, word: str, width: int, rows: int, live: Collection[str] = ()
+    strip: MachineStrip,
+    seconds: float,
+    word: str,
+    width: int,
+    rows: int,
+    live: Collection[str] = (),
+    end: str = "now",
 ) -> list[Strip]:
-    """At most `rows` lines of `width` cells for the last `seconds`, called `word`; lanes of `live` runs come first."""
+    """At most `rows` lines of `width` cells for the last `seconds`, called `word`; lanes of `live` runs come first.
+
+    The strip ends at the moment that is called `end`.
+    """
     columns = columns_for(width)
     if columns < 1 or rows < 1:
         return []
@@ -77,25 +86,27 @@ def timeline(
     tracks = [_Track(f"GPU{at}", gpu.busy) for at, gpu in enumerate(strip.gpus)]
     tracks = tracks or ([_Track("CPU", strip.cpu)] if strip.cpu else [])
     if not tracks and not strip.lanes:
-        return [line([(f" nothing was measured in the last {word}", colours.QUIET)], width)]
+        nothing = f"measured in the last {word}" if end == "now" else f"kept of the {word} before {end}"
+        return [line([(f" nothing was {nothing}", colours.QUIET)], width)]
     lanes = sorted(strip.lanes, key=lambda lane: lane.run not in live)
-    drawn = [_ruler(seconds, word, columns), *_tracks(tracks, axis, rows - 1 - min(len(lanes), rows // 3))]
+    drawn = [_ruler(seconds, word, columns, end), *_tracks(tracks, axis, rows - 1 - min(len(lanes), rows // 3))]
     drawn += _lanes(lanes, axis, rows - len(drawn))
     return [line(parts, width) for parts in drawn[:rows]]
 
 
-def _ruler(seconds: float, word: str, columns: int) -> list[Part]:
-    """How long ago each place is; it stands still, and time runs under it."""
+def _ruler(seconds: float, word: str, columns: int, end: str) -> list[Part]:
+    """How long before `end` each place is; it stands still, and time runs under it."""
+    end = f"{end}│" if len(end) < columns else ""
     marks = [" "] * columns
     step = next((nice for nice in _NICE_S if seconds / nice <= _TICKS), seconds)
     ago = step
     while ago < seconds:
         at = columns - round(ago / seconds * columns)
         mark = f"│-{_short(ago)}"
-        if at + len(mark) < columns - 4:
+        if at + len(mark) < columns - len(end):
             marks[at : at + len(mark)] = mark
         ago += step
-    marks[-4:] = "now│"
+    marks[columns - len(end) :] = end
     return [(fit(f" last {word}", LABEL), colours.QUIET), ("".join(marks), colours.QUIET)]
 
 

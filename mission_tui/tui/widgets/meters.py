@@ -64,7 +64,7 @@ class Meters(Lines):
             free = numbers.size(self._snapshot.host.disk_free)
             sentence = f" ▲ disk full, {free} left: nothing new starts, runs go on and save when there is room"
             self.show([line([(sentence, colours.ALARM)], width)])
-        elif self._snapshot.replay is not None and self._snapshot.host.cpu_percent is None:
+        elif self._snapshot.replay is not None and self._snapshot.host.cpu_percent is None and not self._snapshot.gpus:
             self.show([line([(f" {literal(self._snapshot.host.gpu_note)}", colours.QUIET)], width)])
         else:
             paid = [] if self._paid is None else [_paid(self._paid, width)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from mission_tui.fleet.attribution import attribute, duty_sentence
 from mission_tui.fleet.outcome import ALIVE
 from mission_tui.fleet.snapshot import FleetSnapshot
@@ -39,9 +41,17 @@ class Timeline(Lines):
         if not self.rows:
             return
         self.styles.height = self.rows
-        if self._seen():
-            self._lookback.want(self._desk.zoom.seconds, columns_for(self.app.size.width))
+        self._want()
         self.redraw()
+
+    def _want(self) -> None:
+        if self._seen():
+            self._lookback.want(self._desk.zoom.seconds, columns_for(self.app.size.width), self._past_t)
+
+    @property
+    def _past_t(self) -> float | None:
+        """In a replay the moment at which the strip ends."""
+        return None if self._snapshot is None or self._snapshot.replay is None else self._snapshot.t
 
     def _seen(self) -> bool:
         """Whether nothing but a question lies over it: a screen below another one is drawn, too."""
@@ -77,6 +87,7 @@ class Timeline(Lines):
     def _answered(self) -> None:
         if not self.is_attached:
             return
+        self._want()  # No snapshot comes in a replay, where another moment may be wanted by now.
         if self.rows != self._needed():
             self._desk.redraw()
         else:
@@ -93,7 +104,8 @@ class Timeline(Lines):
         live = frozenset(view.id for view in views if view.state in ALIVE)
         zoom = self._desk.zoom
         # Snapshots come far more often than answers, and cutting a day into columns is work.
+        end = "now" if self._past_t is None else time.strftime("%H:%M:%S", time.localtime(strip.until))
         how = (zoom.seconds, width, self.rows, live)
         if strip is not self._cut or how != self._how or not self._strips:
             self._cut, self._how = strip, how
-            self.show(timeline(strip, zoom.seconds, zoom.word, width, self.rows, live))
+            self.show(timeline(strip, zoom.seconds, zoom.word, width, self.rows, live, end))

@@ -1,0 +1,100 @@
+"""What the instruments showed at a moment of the last day, as supervisors wrote it down; the files are read once.
+
+Of a moment that no kept cell covers nothing is known: gaps are not bridged.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from msgspec import structs
+
+from mission_tui.fleet.cells import Cell, CellHistory, merged
+from mission_tui.fleet.snapshot import GpuMeters, HostMeters, Utilisation
+from mission_tui.fleet.store import Store
+from mission_tui.fleet.strip import Strip
+from mission_tui.ipc.requests import GetStrip
+from mission_tui.supervisor.disk.seen_instruments import read_instruments, tracks_of
+from mission_tui.supervisor.verbs.strip import strip_of
+
+__all__ = ["PastInstruments"]
+
+STALE_S = 3.0
+"""From the end of the last cell on; a look now and then is late on a busy machine."""
+WINDOW_S = 20.0
+MINUTE_S = 60
+NO_GPU = "no GPU meters kept"
+
+
+class PastInstruments:
+    """Meters and strip of the runs root at any moment of which its files tell."""
+
+    def __init__(self, root: Path) -> None:
+        self._tracks = tracks_of(read_instruments(root, time.time()))
+        self._host = HostMeters(socket.gethostname(), len(os.sched_getaffinity(0)), gpu_note=NO_GPU)
+
+    def meters_at(self, moment: float) -> tuple[HostMeters, tuple[GpuMeters, ...]] | None:
+        """The meters at unix time `moment`; None where nothing was kept of it."""
+        cpu = _last_minute(self._tracks.cpu, moment)
+        found = (self._gpu(uuid, name, moment) for uuid, name in self._tracks.names.items())
+        gpus = tuple(gpu for gpu in found if gpu is not None)
+        newest = _at(cpu, moment)
+        if newest is None and not gpus:
+            return None
+        host = structs.replace(
+            self._host,
+            cpu_percent=None if newest is None else round(newest.mean, 1),
+            cpu_history=_by_second((cell.t, cell.seconds, cell.mean) for cell in cpu),
+            gpu_note="" if gpus else NO_GPU,
+        )
+        return host, gpus
+
+    def strip(self, store: Store, request: GetStrip, moment: float) -> Strip:
+        """The strip of the runs in `store`, up to unix time `moment`. A GPU of which nothing was kept is not in it."""
+        strip = strip_of(self._tracks, store, request, moment)
+        return structs.replace(strip, gpus=tuple(gpu for gpu in strip.gpus if gpu.busy or gpu.power))
+
+    def _gpu(self, uuid: str, name: str, moment: float) -> GpuMeters | None:
+        busy = _last_minute(self._tracks.busy.get(uuid), moment)
+        now = _at(busy, moment)
+        power = _at(_last_minute(self._tracks.power.get(uuid), moment), moment)
+        if now is None and power is None:
+            return None
+        recent = merged(moment, (cell for cell in busy if cell.t >= moment - WINDOW_S))
+        return GpuMeters(
+            uuid=uuid,
+            name=name,
+            util=Utilisation(
+                now=None if now is None else now.mean,
+                mean=None if recent is None else recent.mean,
+                max=None if recent is None else recent.most,
+            ),
+            power_w=None if power is None else round(power.mean, 1),
+            history=_by_second((cell.t, cell.seconds, cell.most) for cell in busy),
+        )
+
+
+def _last_minute(history: CellHistory | None, moment: float) -> list[Cell]:
+    """Cells that begin in the minute up to `moment`, oldest first."""
+    return [] if history is None else list(history.finest(moment - MINUTE_S, moment + 1e-3))
+
+
+def _at(cells: list[Cell], moment: float) -> Cell | None:
+    """The cell that covers `moment`."""
+    return cells[-1] if cells and moment - (cells[-1].t + cells[-1].seconds) <= STALE_S else None
+
+
+def _by_second(cells: Iterable[tuple[float, float, float]]) -> tuple[float, ...]:
+    """Begin, length and value of cells as the highest value of each second: a wide cell counts in each that it covers.
+
+    So a sparkline of wide cells is as long as one of fine ones.
+    """
+    seconds = dict[int, float]()
+    for t, length, value in cells:
+        for second in range(int(t), int(t) + max(1, round(length))):
+            seconds[second] = max(value, seconds.get(second, value))
+    return tuple(seconds[second] for second in sorted(seconds))[-MINUTE_S:]
