@@ -25,7 +25,7 @@ from mission_tui.tui.plot.legend import legend, signs
 from mission_tui.tui.plot.look import ChartLook
 from mission_tui.tui.plot.marks import marks_of
 from mission_tui.tui.plot.picture import painted, picture
-from mission_tui.tui.plot.ruler import OVERS, Over, Ruler
+from mission_tui.tui.plot.ruler import OVERS, Over, Ruler, ticks_over
 from mission_tui.tui.plot.scale import Scale, scale_of
 from tests.tui.fake_client import details
 from tests.tui.fleets import KL_FINDING, NOW, a_run
@@ -175,7 +175,7 @@ def test_each_axis_has_round_words_within_its_reach(over: Over) -> None:
     """Steps and updates are whole, durations and times of day are round; none lies outside."""
     history = a_history(values=tuple(float(n) for n in range(90)))
     ruler = Ruler(history, over)
-    ticks = ruler.ticks(ruler.places[0], ruler.places[-1], 6)
+    ticks = ticks_over(over, ruler.places[0], ruler.places[-1], 6)
     assert 2 <= len(ticks) <= 6
     assert all(ruler.places[0] <= place <= ruler.places[-1] for place, _ in ticks)
     assert len({word for _, word in ticks}) == len(ticks)
@@ -197,7 +197,7 @@ def test_the_clock_has_round_times_of_day(utc: None) -> None:
     """Whole minutes, whatever second the run began in."""
     history = a_history(values=tuple(float(n) for n in range(90)))
     ruler = Ruler(history, "clock")
-    for place, word in ruler.ticks(ruler.places[0], ruler.places[-1], 6):
+    for place, word in ticks_over("clock", ruler.places[0], ruler.places[-1], 6):
         assert place % 60 == 0
         assert word == time.strftime("%H:%M", time.gmtime(place))
 

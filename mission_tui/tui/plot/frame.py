@@ -1,8 +1,8 @@
-"""The axes of a chart: how a width and a height are shared out, and the numbers and marks beside the dots."""
+"""The axes of a chart: how a width and a height are shared out, and the numbers and signs beside the dots."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len
@@ -10,27 +10,18 @@ from rich.style import Style
 from textual.strip import Strip
 
 from mission_tui.tui import colours
-from mission_tui.tui.plot.axes import Side, Sided
+from mission_tui.tui.plot.axes import Side
 from mission_tui.tui.plot.canvas import DOTS_ACROSS, DOTS_UP, Canvas
-from mission_tui.tui.plot.hues import hue
-from mission_tui.tui.plot.marks import MarkKind, Marks
-from mission_tui.tui.plot.ruler import Ruler
+from mission_tui.tui.plot.ruler import Over, ticks_over
+from mission_tui.tui.plot.scale import Scale
 from mission_tui.tui.strips import Part, fit, line
 
-__all__ = ["MARKS", "Frame", "frame_for", "framed"]
+__all__ = ["Frame", "down_of", "frame_for", "framed", "numbers_beside"]
 
 LABEL = 8
 """Cells of the numbers beside an axis."""
 _BELOW = 2
 _ROWS_A_TICK, _COLUMNS_A_TICK = 3, 13
-
-MARKS: Mapping[MarkKind, tuple[str, Style, str]] = {
-    "set": ("│", colours.KEY, "set"),
-    "checkpoint": ("↓", colours.GOOD, "saved"),
-    "evaluation": ("■", colours.BOLD, "evaluated, 95%"),
-    "resume": (":", colours.INK, "resumed"),
-}
-"""Signs and words, in the order in which a later one covers an earlier one on the axis."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,56 +62,56 @@ def frame_for(width: int, height: int, reach: tuple[float, float], sides: Sequen
     return Frame(LABEL + 1, max(0, columns), max(0, height - _BELOW), *reach, right)
 
 
-def framed(frame: Frame, canvas: Canvas, sided: Sequence[Sided], ruler: Ruler, marks: Marks) -> list[Strip]:
-    """The picture between its axes, the lower one with marks on it and places below."""
+def framed(
+    frame: Frame,
+    canvas: Canvas,
+    over: Over,
+    left: Mapping[int, Part],
+    right: Mapping[int, Part] | None = None,
+    signs: Iterable[tuple[int, Part]] = (),
+) -> list[Strip]:
+    """The picture between its axes: words beside its rows, signs by column on the lower axis, places below."""
     width = frame.left + frame.columns + (LABEL + 1 if frame.right else 0)
-    left, right = _numbers(frame, sided, "left"), _numbers(frame, sided, "right")
+    none: Part = ("", colours.QUIET)
     strips: list[Strip] = []
     for row, parts in enumerate(canvas.lines()):
-        word, style = left.get(row, ("", colours.QUIET))
-        whole: list[Part] = [
-            (fit(word, LABEL, "right"), style),
-            ("┤" if word else "│", colours.LINE),
-            *parts,
-        ]
+        word, style = left.get(row, none)
+        whole: list[Part] = [(fit(word, LABEL, "right"), style), ("┤" if word else "│", colours.LINE), *parts]
         if frame.right:
-            word, style = right.get(row, ("", colours.QUIET))
+            word, style = (right or {}).get(row, none)
             whole += [("├" if word else "│", colours.LINE), (fit(word, LABEL), style)]
         strips.append(line(whole, width))
-    return [*strips, *_below(frame, ruler, marks, width)]
+    return [*strips, *_below(frame, over, signs, width)]
 
 
-def _numbers(frame: Frame, sided: Sequence[Sided], side: Side) -> dict[int, Part]:
-    """By row what stands beside it; in the colour of the curve where the axis has one of several."""
-    on = [it for it in sided if it.side == side]
-    if not on:
-        return {}
-    style = hue(on[0].curve.slot) if len(on) == 1 < len(sided) else colours.QUIET
-    scale, found = on[0].scale, {}
-    for value, word in scale.ticks(max(2, frame.rows // _ROWS_A_TICK)):
-        share = scale.share(value) or 0.0
-        found[round((1 - share) * (frame.rows * DOTS_UP - 1)) // DOTS_UP] = word, style
+def numbers_beside(scale: Scale, rows: int, style: Style = colours.QUIET) -> dict[int, Part]:
+    """By row the round values of a scale."""
+    found: dict[int, Part] = {}
+    for value, word in scale.ticks(max(2, rows // _ROWS_A_TICK)):
+        found[(down_of(value, scale, rows) or 0) // DOTS_UP] = word, style
     return found
 
 
-def _below(frame: Frame, ruler: Ruler, marks: Marks, width: int) -> list[Strip]:
-    ticks = ruler.ticks(frame.low, frame.high, max(2, frame.columns // _COLUMNS_A_TICK))
+def down_of(value: float, scale: Scale, rows: int) -> int | None:
+    """The dot from the top of `rows` at which `value` lies; None where it has no place."""
+    share = scale.share(value)
+    return None if share is None else round((1 - share) * (rows * DOTS_UP - 1))
+
+
+def _below(frame: Frame, over: Over, signs: Iterable[tuple[int, Part]], width: int) -> list[Strip]:
     rule: list[Part] = [("─", colours.LINE)] * frame.columns
     words = [" "] * width
     end = 0
-    for place, word in ticks:
+    for place, word in ticks_over(over, frame.low, frame.high, max(2, frame.columns // _COLUMNS_A_TICK)):
         column = frame.column(place)
         rule[column] = ("┴", colours.LINE)
         begin = max(end, min(frame.left + column - cell_len(word) // 2, width - cell_len(word)))
         if begin + cell_len(word) <= width and begin <= frame.left + column:
             words[begin : begin + cell_len(word)] = word
             end = begin + cell_len(word) + 1
-    for kind, (sign, style, _) in MARKS.items():
-        for mark in marks.marks:
-            if mark.kind == kind:
-                shown = str(mark.attempt) if kind == "resume" else sign
-                for at, char in enumerate(shown, frame.column(mark.place)):
-                    if at < frame.columns:
-                        rule[at] = char, style
+    for column, (sign, style) in signs:
+        for at, char in enumerate(sign, column):
+            if at < frame.columns:
+                rule[at] = char, style
     edge: list[Part] = [(" " * LABEL + "└", colours.LINE), *rule, ("┘" if frame.right else "", colours.LINE)]
     return [line(edge, width), line([("".join(words), colours.QUIET)], width)]

@@ -12,9 +12,9 @@ from mission_tui.tui import colours, numbers
 from mission_tui.tui.glyphs import SEVERITY_SHAPES
 from mission_tui.tui.literal import literal
 from mission_tui.tui.plot.content import Content, Entry
-from mission_tui.tui.plot.frame import MARKS
 from mission_tui.tui.plot.hues import hue, letter
 from mission_tui.tui.plot.marks import Marks
+from mission_tui.tui.plot.picture import MARKS
 from mission_tui.tui.strips import Part, fit, line
 from mission_tui.tui.vitals import metric_title
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.style import Style
@@ -13,13 +13,13 @@ from mission_tui.tui.glyphs import SEVERITY_SHAPES
 from mission_tui.tui.plot.axes import Sided
 from mission_tui.tui.plot.canvas import DOTS_UP, Canvas
 from mission_tui.tui.plot.curve import Sample
-from mission_tui.tui.plot.frame import Frame, framed
+from mission_tui.tui.plot.frame import Frame, down_of, framed, numbers_beside
 from mission_tui.tui.plot.hues import faint, hue, letter
-from mission_tui.tui.plot.marks import Marks
+from mission_tui.tui.plot.marks import MarkKind, Marks
 from mission_tui.tui.plot.ruler import Ruler
-from mission_tui.tui.plot.scale import Scale
+from mission_tui.tui.strips import Part
 
-__all__ = ["RETURN", "Scene", "painted", "picture"]
+__all__ = ["MARKS", "RETURN", "Scene", "painted", "picture"]
 
 RETURN = "rollout/ep_rew_mean"
 _LETTER_EVERY = 24
@@ -28,6 +28,15 @@ _BAND = Style(bgcolor=colours.PALETTE.panel)
 _CROSS = Style(bgcolor=colours.PALETTE.chosen)
 _FAINT, _DRAWN = 1, 2
 _RAISED = "░"
+
+
+MARKS: Mapping[MarkKind, tuple[str, Style, str]] = {
+    "set": ("│", colours.KEY, "set"),
+    "checkpoint": ("↓", colours.GOOD, "saved"),
+    "evaluation": ("■", colours.BOLD, "evaluated, 95%"),
+    "resume": (":", colours.INK, "resumed"),
+}
+"""Signs and words, in the order in which a later one covers an earlier one on the axis."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +65,23 @@ def picture(scene: Scene, frame: Frame, canvas: Canvas, at: float | None = None)
     if at is not None:
         canvas = canvas.copy()
         _draw_cross(canvas, scene, frame, frame.column(at))
-    return framed(frame, canvas, scene.sided, scene.ruler, scene.marks)
+    left, right = (_numbers(scene, frame, side) for side in ("left", "right"))
+    signs = [
+        (frame.column(mark.place), (str(mark.attempt) if kind == "resume" else sign, ink))
+        for kind, (sign, ink, _) in MARKS.items()
+        for mark in scene.marks.marks
+        if mark.kind == kind
+    ]
+    return framed(frame, canvas, scene.ruler.over, left, right, signs)
+
+
+def _numbers(scene: Scene, frame: Frame, side: str) -> dict[int, Part]:
+    """In the colour of the curve where an axis has one of several."""
+    on = [it for it in scene.sided if it.side == side]
+    if not on:
+        return {}
+    style = hue(on[0].curve.slot) if len(on) == 1 < len(scene.sided) else colours.QUIET
+    return numbers_beside(on[0].scale, frame.rows, style)
 
 
 def painted(scene: Scene, frame: Frame) -> Canvas:
@@ -76,18 +101,12 @@ def painted(scene: Scene, frame: Frame) -> Canvas:
     return canvas
 
 
-def _down(value: float, scale: Scale, rows: int) -> int | None:
-    """The dot from the top at which `value` lies."""
-    share = scale.share(value)
-    return None if share is None else round((1 - share) * (rows * DOTS_UP - 1))
-
-
 def _draw(canvas: Canvas, it: Sided, scene: Scene, frame: Frame) -> None:
     """The curve, and behind it what it was made of: raw values as loose dots, or the span of each bucket as lines."""
 
     def dots(values: Iterator[tuple[Sample, float]]) -> Iterator[tuple[int, int] | None]:
         for sample, value in values:
-            down = _down(value, it.scale, frame.rows)
+            down = down_of(value, it.scale, frame.rows)
             yield None if down is None else (frame.across(sample.place), down)
 
     curve, back = it.curve, faint(it.curve.slot)
@@ -117,7 +136,7 @@ def _row_at(it: Sided, column: int, frame: Frame) -> int | None:
     after = next((sample for sample in shown if frame.column(sample.place) >= column), None)
     if after is None or column < frame.column(shown[0].place):
         return None
-    down = _down(after.drawn, it.scale, frame.rows)
+    down = down_of(after.drawn, it.scale, frame.rows)
     return None if down is None else down // DOTS_UP
 
 
@@ -141,7 +160,7 @@ def _draw_judged(canvas: Canvas, scene: Scene, frame: Frame) -> None:
     if scale is None:
         return
     for judged in scene.marks.judged:
-        downs = [_down(value, scale, frame.rows) for value in (judged.high, judged.mean, judged.low)]
+        downs = [down_of(value, scale, frame.rows) for value in (judged.high, judged.mean, judged.low)]
         top, middle, bottom = (None if down is None else down // DOTS_UP for down in downs)
         column = frame.column(judged.place)
         if middle is None:

@@ -14,7 +14,7 @@ from mission_tui.ipc.replies import AttemptView, HistoryReply
 from mission_tui.tui import numbers
 from mission_tui.tui.plot.scale import steps_between
 
-__all__ = ["OVERS", "Over", "Ruler"]
+__all__ = ["OVERS", "Over", "Ruler", "ticks_over"]
 
 Over = Literal["timesteps", "updates", "run time", "clock"]
 OVERS: tuple[Over, ...] = get_args(Over)
@@ -60,26 +60,6 @@ class Ruler:
         """Where the run had done `timesteps`; None without a history or before its first bucket."""
         return _between(self._timesteps, timesteps, self.places)
 
-    def ticks(self, low: float, high: float, most: int) -> list[tuple[float, str]]:
-        """At most `most` round places from `low` to `high`, with their words."""
-        if self.over in ("timesteps", "updates"):
-            places = [place for place in steps_between(low, high, most) if place >= 0 and place == int(place)]
-            say = numbers.compact if self.over == "timesteps" else _update
-            return [(place, say(place)) for place in places]
-        offset = float(time.localtime(high).tm_gmtoff) if self.over == "clock" else 0.0
-        days = 1 + int((high - low) / _NICE_S[-1] / max(1, most))
-        every = next((nice for nice in _NICE_S if (high - low) / nice <= most), _NICE_S[-1] * days)
-        first = -int(-(low + offset) // every)
-        places = [float(at * every) - offset for at in range(first, int((high + offset) // every) + 1)]
-        return [(place, self._said(place, high, every)) for place in places[:most]]
-
-    def _said(self, place: float, high: float, every: float) -> str:
-        if self.over == "run time":
-            return numbers.duration(place) if place else "0"
-        if every < 60:
-            return time.strftime("%H:%M:%S", time.localtime(place))
-        return numbers.clock(place, high)
-
     def said_at(self, update: int, now: float) -> list[str]:
         """What says where `update` is: itself, timesteps, the time alive, and the time of day."""
         steps, t = (_between(self.updates, update, column) for column in (self._timesteps, self._t))
@@ -113,3 +93,25 @@ def _between(marks: Sequence[int], mark: float, values: Sequence[float]) -> floa
 
 def _update(place: float) -> str:
     return numbers.count(int(place))
+
+
+def ticks_over(over: Over, low: float, high: float, most: int) -> list[tuple[float, str]]:
+    """At most `most` round places from `low` to `high` of that axis, with their words."""
+    if over in ("timesteps", "updates"):
+        places = [place for place in steps_between(low, high, most) if place >= 0 and place == int(place)]
+        say = numbers.compact if over == "timesteps" else _update
+        return [(place, say(place)) for place in places]
+    offset = float(time.localtime(high).tm_gmtoff) if over == "clock" else 0.0
+    days = 1 + int((high - low) / _NICE_S[-1] / max(1, most))
+    every = next((nice for nice in _NICE_S if (high - low) / nice <= most), _NICE_S[-1] * days)
+    first = -int(-(low + offset) // every)
+    places = [float(at * every) - offset for at in range(first, int((high + offset) // every) + 1)]
+    return [(place, _time(over, place, high, every)) for place in places[:most]]
+
+
+def _time(over: Over, place: float, high: float, every: float) -> str:
+    if over == "run time":
+        return numbers.duration(place) if place else "0"
+    if every < 60:
+        return time.strftime("%H:%M:%S", time.localtime(place))
+    return numbers.clock(place, high)

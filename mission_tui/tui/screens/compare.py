@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import msgspec
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
 from textual.screen import Screen
 from textual.strip import Strip
 
@@ -21,10 +20,8 @@ from mission_tui.tui.moves import Move
 from mission_tui.tui.sections.comparison import comparison
 from mission_tui.tui.strips import line
 from mission_tui.tui.vitals import metric_title
+from mission_tui.tui.widgets.overlay import Overlay
 from mission_tui.tui.widgets.scroll_lines import ScrollLines
-
-if TYPE_CHECKING:
-    from mission_tui.tui.widgets.overlay import Overlay
 
 __all__ = ["CompareScreen"]
 
@@ -60,26 +57,17 @@ class CompareScreen(Screen[None], inherit_bindings=False):
         self._by: Axis = "step"
         self._found: Comparison | None = None
         self._trouble = ""
-        self._overlay: Overlay | None = None
 
     def compose(self) -> ComposeResult:
         """Title, curves, tables, hint."""
         yield ScrollLines(self._title, id="compare-title")
-        yield Vertical(id="compare-plot")
+        yield Overlay()
         yield ScrollLines(self._lines, id="compare-lines")
         yield ScrollLines(lambda width: [line([(f" {_HINT}", colours.QUIET)], width)], id="compare-hint")
 
     def on_mount(self) -> None:
-        """Ask; the chart follows the first picture, because its library takes a tenth of a second."""
+        """Ask."""
         self._desk.start(self._ask())
-        self.call_after_refresh(self._mount_chart)
-
-    async def _mount_chart(self) -> None:
-        from mission_tui.tui.widgets.overlay import Overlay
-
-        self._overlay = Overlay()
-        await self.query_one("#compare-plot").mount(self._overlay)
-        self._draw()
 
     async def _ask(self) -> None:
         ids, by = tuple(view.id for view in self._runs), self._by
@@ -95,8 +83,8 @@ class CompareScreen(Screen[None], inherit_bindings=False):
             self._draw()
 
     def _draw(self) -> None:
-        if self._overlay is not None and self._overlay.is_mounted and self._found is not None:
-            self._overlay.draw_comparison(self._found)
+        if self._found is not None:
+            self.query_one(Overlay).draw_comparison(self._found)
         for widget in self.query(ScrollLines):
             widget.redraw()
 

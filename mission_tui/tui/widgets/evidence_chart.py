@@ -1,83 +1,84 @@
-"""A finding drawn on the curve that shows it: threshold, what the rule looked at, and the incident as a shaded band.
-
-Import it late: it brings the plotting library.
-"""
+"""A finding drawn on the curve that shows it: threshold, what the rule looked at, and the incident as a shaded band."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar
-
-from textual_plot import HiResMode
-from textual_plot.axis_formatter import NumericAxisFormatter
-
 from mission_tui.fleet.findings import Finding
-from mission_tui.tui import colours, numbers
+from mission_tui.tui import colours
 from mission_tui.tui.evidence import Points, looked_from
-from mission_tui.tui.widgets.plain_chart import PlainChart
+from mission_tui.tui.plot.canvas import Canvas
+from mission_tui.tui.plot.frame import Frame, down_of, frame_for, framed, numbers_beside
+from mission_tui.tui.plot.hues import faint, hue
+from mission_tui.tui.plot.scale import Scale, scale_of
+from mission_tui.tui.widgets.lines import Lines
 
 __all__ = ["BAND", "EvidenceChart"]
 
 BAND = "░"
-_FRAME_CELLS = 2
-_HEADROOM = 0.06
+_BEHIND, _DRAWN = 1, 2
 
 
-class _Updates(NumericAxisFormatter):
-    def get_labels_for_ticks(self, ticks: Sequence[float]) -> list[str]:
-        return [numbers.count(int(tick)) if tick >= 0 and tick == int(tick) else "" for tick in ticks]
-
-
-class EvidenceChart(PlainChart):
-    """Over updates, because that is how findings and logs name places. The band is as fine as the size is large."""
-
-    X_FORMATTER: ClassVar[type[NumericAxisFormatter]] = _Updates
+class EvidenceChart(Lines):
+    """Over updates, because that is how findings and logs name places."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(id="evidence-chart")
         self._shown: tuple[Finding, Points] | None = None
-
-    def on_resize(self) -> None:
-        """Another size is another picture."""
-        if self._shown is not None:
-            self.draw_finding(*self._shown)
 
     def draw_finding(self, finding: Finding, points: Points) -> None:
         """Draw `finding` on the curve of its signal over updates; fewer than two points draw nothing."""
         self._shown = finding, points
-        self.clear()
-        if len(points) < 2:
-            return
-        alarm = str(colours.severity_style(finding.severity))
-        low, high = self._scale(points, finding.threshold)
-        first, last = points[0][0], points[-1][0]
-        self.set_xlimits(first, last)
-        self.set_ylimits(low, high)
-        self._shade(max(first, finding.first_update), min(last, finding.last_update), low, high)
-        if finding.threshold is not None:
-            level = finding.threshold
-            self.plot([first, last], [level, level], line_style=alarm, hires_mode=HiResMode.BRAILLE)
-        self.draw_curve(points)
-        if looked_from(finding) < finding.first_update and looked_from(finding) >= first:
-            self.add_v_line(looked_from(finding), line_style=str(colours.LINE))
-        if first <= finding.first_update <= last:
-            self.add_v_line(finding.first_update, line_style=alarm)
+        self.redraw()
 
-    def _scale(self, points: Points, threshold: float | None) -> tuple[float, float]:
-        """From the least to the greatest value, the threshold among them, with some room beyond."""
+    def redraw(self) -> None:
+        """The picture for the present size."""
+        finding, points = self._shown or (None, [])
+        if finding is None or len(points) < 2:
+            self.show([])
+            return
         values = [value for _, low, high in points for value in (low, high)]
-        values += [] if threshold is None else [threshold]
-        least, greatest = min(values), max(values)
-        room = _HEADROOM * (greatest - least) or 0.5 * abs(greatest) or 1.0
-        return least - room, greatest + room
-
-    def _shade(self, first: float, last: float, low: float, high: float) -> None:
-        """Fill the cells between two updates with a pattern, which is seen without colour too."""
-        columns = max(1, self.size.width - self.margin_left - _FRAME_CELLS)
-        rows = max(1, self.size.height - self.margin_bottom - _FRAME_CELLS)
-        if last <= first:
+        scale = scale_of([*values, *([] if finding.threshold is None else [finding.threshold])], log=False)
+        frame = frame_for(*self.size, (points[0][0], points[-1][0]), ["left"])
+        if scale is None or not frame.roomy:
+            self.show([])
             return
-        across = [first + (last - first) * at / (2 * columns) for at in range(2 * columns + 1)]
-        up = [low + (high - low) * at / (2 * rows) for at in range(2 * rows + 1)]
-        cells = [(x, y) for x in across for y in up]
-        self.scatter([x for x, _ in cells], [y for _, y in cells], marker=BAND, marker_style=str(colours.TRACK))
+        canvas = Canvas(frame.columns, frame.rows)
+        _draw_curve(canvas, points, scale, frame)
+        _draw_incident(canvas, finding, scale, frame)
+        self.show(framed(frame, canvas, "updates", numbers_beside(scale, frame.rows)))
+
+
+def _draw_curve(canvas: Canvas, points: Points, scale: Scale, frame: Frame) -> None:
+    """The middle of each bucket, and its span behind it where a bucket holds several updates."""
+    lows, means, highs = (
+        [_dot(place, value, scale, frame) for place, value in column]
+        for column in (
+            [(place, low) for place, low, _ in points],
+            [(place, (low + high) / 2) for place, low, high in points],
+            [(place, high) for place, _, high in points],
+        )
+    )
+    if any(high > low for _, low, high in points):
+        canvas.stroke(lows, faint(0), _BEHIND)
+        canvas.stroke(highs, faint(0), _BEHIND)
+    canvas.stroke(means, hue(0), _DRAWN)
+
+
+def _dot(place: float, value: float, scale: Scale, frame: Frame) -> tuple[int, int] | None:
+    down = down_of(value, scale, frame.rows)
+    return None if down is None else (frame.across(place), down)
+
+
+def _draw_incident(canvas: Canvas, finding: Finding, scale: Scale, frame: Frame) -> None:
+    alarm = colours.severity_style(finding.severity)
+    if finding.threshold is not None:
+        limit = finding.threshold
+        canvas.stroke([_dot(place, limit, scale, frame) for place in (frame.low, frame.high)], alarm, _BEHIND)
+    looked = looked_from(finding)
+    if frame.low <= looked < finding.first_update:
+        canvas.fill(frame.column(looked), "│", colours.LINE)
+    if frame.low <= finding.first_update <= frame.high:
+        canvas.fill(frame.column(finding.first_update), "│", alarm)
+    # A pattern is seen without colour too.
+    if finding.last_update > max(frame.low, finding.first_update):
+        for column in range(frame.column(finding.first_update), frame.column(finding.last_update) + 1):
+            canvas.fill(column, BAND, colours.TRACK)

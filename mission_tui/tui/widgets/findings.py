@@ -1,12 +1,8 @@
-"""The findings of a run: the list, the chosen one on its curve and in words, and every value beside its limits.
-
-The plotting library comes late, as for the other chart.
-"""
+"""The findings of a run: the list, the chosen one on its curve and in words, and every value beside its limits."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
@@ -23,11 +19,9 @@ from mission_tui.tui.sections.health import calm
 from mission_tui.tui.sections.readings import reading_lines
 from mission_tui.tui.strips import Part, line
 from mission_tui.tui.vitals import metric_title
+from mission_tui.tui.widgets.evidence_chart import EvidenceChart
 from mission_tui.tui.widgets.finding_list import FindingList, found_in
 from mission_tui.tui.widgets.scroll_lines import ScrollLines
-
-if TYPE_CHECKING:
-    from mission_tui.tui.widgets.evidence_chart import EvidenceChart
 
 __all__ = ["Findings"]
 
@@ -45,7 +39,6 @@ class Findings(Horizontal):
 
     def __init__(self) -> None:
         super().__init__(id="findings")
-        self._chart: EvidenceChart | None = None
         self._drawn: object = None
         self._shown: tuple[RunView, Dossier, float, str] | None = None
 
@@ -57,20 +50,13 @@ class Findings(Horizontal):
         with Vertical(id="finding"):
             with Vertical(id="evidence"):
                 yield ScrollLines(id="evidence-title")
+                yield EvidenceChart()
             yield ScrollLines(id="finding-text")
 
     @property
     def finding(self) -> Finding | None:
         """The chosen finding."""
         return self.query_one(FindingList).finding
-
-    async def _mount_chart(self) -> None:
-        from mission_tui.tui.widgets.evidence_chart import EvidenceChart
-
-        if self._chart is None:
-            self._chart = EvidenceChart()
-            await self.query_one("#evidence").mount(self._chart)
-            self._draw()
 
     def update(
         self, view: RunView, dossier: Dossier, now: float, pattern: re.Pattern[str] | None, note: str = ""
@@ -110,11 +96,9 @@ class Findings(Horizontal):
         history, own = dossier.history.get(finding.id), not rewritten(finding, dossier.details)
         known = [] if history is None else points_of(history, finding.signal, history.updates)
         points = known if own else seen_points(finding)
-        if self._chart is None:
-            self.call_after_refresh(self._mount_chart)
-        elif self._chart.is_mounted and self._drawn != (finding, points):
+        if self._drawn != (finding, points):
             self._drawn = (finding, points)
-            self._chart.draw_finding(finding, points)
+            self.query_one(EvidenceChart).draw_finding(finding, points)
         parts = _legend(finding, "asking…" if own and history is None else None, len(points), own=own)
         self.query_one("#evidence-title", ScrollLines).set(lambda width: [line(parts, width)])
 
