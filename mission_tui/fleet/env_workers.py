@@ -6,10 +6,12 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-__all__ = ["MOST_LATE", "EnvWorkers", "LateWorker", "SlowWorker", "worker_sentences"]
+__all__ = ["MOST_EACH", "MOST_LATE", "EnvWorkers", "LateWorker", "SlowWorker", "worker_sentences"]
 
 MOST_LATE = 4
 """So many late ones are named, the longest silent first."""
+MOST_EACH = 64
+"""So many are told one by one."""
 SLOW_TIMES = 1.5
 """A worker so many times as slow as the usual one is worth a sentence: at every step all others wait for it."""
 _STATES = {"D": "waits for a device or disk", "T": "is stopped", "Z": "is dead", "R": "computes", "S": "sleeps"}
@@ -42,12 +44,18 @@ class SlowWorker(Struct, frozen=True):
 
 
 class EnvWorkers(Struct, frozen=True):
-    """The env workers of a live attempt. `late_count` may be more than are named in `late`."""
+    """The env workers of a live attempt. `late_count` may be more than are named in `late`.
+
+    `pids` are those of the first `MOST_EACH`, by index, and `steps_s` what each of them took for a step of all its
+    environments when all of them last stepped; empty before that.
+    """
 
     count: int
     late_count: int = 0
     late: tuple[LateWorker, ...] = ()
     slowest: SlowWorker | None = None
+    pids: tuple[int, ...] = ()
+    steps_s: tuple[float, ...] = ()
 
 
 def worker_sentences(workers: EnvWorkers) -> Iterator[str]:

@@ -10,11 +10,14 @@ from mission_tui.fleet.metrics import Metric, number
 from mission_tui.fleet.snapshot import SERIES, RunView
 from mission_tui.ipc.replies import HistoryReply
 
-__all__ = ["MOST_COURSES", "POINTS", "Course", "courses_of", "metric_tags"]
+__all__ = ["MOST_COURSES", "PHASE_SERIES", "POINTS", "Course", "courses_of", "metric_tags"]
 
 POINTS = 24
 MOST_COURSES = 64
 """So many metrics are asked for at once: enough for every list, and an answer of a bounded size."""
+
+PHASE_SERIES = ("rollout_s", "update_s")
+"""What each update took; no metric of the trainer's, and in no list of them."""
 
 _FIRST = (
     "rollout/ep_rew_mean",

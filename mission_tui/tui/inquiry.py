@@ -17,7 +17,7 @@ from mission_tui.fleet.snapshot import RunView
 from mission_tui.ipc.replies import DetailsReply, HistoryReply
 from mission_tui.ipc.request import Asking
 from mission_tui.ipc.requests import GetDetails, GetHistory
-from mission_tui.tui.courses import MOST_COURSES, POINTS, Course, courses_of, metric_tags
+from mission_tui.tui.courses import MOST_COURSES, PHASE_SERIES, POINTS, Course, courses_of, metric_tags
 from mission_tui.tui.evidence import stretch
 from mission_tui.tui.log_tail import LogTail
 
@@ -109,7 +109,7 @@ class Inquiry:
     def want_courses(self, view: RunView) -> None:
         """Ask how all metrics of `view` went, over the whole run."""
         self.about(view)
-        tags = tuple(metric_tags(view)[:MOST_COURSES])
+        tags = (*metric_tags(view)[:MOST_COURSES], *PHASE_SERIES) if view.update else ()
         if tags and self._due("courses", (view.update, view.attempt), None, _COURSES_PACE_S):
             self._ask(
                 "courses",

@@ -46,3 +46,6 @@ def test_the_slowest_worker_is_the_one_that_spends_most_on_a_step() -> None:
         assert (slowest.index, slowest.pid) == (1, 8)
         assert slowest.step_s == pytest.approx(0.003)
         assert slowest.usual_s == pytest.approx(0.0011)
+        each = watched.look((7, 8, 9))
+        assert each.pids == (7, 8, 9)
+        assert each.steps_s == pytest.approx((0.001, 0.003, 0.0011))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from msgspec import structs
 from textual.strip import Strip
 
-from mission_tui.fleet.env_workers import EnvWorkers, LateWorker
+from mission_tui.fleet.env_workers import EnvWorkers, LateWorker, SlowWorker
 from mission_tui.fleet.paying import Payoff
 from mission_tui.fleet.placement import Placement
 from mission_tui.fleet.snapshot import Held, Pids, Usage
 from mission_tui.ipc.replies import HistoryReply
-from mission_tui.tui.courses import metric_tags
+from mission_tui.tui.courses import Course, metric_tags
 from mission_tui.tui.glyphs import to_ascii
 from mission_tui.tui.screens.evaluation import result_rows
 from mission_tui.tui.sections.checkpoints import checkpoints
@@ -171,6 +171,34 @@ def test_what_a_run_takes_names_its_late_workers() -> None:
     for fact in ("PSS       512M", "GPU       7%", "written   256M", "files     12 open"):
         assert fact in shown
     assert "▲ worker 2 of 4 has not answered for 31 s (pid 4711)" in shown
+
+
+def test_phases_come_with_what_they_took_over_the_whole_run() -> None:
+    """Newest, least and most, and their course; in which it is since when; nothing of what was not asked for."""
+    courses = {"rollout_s": Course((0.3, 0.5), 0.3, 0.5), "update_s": Course((0.1, 0.2), 0.1, 0.2)}
+    lines = [strip.text.split() for strip in taken(LIVE[0], 80, courses, NOW)]
+    assert ["phase", "rollout", "for", "1s"] in lines
+    assert ["rollout", "0.41s", "0.3s", "0.5s", "▁█"] in lines
+    assert ["update", "0.12s", "0.1s", "0.2s", "▁█"] in lines
+    assert "whole run" not in text(taken(LIVE[0], 80))
+
+
+def test_env_workers_are_told_one_by_one() -> None:
+    """With a bar as long as a step takes; a slow and a late one have a shape before them. All of them, at any width."""
+    slow = SlowWorker(2, 103, 0.004, 0.001)
+    workers = EnvWorkers(5, 1, (LateWorker(3, 104, 31.0),), slow, (101, 102, 103, 104), (0.001, 0.002, 0.004, 0.001))
+    view = structs.replace(LIVE[0], workers=workers)
+    shown = text(taken(view, 44)).splitlines()
+    (usual,) = [line for line in shown if line.split()[:2] == ["0", "101"]]
+    (slowest,) = [line for line in shown if line.split()[:3] == ["▲", "2", "103"]]
+    assert slowest.count("▓") == 4 * usual.count("▓") > 0
+    assert "4 ms" in slowest
+    assert any(line.split()[:5] == ["▲", "3", "104", "late", "31s"] for line in shown)
+    assert "and 1 more" in shown[-1]
+    for width in (30, 60, 80, 160, 400):
+        assert all(strip.cell_length == width for strip in taken(view, width))
+        assert "104" in text(taken(view, width))
+    assert len(taken(view, 160)) < len(taken(view, 44))
 
 
 def counted(outcomes: dict[str, tuple[int, ...]], ended: tuple[int, ...]) -> HistoryReply:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from mission_tui.fleet.env_workers import MOST_LATE, EnvWorkers, LateWorker, SlowWorker
+from mission_tui.fleet.env_workers import MOST_EACH, MOST_LATE, EnvWorkers, LateWorker, SlowWorker
 from mission_tui.trainer.awake import awake_s
 
 __all__ = ["LATE_S", "Liveness"]
@@ -33,6 +33,7 @@ class Liveness:
         """Seconds that an answer of the kind asked for usually takes, for all of them together."""
         self._before = np.zeros_like(lives)
         self._slowest: SlowWorker | None = None
+        self._steps_s: tuple[float, ...] = ()
 
     def ask(self, indices: Collection[int]) -> None:
         """These workers are asked now, and owe an answer each."""
@@ -49,7 +50,8 @@ class Liveness:
             at = lives[:, _AT].tolist()
             late = [LateWorker(index, pids[index], round(silent_s, 1), at[index]) for index in owing]
         self._find_slowest(lives, pids)
-        return EnvWorkers(len(pids), len(late), tuple(late[:MOST_LATE]), self._slowest)
+        each = tuple(pids[:MOST_EACH])
+        return EnvWorkers(len(pids), len(late), tuple(late[:MOST_LATE]), self._slowest, each, self._steps_s)
 
     def _find_slowest(self, lives: NDArray[np.int64], pids: Sequence[int]) -> None:
         steps = (lives - self._before)[:, _STEPS] // self._lanes
@@ -60,4 +62,5 @@ class Liveness:
         self._before = lives
         index = int(busy_s.argmax())
         usual_s = statistics.median(busy_s.tolist())
+        self._steps_s = tuple(float(f"{seconds:.3g}") for seconds in busy_s[:MOST_EACH].tolist())
         self._slowest = SlowWorker(index, pids[index], float(f"{busy_s[index]:.3g}"), float(f"{usual_s:.3g}"))

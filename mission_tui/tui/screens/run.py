@@ -100,7 +100,7 @@ class RunScreen(Shown, inherit_bindings=False):
         curves = self.query_one(Curves)
         for metric in curves.tags if self._tab == "learn" else (None,):
             self._inquiry.want(self._view, self._tab, metric, points)
-        if self._tab == "learn":
+        if self._tab in ("learn", "machine"):
             self._inquiry.want_courses(self._view)
         self._draw_body()
         self._read_off()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from textual.strip import Strip
 
@@ -10,19 +10,26 @@ from mission_tui.fleet.env_workers import worker_sentences
 from mission_tui.fleet.outcome import ALIVE
 from mission_tui.fleet.snapshot import RunView
 from mission_tui.tui import colours, numbers, standing
+from mission_tui.tui.courses import Course
+from mission_tui.tui.sections.workers import phase_rows, worker_rows
 from mission_tui.tui.strips import Part, line
 from mission_tui.tui.wrapping import wrap
 
 __all__ = ["taken"]
 
+NOTHING: Mapping[str, Course] = {}
 _BAR = 40
 _LABEL = 10
 
 
-def taken(view: RunView, width: int) -> list[Strip]:
-    """A line for each fact that is known; of a run that is over, how its last update was split."""
+def taken(view: RunView, width: int, courses: Mapping[str, Course] = NOTHING, now: float = 0.0) -> list[Strip]:
+    """A line for each fact that is known; of a run that is over, how its last update was split.
+
+    `courses` are asked for where there is room for what its phases took over the whole run.
+    """
     inside = width - 2
-    rows = [*_split(view, inside), *_use(view), *_processes(view, inside)]
+    phases = phase_rows(view, courses, inside, now) if courses else ()
+    rows = [*_split(view, inside), *phases, *_use(view), *_processes(view, inside)]
     if view.state not in ALIVE:
         rows.append([(f"not on the machine: {standing.state_word(view)}", colours.QUIET)])
     return [line([(" ", colours.INK), *parts], width) for parts in rows]
@@ -84,7 +91,9 @@ def _processes(view: RunView, width: int) -> Iterator[list[Part]]:
     for sentence in worker_sentences(view.workers) if view.workers is not None else ():
         for text in wrap(sentence, width - 2):
             yield [("▲ ", colours.WARN), (text, colours.INK)]
-    if pids.workers:
+    if view.workers is not None and view.workers.steps_s:
+        yield from worker_rows(view.workers, width)
+    elif pids.workers:
         said = f"{len(pids.workers)}: {' '.join(map(str, pids.workers))}"
         for at, text in enumerate(wrap(said, width - _LABEL)):
             yield [_label("" if at else "workers"), (text, colours.INK)]

@@ -36,7 +36,7 @@ def section(tab: str, view: RunView, dossier: Dossier | None, width: int, height
 
         return health(view, dossier.details if dossier else None, width, now)
     if tab == "machine":
-        return taken(view, width)
+        return taken(view, width, dossier.courses, now) if dossier else taken(view, width)
     if dossier is None:
         return []
     if tab == "episodes":
