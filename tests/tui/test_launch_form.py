@@ -115,7 +115,7 @@ async def test_tab_completes_keys_and_values() -> None:
 
 
 async def test_keys_that_were_typed_ahead_mean_what_was_typed_before_them() -> None:
-    """Tab and Ctrl-S, read before the letters have arrived, complete them, lead on, and start what they say."""
+    """Tab and Ctrl-S, read before the letters have arrived, complete these, lead on, and start what they say."""
     async with staged() as stage:
         await opened(stage)
         await stage.press("tab")
