@@ -118,8 +118,7 @@ async def test_keys_that_were_typed_ahead_mean_what_was_typed_before_them() -> N
     """Tab and Ctrl-S, read before the letters have arrived, complete these, lead on, and start what they say."""
     async with staged() as stage:
         await opened(stage)
-        await stage.press("tab")
-        for character in "n_st\t512\tnight":
+        for character in "\tn_st\t512\tnight":
             stage.app.post_message(Key("tab" if character == "\t" else _character_to_key(character), character))
         stage.app.post_message(Key("ctrl+s", None))
         await stage.until(lambda: stage.client.asked_for(Launch))
@@ -216,7 +215,7 @@ async def test_everything_said_can_be_reached_at_80x24() -> None:
     async with staged() as stage:
         await opened(stage)
         await stage.shows("✓ begins now")
-        await stage.shows("PgDn 1-")
+        await stage.shows("PgDn more")
         for _ in range(4):
             await stage.press("pagedown")
         await stage.shows("--preset FILE")
@@ -269,6 +268,14 @@ async def test_what_stands_in_the_form_becomes_a_preset() -> None:
         await stage.until(lambda: stage.screen.query_one(Presets).current.value == "calm")  # type: ignore[union-attr]
         assert wishes == [(Saving("demo", "calm", ("ppo.n_steps=512",), "5"), replace) for replace in (False, True)]
         assert stage.screen.query_one(TextArea).text == ""
+
+
+async def test_presets_that_are_read_late_are_listed_then() -> None:
+    """The form may be open before the presets have been read: it lists them as soon as they have."""
+    async with staged() as stage:
+        stage.app.desk.presets = ()
+        await opened(stage)
+        await stage.shows(">demo")
 
 
 async def test_escape_leaves_the_form() -> None:

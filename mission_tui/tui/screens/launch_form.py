@@ -17,9 +17,9 @@ from textual.widgets import Input, Static, TextArea
 from mission_tui.ipc.requests import LaunchItem
 from mission_tui.tui.desk import Desk
 from mission_tui.tui.draft import Draft
-from mission_tui.tui.moves import Move
 from mission_tui.tui.offering import about, devices, offers
 from mission_tui.tui.preset_choice import PresetChoice
+from mission_tui.tui.preset_reading import read_presets
 from mission_tui.tui.reckoning import Reckoning
 from mission_tui.tui.screens.picker import Choice
 from mission_tui.tui.screens.sheet import Sheet
@@ -70,7 +70,7 @@ class LaunchForm(Sheet[tuple[LaunchItem, ...]]):
         with Horizontal(id="form"):
             with Vertical(id="form-left"):
                 yield Static("preset", classes="form-label", markup=False)
-                yield Presets(_choices(self._presets))
+                yield Presets(self, _choices(self._presets))
             with Vertical(id="form-right"):
                 yield Static("changes, one key=value a line", classes="form-label", markup=False)
                 yield Changes(self, "such as ppo.n_steps=512\nor run.seed=1,2,3")
@@ -91,7 +91,7 @@ class LaunchForm(Sheet[tuple[LaunchItem, ...]]):
             yield Field(self, id="form-first-seed", placeholder="preset's", max_length=10)
             yield Static("device", classes="form-label", markup=False)
             snapshot = self._desk.snapshot
-            yield Selector("preset's", devices(snapshot.gpus if snapshot else ()), id="form-device")
+            yield Selector(self, "preset's", devices(snapshot.gpus if snapshot else ()), id="form-device")
             yield Static("priority", classes="form-label", markup=False)
             yield Field(self, id="form-priority", placeholder="0", max_length=5)
         yield ScrollLines(self.lines, id="sheet-lines")
@@ -102,6 +102,20 @@ class LaunchForm(Sheet[tuple[LaunchItem, ...]]):
         self.watch(self, "focused", self._offer, init=False)
         self.set_interval(_AGAIN_S, self._reckoning.again)
         self._check()
+        if not self._desk.presets:
+            self._desk.start(self._await_presets())
+
+    async def _await_presets(self) -> None:
+        """The form may be open before they have been read."""
+        await read_presets(self._desk)
+        if self.is_attached:
+            self._list_presets(None)
+
+    def _list_presets(self, chosen: str | None) -> None:
+        self._presets = _usable(self._desk)
+        presets = self.query_one(Presets)
+        presets.offer(_choices(self._presets))
+        presets.go_to(chosen or (self._presets[0].name if self._presets else ""))
 
     def on_unmount(self) -> None:
         """Answers on their way are nobody's."""
@@ -147,8 +161,8 @@ class LaunchForm(Sheet[tuple[LaunchItem, ...]]):
     def refill(self) -> None:
         """The lines have changed; the hint says whether there are more than are seen."""
         super().refill()
-        place = self.query_one("#sheet-lines", ScrollLines).place
-        self.hint(f"{_HINT}  PgDn {place}" if place else _HINT)
+        more = self.query_one("#sheet-lines", ScrollLines).place
+        self.hint(f"{_HINT}  PgDn more" if more else _HINT)
 
     def _offer(self) -> None:
         field, snapshot = self.focused, self._desk.snapshot
@@ -183,14 +197,11 @@ class LaunchForm(Sheet[tuple[LaunchItem, ...]]):
         saved = None if preset is None else await save_preset(self._desk, preset, self._reckoning.settings)
         if saved is None or not self.is_attached:
             return
-        self._presets = _usable(self._desk)
         for field in self.query(_SETTINGS).results(Field):
             field.value = ""
         self.query_one(Selector).clear()
         self.query_one(TextArea).text = ""
-        presets = self.query_one(Presets)
-        presets.offer(_choices(self._presets))
-        presets.go_to(saved)
+        self._list_presets(saved)
 
     def action_next(self) -> None:
         """Take what is offered, or go on to the next field."""
@@ -204,11 +215,6 @@ class LaunchForm(Sheet[tuple[LaunchItem, ...]]):
     def action_other(self, by: int) -> bool:
         """Mark another offer; false where there is none."""
         return self.query_one(OfferLine).turn(by)
-
-    def action_scroll_to(self, how: Move) -> None:
-        """Scroll what is said."""
-        super().action_scroll_to(how)
-        self.refill()
 
 
 def _usable(desk: Desk) -> list[PresetChoice]:

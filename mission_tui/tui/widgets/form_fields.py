@@ -103,8 +103,13 @@ class Presets(Choices, can_focus=True):
     class Submitted(Choices.Taken):
         """Enter was pressed on it."""
 
-    def __init__(self, choices: list[Choice]) -> None:
+    def __init__(self, form: TakesTab, choices: list[Choice]) -> None:
         super().__init__(choices, id="form-presets")
+        self._form = form
+
+    def on_key(self, event: events.Key) -> None:
+        """Keys in the order in which they were pressed."""
+        _in_order(self, self._form, event)
 
     @property
     def lit(self) -> bool:
@@ -155,10 +160,15 @@ class Selector(Lines, can_focus=True):
     class Turned(Message):
         """Another word is chosen."""
 
-    def __init__(self, nothing: str, words: Sequence[str], *, id: str) -> None:  # noqa: A002 - Textual's name
+    def __init__(self, form: TakesTab, nothing: str, words: Sequence[str], *, id: str) -> None:  # noqa: A002 - Textual's
         super().__init__(id=id)
+        self._form = form
         self._words = (nothing, *words)
         self._at = 0
+
+    def on_key(self, event: events.Key) -> None:
+        """Keys in the order in which they were pressed."""
+        _in_order(self, self._form, event)
 
     @property
     def word(self) -> str | None:
