@@ -13,7 +13,7 @@ from mission_tui.fleet.preset import change
 from mission_tui.fleet.sizes import plan_batch
 from mission_tui.fleet.spec import EnvSpec, PpoSpec, RunSpec, Spec, rollout_size
 from mission_tui.fleet.tuning.candidates import challengers, label_of
-from mission_tui.fleet.tuning.course import Course, course
+from mission_tui.fleet.tuning.course import Course, Field, course
 from mission_tui.fleet.tuning.finding import find
 from mission_tui.fleet.tuning.guard import shape_refusal, steps_per_sample
 from mission_tui.fleet.tuning.plan import KNOBS, TunePlan
@@ -41,7 +41,8 @@ def begun_with(spec: Spec, cores: int = 4, **plan: object) -> TuneBegun:
 def run_through(begun: TuneBegun, speed: Speed, done: list[ProbeDone] | None = None) -> tuple[Course, list[ProbeDone]]:
     """Probe what the course asks for until it is over; a probe takes 10 s, and None stands for one that fails."""
     done = list(done or [])
-    while (ask := (found := course(begun, done)).ask) is not None:
+    kept: dict[object, Field] = {}
+    while (ask := (found := course(begun, done, kept)).ask) is not None:
         assert len(done) < 500
         rate = speed(ask.candidate.spec)
         resolved = Resolved("inline", None, 1)
@@ -88,15 +89,28 @@ def test_luck_in_the_race_does_not_win_the_pairs() -> None:
     """Of equals on a noisy machine hardly one tune in twenty calls something faster."""
     draws = random.Random(4)
     begun = begun_with(spec_with(), knobs=("vec",), rounds=2)
-    won = sum(bool(run_through(begun, lambda _: draws.lognormvariate(7.0, 0.1))[0].champion) for _ in range(60))
-    assert won <= 6
+    won = sum(bool(run_through(begun, lambda _: draws.lognormvariate(7.0, 0.1))[0].champion) for _ in range(40))
+    assert won <= 5
+
+
+def test_a_repeat_chooses_the_same_speed() -> None:
+    """On a machine whose noise is 3 %, what is chosen is within 5 % of the fastest there is."""
+    draws = random.Random(5)
+    begun = begun_with(spec_with(), knobs=("vec",))
+
+    def true_speed(spec: Spec) -> float:
+        return {2: 1300.0, 4: 1290.0, 8: 900.0}.get(spec.env.n_workers or 0, 1000.0)
+
+    for _ in range(15):
+        found, _ = run_through(begun, lambda spec: true_speed(spec) * draws.lognormvariate(0.0, 0.03))
+        assert true_speed(change(begun.spec, found.champion)) >= 0.95 * 1300.0
 
 
 def test_a_journal_cut_anywhere_goes_on_alike() -> None:
     """A tune that was killed after any probe asks for the same next one, and ends the same."""
     begun = begun_with(spec_with())
     whole, done = run_through(begun, two_workers_and_threads)
-    for cut in range(len(done)):
+    for cut in range(0, len(done), 4):
         again, more = run_through(begun, two_workers_and_threads, done[:cut])
         assert again.champion == whole.champion
         assert more == done
@@ -106,7 +120,7 @@ def test_what_is_asked_is_never_more_than_was_said() -> None:
     """The number of probes to come is an upper bound, from the first probe on of each stage that is known."""
     begun = begun_with(spec_with(vec="inline"), knobs=("vec", "threads"))
     _, done = run_through(begun, lambda spec: 1000.0 + 500.0 * (spec.env.n_workers == 2))
-    for cut in range(1, len(done)):
+    for cut in range(1, len(done), 2):
         ask = course(begun, done[:cut]).ask
         assert ask is not None
         assert len(done) <= cut + 1 + ask.most

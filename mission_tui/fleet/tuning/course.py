@@ -16,7 +16,7 @@ from mission_tui.fleet.tuning.plan import Knob
 from mission_tui.fleet.tuning.race import hopeless, winner
 from mission_tui.fleet.tuning.record import ProbeDone, Resolved, TuneBegun
 
-__all__ = ["Ask", "Course", "Stage", "course"]
+__all__ = ["Ask", "Course", "Field", "Stage", "course"]
 
 OWN, PAIRS = "own", "pairs"
 
@@ -61,15 +61,22 @@ class Course:
     cut: list[Knob] = field(default_factory=list)
 
 
-def course(begun: TuneBegun, done: Sequence[ProbeDone]) -> Course:
-    """Where the tune that `begun` stands after the probes `done`, which a course asked for one after another."""
-    return _Fold(begun, done).course()
+Field = tuple[tuple[Candidate, ...], tuple[Refused, ...]]
+
+
+def course(begun: TuneBegun, done: Sequence[ProbeDone], kept: dict[object, Field] | None = None) -> Course:
+    """Where the tune that `begun` stands after the probes `done`, which a course asked for one after another.
+
+    `kept` are candidates that will not change any more; whoever asks again about the same tune hands it on.
+    """
+    return _Fold(begun, done, {} if kept is None else kept).course()
 
 
 class _Fold:
     """Goes through the stages again; `spent_s` is what the probes met so far have taken."""
 
-    def __init__(self, begun: TuneBegun, done: Sequence[ProbeDone]) -> None:
+    def __init__(self, begun: TuneBegun, done: Sequence[ProbeDone], kept: dict[object, Field]) -> None:
+        self._kept = kept
         self._begun, self._plan = begun, begun.plan
         self._done = {(each.stage, each.round, each.words): each for each in done}
         self._found = Course()
@@ -87,7 +94,7 @@ class _Fold:
             if self._spent_s >= self._plan.budget_s:
                 found.cut = list(self._plan.knobs[place:])
                 break
-            new, refused = challengers(knob, self._begun.spec, held.words, self._begun.cores, resolved)
+            new, refused = self._field(knob, held.words, resolved)
             stage = Stage(knob, (held, *new), refused)
             found.stages.append(stage)
             ask = next(self._race(stage), None)
@@ -162,7 +169,12 @@ class _Fold:
         self._found.ask = Ask(ask.stage, ask.round, ask.candidate, later)
         return self._found
 
+    def _field(self, knob: Knob, held: tuple[str, ...], resolved: Resolved) -> Field:
+        key = (knob, held, resolved)
+        if key not in self._kept:
+            self._kept[key] = challengers(knob, self._begun.spec, held, self._begun.cores, resolved)
+        return self._kept[key]
+
     def _size(self, knob: Knob) -> int:
-        begun = self._begun
-        new, _ = challengers(knob, begun.spec, (), begun.cores, Resolved(""))
+        new, _ = self._field(knob, (), Resolved(""))
         return len(new) + 1 if new else 0

@@ -28,7 +28,7 @@ from mission_tui.supervisor.ending.clearing import clear_away
 from mission_tui.supervisor.starting.caller import Caller
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.tuning.course import Ask
+    from mission_tui.fleet.tuning.course import Ask, Field
     from mission_tui.fleet.tuning.record import ProbeDone, TuneBegun
     from mission_tui.supervisor.watching.probing import Patience
 
@@ -51,7 +51,8 @@ async def tune(core: Core, request: Tune) -> AsyncGenerator[Progress | Tuned]:
     with _journal(core, request) as (log, name, begun, known):
         await clear_away(core, _left_behind(core, name))
         done = list(known)
-        while (ask := course(begun, done).ask) is not None:
+        kept: dict[object, Field] = {}
+        while (ask := course(begun, done, kept).ask) is not None:
             item = _item(ask, begun, name, len(done) + 1)
             found: ProbeDone | None = None
             async with aclosing(probed(core, item, caller, _patience(begun, done))) as said:
