@@ -20,15 +20,21 @@ __all__ = ["EventFile"]
 
 
 class EventFile:
-    """One event file of one attempt in the run directory; does nothing without the extra."""
+    """One event file of one attempt in the run directory; does nothing without the extra.
 
-    def __init__(self, run_dir: Path, attempt: int) -> None:
+    A later attempt goes on behind `from_timesteps`: its file begins with the mark of a restart there, so that
+    TensorBoard takes back the points beyond it, as readers of `metrics.jsonl` do, and shows attempts as one curve.
+    """
+
+    def __init__(self, run_dir: Path, attempt: int, from_timesteps: int = 0) -> None:
         self._writer: SummaryWriter | None = None
         if importlib.util.find_spec("tensorboard") is not None:
             from torch.utils.tensorboard import SummaryWriter
 
             try:
-                self._writer = SummaryWriter(str(run_dir), filename_suffix=f".attempt{attempt}")
+                # What TensorBoard keeps are points before the mark's step.
+                mark = None if attempt == 1 else from_timesteps + 1
+                self._writer = SummaryWriter(str(run_dir), purge_step=mark, filename_suffix=f".attempt{attempt}")
             except OSError as error:
                 complain(f"there are no TensorBoard events: {error}")
 

@@ -189,7 +189,7 @@ class Job:
             orders=self.orders,
             record=self.record,
             checkpoints=checkpoints,
-            events=EventFile(run_dir.path, attempt.number),
+            events=EventFile(run_dir.path, attempt.number, model.num_timesteps),
             progress=progress,
             facts=facts,
             tuning=Tuning(self.spec),
