@@ -14,6 +14,7 @@ import stable_baselines3
 import torch as th
 from stable_baselines3.common.vec_env import VecNormalize
 
+from mission_tui.records.sb3_run.normalizer_file import read_statistics
 from mission_tui.trainer.arguments import ppo_arguments
 from mission_tui.trainer.boundary import restore_learner
 from mission_tui.trainer.checkpoint import load_checkpoint
@@ -58,7 +59,7 @@ def test_ppo_load_opens_it_and_predicts_the_same_actions(
 
 
 def test_the_normaliser_opens_in_sb3(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """`VecNormalize.load` gives the statistics that the run had."""
+    """`VecNormalize.load` gives the statistics that the run had, and so does reading them back without it."""
     spec = spec_with(**CASES["gSDE"], run={"total_timesteps": 128})
     ran = run_attempt(new_run(tmp_path / "run", spec))
     main([str(ran.run_dir.path), "--checkpoint", "000000128", str(tmp_path / "model.zip")])
@@ -68,6 +69,9 @@ def test_the_normaliser_opens_in_sb3(tmp_path: Path, capfd: pytest.CaptureFixtur
     np.testing.assert_array_equal(loaded.obs_rms.mean, kept["obs"]["array"]["mean"])
     np.testing.assert_array_equal(loaded.ret_rms.var, kept["ret"]["var"])
     assert loaded.reset().shape == (2, 3)
+    assert b"mission_tui" not in (tmp_path / "model.vecnormalize.pkl").read_bytes()
+    again = read_statistics(tmp_path / "model.vecnormalize.pkl")
+    np.testing.assert_array_equal(np.frombuffer(again.obs["array"].mean.raw), kept["obs"]["array"]["mean"])
 
 
 def test_a_plain_python_without_this_project_opens_it(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
