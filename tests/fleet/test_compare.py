@@ -106,6 +106,13 @@ def test_evaluations_can_be_compared_instead() -> None:
     assert (list(trace.timesteps), list(trace.values)) == ([2 * STEPS], [8.0])
 
 
+def test_what_nobody_timed_takes_as_long_as_its_speed_says() -> None:
+    """An imported run has speeds and no phases: its hours follow from them, and are unknown without."""
+    untimed = [structs.replace(update(n, ret=1.0), rollout_s=0.0, update_s=0.0, steps_per_s=STEPS / 2) for n in (1, 2)]
+    assert list(trace_of(untimed).seconds) == [2.0, 4.0]
+    assert trace_of([structs.replace(row, steps_per_s=0.0) for row in untimed]).end_s == 0.0
+
+
 def test_runs_that_differ_in_the_seed_alone_stand_together() -> None:
     """Also under other preset names; another setting is another group, and the seed is no setting that differs."""
     other = structs.replace(spec_of(3), preset="mine", description="")
