@@ -138,9 +138,13 @@ class Desk:
         """Show another runs root instead of this one, or one as it was at unix time `replay_t`."""
         self._app.leave_for(root, replay_t)
 
-    def suspend(self) -> None:
-        """Give the terminal back to the shell and stop."""
-        self._app.action_suspend_process()
+    def suspend(self, meanwhile: Callable[[], object] | None = None) -> None:
+        """Give the terminal back to the shell and stop; or lend it for as long as `meanwhile` takes."""
+        if meanwhile is None:
+            self._app.action_suspend_process()
+        else:
+            with self._app.suspend():
+                meanwhile()
 
     async def press(self, call: str) -> None:
         """Carry out a Textual action as if its key had been pressed on the present screen."""

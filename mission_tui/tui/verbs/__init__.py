@@ -15,6 +15,7 @@ from mission_tui.tui.verbs.bell import bell
 from mission_tui.tui.verbs.checkpoint import checkpoint
 from mission_tui.tui.verbs.clean import clean
 from mission_tui.tui.verbs.clone import clone
+from mission_tui.tui.verbs.command import command
 from mission_tui.tui.verbs.compare import compare
 from mission_tui.tui.verbs.copy import copy
 from mission_tui.tui.verbs.elsewhere import elsewhere
@@ -35,6 +36,7 @@ from mission_tui.tui.verbs.replay import back, coarser, finer, forward, go_to, r
 from mission_tui.tui.verbs.resume import resume, resume_with
 from mission_tui.tui.verbs.rm import remove
 from mission_tui.tui.verbs.set import set_, set_advice
+from mission_tui.tui.verbs.shell import shell
 from mission_tui.tui.verbs.silence import silence
 from mission_tui.tui.verbs.stop import stop
 from mission_tui.tui.verbs.suspend import suspend
@@ -55,6 +57,7 @@ VERBS: Mapping[str, Verb] = {
     "checkpoint": checkpoint,
     "clean": clean,
     "clone": clone,
+    "command": command,
     "compare": compare,
     "coarser": coarser,
     "copy": copy,
@@ -82,6 +85,7 @@ VERBS: Mapping[str, Verb] = {
     "resume with": resume_with,
     "set": set_,
     "set advice": set_advice,
+    "shell": shell,
     "shorter": shorter,
     "silence": silence,
     "stop": stop,

@@ -7,6 +7,7 @@ from mission_tui.tui.actions import key_label, offered
 from mission_tui.tui.desk import Desk
 from mission_tui.tui.screens.picker import Choice, Picker
 from mission_tui.tui.standing import state_word
+from mission_tui.tui.verbs.command import COMMANDS, type_command
 from mission_tui.tui.verbs.launch import launch, plan
 
 __all__ = ["palette"]
@@ -25,6 +26,7 @@ async def palette(desk: Desk, _runs: tuple[RunView, ...]) -> None:
             for preset in desk.presets
             if preset.error is None
         ]
+        choices += [Choice(f"type {verb}", verb, about) for verb, about in COMMANDS.items()]
     runs = desk.snapshot.runs if desk.snapshot else ()
     choices += [Choice(f"open {view.id}", f"open {view.name}", f"{state_word(view)}  {view.id}") for view in runs]
     taken = await desk.consult(Picker("Commands", choices, typed=True))
@@ -33,6 +35,8 @@ async def palette(desk: Desk, _runs: tuple[RunView, ...]) -> None:
     kind, _, value = taken.partition(" ")
     if kind == "do":
         await desk.press(value)
+    elif kind == "type":
+        await type_command(desk, f"{value} ")
     elif kind == "open" and (view := desk.view(value)):
         desk.open_run(view, "learn")
     else:

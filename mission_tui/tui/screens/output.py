@@ -1,0 +1,69 @@
+"""What a line of the command line says, as it comes. Closing it ends the command, as Ctrl-C would; no run with it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+
+from textual.strip import Strip
+
+from mission_tui.tui import colours
+from mission_tui.tui.desk import Desk
+from mission_tui.tui.screens.sheet import Sheet
+from mission_tui.tui.strips import line
+from mission_tui.tui.wrapping import wrap
+
+__all__ = ["OutputScreen"]
+
+_MOST_LINES = 2000
+_READ_BYTES = 1 << 16
+
+
+class OutputScreen(Sheet[None]):
+    """The words after `mission-tui`, carried out for the runs in `root`."""
+
+    def __init__(self, desk: Desk, words: Sequence[str], root: str) -> None:
+        super().__init__(f"mission-tui {' '.join(words)}", "Esc ends it")
+        self._desk, self._words, self._root = desk, list(words), root
+        self._text = ""
+        self._process: asyncio.subprocess.Process | None = None
+
+    def on_mount(self) -> None:
+        """Begin."""
+        self._desk.start(self._carry_out())
+
+    def on_unmount(self) -> None:
+        """Nobody listens any more."""
+        if self._process is not None and self._process.returncode is None:
+            with suppress(ProcessLookupError):
+                self._process.send_signal(signal.SIGINT)
+
+    async def _carry_out(self) -> None:
+        self._process = process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "mission_tui", *self._words,
+            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+            env={**os.environ, "MISSION_TUI_RUNS": self._root, "NO_COLOR": "1"},
+        )  # fmt: skip
+        assert process.stdout is not None
+        while data := await process.stdout.read(_READ_BYTES):
+            self._text = "\n".join((self._text + data.decode(errors="replace")).split("\n")[-_MOST_LINES:])
+            self._show()
+        code = await process.wait()
+        if self.is_attached:
+            self.hint("Esc back" if code == 0 else f"it ended with {code}   Esc back")
+        self._show()
+
+    def _show(self) -> None:
+        if self.is_attached:
+            self.refill()
+
+    def lines(self, width: int) -> list[Strip]:
+        """What it said so far."""
+        if not self._text:
+            return [line([("…", colours.QUIET)], width)]
+        said = self._text.rstrip("\n").split("\n")
+        return [line([(part, colours.INK)], width) for raw in said for part in wrap(raw, width) or [""]]

@@ -1,0 +1,57 @@
+"""`;`: a line of the command line, carried out for this runs root; what it says is shown as it comes.
+
+Verbs that have no key of their own are in the palette by their names.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+
+from mission_tui.errors import UsageError
+from mission_tui.fleet.snapshot import RunView
+from mission_tui.tui.desk import Desk
+from mission_tui.tui.screens.words import LineScreen
+
+__all__ = ["COMMANDS", "command", "type_command"]
+
+COMMANDS: Mapping[str, str] = {
+    "status": "every run in a line, or as JSON",
+    "top": "what each run takes of the machine",
+    "metrics": "a run's rows, for other programs",
+    "wait": "until runs have ended",
+    "judge": "a training of another program by its TensorBoard files",
+    "bench": "how fast presets are, beside each other",
+    "export": "a checkpoint as a zip for Stable-Baselines3",
+    "import-checkpoint": "a zip of Stable-Baselines3 as a run",
+    "prune": "old runs and checkpoints into the trash",
+    "presets": "what can be started, and what is in it",
+    "check": "a preset for mistakes, before it is started",
+    "paths": "where everything is",
+    "doctor": "what this machine lacks",
+    "supervisor": "its state, its log",
+    "service": "go on after a reboot",
+}
+"""Verbs without a key, and what they are for."""
+
+_HELP = "A verb and its options, as after mission-tui in a shell; VERB --help says which there are."
+
+
+async def command(desk: Desk, _runs: tuple[RunView, ...]) -> None:
+    """Ask for the line."""
+    await type_command(desk, "")
+
+
+async def type_command(desk: Desk, begun: str) -> None:
+    """Ask for the line that begins so, and carry it out."""
+    from mission_tui.tui.screens.output import OutputScreen
+
+    typed = await desk.consult(LineScreen("mission-tui", _HELP, "carries it out", "metrics --help", begun))
+    try:
+        words = shlex.split(typed or "")
+    except ValueError as error:
+        raise UsageError(f"{typed}: {error}") from error
+    if words[:1] == ["mission-tui"]:
+        del words[0]
+    if words and desk.snapshot is not None:
+        desk.open(OutputScreen(desk, words, desk.snapshot.runs_root))

@@ -1,0 +1,45 @@
+"""`;` and the palette carry out lines of the command line; `!` lends the terminal to a shell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from mission_tui.tui.screens.output import OutputScreen
+from tests.tui.fleets import a_fleet, a_run
+from tests.tui.stage import staged
+
+
+async def test_the_palette_begins_a_verb_and_its_words_are_shown() -> None:
+    """`paths --help` says how it is used, and Escape goes back to the fleet."""
+    async with staged() as stage:
+        await stage.press("colon", *"paths", "enter")
+        await stage.shows("carries it out")
+        await stage.press(*"--help", "enter")
+        await stage.until(lambda: isinstance(stage.screen, OutputScreen))
+        await stage.shows("Usage: mission-tui paths")
+        await stage.until(lambda: "Esc back" in stage.text())
+        await stage.press("escape")
+        assert len(stage.app.screen_stack) == 1
+
+
+async def test_a_line_that_fails_says_with_what() -> None:
+    """The exit code stands below the words."""
+    async with staged() as stage:
+        await stage.press("semicolon", *"lunch", "enter")
+        await stage.shows("it ended with 2")
+
+
+async def test_a_shell_is_only_for_a_folder_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It begins in the run's folder; of another machine's run it is said that there is none."""
+    view = structs.replace(a_run("near-1"), run_dir=str(tmp_path))
+    monkeypatch.setenv("SHELL", "/usr/bin/env")
+    async with staged(a_fleet((a_run("far-2"), view))) as stage:
+        lent: list[object] = []
+        monkeypatch.setattr(stage.app.desk, "suspend", lambda meanwhile: lent.append(meanwhile().args))
+        await stage.press("exclamation_mark")
+        await stage.until(lambda: any("is not a folder" in toast for toast in stage.toasts()))
+        await stage.press("down", "exclamation_mark")
+        await stage.until(lambda: lent == [["/usr/bin/env"]])
