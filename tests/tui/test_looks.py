@@ -6,18 +6,30 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 import pytest
+from msgspec import structs
 from textual.pilot import Pilot
 
+from mission_tui.fleet.env_workers import EnvWorkers, SlowWorker
 from mission_tui.tui.app import MissionApp
 from mission_tui.tui.widgets.evidence_chart import BAND
 from tests.tui.fake_client import FakeClient
-from tests.tui.fleets import BUSY, ENDED, ENTROPY_FINDING, KL_FINDING, NAN_FINDING, a_fleet, a_run
+from tests.tui.fleets import BUSY, ENDED, ENTROPY_FINDING, KL_FINDING, LIVE, NAN_FINDING, a_fleet, a_run
 from tests.tui.stage import Clock, Stage, make_app
 
 SMALL = (80, 24)
 WIDE = (120, 36)
 TALL = (160, 50)
 LARGE = (200, 50)
+CREWED = a_fleet(
+    (
+        structs.replace(
+            LIVE[0],
+            workers=EnvWorkers(
+                4, 0, (), SlowWorker(2, 103, 0.004, 0.001), (101, 102, 103, 104), (1e-3, 2e-3, 4e-3, 1e-3)
+            ),
+        ),
+    )
+)
 SICK = a_fleet((a_run("sick-11c0", findings=(NAN_FINDING, KL_FINDING, ENTROPY_FINDING)), *ENDED))
 
 
@@ -71,6 +83,9 @@ LOOKS: dict[str, tuple[tuple[int, int], dict[str, Any], tuple[str, ...], str]] =
     "run_journal_tall": (TALL, {}, ("enter", "J"), "preset heavy"),
     "run_log": (SMALL, {}, ("enter", "l"), "slow step"),
     "run_log_tall": (TALL, {}, ("enter", "l", "slash", *"slow", "enter", "<"), ">warning: slow step"),
+    "run_config_differs": (SMALL, {}, ("d", "v"), "nothing differs"),
+    "run_config_tall": (TALL, {}, ("d",), "one step takes 9 us"),
+    "run_machine_tall": (TALL, {"fleet": CREWED}, ("enter", "]", "]", "]"), "4 ms"),
     "run_machine": (SMALL, {"fleet": BUSY}, ("enter", "]", "]", "]"), "3.1 cores"),
     "help": (SMALL, {}, ("question_mark",), "start demo at once"),
     "kill": (SMALL, {}, ("K",), "y kill now"),

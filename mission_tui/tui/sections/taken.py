@@ -89,8 +89,8 @@ def _processes(view: RunView, width: int) -> Iterator[list[Part]]:
     if named:
         yield [_label("processes"), (", ".join(named), colours.INK)]
     for sentence in worker_sentences(view.workers) if view.workers is not None else ():
-        for text in wrap(sentence, width - 2):
-            yield [("▲ ", colours.WARN), (text, colours.INK)]
+        for at, text in enumerate(wrap(sentence, width - 2)):
+            yield [("  " if at else "▲ ", colours.WARN), (text, colours.INK)]
     if view.workers is not None and view.workers.steps_s:
         yield from worker_rows(view.workers, width)
     elif pids.workers:
