@@ -28,6 +28,7 @@ SEED_LIMIT = 2**31 - 1
 @click.option("--preset", "files", multiple=True, metavar="FILE", help="A preset that is not in a presets folder.")
 @click.option("-n", "copies", type=click.IntRange(1, 64), default=1, metavar="N", help="N runs of each.")
 @click.option("--name", help="Name of the run; several runs become NAME-1, NAME-2, ...")
+@click.option("--group", help="What the runs are listed and compared under; several get one of their own without.")
 @set_option
 @click.option("--seed", "seed", multiple=True, type=click.IntRange(0, SEED_LIMIT), help="Seed; given twice, two runs.")
 @click.option("--seeds", type=click.IntRange(1, 64), metavar="N", help="N runs, seeds counting up from --seed (or 1).")
@@ -46,6 +47,7 @@ def command(
     files: tuple[str, ...],
     copies: int,
     name: str | None,
+    group: str | None,
     assignments: tuple[str, ...],
     seed: tuple[int, ...],
     seeds: int | None,
@@ -59,7 +61,7 @@ def command(
     """Start runs from presets, or of any command."""
     if priority is not None:
         assignments = (*assignments, f"keep.limits.priority={priority}")
-    wish = Wish((*presets, *files), copies, name, assignments, _seeds(seed, seeds), command_words(), after, profile)
+    wish = Wish((*presets, *files), copies, name, assignments, _seeds(seed, seeds), command_words(), after, profile, group)
     items = launch_items(wish, session.preset_dirs, session.health(), session.profile_dir)
     if dry or len(items) > 1:
         show_plan(items, as_json=dry and as_json)

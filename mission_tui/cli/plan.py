@@ -33,7 +33,7 @@ class Wish:
     """The words of one `launch`; `command` are those after a bare `--`, None where there was none.
 
     They begin once the runs `after` have ended. `profile` is the host profile that lies over each preset: "auto", a
-    path, or "none"; None leaves it to the preset.
+    path, or "none"; None leaves it to the preset. `group` is what several are listed under; None names one for them.
     """
 
     presets: tuple[str, ...]
@@ -44,6 +44,7 @@ class Wish:
     command: tuple[str, ...] | None = None
     after: tuple[str, ...] = ()
     profile: str | None = None
+    group: str | None = None
 
 
 def launch_items(
@@ -57,6 +58,7 @@ def launch_items(
     """
     from mission_tui.fleet.preset import expand
     from mission_tui.ipc.requests import LaunchItem
+    from mission_tui.records.layout import check_name
     from mission_tui.records.preset_files import launched_by
 
     if not wish.presets and wish.command is None:
@@ -77,8 +79,8 @@ def launch_items(
             f"this would launch {len(specs)} runs at once ({_factors(wish, len(members))}), and {RUNS_AT_ONCE} is the "
             "most: give fewer values, seeds or copies"
         )
-    group = None
-    if len(specs) > 1:
+    group = None if wish.group is None else check_name(wish.group)
+    if group is None and len(specs) > 1:
         stem = wish.name or next((preset.name for preset in loaded if preset.launch), specs[0].preset)
         group = f"{stem}-{secrets.token_hex(2)}"
     names = _names(wish.name, len(specs))

@@ -58,6 +58,15 @@ def test_several_runs_of_one_launch_share_one_group(presets: tuple[Path, ...]) -
     assert first[0].group != second[0].group
 
 
+def test_a_group_may_be_named(presets: tuple[Path, ...]) -> None:
+    """For one run as for several, so that a later launch can join an earlier one; a name that is none is refused."""
+    for copies in (1, 2):
+        items = launch_items(Wish(("tiny",), copies=copies, group="sweep-1"), presets)
+        assert [it.group for it in items] == ["sweep-1"] * copies
+    with pytest.raises(UsageError, match="run name"):
+        launch_items(Wish(("tiny",), group="../x"), presets)
+
+
 def test_names_of_several_runs_are_numbered(presets: tuple[Path, ...]) -> None:
     """`--name` with several runs appends -1 to -N."""
     assert [it.name for it in launch_items(Wish(("tiny",), copies=3, name="base"), presets)] == [
