@@ -132,7 +132,9 @@ def test_the_budget_ends_the_rounds_and_names_what_it_cut() -> None:
     found, done = run_through(begun, two_workers_and_threads)
     assert set(found.cut) == {"threads", "compile"}
     assert {probe.round for probe in done if probe.stage == "vec"} == {1}
-    assert any("left no time for threads, compile" in note for note in find(begun, done, "now").notes)
+    notes = " ".join(find(begun, done, "now").notes)
+    assert "left no time for threads, compile" in notes
+    assert "ended vec after 1 of 3 rounds" in notes
 
 
 @pytest.mark.parametrize("cores", [1, 2, 6, 12, 64])

@@ -33,7 +33,10 @@ class Ask:
 
 @dataclass(slots=True)
 class Stage:
-    """A knob as far as it was tried: `entrants` (what stood first), who is `out` and why, and who `won`."""
+    """A knob as far as it was tried: `entrants` (what stood first), who is `out` and why, and who `won`.
+
+    `cut_after` is the number of rounds after which the budget was spent, None where it was not.
+    """
 
     knob: Knob
     entrants: tuple[Candidate, ...]
@@ -41,6 +44,7 @@ class Stage:
     rates: dict[tuple[str, ...], list[float]] = field(default_factory=dict)
     out: dict[tuple[str, ...], str] = field(default_factory=dict)
     won: Candidate | None = None
+    cut_after: int | None = None
 
 
 @dataclass(slots=True)
@@ -114,7 +118,10 @@ class _Fold:
         """The probe that the stage waits for; none once its winner is known."""
         alive = list(stage.entrants)
         for number in range(1, self._plan.rounds + 1):
-            if len(alive) < 2 or (number > 1 and self._spent_s >= self._plan.budget_s):
+            if len(alive) < 2:
+                break
+            if number > 1 and self._spent_s >= self._plan.budget_s:
+                stage.cut_after = number - 1
                 break
             for candidate in alive if number % 2 else alive[::-1]:
                 known = self._probe(stage.knob, number, candidate)

@@ -136,6 +136,10 @@ def _notes(begun: TuneBegun, over: Course, probes: Sequence[ProbeDone], others: 
         )
     if others:
         yield f"beside it live {', '.join(others)}: what is fastest in that company was looked for"
+    for stage in over.stages:
+        if stage.cut_after is not None:
+            rounds = f"{stage.cut_after} of {begun.plan.rounds} rounds"
+            yield f"the budget of {begun.plan.budget_s:.0f} s ended {stage.knob} after {rounds}: less is known of it"
     if over.cut:
         left_out = ", ".join(over.cut)
         yield f"the budget of {begun.plan.budget_s:.0f} s left no time for {left_out}; a larger --budget does"
