@@ -61,7 +61,8 @@ def command(
     """Start runs from presets, or of any command."""
     if priority is not None:
         assignments = (*assignments, f"keep.limits.priority={priority}")
-    wish = Wish((*presets, *files), copies, name, assignments, _seeds(seed, seeds), command_words(), after, profile, group)
+    many, command = _seeds(seed, seeds), command_words()
+    wish = Wish((*presets, *files), copies, name, assignments, many, command, after, profile, group)
     items = launch_items(wish, session.preset_dirs, session.health(), session.profile_dir)
     if dry or len(items) > 1:
         show_plan(items, as_json=dry and as_json)
