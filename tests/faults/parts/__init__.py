@@ -18,6 +18,7 @@ from tests.faults.parts import (
     names,
     pid_reuse,
     power_cuts,
+    screen_day,
     simulator,
 )
 
@@ -39,4 +40,5 @@ ALL: tuple[Part, ...] = (
     lifecycle.PART,
     load.PART,
     simulator.PART,
+    screen_day.PART,
 )
