@@ -68,6 +68,9 @@ def command(
         show_plan(items, as_json=dry and as_json)
     show_scaling(items)
     if dry:
+        for profile in dict.fromkeys(item.spec.profile for item in items):
+            if profile is not None:
+                say(profile)
         return 0
     launched = _launch(session, items)
     for warning in launched.warnings:

@@ -80,6 +80,14 @@ def test_a_preset_asks_for_it_itself(presets: Path) -> None:
     assert machine(spec_of(presets, "none", name="auto")) == ("inline", None, None)
 
 
+def test_a_profile_may_say_that_nothing_was_better(presets: Path) -> None:
+    """It changes nothing, and says so instead of asking for a tune."""
+    tuned(presets, settings={}, why={})
+    spec = spec_of(presets, "auto")
+    assert machine(spec) == ("inline", None, None)
+    assert "sets nothing: nothing was surely better" in (spec.profile or "")
+
+
 def test_another_machines_profile_is_passed_over_and_said(presets: Path) -> None:
     """With `auto`; who names the file has it, with the same warning."""
     path = tuned(presets, host={"host": "elsewhere", "cores": "512"})
