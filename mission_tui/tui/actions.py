@@ -43,6 +43,35 @@ class Action:
     menu: bool = True
     hint: int | None = None
 
+    @property
+    def sheet(self) -> bool:
+        """Whether it may put another screen over the present one, for which keys that follow are then meant."""
+        return self.name in _SHEETS
+
+
+_SHEETS = frozenset(
+    [
+        "actions",
+        "apply",
+        "away",
+        "clean",
+        "clone",
+        "compare",
+        "elsewhere",
+        "evaluate",
+        "help",
+        "kill",
+        "label",
+        "machine",
+        "new",
+        "note",
+        "palette",
+        "rename",
+        "resume",
+        "set",
+    ]
+) | {"go to", "resume with", "set advice"}
+
 
 def _verb(key: str, name: str, help: str, *, needs: Needs = "marked", hint: int | None = None) -> Action:  # noqa: A002
     call = f"app.do({name!r})"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -14,7 +13,6 @@ from textual.binding import Binding, BindingType
 from textual.events import Event, Key
 from textual.filter import LineFilter, NoColor
 from textual.screen import Screen
-from textual.widgets import Input
 
 from mission_tui.fleet.snapshot import FleetSnapshot, RunView
 from mission_tui.tui.actions import ACTIONS
@@ -32,15 +30,13 @@ from mission_tui.tui.preset_choice import LoadPresets, Resolve, SavePreset, save
 from mission_tui.tui.screens.fleet import FleetScreen
 from mission_tui.tui.screens.shown import Shown
 from mission_tui.tui.theme import THEME
+from mission_tui.tui.typed_ahead import TypedAhead
 from mission_tui.tui.written import Pen, brief
 
 __all__ = ["MissionApp"]
 
 GREETING_S = 10.0
 """Long enough for the first look at another runs root."""
-
-_MOST_AHEAD = 64
-"""Keys on their way from the program through the screen back to the bindings."""
 
 _ACTIONS = {action.name: action for action in ACTIONS}
 
@@ -94,20 +90,19 @@ class MissionApp(App[int], inherit_bindings=False):
         self._glyphs = GlyphFilter(ascii_only=not speaks_utf8(environ))
         self._pen = Pen(self.console)
         self._gate = LaunchGate()
-        self._ahead: deque[Key] = deque(maxlen=_MOST_AHEAD)
+        self.typed = TypedAhead(self, super().on_event, self._keys_dropped)
         self.register_theme(THEME)
         self.theme = THEME.name
 
     async def on_event(self, event: Event) -> None:
-        """Give a line that has just opened the keys that were typed for it and read before it was there."""
-        if isinstance(event, Key) and not event.is_forwarded and self.focused is None:
-            self._ahead.append(event)
-        elif isinstance(event, Key) and event in self._ahead:
-            self._ahead.remove(event)
-            if isinstance(self.focused, Input):
-                self.focused.post_message(event)
-                return
-        await super().on_event(event)
+        """Keep keys for the screen for which they were typed, where that is still to come."""
+        if isinstance(event, Key):
+            await self.typed.take(event)
+        else:
+            await super().on_event(event)
+
+    def _keys_dropped(self, many: int) -> None:
+        self.desk.tell(f"{many} key{'s' * (many > 1)} came before the answer and were not taken", "warning")
 
     def get_default_screen(self) -> FleetScreen:
         """The first screen."""
@@ -126,6 +121,7 @@ class MissionApp(App[int], inherit_bindings=False):
     def on_mount(self) -> None:
         """Begin to follow the supervisor."""
         self._flow.start()
+        self.screen_change_signal.subscribe(self, self.typed.changed)
         self.app_resume_signal.subscribe(self, lambda _: self.action_redraw())
         self.desk.start(follow(self._client, self.arrived, self.arrivals.lost))
         if self._greeting:
@@ -167,7 +163,8 @@ class MissionApp(App[int], inherit_bindings=False):
         from mission_tui.tui.verbs import VERBS
         from mission_tui.tui.verbs.acting import able
 
-        screen, needs = self.screen, _ACTIONS[name].needs
+        screen, action = self.screen, _ACTIONS[name]
+        needs = action.needs
         runs: tuple[RunView, ...] = ()
         if isinstance(screen, Shown) and needs != "none":
             one = screen.chosen()
@@ -175,7 +172,10 @@ class MissionApp(App[int], inherit_bindings=False):
         if needs != "none" and not runs:
             self.desk.tell("no run is chosen")
         elif needs == "none" or (runs := able(self.desk, name, runs)):
-            self.desk.start(VERBS[name](self.desk, runs))
+            work = VERBS[name](self.desk, runs)
+            if action.sheet:
+                self.typed.expect()
+            self.desk.start(self.typed.until_over(work) if action.sheet else work)
 
     def action_launch(self, key: str) -> None:
         """Hold a launch key until it is sure that it was a person's."""

@@ -118,6 +118,10 @@ class Desk:
         """Take away all toasts: what they say is no longer so."""
         self._app.clear_notifications()
 
+    def expect_sheet(self) -> None:
+        """What the supervisor answers next is shown over the screen: keys that come meanwhile are for that."""
+        self._app.typed.expect()
+
     async def consult(self, screen: Screen[Answer]) -> Answer | None:
         """Put a question over the screen and wait for the person's answer; None when they turned away."""
         return await self._app.push_screen_wait(screen)

@@ -36,6 +36,7 @@ async def resume_with(desk: Desk, runs: tuple[RunView, ...]) -> None:
     words = settings_in(typed or "")
     if not words:
         return
+    desk.expect_sheet()
     reply = await _ask(desk, view.id, words=words, check_only=True)
     agreed = reply if isinstance(reply, Accepted) else await _agreed(desk, view, reply, words)
     if agreed is not None:
@@ -61,6 +62,8 @@ async def _agreed(desk: Desk, view: RunView, verdict: VerdictReply, words: tuple
         if picked is None:
             return None
         choice = picked
+        if not choice.agreed:
+            desk.expect_sheet()
         reply = await _ask(desk, view.id, choice, words, accept=choice.agreed, check_only=not choice.agreed)
         if isinstance(reply, Accepted):
             return reply

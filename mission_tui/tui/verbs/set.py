@@ -26,6 +26,7 @@ async def set_(desk: Desk, runs: tuple[RunView, ...]) -> None:
         typed = await desk.consult(LineScreen(title, _HELP, "shows what they do", "ppo.learning_rate=1e-4"))
         words = settings_in(typed or "")
         if words:
+            desk.expect_sheet()
             await _set(desk, view, words)
 
 

@@ -1,0 +1,117 @@
+"""Keys that were pressed after the one that opens a screen, and before that screen can take them, are kept for it.
+
+A key travels from the program through the screen and back to the bindings, and a sheet takes some turns of the loop, or
+an answer of the supervisor, until it is there. Whatever comes meanwhile never acts on the screen below.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+from weakref import WeakSet
+
+from textual.app import App
+from textual.events import Key
+from textual.screen import Screen
+
+__all__ = ["HOLD_S", "TypedAhead"]
+
+HOLD_S = 2.0
+"""No longer are keys kept for a sheet that does not come; then they are dropped: nobody knows for whom they were."""
+_MOST = 64
+
+Pass = Callable[[Key], Awaitable[None]]
+
+
+class TypedAhead:
+    """One per app. `go` is the road that a key takes which nobody keeps; `dropped` hears of keys that were given up."""
+
+    def __init__(self, app: App[Any], go: Pass, dropped: Callable[[int], None]) -> None:
+        self._app, self._go, self._dropped = app, go, dropped
+        self._on_the_way: deque[tuple[int, Key, Screen[Any]]] = deque(maxlen=_MOST)
+        self._kept: list[tuple[int, Key]] = []
+        self._coming: WeakSet[Screen[Any]] = WeakSet()
+        self._asked_on: Screen[Any] | None = None
+        self._door = self._number = 0
+
+    async def take(self, event: Key) -> None:
+        """Let a key through, or keep it while a screen is on its way."""
+        number, screen = self._arrived(event)
+        if self._keeping:
+            self._kept.append((number, event))
+        elif event.is_forwarded and (screen is not None and (screen is not self._app.screen or self._app.focused)):
+            # It was on its way through a screen that is not, or a line that was not yet, the one to take it.
+            await self._go(_again(event))
+        else:
+            await self._go(event)
+
+    async def until_over(self, work: Coroutine[Any, Any, None]) -> None:
+        """Carry out `work`, for whose sheet keys are kept since `expect`."""
+        door = self._door
+        try:
+            await work
+        finally:
+            self._close(door)
+
+    def expect(self) -> int:
+        """From now on keys are for a sheet that is to come over the present screen. Gives what `give_up` takes."""
+        self._door += 1
+        self._asked_on = self._app.screen
+        door = self._door
+        self._app.set_timer(HOLD_S, lambda: self._expire(door))
+        return door
+
+    def changed(self, screen: Screen[Any]) -> None:
+        """Another screen lies on top: what was expected is here as soon as it can take keys."""
+        self._asked_on = None
+        self._coming.add(screen)
+
+        def ready() -> None:
+            # A line takes the focus by a message to the program, which was sent when the screen was mounted.
+            self._app.call_later(self._ready, screen)
+
+        screen.call_later(ready)
+
+    @property
+    def _keeping(self) -> bool:
+        screen = self._app.screen
+        return screen is self._asked_on or screen in self._coming
+
+    def _arrived(self, event: Key) -> tuple[int, Screen[Any] | None]:
+        """The place of the key in the order of pressing, and the screen through which it was sent."""
+        for entry in self._on_the_way:
+            if entry[1] is event:
+                self._on_the_way.remove(entry)
+                return entry[0], entry[2]
+        self._number += 1
+        if not event.is_forwarded and self._app.focused is None and not self._keeping:
+            self._on_the_way.append((self._number, event, self._app.screen))
+        return self._number, None
+
+    async def _ready(self, screen: Screen[Any]) -> None:
+        self._coming.discard(screen)
+        await self._release()
+
+    def _close(self, door: int) -> None:
+        if door == self._door and self._asked_on is not None:
+            self._asked_on = None
+            self._app.call_later(self._release)
+
+    def _expire(self, door: int) -> None:
+        if door == self._door and self._asked_on is not None:
+            self._asked_on = None
+            lost, self._kept = len(self._kept), []
+            if lost:
+                self._dropped(lost)
+
+    async def _release(self) -> None:
+        """What was kept goes its way, in the order of pressing; what it opens keeps the rest in turn."""
+        while self._kept and not self._keeping:
+            self._kept.sort(key=lambda entry: entry[0])
+            _, event = self._kept.pop(0)
+            await self._go(_again(event))
+
+
+def _again(event: Key) -> Key:
+    return Key(event.key, event.character)

@@ -1,0 +1,96 @@
+"""Keys typed faster than a sheet opens are for the sheet, and never act on the screen below."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from textual.events import Key
+from textual.widgets import Input
+
+from mission_tui.ipc.requests import Act, Apply, Clone, Note
+from mission_tui.tui.screens.confirm import ConfirmScreen
+from mission_tui.tui.screens.verdict import VerdictScreen
+from mission_tui.tui.typed_ahead import HOLD_S
+from tests.tui.stage import Stage, staged
+
+
+def burst(stage: Stage, keys: str) -> None:
+    """All keys at once, as a terminal hands over what was typed while the program was busy; `\\r` is Enter."""
+    for key in keys:
+        stage.app.post_message(Key({"\r": "enter", ":": "colon"}.get(key, key), key))
+
+
+@pytest.mark.parametrize(("keys", "text"), [("Nsqupn", "squpn"), ("Tqqs", "qqs"), (":Kxs", "Kxs")])
+async def test_letters_go_into_the_line_that_the_first_key_opens(keys: str, text: str) -> None:
+    """`s`, `u`, `q` and `n` would stop, undo, leave and open another form below."""
+    async with staged() as stage:
+        burst(stage, keys)
+        await stage.until(lambda: isinstance(stage.app.focused, Input) and stage.app.focused.value == text, text)
+        assert [type(request) for request in stage.client.asked if isinstance(request, Act)] == []
+        assert len(stage.app.screen_stack) == 2
+
+
+async def test_an_answer_typed_ahead_answers_the_question() -> None:
+    """`K` asks and `y` says yes; alone on the fleet `y` copies."""
+    async with staged() as stage:
+        burst(stage, "Ky")
+        await stage.until(lambda: stage.client.asked_for(Act), "the kill")
+        assert [request.verb for request in stage.client.asked_for(Act)] == ["kill"]
+        assert not any("clipboard" in toast or "copied" in toast for toast in stage.toasts())
+
+
+async def test_a_whole_line_with_what_follows_it() -> None:
+    """Opened, typed, sent: then keys are the fleet's again, each in its order."""
+    async with staged() as stage:
+        before = stage.app.desk.shown.chosen()
+        burst(stage, "Tgood\r")
+        await stage.until(lambda: stage.client.asked_for(Note), "the note")
+        assert [request.text for request in stage.client.asked_for(Note)] == ["good"]
+        await stage.until(lambda: len(stage.app.screen_stack) == 1)
+        burst(stage, "j")
+        await stage.until(lambda: stage.app.desk.shown.chosen() != before, "the cursor moved")
+
+
+async def test_keys_wait_for_a_sheet_that_the_supervisor_has_a_say_in() -> None:
+    """The advice is judged first; what is typed meanwhile is for the sheet. `s` stops nobody."""
+    async with staged() as stage:
+        await stage.press("j")
+        stage.client.hold = asyncio.Event()  # type: ignore[attr-defined]
+        real = stage.client.stream
+
+        async def slow(make: Any) -> Any:
+            await stage.client.hold.wait()  # type: ignore[attr-defined]
+            async for reply in real(make):
+                yield reply
+
+        stage.client.stream = slow  # type: ignore[method-assign]
+        burst(stage, "as")
+        await stage.pilot.pause()
+        stage.client.hold.set()  # type: ignore[attr-defined]
+        await stage.until(lambda: isinstance(stage.screen, VerdictScreen), "the verdict")
+        await stage.pilot.pause()
+        assert stage.client.asked_for(Act) == []
+        assert len(stage.client.asked_for(Apply)) == 1
+
+
+async def test_a_sheet_that_never_comes_keeps_nothing_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its keys are dropped and that is said; later ones are the fleet's."""
+    assert HOLD_S <= 2.0
+    monkeypatch.setattr("mission_tui.tui.typed_ahead.HOLD_S", 0.05)
+    async with staged() as stage:
+        await stage.press("j")
+        stage.client.stream = never  # type: ignore[method-assign, assignment]
+        burst(stage, "as")
+        await stage.until(lambda: any("not taken" in toast for toast in stage.toasts()))
+        assert not isinstance(stage.screen, ConfirmScreen)
+        burst(stage, "N")
+        await stage.until(lambda: isinstance(stage.app.focused, Input), "the line")
+        assert stage.client.asked_for(Clone) == []
+
+
+async def never(_make: Any) -> Any:
+    """No answer at all."""
+    await asyncio.Event().wait()
+    yield None
