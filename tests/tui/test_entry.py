@@ -65,8 +65,8 @@ def test_the_door_imports_no_textual() -> None:
 
 
 def test_the_screen_imports_nothing_heavy() -> None:
-    """Neither torch nor the plotting library with numpy stands before the first picture."""
-    heavy = {"torch", "numpy", "textual_plot", "stable_baselines3", "pynvml", "mission_tui.records"}
+    """Neither torch nor numpy stands before the first picture."""
+    heavy = {"torch", "numpy", "stable_baselines3", "pynvml", "mission_tui.records"}
     assert not heavy & loaded_after("import mission_tui.tui.session")
 
 
