@@ -69,6 +69,7 @@ class MissionApp(App[int], inherit_bindings=False):
         super().__init__(driver_class=MeteredDriver)
         environ = os.environ if environ is None else environ
         home = environ.get("HOME", "")
+        self.typed = TypedAhead(self, super().on_event, self._keys_dropped)
         self.desk = Desk(
             self,
             client,
@@ -90,7 +91,6 @@ class MissionApp(App[int], inherit_bindings=False):
         self._glyphs = GlyphFilter(ascii_only=not speaks_utf8(environ))
         self._pen = Pen(self.console)
         self._gate = LaunchGate()
-        self.typed = TypedAhead(self, super().on_event, self._keys_dropped)
         self.register_theme(THEME)
         self.theme = THEME.name
 

@@ -49,7 +49,8 @@ class Deed:
 
 class Desk:
     """One per screen session. `clock` is monotonic seconds, `snapshot` the newest that came; `deeds` `u` takes back,
-    `zoom` how far back the strip goes, `chart` how charts of runs are drawn.
+    `zoom` how far back the strip goes, `chart` how charts of runs are drawn. After `expect_sheet` keys wait for what the
+    next answer shows.
 
     Paths on the screen leave out `home`; `last_seen_t` (unix s) is when this fleet was last looked at.
     """
@@ -86,6 +87,7 @@ class Desk:
         self.chart = ChartLook()
         self.deeds: list[Deed] = []
         self.scrub = Scrub(self)
+        self.expect_sheet = app.typed.expect
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Carry out `work` beside the screen. A `MissionError` becomes a toast, anything else a modal."""
@@ -117,10 +119,6 @@ class Desk:
     def clear(self) -> None:
         """Take away all toasts: what they say is no longer so."""
         self._app.clear_notifications()
-
-    def expect_sheet(self) -> None:
-        """What the supervisor answers next is shown over the screen: keys that come meanwhile are for that."""
-        self._app.typed.expect()
 
     async def consult(self, screen: Screen[Answer]) -> Answer | None:
         """Put a question over the screen and wait for the person's answer; None when they turned away."""
