@@ -49,8 +49,8 @@ class Deed:
 
 class Desk:
     """One per screen session. `clock` is monotonic seconds, `snapshot` the newest that came; `deeds` `u` takes back,
-    `zoom` how far back the strip goes, `chart` how charts of runs are drawn. After `expect_sheet` keys wait for what the
-    next answer shows.
+    `zoom` how far back the strip goes, `chart` how charts of runs are drawn. After `expect_sheet` keys wait for
+    what the next answer shows.
 
     Paths on the screen leave out `home`; `last_seen_t` (unix s) is when this fleet was last looked at.
     """
