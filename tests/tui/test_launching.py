@@ -68,6 +68,14 @@ async def test_u_is_too_late_after_ten_seconds() -> None:
         assert not stage.client.asked_for(Undo)
 
 
+async def test_a_key_on_the_first_picture_waits_for_the_presets() -> None:
+    """They are read after it; a person who is quicker starts what the key means all the same."""
+    async with staged() as stage:
+        stage.app.desk.presets = ()
+        await launched(stage, "1")
+        await stage.until(lambda: stage.client.asked_for(Launch))
+
+
 async def test_undo_takes_launches_back_one_by_one() -> None:
     """Two launches are undone newest first."""
     async with staged() as stage:

@@ -10,6 +10,7 @@ from mission_tui.errors import MissionError, UsageError
 from mission_tui.ipc.requests import Launch, LaunchItem
 from mission_tui.tui.desk import UNDO_S, Desk
 from mission_tui.tui.preset_choice import PresetChoice, by_key, members
+from mission_tui.tui.preset_reading import read_presets
 
 __all__ = ["RUNS_AT_ONCE", "launch", "launch_keys", "plan"]
 
@@ -18,6 +19,9 @@ RUNS_AT_ONCE = 64
 
 async def launch_keys(desk: Desk, keys: Sequence[str]) -> None:
     """Start the presets that carry `keys`, together, so that one `u` takes them back."""
+    if not desk.presets:
+        # Pressed on the very first picture: what the keys mean is read after that.
+        await read_presets(desk)
     carried = by_key(desk.presets)
     items: list[LaunchItem] = []
     for key in keys:
