@@ -8,7 +8,7 @@ from typing import Literal
 
 from textual.binding import Binding
 
-from mission_tui.tui.preset_choice import LAUNCH_KEYS
+from mission_tui.tui.launching.preset_choice import LAUNCH_KEYS
 
 __all__ = ["ACTIONS", "Action", "Place", "bindings", "key_label", "offered"]
 

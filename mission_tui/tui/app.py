@@ -17,21 +17,21 @@ from textual.screen import Screen
 from mission_tui.fleet.snapshot import FleetSnapshot, RunView
 from mission_tui.tui.actions import ACTIONS
 from mission_tui.tui.arrivals import Arrivals
-from mission_tui.tui.bursts import WINDOW_S, LaunchGate
 from mission_tui.tui.client import FleetClient
 from mission_tui.tui.desk import UNDO_S, Desk
-from mission_tui.tui.driver import MeteredDriver
+from mission_tui.tui.drawing.glyphs import speaks_utf8
+from mission_tui.tui.drawing.theme import THEME
 from mission_tui.tui.feed import follow
-from mission_tui.tui.filters import GlyphFilter
-from mission_tui.tui.flow import Flow
-from mission_tui.tui.glyphs import speaks_utf8
-from mission_tui.tui.origin import Origin
-from mission_tui.tui.preset_choice import LoadPresets, Resolve, SavePreset, save_nothing
+from mission_tui.tui.launching.origin import Origin
+from mission_tui.tui.launching.preset_choice import LoadPresets, Resolve, SavePreset, save_nothing
 from mission_tui.tui.screens.fleet import FleetScreen
 from mission_tui.tui.screens.shown import Shown
-from mission_tui.tui.theme import THEME
-from mission_tui.tui.typed_ahead import TypedAhead
-from mission_tui.tui.written import Pen, brief
+from mission_tui.tui.terminal.bursts import WINDOW_S, LaunchGate
+from mission_tui.tui.terminal.driver import MeteredDriver
+from mission_tui.tui.terminal.filters import GlyphFilter
+from mission_tui.tui.terminal.flow import Flow
+from mission_tui.tui.terminal.typed_ahead import TypedAhead
+from mission_tui.tui.terminal.written import Pen, brief
 
 __all__ = ["MissionApp"]
 

@@ -12,14 +12,14 @@ from textual.timer import Timer
 
 from mission_tui.fleet.outcome import ALIVE
 from mission_tui.fleet.snapshot import FleetSnapshot
-from mission_tui.tui.best_returns import learn_best
+from mission_tui.tui.asking.best_returns import learn_best
 from mission_tui.tui.desk import Desk
-from mission_tui.tui.flow import Flow
-from mission_tui.tui.pacing import Pace
-from mission_tui.tui.preset_reading import read_presets
-from mission_tui.tui.ringing import ring
+from mission_tui.tui.launching.preset_reading import read_presets
+from mission_tui.tui.news.ringing import ring
+from mission_tui.tui.news.stale import StaleNews
 from mission_tui.tui.screens.shown import Shown
-from mission_tui.tui.stale import StaleNews
+from mission_tui.tui.terminal.flow import Flow
+from mission_tui.tui.terminal.pacing import Pace
 
 __all__ = ["Arrivals"]
 

@@ -14,16 +14,16 @@ from mission_tui.errors import MissionError
 from mission_tui.fleet.snapshot import FleetSnapshot, RunView
 from mission_tui.ipc.replies import Progress
 from mission_tui.ipc.request import Asking
-from mission_tui.tui.alarm import Alarm
+from mission_tui.tui.asking.lookback import Zoom
+from mission_tui.tui.asking.scrubbing import Scrub
 from mission_tui.tui.client import FleetClient
-from mission_tui.tui.coming_back import ComingBack
-from mission_tui.tui.literal import literal
-from mission_tui.tui.lookback import Zoom
-from mission_tui.tui.origin import Origin
+from mission_tui.tui.drawing.literal import literal
+from mission_tui.tui.launching.origin import Origin
+from mission_tui.tui.launching.preset_choice import LoadPresets, PresetChoice, Resolve, SavePreset, save_nothing
+from mission_tui.tui.news.alarm import Alarm
+from mission_tui.tui.news.coming_back import ComingBack
 from mission_tui.tui.plot.look import ChartLook
-from mission_tui.tui.preset_choice import LoadPresets, PresetChoice, Resolve, SavePreset, save_nothing
 from mission_tui.tui.screens.shown import Shown
-from mission_tui.tui.scrubbing import Scrub
 
 if TYPE_CHECKING:
     from textual.screen import Screen

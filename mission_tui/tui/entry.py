@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mission_tui.errors import UsageError
-from mission_tui.tui.preset_choice import LoadPresets, PresetChoice, Resolve, SavePreset, save_nothing
+from mission_tui.tui.launching.preset_choice import LoadPresets, PresetChoice, Resolve, SavePreset, save_nothing
 
 __all__ = ["Farewell", "PresetChoice", "replay", "run"]
 
@@ -62,7 +62,7 @@ def run(
     """
     _require_terminal(os.environ)
     from mission_tui.ipc.start import captured_environ
-    from mission_tui.tui.origin import Origin
+    from mission_tui.tui.launching.origin import Origin
 
     origin = Origin(str(Path.cwd()), sys.executable, captured_environ(os.environ))
     _prepare(os.environ)

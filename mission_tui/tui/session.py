@@ -17,9 +17,9 @@ from textual.geometry import Size
 from mission_tui.tui.app import MissionApp
 from mission_tui.tui.client import FleetClient
 from mission_tui.tui.entry import Farewell
-from mission_tui.tui.hangup import watch_signals, watch_terminal
-from mission_tui.tui.origin import Origin
-from mission_tui.tui.preset_choice import LoadPresets, Resolve, SavePreset
+from mission_tui.tui.launching.origin import Origin
+from mission_tui.tui.launching.preset_choice import LoadPresets, Resolve, SavePreset
+from mission_tui.tui.terminal.hangup import watch_signals, watch_terminal
 
 __all__ = ["play", "show"]
 

@@ -18,7 +18,7 @@ from msgspec import structs
 
 from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.snapshot import FleetSnapshot, RunView
-from mission_tui.tui.written import Pen, Written
+from mission_tui.tui.terminal.written import Pen, Written
 from tests.tui.fleets import KL_FINDING, NAN_FINDING, NOW, a_fleet, a_run, curve, ended
 from tests.tui.stage import Stage, staged
 

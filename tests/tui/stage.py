@@ -17,8 +17,8 @@ from mission_tui.fleet.preset import resolve as resolve_preset
 from mission_tui.fleet.snapshot import FleetSnapshot
 from mission_tui.fleet.spec import Spec
 from mission_tui.tui.app import MissionApp
-from mission_tui.tui.origin import Origin
-from mission_tui.tui.preset_choice import PresetChoice
+from mission_tui.tui.launching.origin import Origin
+from mission_tui.tui.launching.preset_choice import PresetChoice
 from tests.tui.fake_client import FakeClient, a_spec
 from tests.tui.fleets import a_fleet
 

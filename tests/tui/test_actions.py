@@ -12,7 +12,7 @@ from msgspec import structs
 from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.snapshot import RunView
 from mission_tui.tui.actions import ACTIONS, Place, bindings, key_label, offered
-from mission_tui.tui.outlook import Outlook
+from mission_tui.tui.listing.outlook import Outlook
 from mission_tui.tui.screens.fleet import FleetScreen
 from mission_tui.tui.screens.machine import MachineScreen
 from mission_tui.tui.screens.run import RunScreen

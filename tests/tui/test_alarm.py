@@ -8,7 +8,7 @@ from msgspec import structs
 
 from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.snapshot import FleetSnapshot
-from mission_tui.tui.alarm import Alarm, desktop_note, sentences
+from mission_tui.tui.news.alarm import Alarm, desktop_note, sentences
 from tests.tui.fleets import ENTROPY_FINDING, KL_FINDING, NAN_FINDING, a_fleet, a_run
 from tests.tui.played import terminal
 from tests.tui.stage import staged

@@ -9,7 +9,7 @@ import sys
 import pytest
 from rich.color import Color, ColorSystem
 
-from mission_tui.tui.colours import DARK, LIGHT, Palette
+from mission_tui.tui.drawing.colours import DARK, LIGHT, Palette
 
 INKS = ("ink", "bold", "quiet", "key", "live", "update", "paused", "good", "warn", "alarm")
 PALETTES = pytest.mark.parametrize("palette", [DARK, LIGHT], ids=["dark", "light"])

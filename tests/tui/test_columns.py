@@ -8,7 +8,7 @@ import pytest
 
 from mission_tui.fleet.cells import Cell
 from mission_tui.fleet.strip import Span
-from mission_tui.tui.columns import axis_of, busy_columns, busy_over, phase_columns, phase_shares, update_share
+from mission_tui.tui.asking.columns import axis_of, busy_columns, busy_over, phase_columns, phase_shares, update_share
 from tests.tui.fleets import NOW
 from tests.tui.strips import cells, phases
 

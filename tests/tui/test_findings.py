@@ -10,7 +10,7 @@ from mission_tui.fleet.snapshot import FleetSnapshot
 from mission_tui.fleet.verdict import Change, ResumeVerdict
 from mission_tui.ipc.replies import Accepted, Refused, VerdictReply
 from mission_tui.ipc.requests import Apply, GetHistory, Mark
-from mission_tui.tui.evidence import looked_from, rewritten, seen_points, stretch
+from mission_tui.tui.asking.evidence import looked_from, rewritten, seen_points, stretch
 from mission_tui.tui.screens.verdict import VerdictScreen
 from mission_tui.tui.sections.finding import finding_lines
 from mission_tui.tui.widgets.evidence_chart import BAND

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mission_tui.tui.glyphs import speaks_utf8, to_ascii
+from mission_tui.tui.drawing.glyphs import speaks_utf8, to_ascii
 
 
 @pytest.mark.parametrize(

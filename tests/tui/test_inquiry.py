@@ -12,7 +12,7 @@ from mission_tui.errors import MissionError
 from mission_tui.ipc.replies import Refused
 from mission_tui.ipc.request import Asking, Request
 from mission_tui.ipc.requests import GetDetails, GetHistory, GetLog
-from mission_tui.tui.inquiry import Inquiry
+from mission_tui.tui.asking.inquiry import Inquiry
 from tests.tui.fake_client import FakeClient
 from tests.tui.fleets import LIVE, a_fleet, a_run, ended
 from tests.tui.stage import Clock

@@ -13,9 +13,9 @@ from mission_tui.fleet.cost import Cost, Pace
 from mission_tui.fleet.preset_file import SavedPreset, Saving
 from mission_tui.ipc.replies import Quoted, Refused
 from mission_tui.ipc.requests import Check, Launch, LaunchItem, Quote
-from mission_tui.tui.draft import Draft, assignments, followed, meaning, words
-from mission_tui.tui.preset_choice import PresetChoice
-from mission_tui.tui.price import price
+from mission_tui.tui.launching.draft import Draft, assignments, followed, meaning, words
+from mission_tui.tui.launching.preset_choice import PresetChoice
+from mission_tui.tui.launching.price import price
 from mission_tui.tui.screens.confirm import ConfirmScreen
 from mission_tui.tui.screens.launch_form import LaunchForm
 from mission_tui.tui.screens.smoke import SmokeScreen

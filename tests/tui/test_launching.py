@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mission_tui.ipc.replies import Launched
 from mission_tui.ipc.requests import Launch, Undo
-from mission_tui.tui.preset_choice import PresetChoice
+from mission_tui.tui.launching.preset_choice import PresetChoice
 from mission_tui.tui.screens.fleet import FleetScreen
 from tests.tui.fleets import a_fleet
 from tests.tui.stage import Stage, staged

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mission_tui.ipc.replies import LogReply
 from mission_tui.ipc.requests import GetLog
-from mission_tui.tui.log_tail import LogTail
+from mission_tui.tui.asking.log_tail import LogTail
 
 
 def page(text: str, start: int, *, attempt: int = 1, size: int | None = None) -> LogReply:

@@ -12,9 +12,9 @@ from mission_tui.fleet.env_workers import EnvWorkers, LateWorker
 from mission_tui.fleet.other_program import OtherProgram
 from mission_tui.fleet.snapshot import GpuMeters, Usage
 from mission_tui.ipc.requests import Act, GetStrip
+from mission_tui.tui.drawing.table import ordered, table
 from mission_tui.tui.screens.machine import MachineScreen
 from mission_tui.tui.sections.machine import RUN_COLUMNS, Use, machine_lines, runs_on
-from mission_tui.tui.table import ordered, table
 from tests.tui.fleets import BUSY, GIB, GPU, LIVE, a_fleet, a_run, host
 from tests.tui.stage import Stage, staged
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mission_tui.tui.outlet import Outlet
+from mission_tui.tui.terminal.outlet import Outlet
 
 
 class Line:

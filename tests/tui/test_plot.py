@@ -13,8 +13,8 @@ from msgspec import structs
 from mission_tui.fleet.live_settings import SettingChange
 from mission_tui.fleet.metrics import Metric
 from mission_tui.ipc.replies import AttemptView, HistoryReply
-from mission_tui.tui.inquiry import EXACT, Dossier
-from mission_tui.tui.log_tail import LogTail
+from mission_tui.tui.asking.inquiry import EXACT, Dossier
+from mission_tui.tui.asking.log_tail import LogTail
 from mission_tui.tui.plot.axes import side_by_side
 from mission_tui.tui.plot.canvas import Canvas
 from mission_tui.tui.plot.content import Content, content_of, crossed

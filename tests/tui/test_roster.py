@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from mission_tui.tui.outlook import Outlook
-from mission_tui.tui.roster import SORTS, muster
+from mission_tui.tui.listing.outlook import Outlook
+from mission_tui.tui.listing.roster import SORTS, muster
 from tests.tui.fleets import ENDED, LIVE, a_fleet, a_run, queued
 
 

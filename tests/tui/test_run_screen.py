@@ -8,7 +8,7 @@ from mission_tui.errors import PresetError
 from mission_tui.fleet.spec import Spec
 from mission_tui.ipc.replies import HistoryReply, LogReply
 from mission_tui.ipc.requests import GetDetails, GetHistory, GetLog
-from mission_tui.tui.copied import MOST_BYTES
+from mission_tui.tui.asking.copied import MOST_BYTES
 from mission_tui.tui.screens.run import RunScreen
 from tests.tui.fake_client import a_spec, details
 from tests.tui.fleets import ENDED, LIVE, NOW, a_fleet, a_run

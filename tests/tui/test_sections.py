@@ -10,8 +10,9 @@ from mission_tui.fleet.paying import Payoff
 from mission_tui.fleet.placement import Placement
 from mission_tui.fleet.snapshot import Held, Pids, Usage
 from mission_tui.ipc.replies import HistoryReply
-from mission_tui.tui.courses import Course, metric_tags
-from mission_tui.tui.glyphs import to_ascii
+from mission_tui.tui.asking.courses import Course, metric_tags
+from mission_tui.tui.drawing.glyphs import to_ascii
+from mission_tui.tui.listing.vitals import metric_title
 from mission_tui.tui.screens.evaluation import result_rows
 from mission_tui.tui.sections.checkpoints import checkpoints
 from mission_tui.tui.sections.config import config, settings
@@ -19,7 +20,6 @@ from mission_tui.tui.sections.episodes import episodes, stacked
 from mission_tui.tui.sections.health import health
 from mission_tui.tui.sections.learn import learn
 from mission_tui.tui.sections.taken import taken
-from mission_tui.tui.vitals import metric_title
 from tests.tui.fake_client import a_spec, details
 from tests.tui.fleets import BUSY, ENDED, GIB, KL_FINDING, LIVE, NOW, a_run, queued
 

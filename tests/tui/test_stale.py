@@ -9,8 +9,8 @@ from msgspec import structs
 from mission_tui.fleet.snapshot import FleetSnapshot, StaleRun
 from mission_tui.fleet.stale import stale_sentence
 from mission_tui.ipc.replies import Stale
+from mission_tui.tui.news.stale import StaleNews
 from mission_tui.tui.screens.leftovers import LeftoversScreen
-from mission_tui.tui.stale import StaleNews
 from tests.tui.fake_client import FakeClient
 from tests.tui.fleets import GIB, a_fleet
 from tests.tui.stage import Clock, Stage, make_app, staged

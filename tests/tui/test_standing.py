@@ -8,9 +8,10 @@ from msgspec import structs
 
 from mission_tui.fleet.outcome import RunState
 from mission_tui.fleet.snapshot import Held, Restart
-from mission_tui.tui import colours, standing
-from mission_tui.tui.away import while_away
-from mission_tui.tui.glyphs import OUTCOME_SHAPES, SEVERITY_SHAPES, STATE_SHAPES, to_ascii
+from mission_tui.tui.drawing import colours
+from mission_tui.tui.drawing.glyphs import OUTCOME_SHAPES, SEVERITY_SHAPES, STATE_SHAPES, to_ascii
+from mission_tui.tui.listing import standing
+from mission_tui.tui.news.away import while_away
 from mission_tui.tui.widgets.pane import pane
 from mission_tui.tui.widgets.tab_line import tab_line
 from tests.tui.fleets import ENDED, ENTROPY_FINDING, KL_FINDING, NAN_FINDING, NOW, a_fleet, a_run, ended, queued

@@ -12,8 +12,8 @@ from msgspec import structs
 from mission_tui.fleet.strip import GpuTrack, Lane, Strip
 from mission_tui.ipc.replies import Refused, StripReply
 from mission_tui.ipc.requests import GetStrip
-from mission_tui.tui.glyphs import to_ascii
-from mission_tui.tui.lookback import Lookback
+from mission_tui.tui.asking.lookback import Lookback
+from mission_tui.tui.drawing.glyphs import to_ascii
 from mission_tui.tui.sections.timeline import LABEL, TAIL, phase_cell, timeline
 from mission_tui.tui.widgets.lines import differences
 from tests.tui.fake_client import FakeClient

@@ -12,7 +12,7 @@ from textual.widgets import Input
 from mission_tui.ipc.requests import Act, Apply, Clone, Note
 from mission_tui.tui.screens.confirm import ConfirmScreen
 from mission_tui.tui.screens.verdict import VerdictScreen
-from mission_tui.tui.typed_ahead import HOLD_S
+from mission_tui.tui.terminal.typed_ahead import HOLD_S
 from tests.tui.stage import Stage, staged
 
 
@@ -78,7 +78,7 @@ async def test_keys_wait_for_a_sheet_that_the_supervisor_has_a_say_in() -> None:
 async def test_a_sheet_that_never_comes_keeps_nothing_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its keys are dropped and that is said; later ones are the fleet's."""
     assert HOLD_S <= 2.0
-    monkeypatch.setattr("mission_tui.tui.typed_ahead.HOLD_S", 0.05)
+    monkeypatch.setattr("mission_tui.tui.terminal.typed_ahead.HOLD_S", 0.05)
     async with staged() as stage:
         await stage.press("j")
         stage.client.stream = never  # type: ignore[method-assign, assignment]

@@ -15,7 +15,7 @@ from rich.style import Style
 from textual._compositor import ChopsUpdate
 from textual.strip import Strip
 
-from mission_tui.tui.written import Pen, Written
+from mission_tui.tui.terminal.written import Pen, Written
 from tests.tui.fleets import LIVE, a_fleet
 from tests.tui.stage import Stage, staged
 

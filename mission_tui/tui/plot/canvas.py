@@ -10,8 +10,8 @@ from itertools import groupby
 
 from rich.style import Style
 
-from mission_tui.tui.colours import INK
-from mission_tui.tui.strips import Part
+from mission_tui.tui.drawing.colours import INK
+from mission_tui.tui.drawing.strips import Part
 
 __all__ = ["DOTS_ACROSS", "DOTS_UP", "Canvas"]
 

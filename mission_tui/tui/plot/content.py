@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 from mission_tui.fleet.metrics import Metric
 from mission_tui.fleet.snapshot import RunView
 from mission_tui.ipc.replies import HistoryReply
-from mission_tui.tui import numbers
-from mission_tui.tui.inquiry import EXACT, Dossier
+from mission_tui.tui.asking.inquiry import EXACT, Dossier
+from mission_tui.tui.drawing import numbers
+from mission_tui.tui.drawing.strips import Part
 from mission_tui.tui.plot.axes import Sided, side_by_side
 from mission_tui.tui.plot.curve import Curve, curve_of
 from mission_tui.tui.plot.look import ChartLook
 from mission_tui.tui.plot.marks import Marks, marks_of
 from mission_tui.tui.plot.picture import RETURN, Scene
 from mission_tui.tui.plot.ruler import Over, Ruler
-from mission_tui.tui.strips import Part
 
 __all__ = ["Content", "Entry", "content_of", "crossed"]
 

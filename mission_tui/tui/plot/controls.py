@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from rich.cells import cell_len
 from rich.style import Style
 
-from mission_tui.tui import colours
 from mission_tui.tui.actions import ACTIONS, key_label
+from mission_tui.tui.drawing import colours
+from mission_tui.tui.drawing.strips import Part
 from mission_tui.tui.plot.look import ChartLook
-from mission_tui.tui.strips import Part
 
 __all__ = ["controls"]
 

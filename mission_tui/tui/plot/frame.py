@@ -9,12 +9,12 @@ from rich.cells import cell_len
 from rich.style import Style
 from textual.strip import Strip
 
-from mission_tui.tui import colours
+from mission_tui.tui.drawing import colours
+from mission_tui.tui.drawing.strips import Part, fit, line
 from mission_tui.tui.plot.axes import Side
 from mission_tui.tui.plot.canvas import DOTS_ACROSS, DOTS_UP, Canvas
 from mission_tui.tui.plot.ruler import Over, ticks_over
 from mission_tui.tui.plot.scale import Scale
-from mission_tui.tui.strips import Part, fit, line
 
 __all__ = ["Frame", "down_of", "frame_for", "framed", "numbers_beside"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.style import Style
 
-from mission_tui.tui import colours
+from mission_tui.tui.drawing import colours
 
 __all__ = ["MOST", "faint", "hue", "letter"]
 

@@ -8,15 +8,15 @@ from rich.cells import cell_len
 from rich.style import Style
 from textual.strip import Strip
 
-from mission_tui.tui import colours, numbers
-from mission_tui.tui.glyphs import SEVERITY_SHAPES
-from mission_tui.tui.literal import literal
+from mission_tui.tui.drawing import colours, numbers
+from mission_tui.tui.drawing.glyphs import SEVERITY_SHAPES
+from mission_tui.tui.drawing.literal import literal
+from mission_tui.tui.drawing.strips import Part, fit, line
+from mission_tui.tui.listing.vitals import metric_title
 from mission_tui.tui.plot.content import Content, Entry
 from mission_tui.tui.plot.hues import hue, letter
 from mission_tui.tui.plot.marks import Marks
 from mission_tui.tui.plot.picture import MARKS
-from mission_tui.tui.strips import Part, fit, line
-from mission_tui.tui.vitals import metric_title
 
 __all__ = ["legend", "signs"]
 

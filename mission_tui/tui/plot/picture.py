@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from rich.style import Style
 from textual.strip import Strip
 
-from mission_tui.tui import colours
-from mission_tui.tui.glyphs import SEVERITY_SHAPES
+from mission_tui.tui.drawing import colours
+from mission_tui.tui.drawing.glyphs import SEVERITY_SHAPES
+from mission_tui.tui.drawing.strips import Part
 from mission_tui.tui.plot.axes import Sided
 from mission_tui.tui.plot.canvas import DOTS_UP, Canvas
 from mission_tui.tui.plot.curve import Sample
@@ -17,7 +18,6 @@ from mission_tui.tui.plot.frame import Frame, down_of, framed, numbers_beside
 from mission_tui.tui.plot.hues import faint, hue, letter
 from mission_tui.tui.plot.marks import MarkKind, Marks
 from mission_tui.tui.plot.ruler import Ruler
-from mission_tui.tui.strips import Part
 
 __all__ = ["MARKS", "RETURN", "Scene", "painted", "picture"]
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Literal, get_args
 
 from mission_tui.ipc.replies import AttemptView, HistoryReply
-from mission_tui.tui import numbers
+from mission_tui.tui.drawing import numbers
 from mission_tui.tui.plot.scale import steps_between
 
 __all__ = ["OVERS", "Over", "Ruler", "ticks_over"]

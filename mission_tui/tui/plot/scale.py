@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
-from mission_tui.tui import numbers
+from mission_tui.tui.drawing import numbers
 
 __all__ = ["Scale", "scale_of", "steps_between"]
 

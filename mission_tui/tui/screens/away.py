@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 
 from textual.strip import Strip
 
-from mission_tui.tui import colours, numbers
-from mission_tui.tui.away import Away, Happening
+from mission_tui.tui.drawing import colours, numbers
+from mission_tui.tui.drawing.strips import Part, line
+from mission_tui.tui.drawing.wrapping import wrap
+from mission_tui.tui.listing.standing import shape, state_style, state_word
+from mission_tui.tui.news.away import Away, Happening
 from mission_tui.tui.screens.sheet import Sheet
-from mission_tui.tui.standing import shape, state_style, state_word
-from mission_tui.tui.strips import Part, line
-from mission_tui.tui.wrapping import wrap
 
 __all__ = ["AwayScreen"]
 

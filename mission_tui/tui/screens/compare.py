@@ -14,12 +14,12 @@ from mission_tui.errors import MissionError
 from mission_tui.fleet.compare import Axis, Comparison
 from mission_tui.fleet.snapshot import RunView
 from mission_tui.ipc.requests import Compare
-from mission_tui.tui import colours, numbers
 from mission_tui.tui.desk import Desk
+from mission_tui.tui.drawing import colours, numbers
+from mission_tui.tui.drawing.strips import line
+from mission_tui.tui.listing.vitals import metric_title
 from mission_tui.tui.moves import Move
 from mission_tui.tui.sections.comparison import comparison
-from mission_tui.tui.strips import line
-from mission_tui.tui.vitals import metric_title
 from mission_tui.tui.widgets.overlay import Overlay
 from mission_tui.tui.widgets.scroll_lines import ScrollLines
 

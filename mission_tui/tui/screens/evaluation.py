@@ -10,11 +10,11 @@ from mission_tui.errors import MissionError
 from mission_tui.fleet.snapshot import RunView
 from mission_tui.ipc.replies import Evaluated, Progress
 from mission_tui.ipc.requests import Evaluate
-from mission_tui.tui import colours, numbers
 from mission_tui.tui.desk import Desk
+from mission_tui.tui.drawing import colours, numbers
+from mission_tui.tui.drawing.sparkline import bar
+from mission_tui.tui.drawing.strips import Part, line
 from mission_tui.tui.screens.sheet import Sheet
-from mission_tui.tui.sparkline import bar
-from mission_tui.tui.strips import Part, line
 
 __all__ = ["EvaluationScreen", "result_rows"]
 

@@ -13,13 +13,15 @@ from textual.widget import Widget
 
 from mission_tui.fleet.seed_group import SeedGroup
 from mission_tui.fleet.snapshot import RunView
-from mission_tui.tui import colours
 from mission_tui.tui.actions import Place, bindings
+from mission_tui.tui.asking.inquiry import Inquiry
 from mission_tui.tui.desk import Desk
-from mission_tui.tui.inquiry import Inquiry
+from mission_tui.tui.drawing import colours
+from mission_tui.tui.drawing.strips import Part, line
+from mission_tui.tui.listing.outlook import Outlook
+from mission_tui.tui.listing.roster import SORTS
+from mission_tui.tui.listing.teaching import teaching
 from mission_tui.tui.moves import Move
-from mission_tui.tui.outlook import Outlook
-from mission_tui.tui.roster import SORTS
 from mission_tui.tui.screens.arrangement import (
     LEAST_HEIGHT,
     LEAST_WIDTH,
@@ -29,8 +31,6 @@ from mission_tui.tui.screens.arrangement import (
     wants_panes,
 )
 from mission_tui.tui.screens.shown import Shown
-from mission_tui.tui.strips import Part, line
-from mission_tui.tui.teaching import teaching
 from mission_tui.tui.widgets.away_lines import AwayLines
 from mission_tui.tui.widgets.detail import Detail
 from mission_tui.tui.widgets.filter_bar import FilterBar

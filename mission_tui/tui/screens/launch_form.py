@@ -16,20 +16,20 @@ from textual.widgets import Input, Static, TextArea
 
 from mission_tui.ipc.requests import LaunchItem
 from mission_tui.tui.desk import Desk
-from mission_tui.tui.draft import Draft
-from mission_tui.tui.offering import about, devices, offers
-from mission_tui.tui.preset_choice import PresetChoice
-from mission_tui.tui.preset_reading import read_presets
-from mission_tui.tui.reckoning import Reckoning
+from mission_tui.tui.drawing.strips import line
+from mission_tui.tui.drawing.wrapping import wrap
+from mission_tui.tui.launching.draft import Draft
+from mission_tui.tui.launching.offering import about, devices, offers
+from mission_tui.tui.launching.preset_choice import PresetChoice
+from mission_tui.tui.launching.preset_reading import read_presets
+from mission_tui.tui.launching.reckoning import Reckoning
 from mission_tui.tui.screens.picker import Choice
 from mission_tui.tui.screens.sheet import Sheet
 from mission_tui.tui.screens.smoke import SmokeScreen
-from mission_tui.tui.strips import line
 from mission_tui.tui.verbs.save_preset import save_preset
 from mission_tui.tui.widgets.form_fields import Changes, Field, Presets, Selector
 from mission_tui.tui.widgets.offer_line import OfferLine
 from mission_tui.tui.widgets.scroll_lines import ScrollLines
-from mission_tui.tui.wrapping import wrap
 
 __all__ = ["LaunchForm"]
 

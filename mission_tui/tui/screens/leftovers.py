@@ -11,9 +11,9 @@ from textual.strip import Strip
 
 from mission_tui.ipc.replies import Stale
 from mission_tui.process_name import short_name
-from mission_tui.tui import colours, numbers
+from mission_tui.tui.drawing import colours, numbers
+from mission_tui.tui.drawing.strips import line, rendered, words
 from mission_tui.tui.screens.sheet import Sheet
-from mission_tui.tui.strips import line, rendered, words
 
 __all__ = ["LeftoversScreen"]
 

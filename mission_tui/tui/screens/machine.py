@@ -9,13 +9,13 @@ from textual.binding import BindingType
 from textual.strip import Strip
 
 from mission_tui.fleet.snapshot import RunView
-from mission_tui.tui import colours
 from mission_tui.tui.actions import Place, bindings
 from mission_tui.tui.desk import Desk
+from mission_tui.tui.drawing import colours
+from mission_tui.tui.drawing.strips import line
 from mission_tui.tui.moves import Move
 from mission_tui.tui.screens.shown import Shown
 from mission_tui.tui.sections.machine import RUN_SORTS, machine_lines, runs_on
-from mission_tui.tui.strips import line
 from mission_tui.tui.widgets.footer import Footer, hints
 from mission_tui.tui.widgets.header import Header
 from mission_tui.tui.widgets.scroll_lines import ScrollLines

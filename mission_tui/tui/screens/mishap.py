@@ -6,10 +6,10 @@ import traceback
 
 from textual.strip import Strip
 
-from mission_tui.tui import colours
+from mission_tui.tui.drawing import colours
+from mission_tui.tui.drawing.strips import line
+from mission_tui.tui.drawing.wrapping import wrap
 from mission_tui.tui.screens.sheet import Sheet
-from mission_tui.tui.strips import line
-from mission_tui.tui.wrapping import wrap
 
 __all__ = ["MishapScreen"]
 

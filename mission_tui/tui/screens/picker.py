@@ -13,10 +13,10 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widgets import Input
 
-from mission_tui.tui import colours
+from mission_tui.tui.drawing import colours
+from mission_tui.tui.drawing.strips import fit, line
 from mission_tui.tui.moves import Move
 from mission_tui.tui.screens.sheet import Sheet
-from mission_tui.tui.strips import fit, line
 from mission_tui.tui.widgets.lines import Lines
 
 __all__ = ["Choice", "Choices", "Picker"]

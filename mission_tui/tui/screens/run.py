@@ -12,13 +12,13 @@ from textual.binding import BindingType
 from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.snapshot import RunView
 from mission_tui.tui.actions import Place, bindings
-from mission_tui.tui.against import Against
-from mission_tui.tui.copied import copy_lines, lines_of
+from mission_tui.tui.asking.against import Against
+from mission_tui.tui.asking.copied import copy_lines, lines_of
+from mission_tui.tui.asking.gpu_share import calm_share
+from mission_tui.tui.asking.inquiry import Inquiry
 from mission_tui.tui.desk import Desk
-from mission_tui.tui.gpu_share import calm_share
-from mission_tui.tui.inquiry import Inquiry
+from mission_tui.tui.listing.outlook import RUN_TABS
 from mission_tui.tui.moves import Move
-from mission_tui.tui.outlook import RUN_TABS
 from mission_tui.tui.screens.arrangement import LEAST_HEIGHT, LEAST_WIDTH
 from mission_tui.tui.screens.shown import Shown
 from mission_tui.tui.sections.difference import held_against

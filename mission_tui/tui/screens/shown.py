@@ -10,7 +10,7 @@ from textual.screen import Screen
 from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.snapshot import FleetSnapshot, RunView
 from mission_tui.tui.actions import Place
-from mission_tui.tui.standing import open_findings
+from mission_tui.tui.listing.standing import open_findings
 
 __all__ = ["Shown"]
 

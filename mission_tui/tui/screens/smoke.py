@@ -11,11 +11,11 @@ from mission_tui.errors import MissionError
 from mission_tui.fleet.checking import CheckFigures, CheckStep
 from mission_tui.ipc.replies import Checked, Progress
 from mission_tui.ipc.requests import Check, LaunchItem
-from mission_tui.tui import colours, numbers
 from mission_tui.tui.desk import Desk
+from mission_tui.tui.drawing import colours, numbers
+from mission_tui.tui.drawing.strips import line
+from mission_tui.tui.drawing.wrapping import wrap
 from mission_tui.tui.screens.sheet import Sheet
-from mission_tui.tui.strips import line
-from mission_tui.tui.wrapping import wrap
 
 __all__ = ["SmokeScreen", "figure_rows"]
 

@@ -14,10 +14,10 @@ from textual.strip import Strip
 
 from mission_tui.fleet.verdict import Change, Grade
 from mission_tui.ipc.replies import VerdictReply
-from mission_tui.tui import colours
+from mission_tui.tui.drawing import colours
+from mission_tui.tui.drawing.strips import Part, line
+from mission_tui.tui.drawing.wrapping import wrap
 from mission_tui.tui.screens.sheet import Sheet
-from mission_tui.tui.strips import Part, line
-from mission_tui.tui.wrapping import wrap
 
 __all__ = ["Choice", "Proposal", "VerdictScreen"]
 

@@ -10,10 +10,10 @@ from textual.binding import Binding, BindingType
 from textual.strip import Strip
 from textual.widgets import Input
 
-from mission_tui.tui import colours
+from mission_tui.tui.drawing import colours
+from mission_tui.tui.drawing.strips import line
+from mission_tui.tui.drawing.wrapping import wrap
 from mission_tui.tui.screens.sheet import Sheet
-from mission_tui.tui.strips import line
-from mission_tui.tui.wrapping import wrap
 
 __all__ = ["LineScreen", "settings_in"]
 

@@ -9,9 +9,9 @@ from rich.table import Table
 from textual.strip import Strip
 
 from mission_tui.ipc.replies import AttemptView, CheckpointView, DetailsReply
-from mission_tui.tui import colours, numbers
-from mission_tui.tui.literal import literal
-from mission_tui.tui.strips import line, rendered, words
+from mission_tui.tui.drawing import colours, numbers
+from mission_tui.tui.drawing.literal import literal
+from mission_tui.tui.drawing.strips import line, rendered, words
 
 __all__ = ["checkpoints"]
 

@@ -10,9 +10,9 @@ from textual.strip import Strip
 
 from mission_tui.fleet.compare import Comparison, Result, Row, letter, value_word
 from mission_tui.fleet.findings import Severity
-from mission_tui.tui import colours, numbers
-from mission_tui.tui.strips import line, rendered, words
-from mission_tui.tui.wrapping import wrap
+from mission_tui.tui.drawing import colours, numbers
+from mission_tui.tui.drawing.strips import line, rendered, words
+from mission_tui.tui.drawing.wrapping import wrap
 
 __all__ = ["HUES", "comparison"]
 

@@ -13,9 +13,9 @@ from mission_tui.fleet.part import part_words
 from mission_tui.fleet.preset import as_tables
 from mission_tui.fleet.spec import Spec
 from mission_tui.ipc.replies import DetailsReply
-from mission_tui.tui import colours, numbers
-from mission_tui.tui.strips import fit, line
-from mission_tui.tui.wrapping import wrap
+from mission_tui.tui.drawing import colours, numbers
+from mission_tui.tui.drawing.strips import fit, line
+from mission_tui.tui.drawing.wrapping import wrap
 
 __all__ = ["config", "settings"]
 

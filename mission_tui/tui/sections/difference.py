@@ -10,11 +10,11 @@ from textual.strip import Strip
 
 from mission_tui.fleet.spec import Spec
 from mission_tui.ipc.replies import DetailsReply
-from mission_tui.tui import colours, numbers
-from mission_tui.tui.against import Other
+from mission_tui.tui.asking.against import Other
+from mission_tui.tui.drawing import colours, numbers
+from mission_tui.tui.drawing.strips import fit, line
+from mission_tui.tui.drawing.wrapping import wrap
 from mission_tui.tui.sections.config import config, settings
-from mission_tui.tui.strips import fit, line
-from mission_tui.tui.wrapping import wrap
 
 __all__ = ["difference", "held_against"]
 

@@ -12,9 +12,9 @@ from textual.strip import Strip
 
 from mission_tui.fleet.snapshot import RunView
 from mission_tui.ipc.replies import HistoryReply
-from mission_tui.tui import colours, numbers
-from mission_tui.tui.strips import Part, fit, line
-from mission_tui.tui.wrapping import wrap
+from mission_tui.tui.drawing import colours, numbers
+from mission_tui.tui.drawing.strips import Part, fit, line
+from mission_tui.tui.drawing.wrapping import wrap
 
 __all__ = ["LABEL", "episodes", "stacked"]
 

@@ -7,11 +7,11 @@ from textual.strip import Strip
 
 from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.metrics import Metric
-from mission_tui.tui import colours, numbers
-from mission_tui.tui.standing import finding_span, finding_word, severity_shape
-from mission_tui.tui.strips import Part, fit, line
-from mission_tui.tui.vitals import column_title
-from mission_tui.tui.wrapping import wrap
+from mission_tui.tui.drawing import colours, numbers
+from mission_tui.tui.drawing.strips import Part, fit, line
+from mission_tui.tui.drawing.wrapping import wrap
+from mission_tui.tui.listing.standing import finding_span, finding_word, severity_shape
+from mission_tui.tui.listing.vitals import column_title
 
 __all__ = ["evidence_rows", "finding_lines", "finding_rows"]
 

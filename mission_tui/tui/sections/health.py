@@ -7,11 +7,11 @@ from textual.strip import Strip
 from mission_tui.fleet.outcome import ALIVE
 from mission_tui.fleet.snapshot import RunView
 from mission_tui.ipc.replies import DetailsReply
-from mission_tui.tui import colours
+from mission_tui.tui.drawing import colours
+from mission_tui.tui.drawing.strips import Part, fit, line
+from mission_tui.tui.listing.standing import finding_span, open_findings
 from mission_tui.tui.sections.finding import finding_rows
 from mission_tui.tui.sections.readings import reading_lines
-from mission_tui.tui.standing import finding_span, open_findings
-from mission_tui.tui.strips import Part, fit, line
 
 __all__ = ["calm", "health"]
 

@@ -8,11 +8,12 @@ from textual.strip import Strip
 
 from mission_tui.fleet.paying import payoff_sentence
 from mission_tui.fleet.snapshot import RunView
-from mission_tui.tui import colours, numbers, standing
-from mission_tui.tui.sparkline import area, bar, spark
-from mission_tui.tui.strips import Part, fit, line
-from mission_tui.tui.vitals import vitals
-from mission_tui.tui.wrapping import wrap
+from mission_tui.tui.drawing import colours, numbers
+from mission_tui.tui.drawing.sparkline import area, bar, spark
+from mission_tui.tui.drawing.strips import Part, fit, line
+from mission_tui.tui.drawing.wrapping import wrap
+from mission_tui.tui.listing import standing
+from mission_tui.tui.listing.vitals import vitals
 
 __all__ = ["learn"]
 

@@ -17,10 +17,11 @@ from mission_tui.fleet.other_program import other_sentence
 from mission_tui.fleet.outcome import ALIVE
 from mission_tui.fleet.share import share_of
 from mission_tui.fleet.snapshot import FleetSnapshot, GpuMeters, HostMeters, RunView, Usage
-from mission_tui.tui import colours, numbers, standing
-from mission_tui.tui.sparkline import spark
-from mission_tui.tui.strips import Part, fit, line
-from mission_tui.tui.table import Column, ordered, table
+from mission_tui.tui.drawing import colours, numbers
+from mission_tui.tui.drawing.sparkline import spark
+from mission_tui.tui.drawing.strips import Part, fit, line
+from mission_tui.tui.drawing.table import Column, ordered, table
+from mission_tui.tui.listing import standing
 
 __all__ = ["GPU_COLUMNS", "RUN_COLUMNS", "RUN_SORTS", "Use", "machine_lines", "runs_on"]
 

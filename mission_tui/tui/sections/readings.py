@@ -11,10 +11,10 @@ from mission_tui.fleet.health.readings import Reading, readings
 from mission_tui.fleet.health.settings import settings_of
 from mission_tui.fleet.snapshot import RunView
 from mission_tui.ipc.replies import DetailsReply
-from mission_tui.tui import colours, numbers
-from mission_tui.tui.glyphs import SEVERITY_SHAPES
-from mission_tui.tui.strips import Part, fit, line
-from mission_tui.tui.wrapping import wrap
+from mission_tui.tui.drawing import colours, numbers
+from mission_tui.tui.drawing.glyphs import SEVERITY_SHAPES
+from mission_tui.tui.drawing.strips import Part, fit, line
+from mission_tui.tui.drawing.wrapping import wrap
 
 __all__ = ["flags", "limits_on_curve", "reading_lines", "readings_of"]
 

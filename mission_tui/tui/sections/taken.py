@@ -9,11 +9,12 @@ from textual.strip import Strip
 from mission_tui.fleet.env_workers import worker_sentences
 from mission_tui.fleet.outcome import ALIVE
 from mission_tui.fleet.snapshot import RunView
-from mission_tui.tui import colours, numbers, standing
-from mission_tui.tui.courses import Course
+from mission_tui.tui.asking.courses import Course
+from mission_tui.tui.drawing import colours, numbers
+from mission_tui.tui.drawing.strips import Part, line
+from mission_tui.tui.drawing.wrapping import wrap
+from mission_tui.tui.listing import standing
 from mission_tui.tui.sections.workers import phase_rows, worker_rows
-from mission_tui.tui.strips import Part, line
-from mission_tui.tui.wrapping import wrap
 
 __all__ = ["taken"]
 

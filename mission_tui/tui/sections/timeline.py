@@ -18,8 +18,7 @@ from mission_tui.fleet.cells import Cell
 from mission_tui.fleet.outcome import Phase
 from mission_tui.fleet.strip import Lane
 from mission_tui.fleet.strip import Strip as MachineStrip
-from mission_tui.tui import colours, numbers
-from mission_tui.tui.columns import (
+from mission_tui.tui.asking.columns import (
     Axis,
     axis_of,
     busy_columns,
@@ -28,7 +27,8 @@ from mission_tui.tui.columns import (
     phase_shares,
     update_share,
 )
-from mission_tui.tui.strips import Part, fit, line
+from mission_tui.tui.drawing import colours, numbers
+from mission_tui.tui.drawing.strips import Part, fit, line
 
 __all__ = ["LABEL", "TAIL", "columns_for", "phase_cell", "rows_for", "timeline"]
 

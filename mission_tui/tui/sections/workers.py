@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from mission_tui.fleet.env_workers import SLOW_TIMES, EnvWorkers
 from mission_tui.fleet.outcome import ALIVE
 from mission_tui.fleet.snapshot import RunView
-from mission_tui.tui import colours, numbers
-from mission_tui.tui.courses import PHASE_SERIES, Course
-from mission_tui.tui.sparkline import spark
-from mission_tui.tui.strips import Part, fit
+from mission_tui.tui.asking.courses import PHASE_SERIES, Course
+from mission_tui.tui.drawing import colours, numbers
+from mission_tui.tui.drawing.sparkline import spark
+from mission_tui.tui.drawing.strips import Part, fit
 
 __all__ = ["phase_rows", "worker_rows"]
 

@@ -9,7 +9,7 @@ from mission_tui.fleet.outcome import RunState
 from mission_tui.fleet.snapshot import RunView
 from mission_tui.ipc.requests import Act, ActVerb
 from mission_tui.tui.desk import Desk
-from mission_tui.tui.standing import state_word
+from mission_tui.tui.listing.standing import state_word
 
 __all__ = ["able", "act", "fitting", "names", "no_finding"]
 

@@ -8,8 +8,8 @@ from mission_tui.fleet.outcome import ALIVE
 from mission_tui.fleet.snapshot import RunView
 from mission_tui.ipc.replies import Accepted, VerdictReply
 from mission_tui.ipc.requests import Apply
-from mission_tui.tui import numbers
 from mission_tui.tui.desk import Desk
+from mission_tui.tui.drawing import numbers
 from mission_tui.tui.screens.verdict import Proposal, VerdictScreen
 from mission_tui.tui.verbs.acting import no_finding
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mission_tui.fleet.snapshot import RunView
 from mission_tui.tui.desk import Desk
-from mission_tui.tui.elsewhere import homely
+from mission_tui.tui.listing.elsewhere import homely
 from mission_tui.tui.screens.picker import Choice, Picker
 
 __all__ = ["elsewhere"]

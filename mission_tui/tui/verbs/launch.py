@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from mission_tui.errors import MissionError, UsageError
 from mission_tui.ipc.requests import Launch, LaunchItem
 from mission_tui.tui.desk import UNDO_S, Desk
-from mission_tui.tui.preset_choice import PresetChoice, by_key, members
-from mission_tui.tui.preset_reading import read_presets
+from mission_tui.tui.launching.preset_choice import PresetChoice, by_key, members
+from mission_tui.tui.launching.preset_reading import read_presets
 
 __all__ = ["RUNS_AT_ONCE", "launch", "launch_keys", "plan"]
 

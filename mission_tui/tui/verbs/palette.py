@@ -5,8 +5,8 @@ from __future__ import annotations
 from mission_tui.fleet.snapshot import RunView
 from mission_tui.tui.actions import key_label, offered
 from mission_tui.tui.desk import Desk
+from mission_tui.tui.listing.standing import state_word
 from mission_tui.tui.screens.picker import Choice, Picker
-from mission_tui.tui.standing import state_word
 from mission_tui.tui.verbs.command import COMMANDS, type_command
 from mission_tui.tui.verbs.launch import launch, plan
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from mission_tui.fleet.preset_file import Saving
 from mission_tui.tui.desk import Desk
-from mission_tui.tui.preset_choice import PresetChoice
-from mission_tui.tui.preset_reading import read_presets
+from mission_tui.tui.launching.preset_choice import PresetChoice
+from mission_tui.tui.launching.preset_reading import read_presets
 from mission_tui.tui.screens.confirm import ConfirmScreen
 from mission_tui.tui.screens.words import LineScreen
 

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from rich.cells import cell_len
 from textual.strip import Strip
 
-from mission_tui.tui import colours, numbers
-from mission_tui.tui.away import Away
-from mission_tui.tui.literal import literal
-from mission_tui.tui.strips import Part, line
+from mission_tui.tui.drawing import colours, numbers
+from mission_tui.tui.drawing.literal import literal
+from mission_tui.tui.drawing.strips import Part, line
+from mission_tui.tui.drawing.wrapping import wrap
+from mission_tui.tui.news.away import Away
 from mission_tui.tui.widgets.lines import Lines
-from mission_tui.tui.wrapping import wrap
 
 __all__ = ["AwayLines"]
 

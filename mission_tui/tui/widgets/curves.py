@@ -9,8 +9,9 @@ from textual.containers import Horizontal, Vertical
 from textual.message import Message
 
 from mission_tui.fleet.snapshot import RunView
-from mission_tui.tui.courses import metric_tags
-from mission_tui.tui.inquiry import EXACT, Dossier
+from mission_tui.tui.asking.courses import metric_tags
+from mission_tui.tui.asking.inquiry import EXACT, Dossier
+from mission_tui.tui.drawing.strips import line
 from mission_tui.tui.moves import Move
 from mission_tui.tui.plot.content import Content, content_of, crossed
 from mission_tui.tui.plot.controls import controls
@@ -18,7 +19,6 @@ from mission_tui.tui.plot.crosshair import Crosshair
 from mission_tui.tui.plot.hues import MOST
 from mission_tui.tui.plot.look import ChartLook
 from mission_tui.tui.sections.readings import flags, limits_on_curve, readings_of
-from mission_tui.tui.strips import line
 from mission_tui.tui.widgets.chart import Chart
 from mission_tui.tui.widgets.metric_list import MetricList
 from mission_tui.tui.widgets.scroll_lines import ScrollLines

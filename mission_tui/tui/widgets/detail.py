@@ -6,8 +6,10 @@ from textual.strip import Strip
 
 from mission_tui.fleet.series import EPISODES
 from mission_tui.fleet.snapshot import RunView
-from mission_tui.tui import colours
-from mission_tui.tui.inquiry import Dossier
+from mission_tui.tui.asking.inquiry import Dossier
+from mission_tui.tui.drawing import colours
+from mission_tui.tui.drawing.strips import line
+from mission_tui.tui.drawing.wrapping import fold
 from mission_tui.tui.moves import Move
 from mission_tui.tui.sections.checkpoints import checkpoints
 from mission_tui.tui.sections.config import config
@@ -15,10 +17,8 @@ from mission_tui.tui.sections.episodes import episodes
 from mission_tui.tui.sections.journal import journal
 from mission_tui.tui.sections.learn import learn
 from mission_tui.tui.sections.taken import taken
-from mission_tui.tui.strips import line
 from mission_tui.tui.widgets.lines import Lines
 from mission_tui.tui.widgets.tab_line import tab_line
-from mission_tui.tui.wrapping import fold
 
 __all__ = ["Detail", "section"]
 

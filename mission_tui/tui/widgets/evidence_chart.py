@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mission_tui.fleet.findings import Finding
-from mission_tui.tui import colours
-from mission_tui.tui.evidence import Points, looked_from
+from mission_tui.tui.asking.evidence import Points, looked_from
+from mission_tui.tui.drawing import colours
 from mission_tui.tui.plot.canvas import Canvas
 from mission_tui.tui.plot.frame import Frame, down_of, frame_for, framed, numbers_beside
 from mission_tui.tui.plot.hues import faint, hue

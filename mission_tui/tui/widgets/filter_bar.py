@@ -11,8 +11,8 @@ from textual.containers import Horizontal
 from textual.message import Message
 from textual.widgets import Input
 
-from mission_tui.tui import colours
-from mission_tui.tui.strips import line
+from mission_tui.tui.drawing import colours
+from mission_tui.tui.drawing.strips import line
 from mission_tui.tui.widgets.scroll_lines import ScrollLines
 
 __all__ = ["FilterBar"]

@@ -11,10 +11,10 @@ from textual.message import Message
 from textual.strip import Strip
 
 from mission_tui.fleet.findings import Finding
-from mission_tui.tui import colours, numbers
+from mission_tui.tui.drawing import colours, numbers
+from mission_tui.tui.drawing.strips import Part, fit, line
+from mission_tui.tui.listing.standing import finding_word, severity_shape
 from mission_tui.tui.moves import Move
-from mission_tui.tui.standing import finding_word, severity_shape
-from mission_tui.tui.strips import Part, fit, line
 from mission_tui.tui.widgets.lines import Lines
 
 __all__ = ["FindingList", "found_in"]

@@ -10,15 +10,15 @@ from textual.message import Message
 
 from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.snapshot import RunView
-from mission_tui.tui import colours, numbers
-from mission_tui.tui.evidence import points_of, rewritten, seen_points
-from mission_tui.tui.inquiry import Dossier
+from mission_tui.tui.asking.evidence import points_of, rewritten, seen_points
+from mission_tui.tui.asking.inquiry import Dossier
+from mission_tui.tui.drawing import colours, numbers
+from mission_tui.tui.drawing.strips import Part, line
+from mission_tui.tui.listing.vitals import metric_title
 from mission_tui.tui.moves import Move
 from mission_tui.tui.sections.finding import finding_lines
 from mission_tui.tui.sections.health import calm
 from mission_tui.tui.sections.readings import reading_lines
-from mission_tui.tui.strips import Part, line
-from mission_tui.tui.vitals import metric_title
 from mission_tui.tui.widgets.evidence_chart import EvidenceChart
 from mission_tui.tui.widgets.finding_list import FindingList, found_in
 from mission_tui.tui.widgets.scroll_lines import ScrollLines

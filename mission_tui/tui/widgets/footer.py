@@ -12,11 +12,11 @@ from rich.style import Style
 from mission_tui.fleet.abilities import refusal
 from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.snapshot import RunView
-from mission_tui.tui import colours
 from mission_tui.tui.actions import ACTIONS, Action, Place, key_label, offered
-from mission_tui.tui.literal import literal
-from mission_tui.tui.preset_choice import PresetChoice, by_key
-from mission_tui.tui.strips import Part, line
+from mission_tui.tui.drawing import colours
+from mission_tui.tui.drawing.literal import literal
+from mission_tui.tui.drawing.strips import Part, line
+from mission_tui.tui.launching.preset_choice import PresetChoice, by_key
 from mission_tui.tui.widgets.lines import Lines
 
 __all__ = ["Footer", "Hint", "fitting", "hints"]

@@ -12,9 +12,9 @@ from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
 from mission_tui.fleet.completion import Offer
-from mission_tui.tui import colours
+from mission_tui.tui.drawing import colours
+from mission_tui.tui.drawing.strips import line
 from mission_tui.tui.screens.picker import Choice, Choices
-from mission_tui.tui.strips import line
 from mission_tui.tui.widgets.lines import Lines
 
 __all__ = ["Changes", "Field", "Presets", "Selector"]

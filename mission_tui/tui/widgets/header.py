@@ -11,12 +11,12 @@ from rich.cells import cell_len
 from mission_tui.fleet.findings import Severity
 from mission_tui.fleet.outcome import ALIVE
 from mission_tui.fleet.snapshot import FleetSnapshot
-from mission_tui.tui import colours, numbers
-from mission_tui.tui.elsewhere import also_live, homely, least_cells
-from mission_tui.tui.glyphs import SEVERITY_SHAPES
-from mission_tui.tui.literal import literal
-from mission_tui.tui.standing import open_findings
-from mission_tui.tui.strips import Part, line
+from mission_tui.tui.drawing import colours, numbers
+from mission_tui.tui.drawing.glyphs import SEVERITY_SHAPES
+from mission_tui.tui.drawing.literal import literal
+from mission_tui.tui.drawing.strips import Part, line
+from mission_tui.tui.listing.elsewhere import also_live, homely, least_cells
+from mission_tui.tui.listing.standing import open_findings
 from mission_tui.tui.widgets.lines import Lines
 
 __all__ = ["Header"]

@@ -15,11 +15,11 @@ from textual import events
 from textual.message import Message
 from textual.strip import Strip
 
-from mission_tui.tui import colours, numbers
+from mission_tui.tui.drawing import colours, numbers
+from mission_tui.tui.drawing.strips import Part, fit, line
+from mission_tui.tui.drawing.wrapping import fold
 from mission_tui.tui.moves import Move
-from mission_tui.tui.strips import Part, fit, line
 from mission_tui.tui.widgets.lines import Lines
-from mission_tui.tui.wrapping import fold
 
 __all__ = ["ERROR", "LogLines"]
 

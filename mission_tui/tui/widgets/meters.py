@@ -13,11 +13,11 @@ from textual.strip import Strip
 
 from mission_tui.fleet.paying.telling import told_now
 from mission_tui.fleet.snapshot import FleetSnapshot, GpuMeters, HostMeters, Paid
-from mission_tui.tui import colours, numbers
-from mission_tui.tui.gpu_share import NORMAL, lone_share
-from mission_tui.tui.literal import literal
-from mission_tui.tui.sparkline import spark
-from mission_tui.tui.strips import fit, line
+from mission_tui.tui.asking.gpu_share import NORMAL, lone_share
+from mission_tui.tui.drawing import colours, numbers
+from mission_tui.tui.drawing.literal import literal
+from mission_tui.tui.drawing.sparkline import spark
+from mission_tui.tui.drawing.strips import fit, line
 from mission_tui.tui.widgets.lines import Lines
 
 __all__ = ["Meters"]

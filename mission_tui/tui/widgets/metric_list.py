@@ -11,14 +11,14 @@ from textual.strip import Strip
 from mission_tui.fleet.findings import Severity
 from mission_tui.fleet.metrics import Metric
 from mission_tui.fleet.snapshot import RunView
-from mission_tui.tui import colours, numbers
-from mission_tui.tui.courses import Course, metric_tags
-from mission_tui.tui.glyphs import SEVERITY_SHAPES
+from mission_tui.tui.asking.courses import Course, metric_tags
+from mission_tui.tui.drawing import colours, numbers
+from mission_tui.tui.drawing.glyphs import SEVERITY_SHAPES
+from mission_tui.tui.drawing.sparkline import spark
+from mission_tui.tui.drawing.strips import Part, fit, line
+from mission_tui.tui.listing.vitals import metric_title
 from mission_tui.tui.moves import Move
 from mission_tui.tui.plot.hues import hue, letter
-from mission_tui.tui.sparkline import spark
-from mission_tui.tui.strips import Part, fit, line
-from mission_tui.tui.vitals import metric_title
 from mission_tui.tui.widgets.lines import Lines
 
 __all__ = ["MetricList"]

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from rich.cells import cell_len
 
 from mission_tui.fleet.completion import Offer
-from mission_tui.tui import colours
-from mission_tui.tui.strips import Part, fit, line
+from mission_tui.tui.drawing import colours
+from mission_tui.tui.drawing.strips import Part, fit, line
 from mission_tui.tui.widgets.lines import Lines
 
 __all__ = ["OfferLine"]

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from rich.style import Style
 
 from mission_tui.fleet.compare import Comparison, Curve, letter
-from mission_tui.tui import colours
+from mission_tui.tui.drawing import colours
 from mission_tui.tui.plot.canvas import DOTS_UP, Canvas
 from mission_tui.tui.plot.frame import Frame, down_of, frame_for, framed, numbers_beside
 from mission_tui.tui.plot.ruler import Over

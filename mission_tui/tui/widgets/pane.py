@@ -10,11 +10,12 @@ from rich.table import Table
 from textual.strip import Strip
 
 from mission_tui.fleet.snapshot import RunView
-from mission_tui.tui import colours, numbers, standing
-from mission_tui.tui.literal import literal
-from mission_tui.tui.sparkline import bar, spark
-from mission_tui.tui.strips import Part, fit, join, line, rendered, words
-from mission_tui.tui.vitals import vitals
+from mission_tui.tui.drawing import colours, numbers
+from mission_tui.tui.drawing.literal import literal
+from mission_tui.tui.drawing.sparkline import bar, spark
+from mission_tui.tui.drawing.strips import Part, fit, join, line, rendered, words
+from mission_tui.tui.listing import standing
+from mission_tui.tui.listing.vitals import vitals
 
 __all__ = ["PANE_HEIGHT", "pane"]
 

@@ -8,8 +8,8 @@ from textual import events
 from textual.strip import Strip
 
 from mission_tui.fleet.snapshot import RunView
-from mission_tui.tui.colours import QUIET
-from mission_tui.tui.strips import join, line
+from mission_tui.tui.drawing.colours import QUIET
+from mission_tui.tui.drawing.strips import join, line
 from mission_tui.tui.widgets.lines import Lines
 from mission_tui.tui.widgets.pane import PANE_HEIGHT, pane
 from mission_tui.tui.widgets.run_table import RunTable

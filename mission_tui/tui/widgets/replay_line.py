@@ -5,8 +5,8 @@ from __future__ import annotations
 from rich.cells import cell_len
 
 from mission_tui.fleet.snapshot import FleetSnapshot
-from mission_tui.tui import colours, numbers
-from mission_tui.tui.strips import Part, line
+from mission_tui.tui.drawing import colours, numbers
+from mission_tui.tui.drawing.strips import Part, line
 from mission_tui.tui.widgets.lines import Lines
 
 __all__ = ["ReplayLine"]

@@ -5,12 +5,13 @@ from __future__ import annotations
 from rich.cells import cell_len
 
 from mission_tui.fleet.snapshot import RunView
-from mission_tui.tui import colours, numbers, standing
-from mission_tui.tui.literal import literal
-from mission_tui.tui.sparkline import bar
-from mission_tui.tui.strips import Part, fit, line
+from mission_tui.tui.drawing import colours, numbers
+from mission_tui.tui.drawing.literal import literal
+from mission_tui.tui.drawing.sparkline import bar
+from mission_tui.tui.drawing.strips import Part, fit, line
+from mission_tui.tui.drawing.wrapping import wrap
+from mission_tui.tui.listing import standing
 from mission_tui.tui.widgets.lines import Lines
-from mission_tui.tui.wrapping import wrap
 
 __all__ = ["RunHead"]
 

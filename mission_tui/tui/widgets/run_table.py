@@ -13,11 +13,12 @@ from textual.strip import Strip
 from mission_tui.fleet.outcome import ALIVE
 from mission_tui.fleet.seed_group import SeedGroup
 from mission_tui.fleet.snapshot import RunView
-from mission_tui.tui import colours, numbers, standing
-from mission_tui.tui.group_cells import GROUP_CELLS, group_shape
-from mission_tui.tui.roster import Row, members
-from mission_tui.tui.sparkline import spark
-from mission_tui.tui.strips import Part, fit, line
+from mission_tui.tui.drawing import colours, numbers
+from mission_tui.tui.drawing.sparkline import spark
+from mission_tui.tui.drawing.strips import Part, fit, line
+from mission_tui.tui.listing import standing
+from mission_tui.tui.listing.group_cells import GROUP_CELLS, group_shape
+from mission_tui.tui.listing.roster import Row, members
 from mission_tui.tui.widgets.lines import Lines
 
 __all__ = ["COLUMNS", "RunTable"]

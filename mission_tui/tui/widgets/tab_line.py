@@ -9,11 +9,11 @@ from rich.style import Style
 from textual.strip import Strip
 
 from mission_tui.fleet.snapshot import RunView
-from mission_tui.tui import colours
-from mission_tui.tui.literal import literal
-from mission_tui.tui.outlook import TABS
-from mission_tui.tui.standing import alarms
-from mission_tui.tui.strips import Part, fit, line
+from mission_tui.tui.drawing import colours
+from mission_tui.tui.drawing.literal import literal
+from mission_tui.tui.drawing.strips import Part, fit, line
+from mission_tui.tui.listing.outlook import TABS
+from mission_tui.tui.listing.standing import alarms
 
 __all__ = ["tab_line"]
 

@@ -8,11 +8,11 @@ from mission_tui.fleet.attribution import attribute, duty_sentence
 from mission_tui.fleet.outcome import ALIVE
 from mission_tui.fleet.snapshot import FleetSnapshot
 from mission_tui.fleet.strip import Strip
-from mission_tui.tui import colours
+from mission_tui.tui.asking.lookback import Lookback
 from mission_tui.tui.desk import Desk
-from mission_tui.tui.lookback import Lookback
+from mission_tui.tui.drawing import colours
+from mission_tui.tui.drawing.strips import line
 from mission_tui.tui.sections.timeline import columns_for, rows_for, timeline
-from mission_tui.tui.strips import line
 from mission_tui.tui.widgets.lines import Lines
 
 __all__ = ["Timeline"]

@@ -27,10 +27,10 @@ from mission_tui.fleet.snapshot import FleetSnapshot, OtherRoot, RunView
 from mission_tui.ipc import replies, requests, tidying
 from mission_tui.ipc.request import Request
 from mission_tui.tui.actions import ACTIONS, Action, Place, offered
-from mission_tui.tui.preset_choice import PresetChoice
+from mission_tui.tui.launching.preset_choice import PresetChoice
 from mission_tui.tui.screens.mishap import MishapScreen
 from mission_tui.tui.screens.shown import Shown
-from mission_tui.tui.written import Pen, Written
+from mission_tui.tui.terminal.written import Pen, Written
 from tests.faults.campaign.part import Part, Tell, Violation, chance
 from tests.tui.fleets import BUSY, ENDED, a_fleet, queued
 from tests.tui.poison import Poison

@@ -1,0 +1,94 @@
+"""The strip as last answered, and the asking for it: how far back one looks, and how often that may have changed.
+
+It is asked for no more often than a column of it takes, never twice at once, and only by who shows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mission_tui.errors import MissionError
+from mission_tui.fleet.strip import Strip
+from mission_tui.ipc.requests import GetStrip
+from mission_tui.tui.asking.inquiry import Asker
+
+__all__ = ["Lookback", "Zoom"]
+
+_REACHES = (
+    (15.0, "15s"),
+    (60.0, "1m"),
+    (300.0, "5m"),
+    (900.0, "15m"),
+    (3600.0, "1h"),
+    (21_600.0, "6h"),
+    (86_400.0, "24h"),
+)
+_USUAL = 2
+_CELLS_A_COLUMN = 4
+"""A cell that lies in two columns shows its peak in both, so cells are asked for that are finer than columns."""
+_MOST_CELLS = 1200
+_LEAST_PACE_S, _MOST_PACE_S = 1.0, 30.0
+"""A short stretch moves by several columns a second, and each time nearly every cell of it is sent to the terminal."""
+
+
+class Zoom:
+    """How far back the strip goes; one for all screens of a session."""
+
+    def __init__(self) -> None:
+        self._at = _USUAL
+
+    @property
+    def seconds(self) -> float:
+        """The stretch that is shown."""
+        return _REACHES[self._at][0]
+
+    @property
+    def word(self) -> str:
+        """The stretch as people say it: `15s`, `24h`."""
+        return _REACHES[self._at][1]
+
+    def turn(self, by: int) -> None:
+        """A longer stretch, or with -1 a shorter one; at its ends it stays."""
+        self._at = max(0, min(self._at + by, len(_REACHES) - 1))
+
+
+class Lookback:
+    """`strip` is the newest answer, `trouble` why the newest question has none; `changed` is called after each."""
+
+    def __init__(self, desk: Asker, changed: Callable[[], None]) -> None:
+        self._desk = desk
+        self._changed = changed
+        self._asked: tuple[float, int, float | None, float] | None = None
+        self._open = False
+        self.strip: Strip | None = None
+        self.trouble: str | None = None
+
+    def want(self, seconds: float, columns: int, moment: float | None = None) -> None:
+        """Ask for the last `seconds` in that many columns, if a new one may have begun or something else is wanted.
+
+        In a replay they are those before unix time `moment`, of which nothing new is ever known.
+        """
+        now = self._desk.clock()
+        if self._open or columns < 1:
+            return
+        if self._asked is not None:
+            pace = min(_MOST_PACE_S, max(_LEAST_PACE_S, seconds / columns))
+            known = moment is not None and self.trouble is None
+            if self._asked[:3] == (seconds, columns, moment) and (known or now - self._asked[3] < pace):
+                return
+        self._asked = seconds, columns, moment, now
+        self._open = True
+        # The oldest column begins before `seconds` ago, because the newest one is not over yet.
+        reach, most = seconds * (1 + 1 / columns), min(_MOST_CELLS, _CELLS_A_COLUMN * columns)
+        self._desk.start(self._answer(reach, moment, most))
+
+    async def _answer(self, seconds: float, until: float | None, most: int) -> None:
+        try:
+            reply = await self._desk.ask(lambda id_: GetStrip(id=id_, seconds=seconds, until=until, most=most))
+        except MissionError as error:
+            self.trouble = str(error)
+        else:
+            self.strip, self.trouble = reply.strip, None
+        finally:
+            self._open = False
+        self._changed()

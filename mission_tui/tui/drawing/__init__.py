@@ -1,0 +1,1 @@
+"""How anything is drawn: colours, glyphs, numbers, and lines of them as strips. It knows no run."""

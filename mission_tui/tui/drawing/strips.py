@@ -1,0 +1,61 @@
+"""Lines of the screen as Textual strips: styled parts cut to a width, and Rich renderables rendered once and kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from io import StringIO
+from typing import Literal
+
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console, RenderableType
+from rich.segment import Segment
+from rich.style import Style
+from rich.text import Text
+from textual.strip import Strip
+
+from mission_tui.tui.drawing.colours import INK
+from mission_tui.tui.drawing.literal import literal
+
+__all__ = ["Part", "fit", "join", "line", "rendered", "words"]
+
+Part = tuple[str, Style]
+
+_CONSOLE = Console(file=StringIO(), markup=False, emoji=False, highlight=False, legacy_windows=False, _environ={})
+"""Renders tables to segments and never writes; without markup, so foreign text in a cell stays text."""
+
+
+def fit(text: str, width: int, align: Literal["left", "right"] = "left") -> str:
+    """Foreign `text` made literal and exactly `width` cells wide; what does not fit ends in an ellipsis."""
+    if width <= 0:
+        return ""
+    text = literal(text)
+    length = cell_len(text)
+    if length > width:
+        return set_cell_size(text, width - 1) + "…"
+    padding = " " * (width - length)
+    return padding + text if align == "right" else text + padding
+
+
+def line(parts: Iterable[Part], width: int, ground: Style | None = None) -> Strip:
+    """A strip of exactly `width` cells; `ground` lies under all parts."""
+    segments = [Segment(literal(text), ground + style if ground else style) for text, style in parts if text]
+    return Strip(segments).adjust_cell_length(width, ground or INK).simplify()
+
+
+def words(*parts: Part) -> Text:
+    """Foreign text as what stands in a cell of a Rich table: literal before it is measured, and never markup."""
+    return Text.assemble(*((literal(text), style) for text, style in parts))
+
+
+def join(strips: Iterable[Strip]) -> Strip:
+    """Strips side by side."""
+    return Strip.join(list(strips))
+
+
+def rendered(renderable: RenderableType, width: int) -> list[Strip]:
+    """A Rich renderable as strips of `width` cells."""
+    options = _CONSOLE.options.update(width=width, height=None, highlight=False)
+    return [
+        Strip(segments).adjust_cell_length(width).simplify()
+        for segments in _CONSOLE.render_lines(renderable, options, pad=True, new_lines=False)
+    ]

@@ -1,0 +1,76 @@
+"""What the launch form offers to complete in each of its fields, and what it says about a field otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mission_tui.fleet.completion import Offer, complete
+from mission_tui.fleet.outcome import ALIVE
+from mission_tui.fleet.snapshot import FleetSnapshot, GpuMeters
+from mission_tui.fleet.spec import Spec
+from mission_tui.tui.drawing import numbers
+
+__all__ = ["about", "devices", "offers"]
+
+_ABOUT = {
+    "form-presets": "↑ ↓ choose, Enter starts it as it is below",
+    "form-changes": "a key=value a line; values with commas between make a run each",
+    "form-name": "its name; several become NAME-1, NAME-2, ...",
+    "form-group": "what several are listed and compared under; empty: one of their own",
+    "form-after": "names of runs that have to end first",
+    "form-copies": "so many runs of each",
+    "form-seeds": "so many seeds, counting up from the next field, or from 1: a run each",
+    "form-first-seed": "the seed, or the first of several; empty: the preset's, or one drawn",
+    "form-device": "← → by hand; auto takes the GPU with room for it that is least busy",
+    "form-priority": "its place in the queue: a step counts as much as an hour of waiting",
+}
+"""By the field's id."""
+
+
+def offers(field: str, typed: str, spec: Spec | None, snapshot: FleetSnapshot | None) -> tuple[Offer, ...]:
+    """What may follow `typed`, the text of `field` up to the cursor; `spec` is what the form stands for so far."""
+    runs = snapshot.runs if snapshot else ()
+    if field == "form-changes":
+        indent = len(typed) - len(typed.lstrip())
+        if typed.lstrip().startswith("#"):
+            return ()
+        known = {
+            "env.id": tuple(dict.fromkeys(view.env_id for view in runs if view.env_id)),
+            "run.device": devices(snapshot.gpus if snapshot else ()),
+        }
+        found = complete(typed.lstrip(), spec, known)
+        return tuple(Offer(offer.text, offer.start + indent, offer.detail) for offer in found)
+    if field == "form-after":
+        start = max(typed.rfind(","), typed.rfind(" ")) + 1
+        names = (view.name for view in runs if view.state in ALIVE or view.state == "queued")
+        return _beginning(names, typed, start)
+    if field == "form-group":
+        return _beginning((view.group for view in runs if view.group), typed, 0)
+    return ()
+
+
+def devices(gpus: Iterable[GpuMeters]) -> tuple[str, ...]:
+    """What `run.device` can be on a machine with these GPUs; instances of one in MIG mode have no number."""
+    whole = [gpu for gpu in gpus if not gpu.parent]
+    return ("auto", "cpu", *(f"cuda:{number}" for number in range(len(whole))))
+
+
+def about(field: str, device: str | None, snapshot: FleetSnapshot | None) -> str:
+    """What `field` is for; of a GPU that was chosen by hand as its `device`, what is free of it."""
+    whole = [gpu for gpu in (snapshot.gpus if snapshot else ()) if not gpu.parent]
+    number = (device or "").partition("cuda:")[2]
+    if not number or int(number) >= len(whole):
+        return _ABOUT.get(field, "")
+    gpu = whole[int(number)]
+    if gpu.memory_total is None or gpu.memory_used is None:
+        return gpu.name
+    free = numbers.size(gpu.memory_total - gpu.memory_used)
+    return f"{gpu.name}, {free} of {numbers.size(gpu.memory_total)} free"
+
+
+def _beginning(names: Iterable[str], typed: str, start: int) -> tuple[Offer, ...]:
+    begun = typed[start:]
+    if not begun:
+        return ()
+    found = dict.fromkeys(name for name in names if name.startswith(begun) and name != begun)
+    return tuple(Offer(name, start) for name in found)

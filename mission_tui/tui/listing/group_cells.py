@@ -1,0 +1,91 @@
+"""What the list says of a group of seeds in each of its columns: medians, the band, and the worst of its members."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping
+
+from rich.style import Style
+
+from mission_tui.fleet.seed_group import SeedGroup
+from mission_tui.tui.drawing import colours, numbers
+from mission_tui.tui.drawing.sparkline import spark
+from mission_tui.tui.drawing.strips import Part
+from mission_tui.tui.listing import standing
+from mission_tui.tui.listing.roster import leader
+
+__all__ = ["GROUP_CELLS", "group_shape"]
+
+_LEAST_SPARK = 6
+
+
+def group_shape(group: SeedGroup) -> tuple[str, Style]:
+    """The shape of a member that lives, else of the worst."""
+    lead = (group.live or (leader(group),))[0]
+    return standing.shape(lead), standing.state_style(lead)
+
+
+def _name(group: SeedGroup, _now: float, _width: int) -> Part:
+    return f"{group.name} x{len(group.members)}", colours.INK if group.live else colours.QUIET
+
+
+def _state(group: SeedGroup, _now: float, _width: int) -> Part:
+    words = {standing.state_word(view) for view in group.members}
+    if not group.live and len(words) == 1:
+        return next(iter(words)), standing.state_style(group.members[0])
+    return f"{len(group.live)}/{len(group.members)} live", colours.LIVE if group.live else colours.QUIET
+
+
+def _done(group: SeedGroup, _now: float, _width: int) -> Part:
+    shares = [share for view in group.members if (share := standing.share_done(view)) is not None]
+    return numbers.percent(min(shares) if len(shares) == len(group.members) else None), colours.INK
+
+
+def _return(group: SeedGroup, _now: float, _width: int) -> Part:
+    return numbers.reading(group.band[1] if group.band else None), colours.INK
+
+
+def _curve(group: SeedGroup, _now: float, width: int) -> Part:
+    """The curve of the medians, and the band of the newest returns; where there is no room for both, the band."""
+    style = colours.LIVE if group.live else colours.QUIET  # the colour of lines cannot be read with 16 colours
+    if group.band is None:
+        return "", style
+    band = f"{numbers.reading(group.band[0])}..{numbers.reading(group.band[2])}"
+    room = width - len(band) - 1
+    if room < _LEAST_SPARK:
+        return band, style
+    last = min((view.update or 0) for view in group.members)
+    return f"{spark(group.medians, room, last=last)} {band}", style
+
+
+def _speed(group: SeedGroup, _now: float, _width: int) -> Part:
+    paces = [view.pace for view in group.live if view.pace is not None]
+    return numbers.rate(statistics.median(paces) if paces else None), colours.INK
+
+
+def _health(group: SeedGroup, _now: float, _width: int) -> Part:
+    text, style = standing.badge(leader(group))
+    return f" {text}", style
+
+
+def _left(group: SeedGroup, now: float, _width: int) -> Part:
+    """Until the last of them is done; of a group that is over, since then."""
+    if group.live:
+        known = [view.eta_s for view in group.live]
+        etas = [eta for eta in known if eta is not None]
+        return numbers.duration(max(etas) if len(etas) == len(known) else None), colours.INK
+    ends = [view.ended_t for view in group.members if view.ended_t is not None]
+    return numbers.ago(max(ends, default=None), now), colours.QUIET
+
+
+GROUP_CELLS: Mapping[str, Callable[[SeedGroup, float, int], Part]] = {
+    "run": _name,
+    "state": _state,
+    "done": _done,
+    "return": _return,
+    "": _curve,
+    "st/s": _speed,
+    "health": _health,
+    "ETA": _left,
+}
+"""By the title of the column."""

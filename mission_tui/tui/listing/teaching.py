@@ -1,0 +1,53 @@
+"""What an empty list says: how to begin, in the words of the presets that are there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mission_tui.fleet.snapshot import OtherRoot
+from mission_tui.tui.drawing import colours
+from mission_tui.tui.drawing.literal import literal
+from mission_tui.tui.drawing.strips import Part
+from mission_tui.tui.launching.preset_choice import PresetChoice, by_key
+from mission_tui.tui.listing.elsewhere import named
+
+__all__ = ["teaching"]
+
+_ROOTS = 3
+
+
+def teaching(
+    presets: Sequence[PresetChoice],
+    *,
+    filtered: bool,
+    readonly: bool,
+    elsewhere: Sequence[OtherRoot] = (),
+    home: str = "",
+) -> list[list[Part]]:
+    """Lines for an empty list; another text when runs exist and only the filter hides them.
+
+    Where runs go on `elsewhere`, those are what somebody who finds nothing here is looking for.
+    """
+    if filtered:
+        return [[], [("  No run matches. Esc shows all again.", colours.QUIET)]]
+    lines: list[list[Part]] = [[], [("  No runs yet.", colours.BOLD)]]
+    busy = [other for other in elsewhere if other.live != 0]
+    lines += [[("  Also live: ", colours.INK), (named(other, home), colours.LIVE)] for other in busy[:_ROOTS]]
+    if busy:
+        lines += [[("  W ", colours.KEY), ("goes there; everything here goes on", colours.INK)], []]
+    if readonly:
+        return [*lines, [("  This screen is read-only: start runs elsewhere and watch them here.", colours.QUIET)]]
+    for key, preset in by_key(presets).items():
+        about = f": {preset.description}" if preset.description else ""
+        lines.append([(f"  {key} ", colours.KEY), (f"starts {literal(preset.name)}{literal(about)}", colours.INK)])
+    lines += [
+        [("  n ", colours.KEY), ("opens a form for anything else", colours.INK)],
+        [],
+        [("  A started run goes on when you leave: ", colours.QUIET), ("q", colours.KEY), (" leaves,", colours.QUIET)],
+        [
+            ("  and the next mission-tui shows it again. ", colours.QUIET),
+            ("?", colours.KEY),
+            (" lists all keys.", colours.QUIET),
+        ],
+    ]
+    return lines
