@@ -28,13 +28,13 @@ from benchmarks.fleet.lab import Lab, kept
 from benchmarks.fleet.shapes import as_options, spec_of
 from benchmarks.results import PACKAGES, facts_of_the_machine
 from mission_tui.errors import UsageError
-from mission_tui.fleet.events import FindingChanged, FleetEvent
-from mission_tui.fleet.findings import Finding
-from mission_tui.fleet.metrics import UpdateDone
-from mission_tui.fleet.outcome import OVER
-from mission_tui.fleet.rewound import kept_records
-from mission_tui.fleet.snapshot import RunView
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.history.events import FindingChanged, FleetEvent
+from mission_tui.fleet.history.metrics import UpdateDone
+from mission_tui.fleet.history.outcome import OVER
+from mission_tui.fleet.history.rewound import kept_records
+from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.views.findings import Finding
+from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.records.tail import read_all
 
 __all__ = ["Campaign", "Done", "Job", "carry_out", "findings_of", "read_done", "updates_of"]

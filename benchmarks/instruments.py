@@ -17,8 +17,8 @@ from pathlib import Path
 
 import psutil
 
-from mission_tui.fleet.cells import SLOW_LEVELS, Cell, CellHistory
-from mission_tui.fleet.phases import PhaseHistory
+from mission_tui.fleet.strips.cells import SLOW_LEVELS, Cell, CellHistory
+from mission_tui.fleet.strips.phases import PhaseHistory
 from mission_tui.records.instruments import TIERS
 from mission_tui.records.layout import instruments_dir, supervisor_dir
 from mission_tui.supervisor.core import Core

@@ -17,7 +17,7 @@ from benchmarks.fleet.lab import Lab, opened, until
 from benchmarks.results import Row, Sheet, Spread, asked_as, busy_elsewhere, write_sheet
 from mission_tui.errors import MissionError
 from mission_tui.fleet.paying import Payoff, payoff_sentence
-from mission_tui.fleet.snapshot import RunView
+from mission_tui.fleet.views.snapshot import RunView
 
 SETTLE_S = 5.0
 """What so soon follows the first update of a run is nobody's speed."""

@@ -23,8 +23,8 @@ from benchmarks.rows import bounded
 from mission_tui.fleet.health import judge_of
 from mission_tui.fleet.health.replay import replay
 from mission_tui.fleet.health.rule import row_of
-from mission_tui.fleet.metrics import Episodes, Metric, MetricRecord, TrainingStarted, UpdateDone
-from mission_tui.fleet.spec import EnvSpec, PpoSpec, RunSpec, Spec
+from mission_tui.fleet.history.metrics import Episodes, Metric, MetricRecord, TrainingStarted, UpdateDone
+from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
 from mission_tui.records.append import AppendLog
 from mission_tui.records.tail import read_all
 

@@ -20,7 +20,7 @@ from benchmarks.fleet.sheet import finish
 from benchmarks.fleet.watching import Reading, keys_p95_s, walk, watch
 from benchmarks.results import Row, Spread
 from benchmarks.terminal import Terminal
-from mission_tui.fleet.spec import EnvSpec, PpoSpec, RunSpec, Spec
+from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
 from mission_tui.ipc.requests import LaunchItem
 
 OURS = (sys.executable, "-m", "mission_tui")

@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 import psutil
 
-from mission_tui.cli.documents import run_facts
+from mission_tui.cli.tables.documents import run_facts
 from mission_tui.cli.watching import view_of
 from mission_tui.errors import MissionError
 from mission_tui.ipc.client import Connection

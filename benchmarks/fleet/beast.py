@@ -23,9 +23,9 @@ from benchmarks.fleet.sheet import finish
 from benchmarks.fleet.watching import p95, press_at_odd_moments, walk
 from benchmarks.results import Row, Spread
 from benchmarks.terminal import Terminal
-from mission_tui.fleet.metrics import TrainingEnded, TrainingStarted, UpdateDone
-from mission_tui.trainer.boundary import Boundary
-from mission_tui.trainer.checkpoint import load_checkpoint
+from mission_tui.fleet.history.metrics import TrainingEnded, TrainingStarted, UpdateDone
+from mission_tui.trainer.state.boundary import Boundary
+from mission_tui.trainer.state.checkpoint import load_checkpoint
 
 RUNS = 4
 MEMORY_EVERY_S = 10.0

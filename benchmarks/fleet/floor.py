@@ -16,7 +16,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.specs.spec import Spec
 
 __all__ = ["Floor", "floor_of"]
 

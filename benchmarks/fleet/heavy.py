@@ -23,7 +23,7 @@ from benchmarks.fleet.lab import ROOT, Lab, opened, until
 from benchmarks.fleet.shapes import as_options, spec_of
 from benchmarks.fleet.sheet import finish
 from benchmarks.results import Row, Spread
-from mission_tui.fleet.spec import rollout_size
+from mission_tui.fleet.specs.spec import rollout_size
 from mission_tui.trainer.process import lower_priority
 
 RUNS = 4

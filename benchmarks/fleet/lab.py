@@ -17,9 +17,9 @@ from typing import Any, TypeVar
 
 import psutil
 
-from mission_tui.fleet.metrics import MetricRecord, UpdateDone
-from mission_tui.fleet.outcome import OVER
-from mission_tui.fleet.snapshot import RunView
+from mission_tui.fleet.history.metrics import MetricRecord, UpdateDone
+from mission_tui.fleet.history.outcome import OVER
+from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.client import Connection
 from mission_tui.ipc.requests import GetSnapshot, Launch, LaunchItem
 from mission_tui.ipc.start import captured_environ

@@ -20,7 +20,7 @@ from benchmarks.fleet.lab import ROOT, Lab, opened, until
 from benchmarks.fleet.sheet import finish
 from benchmarks.results import Row, Spread
 from mission_tui.cli.plan import Wish, launch_items
-from mission_tui.fleet.metrics import MetricRecord, UpdateDone
+from mission_tui.fleet.history.metrics import MetricRecord, UpdateDone
 from mission_tui.records.layout import RunDir
 from mission_tui.records.spec_file import write_spec
 from mission_tui.records.tail import read_all

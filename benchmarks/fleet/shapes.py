@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from benchmarks.fleet.lab import ROOT
 from mission_tui.cli.plan import Wish, launch_items
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.specs.spec import Spec
 
 __all__ = ["as_options", "spec_of"]
 

@@ -14,7 +14,7 @@ from benchmarks.health import tampering as tamper
 from benchmarks.health.harm import HarmTest, fell_behind, hung, lived_at_the_cap, slowed_down, swung, turned_nan
 from benchmarks.health.tasks import ACROBOT, CARTPOLE, MISSION, MOUNTAIN_CAR, PENDULUM, SEALED_MISSION, Task
 from benchmarks.health.train import Tamper
-from mission_tui.fleet.spec import Schedule
+from mission_tui.fleet.specs.spec import Schedule
 
 __all__ = ["CONSTRUCTIONS", "SEEDS", "TWINS", "Construction"]
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from msgspec import structs
 
-from mission_tui.fleet.metrics import Episodes
-from mission_tui.fleet.spec import EnvSpec, PpoSpec, RunSpec, Spec
+from mission_tui.fleet.history.metrics import Episodes
+from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
 
 __all__ = ["ACROBOT", "CARTPOLE", "MISSION", "MOUNTAIN_CAR", "PENDULUM", "SEALED_MISSION", "Task"]
 

@@ -21,8 +21,8 @@ import msgspec
 import torch as th
 
 from benchmarks.health.trace import Trace
-from mission_tui.fleet.metrics import CheckpointSaved, MetricRecord
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.history.metrics import CheckpointSaved, MetricRecord
+from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.telemetry_messages import Order, PhaseSaid, TelemetryMessage
 from mission_tui.records.layout import RunDir
 from mission_tui.records.spec_file import write_spec

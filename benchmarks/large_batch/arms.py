@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from benchmarks.campaign import Done, Job
-from mission_tui.fleet.metrics import UpdateDone, number
-from mission_tui.fleet.sizes import BatchPlan, plan_batch
+from mission_tui.fleet.history.metrics import UpdateDone, number
+from mission_tui.fleet.specs.sizes import BatchPlan, plan_batch
 
 __all__ = ["ARMS", "LARGE", "REFERENCE", "SCALED", "UNSCALED", "Arm", "Learned", "learned"]
 

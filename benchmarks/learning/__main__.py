@@ -20,7 +20,7 @@ import msgspec
 from benchmarks.learning.compare import at_checkpoints, row
 from benchmarks.learning.train import Engine, Learned, learn, preset
 from benchmarks.results import PACKAGES, Sheet, facts_of_the_machine, write_sheet
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.specs.spec import Spec
 
 TASKS = ("cartpole", "demo", "acrobot")
 ENGINES: tuple[Engine, ...] = ("fast", "sb3", "stock")

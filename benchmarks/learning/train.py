@@ -25,23 +25,23 @@ from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
 from mission_tui.cli.plan import Wish, launch_items
-from mission_tui.fleet.metrics import MetricRecord, TrainingEnded, UpdateDone
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.history.metrics import MetricRecord, TrainingEnded, UpdateDone
+from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.layout import RunDir
 from mission_tui.records.spec_file import write_spec
 from mission_tui.records.tail import read_all
 from mission_tui.trainer.__main__ import train as train_attempt
 from mission_tui.trainer.arguments import ppo_arguments
 from mission_tui.trainer.attempt import Attempt
-from mission_tui.trainer.checkpoint import load_checkpoint
-from mission_tui.trainer.evaluation import play
 from mission_tui.trainer.link import Link
 from mission_tui.trainer.model import build_scratch
-from mission_tui.trainer.normalizer import capture_normalizer, restore_normalizer
 from mission_tui.trainer.orders import Orders
+from mission_tui.trainer.playing.evaluation import play
 from mission_tui.trainer.record import Record
-from mission_tui.trainer.tensors import Tensors, copy_parameters, put_parameters
-from mission_tui.trainer.tree import Tree
+from mission_tui.trainer.state.checkpoint import load_checkpoint
+from mission_tui.trainer.state.normalizer import capture_normalizer, restore_normalizer
+from mission_tui.trainer.state.tensors import Tensors, copy_parameters, put_parameters
+from mission_tui.trainer.state.tree import Tree
 from mission_tui.trainer.vec_env import build_vec_env
 
 __all__ = ["Engine", "Learned", "learn", "preset"]

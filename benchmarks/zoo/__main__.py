@@ -18,7 +18,7 @@ from benchmarks.zoo.published import TABLE, TASKS, Published, Task, read_publish
 from benchmarks.zoo.table import Course, Measured, page, row_of
 from mission_tui.errors import MissionError
 from mission_tui.fleet.compare.trace import RETURN
-from mission_tui.fleet.metrics import number
+from mission_tui.fleet.history.metrics import number
 
 SEEDS = 5
 OF_THE_MACHINE = ("throughput", "hang")

@@ -29,7 +29,7 @@ def act(session: Session, verb: ActVerb, runs: tuple[str, ...], every: bool, as_
 
 def print_accepted(reply: Accepted, as_json: bool) -> None:
     """One document, or the runs on stdout, one id a line, and the notes on stderr."""
-    from mission_tui.cli.documents import write_document
+    from mission_tui.cli.tables.documents import write_document
 
     if as_json:
         write_document({"runs": [{"id": run} for run in reply.runs], "notes": list(reply.notes)})

@@ -13,7 +13,7 @@ from mission_tui.cli.acting import print_accepted
 from mission_tui.cli.errors import say
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.verdict import Change, Grade, Remedy
+    from mission_tui.fleet.resume.verdict import Change, Grade, Remedy
     from mission_tui.ipc.replies import Accepted, VerdictReply
 
 __all__ = ["answer_facts", "change_lines", "print_answer", "width_of", "words"]

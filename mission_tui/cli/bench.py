@@ -61,8 +61,8 @@ def command(
 
     The first updates of each run are warm-up and do not count. With --vs the runs take turns: A B, B A, A B.
     """
-    from mission_tui.cli.bench_tables import bench_facts, judged, write_bench
-    from mission_tui.cli.documents import SCHEMA, write_document
+    from mission_tui.cli.tables.bench_tables import bench_facts, judged, write_bench
+    from mission_tui.cli.tables.documents import SCHEMA, write_document
     from mission_tui.records.atomic import write_atomic
 
     share = _share(margin)
@@ -131,7 +131,7 @@ def _recorded(word: str) -> Side:
 
 
 def _measured(session: Session, items: list[LaunchItem], seconds: float, repeats: int, *, keep: bool) -> Benched:
-    from mission_tui.cli.progress import TaskBar
+    from mission_tui.cli.tables.progress import TaskBar
     from mission_tui.ipc.replies import Progress
     from mission_tui.ipc.requests import Bench
     from mission_tui.ipc.start import captured_environ

@@ -17,8 +17,8 @@ from mission_tui.cli.plan import Wish, launch_items
 from mission_tui.cli.session import Session, pass_session
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.checking import CheckFigures
-    from mission_tui.fleet.spec import Spec
+    from mission_tui.fleet.specs.checking import CheckFigures
+    from mission_tui.fleet.specs.spec import Spec
     from mission_tui.ipc.replies import Checked
 
 COLOURS = {"ok": "green", "note": "yellow", "failed": "red", "skipped": "bright_black"}
@@ -53,7 +53,7 @@ def command(
 
     Imports, versions, device, environment, one rollout, one update, one checkpoint; then memory and hours.
     """
-    from mission_tui.cli.documents import check_facts, write_document
+    from mission_tui.cli.tables.documents import check_facts, write_document
 
     items = launch_items(
         Wish((*presets, *files), 1, None, assignments, (), command_words()),
@@ -126,7 +126,7 @@ def _folded(detail: str) -> list[str]:
 
 
 def _figures(figures: CheckFigures) -> Iterator[tuple[str, str]]:
-    from mission_tui.cli.words import count, duration, size
+    from mission_tui.cli.tables.words import count, duration, size
 
     after = f"after {figures.updates} update{'s' if figures.updates > 1 else ''}"
     workers = f", {figures.n_workers} workers of {size(figures.worker_bytes)} in it" if figures.n_workers else ""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @pass_session
 def command(session: Session, yes: bool, as_json: bool) -> None:
     """Find leftovers of dead runs and remove them."""
-    from mission_tui.cli.documents import write_document
+    from mission_tui.cli.tables.documents import write_document
 
     found = _clean(session, ())
     removable = tuple(it.key for it in found if it.verdict == "ours")
@@ -59,8 +59,8 @@ def _facts(it: Stale) -> dict[str, Any]:
 
 
 def _show(found: tuple[Stale, ...]) -> None:
-    from mission_tui.cli.table import Table
-    from mission_tui.cli.words import duration, size
+    from mission_tui.cli.tables.table import Table
+    from mission_tui.cli.tables.words import duration, size
     from mission_tui.fleet.text import clean
 
     table = Table(

@@ -51,17 +51,17 @@ def command(
 
     found = compare_runs(_folders(session, runs), say, metric or RETURN, by, threshold)
     if report is not None:
-        from mission_tui.cli.comparison_report import write_report
+        from mission_tui.cli.comparison.comparison_report import write_report
 
         write_report(report, found)
         say(f"the report is {report / 'comparison.md'}, with CSV, JSON and SVG beside it")
     if as_json:
-        from mission_tui.cli.comparison_facts import comparison_facts
-        from mission_tui.cli.documents import write_document
+        from mission_tui.cli.comparison.comparison_facts import comparison_facts
+        from mission_tui.cli.tables.documents import write_document
 
         write_document(comparison_facts(found))
         return
-    from mission_tui.cli.comparison_tables import write_comparison
+    from mission_tui.cli.comparison.comparison_tables import write_comparison
 
     write_comparison(found)
 

@@ -23,7 +23,7 @@ def command(session: Session, as_json: bool) -> int:
     """
     from mission_tui import __version__
     from mission_tui.cli.checkup import all_checks
-    from mission_tui.cli.documents import write_document
+    from mission_tui.cli.tables.documents import write_document
 
     found = all_checks(session)
     healthy = all(check.level != "bad" for check in found)

@@ -64,9 +64,9 @@ def command(
     as_json: bool,
 ) -> None:
     """Play episodes with a run's policy."""
-    from mission_tui.cli.documents import write_document
-    from mission_tui.cli.progress import TaskBar
     from mission_tui.cli.showing import canvas_of, show
+    from mission_tui.cli.tables.documents import write_document
+    from mission_tui.cli.tables.progress import TaskBar
     from mission_tui.ipc.replies import Progress
     from mission_tui.ipc.requests import Evaluate
 
@@ -109,7 +109,7 @@ def command(
 
 def _print(result: dict[str, Any]) -> None:
     """The result as a person reads it: how good, how sure, and how the episodes ended."""
-    from mission_tui.cli.words import measure, percent
+    from mission_tui.cli.tables.words import measure, percent
 
     low, high = result["ci95"]
     who = "a random policy" if result.get("policy") == "random" else f"checkpoint {result['checkpoint']}"

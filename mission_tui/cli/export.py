@@ -20,8 +20,8 @@ from mission_tui.errors import UsageError
 @pass_session
 def command(session: Session, run: str, file: Path, checkpoint: str | None, as_json: bool) -> None:
     """Write a run's policy as a Stable-Baselines3 zip."""
-    from mission_tui.cli.documents import write_document
-    from mission_tui.cli.progress import TaskBar
+    from mission_tui.cli.tables.documents import write_document
+    from mission_tui.cli.tables.progress import TaskBar
     from mission_tui.ipc.replies import Progress
     from mission_tui.ipc.requests import Export
 

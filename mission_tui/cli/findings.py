@@ -18,9 +18,9 @@ from mission_tui.cli.session import Session, pass_session
 from mission_tui.errors import EX_USAGE, DamagedError, MissionError, UsageError
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.events import Mark as MarkWord
-    from mission_tui.fleet.findings import Finding
-    from mission_tui.fleet.snapshot import RunView
+    from mission_tui.fleet.history.events import Mark as MarkWord
+    from mission_tui.fleet.views.findings import Finding
+    from mission_tui.fleet.views.snapshot import RunView
     from mission_tui.ipc.requests import Mark
     from mission_tui.records.layout import RunDir
 
@@ -65,8 +65,8 @@ def command(
 
 
 def _show(session: Session, run: str | None, replay: bool, as_json: bool) -> None:
-    from mission_tui.cli.documents import finding_facts, write_document
-    from mission_tui.cli.table import Table
+    from mission_tui.cli.tables.documents import finding_facts, write_document
+    from mission_tui.cli.tables.table import Table
 
     judged = [(view, _replayed(Path(view.run_dir)) if replay else view.findings) for view in _views(session, run)]
     if as_json:
@@ -100,10 +100,10 @@ def _replayed(run_dir: Path) -> tuple[Finding, ...]:
     """The incidents of the run as its files give them, with the marks that a person set. Damage is said and passed."""
     from msgspec import structs
 
-    from mission_tui.fleet.events import FleetEvent
     from mission_tui.fleet.health.replay import replay
-    from mission_tui.fleet.metrics import MetricRecord
-    from mission_tui.fleet.run_history import RunHistory
+    from mission_tui.fleet.history.events import FleetEvent
+    from mission_tui.fleet.history.metrics import MetricRecord
+    from mission_tui.fleet.history.run_history import RunHistory
     from mission_tui.records.layout import RunDir
     from mission_tui.records.spec_file import read_attempt_spec
     from mission_tui.records.tail import read_all
@@ -163,7 +163,7 @@ def _mark_request(run: str, mark: MarkWord, finding: str, rule: str, id_: int) -
 def _apply(session: Session, run: str, finding: str, accept: bool, as_json: bool) -> int:
     """The exit code: 2 when nothing was begun, because the verdict was not accepted or refuses."""
     from mission_tui.cli.answers import answer_facts, print_answer
-    from mission_tui.cli.documents import write_document
+    from mission_tui.cli.tables.documents import write_document
     from mission_tui.ipc.replies import VerdictReply
     from mission_tui.ipc.requests import Apply
     from mission_tui.ipc.start import captured_environ

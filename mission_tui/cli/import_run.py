@@ -85,8 +85,8 @@ def command(
 
 def _item_of(session: Session, path: Path, name: str | None, assignments: Sequence[str], models: bool) -> LaunchItem:
     """The run that the folder's own words and `assignments` stand for; what could not be taken over is said."""
-    from mission_tui.fleet.preset import expand, resolve
-    from mission_tui.fleet.preset_file import read_preset
+    from mission_tui.fleet.specs.preset import expand, resolve
+    from mission_tui.fleet.specs.preset_file import read_preset
     from mission_tui.ipc.requests import LaunchItem
     from mission_tui.records.layout import check_name
     from mission_tui.records.sb3_run import find_folder, said_in, updates_in_table

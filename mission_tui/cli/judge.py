@@ -16,7 +16,7 @@ from mission_tui.cli.session import Session, pass_session
 from mission_tui.errors import UsageError
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.findings import Finding
+    from mission_tui.fleet.views.findings import Finding
     from mission_tui.records.logs import TrainingLog
 
 POSITIVE = click.FloatRange(min=0.0, min_open=True)
@@ -55,8 +55,8 @@ def command(
     A FILE is a run directory, metrics.jsonl, SB3's progress.csv or progress.json, or a TensorBoard event file; a folder
     stands for the log in it.
     """
-    from mission_tui.cli.documents import finding_facts, write_document
     from mission_tui.cli.judging import Known, judged
+    from mission_tui.cli.tables.documents import finding_facts, write_document
 
     known = Known.of(session, preset, spec_file, health, {name: it for name, it in said.items() if it is not None})
     logs = [_read(path) for path in files]
@@ -93,7 +93,7 @@ def _read(path: Path) -> TrainingLog:
 
 
 def _print(log: TrainingLog, settings: str, findings: tuple[Finding, ...]) -> None:
-    from mission_tui.cli.words import count
+    from mission_tui.cli.tables.words import count
     from mission_tui.fleet.text import clean
 
     many = f"{len(findings)} finding{'s' if len(findings) > 1 else ''}" if findings else "no findings"

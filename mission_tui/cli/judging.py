@@ -12,12 +12,12 @@ from msgspec import structs
 
 from mission_tui.cli.session import Session
 from mission_tui.errors import UsageError
-from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.health import Judge, Settings, settings_of
 from mission_tui.fleet.health.replay import replay
-from mission_tui.fleet.health_file import HealthFile, over, profile_of, suited, under
-from mission_tui.fleet.limits import HealthKeep
-from mission_tui.fleet.spec import Schedule, Spec
+from mission_tui.fleet.limits.health_file import HealthFile, over, profile_of, suited, under
+from mission_tui.fleet.limits.limits import HealthKeep
+from mission_tui.fleet.specs.spec import Schedule, Spec
+from mission_tui.fleet.views.findings import Finding
 from mission_tui.records.logs import TrainingLog
 
 __all__ = ["Known", "judged"]
@@ -72,7 +72,7 @@ def judged(log: TrainingLog, known: Known) -> tuple[str, tuple[Finding, ...]]:
 
 
 def _preset(session: Session, name: str, files: tuple[HealthFile, ...]) -> Spec:
-    from mission_tui.fleet.preset import resolve
+    from mission_tui.fleet.specs.preset import resolve
     from mission_tui.records.preset_files import load_preset
 
     preset = load_preset(name, session.preset_dirs)

@@ -11,12 +11,12 @@ from mission_tui.cli.errors import EX_INTERRUPTED, say
 from mission_tui.cli.options import json_option, preset_argument, set_option
 from mission_tui.cli.own_command import WithCommand, command_words
 from mission_tui.cli.plan import Wish, launch_items
-from mission_tui.cli.plan_table import show_plan, show_scaling
 from mission_tui.cli.session import Session, pass_session
+from mission_tui.cli.tables.plan_table import show_plan, show_scaling
 from mission_tui.errors import UsageError
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.snapshot import RunView
+    from mission_tui.fleet.views.snapshot import RunView
     from mission_tui.ipc.replies import Launched
     from mission_tui.ipc.requests import LaunchItem
 
@@ -107,16 +107,16 @@ def _launch(session: Session, items: tuple[LaunchItem, ...]) -> Launched:
 
 
 def _write(runs: tuple[RunView, ...], warnings: tuple[str, ...]) -> None:
-    from mission_tui.cli.documents import run_facts, write_document
+    from mission_tui.cli.tables.documents import run_facts, write_document
 
     write_document({"runs": [run_facts(view) for view in runs], "warnings": list(warnings)})
 
 
 def _wait(session: Session, launched: Launched, as_json: bool) -> int:
     """Show the runs until they have ended. What is shown goes to stderr when stdout is to hold a document."""
-    from mission_tui.cli.fleet_table import fleet_table
-    from mission_tui.cli.progress import board_on
-    from mission_tui.cli.settings import settings_table
+    from mission_tui.cli.tables.fleet_table import fleet_table
+    from mission_tui.cli.tables.progress import board_on
+    from mission_tui.cli.tables.settings import settings_table
     from mission_tui.cli.watching import details_of, exit_code, until_ended
 
     stream = sys.stderr if as_json else sys.stdout

@@ -31,7 +31,7 @@ FOLLOW_S = 0.3
 @pass_session
 def command(session: Session, run: str, follow: bool, pattern: str | None, attempt: int | None, as_json: bool) -> None:
     """Print the output of a run."""
-    from mission_tui.cli.documents import write_document
+    from mission_tui.cli.tables.documents import write_document
 
     wanted = _compiled(pattern)
     for line in _lines(_chunks(session, run, attempt, follow)):
@@ -78,7 +78,7 @@ def _chunks(session: Session, run: str, attempt: int | None, follow: bool) -> It
 def _read(session: Session, run: str, attempt: int | None, offset: int) -> tuple[LogReply, bool]:
     """The output from `offset`, and whether the run had ended before it was read: then no more will come."""
     from mission_tui.cli.watching import view_of
-    from mission_tui.fleet.outcome import OVER
+    from mission_tui.fleet.history.outcome import OVER
     from mission_tui.ipc.requests import GetLog
 
     with session.connect() as connection:

@@ -18,7 +18,7 @@ from mission_tui.cli.session import Session, pass_session
 from mission_tui.errors import MissionError, UsageError
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.metrics import MetricRecord, UpdateDone
+    from mission_tui.fleet.history.metrics import MetricRecord, UpdateDone
 
 COLUMNS = ("update", "attempt", "timesteps", "t", "rollout_s", "update_s", "steps_per_s")
 SHOWN = ("rollout/ep_rew_mean", "rollout/ep_len_mean", "train/approx_kl", "train/explained_variance")
@@ -42,7 +42,7 @@ def command(session: Session, run: str, as_csv: bool, as_json: bool) -> None:
     if as_json:
         import msgspec
 
-        from mission_tui.cli.documents import write_document
+        from mission_tui.cli.tables.documents import write_document
 
         write_document({"run": view.id, "records": [msgspec.to_builtins(it) for it in kept], "rewound": rewound})
     elif as_csv:
@@ -53,8 +53,8 @@ def command(session: Session, run: str, as_csv: bool, as_json: bool) -> None:
 
 def _records(run_dir: Path) -> tuple[list[MetricRecord], list[int]]:
     """What counts of `metrics.jsonl`, in file order, and the `seq` of the rows that later attempts took back."""
-    from mission_tui.fleet.metrics import MetricRecord
-    from mission_tui.fleet.rewound import kept_records
+    from mission_tui.fleet.history.metrics import MetricRecord
+    from mission_tui.fleet.history.rewound import kept_records
     from mission_tui.records.layout import RunDir
     from mission_tui.records.tail import read_all
 
@@ -69,7 +69,7 @@ def _records(run_dir: Path) -> tuple[list[MetricRecord], list[int]]:
 
 
 def _updates(records: list[MetricRecord]) -> list[UpdateDone]:
-    from mission_tui.fleet.metrics import UpdateDone
+    from mission_tui.fleet.history.metrics import UpdateDone
 
     return [record for record in records if isinstance(record, UpdateDone)]
 
@@ -83,8 +83,8 @@ def _write_csv(updates: list[UpdateDone]) -> None:
 
 
 def _write_table(updates: list[UpdateDone]) -> None:
-    from mission_tui.cli.table import Table
-    from mission_tui.cli.words import count, measure
+    from mission_tui.cli.tables.table import Table
+    from mission_tui.cli.tables.words import count, measure
 
     heads = ("update", "timesteps", "rollout_s", "update_s", "steps/s", *(tag.partition("/")[2] for tag in SHOWN))
     table = Table(heads, numbers=frozenset(heads))

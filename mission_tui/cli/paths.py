@@ -23,8 +23,8 @@ TAKEN = ("hook", "report")
 @pass_session
 def command(session: Session, as_json: bool) -> None:
     """Show the folders in use."""
-    from mission_tui.cli.documents import write_document
-    from mission_tui.cli.table import Table
+    from mission_tui.cli.tables.documents import write_document
+    from mission_tui.cli.tables.table import Table
     from mission_tui.ipc.roots import live_roots
     from mission_tui.records.layout import supervisor_dir
 

@@ -16,11 +16,11 @@ from mission_tui.errors import UsageError
 from mission_tui.paths import profile_dir
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.assignment import Assignment
-    from mission_tui.fleet.health_file import HealthFile
-    from mission_tui.fleet.place import Place
-    from mission_tui.fleet.preset_file import PresetFile
-    from mission_tui.fleet.spec import Spec
+    from mission_tui.fleet.limits.health_file import HealthFile
+    from mission_tui.fleet.specs.assignment import Assignment
+    from mission_tui.fleet.specs.place import Place
+    from mission_tui.fleet.specs.preset_file import PresetFile
+    from mission_tui.fleet.specs.spec import Spec
     from mission_tui.ipc.requests import LaunchItem
 
 __all__ = ["Wish", "launch_items", "resolved"]
@@ -56,7 +56,7 @@ def launch_items(
     the folder `profiles`; None is the user's.
     Raises `UsageError` for unknown presets, names and counts, `PresetError` for presets and settings.
     """
-    from mission_tui.fleet.preset import expand
+    from mission_tui.fleet.specs.preset import expand
     from mission_tui.ipc.requests import LaunchItem
     from mission_tui.records.layout import check_name
     from mission_tui.records.preset_files import launched_by
@@ -98,7 +98,7 @@ def resolved(
     profiles: Path | None = None,
 ) -> Spec:
     """The spec of one run of `preset`, with the host profile that `profile`, or else the preset, asks for."""
-    from mission_tui.fleet.preset import resolve
+    from mission_tui.fleet.specs.preset import resolve
     from mission_tui.records.preset_files import load_preset as load
 
     def under(lies_over: tuple[Place, Mapping[str, dict[str, Any]]] | None) -> Spec:
@@ -115,7 +115,7 @@ def resolved(
 
 def _factors(wish: Wish, presets: int) -> str:
     """What is multiplied: `3 of ppo.gamma x 30 seeds`."""
-    from mission_tui.fleet.assignment import factors
+    from mission_tui.fleet.specs.assignment import factors
 
     parts = [f"{presets} presets"] if presets > 1 else []
     parts += [f"{count} of {key}" for key, count in factors(wish.assignments).items()]
@@ -126,7 +126,7 @@ def _factors(wish: Wish, presets: int) -> str:
 
 def _loaded(wish: Wish, preset_dirs: Sequence[Path]) -> list[PresetFile]:
     """What the words name: preset files, or the command as the preset that a file with it would be."""
-    from mission_tui.fleet.preset_file import read_preset
+    from mission_tui.fleet.specs.preset_file import read_preset
     from mission_tui.records.preset_files import load_preset
 
     if wish.command is None:

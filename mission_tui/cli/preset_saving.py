@@ -13,7 +13,7 @@ from mission_tui.errors import PresetError, UsageError
 from mission_tui.paths import user_presets
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.preset_file import PresetFile, SavedPreset, Saving
+    from mission_tui.fleet.specs.preset_file import PresetFile, SavedPreset, Saving
 
 __all__ = ["save_preset"]
 
@@ -23,8 +23,8 @@ def save_preset(session: Session, saving: Saving, *, replace: bool = False) -> S
 
     Raises `UsageError` for a sweep and for a name that a nearer folder has, `PresetError` for what is no preset.
     """
-    from mission_tui.fleet.preset import expand, written
-    from mission_tui.fleet.preset_file import SavedPreset, check_preset_name, read_preset
+    from mission_tui.fleet.specs.preset import expand, written
+    from mission_tui.fleet.specs.preset_file import SavedPreset, check_preset_name, read_preset
     from mission_tui.records.preset_files import load_preset, write_preset
 
     name, dirs = check_preset_name(saving.name), session.preset_dirs
@@ -56,7 +56,7 @@ def _description(preset: PresetFile, saving: Saving) -> str:
 def _check_same(session: Session, preset: PresetFile, saving: Saving, saved: PresetFile) -> None:
     from msgspec import structs
 
-    from mission_tui.fleet.preset import expand, resolve
+    from mission_tui.fleet.specs.preset import expand, resolve
     from mission_tui.records.preset_files import load_preset
 
     def base(name: str) -> PresetFile:

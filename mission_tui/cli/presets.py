@@ -13,7 +13,7 @@ from mission_tui.cli.session import Session, pass_session
 from mission_tui.errors import UsageError
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.preset import PresetFile
+    from mission_tui.fleet.specs.preset import PresetFile
 
 
 @click.group("presets", invoke_without_command=True)
@@ -26,8 +26,8 @@ def command(ctx: click.Context, as_json: bool) -> None:
 
 
 def _list(session: Session, as_json: bool) -> None:
-    from mission_tui.cli.documents import write_document
-    from mission_tui.cli.table import Table
+    from mission_tui.cli.tables.documents import write_document
+    from mission_tui.cli.tables.table import Table
     from mission_tui.records.preset_files import find_presets, preset_on_key
 
     presets, broken = find_presets(session.preset_dirs)
@@ -61,7 +61,7 @@ def _facts(preset: PresetFile) -> dict[str, Any]:
 @pass_session
 def show(session: Session, name: str, resolved: bool, assignments: tuple[str, ...], as_json: bool) -> None:
     """Print the TOML of a preset, as written or resolved."""
-    from mission_tui.cli.documents import write_document
+    from mission_tui.cli.tables.documents import write_document
     from mission_tui.records.preset_files import load_preset
 
     preset = load_preset(name, session.preset_dirs)
@@ -82,7 +82,7 @@ def show(session: Session, name: str, resolved: bool, assignments: tuple[str, ..
 
 def _resolved(session: Session, preset: PresetFile, assignments: tuple[str, ...]) -> dict[str, Any]:
     from mission_tui.cli.plan import resolved
-    from mission_tui.fleet.preset import as_tables, expand
+    from mission_tui.fleet.specs.preset import as_tables, expand
 
     runs = expand(assignments)
     if len(runs) > 1:
@@ -110,9 +110,9 @@ def save(
     as_json: bool,
 ) -> None:
     """Save PRESET with changes as the preset NAME, in your own folder of presets."""
-    from mission_tui.cli.documents import write_document
     from mission_tui.cli.preset_saving import save_preset
-    from mission_tui.fleet.preset_file import Saving
+    from mission_tui.cli.tables.documents import write_document
+    from mission_tui.fleet.specs.preset_file import Saving
 
     saved = save_preset(session, Saving(source, name, assignments, key, description), replace=replace)
     if saved.there:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from mission_tui.fleet.place import Place
+from mission_tui.fleet.specs.place import Place
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.spec import Spec
+    from mission_tui.fleet.specs.spec import Spec
 
 __all__ = ["with_profile"]
 

@@ -33,9 +33,9 @@ _KEEP = ("best", "last")
 @pass_session
 def command(session: Session, older: str, keep: str | None, dry: bool, now: bool, yes: bool, as_json: bool) -> None:
     """Move old runs or checkpoints to the trash."""
-    from mission_tui.cli.documents import write_document
-    from mission_tui.cli.removable import removable_facts, removable_table, total_bytes
-    from mission_tui.cli.words import size
+    from mission_tui.cli.tables.documents import write_document
+    from mission_tui.cli.tables.removable import removable_facts, removable_table, total_bytes
+    from mission_tui.cli.tables.words import size
     from mission_tui.fleet.moment_words import span_s
 
     before_t, kept = time.time() - span_s(older, "--older"), _kept(keep)

@@ -35,7 +35,7 @@ def command(session: Session, at: str | None, back: str | None, as_json: bool) -
 
 
 def _print(session: Session, moment: float) -> None:
-    from mission_tui.cli.documents import status_facts, write_document
+    from mission_tui.cli.tables.documents import status_facts, write_document
     from mission_tui.ipc.client import Connection
     from mission_tui.ipc.requests import GetSnapshot
 

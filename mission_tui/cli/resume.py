@@ -46,7 +46,7 @@ def command(
     Where the changes do harm, a verdict says which, why, and what helps: exit 2, and nothing is started. A remedy is
     named as there (reset-adam), or with its field (restore:ppo.gamma).
     """
-    from mission_tui.cli.documents import write_document
+    from mission_tui.cli.tables.documents import write_document
     from mission_tui.ipc.replies import VerdictReply
     from mission_tui.ipc.requests import Resume
     from mission_tui.ipc.start import captured_environ

@@ -42,7 +42,7 @@ def command(
 
 
 def _remove(session: Session, runs: tuple[str, ...], *, undo: bool, now: bool, as_json: bool) -> None:
-    from mission_tui.cli.documents import write_document
+    from mission_tui.cli.tables.documents import write_document
     from mission_tui.ipc.tidying import Remove, Restore
 
     with session.connect() as connection:
@@ -60,8 +60,8 @@ def _remove(session: Session, runs: tuple[str, ...], *, undo: bool, now: bool, a
 
 
 def _list(session: Session, as_json: bool) -> None:
-    from mission_tui.cli.documents import write_document
-    from mission_tui.cli.removable import removable_facts, removable_table
+    from mission_tui.cli.tables.documents import write_document
+    from mission_tui.cli.tables.removable import removable_facts, removable_table
     from mission_tui.ipc.tidying import GetTrash
 
     with session.connect() as connection:

@@ -12,7 +12,7 @@ from mission_tui.cli.session import Session
 from mission_tui.errors import UsageError
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.spec import Spec
+    from mission_tui.fleet.specs.spec import Spec
     from mission_tui.tui.entry import Farewell, PresetChoice
 
 __all__ = ["open_screen"]

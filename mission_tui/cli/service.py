@@ -159,7 +159,7 @@ def _facts(session: Session, unit: UnitFile, *todo: Sequence[tuple[str, ...]]) -
 
 
 def _print(facts: dict[str, Any]) -> None:
-    from mission_tui.cli.documents import write_document
+    from mission_tui.cli.tables.documents import write_document
 
     write_document(facts)
 

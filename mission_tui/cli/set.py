@@ -28,7 +28,7 @@ def command(session: Session, run: str, assignments: tuple[str, ...], accept: bo
     mission-tui set @last ppo.learning_rate=1e-4
     mission-tui set heavy-3f9a ppo.clip_range=0.1 ppo.target_kl=0.01 --accept
     """
-    from mission_tui.cli.documents import write_document
+    from mission_tui.cli.tables.documents import write_document
     from mission_tui.ipc.replies import VerdictReply
     from mission_tui.ipc.requests import Set
 

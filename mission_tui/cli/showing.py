@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from mission_tui.cli.words import UNKNOWN, measure
+from mission_tui.cli.tables.words import UNKNOWN, measure
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.picture import Canvas, Colours
+    from mission_tui.fleet.views.picture import Canvas, Colours
     from mission_tui.ipc.replies import Evaluated, Progress
 
 __all__ = ["canvas_of", "show"]
@@ -34,7 +34,7 @@ _FULL = frozenset(("truecolor", "24bit"))
 
 def canvas_of(environ: Mapping[str, str], fps: float | None, out: TextIO) -> Canvas:
     """What pictures have to fit to be shown on `out`: a line is left for how far the episode is."""
-    from mission_tui.fleet.picture import Canvas
+    from mission_tui.fleet.views.picture import Canvas
 
     size = shutil.get_terminal_size()
     # Nobody watches a file being written.

@@ -13,7 +13,7 @@ from mission_tui.cli.session import Session, pass_session
 from mission_tui.errors import UsageError
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.snapshot import FleetSnapshot, RunView
+    from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 
 REDRAW_S = 1.0
 
@@ -56,8 +56,8 @@ def command(
 
 
 def _show_provenance(session: Session, runs: tuple[str, ...], as_json: bool) -> None:
-    from mission_tui.cli.documents import provenance_facts, write_document
-    from mission_tui.cli.provenance_lines import provenance_lines
+    from mission_tui.cli.tables.documents import provenance_facts, write_document
+    from mission_tui.cli.tables.provenance_lines import provenance_lines
     from mission_tui.cli.watching import details_of
 
     with session.connect() as connection:
@@ -82,16 +82,16 @@ def _follow(session: Session, runs: tuple[str, ...], as_json: bool) -> None:
 
 
 def _show(session: Session, snapshot: FleetSnapshot, runs: tuple[str, ...], as_json: bool) -> None:
-    from mission_tui.cli.documents import status_facts, write_document
+    from mission_tui.cli.tables.documents import status_facts, write_document
 
     views = _views(session, snapshot, runs)
     if as_json:
         write_document(status_facts(snapshot, views))
         return
     from mission_tui.cli.errors import say
-    from mission_tui.cli.fleet_table import fleet_table, machine_line
+    from mission_tui.cli.tables.fleet_table import fleet_table, machine_line
     from mission_tui.fleet.paying.telling import told_now
-    from mission_tui.fleet.stale import stale_sentence
+    from mission_tui.fleet.views.stale import stale_sentence
 
     click.echo(machine_line(snapshot))
     fleet_table(views).write(sys.stdout)

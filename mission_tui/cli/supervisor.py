@@ -33,7 +33,7 @@ def status(session: Session, as_json: bool) -> int:
 
     Exit code 69 when none is.
     """
-    from mission_tui.cli.documents import write_document
+    from mission_tui.cli.tables.documents import write_document
 
     welcome = _welcome(session)
     if as_json:
@@ -59,7 +59,7 @@ def status(session: Session, as_json: bool) -> int:
 @pass_session
 def stop(session: Session, with_runs: bool, as_json: bool) -> None:
     """End the supervisor, not its runs."""
-    from mission_tui.cli.documents import write_document
+    from mission_tui.cli.tables.documents import write_document
 
     ended = _shut_down(session, with_runs)
     if as_json:

@@ -15,7 +15,7 @@ from mission_tui.cli.session import Session, pass_session
 from mission_tui.errors import UsageError
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.snapshot import FleetSnapshot
+    from mission_tui.fleet.views.snapshot import FleetSnapshot
 
 REDRAW_S = 2.0
 WIDE = 140
@@ -39,7 +39,7 @@ def command(session: Session, watch: bool, as_csv: bool, last: str, every: str, 
     from mission_tui.ipc.requests import GetSnapshot
 
     if as_csv:
-        from mission_tui.cli.top_csv import seconds_of, write_series
+        from mission_tui.cli.tables.top_csv import seconds_of, write_series
 
         if as_json:
             raise UsageError("give --json or --csv, not both")
@@ -60,17 +60,17 @@ def command(session: Session, watch: bool, as_csv: bool, last: str, every: str, 
 
 
 def _show(session: Session, snapshot: FleetSnapshot, as_json: bool) -> None:
-    from mission_tui.cli.top_shares import attribution_facts, duty_lines, last_minute, share_table
+    from mission_tui.cli.tables.top_shares import attribution_facts, duty_lines, last_minute, share_table
 
     shown = last_minute(session)
     if as_json:
-        from mission_tui.cli.documents import top_facts, write_document
+        from mission_tui.cli.tables.documents import top_facts, write_document
 
         write_document(top_facts(snapshot) | attribution_facts(shown))
         return
-    from mission_tui.cli import top_tables
     from mission_tui.cli.checkup.mps import find_mps
-    from mission_tui.fleet.mps import sharing_sentence
+    from mission_tui.cli.tables import top_tables
+    from mission_tui.fleet.capacity.mps import sharing_sentence
     from mission_tui.fleet.paying.telling import told_now
 
     click.echo(top_tables.host_line(snapshot.host))

@@ -80,9 +80,9 @@ def command(
 
     Short probes take turns; who is surely slower is dropped; what won is held against the preset in fresh pairs.
     """
-    from mission_tui.cli.documents import write_document
+    from mission_tui.cli.tables.documents import write_document
+    from mission_tui.cli.tables.tune_tables import finding_of, tune_facts, write_tune
     from mission_tui.cli.tune_fleet import tune_fleet
-    from mission_tui.cli.tune_tables import finding_of, tune_facts, write_tune
     from mission_tui.fleet.tuning.plan import TunePlan
     from mission_tui.records.host_profiles import profile_path, write_profile
 
@@ -147,8 +147,8 @@ def _item(session: Session, word: str, assignments: tuple[str, ...]) -> LaunchIt
 
 
 def _tuned(session: Session, item: LaunchItem, plan: TunePlan, *, go_on: bool) -> Tuned:
-    from mission_tui.cli.progress import TaskBar
-    from mission_tui.cli.tune_tables import probe_line
+    from mission_tui.cli.tables.progress import TaskBar
+    from mission_tui.cli.tables.tune_tables import probe_line
     from mission_tui.ipc.replies import Progress
     from mission_tui.ipc.requests import Tune
     from mission_tui.ipc.start import captured_environ

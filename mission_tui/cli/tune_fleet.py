@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from mission_tui.cli.table import Table
-from mission_tui.cli.words import UNKNOWN, count
+from mission_tui.cli.tables.table import Table
+from mission_tui.cli.tables.words import UNKNOWN, count
 
 if TYPE_CHECKING:
     from mission_tui.cli.session import Session
@@ -25,7 +25,7 @@ BAR = 30
 
 def tune_fleet(session: Session, item: LaunchItem, most: int, budget_s: float, *, as_json: bool) -> int:
     """Have up to `most` runs join, and say how many pay."""
-    from mission_tui.cli.documents import payoff_facts, write_document
+    from mission_tui.cli.tables.documents import payoff_facts, write_document
     from mission_tui.fleet.paying import Payoff
 
     tuned = _measured(session, item, most, budget_s)
@@ -48,7 +48,7 @@ def tune_fleet(session: Session, item: LaunchItem, most: int, budget_s: float, *
 
 
 def _measured(session: Session, item: LaunchItem, most: int, budget_s: float) -> FleetTuned:
-    from mission_tui.cli.progress import TaskBar
+    from mission_tui.cli.tables.progress import TaskBar
     from mission_tui.fleet.paying import Payoff, payoff_sentence
     from mission_tui.ipc.replies import Progress
     from mission_tui.ipc.requests import TuneFleet

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mission_tui.errors import UsageError
-from mission_tui.fleet.secrecy import is_secret
+from mission_tui.fleet.specs.secrecy import is_secret
 from mission_tui.paths import socket_dir
 
 __all__ = ["LINGER", "UnitFile", "command_of", "search_path"]

@@ -21,8 +21,8 @@ def command(session: Session, runs: tuple[str, ...], every: bool, as_json: bool)
 
     Exit code 0 when all finished, 1 when one failed, else 75: resumable.
     """
-    from mission_tui.cli.documents import run_facts, write_document
-    from mission_tui.cli.fleet_table import fleet_table
+    from mission_tui.cli.tables.documents import run_facts, write_document
+    from mission_tui.cli.tables.fleet_table import fleet_table
     from mission_tui.cli.watching import exit_code, until_ended
 
     ids = _ids(session, runs, every)
@@ -41,7 +41,7 @@ def command(session: Session, runs: tuple[str, ...], every: bool, as_json: bool)
 def _ids(session: Session, runs: tuple[str, ...], every: bool) -> list[str]:
     """The ids behind the words; with `--all` those of every run that has not ended."""
     from mission_tui.cli.watching import view_of
-    from mission_tui.fleet.outcome import OVER
+    from mission_tui.fleet.history.outcome import OVER
     from mission_tui.ipc.requests import GetSnapshot
 
     chosen(runs, every)

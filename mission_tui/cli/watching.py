@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from mission_tui.errors import EX_FAILED, EX_RESUMABLE
-from mission_tui.fleet.outcome import OVER
+from mission_tui.fleet.history.outcome import OVER
 
 if TYPE_CHECKING:
     from mission_tui.cli.session import Session
-    from mission_tui.fleet.snapshot import FleetSnapshot, RunView
+    from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
     from mission_tui.ipc.client import Connection
     from mission_tui.ipc.replies import DetailsReply
 

@@ -8,14 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from mission_tui.fleet.events import AttemptEnded, AttemptStarting, PayoffJudged, RunCreated
-from mission_tui.fleet.metrics import MetricRecord
+from mission_tui.fleet.history.events import AttemptEnded, AttemptStarting, PayoffJudged, RunCreated
+from mission_tui.fleet.history.metrics import MetricRecord
+from mission_tui.fleet.history.run_history import Fact, RunHistory
+from mission_tui.fleet.history.series import Thinned
+from mission_tui.fleet.history.trained import POINTS
 from mission_tui.fleet.paying import Payoff
-from mission_tui.fleet.refs import RunRef, resolve
-from mission_tui.fleet.run_history import Fact, RunHistory
-from mission_tui.fleet.run_view import view_of
-from mission_tui.fleet.series import Thinned
-from mission_tui.fleet.snapshot import (
+from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.text import clean
+from mission_tui.fleet.views.refs import RunRef, resolve
+from mission_tui.fleet.views.run_view import view_of
+from mission_tui.fleet.views.snapshot import (
     FleetSnapshot,
     GpuMeters,
     HostMeters,
@@ -25,9 +28,6 @@ from mission_tui.fleet.snapshot import (
     StaleRun,
     SupervisorInfo,
 )
-from mission_tui.fleet.spec import Spec
-from mission_tui.fleet.text import clean
-from mission_tui.fleet.trained import POINTS
 
 __all__ = ["SNAPSHOT_ENDED", "Store"]
 

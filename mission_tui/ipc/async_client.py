@@ -16,7 +16,7 @@ from typing import cast
 
 from mission_tui import __version__
 from mission_tui.errors import MissionError, NoSupervisorError
-from mission_tui.fleet.snapshot import FleetSnapshot
+from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.ipc.client import REPLIES, refusal, request_line, welcomed
 from mission_tui.ipc.framing import REPLY_LINE_BYTES, ConnectionLostError, LineReader, decode
 from mission_tui.ipc.replies import OperatorReply, Progress, Refused, SnapshotReply

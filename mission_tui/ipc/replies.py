@@ -6,15 +6,15 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from mission_tui.fleet.checking import CheckFigures, CheckStep
-from mission_tui.fleet.cost import Cost
-from mission_tui.fleet.live_settings import SettingChange
-from mission_tui.fleet.metrics import Metric
-from mission_tui.fleet.provenance import Provenance
-from mission_tui.fleet.snapshot import FleetSnapshot, RunView
-from mission_tui.fleet.spec import Spec
-from mission_tui.fleet.strip import Strip
-from mission_tui.fleet.verdict import Change, ResumeVerdict
+from mission_tui.fleet.capacity.cost import Cost
+from mission_tui.fleet.history.metrics import Metric
+from mission_tui.fleet.history.provenance import Provenance
+from mission_tui.fleet.resume.verdict import Change, ResumeVerdict
+from mission_tui.fleet.specs.checking import CheckFigures, CheckStep
+from mission_tui.fleet.specs.live_settings import SettingChange
+from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.strips.strip import Strip
+from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 
 
 class Reply(Struct, frozen=True, kw_only=True, tag_field="reply"):

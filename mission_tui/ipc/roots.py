@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from mission_tui.fleet.snapshot import OtherRoot
+from mission_tui.fleet.views.snapshot import OtherRoot
 from mission_tui.ipc.sockets import OPERATOR_SOCKET, connect, is_private
 from mission_tui.paths import socket_dir
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from mission_tui.fleet.snapshot import FleetSnapshot, RunView
+from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.ipc.replies import SnapshotReply
 
 __all__ = ["SnapshotLines"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from mission_tui.fleet.metrics import MetricRecord, UpdateDone
+from mission_tui.fleet.history.metrics import MetricRecord, UpdateDone
 from mission_tui.records.checkpoint import Manifest
 from mission_tui.records.layout import RunDir
 from mission_tui.records.tail import read_all

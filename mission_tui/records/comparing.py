@@ -9,12 +9,12 @@ from typing import Any
 
 from mission_tui.errors import DamagedError, MissionError
 from mission_tui.fleet.compare import RETURN, Axis, Comparison, Side, compare, trace_of
-from mission_tui.fleet.events import FleetEvent
-from mission_tui.fleet.findings import Severity
-from mission_tui.fleet.live_settings import with_words
-from mission_tui.fleet.metrics import MetricRecord, TrainingStarted
-from mission_tui.fleet.run_history import RunHistory
-from mission_tui.fleet.run_view import view_of
+from mission_tui.fleet.history.events import FleetEvent
+from mission_tui.fleet.history.metrics import MetricRecord, TrainingStarted
+from mission_tui.fleet.history.run_history import RunHistory
+from mission_tui.fleet.specs.live_settings import with_words
+from mission_tui.fleet.views.findings import Severity
+from mission_tui.fleet.views.run_view import view_of
 from mission_tui.records.attempt import read_exit
 from mission_tui.records.layout import RunDir
 from mission_tui.records.provenance_file import read_provenance

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from mission_tui.fleet.cells import Cell
-from mission_tui.fleet.strip import Span
+from mission_tui.fleet.strips.cells import Cell
+from mission_tui.fleet.strips.strip import Span
 from mission_tui.records.atomic import write_all
 from mission_tui.records.lines import encode_line
 from mission_tui.records.storage import storing

@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from mission_tui.errors import DamagedError
-from mission_tui.fleet.moments import Moments
+from mission_tui.fleet.history.moments import Moments
 from mission_tui.records.lines import LINE_BYTES, decode_line
 from mission_tui.records.regular import open_regular
 

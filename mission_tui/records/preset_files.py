@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mission_tui.errors import MissionError, PresetError, UsageError, nearest
-from mission_tui.fleet.preset_file import PresetFile, read_preset
+from mission_tui.fleet.specs.preset_file import PresetFile, read_preset
 from mission_tui.fleet.text import clean
 from mission_tui.records.atomic import write_atomic
 from mission_tui.records.storage import storing

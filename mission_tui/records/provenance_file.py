@@ -7,7 +7,7 @@ import logging
 import msgspec
 
 from mission_tui.errors import DamagedError
-from mission_tui.fleet.provenance import Provenance
+from mission_tui.fleet.history.provenance import Provenance
 from mission_tui.records.layout import RunDir
 from mission_tui.records.regular import open_regular
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import tomli_w
 
 from mission_tui.errors import DamagedError
-from mission_tui.fleet.preset import as_tables, from_tables
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.specs.preset import as_tables, from_tables
+from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.atomic import write_atomic
 from mission_tui.records.layout import RunDir
 from mission_tui.records.toml_file import read_toml

@@ -15,7 +15,7 @@ from pathlib import Path, PurePath
 
 from msgspec import structs
 
-from mission_tui.fleet.events import (
+from mission_tui.fleet.history.events import (
     Asked,
     FindingMarked,
     FleetEvent,

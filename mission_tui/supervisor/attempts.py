@@ -10,18 +10,18 @@ import time
 from functools import partial
 
 from mission_tui.errors import DamagedError, MissionError
-from mission_tui.fleet.events import ENDING, AttemptStarting, FindingChanged, KeeperLost
-from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.health import cleared
-from mission_tui.fleet.metrics import MetricRecord
-from mission_tui.fleet.observations import FlagSeen, PidsSeen
-from mission_tui.fleet.outcome import Failed
-from mission_tui.fleet.provenance import sources_of
-from mission_tui.fleet.restarting import ASKED, Row
-from mission_tui.fleet.snapshot import Pids
-from mission_tui.fleet.spec import Spec
-from mission_tui.fleet.terms import AS_IT_WAS, Terms
-from mission_tui.fleet.verdict import Change
+from mission_tui.fleet.history.events import ENDING, AttemptStarting, FindingChanged, KeeperLost
+from mission_tui.fleet.history.metrics import MetricRecord
+from mission_tui.fleet.history.observations import FlagSeen, PidsSeen
+from mission_tui.fleet.history.outcome import Failed
+from mission_tui.fleet.history.provenance import sources_of
+from mission_tui.fleet.history.restarting import ASKED, Row
+from mission_tui.fleet.resume.terms import AS_IT_WAS, Terms
+from mission_tui.fleet.resume.verdict import Change
+from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.views.findings import Finding
+from mission_tui.fleet.views.snapshot import Pids
 from mission_tui.records.attempt import ExitRecord, LaunchOrder, read_exit
 from mission_tui.records.layout import RunDir
 from mission_tui.records.tail import Tail

@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mission_tui import __version__
-from mission_tui.fleet.events import Asked, FleetEvent, Verb
-from mission_tui.fleet.observations import SizeSeen
-from mission_tui.fleet.other_program import OtherProgram
-from mission_tui.fleet.peaks import Peaks
-from mission_tui.fleet.run_history import Fact
-from mission_tui.fleet.snapshot import SupervisorInfo
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.capacity.other_program import OtherProgram
+from mission_tui.fleet.capacity.peaks import Peaks
+from mission_tui.fleet.history.events import Asked, FleetEvent, Verb
+from mission_tui.fleet.history.observations import SizeSeen
+from mission_tui.fleet.history.run_history import Fact
+from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.store import Store
+from mission_tui.fleet.views.snapshot import SupervisorInfo
 from mission_tui.paths import limits_files
 from mission_tui.records.layout import RunDir, supervisor_dir
 from mission_tui.records.limits_files import LimitsFiles

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from mission_tui.fleet.health import Judge
-from mission_tui.fleet.metrics import MetricRecord, TrainingEnded
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.history.metrics import MetricRecord, TrainingEnded
+from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.telemetry_server import TrainerLink
 from mission_tui.records.attempt import LaunchOrder
 from mission_tui.records.layout import RunDir

@@ -6,8 +6,8 @@ import asyncio
 from dataclasses import dataclass
 
 from mission_tui.errors import DamagedError, UsageError, nearest
-from mission_tui.fleet.outcome import OVER
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.history.outcome import OVER
+from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.attempt import read_launch
 from mission_tui.records.best_checkpoint import best_checkpoint
 from mission_tui.records.checkpoint import list_checkpoints, newest_verified

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Sequence
 
 from mission_tui.errors import UsageError, nearest
-from mission_tui.fleet.abilities import refusal
-from mission_tui.fleet.findings import Finding
+from mission_tui.fleet.views.abilities import refusal
+from mission_tui.fleet.views.findings import Finding
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.known import the_run
 from mission_tui.supervisor.run import LiveRun

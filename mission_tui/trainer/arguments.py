@@ -9,9 +9,9 @@ from stable_baselines3.common.type_aliases import Schedule as Sb3Schedule
 from stable_baselines3.common.utils import LinearSchedule
 
 from mission_tui.errors import PresetError, nearest
-from mission_tui.fleet.algorithm import POLICIES
-from mission_tui.fleet.sizes import plan_batch
-from mission_tui.fleet.spec import PpoSpec, Schedule, Spec
+from mission_tui.fleet.specs.algorithm import POLICIES
+from mission_tui.fleet.specs.sizes import plan_batch
+from mission_tui.fleet.specs.spec import PpoSpec, Schedule, Spec
 from mission_tui.trainer.env_ids import find_named
 from mission_tui.trainer.policy_kwargs import policy_kwargs
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mission_tui.fleet.spec import Spec
-from mission_tui.fleet.terms import Terms
+from mission_tui.fleet.resume.terms import Terms
+from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.layout import RunDir
 from mission_tui.records.spec_file import attempt_spec_file, read_spec
 from mission_tui.records.terms_file import read_terms

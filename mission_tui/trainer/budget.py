@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mission_tui.fleet.spec import RunSpec
+from mission_tui.fleet.specs.spec import RunSpec
 from mission_tui.trainer.awake import awake_s
 
 __all__ = ["Budget", "Stopwatch"]

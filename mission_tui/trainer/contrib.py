@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib.util
 
 from mission_tui.errors import PresetError
-from mission_tui.fleet.spec import Algo
+from mission_tui.fleet.specs.spec import Algo
 
 __all__ = ["CONTRIB", "check_contrib"]
 

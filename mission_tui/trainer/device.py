@@ -15,7 +15,7 @@ import torch as th
 from stable_baselines3.common.vec_env import VecEnv
 
 from mission_tui.errors import PresetError
-from mission_tui.fleet.spec import Algo
+from mission_tui.fleet.specs.spec import Algo
 from mission_tui.trainer.model import build_scratch
 from mission_tui.trainer.ppo import PPO
 

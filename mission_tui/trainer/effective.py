@@ -12,9 +12,9 @@ import tomli_w
 import torch as th
 
 import mission_tui
-from mission_tui.fleet.scaling import scaling_of
-from mission_tui.fleet.sizes import plan_batch
-from mission_tui.fleet.spec import Algo, Spec
+from mission_tui.fleet.specs.scaling import scaling_of
+from mission_tui.fleet.specs.sizes import plan_batch
+from mission_tui.fleet.specs.spec import Algo, Spec
 from mission_tui.trainer.contrib import CONTRIB
 from mission_tui.trainer.ppo import PPO, FastPPO
 from mission_tui.trainer.spaces import short

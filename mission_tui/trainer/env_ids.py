@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mission_tui.errors import MissionError, PresetError, nearest, raised_by
-from mission_tui.fleet.part import as_part
-from mission_tui.fleet.spec import EnvSpec
-from mission_tui.trainer.signatures import check_kwargs
+from mission_tui.fleet.specs.part import as_part
+from mission_tui.fleet.specs.spec import EnvSpec
+from mission_tui.trainer.checking.signatures import check_kwargs
 
 if TYPE_CHECKING:
     import gymnasium

@@ -9,8 +9,8 @@ from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.vec_env import VecEnv
 
 from mission_tui.errors import PresetError
-from mission_tui.fleet.algorithm import engine_of
-from mission_tui.fleet.spec import Algo, Engine, Spec
+from mission_tui.fleet.specs.algorithm import engine_of
+from mission_tui.fleet.specs.spec import Algo, Engine, Spec
 from mission_tui.trainer.contrib import check_contrib
 from mission_tui.trainer.ppo import PPO, FastPPO
 

@@ -13,7 +13,7 @@ from typing import Literal, Self
 
 from msgspec import structs
 
-from mission_tui.fleet.metrics import (
+from mission_tui.fleet.history.metrics import (
     CheckpointSaved,
     Episodes,
     EvaluationDone,
@@ -27,14 +27,14 @@ from mission_tui.fleet.metrics import (
     plain,
     spoken,
 )
-from mission_tui.fleet.outcome import Phase
+from mission_tui.fleet.history.outcome import Phase
 from mission_tui.ipc.telemetry_messages import PhaseSaid, TelemetryMessage, WroteSaid
 from mission_tui.records.append import AppendLog
 from mission_tui.records.checkpoint import Manifest
 from mission_tui.records.layout import RunDir
 from mission_tui.records.storage import StorageError
-from mission_tui.trainer.evaluating import Played
 from mission_tui.trainer.failures import Failure, complain
+from mission_tui.trainer.playing.evaluating import Played
 from mission_tui.trainer.registration import Registration
 
 __all__ = ["CheckpointReason", "Record"]

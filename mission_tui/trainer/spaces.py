@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium import spaces
 
 from mission_tui.envs.masks import MASKS
-from mission_tui.fleet.spec import PpoSpec
+from mission_tui.fleet.specs.spec import PpoSpec
 
 __all__ = ["masks_refusal", "refusal", "short", "stack_refusal", "stacked"]
 

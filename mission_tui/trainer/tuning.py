@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from stable_baselines3.common.utils import FloatSchedule
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.live_settings import check_live, with_words
 from mission_tui.fleet.resume import ResumeFacts, judge_resume
-from mission_tui.fleet.spec import Spec
-from mission_tui.fleet.verdict import Change
+from mission_tui.fleet.resume.verdict import Change
+from mission_tui.fleet.specs.live_settings import check_live, with_words
+from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.telemetry_messages import Order
 from mission_tui.trainer.arguments import ppo_arguments
 from mission_tui.trainer.failures import complain

@@ -14,7 +14,7 @@ from textual.events import Event, Key
 from textual.filter import LineFilter, NoColor
 from textual.screen import Screen
 
-from mission_tui.fleet.snapshot import FleetSnapshot, RunView
+from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.tui.actions import ACTIONS
 from mission_tui.tui.arrivals import Arrivals
 from mission_tui.tui.client import FleetClient

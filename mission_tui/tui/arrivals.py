@@ -10,8 +10,8 @@ from typing import Any
 from textual.app import App
 from textual.timer import Timer
 
-from mission_tui.fleet.outcome import ALIVE
-from mission_tui.fleet.snapshot import FleetSnapshot
+from mission_tui.fleet.history.outcome import ALIVE
+from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.tui.asking.best_returns import learn_best
 from mission_tui.tui.desk import Desk
 from mission_tui.tui.launching.preset_reading import read_presets

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from typing import Protocol, TypeVar
 
-from mission_tui.fleet.snapshot import FleetSnapshot
+from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.ipc.replies import Progress
 from mission_tui.ipc.request import Asking
 

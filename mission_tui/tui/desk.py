@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.snapshot import FleetSnapshot, RunView
+from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.ipc.replies import Progress
 from mission_tui.ipc.request import Asking
 from mission_tui.tui.asking.lookback import Zoom

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.snapshot import FleetSnapshot
+from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.tui.client import FleetClient
 
 __all__ = ["follow"]

@@ -10,7 +10,7 @@ import click
 import pytest
 
 from mission_tui.cli.answers import change_lines, print_answer
-from mission_tui.fleet.verdict import Change, Remedy, ResumeVerdict
+from mission_tui.fleet.resume.verdict import Change, Remedy, ResumeVerdict
 from mission_tui.ipc.replies import VerdictReply
 from tests.drawn import drawn
 

@@ -8,7 +8,7 @@ import pytest
 
 from mission_tui.cli.checkup import gpu, login, machine, places, terminal, upgrades
 from mission_tui.cli.session import Session
-from mission_tui.fleet.verdict import Change
+from mission_tui.fleet.resume.verdict import Change
 from mission_tui.ipc.replies import Upgrade, UpgradesReply
 
 

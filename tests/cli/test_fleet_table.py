@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import io
 
-from mission_tui.cli.fleet_table import fleet_table
-from mission_tui.fleet.findings import Finding, Severity
-from mission_tui.fleet.placement import Placement
-from mission_tui.fleet.snapshot import Held, Restart
+from mission_tui.cli.tables.fleet_table import fleet_table
+from mission_tui.fleet.capacity.placement import Placement
+from mission_tui.fleet.views.findings import Finding, Severity
+from mission_tui.fleet.views.snapshot import Held, Restart
 from tests.tui.fleets import a_run
 
 

@@ -10,8 +10,8 @@ from typing import Any, get_args
 
 import pytest
 
-from mission_tui.cli.documents import run_facts
-from mission_tui.fleet.snapshot import Held, Restart, RunFlag, RunView
+from mission_tui.cli.tables.documents import run_facts
+from mission_tui.fleet.views.snapshot import Held, Restart, RunFlag, RunView
 from tests.shell import Shell
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "json.md"

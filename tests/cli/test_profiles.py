@@ -9,8 +9,8 @@ import pytest
 
 from mission_tui.cli.plan import Wish, launch_items
 from mission_tui.errors import PresetError
-from mission_tui.fleet.consistency import cautions
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.specs.consistency import cautions
+from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.tuning.profile import HostProfile, settings_of, task_of
 from mission_tui.records.host_fingerprint import host_fingerprint
 from mission_tui.records.host_profiles import load_profile, profile_path, versions_here, write_profile

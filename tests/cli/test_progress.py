@@ -6,9 +6,9 @@ import io
 
 from msgspec.structs import replace
 
-from mission_tui.cli.progress import PlainBoard, TaskBar
-from mission_tui.cli.table import Table
-from mission_tui.fleet.snapshot import RunView
+from mission_tui.cli.tables.progress import PlainBoard, TaskBar
+from mission_tui.cli.tables.table import Table
+from mission_tui.fleet.views.snapshot import RunView
 
 RUN = RunView(
     id="20260101-000000-heavy-0000",

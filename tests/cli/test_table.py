@@ -6,7 +6,7 @@ import io
 import os
 import pty
 
-from mission_tui.cli.table import Table
+from mission_tui.cli.tables.table import Table
 from tests.drawn import drawn
 
 

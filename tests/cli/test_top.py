@@ -10,14 +10,14 @@ import pytest
 from msgspec import structs
 
 from mission_tui.cli.session import Session
-from mission_tui.cli.top_csv import seconds_of, write_series
-from mission_tui.cli.top_shares import duty_lines, share_table
-from mission_tui.cli.top_tables import cores_line, gpu_table, host_line, others_line, others_table, usage_table
+from mission_tui.cli.tables.top_csv import seconds_of, write_series
+from mission_tui.cli.tables.top_shares import duty_lines, share_table
+from mission_tui.cli.tables.top_tables import cores_line, gpu_table, host_line, others_line, others_table, usage_table
 from mission_tui.errors import UsageError
-from mission_tui.fleet.attribution import Attribution, GpuDuty, RunShare
-from mission_tui.fleet.other_program import OtherProgram
-from mission_tui.fleet.share import share_of
-from mission_tui.fleet.snapshot import FleetSnapshot, GpuMeters, RunView, Usage, Utilisation
+from mission_tui.fleet.capacity.other_program import OtherProgram
+from mission_tui.fleet.capacity.share import share_of
+from mission_tui.fleet.strips.attribution import Attribution, GpuDuty, RunShare
+from mission_tui.fleet.views.snapshot import FleetSnapshot, GpuMeters, RunView, Usage, Utilisation
 from tests.shell import Shell
 from tests.tui.fleets import a_fleet, a_run, host
 from tests.waiting import until

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mission_tui.cli.words import count, duration, gibibytes, measure, percent, size
+from mission_tui.cli.tables.words import count, duration, gibibytes, measure, percent, size
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mission_tui.records.layout import RunDir
-from mission_tui.trainer.checkpoint import load_checkpoint
-from mission_tui.trainer.tensors import Tensors
+from mission_tui.trainer.state.checkpoint import load_checkpoint
+from mission_tui.trainer.state.tensors import Tensors
 from tests.shell import Shell
 from tests.waiting import until
 

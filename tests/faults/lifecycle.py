@@ -14,7 +14,7 @@ import psutil
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from mission_tui.fleet.snapshot import RunView
+from mission_tui.fleet.views.snapshot import RunView
 from tests.faults.witness import Witness
 
 __all__ = ["Lifecycle"]

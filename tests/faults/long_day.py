@@ -16,8 +16,8 @@ from typing import Any
 import psutil
 from msgspec import structs
 
-from mission_tui.fleet.findings import Finding
-from mission_tui.fleet.snapshot import FleetSnapshot, RunView
+from mission_tui.fleet.views.findings import Finding
+from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.tui.terminal.written import Pen, Written
 from tests.tui.fleets import KL_FINDING, NAN_FINDING, NOW, a_fleet, a_run, curve, ended
 from tests.tui.stage import Stage, staged

@@ -19,7 +19,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from mission_tui.fleet.metrics import CheckpointSaved, Metric, MetricRecord, TrainingEnded, TrainingStarted, UpdateDone
+from mission_tui.fleet.history.metrics import (
+    CheckpointSaved,
+    Metric,
+    MetricRecord,
+    TrainingEnded,
+    TrainingStarted,
+    UpdateDone,
+)
 from mission_tui.ipc.telemetry_messages import Order, PhaseSaid, TelemetryMessage, TrainerHello, WroteSaid
 from mission_tui.keeper.record import exit_record, write_json
 from mission_tui.records.append import AppendLog

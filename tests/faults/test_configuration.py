@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from mission_tui.fleet.events import FleetEvent, RunPaused
+from mission_tui.fleet.history.events import FleetEvent, RunPaused
 from mission_tui.records.append import AppendLog
 from mission_tui.records.checkpoint import newest_verified, prune, save_checkpoint
 from mission_tui.records.tail import read_all

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mission_tui.fleet.metrics import Episodes, MetricRecord, UpdateDone
+from mission_tui.fleet.history.metrics import Episodes, MetricRecord, UpdateDone
 from mission_tui.records.layout import RunDir
 from mission_tui.records.lines import encode_line
 from mission_tui.records.tail import read_all

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from mission_tui.errors import MissionError, UsageError
-from mission_tui.fleet.events import AttemptEnded, AttemptStarting, RunCreated
-from mission_tui.fleet.outcome import Finished
+from mission_tui.fleet.history.events import AttemptEnded, AttemptStarting, RunCreated
+from mission_tui.fleet.history.outcome import Finished
 from mission_tui.records.layout import RunDir
 from mission_tui.records.lines import encode_line
 from mission_tui.records.tail import read_all

@@ -9,9 +9,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from mission_tui.fleet.metrics import MetricRecord, UpdateDone
-from mission_tui.fleet.snapshot import HostMeters, SupervisorInfo
+from mission_tui.fleet.history.metrics import MetricRecord, UpdateDone
 from mission_tui.fleet.store import Store
+from mission_tui.fleet.views.snapshot import HostMeters, SupervisorInfo
 from mission_tui.ipc.framing import encode
 from mission_tui.ipc.replies import LogReply
 from mission_tui.ipc.requests import GetLog

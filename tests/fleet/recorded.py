@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from mission_tui.fleet.events import Asked, AttemptEnded, AttemptStarting, FleetEvent, RunCreated, RunPaused, RunResumed
-from mission_tui.fleet.metrics import Metric, MetricRecord, TrainingEnded, TrainingStarted, UpdateDone
-from mission_tui.fleet.outcome import Finished, Stopped
-from mission_tui.fleet.snapshot import HostMeters, SupervisorInfo
-from mission_tui.fleet.spec import EnvSpec, PpoSpec, RunSpec, Spec
+from mission_tui.fleet.history.events import (
+    Asked,
+    AttemptEnded,
+    AttemptStarting,
+    FleetEvent,
+    RunCreated,
+    RunPaused,
+    RunResumed,
+)
+from mission_tui.fleet.history.metrics import Metric, MetricRecord, TrainingEnded, TrainingStarted, UpdateDone
+from mission_tui.fleet.history.outcome import Finished, Stopped
+from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
 from mission_tui.fleet.store import Store
+from mission_tui.fleet.views.snapshot import HostMeters, SupervisorInfo
 
 SPEC = Spec(
     preset="demo",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from mission_tui.fleet.preset import change
 from mission_tui.fleet.resume import ResumeFacts, judge_resume
-from mission_tui.fleet.spec import EnvSpec, PpoSpec, RunSpec, Spec
-from mission_tui.fleet.verdict import Change, ResumeVerdict
+from mission_tui.fleet.resume.verdict import Change, ResumeVerdict
+from mission_tui.fleet.specs.preset import change
+from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
 
 WAS = Spec(
     preset="run",

@@ -13,7 +13,8 @@ from typing import Literal
 
 from msgspec import structs
 
-from mission_tui.fleet.events import (
+from mission_tui.fleet.health import Judge, cleared, is_news, judge_of
+from mission_tui.fleet.history.events import (
     AttemptEnded,
     AttemptStarting,
     CompanyChanged,
@@ -23,9 +24,7 @@ from mission_tui.fleet.events import (
     RunPaused,
     RunResumed,
 )
-from mission_tui.fleet.findings import Finding
-from mission_tui.fleet.health import Judge, cleared, is_news, judge_of
-from mission_tui.fleet.metrics import (
+from mission_tui.fleet.history.metrics import (
     CheckpointSaved,
     Episodes,
     EvaluationDone,
@@ -36,10 +35,11 @@ from mission_tui.fleet.metrics import (
     TrainingStarted,
     UpdateDone,
 )
-from mission_tui.fleet.outcome import Stopped
-from mission_tui.fleet.preset import change
-from mission_tui.fleet.run_history import RunHistory
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.history.outcome import Stopped
+from mission_tui.fleet.history.run_history import RunHistory
+from mission_tui.fleet.specs.preset import change
+from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.views.findings import Finding
 from tests.fleet.recorded import SPEC, STEPS
 
 LATE_S = 2.0

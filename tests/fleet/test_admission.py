@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mission_tui.fleet.admission import Go, Wait, turns
-from mission_tui.fleet.lacks import never, size_of
-from mission_tui.fleet.machine_limits import MachineLimits
-from mission_tui.fleet.placement import Gpu
-from mission_tui.fleet.reservation import Claim
-from mission_tui.fleet.room import PRIORITY_S, InLine, Room
-from mission_tui.fleet.spec import LimitsKeep
+from mission_tui.fleet.capacity.admission import Go, Wait, turns
+from mission_tui.fleet.capacity.lacks import never, size_of
+from mission_tui.fleet.capacity.machine_limits import MachineLimits
+from mission_tui.fleet.capacity.placement import Gpu
+from mission_tui.fleet.capacity.reservation import Claim
+from mission_tui.fleet.capacity.room import PRIORITY_S, InLine, Room
+from mission_tui.fleet.specs.spec import LimitsKeep
 
 GIB = 1 << 30
 MIB = 1 << 20

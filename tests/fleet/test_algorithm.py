@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from mission_tui.errors import PresetError
-from mission_tui.fleet.algorithm import engine_of, lstm_shape
-from mission_tui.fleet.machine import estimate_memory, policy_parameters
-from mission_tui.fleet.preset import cautions, change
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.capacity.machine import estimate_memory, policy_parameters
+from mission_tui.fleet.specs.algorithm import engine_of, lstm_shape
+from mission_tui.fleet.specs.preset import cautions, change
+from mission_tui.fleet.specs.spec import Spec
 from tests.fleet.resuming import WAS, named, verdict
 
 RECURRENT = ("ppo.algo=recurrent_ppo", "ppo.policy=MlpLstmPolicy")

@@ -8,8 +8,8 @@ from itertools import accumulate
 import pytest
 
 from mission_tui.fleet.bench import incomparable, pace_of, ratio_of, timing_of, turns, work_of
-from mission_tui.fleet.metrics import Episodes, MetricRecord, TrainingStarted, UpdateDone
-from mission_tui.fleet.spec import EnvSpec, PpoSpec, Spec
+from mission_tui.fleet.history.metrics import Episodes, MetricRecord, TrainingStarted, UpdateDone
+from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, Spec
 
 
 def rates(draws: random.Random, level: float, noise: float, repeats: int) -> list[float]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from mission_tui.fleet.episode_counts import MOST_OUTCOMES, OTHERS
-from mission_tui.fleet.metrics import Episodes, UpdateDone
-from mission_tui.fleet.series import EPISODES, Columns, Thinned
+from mission_tui.fleet.history.episode_counts import MOST_OUTCOMES, OTHERS
+from mission_tui.fleet.history.metrics import Episodes, UpdateDone
+from mission_tui.fleet.history.series import EPISODES, Columns, Thinned
 
 
 def row(update: int, n: int, **outcomes: int) -> UpdateDone:

@@ -10,8 +10,8 @@ import pytest
 from mission_tui.fleet.health import Settings
 from mission_tui.fleet.health.explained_variance import ExplainedVariance
 from mission_tui.fleet.health.settings import settings_of
-from mission_tui.fleet.preset import change
-from mission_tui.fleet.spec import EnvSpec, PpoSpec, RunSpec, Spec
+from mission_tui.fleet.specs.preset import change
+from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
 from tests.fleet.one_rule import ABSENT, TRACES
 from tests.fleet.rounds import Round, judged, judged_outside, labels, row
 

@@ -8,8 +8,8 @@ import random
 from mission_tui.fleet.health import Settings
 from mission_tui.fleet.health.grad_norm import GradNorm
 from mission_tui.fleet.health.settings import settings_of
-from mission_tui.fleet.preset import change
-from mission_tui.fleet.spec import EnvSpec, PpoSpec, RunSpec, Spec
+from mission_tui.fleet.specs.preset import change
+from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
 from tests.fleet.rounds import Round, judged, row
 
 dice = random.Random(17)

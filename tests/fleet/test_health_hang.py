@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mission_tui.fleet.health import Judge, judge_of
-from mission_tui.fleet.metrics import TrainingEnded, TrainingStarted, UpdateDone
-from mission_tui.fleet.preset import change
+from mission_tui.fleet.history.metrics import TrainingEnded, TrainingStarted, UpdateDone
+from mission_tui.fleet.specs.preset import change
 from tests.fleet.recorded import SPEC, STEPS
 
 BEGUN = 1000.0

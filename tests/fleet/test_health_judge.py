@@ -14,10 +14,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mission_tui.fleet import health
-from mission_tui.fleet.findings import Finding
 from mission_tui.fleet.health import Judge, is_news, judge_of
-from mission_tui.fleet.metrics import Episodes, EvaluationDone, TrainingEnded, TrainingStarted, UpdateDone, spoken
-from mission_tui.fleet.spec import EnvSpec, RunSpec, Spec
+from mission_tui.fleet.history.metrics import (
+    Episodes,
+    EvaluationDone,
+    TrainingEnded,
+    TrainingStarted,
+    UpdateDone,
+    spoken,
+)
+from mission_tui.fleet.specs.spec import EnvSpec, RunSpec, Spec
+from mission_tui.fleet.views.findings import Finding
 from tests.fleet.recorded import SPEC, update
 
 TRACES = Path(__file__).resolve().parents[3] / "shared" / "data" / "traces"

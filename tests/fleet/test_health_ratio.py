@@ -8,7 +8,7 @@ import pytest
 
 from mission_tui.fleet.health import Settings, settings_of
 from mission_tui.fleet.health.ratio import Ratio
-from mission_tui.fleet.spec import EnvSpec, RunSpec, Spec
+from mission_tui.fleet.specs.spec import EnvSpec, RunSpec, Spec
 from tests.fleet.rounds import Round, judged, rows
 
 

@@ -11,8 +11,8 @@ from msgspec import structs
 from mission_tui.fleet.health import judge_of
 from mission_tui.fleet.health.judge import Judge
 from mission_tui.fleet.health.replay import replay
-from mission_tui.fleet.metrics import Episodes, Metric, Resumed, TrainingStarted, UpdateDone
-from mission_tui.fleet.preset import change
+from mission_tui.fleet.history.metrics import Episodes, Metric, Resumed, TrainingStarted, UpdateDone
+from mission_tui.fleet.specs.preset import change
 from tests.fleet.resuming import WAS
 
 AS_BEFORE = Resumed(

@@ -20,8 +20,8 @@ from mission_tui.fleet.health.ratio import Ratio
 from mission_tui.fleet.health.rule import Explanation, Rule
 from mission_tui.fleet.health.standstill import cause_of_standstill
 from mission_tui.fleet.health.trust_region import radius_of
-from mission_tui.fleet.preset import change
-from mission_tui.fleet.spec import EnvSpec, PpoSpec, RunSpec, Schedule, Spec
+from mission_tui.fleet.specs.preset import change
+from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Schedule, Spec
 from tests.fleet.rounds import judged, row
 
 RULES: tuple[type[Rule], ...] = (KlPersistent, KlSpike, KlCreep, PolicyFrozen, ClipFraction, Ratio)

@@ -9,8 +9,8 @@ import pytest
 from mission_tui.fleet.health import Settings
 from mission_tui.fleet.health.settings import settings_of
 from mission_tui.fleet.health.value_loss import ValueLoss
-from mission_tui.fleet.preset import change
-from mission_tui.fleet.spec import EnvSpec, RunSpec, Spec
+from mission_tui.fleet.specs.preset import change
+from mission_tui.fleet.specs.spec import EnvSpec, RunSpec, Spec
 from tests.fleet.one_rule import ABSENT, TRACES, incidents_on
 from tests.fleet.rounds import Round, judged, row
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mission_tui.fleet.machine import Machine, assess, estimate_memory, policy_parameters
-from mission_tui.fleet.spec import EnvSpec, PpoSpec, RunSpec, Spec
+from mission_tui.fleet.capacity.machine import Machine, assess, estimate_memory, policy_parameters
+from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
 
 MIB = 1 << 20
 LAPTOP = Machine(cores=2, ram_total=24 << 30, ram_free=16 << 30, disk_free=40 << 30, gpu=False)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mission_tui.fleet.metrics import UpdateDone
-from mission_tui.fleet.moments import Moments, phase_before
+from mission_tui.fleet.history.metrics import UpdateDone
+from mission_tui.fleet.history.moments import Moments, phase_before
 
 ROW = UpdateDone(1, 1, 1, 64, t=100.0, rollout_s=6.0, update_s=2.0, steps_per_s=8.0)
 

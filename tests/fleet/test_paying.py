@@ -14,7 +14,7 @@ from mission_tui.fleet.paying.judging import PATIENCE_S, Looked, look
 from mission_tui.fleet.paying.stretches import Stay, stretches_of
 from mission_tui.fleet.paying.telling import told_now
 from mission_tui.fleet.paying.throughput import Span
-from mission_tui.fleet.snapshot import Paid
+from mission_tui.fleet.views.snapshot import Paid
 from tests.fleet.companies import Company
 from tests.tui.fleets import NOW, a_fleet
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from mission_tui.fleet.machine import MIB, Machine, assess
-from mission_tui.fleet.peaks import Peak, Peaks, shape_of
-from mission_tui.fleet.reservation import wanted_by
-from mission_tui.fleet.spec import EnvSpec, PpoSpec, RunSpec, Spec
-from mission_tui.fleet.together import assess_together
+from mission_tui.fleet.capacity.machine import MIB, Machine, assess
+from mission_tui.fleet.capacity.peaks import Peak, Peaks, shape_of
+from mission_tui.fleet.capacity.reservation import wanted_by
+from mission_tui.fleet.capacity.together import assess_together
+from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
 
 SPEC = Spec(preset="p", env=EnvSpec(id="MissionGym-v0"), run=RunSpec(total_timesteps=10_000))
 

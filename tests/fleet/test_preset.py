@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from mission_tui.errors import MissionError, PresetError, UsageError
-from mission_tui.fleet.preset import PresetFile, cautions, change, expand, read_preset, resolve
-from mission_tui.fleet.spec import Normalize, Schedule, Spec
+from mission_tui.fleet.specs.preset import PresetFile, cautions, change, expand, read_preset, resolve
+from mission_tui.fleet.specs.spec import Normalize, Schedule, Spec
 
 TABLE: dict[str, Any] = {
     "env": {"id": "CartPole-v1", "n_envs": 32},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mission_tui.errors import UsageError
-from mission_tui.fleet.assignment import MOST_RUNS, expand
+from mission_tui.fleet.specs.assignment import MOST_RUNS, expand
 
 
 def texts(*words: str) -> list[dict[str, str]]:

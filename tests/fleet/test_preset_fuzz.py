@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.consistency import violations
-from mission_tui.fleet.preset import PresetFile, as_tables, expand, from_tables, read_preset, resolve
-from mission_tui.fleet.schema import TABLES
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.specs.consistency import violations
+from mission_tui.fleet.specs.preset import PresetFile, as_tables, expand, from_tables, read_preset, resolve
+from mission_tui.fleet.specs.schema import TABLES
+from mission_tui.fleet.specs.spec import Spec
 
 FIELDS = sorted({field.name for struct in TABLES.values() for field in struct.fields})
 SCALARS = st.one_of(

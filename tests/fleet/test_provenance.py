@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from mission_tui.fleet.provenance import Provenance, Repository, differences, noted, sources_of
-from mission_tui.fleet.spec import EnvSpec, RunSpec, Spec
-from mission_tui.fleet.verdict import Change, ResumeVerdict
+from mission_tui.fleet.history.provenance import Provenance, Repository, differences, noted, sources_of
+from mission_tui.fleet.resume.verdict import Change, ResumeVerdict
+from mission_tui.fleet.specs.spec import EnvSpec, RunSpec, Spec
 
 TREE = Repository(name="", path="/lab", commit="a" * 40)
 WAS = Provenance(

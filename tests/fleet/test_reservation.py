@@ -6,10 +6,10 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from mission_tui.fleet.machine import KEEPER_BYTES, MIB, Machine, assess
-from mission_tui.fleet.reservation import CONTEXT_BYTES, Claim, as_seen, ram_wanted, vram_wanted, wanted_by
-from mission_tui.fleet.spec import EnvSpec, PpoSpec, RunSpec, Spec
-from mission_tui.fleet.together import assess_together
+from mission_tui.fleet.capacity.machine import KEEPER_BYTES, MIB, Machine, assess
+from mission_tui.fleet.capacity.reservation import CONTEXT_BYTES, Claim, as_seen, ram_wanted, vram_wanted, wanted_by
+from mission_tui.fleet.capacity.together import assess_together
+from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
 
 SPEC = Spec(preset="p", env=EnvSpec(id="MissionGym-v0"), run=RunSpec(total_timesteps=10_000))
 NEW = Claim(cores=2, ram_bytes=600 * MIB, gpu="GPU-a1", vram_bytes=800 * MIB)

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from mission_tui.fleet.events import Asked, AttemptEnded, AttemptStarting, FleetEvent, RestartDue, RunParked, Verb
-from mission_tui.fleet.outcome import Failed, FailureKind, Killed, Lost, Outcome, Stopped
-from mission_tui.fleet.restarting import GiveUp, StartAgain, next_step
-from mission_tui.fleet.run_history import RunHistory
-from mission_tui.fleet.spec import RestartAlso, RestartKeep
+from mission_tui.fleet.history.events import (
+    Asked,
+    AttemptEnded,
+    AttemptStarting,
+    FleetEvent,
+    RestartDue,
+    RunParked,
+    Verb,
+)
+from mission_tui.fleet.history.outcome import Failed, FailureKind, Killed, Lost, Outcome, Stopped
+from mission_tui.fleet.history.restarting import GiveUp, StartAgain, next_step
+from mission_tui.fleet.history.run_history import RunHistory
+from mission_tui.fleet.specs.spec import RestartAlso, RestartKeep
 from tests.fleet.recorded import SPEC
 
 KEEP = RestartKeep(most=3, wait_s=10.0)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mission_tui.fleet.preset import change
 from mission_tui.fleet.resume import ResumeFacts
-from mission_tui.fleet.spec import Schedule
+from mission_tui.fleet.specs.preset import change
+from mission_tui.fleet.specs.spec import Schedule
 from tests.fleet.resuming import FINISHED, HALFWAY, SCHEDULED, WAS, named, only, verdict
 
 

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mission_tui.errors import MissionError, UsageError
-from mission_tui.fleet.preset import change, draft_change
 from mission_tui.fleet.resume import ResumeFacts, as_chosen, judge_resume
 from mission_tui.fleet.resume.taking import Wanted, chosen, overriding, take
-from mission_tui.fleet.spec import EnvSpec, PpoSpec, RunSpec, Spec
-from mission_tui.fleet.terms import Terms
-from mission_tui.fleet.verdict import Change, Grade, Remedy
+from mission_tui.fleet.resume.terms import Terms
+from mission_tui.fleet.resume.verdict import Change, Grade, Remedy
+from mission_tui.fleet.specs.preset import change, draft_change
+from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
 from tests.fleet.resuming import FINISHED, HALFWAY, SCHEDULED, WAS, named, verdict
 
 GRADES = get_args(Grade)

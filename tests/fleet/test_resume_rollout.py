@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from mission_tui.fleet.preset import change
 from mission_tui.fleet.resume import ResumeFacts, judge_resume
-from mission_tui.fleet.sizes import plan_batch
-from mission_tui.fleet.spec import EnvSpec, PpoSpec, Spec
+from mission_tui.fleet.specs.preset import change
+from mission_tui.fleet.specs.sizes import plan_batch
+from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, Spec
 from tests.fleet.resuming import HALFWAY, WAS, named, only, verdict
 
 

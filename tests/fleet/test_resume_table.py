@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.preset import change
 from mission_tui.fleet.resume import ResumeFacts, judge_resume
 from mission_tui.fleet.resume.judge import RULES
-from mission_tui.fleet.schema import TABLES
-from mission_tui.fleet.spec import EnvSpec, PpoSpec, RunSpec, Spec
-from mission_tui.fleet.verdict import Grade
+from mission_tui.fleet.resume.verdict import Grade
+from mission_tui.fleet.specs.preset import change
+from mission_tui.fleet.specs.schema import TABLES
+from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
 from tests.fleet.resuming import WAS, named, only, verdict
 
 GRADES = get_args(Grade)

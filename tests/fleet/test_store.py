@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mission_tui.errors import UsageError
-from mission_tui.fleet.events import (
+from mission_tui.fleet.history.events import (
     Asked,
     AttemptEnded,
     AttemptStarting,
@@ -16,15 +16,15 @@ from mission_tui.fleet.events import (
     RunCreated,
     RunParked,
 )
-from mission_tui.fleet.findings import Finding
-from mission_tui.fleet.metrics import CheckpointSaved, Episodes, TrainingStarted
-from mission_tui.fleet.observations import FlagSeen, HeartbeatSeen, LinkSeen, PhaseSeen, PidsSeen
-from mission_tui.fleet.outcome import Failed, Finished
-from mission_tui.fleet.run_history import Fact
-from mission_tui.fleet.snapshot import HostMeters, Pids, RunView
-from mission_tui.fleet.spec import EnvSpec, RunSpec, Spec
+from mission_tui.fleet.history.metrics import CheckpointSaved, Episodes, TrainingStarted
+from mission_tui.fleet.history.observations import FlagSeen, HeartbeatSeen, LinkSeen, PhaseSeen, PidsSeen
+from mission_tui.fleet.history.outcome import Failed, Finished
+from mission_tui.fleet.history.run_history import Fact
+from mission_tui.fleet.resume.verdict import Change
+from mission_tui.fleet.specs.spec import EnvSpec, RunSpec, Spec
 from mission_tui.fleet.store import SNAPSHOT_ENDED, Store
-from mission_tui.fleet.verdict import Change
+from mission_tui.fleet.views.findings import Finding
+from mission_tui.fleet.views.snapshot import HostMeters, Pids, RunView
 from tests.fleet.recorded import SPEC, STEPS, empty_store, stopped_and_resumed, update
 
 RUN = "20261121-104207-demo-3f9a"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from mission_tui.fleet.metrics import UpdateDone
-from mission_tui.fleet.series import MAX_COLUMNS, MAX_POINTS, Columns
+from mission_tui.fleet.history.metrics import UpdateDone
+from mission_tui.fleet.history.series import MAX_COLUMNS, MAX_POINTS, Columns
 from tests.fleet.recorded import update
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from mission_tui.fleet.machine import MIB, Machine, assess, likely_workers, wanted_cores
-from mission_tui.fleet.spec import EnvSpec, RunSpec, Spec
-from mission_tui.fleet.together import assess_together
+from mission_tui.fleet.capacity.machine import MIB, Machine, assess, likely_workers, wanted_cores
+from mission_tui.fleet.capacity.together import assess_together
+from mission_tui.fleet.specs.spec import EnvSpec, RunSpec, Spec
 
 
 def spec(run: RunSpec | None = None, **env: Any) -> Spec:

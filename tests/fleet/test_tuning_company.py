@@ -6,7 +6,7 @@ import pytest
 
 from mission_tui.fleet.paying import Payoff
 from mission_tui.fleet.paying.payoff import Word
-from mission_tui.fleet.spec import EnvSpec, RunSpec, Spec
+from mission_tui.fleet.specs.spec import EnvSpec, RunSpec, Spec
 from mission_tui.fleet.tuning.company import company_spec, goes_on, said_of
 
 

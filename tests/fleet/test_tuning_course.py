@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.preset import change
-from mission_tui.fleet.sizes import plan_batch
-from mission_tui.fleet.spec import EnvSpec, PpoSpec, RunSpec, Spec, rollout_size
+from mission_tui.fleet.specs.preset import change
+from mission_tui.fleet.specs.sizes import plan_batch
+from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec, rollout_size
 from mission_tui.fleet.tuning.candidates import challengers, label_of
 from mission_tui.fleet.tuning.course import Course, Field, course
 from mission_tui.fleet.tuning.finding import find

@@ -13,7 +13,7 @@ import msgspec
 
 from mission_tui import __version__
 from mission_tui.errors import PresetError
-from mission_tui.fleet.snapshot import FleetSnapshot, HostMeters, RunView, SupervisorInfo
+from mission_tui.fleet.views.snapshot import FleetSnapshot, HostMeters, RunView, SupervisorInfo
 from mission_tui.ipc.framing import encode
 from mission_tui.ipc.listener import CONNECTION_LIMIT, HELLO_S
 from mission_tui.ipc.replies import Accepted, Evaluated, LogReply, OperatorReply, Progress, SnapshotReply

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.fleet.snapshot import OtherRoot
+from mission_tui.fleet.views.snapshot import OtherRoot
 from mission_tui.ipc.roots import live_roots, name_root, named_root, tell_live, unname_root
 from mission_tui.ipc.sockets import OPERATOR_SOCKET, bind, prepare_socket_dir
 from mission_tui.paths import socket_dir

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mission_tui.fleet.events import FleetEvent, RunPaused
+from mission_tui.fleet.history.events import FleetEvent, RunPaused
 from mission_tui.records.append import AppendLog
 from mission_tui.records.tail import read_all
 

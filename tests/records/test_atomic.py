@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mission_tui.fleet.verdict import Change
+from mission_tui.fleet.resume.verdict import Change
 from mission_tui.records.atomic import write_atomic, write_json
 from mission_tui.records.storage import StorageError
 from tests.records.limits import file_size_limit

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from mission_tui.fleet.cells import Cell
-from mission_tui.fleet.strip import Span
+from mission_tui.fleet.strips.cells import Cell
+from mission_tui.fleet.strips.strip import Span
 from mission_tui.records.instruments import TIERS, CellsKept, InstrumentFiles, SpansKept
 
 FINE, MIDDLE, COARSE = TIERS

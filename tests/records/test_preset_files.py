@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mission_tui.errors import MissionError, PresetError, UsageError
-from mission_tui.fleet.preset import cautions, resolve
-from mission_tui.fleet.sizes import plan_batch, update_pressure
-from mission_tui.fleet.spec import Schedule, Spec
+from mission_tui.fleet.specs.preset import cautions, resolve
+from mission_tui.fleet.specs.sizes import plan_batch, update_pressure
+from mission_tui.fleet.specs.spec import Schedule, Spec
 from mission_tui.paths import shipped_presets
 from mission_tui.records.preset_files import find_presets, launched_by, load_preset, preset_on_key
 from mission_tui.records.toml_file import LARGEST_BYTES, read_toml

@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mission_tui.fleet.events import FleetEvent
-from mission_tui.fleet.metrics import MetricRecord
+from mission_tui.fleet.history.events import FleetEvent
+from mission_tui.fleet.history.metrics import MetricRecord
 from mission_tui.records.attempt import ExitRecord, Identity, LaunchOrder
 from mission_tui.records.instruments import Kept
 from mission_tui.records.layout import RunDir

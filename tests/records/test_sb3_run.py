@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mission_tui.errors import CheckpointError, MissionError, UsageError
-from mission_tui.fleet.metrics import number
+from mission_tui.fleet.history.metrics import number
 from mission_tui.records.sb3_run import find_folder, rows_of, said_in, updates_in_table
 from mission_tui.records.sb3_run.normalizer_file import read_statistics
 from mission_tui.records.sb3_run.yaml_text import YamlError, read_yaml

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.fleet.events import FleetEvent
-from mission_tui.fleet.metrics import MetricRecord, UpdateDone
+from mission_tui.fleet.history.events import FleetEvent
+from mission_tui.fleet.history.metrics import MetricRecord, UpdateDone
 from mission_tui.records.append import AppendLog
 from mission_tui.records.attempt import read_exit
 from mission_tui.records.lines import LINE_BYTES, encode_line

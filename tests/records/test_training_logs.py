@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mission_tui.fleet.metrics import TrainingStarted, UpdateDone
-from mission_tui.fleet.preset import as_tables
-from mission_tui.fleet.spec import Schedule
+from mission_tui.fleet.history.metrics import TrainingStarted, UpdateDone
+from mission_tui.fleet.specs.preset import as_tables
+from mission_tui.fleet.specs.spec import Schedule
 from mission_tui.records.lines import encode_line
 from mission_tui.records.logs import LogError, TrainingLog, read_log
 from mission_tui.records.spec_file import write_spec

@@ -7,9 +7,9 @@ import sys
 import pytest
 from msgspec import structs
 
-from mission_tui.fleet.consistency import violations
-from mission_tui.fleet.metrics import MetricRecord, UpdateDone
-from mission_tui.fleet.spec import RunSpec, Spec
+from mission_tui.fleet.history.metrics import MetricRecord, UpdateDone
+from mission_tui.fleet.specs.consistency import violations
+from mission_tui.fleet.specs.spec import RunSpec, Spec
 from mission_tui.records.tail import read_all
 from tests.supervisor.conftest import Lab, idle_lab, lab, stub_spec
 from tests.waiting import until
@@ -79,7 +79,7 @@ def test_a_followed_command_is_charted_to_its_last_line(lab: Lab) -> None:
     view = lab.ended(run, 30)
     assert (view.outcome, view.update, view.timesteps) == ("finished", 59, 59 * 64)
     assert [row.update for row in rows(lab, run)] == list(range(1, 60))
-    until(lambda: not [it for it in lab.processes() if "mission_tui.trainer.follow" in it.cmdline()])
+    until(lambda: not [it for it in lab.processes() if "mission_tui.trainer.following.follow" in it.cmdline()])
 
 
 def test_a_command_that_is_over_at_once_is_followed_too(lab: Lab) -> None:

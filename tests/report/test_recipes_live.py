@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from mission_tui import hook
-from mission_tui.fleet.limits import HealthKeep, NanLimits
-from mission_tui.fleet.metrics import MetricRecord, UpdateDone
-from mission_tui.fleet.snapshot import RunView
-from mission_tui.fleet.spec import KeepSpec, RunSpec, Spec
+from mission_tui.fleet.history.metrics import MetricRecord, UpdateDone
+from mission_tui.fleet.limits.limits import HealthKeep, NanLimits
+from mission_tui.fleet.specs.spec import KeepSpec, RunSpec, Spec
+from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.requests import Resume
 from mission_tui.paths import socket_dir
 from mission_tui.records.tail import read_all

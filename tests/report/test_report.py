@@ -16,9 +16,9 @@ import psutil
 import pytest
 
 from mission_tui import report
-from mission_tui.fleet.metrics import CheckpointSaved, TrainingStarted, UpdateDone
+from mission_tui.fleet.history.metrics import CheckpointSaved, TrainingStarted, UpdateDone
 from mission_tui.records.layout import RunDir
-from mission_tui.trainer.follow import Follower
+from mission_tui.trainer.following.follow import Follower
 from tests.report.conftest import Desk
 from tests.waiting import until
 

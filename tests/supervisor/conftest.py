@@ -13,8 +13,8 @@ import psutil
 import pytest
 from msgspec import structs
 
-from mission_tui.fleet.snapshot import FleetSnapshot, RunView
-from mission_tui.fleet.spec import EnvSpec, PpoSpec, RunSpec, Spec
+from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
+from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.ipc.client import Connection
 from mission_tui.ipc.replies import Accepted, Launched, OperatorReply, SnapshotReply
 from mission_tui.ipc.request import Request

@@ -22,8 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from mission_tui.fleet.live_settings import with_words
-from mission_tui.fleet.metrics import (
+from mission_tui.fleet.history.metrics import (
     CheckpointSaved,
     Metric,
     MetricRecord,
@@ -32,8 +31,9 @@ from mission_tui.fleet.metrics import (
     TrainingStarted,
     UpdateDone,
 )
-from mission_tui.fleet.outcome import Phase
-from mission_tui.fleet.spec import Spec, rollout_size
+from mission_tui.fleet.history.outcome import Phase
+from mission_tui.fleet.specs.live_settings import with_words
+from mission_tui.fleet.specs.spec import Spec, rollout_size
 from mission_tui.ipc.requests import PROTOCOL
 from mission_tui.ipc.telemetry import Telemetry
 from mission_tui.ipc.telemetry_messages import Order, PhaseSaid, TrainerHello, WroteSaid

@@ -17,10 +17,10 @@ import pytest
 from msgspec import structs
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.events import Asked, AttemptEnded, AttemptStarting, FileDamaged, FleetEvent, KeeperLost
-from mission_tui.fleet.metrics import MetricRecord, UpdateDone
-from mission_tui.fleet.outcome import Killed
-from mission_tui.fleet.snapshot import RunView
+from mission_tui.fleet.history.events import Asked, AttemptEnded, AttemptStarting, FileDamaged, FleetEvent, KeeperLost
+from mission_tui.fleet.history.metrics import MetricRecord, UpdateDone
+from mission_tui.fleet.history.outcome import Killed
+from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.records.append import AppendLog
 from mission_tui.records.attempt import read_launch, write_launch
 from mission_tui.records.tail import read_all

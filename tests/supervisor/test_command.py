@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from mission_tui.errors import PresetError, UsageError
-from mission_tui.fleet.spec import KeepSpec, RestartKeep, RunSpec, Spec
+from mission_tui.fleet.specs.spec import KeepSpec, RestartKeep, RunSpec, Spec
 from mission_tui.ipc.replies import Accepted, DetailsReply, OperatorReply, VerdictReply
 from mission_tui.ipc.requests import Evaluate, Export, GetDetails, Resume
 from mission_tui.records.attempt import read_exit

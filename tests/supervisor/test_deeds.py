@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from mission_tui.fleet.events import (
+from mission_tui.fleet.history.events import (
     Asked,
     AttemptEnded,
     AttemptStarting,
@@ -16,8 +16,8 @@ from mission_tui.fleet.events import (
     RunFrozen,
     SettingsAsked,
 )
-from mission_tui.fleet.outcome import Failed
-from mission_tui.fleet.verdict import Change
+from mission_tui.fleet.history.outcome import Failed
+from mission_tui.fleet.resume.verdict import Change
 from mission_tui.supervisor.disk.deeds import SHOWN, deeds_of
 from tests.tui.fleets import NAN_FINDING
 

@@ -12,7 +12,8 @@ from typing import Any, cast
 import pytest
 from msgspec import structs
 
-from mission_tui.fleet.events import (
+from mission_tui.fleet.health.replay import replay
+from mission_tui.fleet.history.events import (
     AttemptStarting,
     CompanyChanged,
     FindingChanged,
@@ -21,11 +22,10 @@ from mission_tui.fleet.events import (
     RunPaused,
     RunResumed,
 )
-from mission_tui.fleet.findings import Finding
-from mission_tui.fleet.health.replay import replay
-from mission_tui.fleet.metrics import MetricRecord, TrainingStarted, UpdateDone
-from mission_tui.fleet.preset import change
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.history.metrics import MetricRecord, TrainingStarted, UpdateDone
+from mission_tui.fleet.specs.preset import change
+from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.views.findings import Finding
 from mission_tui.ipc.requests import Resume
 from mission_tui.records.append import AppendLog
 from mission_tui.records.layout import RunDir, supervisor_dir

@@ -19,12 +19,12 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from mission_tui.fleet.events import Asked, AttemptEnded, FleetEvent, HealthActed, RunCreated
-from mission_tui.fleet.findings import Finding
-from mission_tui.fleet.limits import Act, HealthKeep, KlPersistentLimits, NanLimits
-from mission_tui.fleet.metrics import CheckpointSaved, MetricRecord
-from mission_tui.fleet.outcome import Killed
-from mission_tui.fleet.spec import KeepSpec, Spec
+from mission_tui.fleet.history.events import Asked, AttemptEnded, FleetEvent, HealthActed, RunCreated
+from mission_tui.fleet.history.metrics import CheckpointSaved, MetricRecord
+from mission_tui.fleet.history.outcome import Killed
+from mission_tui.fleet.limits.limits import Act, HealthKeep, KlPersistentLimits, NanLimits
+from mission_tui.fleet.specs.spec import KeepSpec, Spec
+from mission_tui.fleet.views.findings import Finding
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Mark, Resume
 from mission_tui.records.attempt import write_launch

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from mission_tui.fleet.cells import SLOW_LEVELS, Cell, CellHistory
-from mission_tui.fleet.strip import Span, Strip
+from mission_tui.fleet.strips.cells import SLOW_LEVELS, Cell, CellHistory
+from mission_tui.fleet.strips.strip import Span, Strip
 from mission_tui.ipc.requests import GetStrip
 from mission_tui.records.instruments import CellsKept, InstrumentFiles, Kept, SpansKept
 from mission_tui.records.layout import instruments_dir

@@ -14,8 +14,8 @@ import psutil
 import pytest
 from msgspec import structs
 
-from mission_tui.fleet.metrics import MetricRecord, UpdateDone
-from mission_tui.fleet.observations import PhaseSeen
+from mission_tui.fleet.history.metrics import MetricRecord, UpdateDone
+from mission_tui.fleet.history.observations import PhaseSeen
 from mission_tui.ipc.telemetry_messages import Order
 from mission_tui.records.layout import RunDir, supervisor_dir
 from mission_tui.records.tail import Tail

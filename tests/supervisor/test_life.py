@@ -7,7 +7,7 @@ import signal
 
 import psutil
 
-from mission_tui.fleet.metrics import MetricRecord
+from mission_tui.fleet.history.metrics import MetricRecord
 from mission_tui.ipc.requests import Resume
 from mission_tui.records.tail import read_all
 from tests.supervisor.conftest import Lab, living, stub_spec

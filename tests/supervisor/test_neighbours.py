@@ -10,7 +10,7 @@ import pytest
 from msgspec import structs
 
 from mission_tui.errors import PresetError
-from mission_tui.fleet.spec import KeepSpec, LimitsKeep, Spec
+from mission_tui.fleet.specs.spec import KeepSpec, LimitsKeep, Spec
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Resume
 from mission_tui.supervisor.disk.ledger import PREFIX

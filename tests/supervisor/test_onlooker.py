@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from mission_tui.errors import UsageError
-from mission_tui.fleet.snapshot import FleetSnapshot, RunView
+from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.ipc.client import Connection
 from mission_tui.ipc.replies import SnapshotReply
 from mission_tui.ipc.requests import Act, GetDetails, GetHistory, GetLog, GetSnapshot, Watch

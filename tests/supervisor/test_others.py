@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.fleet.other_program import OtherProgram, other_sentence
+from mission_tui.fleet.capacity.other_program import OtherProgram, other_sentence
 from mission_tui.supervisor.watching.host_files import Processors, read_memory
 from mission_tui.supervisor.watching.others import all_stats, program_name, taken_by_others
 from mission_tui.supervisor.watching.process_files import ProcessStat

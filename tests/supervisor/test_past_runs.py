@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mission_tui.fleet.events import (
+from mission_tui.fleet.history.events import (
     Asked,
     AttemptEnded,
     AttemptStarting,
@@ -17,10 +17,10 @@ from mission_tui.fleet.events import (
     RunPaused,
     RunResumed,
 )
-from mission_tui.fleet.findings import Finding
-from mission_tui.fleet.metrics import Metric, TrainingEnded, TrainingStarted, UpdateDone
-from mission_tui.fleet.outcome import Finished, Stopped
-from mission_tui.fleet.snapshot import GpuMeters, HostMeters, RunView
+from mission_tui.fleet.history.metrics import Metric, TrainingEnded, TrainingStarted, UpdateDone
+from mission_tui.fleet.history.outcome import Finished, Stopped
+from mission_tui.fleet.views.findings import Finding
+from mission_tui.fleet.views.snapshot import GpuMeters, HostMeters, RunView
 from mission_tui.records.append import AppendLog
 from mission_tui.records.layout import RunDir
 from mission_tui.supervisor.disk.past_runs import NO_METERS, PastRuns

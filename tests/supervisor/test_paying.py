@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.fleet.events import AttemptEnded, PayoffJudged, RunPaused, RunResumed
-from mission_tui.fleet.metrics import TrainingStarted, UpdateDone
-from mission_tui.fleet.outcome import Killed
+from mission_tui.fleet.history.events import AttemptEnded, PayoffJudged, RunPaused, RunResumed
+from mission_tui.fleet.history.metrics import TrainingStarted, UpdateDone
+from mission_tui.fleet.history.outcome import Killed
 from mission_tui.fleet.paying import Payoff
 from mission_tui.fleet.paying.staying import stays_of
-from mission_tui.fleet.preset import change
+from mission_tui.fleet.specs.preset import change
 from mission_tui.records.append import AppendLog
 from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.starting.marginal_gain import gain_lack

@@ -10,9 +10,9 @@ import pytest
 from msgspec import structs
 
 from mission_tui.errors import PresetError, UsageError
-from mission_tui.fleet.events import AttemptEnded, AttemptStarting, FleetEvent
-from mission_tui.fleet.snapshot import RunView
-from mission_tui.fleet.spec import KeepSpec, LimitsKeep, Spec
+from mission_tui.fleet.history.events import AttemptEnded, AttemptStarting, FleetEvent
+from mission_tui.fleet.specs.spec import KeepSpec, LimitsKeep, Spec
+from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import Accepted, Launched
 from mission_tui.ipc.requests import Launch, LaunchItem, Resume, Set
 from mission_tui.records.attempt import read_launch

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from mission_tui.fleet.spec import KeepSpec, LimitsKeep, Spec
+from mission_tui.fleet.specs.spec import KeepSpec, LimitsKeep, Spec
 from mission_tui.ipc.replies import Quoted
 from mission_tui.ipc.requests import LaunchItem, Quote
 from tests.nvml import GIB, Machine, needs_gcc

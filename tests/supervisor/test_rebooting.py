@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from mission_tui.fleet.events import AttemptEnded, AttemptStarting, FleetEvent, RestartDue
-from mission_tui.fleet.rebooting import REBOOTS
-from mission_tui.fleet.spec import LimitsKeep, RunSpec, Spec
+from mission_tui.fleet.history.events import AttemptEnded, AttemptStarting, FleetEvent, RestartDue
+from mission_tui.fleet.history.rebooting import REBOOTS
+from mission_tui.fleet.specs.spec import LimitsKeep, RunSpec, Spec
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Resume
 from mission_tui.records.spec_file import read_spec, write_spec

@@ -10,9 +10,9 @@ import pytest
 from msgspec import structs
 
 from mission_tui.errors import MissionError, UsageError
-from mission_tui.fleet.events import AttemptStarting, FleetEvent, RestartDue
-from mission_tui.fleet.spec import RestartAlso, RestartKeep, Spec
-from mission_tui.fleet.terms import Terms
+from mission_tui.fleet.history.events import AttemptStarting, FleetEvent, RestartDue
+from mission_tui.fleet.resume.terms import Terms
+from mission_tui.fleet.specs.spec import RestartAlso, RestartKeep, Spec
 from mission_tui.ipc.replies import Accepted, VerdictReply
 from mission_tui.ipc.requests import Resume, Undo
 from mission_tui.records.spec_file import read_spec

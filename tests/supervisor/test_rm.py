@@ -122,7 +122,7 @@ def test_a_run_that_is_being_evaluated_stays(lab: Lab, tmp_path: Path) -> None:
     with ThreadPoolExecutor(1) as pool:
         playing = pool.submit(lab.ask, lambda id_: Evaluate(id=id_, run=run))
         try:
-            until(lambda: any("trainer.evaluate" in " ".join(it.cmdline()) for it in lab.processes()), 15)
+            until(lambda: any("playing.evaluate" in " ".join(it.cmdline()) for it in lab.processes()), 15)
             with pytest.raises(UsageError, match="cannot remove played: `evaluate` works with it"):
                 remove(lab, run)
         finally:

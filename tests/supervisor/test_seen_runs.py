@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.fleet.events import AttemptEnded, AttemptStarting, FleetEvent, RunCreated
-from mission_tui.fleet.outcome import Finished
-from mission_tui.fleet.snapshot import RunView
+from mission_tui.fleet.history.events import AttemptEnded, AttemptStarting, FleetEvent, RunCreated
+from mission_tui.fleet.history.outcome import Finished
+from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.records.append import AppendLog
 from mission_tui.records.atomic import write_json
 from mission_tui.records.attempt import Identity, ProcessIdentity

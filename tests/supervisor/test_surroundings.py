@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.fleet.snapshot import OtherRoot
+from mission_tui.fleet.views.snapshot import OtherRoot
 from mission_tui.paths import socket_dir
 from tests.supervisor.conftest import Lab, opened_lab
 from tests.waiting import until

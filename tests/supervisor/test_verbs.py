@@ -15,7 +15,7 @@ import pytest
 from msgspec import structs
 
 from mission_tui.errors import MissionError, PresetError, UsageError
-from mission_tui.fleet.spec import KeepSpec, LimitsKeep, Spec
+from mission_tui.fleet.specs.spec import KeepSpec, LimitsKeep, Spec
 from mission_tui.ipc.client import Connection
 from mission_tui.ipc.replies import DetailsReply, EndedReply, HistoryReply, Launched, LogReply, SnapshotReply
 from mission_tui.ipc.requests import (

@@ -15,7 +15,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecNormalize
 
 import tests.trainer.masked_envs
 import tests.trainer.probe_envs  # noqa: F401 - registers the probes
-from mission_tui.fleet.spec import Algo
+from mission_tui.fleet.specs.spec import Algo
 from mission_tui.trainer.vec_env import InlineVecEnv
 
 __all__ = ["LANES", "MASKABLE", "RECURRENT", "built", "learned", "needs_contrib", "ours", "theirs"]

@@ -10,19 +10,19 @@ from typing import Any, Literal
 import msgspec
 import torch as th
 
-from mission_tui.fleet.metrics import CheckpointSaved, MetricRecord, TrainingEnded, TrainingStarted, UpdateDone
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.history.metrics import CheckpointSaved, MetricRecord, TrainingEnded, TrainingStarted, UpdateDone
+from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.telemetry_messages import Order, PhaseSaid, TelemetryMessage
 from mission_tui.records.layout import RunDir
 from mission_tui.records.spec_file import write_spec
 from mission_tui.records.tail import read_all
 from mission_tui.trainer.__main__ import train
 from mission_tui.trainer.attempt import Attempt
-from mission_tui.trainer.checkpoint import load_checkpoint
 from mission_tui.trainer.link import Link
 from mission_tui.trainer.orders import Orders
 from mission_tui.trainer.record import Record
-from mission_tui.trainer.tensors import Tensors
+from mission_tui.trainer.state.checkpoint import load_checkpoint
+from mission_tui.trainer.state.tensors import Tensors
 
 TINY: dict[str, dict[str, Any]] = {
     "env": {"id": "CartPole-v1", "n_envs": 2, "vec": "inline"},

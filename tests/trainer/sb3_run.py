@@ -13,7 +13,7 @@ from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.specs.spec import Spec
 from mission_tui.trainer.arguments import ppo_arguments
 
 Wrap = Callable[[VecEnv], VecEnv]

@@ -17,8 +17,8 @@ import pytest
 import torch as th
 
 from mission_tui.envs.atari import AtariWrapper
-from mission_tui.fleet.preset import read_preset, resolve
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.specs.preset import read_preset, resolve
+from mission_tui.fleet.specs.spec import Spec
 from tests.missing import search_path_without
 from tests.trainer.harness import new_run, run_attempt
 from tests.trainer.sb3_run import sb3_learned, sb3_vec

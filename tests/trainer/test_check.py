@@ -13,9 +13,9 @@ from typing import Any
 import psutil
 import pytest
 
-from mission_tui.fleet.checking import SMOKE_STEPS
-from mission_tui.fleet.spec import EnvSpec, PpoSpec, RunSpec, Spec
-from mission_tui.trainer.named_modules import named_modules
+from mission_tui.fleet.specs.checking import SMOKE_STEPS
+from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
+from mission_tui.trainer.checking.named_modules import named_modules
 from tests.trainer.harness import TINY
 from tests.waiting import until
 
@@ -44,7 +44,7 @@ def checked(
     scratch.mkdir()
     environ = os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(scratch), "PYTHONFAULTHANDLER": "1"}
     done = subprocess.run(
-        [sys.executable, "-m", "mission_tui.trainer.check", str(limit_s)],
+        [sys.executable, "-m", "mission_tui.trainer.checking.check", str(limit_s)],
         input=json.dumps(spec),
         capture_output=True,
         text=True,

@@ -11,15 +11,15 @@ import pytest
 import torch as th
 
 from mission_tui.errors import CheckpointError
-from mission_tui.fleet.spec import CheckpointKeep
+from mission_tui.fleet.specs.spec import CheckpointKeep
 from mission_tui.records.checkpoint import list_checkpoints, newest_verified
-from mission_tui.trainer import checkpoint
-from mission_tui.trainer.boundary import Boundary, Progress, capture, restore_envs, restore_learner
-from mission_tui.trainer.checkpoint import Checkpoints, load_checkpoint
 from mission_tui.trainer.model import build_ppo
 from mission_tui.trainer.ppo import PPO
 from mission_tui.trainer.record import Record
-from mission_tui.trainer.tensors import put_parameters, read_tensors, write_tensors
+from mission_tui.trainer.state import checkpoint
+from mission_tui.trainer.state.boundary import Boundary, Progress, capture, restore_envs, restore_learner
+from mission_tui.trainer.state.checkpoint import Checkpoints, load_checkpoint
+from mission_tui.trainer.state.tensors import put_parameters, read_tensors, write_tensors
 from mission_tui.trainer.vec_env import build_vec_env
 from tests.trainer.harness import PROBES, equal, new_run, order_in, run_attempt, spec_with, stop_in
 

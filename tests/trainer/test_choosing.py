@@ -11,7 +11,7 @@ import pytest
 from stable_baselines3.common.vec_env import VecNormalize
 
 from mission_tui.errors import PresetError
-from mission_tui.fleet.spec import EnvSpec, Spec
+from mission_tui.fleet.specs.spec import EnvSpec, Spec
 from mission_tui.trainer.failures import EnvError
 from mission_tui.trainer.vec_env import InlineVecEnv, NativeVecEnv, WorkersVecEnv, build_vec_env
 from mission_tui.trainer.vec_env.choosing import Choice, cheapest, choose

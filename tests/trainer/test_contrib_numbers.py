@@ -9,7 +9,7 @@ import pytest
 import torch as th
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-from mission_tui.fleet.spec import Algo
+from mission_tui.fleet.specs.spec import Algo
 from mission_tui.trainer.vec_env import InlineVecEnv
 from tests.trainer.contrib_cases import LANES, built, learned, needs_contrib, ours, theirs
 from tests.trainer.harness import equal

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mission_tui.fleet.spec import Spec
-from mission_tui.trainer.checkpoint import load_checkpoint
+from mission_tui.fleet.specs.spec import Spec
 from mission_tui.trainer.export import main as export
 from mission_tui.trainer.model import build_ppo
+from mission_tui.trainer.state.checkpoint import load_checkpoint
 from mission_tui.trainer.vec_env import build_vec_env
 from tests.trainer.contrib_cases import MASKABLE, RECURRENT, needs_contrib, theirs
 from tests.trainer.harness import Countdown, equal, new_run, order_in, run_attempt, spec_with, stop_in

@@ -20,9 +20,9 @@ from mission_tui.envs import mission_files
 from mission_tui.records.layout import RunDir
 from mission_tui.records.rules_snapshot import write_rules
 from mission_tui.records.spec_file import write_spec
-from mission_tui.trainer import evaluate
-from mission_tui.trainer.evaluation import Episodes, play, summary
 from mission_tui.trainer.export import main as export
+from mission_tui.trainer.playing import evaluate
+from mission_tui.trainer.playing.evaluation import Episodes, play, summary
 from tests.trainer.harness import PROBES, new_run, run_attempt, spec_with
 
 BRIEF = {"total_timesteps": 128}

@@ -20,13 +20,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mission_tui.fleet.metrics import UpdateDone
-from mission_tui.fleet.preset import draft_change
+from mission_tui.fleet.history.metrics import UpdateDone
 from mission_tui.fleet.resume import ResumeFacts, as_chosen, judge_resume
 from mission_tui.fleet.resume.taking import Wanted
-from mission_tui.fleet.spec import Spec
-from mission_tui.fleet.terms import Terms
-from mission_tui.fleet.verdict import Change, Remedy, ResumeVerdict
+from mission_tui.fleet.resume.terms import Terms
+from mission_tui.fleet.resume.verdict import Change, Remedy, ResumeVerdict
+from mission_tui.fleet.specs.preset import draft_change
+from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.layout import RunDir
 from mission_tui.records.spec_file import write_spec
 from mission_tui.records.terms_file import write_terms

@@ -139,7 +139,7 @@ def test_another_version_of_ours_is_refused_and_the_same_is_used(tmp_path: Path)
 def test_a_python_that_is_too_old_says_so_and_nothing_else() -> None:
     """Its own packages are of versions that would be refused too; that helps nobody."""
     for python in older_pythons():
-        words = [python, foreign_python.__file__, "mission_tui.trainer.preflight"]
+        words = [python, foreign_python.__file__, "mission_tui.trainer.checking.preflight"]
         done = subprocess.run(words, env={"PATH": os.defpath}, capture_output=True, text=True, timeout=30)
         assert done.returncode == 78, done.stderr
         said = json.loads(done.stdout)["error"]

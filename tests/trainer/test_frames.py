@@ -15,11 +15,12 @@ from stable_baselines3.common.vec_env import VecEnv, VecFrameStack, VecNormalize
 from stable_baselines3.common.vec_env.stacked_observations import StackedObservations
 
 from mission_tui.errors import PresetError
-from mission_tui.fleet.spec import EnvSpec, PpoSpec, Spec
+from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, Spec
 from mission_tui.records.spec_file import read_spec, write_spec
-from mission_tui.trainer import evaluate, export
+from mission_tui.trainer import export
 from mission_tui.trainer.arguments import ppo_arguments
 from mission_tui.trainer.model import build_ppo
+from mission_tui.trainer.playing import evaluate
 from mission_tui.trainer.ppo.buffer import ResidentBuffer
 from mission_tui.trainer.spaces import refusal, stacked
 from mission_tui.trainer.vec_env import build_vec_env

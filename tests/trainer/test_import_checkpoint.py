@@ -12,11 +12,11 @@ import msgspec
 import pytest
 import torch as th
 
-from mission_tui.trainer.checkpoint import load_checkpoint
+from mission_tui.trainer.state.checkpoint import load_checkpoint
 from tests.faults.foreign_zips import members, stock_model, written
 from tests.trainer.harness import equal, new_run, run_attempt, spec_with
 
-MODULE = ("-m", "mission_tui.trainer.import_checkpoint")
+MODULE = ("-m", "mission_tui.trainer.foreign.import_checkpoint")
 
 
 def imported(
@@ -78,7 +78,7 @@ def test_what_stays_behind_is_said(tmp_path: Path) -> None:
 CONFINED = """
 import os, sys
 from pathlib import Path
-from mission_tui.trainer.confinement import confine
+from mission_tui.trainer.checking.confinement import confine
 here = Path(sys.argv[1])
 confine(here / "foreign.zip", here / "checkpoints")
 try:
@@ -108,7 +108,7 @@ def test_the_process_that_reads_is_confined(tmp_path: Path) -> None:
 
 UNCONFINED = """
 import resource, sys
-from mission_tui.trainer.import_checkpoint import main
+from mission_tui.trainer.foreign.import_checkpoint import main
 lower = resource.setrlimit
 def refuse(what, limits):
     if what == resource.{name}:

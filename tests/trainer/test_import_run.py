@@ -14,14 +14,14 @@ import numpy as np
 import stable_baselines3
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
-from mission_tui.fleet.metrics import EvaluationDone, MetricRecord, TrainingEnded, UpdateDone
-from mission_tui.fleet.preset import resolve
-from mission_tui.fleet.preset_file import read_preset
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.history.metrics import EvaluationDone, MetricRecord, TrainingEnded, UpdateDone
+from mission_tui.fleet.specs.preset import resolve
+from mission_tui.fleet.specs.preset_file import read_preset
+from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.layout import RunDir
 from mission_tui.records.sb3_run import find_folder, said_in, updates_in_table
 from mission_tui.records.tail import read_all
-from mission_tui.trainer.checkpoint import load_checkpoint
+from mission_tui.trainer.state.checkpoint import load_checkpoint
 from tests.trainer.harness import equal
 from tests.trainer.sb3_folder import write_sb3_folder
 
@@ -37,7 +37,16 @@ def spec_of(folder: Path) -> Spec:
 def imported(folder: Path, into: Path) -> dict[str, Any]:
     """The last line of the short process."""
     into.mkdir()
-    argv = [sys.executable, "-m", "mission_tui.trainer.import_run", str(folder), str(into), "--run", "new", "--models"]
+    argv = [
+        sys.executable,
+        "-m",
+        "mission_tui.trainer.foreign.import_run",
+        str(folder),
+        str(into),
+        "--run",
+        "new",
+        "--models",
+    ]
     done = subprocess.run(argv, input=msgspec.json.encode(spec_of(folder)), capture_output=True, check=False)
     said: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return said

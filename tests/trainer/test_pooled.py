@@ -59,7 +59,7 @@ def test_preflight_sees_its_spaces(vec: str) -> None:
     """By the short process that the supervisor asks, without torch; nothing is answered by heart."""
     spec = {"preset": "p", "env": {"id": "envpool:CartPole-v1", "vec": vec}}
     done = subprocess.run(
-        [sys.executable, "-m", "mission_tui.trainer.preflight"],
+        [sys.executable, "-m", "mission_tui.trainer.checking.preflight"],
         input=json.dumps(spec),
         capture_output=True,
         text=True,

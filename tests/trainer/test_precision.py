@@ -14,11 +14,11 @@ import torch as th
 from mission_tui.fleet.resume import ResumeFacts, judge_resume
 from mission_tui.records.spec_file import write_spec
 from mission_tui.trainer.arguments import ppo_arguments
-from mission_tui.trainer.checkpoint import load_checkpoint
 from mission_tui.trainer.model import build_ppo
 from mission_tui.trainer.ppo import FastPPO
-from mission_tui.trainer.resume import put_back
-from mission_tui.trainer.tensors import copy_moments
+from mission_tui.trainer.state.checkpoint import load_checkpoint
+from mission_tui.trainer.state.resume import put_back
+from mission_tui.trainer.state.tensors import copy_moments
 from mission_tui.trainer.vec_env import InlineVecEnv, build_vec_env
 from tests.trainer.harness import Ran, equal, new_run, run_attempt, spec_with, stop_in
 from tests.trainer.test_ppo import CASES, LANES, build

@@ -16,9 +16,9 @@ import pytest
 from gymnasium import spaces
 
 import mission_tui.envs  # noqa: F401 - registers MissionGym
-from mission_tui.fleet.spec import EnvSpec, PpoSpec, Spec
+from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, Spec
 from mission_tui.supervisor.starting.preflight import known_by_heart
-from mission_tui.trainer.preflight import _KNOWN, known_spaces, main
+from mission_tui.trainer.checking.preflight import _KNOWN, known_spaces, main
 from mission_tui.trainer.spaces import refusal, short
 from tests.missing import search_path_without
 
@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 def preflight(spec: dict[str, Any], search_path: str = str(ROOT)) -> tuple[int, dict[str, Any], str]:
     """Exit code, answer and stderr of a preflight process; it also reports which heavy modules it loaded."""
     code = (
-        "import sys; from mission_tui.trainer.preflight import main; code = main(); "
+        "import sys; from mission_tui.trainer.checking.preflight import main; code = main(); "
         "print([name for name in ('torch', 'gymnasium', 'numpy') if name in sys.modules], file=sys.stderr); "
         "sys.exit(code)"
     )
@@ -90,7 +90,7 @@ def test_a_module_beside_the_user_is_found(tmp_path: Path) -> None:
         "import gymnasium; gymnasium.register('Mine-v0', 'gymnasium.envs.classic_control:PendulumEnv'); print('hello')"
     )
     done = subprocess.run(
-        [sys.executable, "-m", "mission_tui.trainer.preflight"],
+        [sys.executable, "-m", "mission_tui.trainer.checking.preflight"],
         input=json.dumps({"preset": "p", "env": {"id": "mine:Mine-v0"}}),
         capture_output=True,
         text=True,

@@ -12,7 +12,7 @@ import pytest
 import torch as th
 
 from mission_tui.errors import PresetError
-from mission_tui.fleet.spec import RunSpec
+from mission_tui.fleet.specs.spec import RunSpec
 from mission_tui.ipc.telemetry_messages import Order
 from mission_tui.trainer.arguments import ppo_arguments
 from mission_tui.trainer.budget import Budget, Stopwatch

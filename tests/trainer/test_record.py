@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mission_tui.errors import PresetError
-from mission_tui.fleet.metrics import Episodes, MetricRecord, UpdateDone
+from mission_tui.fleet.history.metrics import Episodes, MetricRecord, UpdateDone
 from mission_tui.ipc.telemetry_messages import TelemetryMessage, WroteSaid
 from mission_tui.records.layout import RunDir
 from mission_tui.records.tail import read_all

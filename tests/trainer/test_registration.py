@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mission_tui.fleet.spec import EnvSpec
+from mission_tui.fleet.specs.spec import EnvSpec
 from mission_tui.trainer.registration import Registration, registration_of
 from tests.trainer.harness import PROBES, new_run, run_attempt, spec_with
 

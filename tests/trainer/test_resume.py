@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.layout import RunDir
 from mission_tui.records.spec_file import write_spec
 from tests.trainer.harness import PROBES, Countdown, Ran, equal, new_run, run_attempt, spec_with, stop_in

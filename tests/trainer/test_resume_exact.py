@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mission_tui.trainer.checkpoint import load_checkpoint
+from mission_tui.trainer.state.checkpoint import load_checkpoint
 from tests.trainer.harness import Ran, equal, new_run, run_attempt, spec_with, stop_in
 
 NORMALIZED = {"normalize": True}

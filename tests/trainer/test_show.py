@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from mission_tui.envs import mission_files
-from mission_tui.fleet.picture import Canvas
+from mission_tui.fleet.views.picture import Canvas
 from mission_tui.records.rules_snapshot import write_rules
-from mission_tui.trainer import show
-from mission_tui.trainer.half_blocks import half_blocks
+from mission_tui.trainer.playing import show
+from mission_tui.trainer.playing.half_blocks import half_blocks
 from tests.trainer.harness import PROBES
 from tests.trainer.test_evaluate import BRIEF, evaluated, trained
 

@@ -7,10 +7,10 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from mission_tui.fleet.terms import Terms
+from mission_tui.fleet.resume.terms import Terms
 from mission_tui.records.terms_file import write_terms
-from mission_tui.trainer.boundary import Boundary
-from mission_tui.trainer.checkpoint import load_checkpoint
+from mission_tui.trainer.state.boundary import Boundary
+from mission_tui.trainer.state.checkpoint import load_checkpoint
 from tests.trainer.harness import Ran, equal, new_run, run_attempt, spec_with, stop_in
 
 

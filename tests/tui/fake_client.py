@@ -9,12 +9,12 @@ from typing import Any, TypeVar, cast
 from msgspec import structs
 
 from mission_tui.errors import MissionError, NoSupervisorError
-from mission_tui.fleet.checking import CheckFigures, CheckStep
-from mission_tui.fleet.cost import Cost, Pace
-from mission_tui.fleet.series import EPISODES
-from mission_tui.fleet.snapshot import FleetSnapshot, RunView
-from mission_tui.fleet.spec import EnvSpec, PpoSpec, RunSpec, Spec
-from mission_tui.fleet.verdict import Change, ResumeVerdict
+from mission_tui.fleet.capacity.cost import Cost, Pace
+from mission_tui.fleet.history.series import EPISODES
+from mission_tui.fleet.resume.verdict import Change, ResumeVerdict
+from mission_tui.fleet.specs.checking import CheckFigures, CheckStep
+from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
+from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.ipc import replies, requests, tidying
 from mission_tui.ipc.replies import OperatorReply, Progress
 from mission_tui.ipc.request import Asking, Request

@@ -7,10 +7,10 @@ from typing import Any
 
 from msgspec import structs
 
-from mission_tui.fleet.findings import Finding
-from mission_tui.fleet.metrics import Metric
-from mission_tui.fleet.outcome import OVER
-from mission_tui.fleet.snapshot import (
+from mission_tui.fleet.history.metrics import Metric
+from mission_tui.fleet.history.outcome import OVER
+from mission_tui.fleet.views.findings import Finding
+from mission_tui.fleet.views.snapshot import (
     SERIES,
     FleetSnapshot,
     GpuMeters,

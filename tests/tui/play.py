@@ -9,7 +9,7 @@ import sys
 from msgspec import structs
 
 from mission_tui.fleet.paying import Payoff
-from mission_tui.fleet.snapshot import FleetSnapshot, Paid
+from mission_tui.fleet.views.snapshot import FleetSnapshot, Paid
 from tests.tui.fake_client import FakeClient
 from tests.tui.fleets import ENDED, LIVE, NAN_FINDING, NOW, a_fleet, a_run, ended, queued
 

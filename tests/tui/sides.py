@@ -7,9 +7,9 @@ from typing import Any
 from msgspec import structs
 
 from mission_tui.fleet.compare import RETURN, Side, trace_of
-from mission_tui.fleet.findings import Severity
-from mission_tui.fleet.metrics import MetricRecord, UpdateDone
-from mission_tui.fleet.snapshot import RunView
+from mission_tui.fleet.history.metrics import MetricRecord, UpdateDone
+from mission_tui.fleet.views.findings import Severity
+from mission_tui.fleet.views.snapshot import RunView
 from tests.tui.fake_client import a_spec
 
 __all__ = ["a_side"]

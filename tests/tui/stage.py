@@ -12,10 +12,10 @@ from typing import Any
 from textual.pilot import Pilot
 from textual.screen import Screen
 
-from mission_tui.fleet.preset import as_tables, expand, read_preset
-from mission_tui.fleet.preset import resolve as resolve_preset
-from mission_tui.fleet.snapshot import FleetSnapshot
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.specs.preset import as_tables, expand, read_preset
+from mission_tui.fleet.specs.preset import resolve as resolve_preset
+from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.tui.app import MissionApp
 from mission_tui.tui.launching.origin import Origin
 from mission_tui.tui.launching.preset_choice import PresetChoice

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from mission_tui.fleet.cells import Cell
-from mission_tui.fleet.strip import GpuTrack, Lane, Span, Strip
+from mission_tui.fleet.strips.cells import Cell
+from mission_tui.fleet.strips.strip import GpuTrack, Lane, Span, Strip
 from tests.tui.fleets import GPU, LIVE, NOW
 
 __all__ = ["a_strip", "cells", "phases"]

@@ -9,8 +9,8 @@ from typing import get_args
 import pytest
 from msgspec import structs
 
-from mission_tui.fleet.findings import Finding
-from mission_tui.fleet.snapshot import RunView
+from mission_tui.fleet.views.findings import Finding
+from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.actions import ACTIONS, Place, bindings, key_label, offered
 from mission_tui.tui.listing.outlook import Outlook
 from mission_tui.tui.screens.fleet import FleetScreen

@@ -6,8 +6,8 @@ import os
 
 from msgspec import structs
 
-from mission_tui.fleet.findings import Finding
-from mission_tui.fleet.snapshot import FleetSnapshot
+from mission_tui.fleet.views.findings import Finding
+from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.tui.news.alarm import Alarm, desktop_note, sentences
 from tests.tui.fleets import ENTROPY_FINDING, KL_FINDING, NAN_FINDING, a_fleet, a_run
 from tests.tui.played import terminal

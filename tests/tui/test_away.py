@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from mission_tui.fleet.snapshot import Again, RunView
+from mission_tui.fleet.views.snapshot import Again, RunView
 from mission_tui.ipc.replies import HistoryReply
 from mission_tui.ipc.requests import GetHistory
 from mission_tui.tui.news.away import GRACE_S, Away, while_away

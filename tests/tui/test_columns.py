@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from mission_tui.fleet.cells import Cell
-from mission_tui.fleet.strip import Span
+from mission_tui.fleet.strips.cells import Cell
+from mission_tui.fleet.strips.strip import Span
 from mission_tui.tui.asking.columns import axis_of, busy_columns, busy_over, phase_columns, phase_shares, update_share
 from tests.tui.fleets import NOW
 from tests.tui.strips import cells, phases

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mission_tui.fleet.snapshot import SERIES, RunView
+from mission_tui.fleet.views.snapshot import SERIES, RunView
 from mission_tui.ipc.requests import Act, Apply, Evaluate
 from mission_tui.tui.widgets.footer import hints
 from tests.tui.fleets import LIVE, a_fleet, a_run

@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 from textual.events import Key
 
-from mission_tui.fleet.snapshot import FleetSnapshot, OtherRoot
+from mission_tui.fleet.views.snapshot import FleetSnapshot, OtherRoot
 from mission_tui.tui.listing.elsewhere import also_live, least_cells
 from mission_tui.tui.screens.picker import Picker
 from tests.tui.fleets import a_fleet

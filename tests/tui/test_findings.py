@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
-from mission_tui.fleet.findings import Finding
-from mission_tui.fleet.snapshot import FleetSnapshot
-from mission_tui.fleet.verdict import Change, ResumeVerdict
+from mission_tui.fleet.resume.verdict import Change, ResumeVerdict
+from mission_tui.fleet.views.findings import Finding
+from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.ipc.replies import Accepted, Refused, VerdictReply
 from mission_tui.ipc.requests import Apply, GetHistory, Mark
 from mission_tui.tui.asking.evidence import looked_from, rewritten, seen_points, stretch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textual.events import Key
 
-from mission_tui.fleet.snapshot import Restart
+from mission_tui.fleet.views.snapshot import Restart
 from mission_tui.ipc.requests import Act
 from mission_tui.tui.screens.fleet import FleetScreen
 from tests.tui.fleets import ENDED, LIVE, NOW, a_fleet, a_run, ended

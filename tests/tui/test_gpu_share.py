@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from mission_tui.fleet.snapshot import FleetSnapshot, RunView, Utilisation
+from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView, Utilisation
 from mission_tui.ipc.requests import GetDetails
 from mission_tui.tui.asking.gpu_share import calm_share
 from tests.tui.fake_client import details

@@ -9,9 +9,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from mission_tui.fleet.findings import Finding
-from mission_tui.fleet.live_settings import SettingChange
-from mission_tui.fleet.snapshot import FleetSnapshot, RunView
+from mission_tui.fleet.specs.live_settings import SettingChange
+from mission_tui.fleet.views.findings import Finding
+from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.ipc.replies import LogReply
 from mission_tui.ipc.requests import GetDetails, GetLog
 from mission_tui.tui.drawing.glyphs import to_ascii

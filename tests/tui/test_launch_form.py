@@ -9,8 +9,8 @@ from textual.keys import _character_to_key
 from textual.widgets import Input, TextArea
 
 from mission_tui.errors import UsageError
-from mission_tui.fleet.cost import Cost, Pace
-from mission_tui.fleet.preset_file import SavedPreset, Saving
+from mission_tui.fleet.capacity.cost import Cost, Pace
+from mission_tui.fleet.specs.preset_file import SavedPreset, Saving
 from mission_tui.ipc.replies import Quoted, Refused
 from mission_tui.ipc.requests import Check, Launch, LaunchItem, Quote
 from mission_tui.tui.launching.draft import Draft, assignments, followed, meaning, words

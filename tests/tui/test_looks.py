@@ -9,7 +9,7 @@ import pytest
 from msgspec import structs
 from textual.pilot import Pilot
 
-from mission_tui.fleet.env_workers import EnvWorkers, SlowWorker
+from mission_tui.fleet.views.env_workers import EnvWorkers, SlowWorker
 from mission_tui.tui.app import MissionApp
 from mission_tui.tui.widgets.evidence_chart import BAND
 from tests.tui.fake_client import FakeClient

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from mission_tui.fleet.env_workers import EnvWorkers, LateWorker
-from mission_tui.fleet.other_program import OtherProgram
-from mission_tui.fleet.snapshot import GpuMeters, Usage
+from mission_tui.fleet.capacity.other_program import OtherProgram
+from mission_tui.fleet.views.env_workers import EnvWorkers, LateWorker
+from mission_tui.fleet.views.snapshot import GpuMeters, Usage
 from mission_tui.ipc.requests import Act, GetStrip
 from mission_tui.tui.drawing.table import ordered, table
 from mission_tui.tui.screens.machine import MachineScreen

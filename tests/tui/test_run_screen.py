@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import structs
 
 from mission_tui.errors import PresetError
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.replies import HistoryReply, LogReply
 from mission_tui.ipc.requests import GetDetails, GetHistory, GetLog
 from mission_tui.tui.asking.copied import MOST_BYTES

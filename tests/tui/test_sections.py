@@ -5,10 +5,10 @@ from __future__ import annotations
 from msgspec import structs
 from textual.strip import Strip
 
-from mission_tui.fleet.env_workers import EnvWorkers, LateWorker, SlowWorker
+from mission_tui.fleet.capacity.placement import Placement
 from mission_tui.fleet.paying import Payoff
-from mission_tui.fleet.placement import Placement
-from mission_tui.fleet.snapshot import Held, Pids, Usage
+from mission_tui.fleet.views.env_workers import EnvWorkers, LateWorker, SlowWorker
+from mission_tui.fleet.views.snapshot import Held, Pids, Usage
 from mission_tui.ipc.replies import HistoryReply
 from mission_tui.tui.asking.courses import Course, metric_tags
 from mission_tui.tui.drawing.glyphs import to_ascii

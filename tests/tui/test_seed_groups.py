@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from mission_tui.fleet.findings import Finding
-from mission_tui.fleet.metrics import Metric
-from mission_tui.fleet.seed_group import SeedGroup, seed_groups
-from mission_tui.fleet.snapshot import RunView
+from mission_tui.fleet.history.metrics import Metric
+from mission_tui.fleet.views.findings import Finding
+from mission_tui.fleet.views.seed_group import SeedGroup, seed_groups
+from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.requests import Act
 from tests.tui.fleets import LIVE, a_fleet, a_run
 from tests.tui.stage import staged

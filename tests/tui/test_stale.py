@@ -6,8 +6,8 @@ from typing import Any
 
 from msgspec import structs
 
-from mission_tui.fleet.snapshot import FleetSnapshot, StaleRun
-from mission_tui.fleet.stale import stale_sentence
+from mission_tui.fleet.views.snapshot import FleetSnapshot, StaleRun
+from mission_tui.fleet.views.stale import stale_sentence
 from mission_tui.ipc.replies import Stale
 from mission_tui.tui.news.stale import StaleNews
 from mission_tui.tui.screens.leftovers import LeftoversScreen

@@ -6,8 +6,8 @@ from typing import get_args
 
 from msgspec import structs
 
-from mission_tui.fleet.outcome import RunState
-from mission_tui.fleet.snapshot import Held, Restart
+from mission_tui.fleet.history.outcome import RunState
+from mission_tui.fleet.views.snapshot import Held, Restart
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.glyphs import OUTCOME_SHAPES, SEVERITY_SHAPES, STATE_SHAPES, to_ascii
 from mission_tui.tui.listing import standing

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from mission_tui.fleet.verdict import Change, Remedy, ResumeVerdict
+from mission_tui.fleet.resume.verdict import Change, Remedy, ResumeVerdict
 from mission_tui.ipc.replies import Accepted, CleanReply, Evaluated, Progress, Refused, Stale, VerdictReply
 from mission_tui.ipc.requests import Act, Evaluate, GetSnapshot, Resume
 from mission_tui.ipc.tidying import Clean, Remove, Restore

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from mission_tui.fleet.verdict import Change, Remedy, ResumeVerdict
+from mission_tui.fleet.resume.verdict import Change, Remedy, ResumeVerdict
 from mission_tui.ipc.replies import VerdictReply
 from mission_tui.tui.screens.verdict import Choice, VerdictScreen
 

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from mission_tui.cli.checkup.check import Check
-from mission_tui.cli.words import gibibytes
+from mission_tui.cli.tables.words import gibibytes
 
 __all__ = ["checks"]
 

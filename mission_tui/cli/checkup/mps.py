@@ -12,7 +12,7 @@ from pathlib import Path
 
 from mission_tui.cli.checkup.check import Check
 from mission_tui.cli.checkup.gpu import DRIVER_FILE
-from mission_tui.fleet.mps import START, STOP, Mps
+from mission_tui.fleet.capacity.mps import START, STOP, Mps
 
 __all__ = ["checks", "find_mps", "judge"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mission_tui.fleet.sizes import plan_batch
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.specs.sizes import plan_batch
+from mission_tui.fleet.specs.spec import Spec
 
 __all__ = ["incomparable", "work_of"]
 

@@ -9,8 +9,8 @@ import msgspec
 from msgspec import Struct
 
 from mission_tui.fleet.compare.side import Side
-from mission_tui.fleet.provenance import Provenance
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.history.provenance import Provenance
+from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
 
 __all__ = ["Row", "cohort_key", "differing_provenance", "differing_settings", "value_word"]

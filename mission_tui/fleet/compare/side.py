@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mission_tui.fleet.compare.trace import Trace
-from mission_tui.fleet.findings import Severity
-from mission_tui.fleet.provenance import Provenance
-from mission_tui.fleet.snapshot import RunView
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.history.provenance import Provenance
+from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.views.findings import Severity
+from mission_tui.fleet.views.snapshot import RunView
 
 __all__ = ["Side"]
 

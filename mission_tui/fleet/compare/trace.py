@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from mission_tui.fleet.metrics import EvaluationDone, MetricRecord, UpdateDone, number
-from mission_tui.fleet.rewound import kept_records
+from mission_tui.fleet.history.metrics import EvaluationDone, MetricRecord, UpdateDone, number
+from mission_tui.fleet.history.rewound import kept_records
 
 __all__ = ["RETURN", "Axis", "Trace", "level", "mean_level", "trace_of"]
 

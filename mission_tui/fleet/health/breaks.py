@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from mission_tui.fleet.events import CompanyChanged, FleetEvent, RunFrozen, RunPaused, RunResumed, RunThawed
 from mission_tui.fleet.health.rule import Break
-from mission_tui.fleet.metrics import EvaluationDone, MetricRecord
+from mission_tui.fleet.history.events import CompanyChanged, FleetEvent, RunFrozen, RunPaused, RunResumed, RunThawed
+from mission_tui.fleet.history.metrics import EvaluationDone, MetricRecord
 
 __all__ = ["break_of"]
 

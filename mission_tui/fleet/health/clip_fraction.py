@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections import deque
 
-from mission_tui.fleet.findings import Severity
 from mission_tui.fleet.health.gentler import gentler
 from mission_tui.fleet.health.hysteresis import Hysteresis
 from mission_tui.fleet.health.rule import Explanation, Patient, Row, Rule
 from mission_tui.fleet.health.words import learning_rate_of, pressure_sentence
+from mission_tui.fleet.views.findings import Severity
 
 __all__ = ["ClipFraction"]
 

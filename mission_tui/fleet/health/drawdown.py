@@ -10,13 +10,13 @@ import math
 import statistics
 from collections import deque
 
-from mission_tui.fleet.findings import Severity
 from mission_tui.fleet.health.gentler import gentler
 from mission_tui.fleet.health.hysteresis import Hysteresis
 from mission_tui.fleet.health.rule import Explanation, Patient, Row, Rule
 from mission_tui.fleet.health.trust_region import u_of
 from mission_tui.fleet.health.words import halved_learning_rate, learning_rate_of, pressure_sentence, rounded
-from mission_tui.fleet.metrics import Metric, spoken
+from mission_tui.fleet.history.metrics import Metric, spoken
+from mission_tui.fleet.views.findings import Severity
 
 __all__ = ["Drawdown", "Steps"]
 

@@ -11,7 +11,6 @@ import math
 import statistics
 from collections import deque
 
-from mission_tui.fleet.findings import Severity
 from mission_tui.fleet.health.hysteresis import Hysteresis
 from mission_tui.fleet.health.rule import Explanation, Patient, Row, Rule
 from mission_tui.fleet.health.success import Success
@@ -22,7 +21,8 @@ from mission_tui.fleet.health.words import (
     pressure_of,
     pressure_sentence,
 )
-from mission_tui.fleet.metrics import spoken
+from mission_tui.fleet.history.metrics import spoken
+from mission_tui.fleet.views.findings import Severity
 
 __all__ = ["EntropyCollapse"]
 

@@ -10,11 +10,11 @@ import math
 import statistics
 from collections import deque
 
-from mission_tui.fleet.findings import Severity
 from mission_tui.fleet.health.hysteresis import Hysteresis
 from mission_tui.fleet.health.reward_scale import is_large, normalized_rewards, reward_scale_sentence
 from mission_tui.fleet.health.rule import Explanation, Patient, Row, Rule
 from mission_tui.fleet.health.success import Success
+from mission_tui.fleet.views.findings import Severity
 
 __all__ = ["ExplainedVariance"]
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 from collections import deque
 
-from mission_tui.fleet.findings import Severity
 from mission_tui.fleet.health.hysteresis import Hysteresis
 from mission_tui.fleet.health.rule import Explanation, Patient, Row, Rule
 from mission_tui.fleet.health.words import halved_learning_rate, learning_rate_of, pressure_sentence
-from mission_tui.fleet.metrics import TrainingEnded, spoken
+from mission_tui.fleet.history.metrics import TrainingEnded, spoken
 from mission_tui.fleet.text import clean
+from mission_tui.fleet.views.findings import Severity
 
 __all__ = ["NotFinite"]
 

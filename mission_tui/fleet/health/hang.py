@@ -11,11 +11,11 @@ from bisect import insort
 from collections import deque
 from collections.abc import Mapping
 
-from mission_tui.fleet.findings import Severity
 from mission_tui.fleet.health.rule import Break, Explanation, Patient, Row, Rule
 from mission_tui.fleet.health.words import rounded
-from mission_tui.fleet.metrics import Metric
+from mission_tui.fleet.history.metrics import Metric
 from mission_tui.fleet.text import clean
+from mission_tui.fleet.views.findings import Severity
 
 __all__ = ["Hang"]
 

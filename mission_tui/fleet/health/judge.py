@@ -15,16 +15,13 @@ from dataclasses import replace
 from msgspec import structs
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.findings import Finding, Severity
 from mission_tui.fleet.health.finite import NotFinite
 from mission_tui.fleet.health.hang import Hang
 from mission_tui.fleet.health.returns import Returns, trend_warm_up
 from mission_tui.fleet.health.rule import Break, Explanation, Patient, Rule, row_of
 from mission_tui.fleet.health.rules import RULES
 from mission_tui.fleet.health.settings import Settings, settings_of
-from mission_tui.fleet.limits import Limits
-from mission_tui.fleet.live_settings import with_words
-from mission_tui.fleet.metrics import (
+from mission_tui.fleet.history.metrics import (
     EvaluationDone,
     MetricRecord,
     SettingsChanged,
@@ -32,7 +29,10 @@ from mission_tui.fleet.metrics import (
     TrainingStarted,
     UpdateDone,
 )
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.limits.limits import Limits
+from mission_tui.fleet.specs.live_settings import with_words
+from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.views.findings import Finding, Severity
 
 __all__ = ["Judge", "acts", "cleared", "is_news", "judge_of"]
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 import statistics
 from collections import deque
 
-from mission_tui.fleet.findings import Severity
 from mission_tui.fleet.health.gentler import HIGH_PRESSURE, gentler
 from mission_tui.fleet.health.hysteresis import Hysteresis
 from mission_tui.fleet.health.rule import Explanation, Patient, Row, Rule
 from mission_tui.fleet.health.trust_region import radius_of, u_of
 from mission_tui.fleet.health.words import learning_rate_of, pressure_of, pressure_sentence, rounded
-from mission_tui.fleet.metrics import spoken
+from mission_tui.fleet.history.metrics import spoken
+from mission_tui.fleet.views.findings import Severity
 
 __all__ = ["KlPersistent"]
 

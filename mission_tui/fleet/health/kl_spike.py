@@ -10,11 +10,11 @@ from __future__ import annotations
 import statistics
 from collections import deque
 
-from mission_tui.fleet.findings import Severity
 from mission_tui.fleet.health.gentler import changes_between, gentler
 from mission_tui.fleet.health.rule import Explanation, Patient, Row, Rule
 from mission_tui.fleet.health.trust_region import radius_of, u_of
 from mission_tui.fleet.health.words import learning_rate_of, pressure_sentence, rounded
+from mission_tui.fleet.views.findings import Severity
 
 __all__ = ["KlSpike"]
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections import deque
 
-from mission_tui.fleet.findings import Severity
 from mission_tui.fleet.health.endings import Endings, Rise, shaping_remedy
 from mission_tui.fleet.health.hysteresis import Hysteresis
 from mission_tui.fleet.health.rule import Explanation, Patient, Row, Rule
-from mission_tui.fleet.metrics import Metric, spoken
+from mission_tui.fleet.history.metrics import Metric, spoken
+from mission_tui.fleet.views.findings import Severity
 
 __all__ = ["Outcomes"]
 

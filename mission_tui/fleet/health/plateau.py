@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 from collections import deque
 
-from mission_tui.fleet.findings import Severity
 from mission_tui.fleet.health.rule import Explanation, Patient, Row, Rule
 from mission_tui.fleet.health.success import Success
 from mission_tui.fleet.health.words import learning_rate_of
-from mission_tui.fleet.metrics import Metric
+from mission_tui.fleet.history.metrics import Metric
+from mission_tui.fleet.views.findings import Severity
 
 __all__ = ["Plateau"]
 

@@ -17,8 +17,8 @@ from mission_tui.fleet.health.judge import acts
 from mission_tui.fleet.health.rule import Row
 from mission_tui.fleet.health.settings import Settings
 from mission_tui.fleet.health.trust_region import radius_of
-from mission_tui.fleet.limits import Limits
-from mission_tui.fleet.metrics import Metric, number
+from mission_tui.fleet.history.metrics import Metric, number
+from mission_tui.fleet.limits.limits import Limits
 
 __all__ = ["FEWEST_SPEEDS", "Reading", "Standing", "readings"]
 

@@ -9,7 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from mission_tui.fleet.events import (
+from mission_tui.fleet.health.breaks import break_of
+from mission_tui.fleet.health.hang import Hang
+from mission_tui.fleet.health.judge import Judge, judge_of
+from mission_tui.fleet.health.rule import Break
+from mission_tui.fleet.history.events import (
     AttemptStarting,
     FindingChanged,
     FleetEvent,
@@ -18,13 +22,9 @@ from mission_tui.fleet.events import (
     RunResumed,
     RunThawed,
 )
-from mission_tui.fleet.findings import Finding
-from mission_tui.fleet.health.breaks import break_of
-from mission_tui.fleet.health.hang import Hang
-from mission_tui.fleet.health.judge import Judge, judge_of
-from mission_tui.fleet.health.rule import Break
-from mission_tui.fleet.metrics import MetricRecord
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.history.metrics import MetricRecord
+from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.views.findings import Finding
 
 __all__ = ["replay"]
 

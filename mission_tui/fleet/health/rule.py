@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal, cast
 
-from mission_tui.fleet.findings import Severity
 from mission_tui.fleet.health.returns import Returns
 from mission_tui.fleet.health.settings import Settings
-from mission_tui.fleet.limits import Limits
-from mission_tui.fleet.metrics import Metric, UpdateDone, spoken
+from mission_tui.fleet.history.metrics import Metric, UpdateDone, spoken
+from mission_tui.fleet.limits.limits import Limits
+from mission_tui.fleet.views.findings import Severity
 
 __all__ = ["Break", "Explanation", "Patient", "Row", "Rule", "row_of"]
 

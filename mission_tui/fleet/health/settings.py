@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from mission_tui.fleet.metrics import Resumed, TrainingStarted
-from mission_tui.fleet.sizes import plan_batch
-from mission_tui.fleet.spec import Schedule, Spec, rollout_size
+from mission_tui.fleet.history.metrics import Resumed, TrainingStarted
+from mission_tui.fleet.specs.sizes import plan_batch
+from mission_tui.fleet.specs.spec import Schedule, Spec, rollout_size
 
 __all__ = ["Settings", "settings_of"]
 

@@ -7,8 +7,8 @@ from mission_tui.fleet.health.rule import Row
 from mission_tui.fleet.health.settings import Settings
 from mission_tui.fleet.health.trust_region import radius_of
 from mission_tui.fleet.health.words import learning_rate_of, pressure_of, pressure_sentence, rounded
-from mission_tui.fleet.sizes import REFERENCE_LEARNING_RATE
-from mission_tui.fleet.spec import Schedule
+from mission_tui.fleet.specs.sizes import REFERENCE_LEARNING_RATE
+from mission_tui.fleet.specs.spec import Schedule
 
 __all__ = ["cause_of_standstill"]
 

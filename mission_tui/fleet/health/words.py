@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from mission_tui.fleet.health.rule import Row
 from mission_tui.fleet.health.settings import Settings
-from mission_tui.fleet.sizes import REFERENCE_GRADIENT_STEPS, REFERENCE_LEARNING_RATE
-from mission_tui.fleet.spec import Schedule
+from mission_tui.fleet.specs.sizes import REFERENCE_GRADIENT_STEPS, REFERENCE_LEARNING_RATE
+from mission_tui.fleet.specs.spec import Schedule
 
 __all__ = ["halved_learning_rate", "learning_rate_of", "pressure_of", "pressure_sentence", "rounded"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from mission_tui.fleet.history.run_history import RunHistory
 from mission_tui.fleet.paying.stretches import Stay
-from mission_tui.fleet.run_history import RunHistory
 
 __all__ = ["stays_of"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mission_tui.fleet.snapshot import FleetSnapshot, Paid
+from mission_tui.fleet.views.snapshot import FleetSnapshot, Paid
 
 __all__ = ["told_now"]
 

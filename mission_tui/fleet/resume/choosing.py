@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from mission_tui.fleet.resume.judge import judge_resume
 from mission_tui.fleet.resume.sides import ResumeFacts
 from mission_tui.fleet.resume.taking import Wanted, chosen, overriding, take
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.specs.spec import Spec
 
 __all__ = ["as_chosen"]
 

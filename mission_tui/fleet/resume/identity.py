@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mission_tui.fleet.resume.remedies import BRANCH, RESET_ADAM
 from mission_tui.fleet.resume.sides import Ruling, Sides
-from mission_tui.fleet.spec import EnvSpec, Normalize
+from mission_tui.fleet.specs.spec import EnvSpec, Normalize
 
 __all__ = ["NEW_RUN", "collapsed", "normalize", "normalizer", "policy_kwargs"]
 

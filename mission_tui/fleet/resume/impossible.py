@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from mission_tui.fleet.consistency import LARGEST_ROLLOUT
-from mission_tui.fleet.divisors import nearby_divisors
 from mission_tui.fleet.resume.remedies import nearest_value
-from mission_tui.fleet.spec import Spec, rollout_size
-from mission_tui.fleet.verdict import Remedy
+from mission_tui.fleet.resume.verdict import Remedy
+from mission_tui.fleet.specs.consistency import LARGEST_ROLLOUT
+from mission_tui.fleet.specs.divisors import nearby_divisors
+from mission_tui.fleet.specs.spec import Spec, rollout_size
 
 __all__ = ["nearest"]
 

@@ -13,18 +13,18 @@ from typing import Any, get_args
 from msgspec import Struct, structs
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.consistency import violations
-from mission_tui.fleet.part import Part, part_words
 from mission_tui.fleet.resume import arithmetic, identity, impossible, objective, rollout
 from mission_tui.fleet.resume.remedies import BRANCH, RESET_ADAM
 from mission_tui.fleet.resume.sides import ResumeFacts, Rule, Ruling, Sides, always
 from mission_tui.fleet.resume.taking import Wanted, restored, take
-from mission_tui.fleet.schema import TABLES
-from mission_tui.fleet.sizes import BatchPlan
-from mission_tui.fleet.spec import Schedule, Spec
-from mission_tui.fleet.terms import AS_IT_WAS, Terms
+from mission_tui.fleet.resume.terms import AS_IT_WAS, Terms
+from mission_tui.fleet.resume.verdict import Change, Grade, Remedy, ResumeVerdict
+from mission_tui.fleet.specs.consistency import violations
+from mission_tui.fleet.specs.part import Part, part_words
+from mission_tui.fleet.specs.schema import TABLES
+from mission_tui.fleet.specs.sizes import BatchPlan
+from mission_tui.fleet.specs.spec import Schedule, Spec
 from mission_tui.fleet.text import clean
-from mission_tui.fleet.verdict import Change, Grade, Remedy, ResumeVerdict
 
 __all__ = ["judge_resume"]
 

@@ -7,8 +7,8 @@ import math
 from mission_tui.fleet.resume.remedies import WARM_UP, nearest_value
 from mission_tui.fleet.resume.remedies import target_kl as bound_kl
 from mission_tui.fleet.resume.sides import Ruling, Sides, factor
-from mission_tui.fleet.spec import Schedule, Spec
-from mission_tui.fleet.verdict import Remedy
+from mission_tui.fleet.resume.verdict import Remedy
+from mission_tui.fleet.specs.spec import Schedule, Spec
 
 __all__ = ["clip_range", "duration", "gae_lambda", "gamma", "learning_rate", "target_kl", "total_timesteps"]
 

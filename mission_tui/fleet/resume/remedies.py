@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from mission_tui.fleet.divisors import nearby_divisors
 from mission_tui.fleet.resume.sides import MOMENT_STEPS, Sides, factor
-from mission_tui.fleet.sizes import FEWEST_EPOCHS
-from mission_tui.fleet.terms import WARM_UP_UPDATES, Terms
-from mission_tui.fleet.verdict import Remedy
+from mission_tui.fleet.resume.terms import WARM_UP_UPDATES, Terms
+from mission_tui.fleet.resume.verdict import Remedy
+from mission_tui.fleet.specs.divisors import nearby_divisors
+from mission_tui.fleet.specs.sizes import FEWEST_EPOCHS
 
 __all__ = [
     "BRANCH",

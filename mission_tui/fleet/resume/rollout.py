@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 
-from mission_tui.fleet.divisors import nearby_divisors
 from mission_tui.fleet.resume.remedies import (
     RESET_ADAM,
     WARM_UP,
@@ -19,6 +18,7 @@ from mission_tui.fleet.resume.remedies import (
     target_kl,
 )
 from mission_tui.fleet.resume.sides import Ruling, Sides, factor
+from mission_tui.fleet.specs.divisors import nearby_divisors
 
 __all__ = ["batch_size", "n_envs", "n_epochs", "n_steps"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mission_tui.fleet.sizes import BatchPlan, plan_batch
-from mission_tui.fleet.spec import Schedule, Spec, rollout_size
-from mission_tui.fleet.terms import AS_IT_WAS, Terms
-from mission_tui.fleet.verdict import Grade, Remedy
+from mission_tui.fleet.resume.terms import AS_IT_WAS, Terms
+from mission_tui.fleet.resume.verdict import Grade, Remedy
+from mission_tui.fleet.specs.sizes import BatchPlan, plan_batch
+from mission_tui.fleet.specs.spec import Schedule, Spec, rollout_size
 
 __all__ = ["MOMENT_STEPS", "ResumeFacts", "Rule", "Ruling", "Sides", "always", "factor"]
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from msgspec import structs
 
 from mission_tui.errors import UsageError, nearest
-from mission_tui.fleet.preset import draft_change
-from mission_tui.fleet.spec import Spec
-from mission_tui.fleet.terms import AS_IT_WAS, Terms
-from mission_tui.fleet.verdict import Remedy, ResumeVerdict
+from mission_tui.fleet.resume.terms import AS_IT_WAS, Terms
+from mission_tui.fleet.resume.verdict import Remedy, ResumeVerdict
+from mission_tui.fleet.specs.preset import draft_change
+from mission_tui.fleet.specs.spec import Spec
 
 __all__ = ["Wanted", "chosen", "overriding", "restored", "take"]
 

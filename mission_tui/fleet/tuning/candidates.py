@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.divisors import divisors, nearby_divisors
-from mission_tui.fleet.preset import change
-from mission_tui.fleet.sizes import plan_batch
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.specs.divisors import divisors, nearby_divisors
+from mission_tui.fleet.specs.preset import change
+from mission_tui.fleet.specs.sizes import plan_batch
+from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.tuning.guard import shape_refusal
 from mission_tui.fleet.tuning.plan import Knob
 from mission_tui.fleet.tuning.record import Resolved

@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 
 from mission_tui.fleet.paying import Payoff
 from mission_tui.fleet.paying.payoff import WORTH
-from mission_tui.fleet.spec import EvaluateSpec, LimitsKeep, RestartKeep, Spec
+from mission_tui.fleet.specs.spec import EvaluateSpec, LimitsKeep, RestartKeep, Spec
 
 __all__ = ["FleetSaid", "company_spec", "goes_on", "said_of"]
 

@@ -4,8 +4,8 @@ about as often, out of about as large a buffer.
 
 from __future__ import annotations
 
-from mission_tui.fleet.sizes import plan_batch
-from mission_tui.fleet.spec import Spec, rollout_size
+from mission_tui.fleet.specs.sizes import plan_batch
+from mission_tui.fleet.specs.spec import Spec, rollout_size
 
 __all__ = ["BUFFER_WITHIN", "FEWEST_STEPS", "STEPS_WITHIN", "shape_refusal", "steps_per_sample"]
 

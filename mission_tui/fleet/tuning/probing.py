@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
-from mission_tui.fleet.spec import EvaluateSpec, LimitsKeep, RestartKeep, Spec
+from mission_tui.fleet.specs.spec import EvaluateSpec, LimitsKeep, RestartKeep, Spec
 from mission_tui.fleet.tuning.plan import TunePlan
 from mission_tui.fleet.tuning.record import ProbeDone
 

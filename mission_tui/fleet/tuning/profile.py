@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mission_tui.fleet.bench import work_of
-from mission_tui.fleet.place import Place
-from mission_tui.fleet.preset import change
-from mission_tui.fleet.schema import TABLES, fit_table, unknown_key
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.specs.place import Place
+from mission_tui.fleet.specs.preset import change
+from mission_tui.fleet.specs.schema import TABLES, fit_table, unknown_key
+from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
 
 __all__ = ["SETTABLE", "Fit", "HostProfile", "profile_tables", "read_profile", "settings_of", "suits", "task_of"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.tuning.plan import TunePlan
 
 __all__ = ["ProbeDone", "Resolved", "TuneBegun", "TuneRecord"]

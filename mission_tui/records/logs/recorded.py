@@ -9,11 +9,11 @@ from pathlib import Path
 import msgspec
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.events import FleetEvent
 from mission_tui.fleet.health import Settings
-from mission_tui.fleet.metrics import MetricRecord, UpdateDone
-from mission_tui.fleet.preset import from_tables
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.history.events import FleetEvent
+from mission_tui.fleet.history.metrics import MetricRecord, UpdateDone
+from mission_tui.fleet.specs.preset import from_tables
+from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.attempt import read_exit
 from mission_tui.records.layout import RunDir
 from mission_tui.records.logs.log import LogError, TrainingLog

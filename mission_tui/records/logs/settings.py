@@ -9,8 +9,8 @@ from dataclasses import replace
 from itertools import pairwise
 
 from mission_tui.fleet.health import Settings
-from mission_tui.fleet.metrics import UpdateDone, number
-from mission_tui.fleet.spec import Schedule
+from mission_tui.fleet.history.metrics import UpdateDone, number
+from mission_tui.fleet.specs.spec import Schedule
 
 __all__ = ["settings_in"]
 

@@ -8,7 +8,7 @@ from statistics import fmean
 
 from msgspec import structs
 
-from mission_tui.fleet.metrics import UpdateDone, spoken
+from mission_tui.fleet.history.metrics import UpdateDone, spoken
 from mission_tui.records.logs.event_files import read_events
 from mission_tui.records.logs.log import LogError
 from mission_tui.records.logs.monitor import Ended, read_monitors, sample_of

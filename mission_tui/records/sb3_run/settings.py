@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from mission_tui.errors import PresetError, UsageError
-from mission_tui.fleet.metrics import UpdateDone
-from mission_tui.fleet.spec import Schedule
+from mission_tui.fleet.history.metrics import UpdateDone
+from mission_tui.fleet.specs.spec import Schedule
 from mission_tui.records.foreign_zip import settings_of_zip
 from mission_tui.records.logs.settings import settings_in
 from mission_tui.records.sb3_run.folder import Sb3Folder

@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import partial
 
 from mission_tui.errors import DamagedError
-from mission_tui.fleet.events import (
+from mission_tui.fleet.history.events import (
     Asked,
     AttemptEnded,
     AttemptStarting,
@@ -21,9 +21,9 @@ from mission_tui.fleet.events import (
     RunThawed,
     Verb,
 )
-from mission_tui.fleet.metrics import MetricRecord
-from mission_tui.fleet.outcome import Failed
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.history.metrics import MetricRecord
+from mission_tui.fleet.history.outcome import Failed
+from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.store import SNAPSHOT_ENDED
 from mission_tui.fleet.text import clean
 from mission_tui.records.attempt import read_exit, read_launch

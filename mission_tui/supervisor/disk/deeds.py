@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from mission_tui.fleet.events import (
+from mission_tui.fleet.history.events import (
     Asked,
     AttemptEnded,
     AttemptStarting,
@@ -24,9 +24,9 @@ from mission_tui.fleet.events import (
     RunThawed,
     SettingsAsked,
 )
-from mission_tui.fleet.lineage import diff_of
-from mission_tui.fleet.outcome import outcome_word
-from mission_tui.fleet.run_history import NOTE_CHARS
+from mission_tui.fleet.history.lineage import diff_of
+from mission_tui.fleet.history.outcome import outcome_word
+from mission_tui.fleet.history.run_history import NOTE_CHARS
 from mission_tui.fleet.text import clean
 from mission_tui.ipc.replies import Deed
 

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import msgspec
 
-from mission_tui.fleet.reservation import Claim, Reservations, Reserved
+from mission_tui.fleet.capacity.reservation import Claim, Reservations, Reserved
 from mission_tui.records.atomic import write_all
 from mission_tui.supervisor.identity import boot_id, read_stat
 

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
-from mission_tui.fleet.reservation import Claim, Reserved
+from mission_tui.fleet.capacity.reservation import Claim, Reserved
 from mission_tui.supervisor.disk.ledger import Ledger
 
 __all__ = ["Neighbours"]

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from msgspec import structs
 
-from mission_tui.fleet.cells import Cell, CellHistory, merged
-from mission_tui.fleet.snapshot import GpuMeters, HostMeters, Utilisation
 from mission_tui.fleet.store import Store
-from mission_tui.fleet.strip import Strip
+from mission_tui.fleet.strips.cells import Cell, CellHistory, merged
+from mission_tui.fleet.strips.strip import Strip
+from mission_tui.fleet.views.snapshot import GpuMeters, HostMeters, Utilisation
 from mission_tui.ipc.requests import GetStrip
 from mission_tui.supervisor.disk.seen_instruments import read_instruments, tracks_of
 from mission_tui.supervisor.verbs.strip import strip_of

@@ -18,12 +18,12 @@ from msgspec import structs
 
 from mission_tui import __version__
 from mission_tui.errors import DamagedError
-from mission_tui.fleet.events import AttemptEnded, AttemptStarting, FleetEvent, RunCreated, SettingsAsked
-from mission_tui.fleet.metrics import MetricRecord, UpdateDone
-from mission_tui.fleet.moments import phase_before
-from mission_tui.fleet.observations import PhaseSeen, PidsSeen
-from mission_tui.fleet.snapshot import FleetSnapshot, GpuMeters, HostMeters, Pids, Replay, SupervisorInfo
+from mission_tui.fleet.history.events import AttemptEnded, AttemptStarting, FleetEvent, RunCreated, SettingsAsked
+from mission_tui.fleet.history.metrics import MetricRecord, UpdateDone
+from mission_tui.fleet.history.moments import phase_before
+from mission_tui.fleet.history.observations import PhaseSeen, PidsSeen
 from mission_tui.fleet.store import SNAPSHOT_ENDED, Store
+from mission_tui.fleet.views.snapshot import FleetSnapshot, GpuMeters, HostMeters, Pids, Replay, SupervisorInfo
 from mission_tui.records.attempt import read_identity
 from mission_tui.records.layout import RunDir
 from mission_tui.records.past import PastFile

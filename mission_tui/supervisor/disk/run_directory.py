@@ -13,9 +13,9 @@ from pathlib import Path
 
 import mission_tui
 from mission_tui.errors import PresetError
-from mission_tui.fleet.events import FleetEvent, RunCreated
-from mission_tui.fleet.lineage import Origin
-from mission_tui.fleet.spec import EnvSpec, Spec
+from mission_tui.fleet.history.events import FleetEvent, RunCreated
+from mission_tui.fleet.history.lineage import Origin
+from mission_tui.fleet.specs.spec import EnvSpec, Spec
 from mission_tui.records.append import AppendLog
 from mission_tui.records.atomic import sync_folder
 from mission_tui.records.attempt import LaunchOrder, write_launch

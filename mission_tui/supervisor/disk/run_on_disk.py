@@ -16,7 +16,7 @@ from pathlib import Path
 from msgspec import structs
 
 from mission_tui.errors import DamagedError, MissionError
-from mission_tui.fleet.events import (
+from mission_tui.fleet.history.events import (
     AttemptEnded,
     AttemptStarting,
     CompanyChanged,
@@ -31,10 +31,10 @@ from mission_tui.fleet.events import (
     RunNoted,
     SettingsAsked,
 )
-from mission_tui.fleet.live_settings import with_words
-from mission_tui.fleet.metrics import MetricRecord, UpdateDone
-from mission_tui.fleet.snapshot import SERIES
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.history.metrics import MetricRecord, UpdateDone
+from mission_tui.fleet.specs.live_settings import with_words
+from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.views.snapshot import SERIES
 from mission_tui.records.layout import RunDir, run_dirs
 from mission_tui.records.lines import decode_line
 from mission_tui.records.spec_file import read_spec

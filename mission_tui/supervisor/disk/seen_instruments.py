@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from mission_tui.fleet.phases import PhaseHistory
+from mission_tui.fleet.strips.phases import PhaseHistory
 from mission_tui.records.instruments import TIERS, InstrumentFiles
 from mission_tui.records.layout import instruments_dir
 from mission_tui.supervisor.verbs.strip import Tracks

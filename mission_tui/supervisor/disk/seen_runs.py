@@ -13,14 +13,14 @@ from pathlib import Path
 
 from mission_tui import __version__
 from mission_tui.errors import DamagedError
-from mission_tui.fleet.classify import classify
-from mission_tui.fleet.events import AttemptEnded, AttemptStarting, FleetEvent, RunCreated
-from mission_tui.fleet.metrics import MetricRecord, TrainingEnded
-from mission_tui.fleet.observations import FlagSeen, PidsSeen, SizeSeen
-from mission_tui.fleet.outcome import Lost
-from mission_tui.fleet.snapshot import Pids, SupervisorInfo
+from mission_tui.fleet.history.classify import classify
+from mission_tui.fleet.history.events import AttemptEnded, AttemptStarting, FleetEvent, RunCreated
+from mission_tui.fleet.history.metrics import MetricRecord, TrainingEnded
+from mission_tui.fleet.history.observations import FlagSeen, PidsSeen, SizeSeen
+from mission_tui.fleet.history.outcome import Lost
 from mission_tui.fleet.store import SNAPSHOT_ENDED, Store
 from mission_tui.fleet.text import clean
+from mission_tui.fleet.views.snapshot import Pids, SupervisorInfo
 from mission_tui.records.attempt import ProcessIdentity, read_exit, read_identity
 from mission_tui.records.layout import RunDir, run_dirs
 from mission_tui.records.tail import Tail, read_newest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mission_tui.fleet.outcome import OVER
+from mission_tui.fleet.history.outcome import OVER
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ending.removing import objection
 from mission_tui.supervisor.ending.taking_back import kill_live, take_back

@@ -11,7 +11,7 @@ import time
 from functools import partial
 from typing import Literal
 
-from mission_tui.fleet.events import FleetEvent, RunFrozen, RunThawed
+from mission_tui.fleet.history.events import FleetEvent, RunFrozen, RunThawed
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ending.stopping import Stood, is_stopped, signal_running, signal_stopped, stood
 from mission_tui.supervisor.run import LiveRun

@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 
 from mission_tui.errors import CheckpointError
-from mission_tui.fleet.events import AttemptStarting, FleetEvent
-from mission_tui.fleet.findings import Finding
+from mission_tui.fleet.history.events import AttemptStarting, FleetEvent
+from mission_tui.fleet.views.findings import Finding
 from mission_tui.records.checkpoint import Manifest, list_checkpoints, verify_checkpoint
 from mission_tui.records.layout import RunDir
 from mission_tui.records.tail import read_all

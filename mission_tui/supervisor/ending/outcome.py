@@ -7,12 +7,12 @@ import signal
 
 from msgspec import structs
 
-from mission_tui.fleet.classify import ExitFacts, classify, never_begun
-from mission_tui.fleet.events import ENDING, AttemptEnded
-from mission_tui.fleet.machine import KEEPER_BYTES
-from mission_tui.fleet.outcome import Outcome, Stopped
-from mission_tui.fleet.peaks import Peak
-from mission_tui.fleet.rebooting import ended_by_reboot
+from mission_tui.fleet.capacity.machine import KEEPER_BYTES
+from mission_tui.fleet.capacity.peaks import Peak
+from mission_tui.fleet.history.classify import ExitFacts, classify, never_begun
+from mission_tui.fleet.history.events import ENDING, AttemptEnded
+from mission_tui.fleet.history.outcome import Outcome, Stopped
+from mission_tui.fleet.history.rebooting import ended_by_reboot
 from mission_tui.records.attempt import ExitRecord, Identity
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ending.leftovers import find_leftovers, remove_leftover

@@ -11,8 +11,8 @@ import time
 from contextlib import suppress
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.events import FleetEvent, RunCreated, RunRenamed
-from mission_tui.fleet.outcome import OVER
+from mission_tui.fleet.history.events import FleetEvent, RunCreated, RunRenamed
+from mission_tui.fleet.history.outcome import OVER
 from mission_tui.fleet.text import clean
 from mission_tui.records.layout import RunDir
 from mission_tui.records.storage import StorageError

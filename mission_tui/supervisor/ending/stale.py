@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 
-from mission_tui.fleet.snapshot import StaleRun
+from mission_tui.fleet.views.snapshot import StaleRun
 from mission_tui.process_name import short_name
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ending.leftovers import Leftover, find_leftovers

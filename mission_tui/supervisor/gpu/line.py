@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from mission_tui.fleet.cells import Cell
+from mission_tui.fleet.strips.cells import Cell
 
 __all__ = ["GpuProcess", "GpuSample", "ProbeLine"]
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 import pynvml
 
-from mission_tui.fleet.cells import CELL_S, Cell, merged
+from mission_tui.fleet.strips.cells import CELL_S, Cell, merged
 from mission_tui.supervisor.gpu.line import GpuSample, ProbeLine
 from mission_tui.supervisor.gpu.nvml import NO_INSTANCES, busy_percent, facts_of, instance_of, instances_of
 

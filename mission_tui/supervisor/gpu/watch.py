@@ -14,8 +14,8 @@ from pathlib import Path
 
 import msgspec
 
-from mission_tui.fleet.cells import SLOW_LEVELS, Cell, CellHistory, merged
-from mission_tui.fleet.snapshot import GpuMeters, Utilisation
+from mission_tui.fleet.strips.cells import SLOW_LEVELS, Cell, CellHistory, merged
+from mission_tui.fleet.views.snapshot import GpuMeters, Utilisation
 from mission_tui.supervisor.children import Child, start_child
 from mission_tui.supervisor.gpu.line import GpuSample, ProbeLine
 

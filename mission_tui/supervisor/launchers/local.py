@@ -17,8 +17,8 @@ from pathlib import Path
 import msgspec
 
 from mission_tui.errors import EX_RESUMABLE, DamagedError, MissionError
-from mission_tui.fleet.secrecy import is_harmless
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.specs.secrecy import is_harmless
+from mission_tui.fleet.specs.spec import Spec
 from mission_tui.paths import socket_dir
 from mission_tui.records.attempt import LaunchOrder, read_identity
 from mission_tui.records.layout import RunDir

@@ -11,10 +11,10 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 from mission_tui.errors import PresetError
-from mission_tui.fleet.admission import Go, Wait, turns
-from mission_tui.fleet.lacks import never
-from mission_tui.fleet.room import InLine
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.capacity.admission import Go, Wait, turns
+from mission_tui.fleet.capacity.lacks import never
+from mission_tui.fleet.capacity.room import InLine
+from mission_tui.fleet.specs.spec import Spec
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.starting.caller import VISIBLE
 from mission_tui.supervisor.starting.live_load import check_machine, claims_of, coming

@@ -8,14 +8,14 @@ import msgspec
 from msgspec import structs
 
 from mission_tui.errors import MissionError, PresetError
-from mission_tui.fleet.live_settings import with_words
-from mission_tui.fleet.outcome import Finished
-from mission_tui.fleet.preset import draft_change
-from mission_tui.fleet.provenance import noted, sources_of
+from mission_tui.fleet.history.outcome import Finished
+from mission_tui.fleet.history.provenance import noted, sources_of
 from mission_tui.fleet.resume import ResumeFacts, as_chosen, judge_resume
-from mission_tui.fleet.spec import Spec
-from mission_tui.fleet.terms import AS_IT_WAS, Terms
-from mission_tui.fleet.verdict import Change, ResumeVerdict
+from mission_tui.fleet.resume.terms import AS_IT_WAS, Terms
+from mission_tui.fleet.resume.verdict import Change, ResumeVerdict
+from mission_tui.fleet.specs.live_settings import with_words
+from mission_tui.fleet.specs.preset import draft_change
+from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.replies import VerdictReply
 from mission_tui.ipc.requests import Apply, Resume
 from mission_tui.records.checkpoint import Manifest

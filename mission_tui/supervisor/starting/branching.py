@@ -11,10 +11,10 @@ from functools import partial
 from pathlib import Path
 
 from mission_tui.errors import MissionError, UsageError
-from mission_tui.fleet.consistency import violations
-from mission_tui.fleet.lineage import Origin, diff_of
-from mission_tui.fleet.spec import Spec
-from mission_tui.fleet.terms import Terms
+from mission_tui.fleet.history.lineage import Origin, diff_of
+from mission_tui.fleet.resume.terms import Terms
+from mission_tui.fleet.specs.consistency import violations
+from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.replies import Accepted, VerdictReply
 from mission_tui.ipc.requests import Resume
 from mission_tui.records.checkpoint import Manifest, newest_verified, verify_checkpoint

@@ -14,7 +14,7 @@ from pathlib import Path
 from msgspec import structs
 
 from mission_tui.errors import PresetError
-from mission_tui.fleet.spec import RunSpec, Spec
+from mission_tui.fleet.specs.spec import RunSpec, Spec
 from mission_tui.records.attempt import LaunchOrder
 from mission_tui.records.env_file import read_env_file
 from mission_tui.supervisor.identity import Process

@@ -9,8 +9,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Literal
 
-from mission_tui.fleet.events import CompanyChanged
-from mission_tui.fleet.run_history import RunHistory
+from mission_tui.fleet.history.events import CompanyChanged
+from mission_tui.fleet.history.run_history import RunHistory
 from mission_tui.supervisor.core import Core
 
 __all__ = ["Company"]

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mission_tui.errors import UsageError
-from mission_tui.fleet.provenance import sources_of
+from mission_tui.fleet.history.provenance import sources_of
 from mission_tui.fleet.resume import ResumeFacts, judge_resume
-from mission_tui.fleet.spec import Spec
-from mission_tui.fleet.verdict import Change
+from mission_tui.fleet.resume.verdict import Change
+from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.requests import Clone
 from mission_tui.records.attempt import read_launch
 from mission_tui.records.layout import RunDir

@@ -13,10 +13,10 @@ from itertools import islice
 from msgspec import structs
 
 from mission_tui.errors import DamagedError
-from mission_tui.fleet.cost import Pace
-from mission_tui.fleet.metrics import MetricRecord, TrainingStarted
-from mission_tui.fleet.pacers import differences, pacers
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.capacity.cost import Pace
+from mission_tui.fleet.capacity.pacers import differences, pacers
+from mission_tui.fleet.history.metrics import MetricRecord, TrainingStarted
+from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.attempt import read_identity
 from mission_tui.records.layout import RunDir
 from mission_tui.records.tail import read_first

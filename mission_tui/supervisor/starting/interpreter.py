@@ -16,7 +16,7 @@ from pathlib import Path
 
 import mission_tui
 from mission_tui.errors import PresetError
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.specs.spec import Spec
 from mission_tui.paths import lent_dir
 from mission_tui.supervisor.starting.caller import Caller
 

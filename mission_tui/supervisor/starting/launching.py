@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from msgspec import structs
 
 from mission_tui.errors import MissionError, UsageError
-from mission_tui.fleet.consistency import cautions
-from mission_tui.fleet.events import FleetEvent
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.history.events import FleetEvent
+from mission_tui.fleet.specs.consistency import cautions
+from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.requests import LaunchItem
 from mission_tui.records.attempt import LaunchOrder
 from mission_tui.records.layout import RunDir

@@ -14,11 +14,11 @@ from pathlib import Path
 from msgspec import structs
 
 from mission_tui.errors import PresetError
-from mission_tui.fleet.machine import MIB, Machine
-from mission_tui.fleet.placement import gpu_for
-from mission_tui.fleet.reservation import Claim, as_seen, ram_wanted, vram_wanted, wanted_by
-from mission_tui.fleet.spec import Spec
-from mission_tui.fleet.together import assess_together
+from mission_tui.fleet.capacity.machine import MIB, Machine
+from mission_tui.fleet.capacity.placement import gpu_for
+from mission_tui.fleet.capacity.reservation import Claim, as_seen, ram_wanted, vram_wanted, wanted_by
+from mission_tui.fleet.capacity.together import assess_together
+from mission_tui.fleet.specs.spec import Spec
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.starting.caller import VISIBLE

@@ -6,9 +6,9 @@ import time
 from collections.abc import Iterable
 
 from mission_tui.errors import UsageError
-from mission_tui.fleet.events import FleetEvent
-from mission_tui.fleet.spec import Spec
-from mission_tui.fleet.terms import AS_IT_WAS, Terms
+from mission_tui.fleet.history.events import FleetEvent
+from mission_tui.fleet.resume.terms import AS_IT_WAS, Terms
+from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.attempt import LaunchOrder
 from mission_tui.records.layout import RunDir, check_name, new_run_id
 from mission_tui.supervisor.attempts import begin, hold_live

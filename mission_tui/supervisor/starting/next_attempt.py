@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mission_tui.errors import MissionError, UsageError
-from mission_tui.fleet.restarting import ASKED, Row
-from mission_tui.fleet.spec import Spec
-from mission_tui.fleet.terms import AS_IT_WAS, Terms
-from mission_tui.fleet.verdict import Change
+from mission_tui.fleet.history.restarting import ASKED, Row
+from mission_tui.fleet.resume.terms import AS_IT_WAS, Terms
+from mission_tui.fleet.resume.verdict import Change
+from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.attempt import write_launch
 from mission_tui.records.layout import RunDir
 from mission_tui.records.spec_file import read_spec, write_spec

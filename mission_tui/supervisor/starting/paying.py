@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from msgspec import structs
 
-from mission_tui.fleet.events import PayoffJudged
+from mission_tui.fleet.history.events import PayoffJudged
 from mission_tui.fleet.paying import CONCLUSIVE, Payoff
 from mission_tui.fleet.paying.judging import Records, look
 from mission_tui.fleet.paying.staying import stays_of

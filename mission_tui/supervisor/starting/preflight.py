@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import msgspec
 
 from mission_tui.errors import PresetError
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
 from mission_tui.supervisor.starting.caller import Caller
 from mission_tui.supervisor.starting.interpreter import as_module
@@ -53,7 +53,7 @@ async def preflight(spec: Spec, caller: Caller) -> Spaces:
     """The spaces of the spec's environment. Raises `TaskError` (exit code 78 for a bad preset) with what is wrong,
     `PresetError` for what ends the process that tries it.
     """
-    words, home = as_module(spec, caller, "mission_tui.trainer.preflight")
+    words, home = as_module(spec, caller, "mission_tui.trainer.checking.preflight")
     # A process that crashes says where.
     environ = {**home.environ, "PYTHONFAULTHANDLER": "1"}
     task = Task(argv=words, cwd=home.cwd, environ=environ, stdin=msgspec.json.encode(spec))

@@ -16,8 +16,8 @@ from pathlib import Path
 import msgspec
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.provenance import Provenance, differences, upgraded
-from mission_tui.fleet.verdict import Change
+from mission_tui.fleet.history.provenance import Provenance, differences, upgraded
+from mission_tui.fleet.resume.verdict import Change
 from mission_tui.records.atomic import write_atomic, write_json
 from mission_tui.records.layout import RunDir
 from mission_tui.records.provenance_file import read_provenance

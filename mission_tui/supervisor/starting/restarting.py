@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import assert_never
 
-from mission_tui.fleet.events import Asked, FleetEvent, RestartDue, RunParked, Verb
-from mission_tui.fleet.outcome import After
-from mission_tui.fleet.rebooting import REBOOTS, after_reboot
-from mission_tui.fleet.restarting import GiveUp, StartAgain, next_step
-from mission_tui.fleet.run_history import RunHistory
+from mission_tui.fleet.history.events import Asked, FleetEvent, RestartDue, RunParked, Verb
+from mission_tui.fleet.history.outcome import After
+from mission_tui.fleet.history.rebooting import REBOOTS, after_reboot
+from mission_tui.fleet.history.restarting import GiveUp, StartAgain, next_step
+from mission_tui.fleet.history.run_history import RunHistory
 from mission_tui.supervisor.core import Core
 
 __all__ = ["call_off_restarts", "decide_restart", "due_restarts", "waiting_for_restart"]

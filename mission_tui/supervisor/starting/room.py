@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mission_tui.fleet.machine import SPARE_SHARE
-from mission_tui.fleet.machine_limits import MachineLimits
-from mission_tui.fleet.placement import DUTY, Gpu, choices
-from mission_tui.fleet.reservation import Claim, ram_wanted, vram_wanted, wanted_by
-from mission_tui.fleet.room import InLine, Room
-from mission_tui.fleet.snapshot import GpuMeters
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.capacity.machine import SPARE_SHARE
+from mission_tui.fleet.capacity.machine_limits import MachineLimits
+from mission_tui.fleet.capacity.placement import DUTY, Gpu, choices
+from mission_tui.fleet.capacity.reservation import Claim, ram_wanted, vram_wanted, wanted_by
+from mission_tui.fleet.capacity.room import InLine, Room
+from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.views.snapshot import GpuMeters
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.starting.live_load import live_claims
 

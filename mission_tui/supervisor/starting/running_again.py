@@ -6,10 +6,10 @@ import shlex
 from collections.abc import Iterator
 
 from mission_tui.errors import UsageError
-from mission_tui.fleet.preset import change
-from mission_tui.fleet.spec import RunSpec, Spec
+from mission_tui.fleet.resume.verdict import Change, Grade, ResumeVerdict
+from mission_tui.fleet.specs.preset import change
+from mission_tui.fleet.specs.spec import RunSpec, Spec
 from mission_tui.fleet.text import clean
-from mission_tui.fleet.verdict import Change, Grade, ResumeVerdict
 from mission_tui.ipc.requests import Resume
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.starting.another_attempt import NextAttempt, caller_for

@@ -6,7 +6,7 @@ import secrets
 
 from msgspec import structs
 
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.specs.spec import Spec
 
 __all__ = ["seeded"]
 

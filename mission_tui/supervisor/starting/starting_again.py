@@ -10,12 +10,12 @@ import logging
 from collections.abc import Sequence
 
 from mission_tui.errors import MissionError, PresetError
-from mission_tui.fleet.events import RestartDue, RunParked
-from mission_tui.fleet.observations import WaitSeen
-from mission_tui.fleet.restarting import ASKED, Row
-from mission_tui.fleet.terms import AS_IT_WAS
+from mission_tui.fleet.history.events import RestartDue, RunParked
+from mission_tui.fleet.history.observations import WaitSeen
+from mission_tui.fleet.history.restarting import ASKED, Row
+from mission_tui.fleet.resume.terms import AS_IT_WAS
+from mission_tui.fleet.resume.verdict import Change
 from mission_tui.fleet.text import clean
-from mission_tui.fleet.verdict import Change
 from mission_tui.records.checkpoint import newest_verified
 from mission_tui.records.storage import StorageError
 from mission_tui.supervisor.core import Core

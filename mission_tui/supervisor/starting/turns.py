@@ -15,13 +15,13 @@ from typing import assert_never
 from msgspec import structs
 
 from mission_tui.errors import PresetError
-from mission_tui.fleet.admission import Go, Wait, turns
-from mission_tui.fleet.events import ENDING
-from mission_tui.fleet.machine_limits import MachineLimits
-from mission_tui.fleet.observations import WaitSeen
-from mission_tui.fleet.outcome import Killed
-from mission_tui.fleet.room import InLine
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.capacity.admission import Go, Wait, turns
+from mission_tui.fleet.capacity.machine_limits import MachineLimits
+from mission_tui.fleet.capacity.room import InLine
+from mission_tui.fleet.history.events import ENDING
+from mission_tui.fleet.history.observations import WaitSeen
+from mission_tui.fleet.history.outcome import Killed
+from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.attempt import LaunchOrder
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ending.outcome import abandon

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import structs
 
 from mission_tui.errors import MissionError, UsageError
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.replies import Benched, Progress
 from mission_tui.ipc.requests import Bench, LaunchItem
 from mission_tui.records.provenance_file import read_provenance

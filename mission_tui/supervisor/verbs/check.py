@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.checking import SMOKE_STEPS, CheckFigures, CheckStep, unreached
-from mission_tui.fleet.consistency import cautions
-from mission_tui.fleet.machine import MIB
-from mission_tui.fleet.reservation import wanted_by
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.capacity.machine import MIB
+from mission_tui.fleet.capacity.reservation import wanted_by
+from mission_tui.fleet.specs.checking import SMOKE_STEPS, CheckFigures, CheckStep, unreached
+from mission_tui.fleet.specs.consistency import cautions
+from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
 from mission_tui.ipc.replies import Checked, Progress
 from mission_tui.ipc.requests import Check
@@ -57,7 +57,7 @@ async def check(core: Core, request: Check) -> AsyncGenerator[Progress | Checked
 async def _smoke(spec: Spec, caller: Caller, limit_s: float) -> AsyncGenerator[CheckStep | CheckFigures | str]:
     """Each step as it is over, what is being done meanwhile, and the figures."""
     home = at_home(spec, caller)
-    words, home = as_module(spec, home, "mission_tui.trainer.check")
+    words, home = as_module(spec, home, "mission_tui.trainer.checking.check")
     environ = {**home.environ, **trainer_environ(spec)}
     task = Task((*words, f"{limit_s:g}"), home.cwd, environ, msgspec.json.encode(spec))
     begun = SMOKE_STEPS[0]

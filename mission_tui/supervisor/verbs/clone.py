@@ -10,12 +10,12 @@ from functools import partial
 from pathlib import Path
 
 from mission_tui.errors import MissionError, UsageError
-from mission_tui.fleet.consistency import cautions
-from mission_tui.fleet.lineage import Origin, diff_of
-from mission_tui.fleet.preset import change
+from mission_tui.fleet.history.lineage import Origin, diff_of
 from mission_tui.fleet.resume import ResumeFacts, judge_resume
-from mission_tui.fleet.spec import Spec
-from mission_tui.fleet.verdict import Change, ResumeVerdict
+from mission_tui.fleet.resume.verdict import Change, ResumeVerdict
+from mission_tui.fleet.specs.consistency import cautions
+from mission_tui.fleet.specs.preset import change
+from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.replies import Accepted, VerdictReply
 from mission_tui.ipc.requests import Clone
 from mission_tui.supervisor.core import Core

@@ -9,8 +9,8 @@ from contextlib import aclosing
 import msgspec
 
 from mission_tui.errors import MissionError, NeedsAcceptError
-from mission_tui.fleet.picture import Canvas, picture
-from mission_tui.fleet.provenance import sources_of
+from mission_tui.fleet.history.provenance import sources_of
+from mission_tui.fleet.views.picture import Canvas, picture
 from mission_tui.ipc.replies import Evaluated, Progress
 from mission_tui.ipc.requests import Evaluate
 from mission_tui.records.checkpoint import list_checkpoints
@@ -41,7 +41,7 @@ async def evaluate(core: Core, request: Evaluate) -> AsyncGenerator[Progress | E
     if not request.deterministic:
         words.append("--stochastic")
     words += ["--policy", request.policy, "--out", str(out)]
-    task = subject.task("mission_tui.trainer.evaluate", str(subject.run.path), *words)
+    task = subject.task("mission_tui.trainer.playing.evaluate", str(subject.run.path), *words)
     result = None
     async for said in run_task(task):
         if "result" in said:
@@ -57,7 +57,7 @@ async def _shown(request: Evaluate, subject: Subject, canvas: Canvas) -> AsyncGe
     """Pictures of one episode as they are drawn, and how it ended. The process ends with whoever looks."""
     words = ["--checkpoint", subject.checkpoint, "--seed", str(request.seed), "--policy", request.policy]
     words += ["--canvas", msgspec.json.encode(canvas).decode(), *(() if request.deterministic else ("--stochastic",))]
-    task = subject.task("mission_tui.trainer.show", str(subject.run.path), *words, attended=True)
+    task = subject.task("mission_tui.trainer.playing.show", str(subject.run.path), *words, attended=True)
     async with aclosing(run_task(task)) as hearing:
         async for said in hearing:
             if isinstance(frame := said.get("frame"), str) and isinstance(step := said.get("step"), int):

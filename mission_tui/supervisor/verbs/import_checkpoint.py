@@ -6,8 +6,8 @@ import asyncio
 from pathlib import Path
 
 from mission_tui.errors import MissionError, UsageError
-from mission_tui.fleet.lineage import Origin
-from mission_tui.fleet.outcome import Stopped
+from mission_tui.fleet.history.lineage import Origin
+from mission_tui.fleet.history.outcome import Stopped
 from mission_tui.fleet.text import clean
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import ImportCheckpoint
@@ -41,7 +41,7 @@ async def _imported(bringing: Bringing, file: Path) -> tuple[str, ...]:
     work = bringing.work
     words = ["--snapshot", str(work.snapshot)] if work.snapshot.is_dir() else []
     checkpoints = str(work.checkpoints)
-    module = "mission_tui.trainer.import_checkpoint"
+    module = "mission_tui.trainer.foreign.import_checkpoint"
     result = await bringing.read(module, str(file), checkpoints, "--run", bringing.run.id, *words)
     checkpoint = await asyncio.to_thread(newest_verified, work.checkpoints)
     if checkpoint is None:

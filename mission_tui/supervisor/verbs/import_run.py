@@ -11,10 +11,10 @@ from pathlib import Path
 import msgspec
 
 from mission_tui.errors import MissionError, UsageError
-from mission_tui.fleet.findings import Finding
-from mission_tui.fleet.lineage import Origin
-from mission_tui.fleet.outcome import Finished, Outcome, Stopped
+from mission_tui.fleet.history.lineage import Origin
+from mission_tui.fleet.history.outcome import Finished, Outcome, Stopped
 from mission_tui.fleet.text import clean
+from mission_tui.fleet.views.findings import Finding
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import ImportRun
 from mission_tui.records.checkpoint import newest_verified
@@ -40,7 +40,7 @@ async def import_run(core: Core, request: ImportRun) -> Accepted:
 async def _imported(bringing: Bringing, folder: Path, *, models: bool) -> tuple[str, ...]:
     """The run on disk and known; what is to be said about it."""
     words = (str(folder), str(bringing.work.path), "--run", bringing.run.id, *(("--models",) if models else ()))
-    result = await bringing.read("mission_tui.trainer.import_run", *words)
+    result = await bringing.read("mission_tui.trainer.foreign.import_run", *words)
     checkpoint = None
     if models:
         checkpoint = await asyncio.to_thread(newest_verified, bringing.work.checkpoints)

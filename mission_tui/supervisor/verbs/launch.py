@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from mission_tui.fleet.snapshot import RunView
+from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import Launched
 from mission_tui.ipc.requests import Launch
 from mission_tui.supervisor.core import Core

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from msgspec import structs
 
-from mission_tui.fleet.outcome import OVER
+from mission_tui.fleet.history.outcome import OVER
 from mission_tui.ipc.replies import Removable, RemovableReply
 from mission_tui.ipc.tidying import Prune
 from mission_tui.records.best_checkpoint import best_checkpoint

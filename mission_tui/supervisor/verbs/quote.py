@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from msgspec import structs
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.admission import Go, Wait
-from mission_tui.fleet.consistency import cautions
-from mission_tui.fleet.cost import Cost, Pace
-from mission_tui.fleet.room import InLine
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.capacity.admission import Go, Wait
+from mission_tui.fleet.capacity.cost import Cost, Pace
+from mission_tui.fleet.capacity.room import InLine
+from mission_tui.fleet.specs.consistency import cautions
+from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.replies import Quoted
 from mission_tui.ipc.requests import LaunchItem, Quote
 from mission_tui.supervisor.core import Core

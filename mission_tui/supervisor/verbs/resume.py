@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from mission_tui.errors import MissionError, UsageError
-from mission_tui.fleet.verdict import ResumeVerdict
+from mission_tui.fleet.resume.verdict import ResumeVerdict
 from mission_tui.ipc.replies import Accepted, VerdictReply
 from mission_tui.ipc.requests import Resume
 from mission_tui.ipc.telemetry_messages import Order

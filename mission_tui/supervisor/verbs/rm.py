@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mission_tui.errors import UsageError
-from mission_tui.fleet.refs import RunRef, resolve
+from mission_tui.fleet.views.refs import RunRef, resolve
 from mission_tui.ipc.replies import Accepted, Removable, RemovableReply
 from mission_tui.ipc.tidying import GetTrash, Remove, Restore
 from mission_tui.records.trash import KEPT_S, Trashed, put_back, trashed, tree_bytes

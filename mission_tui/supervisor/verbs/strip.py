@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from msgspec import structs
 
-from mission_tui.fleet.cells import Cell, CellHistory
-from mission_tui.fleet.phases import PhaseHistory
-from mission_tui.fleet.placement import gpu_for
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.capacity.placement import gpu_for
+from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.store import Store
-from mission_tui.fleet.strip import GpuTrack, Lane, Strip
+from mission_tui.fleet.strips.cells import Cell, CellHistory
+from mission_tui.fleet.strips.phases import PhaseHistory
+from mission_tui.fleet.strips.strip import GpuTrack, Lane, Strip
 from mission_tui.ipc.replies import StripReply
 from mission_tui.ipc.requests import GetStrip
 from mission_tui.supervisor.core import Core

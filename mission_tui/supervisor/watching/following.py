@@ -34,7 +34,7 @@ def follow(run: LiveRun) -> None:
     if pattern is None and not files.reported.exists():
         return
     run.followed_until = float("inf")
-    argv = [sys.executable, "-m", "mission_tui.trainer.follow", str(run.dir.path), str(run.attempt)]
+    argv = [sys.executable, "-m", "mission_tui.trainer.following.follow", str(run.dir.path), str(run.attempt)]
 
     def left(code: int) -> None:
         run.follower, run.followed_elsewhere = None, code == EX_RESUMABLE

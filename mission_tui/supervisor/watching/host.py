@@ -8,11 +8,11 @@ import time
 from collections import deque
 from pathlib import Path
 
-from mission_tui.fleet.cells import SLOW_LEVELS, Cell, CellHistory
-from mission_tui.fleet.disk_trend import DiskTrend
-from mission_tui.fleet.machine import Machine
-from mission_tui.fleet.other_program import OtherProgram
-from mission_tui.fleet.snapshot import HostMeters
+from mission_tui.fleet.capacity.disk_trend import DiskTrend
+from mission_tui.fleet.capacity.machine import Machine
+from mission_tui.fleet.capacity.other_program import OtherProgram
+from mission_tui.fleet.strips.cells import SLOW_LEVELS, Cell, CellHistory
+from mission_tui.fleet.views.snapshot import HostMeters
 from mission_tui.supervisor.watching.host_files import Memory, Processors, read_memory
 from mission_tui.supervisor.watching.memory_group import group_memory
 

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TypeVar
 
-from mission_tui.fleet.cells import Cell, CellHistory
-from mission_tui.fleet.phases import PhaseHistory
-from mission_tui.fleet.strip import Span
+from mission_tui.fleet.strips.cells import Cell, CellHistory
+from mission_tui.fleet.strips.phases import PhaseHistory
+from mission_tui.fleet.strips.strip import Span
 from mission_tui.records.instruments import TIERS, CellsKept, InstrumentFiles, Kept, SpansKept
 from mission_tui.records.layout import instruments_dir
 from mission_tui.records.storage import StorageError

@@ -8,11 +8,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
-from mission_tui.fleet.events import AttemptEnded, RunFrozen, RunThawed
-from mission_tui.fleet.metrics import MetricRecord, UpdateDone
-from mission_tui.fleet.observations import LinkSeen, PhaseSeen
-from mission_tui.fleet.phases import PhaseHistory
-from mission_tui.fleet.run_history import Fact
+from mission_tui.fleet.history.events import AttemptEnded, RunFrozen, RunThawed
+from mission_tui.fleet.history.metrics import MetricRecord, UpdateDone
+from mission_tui.fleet.history.observations import LinkSeen, PhaseSeen
+from mission_tui.fleet.history.run_history import Fact
+from mission_tui.fleet.strips.phases import PhaseHistory
 
 __all__ = ["DAY_S", "Lanes"]
 

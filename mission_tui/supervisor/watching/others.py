@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from mission_tui.fleet.other_program import OtherProgram
+from mission_tui.fleet.capacity.other_program import OtherProgram
 from mission_tui.fleet.text import clean
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.watching.process_files import ProcessStat, read_stat

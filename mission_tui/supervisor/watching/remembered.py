@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from mission_tui.fleet.cells import LEVELS, SLOW_LEVELS, Cell, CellHistory, merged
-from mission_tui.fleet.spans import SpanHistory
-from mission_tui.fleet.strip import Span
+from mission_tui.fleet.strips.cells import LEVELS, SLOW_LEVELS, Cell, CellHistory, merged
+from mission_tui.fleet.strips.spans import SpanHistory
+from mission_tui.fleet.strips.strip import Span
 from mission_tui.records.instruments import TIERS, Kept, SpansKept
 
 __all__ = ["Remembered", "Track", "remember"]

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from mission_tui.errors import DamagedError
-from mission_tui.fleet.metrics import MetricRecord
+from mission_tui.fleet.history.metrics import MetricRecord
 from mission_tui.records.attempt import read_exit
 from mission_tui.records.layout import RunDir
 from mission_tui.records.tail import read_all

@@ -9,8 +9,8 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from mission_tui.fleet.observations import UsageSeen
-from mission_tui.fleet.snapshot import Usage
+from mission_tui.fleet.history.observations import UsageSeen
+from mission_tui.fleet.views.snapshot import Usage
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.watching.process_files import ProcessStat, open_files, pss_bytes, read_stat, written_bytes
 

@@ -20,7 +20,7 @@ from mission_tui.trainer.callbacks.log import RowLog
 from mission_tui.trainer.callbacks.memory import Memory
 from mission_tui.trainer.callbacks.told import Told
 from mission_tui.trainer.failures import CallbackError
-from mission_tui.trainer.tree import Tree
+from mission_tui.trainer.state.tree import Tree
 
 __all__ = ["Callbacks", "Named"]
 

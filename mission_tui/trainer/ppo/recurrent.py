@@ -16,13 +16,13 @@ from stable_baselines3.common.buffers import RolloutBuffer
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv
 
-from mission_tui.fleet.spec import Algo
-from mission_tui.trainer.evaluation import Act
+from mission_tui.fleet.specs.spec import Algo
+from mission_tui.trainer.playing.evaluation import Act
 from mission_tui.trainer.ppo.heads import Judged
 from mission_tui.trainer.ppo.losses import ClipRanges, Losses
 from mission_tui.trainer.ppo.reference import PPO
 from mission_tui.trainer.signals import head_entropies
-from mission_tui.trainer.tree import Tree
+from mission_tui.trainer.state.tree import Tree
 
 __all__ = ["RecurrentPPO"]
 

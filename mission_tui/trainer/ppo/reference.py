@@ -18,7 +18,7 @@ from stable_baselines3.common.utils import update_learning_rate
 from stable_baselines3.common.vec_env import VecEnv
 from torch.nn.functional import mse_loss
 
-from mission_tui.fleet.spec import Algo
+from mission_tui.fleet.specs.spec import Algo
 from mission_tui.trainer.callbacks import Callbacks
 from mission_tui.trainer.easing import Easing
 from mission_tui.trainer.episodes import EpisodeTally
@@ -26,10 +26,10 @@ from mission_tui.trainer.finite import check_observations, check_parameters, che
 from mission_tui.trainer.ppo.heads import Judged
 from mission_tui.trainer.ppo.losses import ClipRanges, Losses
 from mission_tui.trainer.signals import RolloutSignals, UpdateSignals, head_entropies
-from mission_tui.trainer.tree import Tree
+from mission_tui.trainer.state.tree import Tree
 
 if TYPE_CHECKING:
-    from mission_tui.trainer.evaluation import Act
+    from mission_tui.trainer.playing.evaluation import Act
 
 __all__ = ["PPO", "RolloutWatch"]
 

@@ -12,9 +12,9 @@ from stable_baselines3.common.vec_env import VecEnv, VecFrameStack, VecNormalize
 
 from mission_tui.envs.recipe import EnvRecipe
 from mission_tui.errors import PresetError
-from mission_tui.fleet.env_workers import EnvWorkers
-from mission_tui.fleet.part import as_part
-from mission_tui.fleet.spec import EnvSpec, Normalize, Spec
+from mission_tui.fleet.specs.part import as_part
+from mission_tui.fleet.specs.spec import EnvSpec, Normalize, Spec
+from mission_tui.fleet.views.env_workers import EnvWorkers
 from mission_tui.trainer.env_ids import env_kwargs, gym_id, native_refusal
 from mission_tui.trainer.spaces import stack_refusal
 from mission_tui.trainer.vec_env.choosing import Choice, VecKind, choose, keep

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mission_tui.envs.assignment import Assignment, Raised
-from mission_tui.fleet.env_workers import EnvWorkers
+from mission_tui.fleet.views.env_workers import EnvWorkers
 from mission_tui.trainer.awake import awake_s
 from mission_tui.trainer.failures import EnvError
 from mission_tui.trainer.vec_env.last_words import LastWords

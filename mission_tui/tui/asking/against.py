@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.snapshot import RunView
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.requests import GetDetails
 from mission_tui.tui.desk import Desk
 from mission_tui.tui.listing.standing import state_word

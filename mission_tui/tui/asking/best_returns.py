@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.metrics import number
-from mission_tui.fleet.snapshot import RunView
+from mission_tui.fleet.history.metrics import number
+from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.requests import GetHistory
 from mission_tui.tui.desk import Desk
 

@@ -9,9 +9,9 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from mission_tui.fleet.cells import WIDTHS, Cell
-from mission_tui.fleet.outcome import Phase
-from mission_tui.fleet.strip import Span
+from mission_tui.fleet.history.outcome import Phase
+from mission_tui.fleet.strips.cells import WIDTHS, Cell
+from mission_tui.fleet.strips.strip import Span
 
 __all__ = ["Axis", "Busy", "axis_of", "busy_columns", "busy_over", "phase_columns", "phase_shares", "update_share"]
 

@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from mission_tui.fleet.metrics import Metric, number
-from mission_tui.fleet.snapshot import SERIES, RunView
+from mission_tui.fleet.history.metrics import Metric, number
+from mission_tui.fleet.views.snapshot import SERIES, RunView
 from mission_tui.ipc.replies import HistoryReply
 
 __all__ = ["MOST_COURSES", "PHASE_SERIES", "POINTS", "Course", "courses_of", "metric_tags"]

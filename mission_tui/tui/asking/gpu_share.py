@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mission_tui.fleet.outcome import ALIVE
-from mission_tui.fleet.snapshot import FleetSnapshot, RunView
+from mission_tui.fleet.history.outcome import ALIVE
+from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.ipc.replies import DetailsReply
 
 __all__ = ["NORMAL", "calm_share", "lone_share"]

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.findings import Finding
-from mission_tui.fleet.outcome import ALIVE
-from mission_tui.fleet.series import EPISODES
-from mission_tui.fleet.snapshot import RunView
+from mission_tui.fleet.history.outcome import ALIVE
+from mission_tui.fleet.history.series import EPISODES
+from mission_tui.fleet.views.findings import Finding
+from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import DetailsReply, HistoryReply
 from mission_tui.ipc.request import Asking
 from mission_tui.ipc.requests import GetDetails, GetHistory

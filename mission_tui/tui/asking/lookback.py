@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.strip import Strip
+from mission_tui.fleet.strips.strip import Strip
 from mission_tui.ipc.requests import GetStrip
 from mission_tui.tui.asking.inquiry import Asker
 

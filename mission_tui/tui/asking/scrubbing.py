@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.snapshot import FleetSnapshot
+from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.ipc.request import Asking
 from mission_tui.ipc.requests import GoTo
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from rich.style import Style
 
-from mission_tui.fleet.findings import Severity
-from mission_tui.fleet.outcome import RunState
+from mission_tui.fleet.history.outcome import RunState
+from mission_tui.fleet.views.findings import Severity
 
 __all__ = [
     "ALARM",

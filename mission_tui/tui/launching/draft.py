@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from mission_tui.errors import UsageError
-from mission_tui.fleet.algorithm import engine_of
-from mission_tui.fleet.assignment import factors
-from mission_tui.fleet.completion import doubtful_env
-from mission_tui.fleet.sizes import plan_batch, update_pressure
-from mission_tui.fleet.spec import Schedule, Spec, rollout_size
+from mission_tui.fleet.specs.algorithm import engine_of
+from mission_tui.fleet.specs.assignment import factors
+from mission_tui.fleet.specs.completion import doubtful_env
+from mission_tui.fleet.specs.sizes import plan_batch, update_pressure
+from mission_tui.fleet.specs.spec import Schedule, Spec, rollout_size
 from mission_tui.ipc.requests import LaunchItem
 from mission_tui.tui.drawing import numbers
 

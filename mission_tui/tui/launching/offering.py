@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mission_tui.fleet.completion import Offer, complete
-from mission_tui.fleet.outcome import ALIVE
-from mission_tui.fleet.snapshot import FleetSnapshot, GpuMeters
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.history.outcome import ALIVE
+from mission_tui.fleet.specs.completion import Offer, complete
+from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.views.snapshot import FleetSnapshot, GpuMeters
 from mission_tui.tui.drawing import numbers
 
 __all__ = ["about", "devices", "offers"]

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mission_tui.errors import UsageError
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.specs.spec import Spec
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.preset_file import SavedPreset, Saving
+    from mission_tui.fleet.specs.preset_file import SavedPreset, Saving
 
 __all__ = [
     "LAUNCH_KEYS",

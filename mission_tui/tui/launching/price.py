@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from rich.style import Style
 
-from mission_tui.fleet.cost import Cost, Pace, first_update_s, whole_run_s
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.capacity.cost import Cost, Pace, first_update_s, whole_run_s
+from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.replies import Quoted
 from mission_tui.ipc.requests import LaunchItem
 from mission_tui.tui.drawing import colours, numbers

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.replies import Quoted
 from mission_tui.ipc.requests import LaunchItem, Quote
 from mission_tui.tui.desk import Desk

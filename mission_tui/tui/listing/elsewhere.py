@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.cells import cell_len
 
-from mission_tui.fleet.snapshot import OtherRoot
+from mission_tui.fleet.views.snapshot import OtherRoot
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.literal import literal
 from mission_tui.tui.drawing.strips import Part

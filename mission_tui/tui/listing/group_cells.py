@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from rich.style import Style
 
-from mission_tui.fleet.seed_group import SeedGroup
+from mission_tui.fleet.views.seed_group import SeedGroup
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.sparkline import spark
 from mission_tui.tui.drawing.strips import Part

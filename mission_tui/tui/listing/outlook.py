@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from mission_tui.fleet.seed_group import SeedGroup, group_key, seed_groups
-from mission_tui.fleet.snapshot import FleetSnapshot, RunView
+from mission_tui.fleet.views.seed_group import SeedGroup, group_key, seed_groups
+from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.tui.listing.roster import SORTS, Roster, Row, leader, members, muster
 from mission_tui.tui.moves import Move
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
-from mission_tui.fleet.metrics import number
-from mission_tui.fleet.outcome import ALIVE
-from mission_tui.fleet.seed_group import SeedGroup, group_key, seed_groups
-from mission_tui.fleet.snapshot import FleetSnapshot, RunView
+from mission_tui.fleet.history.metrics import number
+from mission_tui.fleet.history.outcome import ALIVE
+from mission_tui.fleet.views.seed_group import SeedGroup, group_key, seed_groups
+from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.tui.listing.standing import alarms, share_done, state_word
 
 __all__ = ["SORTS", "Roster", "Row", "leader", "members", "muster"]

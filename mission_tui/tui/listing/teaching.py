@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mission_tui.fleet.snapshot import OtherRoot
+from mission_tui.fleet.views.snapshot import OtherRoot
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.literal import literal
 from mission_tui.tui.drawing.strips import Part

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mission_tui.fleet.findings import Finding
-from mission_tui.fleet.snapshot import FleetSnapshot, RunView
+from mission_tui.fleet.views.findings import Finding
+from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.tui.drawing.literal import literal
 
 __all__ = ["Alarm", "News", "desktop_note", "sentences"]

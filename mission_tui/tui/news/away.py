@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from mission_tui.fleet.findings import Finding
-from mission_tui.fleet.outcome import ALIVE, OVER, After
-from mission_tui.fleet.snapshot import FleetSnapshot, RunView
+from mission_tui.fleet.history.outcome import ALIVE, OVER, After
+from mission_tui.fleet.views.findings import Finding
+from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.tui.drawing import numbers
 
 __all__ = ["GRACE_S", "Away", "Happening", "while_away"]

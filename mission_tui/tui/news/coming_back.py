@@ -5,7 +5,7 @@ It is counted anew for a few seconds: a supervisor that was started for this scr
 
 from __future__ import annotations
 
-from mission_tui.fleet.snapshot import FleetSnapshot
+from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.tui.news.away import GRACE_S, Away, while_away
 
 __all__ = ["ComingBack"]

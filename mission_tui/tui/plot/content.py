@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from mission_tui.fleet.metrics import Metric
-from mission_tui.fleet.snapshot import RunView
+from mission_tui.fleet.history.metrics import Metric
+from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import HistoryReply
 from mission_tui.tui.asking.inquiry import EXACT, Dossier
 from mission_tui.tui.drawing import numbers

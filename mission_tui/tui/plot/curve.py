@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from mission_tui.fleet.metrics import number
+from mission_tui.fleet.history.metrics import number
 from mission_tui.ipc.replies import HistoryReply
 
 __all__ = ["FACTORS", "Curve", "Sample", "curve_of", "smoothed"]

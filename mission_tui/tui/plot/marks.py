@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeGuard
 
-from mission_tui.fleet.findings import GRAVITY, Severity
-from mission_tui.fleet.snapshot import RunView
+from mission_tui.fleet.views.findings import GRAVITY, Severity
+from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import DetailsReply, HistoryReply
 from mission_tui.tui.plot.ruler import Ruler
 

@@ -12,7 +12,7 @@ from textual.strip import Strip
 
 from mission_tui.errors import MissionError
 from mission_tui.fleet.compare import Axis, Comparison
-from mission_tui.fleet.snapshot import RunView
+from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.requests import Compare
 from mission_tui.tui.desk import Desk
 from mission_tui.tui.drawing import colours, numbers

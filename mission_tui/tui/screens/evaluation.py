@@ -7,7 +7,7 @@ from typing import Any
 from textual.strip import Strip
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.snapshot import RunView
+from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import Evaluated, Progress
 from mission_tui.ipc.requests import Evaluate
 from mission_tui.tui.desk import Desk

@@ -11,8 +11,8 @@ from textual.containers import Container
 from textual.strip import Strip
 from textual.widget import Widget
 
-from mission_tui.fleet.seed_group import SeedGroup
-from mission_tui.fleet.snapshot import RunView
+from mission_tui.fleet.views.seed_group import SeedGroup
+from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.actions import Place, bindings
 from mission_tui.tui.asking.inquiry import Inquiry
 from mission_tui.tui.desk import Desk

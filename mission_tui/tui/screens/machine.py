@@ -8,7 +8,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.strip import Strip
 
-from mission_tui.fleet.snapshot import RunView
+from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.actions import Place, bindings
 from mission_tui.tui.desk import Desk
 from mission_tui.tui.drawing import colours

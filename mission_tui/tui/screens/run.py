@@ -9,8 +9,8 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from mission_tui.fleet.findings import Finding
-from mission_tui.fleet.snapshot import RunView
+from mission_tui.fleet.views.findings import Finding
+from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.actions import Place, bindings
 from mission_tui.tui.asking.against import Against
 from mission_tui.tui.asking.copied import copy_lines, lines_of

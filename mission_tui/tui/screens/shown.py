@@ -7,8 +7,8 @@ from typing import ClassVar
 from textual.reactive import reactive
 from textual.screen import Screen
 
-from mission_tui.fleet.findings import Finding
-from mission_tui.fleet.snapshot import FleetSnapshot, RunView
+from mission_tui.fleet.views.findings import Finding
+from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.tui.actions import Place
 from mission_tui.tui.listing.standing import open_findings
 

@@ -8,7 +8,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.checking import CheckFigures, CheckStep
+from mission_tui.fleet.specs.checking import CheckFigures, CheckStep
 from mission_tui.ipc.replies import Checked, Progress
 from mission_tui.ipc.requests import Check, LaunchItem
 from mission_tui.tui.desk import Desk

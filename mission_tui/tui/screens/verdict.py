@@ -12,7 +12,7 @@ from rich.style import Style
 from textual.binding import Binding, BindingType
 from textual.strip import Strip
 
-from mission_tui.fleet.verdict import Change, Grade
+from mission_tui.fleet.resume.verdict import Change, Grade
 from mission_tui.ipc.replies import VerdictReply
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import Part, line

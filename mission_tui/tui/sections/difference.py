@@ -8,7 +8,7 @@ from typing import Any
 from rich.cells import cell_len
 from textual.strip import Strip
 
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.replies import DetailsReply
 from mission_tui.tui.asking.against import Other
 from mission_tui.tui.drawing import colours, numbers

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from textual.strip import Strip
 
-from mission_tui.fleet.outcome import ALIVE
-from mission_tui.fleet.snapshot import RunView
+from mission_tui.fleet.history.outcome import ALIVE
+from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import DetailsReply
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import Part, fit, line

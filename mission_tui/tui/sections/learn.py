@@ -7,7 +7,7 @@ import math
 from textual.strip import Strip
 
 from mission_tui.fleet.paying import payoff_sentence
-from mission_tui.fleet.snapshot import RunView
+from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.sparkline import area, bar, spark
 from mission_tui.tui.drawing.strips import Part, fit, line

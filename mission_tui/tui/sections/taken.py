@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 
 from textual.strip import Strip
 
-from mission_tui.fleet.env_workers import worker_sentences
-from mission_tui.fleet.outcome import ALIVE
-from mission_tui.fleet.snapshot import RunView
+from mission_tui.fleet.history.outcome import ALIVE
+from mission_tui.fleet.views.env_workers import worker_sentences
+from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.asking.courses import Course
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.strips import Part, line

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from rich.style import Style
 from textual.strip import Strip
 
-from mission_tui.fleet.cells import Cell
-from mission_tui.fleet.outcome import Phase
-from mission_tui.fleet.strip import Lane
-from mission_tui.fleet.strip import Strip as MachineStrip
+from mission_tui.fleet.history.outcome import Phase
+from mission_tui.fleet.strips.cells import Cell
+from mission_tui.fleet.strips.strip import Lane
+from mission_tui.fleet.strips.strip import Strip as MachineStrip
 from mission_tui.tui.asking.columns import (
     Axis,
     axis_of,

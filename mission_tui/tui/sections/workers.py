@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from mission_tui.fleet.env_workers import SLOW_TIMES, EnvWorkers
-from mission_tui.fleet.outcome import ALIVE
-from mission_tui.fleet.snapshot import RunView
+from mission_tui.fleet.history.outcome import ALIVE
+from mission_tui.fleet.views.env_workers import SLOW_TIMES, EnvWorkers
+from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.asking.courses import PHASE_SERIES, Course
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.sparkline import spark

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
-from mission_tui.fleet.snapshot import RunView
+from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.desk import Desk
 from mission_tui.tui.verbs.acknowledge import acknowledge
 from mission_tui.tui.verbs.actions import actions

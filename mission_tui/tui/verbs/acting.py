@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from mission_tui.fleet.abilities import refusal
-from mission_tui.fleet.outcome import RunState
-from mission_tui.fleet.snapshot import RunView
+from mission_tui.fleet.history.outcome import RunState
+from mission_tui.fleet.views.abilities import refusal
+from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.requests import Act, ActVerb
 from mission_tui.tui.desk import Desk
 from mission_tui.tui.listing.standing import state_word

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mission_tui.fleet.abilities import refusal
-from mission_tui.fleet.snapshot import RunView
+from mission_tui.fleet.views.abilities import refusal
+from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.actions import key_label, offered
 from mission_tui.tui.desk import Desk
 from mission_tui.tui.screens.picker import Choice, Picker

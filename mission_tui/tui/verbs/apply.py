@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from mission_tui.fleet.findings import Finding
-from mission_tui.fleet.live_settings import LIVE_KEYS
-from mission_tui.fleet.outcome import ALIVE
-from mission_tui.fleet.snapshot import RunView
+from mission_tui.fleet.history.outcome import ALIVE
+from mission_tui.fleet.specs.live_settings import LIVE_KEYS
+from mission_tui.fleet.views.findings import Finding
+from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import Accepted, VerdictReply
 from mission_tui.ipc.requests import Apply
 from mission_tui.tui.desk import Desk

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mission_tui.fleet.snapshot import RunView
+from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Clone
 from mission_tui.tui.desk import UNDO_S, Desk

@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Mapping
 
 from mission_tui.errors import UsageError
-from mission_tui.fleet.snapshot import RunView
+from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.desk import Desk
 from mission_tui.tui.screens.words import LineScreen
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mission_tui.fleet.snapshot import RunView
+from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.desk import Desk
 
 __all__ = ["copy"]

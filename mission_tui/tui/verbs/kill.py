@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mission_tui.fleet.outcome import ALIVE
-from mission_tui.fleet.snapshot import RunView
+from mission_tui.fleet.history.outcome import ALIVE
+from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.desk import Desk
 from mission_tui.tui.screens.confirm import ConfirmScreen
 from mission_tui.tui.verbs.acting import act, fitting, names

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mission_tui.fleet.moment_words import moment_of
-from mission_tui.fleet.snapshot import RunView
+from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.desk import Desk
 from mission_tui.tui.screens.words import LineScreen
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from mission_tui.fleet.snapshot import RunView
+from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import Accepted, VerdictReply
 from mission_tui.ipc.requests import Resume
 from mission_tui.tui.desk import UNDO_S, Desk

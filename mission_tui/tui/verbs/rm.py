@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mission_tui.fleet.outcome import OVER
-from mission_tui.fleet.snapshot import RunView
+from mission_tui.fleet.history.outcome import OVER
+from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.tidying import Remove
 from mission_tui.tui.desk import UNDO_S, Deed, Desk
 from mission_tui.tui.verbs.acting import fitting, names

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from mission_tui.fleet.preset_file import Saving
+from mission_tui.fleet.specs.preset_file import Saving
 from mission_tui.tui.desk import Desk
 from mission_tui.tui.launching.preset_choice import PresetChoice
 from mission_tui.tui.launching.preset_reading import read_presets

@@ -7,7 +7,7 @@ import os
 import subprocess
 
 from mission_tui.errors import UsageError
-from mission_tui.fleet.snapshot import RunView
+from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.desk import Desk
 
 __all__ = ["shell"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from mission_tui.fleet.snapshot import RunView
+from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.desk import Desk
 
 __all__ = ["suspend"]

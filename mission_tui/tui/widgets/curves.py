@@ -8,7 +8,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.message import Message
 
-from mission_tui.fleet.snapshot import RunView
+from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.asking.courses import metric_tags
 from mission_tui.tui.asking.inquiry import EXACT, Dossier
 from mission_tui.tui.drawing.strips import line

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from textual.strip import Strip
 
-from mission_tui.fleet.series import EPISODES
-from mission_tui.fleet.snapshot import RunView
+from mission_tui.fleet.history.series import EPISODES
+from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.asking.inquiry import Dossier
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import line

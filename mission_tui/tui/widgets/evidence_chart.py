@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mission_tui.fleet.findings import Finding
+from mission_tui.fleet.views.findings import Finding
 from mission_tui.tui.asking.evidence import Points, looked_from
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.plot.canvas import Canvas

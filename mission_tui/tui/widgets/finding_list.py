@@ -10,7 +10,7 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.strip import Strip
 
-from mission_tui.fleet.findings import Finding
+from mission_tui.fleet.views.findings import Finding
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.strips import Part, fit, line
 from mission_tui.tui.listing.standing import finding_word, severity_shape

@@ -8,8 +8,8 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.message import Message
 
-from mission_tui.fleet.findings import Finding
-from mission_tui.fleet.snapshot import RunView
+from mission_tui.fleet.views.findings import Finding
+from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.asking.evidence import points_of, rewritten, seen_points
 from mission_tui.tui.asking.inquiry import Dossier
 from mission_tui.tui.drawing import colours, numbers

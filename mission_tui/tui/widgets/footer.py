@@ -9,9 +9,9 @@ from itertools import pairwise
 from rich.cells import cell_len
 from rich.style import Style
 
-from mission_tui.fleet.abilities import refusal
-from mission_tui.fleet.findings import Finding
-from mission_tui.fleet.snapshot import RunView
+from mission_tui.fleet.views.abilities import refusal
+from mission_tui.fleet.views.findings import Finding
+from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.actions import ACTIONS, Action, Place, key_label, offered
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.literal import literal

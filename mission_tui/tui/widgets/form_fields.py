@@ -11,7 +11,7 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
-from mission_tui.fleet.completion import Offer
+from mission_tui.fleet.specs.completion import Offer
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import line
 from mission_tui.tui.screens.picker import Choice, Choices

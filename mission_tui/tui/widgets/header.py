@@ -8,9 +8,9 @@ import time
 
 from rich.cells import cell_len
 
-from mission_tui.fleet.findings import Severity
-from mission_tui.fleet.outcome import ALIVE
-from mission_tui.fleet.snapshot import FleetSnapshot
+from mission_tui.fleet.history.outcome import ALIVE
+from mission_tui.fleet.views.findings import Severity
+from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.glyphs import SEVERITY_SHAPES
 from mission_tui.tui.drawing.literal import literal

@@ -12,7 +12,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from mission_tui.fleet.paying.telling import told_now
-from mission_tui.fleet.snapshot import FleetSnapshot, GpuMeters, HostMeters, Paid
+from mission_tui.fleet.views.snapshot import FleetSnapshot, GpuMeters, HostMeters, Paid
 from mission_tui.tui.asking.gpu_share import NORMAL, lone_share
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.literal import literal

@@ -8,9 +8,9 @@ from textual import events
 from textual.message import Message
 from textual.strip import Strip
 
-from mission_tui.fleet.findings import Severity
-from mission_tui.fleet.metrics import Metric
-from mission_tui.fleet.snapshot import RunView
+from mission_tui.fleet.history.metrics import Metric
+from mission_tui.fleet.views.findings import Severity
+from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.asking.courses import Course, metric_tags
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.glyphs import SEVERITY_SHAPES

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.cells import cell_len
 
-from mission_tui.fleet.completion import Offer
+from mission_tui.fleet.specs.completion import Offer
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import Part, fit, line
 from mission_tui.tui.widgets.lines import Lines

@@ -9,7 +9,7 @@ from rich.style import Style
 from rich.table import Table
 from textual.strip import Strip
 
-from mission_tui.fleet.snapshot import RunView
+from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.literal import literal
 from mission_tui.tui.drawing.sparkline import bar, spark

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from textual import events
 from textual.strip import Strip
 
-from mission_tui.fleet.snapshot import RunView
+from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.drawing.colours import QUIET
 from mission_tui.tui.drawing.strips import join, line
 from mission_tui.tui.widgets.lines import Lines

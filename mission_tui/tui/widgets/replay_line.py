@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.cells import cell_len
 
-from mission_tui.fleet.snapshot import FleetSnapshot
+from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.strips import Part, line
 from mission_tui.tui.widgets.lines import Lines

@@ -10,9 +10,9 @@ from textual import events
 from textual.message import Message
 from textual.strip import Strip
 
-from mission_tui.fleet.outcome import ALIVE
-from mission_tui.fleet.seed_group import SeedGroup
-from mission_tui.fleet.snapshot import RunView
+from mission_tui.fleet.history.outcome import ALIVE
+from mission_tui.fleet.views.seed_group import SeedGroup
+from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.sparkline import spark
 from mission_tui.tui.drawing.strips import Part, fit, line

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 
-from mission_tui.fleet.attribution import attribute, duty_sentence
-from mission_tui.fleet.outcome import ALIVE
-from mission_tui.fleet.snapshot import FleetSnapshot
-from mission_tui.fleet.strip import Strip
+from mission_tui.fleet.history.outcome import ALIVE
+from mission_tui.fleet.strips.attribution import attribute, duty_sentence
+from mission_tui.fleet.strips.strip import Strip
+from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.tui.asking.lookback import Lookback
 from mission_tui.tui.desk import Desk
 from mission_tui.tui.drawing import colours

@@ -14,11 +14,11 @@ from pathlib import Path
 import msgspec
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.machine import Machine, assess
-from mission_tui.fleet.preset import as_tables, expand, from_tables, resolve
-from mission_tui.fleet.schema import TABLES
-from mission_tui.fleet.sizes import plan_batch
-from mission_tui.fleet.spec import Spec
+from mission_tui.fleet.capacity.machine import Machine, assess
+from mission_tui.fleet.specs.preset import as_tables, expand, from_tables, resolve
+from mission_tui.fleet.specs.schema import TABLES
+from mission_tui.fleet.specs.sizes import plan_batch
+from mission_tui.fleet.specs.spec import Spec
 from mission_tui.paths import shipped_presets
 from mission_tui.records.preset_files import load_preset
 from tests.faults.campaign.part import Part, Tell, Violation, chance, memory_folder

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from mission_tui.errors import CheckpointError
-from mission_tui.fleet.events import FleetEvent
+from mission_tui.fleet.history.events import FleetEvent
 from mission_tui.records.append import AppendLog
 from mission_tui.records.checkpoint import newest_verified, verify_checkpoint
 from mission_tui.records.tail import read_all

@@ -23,7 +23,7 @@ from msgspec import structs
 from textual.events import Paste
 
 from mission_tui.fleet.compare import RETURN, compare
-from mission_tui.fleet.snapshot import FleetSnapshot, OtherRoot, RunView
+from mission_tui.fleet.views.snapshot import FleetSnapshot, OtherRoot, RunView
 from mission_tui.ipc import replies, requests, tidying
 from mission_tui.ipc.request import Request
 from mission_tui.tui.actions import ACTIONS, Action, Place, offered

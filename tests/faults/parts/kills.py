@@ -19,7 +19,7 @@ from typing import Literal
 import psutil
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.snapshot import RunView
+from mission_tui.fleet.views.snapshot import RunView
 from tests.faults.campaign.part import Part, Tell, Violation, chance
 from tests.faults.witness import Witness, watched
 from tests.waiting import until

@@ -1,0 +1,1 @@
+"""A comparison of runs as tables, documents, pictures and a report."""

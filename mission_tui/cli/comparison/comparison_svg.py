@@ -1,0 +1,129 @@
+"""The curves of a comparison as one SVG picture: bands of seeds, lines, axes and a legend; nothing in it is loaded."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING
+
+from mission_tui.cli.tables.words import duration
+
+if TYPE_CHECKING:
+    from mission_tui.fleet.compare import Comparison, Curve
+
+__all__ = ["curves_svg", "ticks"]
+
+_WIDTH, _HEIGHT = 900.0, 480.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 70.0, 200.0, 30.0, 45.0
+_FONT = 'font-family="sans-serif" font-size="12"'
+_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+_DASHES = ("", "6 3", "2 3", "8 3 2 3")
+
+
+@dataclass(frozen=True, slots=True)
+class _Plane:
+    """Where a value lies on the picture."""
+
+    x: tuple[float, float]
+    y: tuple[float, float]
+
+    def across(self, value: float) -> float:
+        return _LEFT + (value - self.x[0]) / (self.x[1] - self.x[0]) * (_WIDTH - _LEFT - _RIGHT)
+
+    def up(self, value: float) -> float:
+        return _HEIGHT - _BOTTOM - (value - self.y[0]) / (self.y[1] - self.y[0]) * (_HEIGHT - _TOP - _BOTTOM)
+
+    def path(self, xs: Sequence[float], ys: Sequence[float]) -> str:
+        return " ".join(f"{self.across(x):.1f},{self.up(y):.1f}" for x, y in zip(xs, ys, strict=True))
+
+
+def curves_svg(found: Comparison) -> str:
+    """The picture. Runs of one cohort have one colour and other dashes; a cohort's median is the thick line."""
+    from mission_tui.fleet.compare import letter
+
+    plane = _Plane(*_ranges(found))
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH:g} {_HEIGHT:g}" {_FONT}>',
+        f'<rect width="{_WIDTH:g}" height="{_HEIGHT:g}" fill="white"/>',
+        *_axes(plane, found),
+        *_goal(plane, found.threshold),
+    ]
+    colour_of = {cohort.name: _COLOURS[at % len(_COLOURS)] for at, cohort in enumerate(found.cohorts)}
+    parts += [part for band in found.bands for part in _band(plane, band, colour_of[band.name])]
+    legend = [(f"{band.name}  median and band", colour_of[band.name], "") for band in found.bands]
+    for place, (run, curve) in enumerate(zip(found.runs, found.curves, strict=True)):
+        cohort = found.cohorts[run.cohort]
+        dash = _DASHES[cohort.runs.index(run.id) % len(_DASHES)]
+        colour = _COLOURS[run.cohort % len(_COLOURS)]
+        parts += _line(plane, curve.x, curve.y, colour, dash, 1.0 if len(cohort.runs) > 1 else 1.8)
+        legend.append((f"{letter(place)}  {run.name}", colour, dash))
+    return "\n".join([*parts, *_legend(legend), "</svg>"]) + "\n"
+
+
+def ticks(low: float, high: float, most: int = 6) -> list[float]:
+    """Round places from `low` to `high`, at most about `most`: 1, 2 or 5 times a power of ten apart."""
+    raw = (high - low) / most
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= raw * 0.999)
+    return [step * place for place in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+
+
+def _ranges(found: Comparison) -> tuple[tuple[float, float], tuple[float, float]]:
+    xs = [x for curve in found.curves for x in curve.x] or [0.0]
+    ys = [y for curve in (*found.curves, *found.bands) for y in (*curve.y, *curve.low, *curve.high)] or [0.0]
+    return _widened(0.0, max(xs)), _widened(min(ys), max(ys))
+
+
+def _widened(low: float, high: float) -> tuple[float, float]:
+    """A range that is not empty, so that one point can be drawn too."""
+    return (low, high) if high > low else (low - 0.5, high + 0.5)
+
+
+def _axes(plane: _Plane, found: Comparison) -> Iterator[str]:
+    right, bottom = _WIDTH - _RIGHT, _HEIGHT - _BOTTOM
+    for value in ticks(*plane.y):
+        y = plane.up(value)
+        yield f'<line x1="{_LEFT:g}" y1="{y:.1f}" x2="{right:g}" y2="{y:.1f}" stroke="#dddddd"/>'
+        yield f'<text x="{_LEFT - 6:g}" y="{y + 4:.1f}" text-anchor="end">{value:.8g}</text>'
+    for value in ticks(*plane.x):
+        x, word = plane.across(value), duration(value) if found.by == "time" else f"{value:,.0f}"
+        yield f'<text x="{x:.1f}" y="{bottom + 18:g}" text-anchor="middle">{word}</text>'
+    yield f'<path d="M{_LEFT:g} {_TOP:g}V{bottom:g}H{right:g}" fill="none" stroke="#555555"/>'
+    name = "time in rollouts and updates" if found.by == "time" else "timesteps"
+    yield f'<text x="{(_LEFT + right) / 2:g}" y="{_HEIGHT - 8:g}" text-anchor="middle">{name}</text>'
+    yield f'<text x="{_LEFT:g}" y="{_TOP - 12:g}">{escape(found.metric)}</text>'
+
+
+def _goal(plane: _Plane, threshold: float | None) -> Iterator[str]:
+    if threshold is not None and plane.y[0] <= threshold <= plane.y[1]:
+        y = plane.up(threshold)
+        yield (
+            f'<line x1="{_LEFT:g}" y1="{y:.1f}" x2="{_WIDTH - _RIGHT:g}" y2="{y:.1f}" stroke="#999999" '
+            'stroke-dasharray="4 4"/>'
+        )
+
+
+def _band(plane: _Plane, band: Curve, colour: str) -> Iterator[str]:
+    around = f"{plane.path(band.x, band.high)} {plane.path(band.x[::-1], band.low[::-1])}"
+    yield f'<polygon points="{around}" fill="{colour}" fill-opacity="0.18"/>'
+    yield from _line(plane, band.x, band.y, colour, "", 3.0)
+
+
+def _line(
+    plane: _Plane, xs: Sequence[float], ys: Sequence[float], colour: str, dash: str, width: float
+) -> Iterator[str]:
+    if not xs:
+        return
+    dashes = f' stroke-dasharray="{dash}"' if dash else ""
+    yield f'<polyline points="{plane.path(xs, ys)}" fill="none" stroke="{colour}" stroke-width="{width:g}"{dashes}/>'
+
+
+def _legend(entries: Sequence[tuple[str, str, str]]) -> Iterator[str]:
+    left, right = _WIDTH - _RIGHT + 14, _WIDTH - _RIGHT + 38
+    for row, (name, colour, dash) in enumerate(entries):
+        y = _TOP + 10 + 17 * row
+        dashes = f' stroke-dasharray="{dash}"' if dash else ""
+        yield f'<line x1="{left:g}" y1="{y:g}" x2="{right:g}" y2="{y:g}" stroke="{colour}" stroke-width="2"{dashes}/>'
+        yield f'<text x="{left + 30:g}" y="{y + 4:g}">{escape(name)}</text>'

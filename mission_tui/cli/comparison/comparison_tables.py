@@ -1,0 +1,161 @@
+"""A comparison as tables, the same on a terminal, in a pipe and in a report: runs are A, B, C after the first one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from mission_tui.cli.tables.table import Table
+from mission_tui.cli.tables.words import UNKNOWN, count, duration, measure, size
+
+if TYPE_CHECKING:
+    from mission_tui.fleet.compare import Compared, Comparison, Ranked, Row
+
+__all__ = ["comparison_tables", "write_comparison"]
+
+_CELL = 40
+_UNITS: Mapping[str, Callable[[float | None], str]] = {
+    "threshold_timesteps": count,
+    "threshold_s": duration,
+    "steps_per_s": count,
+    "peak_rss_bytes": size,
+}
+
+
+def write_comparison(found: Comparison) -> None:
+    """Print each table under its title, then what to mind."""
+    for title, table in comparison_tables(found):
+        click.secho(title, bold=True)
+        table.write(sys.stdout)
+        click.echo()
+    for note in found.notes:
+        click.echo(f"- {note}")
+
+
+def comparison_tables(found: Comparison) -> Iterator[tuple[str, Table]]:
+    """Title and table: results, seeds together, which setting is best, what differs in settings and provenance."""
+    yield f"{found.metric}, {_over(found)}", _results(found)
+    if any(len(cohort.runs) > 1 for cohort in found.cohorts):
+        yield "seeds of one setting together", _groups(found)
+    if found.ranking:
+        yield f"ranking by the last {found.metric} of each seed", _ranking(found)
+    if found.contrasts:
+        yield f"less {found.cohorts[0].name}", _contrasts(found)
+    if found.settings:
+        yield "settings that differ", _differing(found, found.settings)
+    if found.provenance:
+        yield "provenance that differs", _differing(found, found.provenance)
+
+
+def _over(found: Comparison) -> str:
+    if found.span is None:
+        return "without areas"
+    low, high = found.span
+    if found.by == "step":
+        return f"areas over timesteps {count(low)} to {count(high)}"
+    return f"areas over {duration(low)} to {duration(high)} of training"
+
+
+def _results(found: Comparison) -> Table:
+    goal = [f"to {measure(found.threshold)}", "in"] if found.threshold is not None else []
+    heads = [
+        "",
+        "run",
+        "seed",
+        "state",
+        "timesteps",
+        "trained",
+        "best",
+        "at",
+        "final",
+        "area",
+        *goal,
+        "steps/s",
+        "memory",
+    ]
+    table = Table([*heads, "findings"], numbers=frozenset(heads[4:]) | {"seed"})
+    for letter, run in _lettered(found):
+        result = run.result
+        cells = [letter, run.name, UNKNOWN if run.seed is None else str(run.seed), run.outcome or run.state]
+        cells += [count(result.timesteps), duration(result.trained_s)]
+        cells += [measure(result.best), count(result.best_timesteps), measure(result.final), measure(result.area)]
+        if goal:
+            cells += [count(result.threshold_timesteps), duration(result.threshold_s)]
+        counted = [f"{number} {severity}" for severity, number in sorted(result.findings.items())]
+        table.add(*cells, count(result.steps_per_s), size(result.peak_rss_bytes), ", ".join(counted) or "none")
+    return table
+
+
+def _groups(found: Comparison) -> Table:
+    numbers = ("seeds", "median", "least", "greatest", "mean", "95 % interval")
+    table = Table(("runs", "measure", *numbers), numbers=frozenset(numbers))
+    words = {"threshold_timesteps": f"timesteps to {measure(found.threshold)}"}
+    words["peak_rss_bytes"] = "memory"
+    words["threshold_s"] = f"time to {measure(found.threshold)}"
+    for cohort in found.cohorts:
+        for name, spread in cohort.spreads.items():
+            say = _UNITS.get(name, measure)
+            seeds = str(spread.n) if spread.n == spread.of else f"{spread.n} of {spread.of}"
+            interval = UNKNOWN if spread.interval is None else " to ".join(say(end) for end in spread.interval)
+            facts = (spread.median, spread.low, spread.high, spread.mean)
+            table.add(cohort.name, words.get(name, name), seeds, *(say(fact) for fact in facts), interval)
+    return table
+
+
+def _ranking(found: Comparison) -> Table:
+    from mission_tui.fleet.compare import value_word
+    from mission_tui.fleet.text import clean
+
+    numbers = ("", "seeds", "mean", "behind")
+    table = Table(("", "runs", "settings", "seeds", "mean", "95 % interval", "behind", "verdict"), frozenset(numbers))
+    for it in found.ranking:
+        words = (f"{name}={clean(value_word(value), _CELL)}" for name, value in it.settings.items())
+        table.add(
+            str(it.place),
+            found.cohorts[it.cohort].name,
+            clean(" ".join(words), 3 * _CELL),
+            str(it.seeds),
+            measure(it.mean),
+            UNKNOWN if it.interval is None else " to ".join(map(measure, it.interval)),
+            measure(it.behind),
+            _standing(it),
+        )
+    return table
+
+
+def _standing(it: Ranked) -> str:
+    """How sure its place behind the first is."""
+    if it.place == 1 or it.behind is None:
+        return UNKNOWN
+    if it.surely is None or it.behind_interval is None:
+        return "no interval: 3 seeds of both are the least"
+    ends = " to ".join(map(measure, it.behind_interval))
+    return f"surely behind: {ends}" if it.surely else f"no verdict: {ends} contains 0"
+
+
+def _contrasts(found: Comparison) -> Table:
+    table = Table(("runs", "measure", "difference", "95 % interval", "verdict"), frozenset({"difference"}))
+    for it in found.contrasts:
+        ends = " to ".join(measure(end) for end in it.interval)
+        verdict = ("higher" if it.difference > 0 else "lower") if it.sure else "no verdict: it contains 0"
+        table.add(it.group, it.measure, measure(it.difference), ends, verdict)
+    return table
+
+
+def _differing(found: Comparison, rows: Sequence[Row]) -> Table:
+    from mission_tui.fleet.compare import value_word
+    from mission_tui.fleet.text import clean
+
+    table = Table(("", *(letter for letter, _ in _lettered(found))))
+    for row in rows:
+        table.add(row.name, *(clean(value_word(value), _CELL) for value in row.values))
+    return table
+
+
+def _lettered(found: Comparison) -> Iterator[tuple[str, Compared]]:
+    from mission_tui.fleet.compare import letter
+
+    return ((letter(place), run) for place, run in enumerate(found.runs))

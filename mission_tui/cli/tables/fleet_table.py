@@ -1,0 +1,109 @@
+"""The fleet as text: a line about the machine and a row per run, as `status` and `wait` print them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mission_tui.cli.tables.table import Table
+from mission_tui.cli.tables.words import UNKNOWN, count, duration, gibibytes, measure, percent
+from mission_tui.fleet.history.outcome import OVER
+
+if TYPE_CHECKING:
+    from mission_tui.fleet.views.snapshot import FleetSnapshot, HostMeters, RunView
+
+__all__ = ["fleet_table", "machine_line", "share_done", "state_word"]
+
+RETURN = "rollout/ep_rew_mean"
+
+
+def machine_line(snapshot: FleetSnapshot) -> str:
+    """Runs root, supervisor, and what the host and its GPUs do."""
+    host = snapshot.host
+    cpu = UNKNOWN if host.cpu_percent is None else f"{host.cpu_percent:.0f}%"
+    words = [
+        f"{host.name}:{snapshot.runs_root}",
+        "read from its files" if snapshot.supervisor.pid is None else f"supervisor {snapshot.supervisor.pid}",
+        f"CPU {cpu} of {host.cores}",
+        f"RAM {gibibytes(host.ram_used)}/{gibibytes(host.ram_total)}",
+        f"disk {gibibytes(host.disk_free)} free{_full_in(host)}",
+    ]
+    for place, gpu in enumerate(snapshot.gpus):
+        busy = UNKNOWN if gpu.util.mean is None else f"{gpu.util.mean:.0f}%"
+        words.append(f"GPU{place} {busy} {gibibytes(gpu.memory_used)}/{gibibytes(gpu.memory_total)}")
+    if host.disk_full:
+        words.append("DISK FULL: nothing new is started")
+    if not snapshot.gpus and host.gpu_note:
+        words.append(host.gpu_note)
+    if host.alone_note:
+        words.append(f"reservations of others are not known ({host.alone_note})")
+    return "  ".join(words)
+
+
+def _full_in(host: HostMeters) -> str:
+    return "" if host.disk_full_in_s is None else f", full in {duration(host.disk_full_in_s)}"
+
+
+def state_word(view: RunView) -> str:
+    """How a run stands in one word: its phase while it lives, its outcome once it ended."""
+    if view.state == "ended":
+        return view.outcome or view.state
+    if view.restart is not None:
+        return "restarts"
+    return view.phase if view.state == "running" and view.phase else view.state
+
+
+def share_done(view: RunView) -> float | None:
+    """How much of its budget (timesteps, or seconds for a timed run) a run has used: 0..1, None while unknown."""
+    if view.total_timesteps:
+        return None if view.timesteps is None else min(1.0, view.timesteps / view.total_timesteps)
+    if view.duration_s:
+        # A checkpoint in between counts too, so that the last update ends a little before the budget.
+        return 1.0 if view.outcome == "finished" else min(1.0, view.trained_s / view.duration_s)
+    return None
+
+
+def fleet_table(views: tuple[RunView, ...], now: float | None = None) -> Table:
+    """A row per run; the last column is what went wrong, is held or ended early, or the worst open finding; never
+    information.
+    """
+    import time
+
+    moment = time.time() if now is None else now
+    table = Table(
+        ("run", "name", "state", "done", "steps", "return", "st/s", "ETA", "remark"),
+        numbers=frozenset({"done", "steps", "return", "st/s", "ETA"}),
+    )
+    for view in views:
+        table.add(
+            view.id,
+            view.name,
+            state_word(view),
+            percent(share_done(view)),
+            count(view.timesteps),
+            measure(view.metrics.get(RETURN)),
+            count(view.pace),
+            duration(view.eta_s) if view.state not in OVER else UNKNOWN,
+            _remark(view, moment),
+        )
+    return table
+
+
+def _remark(view: RunView, now: float) -> str:
+    if view.restart is not None:
+        if view.restart.after == "reboot":
+            return f"goes on by itself ({view.restart.number} of {view.restart.most}): {view.cause}"
+        left = duration(view.restart.due_t - now)
+        return f"restarts in {left} ({view.restart.number} of {view.restart.most}): {view.cause}"
+    # They come worst first.
+    asking = [it.sentence for it in view.findings if it.state == "open" and it.severity != "info"]
+    flags = ", ".join(view.flags)
+    if view.state == "ended" and view.rebooted:
+        return f"{view.outcome} in the reboot; `resume` goes on"
+    if view.state in OVER and view.outcome in ("failed", "lost"):
+        return view.cause or ""
+    if view.outcome == "finished" and view.total_timesteps and (share_done(view) or 0.0) < 1.0:
+        # A callback ended it: whoever reads 30 % wants to know why there is no more.
+        return view.cause or ""
+    held = view.cause if view.held is not None or view.state == "queued" else ""
+    gpu = f"GPU{view.placed.number}" if view.placed is not None and view.state not in OVER else ""
+    return "; ".join(word for word in (flags, gpu, held, *asking[:1]) if word)

@@ -1,0 +1,180 @@
+"""How runs advance, on one stream: Rich progress bars on a terminal, else a plain line about every ten seconds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol, TextIO
+
+import click
+
+from mission_tui.cli.tables.fleet_table import RETURN, share_done, state_word
+from mission_tui.cli.tables.table import Table
+from mission_tui.cli.tables.words import UNKNOWN, count, duration, measure, percent
+from mission_tui.fleet.history.outcome import OVER
+from mission_tui.fleet.text import clean
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+    from rich.progress import Progress, TaskID
+
+    from mission_tui.fleet.views.snapshot import RunView
+
+__all__ = ["Board", "TaskBar", "board_on"]
+
+PLAIN_EVERY_S = 10.0
+
+
+class Board(Protocol):
+    """Something that shows how runs advance while it is entered."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+    def show(self, views: tuple[RunView, ...], t: float) -> None:
+        """Show `views` as of unix time `t`."""
+
+    def tell(self, title: str, table: Table) -> None:
+        """Print `table` under `title`, above what is shown."""
+
+
+def board_on(stream: TextIO) -> Board:
+    """The board that suits `stream`."""
+    return RichBoard(stream) if stream.isatty() else PlainBoard(stream)
+
+
+def _steps(view: RunView) -> str:
+    total = f"/{count(view.total_timesteps)}" if view.total_timesteps else ""
+    return f"{count(view.timesteps)}{total}"
+
+
+class PlainBoard:
+    """For files and pipes: says each run's state when it changes, and its numbers about every ten seconds."""
+
+    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
+        self._stream = stream
+        self._clock = clock
+        self._said: dict[str, tuple[str, float]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+    def show(self, views: tuple[RunView, ...], t: float) -> None:
+        now = self._clock()
+        for view in views:
+            state, since = self._said.get(view.id, ("", 0.0))
+            if view.state != state or (view.state not in OVER and now - since >= PLAIN_EVERY_S):
+                self._said[view.id] = (view.state, now)
+                click.echo(self._line(view, t), file=self._stream)
+
+    def tell(self, title: str, table: Table) -> None:
+        click.echo(title, file=self._stream)
+        table.write(self._stream)
+
+    def _line(self, view: RunView, t: float) -> str:
+        words = [view.name, state_word(view), percent(share_done(view)), f"{_steps(view)} steps"]
+        if view.state not in OVER:
+            words += [f"{count(view.pace)} steps/s", f"ETA {duration(view.eta_s)}"]
+        words.append(f"return {measure(view.metrics.get(RETURN))}")
+        return "  ".join(words)
+
+
+class RichBoard:
+    """For terminals: a bar per run with timesteps, steps/s, return and ETA."""
+
+    def __init__(self, stream: TextIO) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        self._progress: Progress = Progress(
+            TextColumn("{task.fields[run]}", markup=False),
+            BarColumn(bar_width=20),
+            TextColumn("{task.fields[facts]}", markup=False),
+            console=Console(file=stream),
+        )
+        self._tasks: dict[str, TaskID] = {}
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._progress.stop()
+
+    def show(self, views: tuple[RunView, ...], t: float) -> None:
+        for view in views:
+            if view.id not in self._tasks:
+                self._tasks[view.id] = self._progress.add_task("", total=None, run=view.name, facts="")
+            share = share_done(view)
+            self._progress.update(
+                self._tasks[view.id],
+                total=None if share is None else 1.0,
+                completed=share or 0.0,
+                facts=self._facts(view, share),
+            )
+
+    def tell(self, title: str, table: Table) -> None:
+        self._progress.console.print(title, markup=False, highlight=False)
+        self._progress.console.print(table.rich())
+
+    def _facts(self, view: RunView, share: float | None) -> str:
+        left = UNKNOWN if view.state in OVER else duration(view.eta_s)
+        value = measure(view.metrics.get(RETURN))
+        return (
+            f"{percent(share)} {state_word(view)}  {_steps(view)}  {count(view.pace)} st/s  return {value}  ETA {left}"
+        )
+
+
+class TaskBar:
+    """One task of known size on stderr: a bar on a terminal, else a line about every ten seconds."""
+
+    def __init__(self, what: str, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
+        self._what = what
+        self._stream = stream
+        self._clock = clock
+        self._said = clock()
+        self._bar: Progress | None = None
+        self._task: TaskID | None = None
+        if stream.isatty():
+            from rich.console import Console
+            from rich.progress import Progress
+
+            self._bar = Progress(console=Console(file=stream), transient=True)
+
+    def __enter__(self) -> Self:
+        if self._bar:
+            self._bar.start()
+            self._task = self._bar.add_task(self._what, total=None)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar:
+            self._bar.stop()
+
+    def say(self, line: str) -> None:
+        """Print a line that stays, above the bar."""
+        if self._bar is not None:
+            self._bar.console.print(clean(line), markup=False, highlight=False)
+        else:
+            click.echo(clean(line), file=self._stream)
+
+    def advance(self, done: int, total: int, note: str = "") -> None:
+        """The task is at `done` of `total`; `note` says more of it."""
+        if self._bar is not None and self._task is not None:
+            self._bar.update(self._task, description=clean(note) or self._what, completed=done, total=total)
+        elif self._clock() - self._said >= PLAIN_EVERY_S:
+            self._said = self._clock()
+            more = f", {clean(note)}" if note else ""
+            click.echo(f"{self._what}: {done} of {total}{more}", file=self._stream)

@@ -1,0 +1,89 @@
+"""`mission-tui top --csv`: the strip as a series, a line per GPU, host and run for every stretch of time."""
+
+from __future__ import annotations
+
+import csv
+import re
+import sys
+import time
+from collections.abc import Iterator
+from math import floor
+from typing import TYPE_CHECKING, get_args
+
+from mission_tui.errors import UsageError
+from mission_tui.fleet.history.outcome import Phase
+from mission_tui.fleet.strips.cells import WIDTHS
+from mission_tui.fleet.strips.strip_rows import StripRow, strip_rows
+
+if TYPE_CHECKING:
+    from mission_tui.cli.session import Session
+    from mission_tui.fleet.strips.strip import Strip
+
+__all__ = ["COLUMNS", "seconds_of", "write_series"]
+
+PHASES: tuple[Phase, ...] = get_args(Phase)
+COLUMNS = ("t", "what", "id", "name", "busy_min", "busy_mean", "busy_max", "power_w", "cpu_percent", *PHASES)
+LATE_S = 2.0
+"""A row is written so long after its end: by then what trainers say of it has come."""
+PAGE_CELLS = 500
+MOST_ROWS = 100_000
+DAY_S = 86_400.0
+UNIT_S = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": DAY_S}
+TIME = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)")
+
+
+def seconds_of(option: str, word: str) -> float:
+    """Seconds of a time such as `10m`. Raises `UsageError`."""
+    match = TIME.fullmatch(word.strip())
+    if match is None or not (seconds := float(match[1]) * UNIT_S[match[2]]):
+        raise UsageError(f"{option} {word!r} is no time: give a number and s, m, h or d, such as 10m")
+    return seconds
+
+
+def write_series(session: Session, last_s: float, every_s: float, *, watch: bool) -> None:
+    """Print the last `last_s` seconds in rows of `every_s`, then go on where `watch`. Raises `UsageError`."""
+    if every_s not in WIDTHS:
+        nearest = min(WIDTHS, key=lambda width: abs(width - every_s))
+        raise UsageError(f"--every {every_s:g}s is no width of a row: the nearest one is {nearest:g}s")
+    if last_s > DAY_S or last_s / every_s > MOST_ROWS:
+        longest = min(DAY_S, MOST_ROWS * every_s)
+        raise UsageError(f"--last {last_s:g}s is too long for rows of {every_s:g}s: at most {longest:g}s")
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    since = floor((time.time() - last_s) / every_s) * every_s
+    while True:
+        until = floor((time.time() - (LATE_S if watch else 0.0)) / every_s) * every_s
+        if until > since:
+            for strip in _pages(session, since, until, every_s):
+                writer.writerows(_line(row) for row in strip_rows(strip, every_s))
+            since = until
+        sys.stdout.flush()
+        if not watch:
+            return
+        time.sleep(max(1.0, since + every_s + LATE_S - time.time()))
+
+
+def _pages(session: Session, since: float, until: float, every_s: float) -> Iterator[Strip]:
+    """The strip from `since` to `until` in parts that fit into a reply, in cells finer than the rows."""
+    from mission_tui.ipc.requests import GetStrip
+
+    width = max(WIDTHS[0], max((each for each in WIDTHS if each <= every_s / 4), default=0.0))
+    page_s = max(every_s, PAGE_CELLS * width // every_s * every_s)
+    with session.connect() as connection:
+        while since < until:
+            seconds = min(page_s, until - since)
+            end, most = since + seconds, round(seconds / width) + 1
+            reply = connection.ask(lambda id_: GetStrip(id=id_, seconds=seconds, until=end, most=most))  # noqa: B023
+            yield reply.strip
+            since += page_s
+
+
+def _line(row: StripRow) -> tuple[object, ...]:
+    busy = ("", "", "") if row.busy is None else (_short(row.busy.least), _short(row.busy.mean), _short(row.busy.most))
+    phases = row.phases or {}
+    shares = ((_short(phases.get(phase, 0.0)) if row.what == "run" else "") for phase in PHASES)
+    return (f"{row.t:.2f}", row.what, row.id, row.name, *busy, _short(row.power_w), _short(row.cpu_percent), *shares)
+
+
+def _short(value: float | None) -> str:
+    return "" if value is None else f"{value:.1f}"

@@ -1,0 +1,128 @@
+"""What `top` prints: the host in a line, a row per GPU, a row per run with processes, and what others take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from mission_tui.cli.tables.table import Table
+from mission_tui.cli.tables.words import UNKNOWN, count, gibibytes, size
+from mission_tui.fleet.capacity.share import share_of
+from mission_tui.fleet.views.env_workers import worker_sentences
+
+if TYPE_CHECKING:
+    from mission_tui.fleet.views.snapshot import FleetSnapshot, HostMeters, RunView, Usage
+
+__all__ = ["cores_line", "gpu_table", "host_line", "others_line", "others_table", "usage_table", "worker_lines"]
+
+_ALL = ("run", "name", "state", "CPU", "memory", "share", "VRAM", "GPU", "written", "files", "threads", "procs", "st/s")
+_BRIEF = ("name", "state", "CPU", "memory", "VRAM", "GPU", "st/s")
+_EACH_CORE = 16
+_CALM_BYTES = 64 << 20
+"""Of a GPU's memory: less than this the driver itself takes."""
+
+
+def host_line(host: HostMeters) -> str:
+    """Processor and memory of the machine, and why there is no GPU, where there is none."""
+    cpu = UNKNOWN if host.cpu_percent is None else f"{host.cpu_percent:.0f}%"
+    load = UNKNOWN if host.load_1m is None else f"{host.load_1m:.1f}"
+    words = [
+        host.name,
+        f"CPU {cpu} of {host.cores} cores",
+        f"load {load}",
+        f"RAM {gibibytes(host.ram_used)} of {gibibytes(host.ram_total)}",
+        *([f"swap {gibibytes(host.swap_used)} of {gibibytes(host.swap_total)}"] if host.swap_used else []),
+        *([host.gpu_note] if host.gpu_note else []),
+    ]
+    return "  ".join(words)
+
+
+def cores_line(host: HostMeters) -> str:
+    """How busy each core is, in percent; where there are many, how many are busy and idle."""
+    cores = host.cpu_cores
+    if len(cores) <= _EACH_CORE:
+        return f"cores {' '.join(f'{core:.0f}' for core in cores)} %" if cores else ""
+    busy, idle = (sum(core >= 90.0 for core in cores), sum(core < 10.0 for core in cores))
+    return f"cores: {busy} of {len(cores)} busy (90% and more), {idle} idle (less than 10%)"
+
+
+def others_table(host: HostMeters) -> Table:
+    """A row per program that is not ours and takes much."""
+    columns = ("not ours", "pid", "user", "CPU", "memory", "VRAM")
+    table = Table(columns, numbers=frozenset(("pid", *columns[3:])))
+    for other in host.others:
+        cpu, memory = _number(other.cpu_percent, "%"), gibibytes(other.rss_bytes)
+        table.add(other.name, str(other.pid), other.user, cpu, memory, gibibytes(other.vram_bytes))
+    return table
+
+
+def gpu_table(snapshot: FleetSnapshot) -> Table:
+    """How busy each GPU was: the mean of the last 20 s beside its peak, which a mean hides."""
+    columns = ("GPU", "name", "busy", "peak", "memory", "power", "heat", "clock", "slowed by")
+    table = Table(columns, numbers=frozenset(columns[2:8]))
+    for place, gpu in enumerate(snapshot.gpus):
+        table.add(
+            str(place),
+            gpu.name,
+            _number(gpu.util.mean, "%"),
+            _number(gpu.util.max, "%"),
+            f"{gibibytes(gpu.memory_used)}/{gibibytes(gpu.memory_total)}",
+            _number(gpu.power_w, "W"),
+            _number(gpu.temperature_c, "C"),
+            _number(gpu.clock_mhz, "MHz"),
+            ", ".join(gpu.slowed),
+        )
+    return table
+
+
+def usage_table(views: Sequence[RunView], *, brief: bool = False) -> Table:
+    """A row per run that has processes, the busiest first; `share` counts memory of several processes once.
+
+    `brief` leaves out what does not fit into 80 columns.
+    """
+    columns = _BRIEF if brief else _ALL
+    table = Table(columns, numbers=frozenset(_ALL[3:]))
+    used = [(view, view.usage) for view in views if view.usage is not None]
+    for view, usage in sorted(used, key=lambda pair: -pair[1].cpu_percent):
+        cells = _cells(view, usage)
+        table.add(*(cells[column] for column in columns))
+    return table
+
+
+def _cells(view: RunView, usage: Usage) -> dict[str, str]:
+    return {
+        "run": view.id,
+        "name": view.name,
+        "state": view.phase if view.state == "running" and view.phase else view.state,
+        "CPU": _number(usage.cpu_percent, "%"),
+        "memory": gibibytes(usage.rss_bytes),
+        "share": gibibytes(usage.pss_bytes),
+        "VRAM": gibibytes(usage.vram_bytes),
+        "GPU": _number(usage.gpu_percent, "%"),
+        "written": size(usage.written_bytes),
+        "files": _number(usage.open_files, ""),
+        "threads": str(usage.threads),
+        "procs": str(usage.processes),
+        "st/s": count(view.pace),
+    }
+
+
+def worker_lines(views: Sequence[RunView]) -> Iterator[str]:
+    """A line for each env worker that keeps its run waiting."""
+    for view in views:
+        for sentence in worker_sentences(view.workers) if view.workers is not None else ():
+            yield f"{view.name}: {sentence}"
+
+
+def others_line(snapshot: FleetSnapshot) -> str:
+    """How much of the processor the runs take together, and what is not ours."""
+    share = share_of(snapshot.host, snapshot.gpus, snapshot.runs)
+    others = UNKNOWN if share.cpu_others is None else f"{share.cpu_others:.0f}%"
+    words = f"runs take {share.cpu_ours:.0f}% (100% is one core), everything else {others}"
+    if share.vram_others is not None and share.vram_others > _CALM_BYTES:
+        words += f"; {gibibytes(share.vram_others)} of GPU memory are held by other programs"
+    return words
+
+
+def _number(value: float | None, unit: str) -> str:
+    return UNKNOWN if value is None else f"{value:.0f}{unit}"

@@ -1,0 +1,172 @@
+"""How an attempt ended, as one of a closed set of outcomes with a cause.
+
+The trainer's own last word counts when the exit agrees with it; what its keeper saw counts when there is none.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Literal
+
+from msgspec import structs
+
+from mission_tui.errors import EX_CONFIG
+from mission_tui.fleet.history.events import ENDING, Verb
+from mission_tui.fleet.history.metrics import TrainingEnded
+from mission_tui.fleet.history.outcome import Failed, Finished, Killed, Lost, Outcome, Stopped
+from mission_tui.fleet.text import clean
+
+__all__ = ["ExitFacts", "classify", "never_begun"]
+
+CAUSE_CHARACTERS = 400
+
+
+@dataclass(frozen=True, slots=True)
+class ExitFacts:
+    """What the keeper saw: exactly one of `code`, `signal`, `start_error`, or none when the trainer would not die.
+
+    `escalated`: a graceful end ran out of time and SIGKILL followed. `last_output` is the tail of the output file.
+    """
+
+    code: int | None = None
+    signal: int | None = None
+    asked: Literal["term", "quit"] | None = None
+    escalated: bool = False
+    oom_killed: bool = False
+    start_error: str | None = None
+    last_output: str = ""
+
+
+def classify(
+    end: TrainingEnded | None,
+    exit_facts: ExitFacts | None,
+    asked: Collection[Verb],
+    last_checkpoint: str | None,
+    *,
+    rebooted: bool = False,
+    by_exit: bool = False,
+) -> Outcome:
+    """The outcome of an attempt from the trainer's `end` record, the keeper's exit facts and what was asked of it.
+
+    `last_checkpoint` is the newest verified one. Without exit facts and end record nobody saw the end: `Lost`.
+    `by_exit`: it was a command, of which nothing but its exit says how it ended.
+    """
+    if by_exit:
+        return _of_command(exit_facts, asked, last_checkpoint, rebooted)
+    checkpoint = (end.checkpoint if end else None) or last_checkpoint
+    if exit_facts is None:
+        return _unseen(end, asked, checkpoint, rebooted)
+    if exit_facts.start_error is not None:
+        return Failed("start", _sentence(exit_facts.start_error, "its process could not be started"), checkpoint)
+    ended_by_us = exit_facts.escalated or exit_facts.asked == "quit" or "kill" in asked
+    if end is not None and (end.how == "failed" or ended_by_us or exit_facts.code == 0):
+        return _as_told(end, checkpoint, hung=exit_facts.escalated)
+    if ended_by_us or (exit_facts.asked == "term" and exit_facts.signal == signal.SIGTERM):
+        return Killed(checkpoint, _why_killed(exit_facts, asked))
+    return _failed(end, exit_facts, checkpoint)
+
+
+def never_begun(asked: Collection[Verb], last_checkpoint: str | None) -> Outcome:
+    """The outcome of an attempt of which no process was ever seen, given the newest verified checkpoint of before."""
+    if not ENDING & set(asked):
+        return Failed("start", "its keeper was never started, or died at once", last_checkpoint)
+    cause = "ended on request before it had begun"
+    if last_checkpoint is None or "kill" in asked:
+        return Killed(last_checkpoint, cause)
+    return Stopped(last_checkpoint, cause)
+
+
+def _of_command(facts: ExitFacts | None, asked: Collection[Verb], checkpoint: str | None, rebooted: bool) -> Outcome:
+    """Exit 0 is finished. What ended within its grace after it was asked to has stopped, whatever it exited with."""
+    if facts is None:
+        if "stop" in asked and "kill" not in asked and not rebooted:
+            return Stopped(checkpoint, "ended on request; nobody saw with which code")
+        return _unseen(None, asked, checkpoint, rebooted)
+    if facts.start_error is not None:
+        return Failed("start", _sentence(facts.start_error, "its process could not be started"), checkpoint)
+    if facts.escalated or facts.asked == "quit" or "kill" in asked:
+        return Killed(checkpoint, _why_killed(facts, asked))
+    if facts.asked == "term" or "stop" in asked:
+        how = f" ({_exit_words(facts)})" if facts.signal != signal.SIGTERM and facts.code != 0 else ""
+        return Stopped(checkpoint, f"ended on request{how}")
+    if facts.code == 0:
+        return Finished(checkpoint, "exited 0")
+    failed = _failed(None, facts, checkpoint)
+    return failed if facts.code is None else structs.replace(failed, kind="exit", cause=_exited(facts))
+
+
+def _exit_words(facts: ExitFacts) -> str:
+    return _signal_name(facts.signal) if facts.signal is not None else f"exited {facts.code}"
+
+
+def _unseen(end: TrainingEnded | None, asked: Collection[Verb], checkpoint: str | None, rebooted: bool) -> Outcome:
+    if end is not None:
+        return _as_told(end, checkpoint, hung=False)
+    if rebooted:
+        return Lost("the machine was restarted while it ran", checkpoint)
+    if "kill" in asked:
+        return Killed(checkpoint)
+    return Lost("its keeper and its trainer are gone, and nobody saw how it ended", checkpoint)
+
+
+def _as_told(end: TrainingEnded, checkpoint: str | None, *, hung: bool) -> Outcome:
+    """The trainer's own word. What it claims to have saved must be named, or it was not saved."""
+    after = "; its process hung afterwards and was killed" if hung else ""
+    match end.how:
+        case "finished" if checkpoint is not None:
+            return Finished(checkpoint, _sentence(end.cause, "reached its budget") + after)
+        case "stopped" if checkpoint is not None:
+            return Stopped(checkpoint, _sentence(end.cause, "stopped on request") + after)
+        case "failed":
+            return Failed(end.failure or "unknown", _sentence(end.cause, "failed without naming a cause"), checkpoint)
+        case _:
+            return Failed("unknown", f"said it {end.how}, but saved no checkpoint")
+
+
+def _why_killed(facts: ExitFacts, asked: Collection[Verb]) -> str:
+    if facts.escalated:
+        return "did not stop in time and was killed"
+    if facts.code is None and facts.signal is None:
+        return "killed on request, but its process does not die"
+    if facts.asked == "quit" or "kill" in asked:
+        return "killed on request"
+    return "ended by SIGTERM before it could save"
+
+
+def _failed(end: TrainingEnded | None, facts: ExitFacts, checkpoint: str | None) -> Failed:
+    said = f" after it said it had {end.how}" if end else ""
+    last_line = _last_line(facts.last_output)
+    if facts.oom_killed:
+        return Failed("oom", f"the kernel ended it for lack of memory{said}", checkpoint, facts.signal)
+    if facts.signal is not None:
+        return Failed("crash", f"ended by {_signal_name(facts.signal)}{said}", checkpoint, facts.signal)
+    if facts.code == EX_CONFIG:
+        return Failed("config", last_line or "its settings cannot be used; its log says more", checkpoint)
+    if facts.code == 0:
+        return Failed("unknown", "exited 0 without saying how it ended", checkpoint)
+    if facts.code is None:
+        return Failed("unknown", "its process does not die", checkpoint)
+    return Failed("unknown", _exited(facts, said), checkpoint)
+
+
+def _exited(facts: ExitFacts, said: str = "") -> str:
+    last_line = _last_line(facts.last_output)
+    return f"exited {facts.code}{said}" + (f": {last_line}" if last_line else "")
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return f"{signal.Signals(number).name} (signal {number})"
+    except ValueError:
+        return f"signal {number}"
+
+
+def _last_line(output: str) -> str:
+    lines = (clean(line, CAUSE_CHARACTERS) for line in reversed(output.splitlines()))
+    return next((line for line in lines if line), "")
+
+
+def _sentence(text: str, otherwise: str) -> str:
+    return clean(text, CAUSE_CHARACTERS) or otherwise

@@ -1,0 +1,328 @@
+"""The lines of `events.jsonl`: what happened to a run, as its supervisor saw it. The supervisor is the only writer.
+
+Every record carries `seq` (rises by one per line) and `t` (unix seconds). State is derived from these records and from
+`metrics.jsonl`; nothing else is remembered. `asker` says who asked: the client and its terminal, in words; empty
+where nobody did, or it is not known.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from mission_tui.fleet.capacity.peaks import Peak
+from mission_tui.fleet.capacity.placement import Placement
+from mission_tui.fleet.history.lineage import Origin
+from mission_tui.fleet.history.outcome import After, Outcome
+from mission_tui.fleet.paying import Payoff
+from mission_tui.fleet.resume.terms import AS_IT_WAS, Terms
+from mission_tui.fleet.resume.verdict import Change
+from mission_tui.fleet.views.findings import Finding
+
+__all__ = [
+    "ENDING",
+    "Asked",
+    "AttemptEnded",
+    "AttemptStarting",
+    "CompanyChanged",
+    "FileDamaged",
+    "FindingChanged",
+    "FindingMarked",
+    "FleetEvent",
+    "HealthActed",
+    "KeeperLost",
+    "Mark",
+    "PayoffJudged",
+    "PriorityAsked",
+    "RestartDue",
+    "RunCreated",
+    "RunFrozen",
+    "RunLabelled",
+    "RunNoted",
+    "RunParked",
+    "RunPaused",
+    "RunRenamed",
+    "RunResumed",
+    "RunThawed",
+    "SettingsAsked",
+    "Verb",
+]
+
+Mark = Literal["acknowledged", "silenced", "open"]
+Verb = Literal["launch", "stop", "kill", "pause", "freeze", "park", "resume", "checkpoint"]
+ENDING: frozenset[Verb] = frozenset({"stop", "kill", "park"})
+"""What, once asked, ends the attempt."""
+
+
+class RunCreated(Struct, frozen=True, tag="created", tag_field="kind", omit_defaults=True):
+    """The run directory exists with its frozen spec; the run is queued. `origin`: what it branched from.
+
+    It begins once the runs `after` (ids) have ended, however they end.
+    """
+
+    seq: int
+    t: float
+    name: str
+    preset: str
+    group: str | None = None
+    origin: Origin | None = None
+    after: tuple[str, ...] = ()
+    asker: str = ""
+
+
+class AttemptStarting(Struct, frozen=True, tag="attempt", tag_field="kind", omit_defaults=True):
+    """Attempt `attempt` was handed to a keeper; `changes` are the accepted differences to the attempt before.
+
+    `terms` are those on which it goes on from `checkpoint`, with the refusals that were overridden. `restart` and
+    `reboots` count the attempts in a row that began by themselves, after a failure and after a restart of the machine;
+    both are 0 for one that somebody asked for. `placed`: the GPU that was chosen for it, where several could be.
+    `after` says of each run that it waited for how that one ended.
+    """
+
+    seq: int
+    t: float
+    attempt: int
+    checkpoint: str | None = None
+    changes: tuple[Change, ...] = ()
+    total_timesteps: int | None = None
+    terms: Terms = AS_IT_WAS
+    restart: int = 0
+    reboots: int = 0
+    placed: Placement | None = None
+    after: tuple[str, ...] = ()
+    asker: str = ""
+
+
+class Asked(Struct, frozen=True, tag="asked", tag_field="kind", omit_defaults=True):
+    """A person or script asked for `verb`."""
+
+    seq: int
+    t: float
+    verb: Verb
+    attempt: int
+    asker: str = ""
+
+
+class SettingsAsked(Struct, frozen=True, tag="set", tag_field="kind", omit_defaults=True):
+    """A person set `assignments` while attempt `attempt` trains: it, and every later attempt, go on with them.
+
+    `changes` are what was judged and accepted, `total_timesteps` the new budget. The trainer's own record says since
+    which update they are in effect.
+    """
+
+    seq: int
+    t: float
+    attempt: int
+    assignments: tuple[str, ...]
+    changes: tuple[Change, ...] = ()
+    total_timesteps: int | None = None
+    asker: str = ""
+
+
+class PriorityAsked(Struct, frozen=True, tag="priority", tag_field="kind", omit_defaults=True):
+    """A person gave the run, which waits for its turn, another place in the line."""
+
+    seq: int
+    t: float
+    priority: int
+    asker: str = ""
+
+
+class RunRenamed(Struct, frozen=True, tag="renamed", tag_field="kind", omit_defaults=True):
+    """The run is called `name` from now on."""
+
+    seq: int
+    t: float
+    name: str
+    asker: str = ""
+
+
+class RunNoted(Struct, frozen=True, tag="noted", tag_field="kind", omit_defaults=True):
+    """A person wrote `text` about the run."""
+
+    seq: int
+    t: float
+    text: str
+    asker: str = ""
+
+
+class RunLabelled(Struct, frozen=True, tag="labelled", tag_field="kind", omit_defaults=True):
+    """Labels were put on the run, and taken off."""
+
+    seq: int
+    t: float
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    asker: str = ""
+
+
+class RunPaused(Struct, frozen=True, tag="paused", tag_field="kind"):
+    """The trainer blocks at an update boundary; heartbeats go on."""
+
+    seq: int
+    t: float
+    attempt: int
+
+
+class RunResumed(Struct, frozen=True, tag="resumed", tag_field="kind"):
+    """The paused trainer goes on."""
+
+    seq: int
+    t: float
+    attempt: int
+
+
+class RunFrozen(Struct, frozen=True, tag="frozen", tag_field="kind", omit_defaults=True):
+    """The processes of the attempt are stopped where they stood, and hold what they held.
+
+    `by` is `outside` when nobody asked: somebody sent SIGSTOP. `processes` counts the stopped ones, `running` are those
+    that did not stop; `memory_bytes` and `vram_bytes` are what they all hold in memory and on GPUs, as far as it is
+    known, `gpu` that one of them holds a GPU.
+    """
+
+    seq: int
+    t: float
+    attempt: int
+    by: Literal["asked", "outside"] = "asked"
+    processes: int = 0
+    running: tuple[int, ...] = ()
+    memory_bytes: int | None = None
+    gpu: bool = False
+    vram_bytes: int | None = None
+
+
+class RunThawed(Struct, frozen=True, tag="thawed", tag_field="kind", omit_defaults=True):
+    """The trainer runs again; `by` is `outside` when somebody sent SIGCONT and nobody asked here."""
+
+    seq: int
+    t: float
+    attempt: int
+    by: Literal["asked", "outside"] = "asked"
+
+
+class KeeperLost(Struct, frozen=True, tag="keeper_lost", tag_field="kind"):
+    """The keeper died while the trainer lives on: the run is keeperless."""
+
+    seq: int
+    t: float
+    attempt: int
+
+
+class AttemptEnded(Struct, frozen=True, tag="ended", tag_field="kind", omit_defaults=True):
+    """The attempt is over and classified; the run has ended. `rebooted`: because the machine was restarted.
+
+    `peak` is what its processes held at most, of one that trained.
+    """
+
+    seq: int
+    t: float
+    attempt: int
+    outcome: Outcome
+    rebooted: bool = False
+    peak: Peak | None = None
+
+
+class RestartDue(Struct, frozen=True, tag="restart_due", tag_field="kind", omit_defaults=True):
+    """The attempt failed, or a reboot took it, and the run's own rule starts another at unix time `due_t`.
+
+    It is the `number`th of at most `most` in a row `after` that.
+    """
+
+    seq: int
+    t: float
+    attempt: int
+    number: int
+    most: int
+    due_t: float
+    after: After = "failure"
+
+
+class RunParked(Struct, frozen=True, tag="parked", tag_field="kind"):
+    """The run was restarted often enough: it waits for a person, with the reason `why`."""
+
+    seq: int
+    t: float
+    attempt: int
+    why: str
+
+
+class FindingChanged(Struct, frozen=True, tag="finding", tag_field="kind"):
+    """A finding opened, changed severity, or cleared; the newest record of an id is the truth."""
+
+    seq: int
+    t: float
+    finding: Finding
+
+
+class FindingMarked(Struct, frozen=True, tag="marked", tag_field="kind", omit_defaults=True):
+    """A person marked finding `finding`, or every finding of rule `rule`; `open` takes a mark away."""
+
+    seq: int
+    t: float
+    mark: Mark
+    finding: str = ""
+    rule: str = ""
+    asker: str = ""
+
+
+class HealthActed(Struct, frozen=True, tag="acted", tag_field="kind", omit_defaults=True):
+    """Something was done because of finding `finding`, never more than its rule may; `detail` says what came of it."""
+
+    seq: int
+    t: float
+    finding: str
+    act: Literal["notified", "checkpoint", "pause", "stop", "applied"]
+    detail: str = ""
+    asker: str = ""
+
+
+class CompanyChanged(Struct, frozen=True, tag="company", tag_field="kind"):
+    """From `t` on this many other runs train beside this one: speeds before and after are not comparable."""
+
+    seq: int
+    t: float
+    others: int
+
+
+class PayoffJudged(Struct, frozen=True, tag="paid", tag_field="kind"):
+    """What the run brought when it joined the others that train, or took away when it left them, is known."""
+
+    seq: int
+    t: float
+    payoff: Payoff
+
+
+class FileDamaged(Struct, frozen=True, tag="damaged", tag_field="kind"):
+    """A file of the run did not hold what was written there; `detail` says what was set aside."""
+
+    seq: int
+    t: float
+    file: str
+    detail: str
+
+
+FleetEvent = (
+    RunCreated
+    | AttemptStarting
+    | Asked
+    | SettingsAsked
+    | PriorityAsked
+    | RunRenamed
+    | RunNoted
+    | RunLabelled
+    | RunPaused
+    | RunResumed
+    | RunFrozen
+    | RunThawed
+    | KeeperLost
+    | AttemptEnded
+    | RestartDue
+    | RunParked
+    | FindingChanged
+    | FindingMarked
+    | HealthActed
+    | CompanyChanged
+    | PayoffJudged
+    | FileDamaged
+)

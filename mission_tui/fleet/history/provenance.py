@@ -1,0 +1,156 @@
+"""What an attempt was launched from (code, packages, machine), and what of it is no longer the same at another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from msgspec import Struct, field
+
+from mission_tui.fleet.resume.verdict import Change, Grade, ResumeVerdict
+from mission_tui.fleet.specs.part import as_part
+from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.text import clean
+
+__all__ = ["Provenance", "Repository", "differences", "noted", "sources_of", "upgraded"]
+
+SHOWN_PACKAGES = 3
+LISTED_PACKAGES = 40
+_ABSENT = "not there"
+
+
+class Repository(Struct, frozen=True, kw_only=True):
+    """A git working tree: that of the working folder (`name` is empty), or of a package that is installed editable.
+
+    `commit` is None before the first one. `changed` and `untracked` count files; the changes themselves are in
+    `diff_file` beside the record (empty: none), cut to 128 KiB, with length and digest of the whole.
+    """
+
+    name: str
+    path: str
+    commit: str | None
+    changed: int = 0
+    untracked: int = 0
+    diff_file: str = ""
+    diff_bytes: int = 0
+    diff_sha256: str = ""
+
+    @property
+    def word(self) -> str:
+        """The commit, and how many files were changed since: `3f9a1c2`, `3f9a1c2+2`."""
+        return clean(self.commit or "no commit")[:7] + (f"+{self.changed}" if self.changed else "")
+
+
+class Provenance(Struct, frozen=True, kw_only=True):
+    """Taken at unix time `t` with the interpreter `python` in `cwd`; `packages` are versions by name.
+
+    `command` are the words of the client, empty where they are not known. `sources` are digests of the Python files
+    that the environment, or the command, comes from, by `module:NAME` or `file:PATH`.
+    """
+
+    t: float
+    command: str = ""
+    cwd: str
+    python: str
+    python_version: str
+    packages: dict[str, str] = field(default_factory=dict)
+    repositories: tuple[Repository, ...] = ()
+    machine: dict[str, str] = field(default_factory=dict)
+    sources: dict[str, str] = field(default_factory=dict)
+
+
+def noted(verdict: ResumeVerdict, notes: tuple[Change, ...]) -> ResumeVerdict:
+    """`verdict` with `notes` at its end; what was safe is then a note, and what was graver stays so."""
+    grade: Grade = "note" if notes and verdict.grade == "safe" else verdict.grade
+    return ResumeVerdict(grade, (*verdict.changes, *notes))
+
+
+def sources_of(spec: Spec) -> tuple[str, ...]:
+    """What a digest is to be taken of, because nobody versions it for us: the packages that the task's own code lies
+    in, and the words of a command that may be files or, after `-m`, modules.
+    """
+    if spec.run.command is not None:
+        words = spec.run.command
+        before = ("", *words)
+        return tuple(
+            f"{'module' if last == '-m' else 'file'}:{word}" for last, word in zip(before, words, strict=False)
+        )
+    parts = (*spec.env.wrappers, *spec.run.callbacks)
+    named = [spec.env.id, spec.ppo.policy, *(part.cls for part in map(as_part, parts))]
+    modules = [name.partition(":")[0] for name in named if ":" in name and not name.startswith("envpool:")]
+    tops = (module.partition(".")[0] for module in (*modules, *spec.env.imports))
+    return tuple(f"module:{top}" for top in dict.fromkeys(tops))
+
+
+def differences(was: Provenance, now: Provenance, *, every: bool = False) -> tuple[Change, ...]:
+    """A note for each thing that is no longer the same; empty when all is. With `every`, each package has its own."""
+    return (*_code(was, now), *_sources(was, now), *_environment(was, now, every), *_machine(was, now, every))
+
+
+def upgraded(was: Provenance, now: Provenance) -> tuple[Change, ...]:
+    """What changed under a process that was launched as `was`: interpreter, packages, code of editable installs.
+
+    The working folder is left out: people edit it while their runs go on, and their trainers have read it.
+    """
+    return (*(change for change in _code(was, now) if change.name != "code"), *_environment(was, now, every=False))
+
+
+def _code(was: Provenance, now: Provenance) -> Iterator[Change]:
+    before, after = ({repository.name: repository for repository in it.repositories} for it in (was, now))
+    for name in sorted(before.keys() | after.keys()):
+        old, new = before.get(name), after.get(name)
+        if old is not None and new is not None and _state(old) == _state(new):
+            continue
+        before_word, after_word = (_ABSENT if it is None else it.word for it in (old, new))
+        if before_word == after_word:
+            after_word += " otherwise"
+        what = f"code of {clean(name, 60)}" if name else "code"
+        yield Change(what, before_word, after_word, "note", "other code than before (commit + changed files)")
+
+
+def _state(repository: Repository) -> tuple[str | None, str]:
+    return repository.commit, repository.diff_sha256
+
+
+def _sources(was: Provenance, now: Provenance) -> Iterator[Change]:
+    """Only of what both have a digest of: attempts from before it was taken have none."""
+    for name in sorted(was.sources.keys() & now.sources.keys()):
+        old, new = was.sources[name], now.sources[name]
+        if old != new:
+            kind, _, what = name.partition(":")
+            why = "other source than before: the same settings may mean another task"
+            yield Change(f"source of {kind} {clean(what, 80)}", clean(old[:7]), clean(new[:7]), "note", why)
+
+
+def _environment(was: Provenance, now: Provenance, every: bool) -> Iterator[Change]:
+    if was.python_version != now.python_version:
+        old, new = clean(was.python_version), clean(now.python_version)
+        yield Change("Python", old, new, "note", "another interpreter; packages may differ with it")
+    names = [
+        name
+        for name in sorted(was.packages.keys() | now.packages.keys(), key=str.lower)
+        if was.packages.get(name) != now.packages.get(name)
+    ]
+    if every:
+        for name in names[:LISTED_PACKAGES]:
+            old, new = (_versions([name], packages) for packages in (was.packages, now.packages))
+            yield Change("package", old, new, "note", "numbers may not be the same to the last bit")
+        names = names[LISTED_PACKAGES:]
+    if names:
+        old, new = (_versions(names, packages) for packages in (was.packages, now.packages))
+        yield Change("packages", old, new, "note", f"{len(names)} differ; numbers may not be the same to the last bit")
+
+
+def _versions(names: list[str], packages: Mapping[str, str]) -> str:
+    shown = [f"{clean(name, 40)} {clean(packages.get(name, _ABSENT), 40)}" for name in names[:SHOWN_PACKAGES]]
+    more = len(names) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more else "")
+
+
+def _machine(was: Provenance, now: Provenance, every: bool) -> Iterator[Change]:
+    names = {"host": "machine", "cpu": "processor", "gpus": "GPUs", "gpu_driver": "GPU driver"}
+    names |= {"cores": "cores", "system": "system"} if every else {}
+    for key, name in names.items():
+        old, new = was.machine.get(key, _ABSENT), now.machine.get(key, _ABSENT)
+        if old != new:
+            why = "speeds are not comparable, and numbers may not be the same to the last bit"
+            yield Change(name, clean(old, 80), clean(new, 80), "note", why)

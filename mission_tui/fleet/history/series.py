@@ -1,0 +1,255 @@
+"""The columns of one run over its updates, kept compactly, with rewind and with thinning for charts.
+
+Rows are in file order and `update` rises strictly. A blank cell (never logged) and a NaN are different things: cells
+are 32-bit floats, NaN marks a blank, and the few real NaNs are remembered by row.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from mission_tui.fleet.history.episode_counts import EpisodeCounts
+from mission_tui.fleet.history.metrics import Metric, UpdateDone, number, spoken
+
+__all__ = ["EPISODES", "MAX_COLUMNS", "MAX_POINTS", "Columns", "Thinned"]
+
+EPISODES = "episodes"
+"""Asked for like a series, it brings the counts of episodes and their outcomes."""
+
+MAX_COLUMNS = 128
+"""Columns of one run; names beyond that are not charted, so a trainer that invents names cannot eat our memory."""
+
+MAX_POINTS = 2000
+
+OWN = ("steps_per_s", "rollout_s", "update_s")
+
+
+@dataclass(frozen=True, slots=True)
+class Thinned:
+    """Equal-length columns; x by bucket end, per series the bucket's least and greatest value, None where blank.
+
+    `episodes` that ended in each bucket, and of them those of each of the `outcomes`; empty unless they were asked for.
+    """
+
+    updates: tuple[int, ...]
+    timesteps: tuple[int, ...]
+    t: tuple[float, ...]
+    low: dict[str, tuple[Metric | None, ...]]
+    high: dict[str, tuple[Metric | None, ...]]
+    episodes: tuple[int, ...] = ()
+    outcomes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Column:
+    """One series: `cells[i]` belongs to row i; shorter than the rows when the latest ones are blank."""
+
+    cells: array[float] = field(default_factory=lambda: array("f"))
+    nans: set[int] = field(default_factory=set)
+
+    def put(self, row: int, value: float) -> None:
+        cells = self.cells
+        if row > len(cells):
+            cells.extend([math.nan] * (row - len(cells)))
+        if row == len(cells):
+            cells.append(value)
+        else:
+            cells[row] = value
+        if math.isnan(value):
+            self.nans.add(row)
+
+    def cut(self, rows: int) -> None:
+        del self.cells[rows:]
+        self.nans = {row for row in self.nans if row < rows}
+
+    def drop_first(self, rows: int) -> None:
+        del self.cells[:rows]
+        self.nans = {row - rows for row in self.nans if row >= rows}
+
+    def at(self, row: int) -> float | None:
+        if row >= len(self.cells) or (math.isnan(self.cells[row]) and row not in self.nans):
+            return None
+        return self.cells[row]
+
+
+class Columns:
+    """Every row of a run that still counts."""
+
+    def __init__(self) -> None:
+        self._updates = array("q")
+        self._timesteps = array("q")
+        self._t = array("d")
+        self._columns: dict[str, Column] = {}
+        self._counts = EpisodeCounts()
+
+    def __len__(self) -> int:
+        return len(self._updates)
+
+    def steps_between(self, since: float, until: float) -> int | None:
+        """The timesteps done from unix time `since` to `until`, an update's spread evenly over its time; None where the
+        rows do not reach back to `since`, except to the first of all.
+        """
+        if not self._updates or (self._updates[0] > 1 and self._t[0] > since):
+            return None
+        return max(0, round(self._steps_at(until) - self._steps_at(since)))
+
+    def _steps_at(self, t: float) -> float:
+        after = bisect_right(self._t, t)
+        if after == 0:
+            return 0.0 if self._updates[0] == 1 else float(self._timesteps[0])
+        if after == len(self._t):
+            return float(self._timesteps[-1])
+        part = (t - self._t[after - 1]) / max(1e-9, self._t[after] - self._t[after - 1])
+        return self._timesteps[after - 1] + part * (self._timesteps[after] - self._timesteps[after - 1])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._columns)
+
+    def append(self, row: UpdateDone) -> None:
+        """Add a row. A row that is not later than the last one is ignored: it was said twice."""
+        if self._updates and row.update <= self._updates[-1]:
+            return
+        index = len(self._updates)
+        self._updates.append(row.update)
+        self._timesteps.append(row.timesteps)
+        self._t.append(row.t)
+        for name, value in zip(OWN, (row.steps_per_s, row.rollout_s, row.update_s), strict=True):
+            self._put(index, name, value)
+        for name, metric in row.metrics.items():
+            self._put(index, name, number(metric))
+        self._counts.put(index, row.episodes)
+
+    def annotate(self, update: int, name: str, metric: Metric) -> None:
+        """Add a value to the row of `update`, if that is the last one: it was measured after the update."""
+        if self._updates and self._updates[-1] == update:
+            self._put(len(self) - 1, name, number(metric))
+
+    def last_row(self, attempt: int, seq: int) -> UpdateDone | None:
+        """The last row as the record it was, without its episodes, with 7 significant digits; None without rows."""
+        if not self._updates:
+            return None
+        row = len(self) - 1
+        values = {name: value for name, column in self._columns.items() if (value := column.at(row)) is not None}
+        own = [float(_short(values.pop(name, 0.0))) for name in OWN]
+        return UpdateDone(
+            seq=seq,
+            attempt=attempt,
+            update=self._updates[row],
+            timesteps=self._timesteps[row],
+            t=self._t[row],
+            steps_per_s=own[0],
+            rollout_s=own[1],
+            update_s=own[2],
+            metrics={name: _short(value) for name, value in values.items()},
+        )
+
+    def rewind(self, update: int) -> None:
+        """Drop rows later than `update`."""
+        rows = bisect_right(self._updates, update)
+        del self._updates[rows:], self._timesteps[rows:], self._t[rows:]
+        for column in self._columns.values():
+            column.cut(rows)
+        self._counts.cut(rows)
+
+    def keep_last(self, rows: int) -> None:
+        """Forget all but the last `rows` rows."""
+        surplus = max(0, len(self) - rows)
+        del self._updates[:surplus], self._timesteps[:surplus], self._t[:surplus]
+        for column in self._columns.values():
+            column.drop_first(surplus)
+        self._counts.drop_first(surplus)
+
+    def tail(self, name: str, points: int) -> tuple[float | None, ...]:
+        """The last `points` values of a series, oldest first, None where blank."""
+        column = self._columns.get(name)
+        rows = range(max(0, len(self) - points), len(self))
+        return tuple(column.at(row) if column else None for row in rows)
+
+    def speeds(self, begin: float, end: float, most: int) -> list[tuple[float, float, float]]:
+        """Of rows with `begin` < t <= `end` (unix s): t, the seconds that the update took, and its steps per second.
+
+        Of more than `most` the first ones, below 0 the last. Whoever does not say how long updates take gets the time
+        since the row before.
+        """
+        first, last = bisect_right(self._t, begin), bisect_right(self._t, end)
+        first, last = (first, min(last, first + most)) if most >= 0 else (max(first, last + most), last)
+        rates, rollouts, updates = (self._columns.get(name) for name in OWN)
+        if rates is None or rollouts is None or updates is None:
+            return []
+        found = []
+        for row in range(first, last):
+            seconds = (rollouts.at(row) or 0.0) + (updates.at(row) or 0.0)
+            if seconds <= 0.0 and row > 0:
+                seconds = self._t[row] - self._t[row - 1]
+            found.append((self._t[row], seconds, rates.at(row) or 0.0))
+        return found
+
+    def first_t(self, since: float) -> float | None:
+        """When (unix s) the first row after `since` ended; None before it has."""
+        first = bisect_right(self._t, since)
+        return self._t[first] if first < len(self) else None
+
+    def total(self, name: str) -> float:
+        """The sum of a series, blanks left out."""
+        column = self._columns.get(name)
+        return math.fsum(value for value in column.cells if not math.isnan(value)) if column else 0.0
+
+    def thin(self, names: Sequence[str], from_update: int, to_update: int | None, points: int) -> Thinned:
+        """Rows `from_update..to_update` in at most `points` buckets of equally many rows (at most `MAX_POINTS`)."""
+        first = bisect_left(self._updates, from_update)
+        last = len(self) if to_update is None else bisect_right(self._updates, to_update)
+        rows = max(0, last - first)
+        buckets = min(rows, max(1, min(points, MAX_POINTS)))
+        edges = [first + rows * bucket // buckets for bucket in range(buckets + 1)] if buckets else [first]
+        ends = [edge - 1 for edge in edges[1:]]
+        low: dict[str, tuple[Metric | None, ...]] = {}
+        high: dict[str, tuple[Metric | None, ...]] = {}
+        episodes, outcomes = self._counts.sums(edges) if EPISODES in names else ((), {})
+        for name in names:
+            if name == EPISODES:
+                continue
+            pairs = [self._extremes(name, *edge) for edge in pairwise(edges)]
+            low[name] = tuple(pair[0] for pair in pairs)
+            high[name] = tuple(pair[1] for pair in pairs)
+        return Thinned(
+            updates=tuple(self._updates[row] for row in ends),
+            timesteps=tuple(self._timesteps[row] for row in ends),
+            t=tuple(self._t[row] for row in ends),
+            low=low,
+            high=high,
+            episodes=episodes,
+            outcomes=outcomes,
+        )
+
+    def _put(self, index: int, name: str, value: float | None) -> None:
+        if value is None:
+            return
+        column = self._columns.get(name)
+        if column is None:
+            if len(self._columns) >= MAX_COLUMNS:
+                return
+            column = self._columns[name] = Column()
+        column.put(index, value)
+
+    def _extremes(self, name: str, first: int, last: int) -> tuple[Metric | None, Metric | None]:
+        """Least and greatest cell of rows first..last-1; one NaN makes both NaN, so that no chart hides it."""
+        column = self._columns.get(name)
+        if column is None:
+            return None, None
+        cells = column.cells[first:last]
+        if math.isnan(sum(cells)):
+            if any(row in column.nans for row in range(first, last)):
+                return "nan", "nan"
+            cells = array("f", (cell for cell in cells if not math.isnan(cell)))
+        return (_short(min(cells)), _short(max(cells))) if cells else (None, None)
+
+
+def _short(value: float) -> Metric:
+    """A 32-bit cell with the digits it has: 0.1 again, not 0.10000000149."""
+    return spoken(float(f"{value:.7g}"))

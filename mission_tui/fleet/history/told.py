@@ -1,0 +1,201 @@
+"""What the events of a run say: how its newest attempt stands, what was asked of it, and what was found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from mission_tui.fleet.capacity.peaks import Peak
+from mission_tui.fleet.capacity.placement import Placement
+from mission_tui.fleet.health.breaks import break_of
+from mission_tui.fleet.health.rule import Break
+from mission_tui.fleet.history.events import (
+    ENDING,
+    Asked,
+    AttemptEnded,
+    AttemptStarting,
+    FindingMarked,
+    FleetEvent,
+    HealthActed,
+    RestartDue,
+    RunFrozen,
+    SettingsAsked,
+    Verb,
+)
+from mission_tui.fleet.history.lineage import Origin
+from mission_tui.fleet.history.outcome import After, Failed, Outcome, Stopped
+from mission_tui.fleet.paying import Payoff
+from mission_tui.fleet.views.findings import GRAVITY, Finding, FindingState, Severity
+from mission_tui.fleet.views.snapshot import RunFlag
+
+__all__ = ["Told"]
+
+YOUNG_S = 10.0
+"""An attempt that failed within this time died young."""
+
+AGAIN = 16
+"""So many attempts that began by themselves are remembered."""
+
+PAYOFFS = 16
+"""So many times that the run joined or left the others are remembered."""
+
+
+@dataclass(slots=True)
+class Told:
+    """What `events.jsonl` says.
+
+    `due` are the findings of the attempt that may still be acted on: they opened, or became worse, while nobody had
+    marked them. `restarts` counts the attempts in a row that nobody asked for, `short_lives` those in a row that died
+    young; `gave_up` says why there will be no further one. `acted` is what was done about which finding at which
+    severity, so that it is never done twice. `sets` is what was set while the attempt trained; `note` is the newest.
+    `after` are the runs that it waits for to begin; `priority` is None until somebody changes the spec's.
+    `peak` is that of the newest attempt that trained and ended.
+
+    `rebooted`: a restart of the machine ended the attempt, and it `stood` then because it was paused or frozen.
+    `reboots` counts the attempts in a row that began by themselves after one. `again` is when attempts last began by
+    themselves (unix s), and after what. `payoffs` is what it brought when it joined the others or left them.
+    """
+
+    name: str
+    preset: str
+    seq: int = 0
+    group: str | None = None
+    created_t: float = 0.0
+    attempt: int = 0
+    started_t: float | None = None
+    ended_t: float | None = None
+    outcome: Outcome | None = None
+    paused: bool = False
+    frozen: RunFrozen | None = None
+    restart: RestartDue | None = None
+    restarts: int = 0
+    short_lives: int = 0
+    rebooted: bool = False
+    reboots: int = 0
+    stood: bool = False
+    again: list[tuple[float, After]] = field(default_factory=list)
+    gave_up: str = ""
+    asked: set[Verb] = field(default_factory=set)
+    flags: set[RunFlag] = field(default_factory=set)
+    findings: dict[str, Finding] = field(default_factory=dict)
+    acknowledged: dict[str, Severity] = field(default_factory=dict)
+    silenced: set[str] = field(default_factory=set)
+    due: set[str] = field(default_factory=set)
+    acted: set[tuple[str, Severity, str]] = field(default_factory=set)
+    total_timesteps: int | None = None
+    branched: Origin | None = None
+    resumed: Origin | None = None
+    others: int = 0
+    payoffs: list[Payoff] = field(default_factory=list)
+    breaks: list[tuple[float, Break]] = field(default_factory=list)
+    sets: list[SettingsAsked] = field(default_factory=list)
+    labels: set[str] = field(default_factory=set)
+    note: str = ""
+    placed: Placement | None = None
+    after: tuple[str, ...] = ()
+    priority: int | None = None
+    peak: Peak | None = None
+
+    def standing(self, finding: Finding) -> FindingState:
+        """What `finding` is with its marks. An acknowledged one that has become worse since is open again."""
+        if finding.state != "open":
+            return finding.state
+        if finding.rule in self.silenced:
+            return "silenced"
+        known = self.acknowledged.get(finding.id)
+        return "acknowledged" if known is not None and GRAVITY[known] >= GRAVITY[finding.severity] else "open"
+
+    def find(self, finding: Finding) -> None:
+        """Take in how an incident stands now."""
+        known = self.findings.get(finding.id)
+        self.findings[finding.id] = finding
+        if self.standing(finding) != "open":
+            self.due.discard(finding.id)
+        elif known is None or GRAVITY[finding.severity] > GRAVITY[known.severity]:
+            self.due.add(finding.id)
+
+    def declare(self, event: FleetEvent) -> None:
+        """Keep a break while the attempt lives: its judge is told, after a restart once more."""
+        cause = break_of(event)
+        if cause is not None and self.outcome is None:
+            self.breaks.append((event.t, cause))
+
+    def pay(self, payoff: Payoff) -> None:
+        """Take in what the run's joining or leaving brought."""
+        self.payoffs = [*self.payoffs[1 - PAYOFFS :], payoff]
+
+    def mark(self, event: FindingMarked) -> None:
+        """Take in what a person thinks of a finding or a rule. Taking a mark back makes nothing due again."""
+        if event.rule:
+            (self.silenced.add if event.mark == "silenced" else self.silenced.discard)(event.rule)
+        elif event.mark == "acknowledged" and event.finding in self.findings:
+            self.acknowledged[event.finding] = self.findings[event.finding].severity
+        elif event.mark == "open":
+            self.acknowledged.pop(event.finding, None)
+        self.due = {id_ for id_ in self.due if self.standing(self.findings[id_]) == "open"}
+
+    @property
+    def stopped_by(self) -> Finding | None:
+        """The finding that stopped the attempt, None when a person did or nobody."""
+        return next((self.findings[id_] for id_, _, act in self.acted if act == "stop"), None)
+
+    @property
+    def held(self) -> bool:
+        """Whether the attempt keeps its processes and memory, but computes nothing."""
+        return self.paused or self.frozen is not None
+
+    @property
+    def over(self) -> bool:
+        """Whether the attempt has ended, and no other follows it by itself."""
+        return self.outcome is not None and self.restart is None
+
+    @property
+    def parked(self) -> bool:
+        """Whether the run waits for a person: it saved and ended to make room, or was restarted often enough."""
+        made_room = isinstance(self.outcome, Stopped) and self.asked & ENDING == {"park"}
+        return made_room or bool(self.gave_up)
+
+    def begin(self, event: AttemptStarting) -> None:
+        """Another attempt: nothing that was said of the one before holds."""
+        if (after := self.follows(event)) is not None:
+            self.again = [*self.again[1 - AGAIN :], (event.t, after)]
+        self.attempt, self.started_t = event.attempt, event.t
+        self.ended_t, self.outcome, self.paused, self.frozen = None, None, False, None
+        self.restart, self.restarts, self.gave_up = None, event.restart, ""
+        self.reboots, self.rebooted, self.stood = event.reboots, False, False
+        self.placed = event.placed
+        self.short_lives = self.short_lives if event.restart else 0
+        for said in (self.asked, self.due, self.acted):
+            said.clear()
+        self.others, self.breaks, self.sets = 0, [], []
+        self.flags.discard("keeperless")
+        self.total_timesteps = event.total_timesteps or self.total_timesteps
+
+    def follows(self, event: AttemptStarting) -> After | None:
+        """What the attempt that `event` is about to begin follows by itself; None when somebody asked for it."""
+        if not event.restart and not event.reboots:
+            return None
+        if self.restart is not None:
+            return self.restart.after
+        return "reboot" if event.reboots > self.reboots else "failure"
+
+    def ask(self, event: Asked) -> None:
+        """Take in what was asked. Whoever ends a run that waits for its restart wants no restart."""
+        self.asked.add(event.verb)
+        if event.verb in ENDING and self.restart is not None:
+            self.restart = None
+            self.gave_up = "on request, while it waited for a restart" if event.verb == "park" else ""
+
+    def end(self, event: AttemptEnded) -> None:
+        """The attempt is over."""
+        self.peak = event.peak or self.peak
+        self.rebooted, self.stood = event.rebooted, self.held
+        self.ended_t, self.outcome, self.paused, self.frozen = event.t, event.outcome, False, None
+        young = isinstance(event.outcome, Failed) and event.t - (self.started_t or 0.0) < YOUNG_S
+        self.short_lives = self.short_lives + 1 if young else 0
+        self.breaks = []
+        self.flags.discard("keeperless")
+
+    def act(self, event: HealthActed) -> None:
+        """Take in what was done about a finding at the severity that it has now."""
+        if event.finding in self.findings:
+            self.acted.add((event.finding, self.findings[event.finding].severity, event.act))

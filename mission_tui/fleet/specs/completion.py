@@ -1,0 +1,183 @@
+"""What may stand next in a `KEY=VALUE` word that is being typed: keys of the spec, and values where they are known.
+
+The types of the spec are the only list of keys, and of the values that a key leaves open. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import msgspec
+from msgspec import inspect
+
+from mission_tui.errors import nearest
+from mission_tui.fleet.specs.assignment import alternatives
+from mission_tui.fleet.specs.quantity import shown
+from mission_tui.fleet.specs.schema import TABLES, describe, members
+from mission_tui.fleet.specs.spec import Spec
+
+__all__ = ["KNOWN_ENVS", "Offer", "complete", "doubtful_env"]
+
+KNOWN_ENVS = (
+    "MissionGym-v0",
+    "CartPole-v1",
+    "Acrobot-v1",
+    "MountainCar-v0",
+    "MountainCarContinuous-v0",
+    "Pendulum-v1",
+    "LunarLander-v3",
+    "LunarLanderContinuous-v3",
+    "BipedalWalker-v3",
+    "BipedalWalkerHardcore-v3",
+    "CarRacing-v3",
+    "Ant-v5",
+    "HalfCheetah-v5",
+    "Hopper-v5",
+    "Humanoid-v5",
+    "HumanoidStandup-v5",
+    "InvertedDoublePendulum-v5",
+    "InvertedPendulum-v5",
+    "Pusher-v5",
+    "Reacher-v5",
+    "Swimmer-v5",
+    "Walker2d-v5",
+    "Blackjack-v1",
+    "CliffWalking-v1",
+    "FrozenLake-v1",
+    "Taxi-v3",
+)
+"""Ours, and those that Gymnasium registers itself: what an `env.id` without a module most often is."""
+
+_POLICIES = ("MlpPolicy", "CnnPolicy", "MultiInputPolicy", "MlpLstmPolicy", "CnnLstmPolicy", "MultiInputLstmPolicy")
+_VALUES: Mapping[str, Sequence[str]] = {
+    "env.id": KNOWN_ENVS,
+    "env.config": ("standard", "demo"),
+    "ppo.policy": _POLICIES,
+    "run.device": ("auto", "cpu", "cuda", "cuda:0"),
+}
+_FEWEST_LETTERS = 3
+"""So many may lie anywhere in a key, also apart; fewer would find nearly every key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """`text` may replace what was typed from `start` on; `detail` says what it is."""
+
+    text: str
+    start: int
+    detail: str = ""
+
+
+def complete(
+    typed: str, spec: Spec | None = None, known: Mapping[str, Sequence[str]] | None = None
+) -> tuple[Offer, ...]:
+    """What `typed`, the beginning of one word, may go on with, the likeliest first; nothing where it is whole.
+
+    `spec` is what the settings are without the word; `known` are values by key beside those that everybody knows.
+    """
+    key, equals, value = typed.partition("=")
+    if not equals:
+        return tuple(_keys(typed, spec)) if typed else ()
+    return tuple(_values(key.strip(), value, len(key) + 1, spec, known or {}))
+
+
+def doubtful_env(spec: Spec, known: Sequence[str] = ()) -> str:
+    """A sentence where `env.id` is none of the ids known here and much like one; empty where it may well be right."""
+    env = spec.env
+    ids = (*KNOWN_ENVS, *known)
+    if spec.run.command is not None or ":" in env.id or env.imports or env.id in ids:
+        return ""
+    near = nearest(env.id[:60], ids)
+    return f"env.id = {shown(env.id)} is not known here{near}" if near else ""
+
+
+def _keys(typed: str, spec: Spec | None) -> Iterator[Offer]:
+    now = {} if spec is None else _flat(msgspec.to_builtins(spec))
+    low = typed.lower()
+    ranked = sorted((rank, at, key) for at, key in enumerate(_fields()) if (rank := _rank(low, key)) is not None)
+    for _, _, key in ranked:
+        value = f", now {shown(now[key])}" if now.get(key) is not None else ""
+        yield Offer(f"{key}=", 0, f"{_what(_fields()[key])}{value}")
+
+
+def _values(key: str, value: str, start: int, spec: Spec | None, known: Mapping[str, Sequence[str]]) -> Iterator[Offer]:
+    field = _fields().get(key)
+    if field is None:
+        return
+    last = alternatives(value)[-1]
+    begun = last.strip()
+    start += len(value) - len(last.lstrip())
+    choices = dict.fromkeys((*_open_values(field), *known.get(key, ()), *_VALUES.get(key, ())))
+    if begun in choices:
+        return
+    for choice in choices:
+        if choice.lower().startswith(begun.lower()):
+            yield Offer(choice, start)
+    now = None if spec is None or begun else _flat(msgspec.to_builtins(spec)).get(key)
+    if isinstance(now, int | float) and not isinstance(now, bool):
+        yield Offer(repr(now), start, "as it is now")
+
+
+def _open_values(field: inspect.Field) -> Iterator[str]:
+    """The words that the field's type leaves to choose from."""
+    for member in members(field.type):
+        if isinstance(member, inspect.LiteralType):
+            yield from map(str, member.values)
+        elif isinstance(member, inspect.BoolType):
+            yield from ("true", "false")
+
+
+def _rank(low: str, key: str) -> int | None:
+    """How well the key fits what was typed in lower case; None where it does not."""
+    if key.startswith(low):
+        return 0
+    above, _, field = key.rpartition(".")
+    table, dot, letters = low.rpartition(".")
+    if dot and not above.startswith(table):
+        return None
+    if field.startswith(letters):
+        return 1
+    if len(letters) < _FEWEST_LETTERS:
+        return None
+    if letters in field:
+        return 2
+    rest = iter(field)
+    return 3 if all(letter in rest for letter in letters) else None
+
+
+@cache
+def _fields() -> dict[str, inspect.Field]:
+    """Every key that takes a value, in the order of a preset; tables of tables come last, they are long."""
+    found: dict[str, inspect.Field] = {}
+    for name, table in TABLES.items():
+        found |= _below(name, table)
+    return dict(sorted(found.items(), key=lambda item: item[0].count(".") > 1))
+
+
+def _below(name: str, table: inspect.StructType) -> dict[str, inspect.Field]:
+    found: dict[str, inspect.Field] = {}
+    for field in table.fields:
+        key = f"{name}.{field.encode_name}"
+        inner = [member for member in members(field.type) if isinstance(member, inspect.StructType)]
+        if len(inner) != len(members(field.type)):
+            found[key] = field
+        for struct in inner:
+            found |= _below(key, struct)
+    return found
+
+
+def _what(field: inspect.Field) -> str:
+    return " or ".join(dict.fromkeys(describe(member) for member in members(field.type)))
+
+
+def _flat(tables: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in tables.items():
+        if isinstance(value, Mapping):
+            flat |= _flat(value, f"{prefix}{name}.")
+        else:
+            flat[prefix + name] = value
+    return flat

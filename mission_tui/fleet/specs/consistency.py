@@ -1,0 +1,176 @@
+"""What the fields of a spec must be to one another, beyond what each may be alone: refusals with the nearest valid
+value, and cautions about what will run but not as one might think.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from mission_tui.errors import nearest
+from mission_tui.fleet.limits.limit_order import contradictions
+from mission_tui.fleet.specs.algorithm import algorithm_complaints, engine_of
+from mission_tui.fleet.specs.divisors import nearby_divisors
+from mission_tui.fleet.specs.own_program import complaints
+from mission_tui.fleet.specs.place import plain_key
+from mission_tui.fleet.specs.quantity import shown
+from mission_tui.fleet.specs.sizes import plan_batch
+from mission_tui.fleet.specs.spec import Schedule, Spec, rollout_size
+
+__all__ = ["LARGEST_ROLLOUT", "Violation", "cautions", "violations"]
+
+LARGEST_ROLLOUT = 2**31 - 1
+_DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d{1,3})?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A contradiction between `keys` (dotted, the one to change first): one sentence with the nearest valid value."""
+
+    keys: tuple[str, ...]
+    sentence: str
+
+
+def violations(spec: Spec) -> Iterator[Violation]:
+    """Everything that keeps `spec` from being trained, whatever the machine."""
+    for keys, sentence in complaints(spec):
+        yield Violation(keys, sentence)
+    if spec.run.command is None:
+        yield from _of_training(spec)
+    for sentence in contradictions(spec.keep.health, "keep.health."):
+        yield Violation(("keep.health",), sentence)
+
+
+def _of_training(spec: Spec) -> Iterator[Violation]:
+    yield from _budget(spec)
+    yield from _rollout(spec)
+    yield from _workers(spec)
+    yield from _schedules(spec)
+    yield from _policy(spec)
+    yield from _engine(spec)
+    if not _DEVICE.fullmatch(spec.run.device):
+        hint = nearest(spec.run.device[:20], ("auto", "cpu", "cuda", "cuda:0", "mps"))
+        yield Violation(
+            ("run.device",), f"run.device = {shown(spec.run.device)} must be auto, cpu, cuda, cuda:N or mps{hint}"
+        )
+
+
+def cautions(spec: Spec) -> tuple[str, ...]:
+    """Sentences about a valid `spec` that a person should read before launching it."""
+    return tuple(_cautions(spec)) if spec.run.command is None else ()
+
+
+def _budget(spec: Spec) -> Iterator[Violation]:
+    keys = ("run.total_timesteps", "run.duration_s")
+    if spec.run.total_timesteps is None and spec.run.duration_s is None:
+        yield Violation(keys, "run.total_timesteps is missing; give it (such as 1_000_000), or run.duration_s")
+    if spec.run.total_timesteps is not None and spec.run.duration_s is not None:
+        yield Violation(keys, "run.total_timesteps and run.duration_s exclude each other; keep one of them")
+
+
+def _rollout(spec: Spec) -> Iterator[Violation]:
+    buffer = rollout_size(spec)
+    shape = f"env.n_envs x ppo.n_steps = {spec.env.n_envs:,} x {spec.ppo.n_steps:,} = {buffer:,}"
+    sizes = ("env.n_envs", "ppo.n_steps")
+    if buffer <= 1:
+        yield Violation(sizes[::-1], f"{shape} leaves nothing to compare; ppo.n_steps must be at least 2")
+        return
+    if buffer > LARGEST_ROLLOUT:
+        most = LARGEST_ROLLOUT // spec.env.n_envs
+        near = f"ppo.n_steps = {most:,}" if most else f"env.n_envs = {LARGEST_ROLLOUT // spec.ppo.n_steps:,}"
+        yield Violation(sizes, f"{shape} is more than {LARGEST_ROLLOUT:,} transitions; the nearest valid is {near}")
+        return
+    written = spec.ppo.batch_size
+    if not isinstance(written, int):
+        return
+    if written > buffer:
+        yield Violation(
+            ("ppo.batch_size", *sizes),
+            f"ppo.batch_size = {written} is larger than the rollout ({shape}); the nearest valid value is {buffer}",
+        )
+
+
+def _workers(spec: Spec) -> Iterator[Violation]:
+    n_envs, n_workers = spec.env.n_envs, spec.env.n_workers
+    if n_workers is None or n_envs % n_workers == 0:
+        return
+    near = " or ".join(f"env.n_workers = {divisor}" for divisor in nearby_divisors(n_envs, n_workers))
+    yield Violation(
+        ("env.n_workers", "env.n_envs"),
+        f"env.n_envs = {n_envs} cannot be shared evenly by env.n_workers = {n_workers}; nearest valid: {near}, "
+        f"or env.n_envs = {max(1, round(n_envs / n_workers)) * n_workers}",
+    )
+
+
+def _schedules(spec: Spec) -> Iterator[Violation]:
+    ranges = {"learning_rate": 1.0, "clip_range": 1e9, "clip_range_vf": 1e9}
+    for name, highest in ranges.items():
+        schedule = getattr(spec.ppo, name)
+        if not isinstance(schedule, Schedule):
+            continue
+        for end in ("start", "end"):
+            if getattr(schedule, end) > highest:
+                key = f"ppo.{name}.{end}"
+                yield Violation(
+                    (f"ppo.{name}",), f"{key} must be at most {highest:g}; the nearest valid value is {highest:g}"
+                )
+        if schedule.start == schedule.end == 0.0:
+            yield Violation((f"ppo.{name}",), f"ppo.{name} is 0 from start to end; its start must be above 0")
+
+
+def _policy(spec: Spec) -> Iterator[Violation]:
+    arch = spec.ppo.net_arch
+    for keys, sentence in algorithm_complaints(spec):
+        yield Violation(keys, sentence)
+    for name in arch if isinstance(arch, dict) else ():
+        if name not in ("pi", "vf"):
+            yield Violation(("ppo.net_arch",), f"unknown key ppo.net_arch.{plain_key(name)}; valid here: pi, vf")
+    if arch is not None and "net_arch" in spec.ppo.policy_kwargs:
+        yield Violation(
+            ("ppo.policy_kwargs", "ppo.net_arch"),
+            "ppo.policy_kwargs.net_arch and ppo.net_arch exclude each other; keep ppo.net_arch",
+        )
+
+
+def _engine(spec: Spec) -> Iterator[Violation]:
+    reference = (
+        "needs run.engine = 'fast', because 'stock' is the reference and computes what Stable-Baselines3 computes"
+    )
+    if spec.run.engine == "stock" and spec.run.precision != "fp32":
+        near = "the nearest valid value is run.precision = 'fp32'"
+        said = f"run.precision = '{spec.run.precision}' {reference}; {near}"
+        yield Violation(("run.precision", "run.engine"), said)
+    if spec.run.engine == "stock" and spec.run.compile:
+        said = f"run.compile = true {reference}; the nearest valid value is run.compile = false"
+        yield Violation(("run.compile", "run.engine"), said)
+    elif spec.run.compile and spec.ppo.use_sde:
+        yield Violation(
+            ("run.compile", "ppo.use_sde"),
+            "run.compile = true and ppo.use_sde = true exclude each other, because gSDE's noise cannot be compiled; "
+            "the nearest valid value is run.compile = false",
+        )
+
+
+def _cautions(spec: Spec) -> Iterator[str]:
+    buffer, written = rollout_size(spec), spec.ppo.batch_size
+    if spec.profile is not None:
+        yield spec.profile
+    if engine_of(spec) != spec.run.engine:
+        yield f"ppo.algo = '{spec.ppo.algo}' is trained by run.engine = 'stock', by sb3-contrib's own operations"
+    if isinstance(written, int) and buffer % written:
+        yield plan_batch(spec).reasons[0]
+    total = spec.run.total_timesteps
+    if total is not None and total % buffer:
+        ends = -(-total // buffer) * buffer
+        if ends > 1.1 * total:
+            yield (
+                f"run.total_timesteps = {total:,} is no multiple of the rollout of {buffer:,}: "
+                f"whole rollouts end at {ends:,}"
+            )
+    if spec.env.n_workers is not None and spec.env.vec in ("native", "inline"):
+        yield f"env.n_workers = {spec.env.n_workers} has no effect with env.vec = '{spec.env.vec}'; 'workers' uses it"
+    if spec.env.id.startswith("envpool:") and spec.env.vec in ("inline", "workers"):
+        yield f"env.vec = '{spec.env.vec}' steps the pool's tasks one by one; env.vec = 'native' steps them all at once"
+    if spec.ppo.ent_coef > 1.0:
+        yield f"ppo.ent_coef = {spec.ppo.ent_coef:g} outweighs the policy loss; usual values are 0 to 0.2"

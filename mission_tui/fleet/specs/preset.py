@@ -1,0 +1,173 @@
+"""From a preset to a `Spec`: the base it extends, its own tables, then the `--set` words, each over the one before.
+
+A spec that leaves this module is complete and free of contradictions; every refusal names the layer that caused it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import inspect, structs
+
+from mission_tui.errors import UsageError
+from mission_tui.fleet.limits.health_file import HealthFile, below, profile_of
+from mission_tui.fleet.specs.assignment import Assignment, expand
+from mission_tui.fleet.specs.consistency import cautions
+from mission_tui.fleet.specs.layers import Layers
+from mission_tui.fleet.specs.own_program import TRAINERS_OWN
+from mission_tui.fleet.specs.place import Place
+from mission_tui.fleet.specs.preset_file import PresetFile, read_preset
+from mission_tui.fleet.specs.schema import TABLES, fit_table
+from mission_tui.fleet.specs.spec import EnvSpec, Spec
+
+__all__ = [
+    "Assignment",
+    "PresetFile",
+    "as_tables",
+    "cautions",
+    "change",
+    "draft_change",
+    "expand",
+    "from_tables",
+    "read_preset",
+    "resolve",
+    "written",
+]
+
+
+Machine = tuple[Place, Mapping[str, Mapping[str, object]]]
+"""The tables of a host profile that hold here, and where they stand."""
+
+
+def resolve(
+    preset: PresetFile,
+    bases: Callable[[str], PresetFile],
+    assignments: Sequence[Assignment] = (),
+    health: Sequence[HealthFile] = (),
+    machine: Machine | None = None,
+) -> Spec:
+    """The spec of one run of `preset`; `bases` finds the preset it extends. The fitted tables of a host profile,
+    `machine`, lie over the preset's, and the words over both.
+
+    The limits of `health`, nearest file first, lie under what preset and words say, and the spec names the profile that
+    was chosen with them. Raises `PresetError` naming the file or `--set` word, the key, and the nearest valid name or
+    value.
+    """
+    layers = _laid(preset, bases, assignments, machine)
+    if not health:
+        return layers.finish(preset.name, preset.description)
+    profile = profile_of(layers.draft(preset.name, preset.description))
+    for table in below(health, profile):
+        # A contradiction is the nearest file's: those that come with the program fit each other.
+        layers.lay_under(health[0].place, {"keep": {"health": table}})
+    spec = layers.finish(preset.name, preset.description)
+    watched = structs.replace(spec.keep.health, profile=profile)
+    return structs.replace(spec, keep=structs.replace(spec.keep, health=watched))
+
+
+def written(
+    preset: PresetFile, bases: Callable[[str], PresetFile], assignments: Sequence[Assignment] = ()
+) -> dict[str, dict[str, Any]]:
+    """What `preset`, the one it extends and the words say together, as the tables of a preset that stands alone.
+
+    What nobody wrote stays unwritten. Raises as `resolve`.
+    """
+    layers = _laid(preset, bases, assignments)
+    layers.finish(preset.name, preset.description)
+    return layers.tables
+
+
+def change(spec: Spec, assignments: Sequence[str]) -> Spec:
+    """`spec` with the `--set` words `assignments` applied, for a resume.
+
+    Raises `UsageError` when a word asks for several values, `PresetError` as `resolve` does.
+    """
+    return _with_words(spec, assignments).finish(spec.preset, spec.description)
+
+
+def draft_change(spec: Spec, assignments: Sequence[str]) -> Spec:
+    """The same, contradictions between fields and all: a resume's verdict names them, with remedies."""
+    return _with_words(spec, assignments).draft(spec.preset, spec.description)
+
+
+def _with_words(spec: Spec, assignments: Sequence[str]) -> Layers:
+    runs = expand(assignments)
+    if len(runs) != 1:
+        raise UsageError("give one value per --set key; put a list in brackets, such as [64,64]")
+    if any(assignment.key == "keep.health.profile" for assignment in runs[0]):
+        raise UsageError(
+            "keep.health.profile is chosen at launch; on a resume set the limits themselves, "
+            "such as keep.health.kl-persistent.warning=3"
+        )
+    place = Place("the run's spec.toml")
+    layers = Layers(place)
+    layers.lay(place, {name: table for name, table in as_tables(spec).items() if name in TABLES})
+    layers.assign(runs[0])
+    return layers
+
+
+def as_tables(spec: Spec) -> dict[str, Any]:
+    """`spec` as plain TOML data; fields that are None (nobody wrote them) are absent.
+
+    Of a command only what it obeys is there: settings of a trainer that does not run would be a lie.
+    """
+    tables: dict[str, Any] = msgspec.to_builtins(spec)
+    if spec.run.command is not None:
+        del tables["env"], tables["ppo"], tables["evaluate"]
+        tables["run"] = {name: value for name, value in tables["run"].items() if name not in TRAINERS_OWN}
+    return {name: _written(value) for name, value in tables.items() if value is not None}
+
+
+def from_tables(tables: Mapping[str, object], source: str) -> Spec:
+    """The spec in `tables`, as `as_tables` made them, found in file `source`. Raises `PresetError`."""
+    env, run = tables.get("env"), tables.get("run")
+    if not (isinstance(run, Mapping) and "command" in run) and not (isinstance(env, Mapping) and "id" in env):
+        raise Place(source).refuse("env is missing, or its id; a run without one has a run.command")
+    # A supervisor reads a spec per run it starts with: what needs no fitting, and no sentence, is not slowed by them.
+    try:
+        spec = msgspec.convert(dict(tables), Spec)
+    except msgspec.ValidationError:
+        struct = inspect.type_info(Spec)
+        assert isinstance(struct, inspect.StructType)
+        spec = msgspec.convert(fit_table(struct, dict(tables), Place(source)), Spec)
+    if spec.env == EnvSpec() and spec.run.command is None:
+        raise Place(source).refuse("env is missing; give a Gymnasium id, such as 'CartPole-v1', or a run.command")
+    return spec
+
+
+def _laid(
+    preset: PresetFile,
+    bases: Callable[[str], PresetFile],
+    assignments: Sequence[Assignment],
+    machine: Machine | None = None,
+) -> Layers:
+    if preset.launch:
+        raise preset.place.refuse(f"'{preset.name}' is a set; launch its presets: {', '.join(preset.launch)}")
+    layers = Layers(preset.place)
+    if preset.extends is not None:
+        base = _base(preset, preset.extends, bases)
+        layers.lay(base.place, base.table)
+    layers.lay(preset.place, preset.table)
+    if machine is not None:
+        layers.lay(*machine)
+    layers.assign(assignments)
+    return layers
+
+
+def _base(preset: PresetFile, name: str, bases: Callable[[str], PresetFile]) -> PresetFile:
+    try:
+        base = bases(name)
+    except UsageError as unknown:
+        raise preset.place.refuse(f"extends: {unknown}") from None
+    if base.extends is not None or base.launch:
+        what = f"itself extends '{base.extends}'" if base.extends else "is a set of presets"
+        raise preset.place.refuse(f"extends = '{name}' is one level too deep: {base.path} {what}")
+    return base
+
+
+def _written(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _written(item) for name, item in value.items() if item is not None}
+    return list(value) if isinstance(value, tuple) else value

@@ -1,0 +1,131 @@
+"""A preset before it is resolved: what its file says at the top level, checked, and its tables as they were written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mission_tui.fleet.specs.place import Place
+from mission_tui.fleet.specs.schema import TABLES, fit_table, unknown_key
+from mission_tui.fleet.text import clean
+
+__all__ = ["PresetFile", "SavedPreset", "Saving", "check_preset_name", "read_preset"]
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_HEAD = ("name", "description", "extends", "key", "launch", "profile")
+_SET_KEY = "P"
+
+
+@dataclass(frozen=True, slots=True)
+class PresetFile:
+    """A preset by name. `table` holds its fitted `env`, `ppo`, `run` and `keep`; `launch` makes it a set of presets.
+
+    `profile` is the host profile that lies over it: "auto", or the path of a file; None for none.
+    """
+
+    name: str
+    path: Path
+    table: Mapping[str, dict[str, object]] = field(default_factory=dict)
+    description: str = ""
+    extends: str | None = None
+    key: str | None = None
+    launch: tuple[str, ...] = ()
+    profile: str | None = None
+
+    @property
+    def place(self) -> Place:
+        """The file's top level, for messages."""
+        return Place(str(self.path))
+
+
+@dataclass(frozen=True, slots=True)
+class Saving:
+    """Preset `source` with the `--set` words `assignments`, to be called `name`, on the digit `key` if one is given."""
+
+    source: str
+    name: str
+    assignments: tuple[str, ...] = ()
+    key: str | None = None
+    description: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SavedPreset:
+    """The preset `name` is in the file at `path`; or nothing was written, because of what is `there`, a sentence."""
+
+    name: str
+    path: str
+    there: str = ""
+
+
+def check_preset_name(name: str) -> str:
+    """`name` if a preset can be called so. Raises `PresetError` that says what can."""
+    return _word(name, Place("a new preset", "name"))
+
+
+def read_preset(table: Mapping[str, object], path: Path) -> PresetFile:
+    """The preset in `table`, parsed from the file at `path`; its default name is the file's stem.
+
+    Raises `PresetError` naming file, key and the nearest valid name or value. Fields that a base preset may bring and
+    contradictions between fields are left to `resolve`.
+    """
+    place = Place(str(path))
+    for key in table:
+        if key not in TABLES and key not in _HEAD:
+            raise unknown_key(place.at(key), key, (*_HEAD, *TABLES))
+    launch = _launch(table, place)
+    return PresetFile(
+        name=_word(table.get("name", path.stem), place.at("name")),
+        path=path,
+        table={
+            name: fit_table(struct, table[name], place.at(name), complete=False)
+            for name, struct in TABLES.items()
+            if name in table
+        },
+        description=clean(_text(table.get("description", ""), place.at("description"))),
+        extends=_word(table["extends"], place.at("extends")) if "extends" in table else None,
+        key=_key(table["key"], place.at("key"), is_set=bool(launch)) if "key" in table else None,
+        launch=launch,
+        profile=_profile(table["profile"], place.at("profile"), path) if "profile" in table else None,
+    )
+
+
+def _text(value: object, place: Place) -> str:
+    if not isinstance(value, str):
+        raise place.misfit(value, "text in quotes")
+    return value
+
+
+def _word(value: object, place: Place) -> str:
+    if not isinstance(value, str) or not _NAME.fullmatch(value):
+        raise place.misfit(value, "1 to 64 letters, digits, '.', '_' or '-', starting with a letter or digit")
+    return value
+
+
+def _key(value: object, place: Place, *, is_set: bool) -> str:
+    allowed = f'a digit in quotes, such as "5"{f", or {_SET_KEY!r} for a set" if is_set else ""}'
+    if not isinstance(value, str) or not (re.fullmatch("[0-9]", value) or (is_set and value == _SET_KEY)):
+        raise place.misfit(value, allowed)
+    return value
+
+
+def _profile(value: object, place: Place, path: Path) -> str:
+    if value == "auto":
+        return "auto"
+    if not isinstance(value, str) or not value.endswith(".toml"):
+        raise place.misfit(value, '"auto", or the path of a profile that mission-tui tune has written')
+    return str(path.parent / Path(value).expanduser())
+
+
+def _launch(table: Mapping[str, object], place: Place) -> tuple[str, ...]:
+    if "launch" not in table:
+        return ()
+    names = table["launch"]
+    if not isinstance(names, list) or not names:
+        raise place.at("launch").misfit(names, 'a list of preset names, such as ["fast", "heavy"]')
+    for other in ("extends", "profile", *TABLES):
+        if other in table:
+            raise place.refuse(f"launch makes this a set of presets, which has no {other}; remove one of the two")
+    return tuple(_word(name, place.at("launch").item(index)) for index, name in enumerate(names))

@@ -1,0 +1,130 @@
+"""How a rollout is cut into minibatches and how often it is gone through: the numbers that PPO will really use.
+
+What the user wrote is never changed; only what nobody wrote is chosen, and the reason goes with it. The scaling rules
+are those of source 004 (256 x 128 = 32,768 transitions, 4 minibatches of 8,192, 4 epochs, learning rate 2.5e-4).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from mission_tui.fleet.specs.divisors import choose_batch, nearby_divisors
+from mission_tui.fleet.specs.spec import Schedule, Spec, rollout_size
+
+__all__ = [
+    "REFERENCE_EPOCHS",
+    "REFERENCE_GRADIENT_STEPS",
+    "REFERENCE_LEARNING_RATE",
+    "REFERENCE_MINIBATCH",
+    "REFERENCE_ROLLOUT",
+    "BatchPlan",
+    "plan_batch",
+    "starting_learning_rate",
+    "update_pressure",
+]
+
+REFERENCE_ROLLOUT = 32_768
+REFERENCE_MINIBATCH = 8_192
+REFERENCE_EPOCHS = 4
+REFERENCE_GRADIENT_STEPS = 16
+REFERENCE_LEARNING_RATE = 2.5e-4
+FEWEST_EPOCHS = 2
+SB3_BATCH_SIZE = 64
+SB3_EPOCHS = 10
+AUTO_MINIBATCHES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPlan:
+    """One update: `minibatches` of `batch_size` transitions, `n_epochs` times. `gradient_steps` is their product.
+
+    `proposed_learning_rate` is what would hold the update near the reference; None when there is nothing to propose.
+    """
+
+    batch_size: int
+    n_epochs: int
+    minibatches: int
+    gradient_steps: int
+    reasons: tuple[str, ...]
+    proposed_learning_rate: float | None = None
+
+
+def plan_batch(spec: Spec) -> BatchPlan:
+    """The batch size, epochs and gradient steps per update of `spec`, with reasons.
+
+    A written ``batch_size`` stays even if it does not divide the buffer (SB3 then truncates each epoch's last
+    minibatch); a chosen one always divides it. Never raises.
+    """
+    buffer = rollout_size(spec)
+    scaling = spec.run.auto_scale and buffer >= REFERENCE_ROLLOUT
+    batch_size, batch_reason = _batch_size(spec, buffer, scaling)
+    minibatches = math.ceil(buffer / batch_size)
+    n_epochs, epochs_reason = _epochs(spec, minibatches, scaling)
+    steps = minibatches * n_epochs
+    proposed = _proposed_learning_rate(spec, steps) if scaling else None
+    reasons = [f"ppo.batch_size: {batch_reason}", f"ppo.n_epochs: {epochs_reason}"]
+    if spec.run.auto_scale and not scaling:
+        reasons.append(f"run.auto_scale: nothing to scale below {REFERENCE_ROLLOUT:,} transitions, this is {buffer:,}")
+    if proposed is not None:
+        reasons.append(
+            f"ppo.learning_rate: {steps} gradient steps per update against the reference's {REFERENCE_GRADIENT_STEPS}; "
+            f"{starting_learning_rate(spec):.3g} is used, {proposed:.3g} would compensate"
+        )
+    return BatchPlan(batch_size, n_epochs, minibatches, steps, tuple(reasons), proposed)
+
+
+def starting_learning_rate(spec: Spec) -> float:
+    """The learning rate of the first update; of a schedule, its start."""
+    rate = spec.ppo.learning_rate
+    return rate.start if isinstance(rate, Schedule) else rate
+
+
+def update_pressure(spec: Spec) -> float:
+    """Gradient steps per update times learning rate, as a multiple of the reference's 16 x 2.5e-4.
+
+    A plain number without a verdict: tuned settings of the RL zoo reach from 5 to 160.
+    """
+    reference = REFERENCE_GRADIENT_STEPS * REFERENCE_LEARNING_RATE
+    return plan_batch(spec).gradient_steps * starting_learning_rate(spec) / reference
+
+
+def _batch_size(spec: Spec, buffer: int, scaling: bool) -> tuple[int, str]:
+    written = spec.ppo.batch_size
+    if isinstance(written, int):
+        if buffer % written == 0:
+            return written, f"{written:,} as written"
+        near = " or ".join(f"{divisor:,}" for divisor in nearby_divisors(buffer, written))
+        return written, (
+            f"{written:,} as written does not divide the rollout of {buffer:,} and leaves a last minibatch of "
+            f"{buffer % written:,}; {near} would divide it"
+        )
+    if scaling:
+        choice = choose_batch(buffer, REFERENCE_MINIBATCH)
+        return choice.size, f"auto-scaled to keep the reference's minibatch: {choice.reason}"
+    if written == "auto":
+        choice = choose_batch(buffer, buffer // AUTO_MINIBATCHES)
+        return choice.size, f"a quarter of the rollout: {choice.reason}"
+    if buffer % SB3_BATCH_SIZE == 0:
+        return SB3_BATCH_SIZE, f"{SB3_BATCH_SIZE}, SB3's default"
+    choice = choose_batch(buffer, SB3_BATCH_SIZE, smallest=SB3_BATCH_SIZE // 2)
+    return choice.size, f"SB3's default of {SB3_BATCH_SIZE} does not divide {buffer:,}: {choice.reason}"
+
+
+def _epochs(spec: Spec, minibatches: int, scaling: bool) -> tuple[int, str]:
+    if spec.ppo.n_epochs is not None:
+        return spec.ppo.n_epochs, f"{spec.ppo.n_epochs} as written"
+    if not scaling:
+        return SB3_EPOCHS, f"{SB3_EPOCHS}, SB3's default"
+    epochs = min(max(REFERENCE_GRADIENT_STEPS // minibatches, FEWEST_EPOCHS), REFERENCE_EPOCHS)
+    return epochs, (
+        f"auto-scaled to {epochs}: {minibatches} minibatches make {epochs * minibatches} gradient steps; "
+        f"the reference makes {REFERENCE_GRADIENT_STEPS}, and rare events need at least {FEWEST_EPOCHS} passes"
+    )
+
+
+def _proposed_learning_rate(spec: Spec, steps: int) -> float | None:
+    """Learning rate x reference steps / steps; a rate already below the reference's needs no more than to match it."""
+    current = starting_learning_rate(spec)
+    proposed = max(current, REFERENCE_LEARNING_RATE) * REFERENCE_GRADIENT_STEPS / steps
+    return proposed if steps > REFERENCE_GRADIENT_STEPS and proposed < current else None

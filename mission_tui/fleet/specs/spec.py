@@ -1,0 +1,220 @@
+"""The typed form of a preset and of a run's `spec.toml`: five tables, SB3's own argument names, unknown keys refused.
+
+A field that is `None` was not written by the user; "wrote the default" and "did not write" stay different, because
+auto-scaling may fill only what nobody wrote. `n_steps` is per environment; the rollout buffer is `n_envs * n_steps`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct, field
+
+from mission_tui.fleet.limits.limits import HealthKeep
+from mission_tui.fleet.specs.part import Part
+
+__all__ = [
+    "Algo",
+    "CheckpointKeep",
+    "Engine",
+    "EnvSpec",
+    "EvaluateSpec",
+    "KeepSpec",
+    "LimitsKeep",
+    "Normalize",
+    "PpoSpec",
+    "RestartAlso",
+    "RestartKeep",
+    "RunSpec",
+    "Schedule",
+    "Spec",
+    "rollout_size",
+]
+
+Positive = Annotated[int, Meta(ge=1, le=2**31 - 1)]
+Steps = Annotated[int, Meta(ge=1, le=10**15)]
+Share = Annotated[float, Meta(ge=0.0, le=1.0)]
+NonNegative = Annotated[float, Meta(ge=0.0, le=1e9)]
+AboveZero = Annotated[float, Meta(gt=0.0, le=1e9)]
+LearningRate = Annotated[float, Meta(gt=0.0, le=1.0)]
+
+Algo = Literal["ppo", "maskable_ppo", "recurrent_ppo"]
+Engine = Literal["fast", "stock"]
+
+
+class Schedule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A hyper-parameter that changes with progress: from `start` (first step) to `end` (last step)."""
+
+    start: NonNegative
+    end: NonNegative = 0.0
+    kind: Literal["linear"] = "linear"
+
+
+class Normalize(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """SB3's `VecNormalize`: running mean and variance of observations and of discounted returns."""
+
+    obs: bool = True
+    reward: bool = True
+    clip_obs: AboveZero = 10.0
+    clip_reward: AboveZero = 10.0
+
+
+class EnvSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is trained on: `id` is a Gymnasium id, `module:id` or `envpool:task`; a dash where a command runs.
+
+    `config` is a folder of MissionGym rules or a mission. `wrappers` go around one environment, the first one nearest
+    to it; around all of them come `normalize`, then `frame_stack` (how many observations are shown at once).
+    """
+
+    id: Annotated[str, Meta(min_length=1)] = "-"
+    n_envs: Positive = 8
+    vec: Literal["auto", "native", "inline", "workers"] = "auto"
+    n_workers: Positive | None = None
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    config: str | None = None
+    wrappers: tuple[str | Part, ...] = ()
+    normalize: Normalize | bool = False
+    frame_stack: Annotated[int, Meta(ge=1, le=64)] | None = None
+    imports: tuple[str, ...] = ()
+
+
+class PpoSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """SB3's `PPO` arguments by their own names and with its defaults; `None` means not written.
+
+    `algo` is PPO itself, or one of sb3-contrib's two that take the same arguments.
+    """
+
+    policy: str = "MlpPolicy"
+    n_steps: Positive = 2048
+    batch_size: Annotated[int, Meta(ge=2)] | Literal["auto"] | None = None
+    n_epochs: Positive | None = None
+    learning_rate: LearningRate | Schedule = 3e-4
+    gamma: Share = 0.99
+    gae_lambda: Share = 0.95
+    clip_range: AboveZero | Schedule = 0.2
+    clip_range_vf: AboveZero | Schedule | None = None
+    normalize_advantage: bool = True
+    ent_coef: NonNegative = 0.0
+    vf_coef: NonNegative = 0.5
+    max_grad_norm: AboveZero = 0.5
+    use_sde: bool = False
+    sde_sample_freq: Annotated[int, Meta(ge=-1, le=2**31 - 1)] = -1
+    target_kl: AboveZero | None = None
+    stats_window_size: Positive = 100
+    net_arch: tuple[Positive, ...] | dict[str, tuple[Positive, ...]] | None = None
+    policy_kwargs: dict[str, Any] = field(default_factory=dict)
+    algo: Algo = "ppo"
+
+
+class RunSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How long, how seeded and on what part of the machine. Exactly one of `total_timesteps` and `duration_s`.
+
+    With `command` that program is run instead of the trainer, and neither needs to be known; `resume_command` is what
+    goes on from where it was. `python`, `cwd`, `env`, `env_file` and `pythonpath` say whose Python it is; what is not
+    written is the launching client's. Values of `env` are on record, those in `env_file` never are. `grace_s` lies
+    between SIGTERM and SIGKILL. `follow` names logs of a command that does not report, such as "logs/*". `callbacks`
+    are of SB3's kind and called in order.
+    """
+
+    total_timesteps: Steps | None = None
+    duration_s: AboveZero | None = None
+    seed: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
+    device: str = "auto"
+    threads: Positive | None = None
+    auto_scale: bool = False
+    engine: Engine = "fast"
+    precision: Literal["fp32", "bf16"] = "fp32"
+    compile: bool = False
+    tf32: bool = True
+    grace_s: AboveZero = 30.0
+    command: tuple[str, ...] | None = None
+    resume_command: tuple[str, ...] | None = None
+    python: str | None = None
+    cwd: str | None = None
+    env: dict[str, str] = field(default_factory=dict)
+    env_file: str | None = None
+    pythonpath: tuple[str, ...] = ()
+    follow: str | None = None
+    callbacks: tuple[str | Part, ...] = ()
+
+
+class CheckpointKeep(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """When checkpoints are taken (always at update boundaries) and how many of the newest stay."""
+
+    every_s: AboveZero = 600.0
+    every_steps: Steps | None = None
+    last: Annotated[int, Meta(ge=2, le=10_000)] = 3
+
+
+RestartAlso = Literal["config", "env", "callback", "nan", "oom", "gpu_lost", "start"]
+
+
+class RestartKeep(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How often in a row an attempt that crashed, or ended without saying why, is followed by another by itself: never.
+
+    The first restart waits `wait_s`, each further one twice as long. `also` names failures that are restarted besides,
+    because whoever wrote it knows that they pass.
+    """
+
+    most: Annotated[int, Meta(ge=0, le=1000)] = 0
+    wait_s: AboveZero = 10.0
+    also: tuple[RestartAlso, ...] = ()
+
+
+class LimitsKeep(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What must be left of the machine for the run to begin, beyond what it needs; until then it is queued.
+
+    `disk_free` bytes on the disk of the runs root; `ram_free`, and `vram_free` of its GPU, of what no run was promised;
+    `cores_free` that no run keeps busy. `runs` may live, and `runs_per_gpu` on its GPU, counting it. `priority` is its
+    place in the queue, a step for an hour of waiting. With `marginal_gain`, a share, it waits too while the last run to
+    join brought less, or nobody knows yet. Without `queue` it is refused instead where it does not fit now.
+    """
+
+    disk_free: Annotated[int, Meta(ge=0, le=10**18)] = 0
+    ram_free: Annotated[int, Meta(ge=0, le=10**18)] = 0
+    vram_free: Annotated[int, Meta(ge=0, le=10**18)] = 0
+    cores_free: Annotated[int, Meta(ge=0, le=4096)] = 0
+    runs: Annotated[int, Meta(ge=1, le=4096)] | None = None
+    runs_per_gpu: Annotated[int, Meta(ge=1, le=4096)] | None = None
+    priority: Annotated[int, Meta(ge=-1000, le=1000)] = 0
+    marginal_gain: Share | None = None
+    queue: bool = True
+
+
+class KeepSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is kept of a run, and what is kept an eye on. `on_reboot`: what becomes of it when the machine restarts."""
+
+    checkpoint: CheckpointKeep = CheckpointKeep()
+    restart: RestartKeep = RestartKeep()
+    on_reboot: Literal["leave", "resume"] = "leave"
+    health: HealthKeep = HealthKeep()
+    limits: LimitsKeep = LimitsKeep()
+
+
+class EvaluateSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Every so many environment steps the policy is saved and played for `episodes` in a process of its own: never."""
+
+    every: Steps | None = None
+    episodes: Annotated[int, Meta(ge=1, le=100_000)] = 20
+    deterministic: bool = True
+
+
+class Spec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Everything needed to train one run, resolved: `spec.toml` of a run directory is exactly this.
+
+    `profile` says what a host profile has set, or why it has not; None where none was asked for.
+    """
+
+    preset: str
+    env: EnvSpec = EnvSpec()
+    ppo: PpoSpec = PpoSpec()
+    run: RunSpec = RunSpec()
+    keep: KeepSpec = KeepSpec()
+    evaluate: EvaluateSpec = EvaluateSpec()
+    description: str = ""
+    profile: str | None = None
+
+
+def rollout_size(spec: Spec) -> int:
+    """Transitions of one rollout: `n_envs * n_steps`."""
+    return spec.env.n_envs * spec.ppo.n_steps

@@ -1,0 +1,1 @@
+"""What happened when, as cells and spans on one time axis."""

@@ -1,0 +1,57 @@
+"""A finding: what a health rule says about a run, with evidence, a cause in this run's own settings, and one advice."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct, field
+
+from mission_tui.fleet.history.metrics import Metric
+
+__all__ = ["GRAVITY", "Finding", "FindingState", "Severity"]
+
+Severity = Literal["info", "warning", "critical"]
+FindingState = Literal["open", "acknowledged", "silenced", "cleared"]
+
+GRAVITY: dict[Severity, int] = {"info": 0, "warning": 1, "critical": 2}
+
+
+class Finding(Struct, frozen=True, omit_defaults=True):
+    """One incident of one rule. `advice` is a sentence; `advice_set` the exact `--set` assignments it proposes.
+
+    `first_t` and `last_t` are unix seconds, 0 where no time is known. `signal` is the tag whose curve shows the
+    incident, `threshold` the level on it that was passed, `window` the updates that were looked at: for drawing it.
+    """
+
+    id: str
+    rule: str
+    severity: Severity
+    first_update: int
+    last_update: int
+    sentence: str
+    cause: str
+    advice: str
+    advice_set: tuple[str, ...] = ()
+    state: FindingState = "open"
+    first_t: float = 0.0
+    last_t: float = 0.0
+    signal: str = ""
+    threshold: float | None = None
+    window: int = 1
+    evidence: tuple[dict[str, Metric], ...] = field(default_factory=tuple)
+
+    @property
+    def attempt(self) -> int:
+        """The attempt that it belongs to, as its id says; 0 for an id of another form."""
+        number = self.id.rsplit("-", 2)[-2:][0]
+        return int(number) if number.isdecimal() else 0
+
+    @property
+    def applicable(self) -> bool:
+        """Whether a resume can follow its advice: information without assignments asks for nothing."""
+        return bool(self.advice_set) or self.severity != "info"
+
+    @property
+    def proposal(self) -> str:
+        """The advice with the exact assignments it proposes, as one would type them."""
+        return " ".join((self.advice, *(f"--set {assignment}" for assignment in self.advice_set)))

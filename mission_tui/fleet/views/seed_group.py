@@ -1,0 +1,88 @@
+"""Runs that differ by their seed alone, seen as one experiment: their median and their band.
+
+They were launched together from one preset, each with a seed of its own; a sweep of settings is no such group.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from mission_tui.fleet.history.metrics import number
+from mission_tui.fleet.history.outcome import ALIVE
+from mission_tui.fleet.views.snapshot import RunView
+
+__all__ = ["SeedGroup", "group_key", "seed_groups"]
+
+RETURN = "rollout/ep_rew_mean"
+
+
+@dataclass(frozen=True, slots=True)
+class SeedGroup:
+    """Two runs or more, in the order in which they are listed."""
+
+    members: tuple[RunView, ...]
+
+    @property
+    def id(self) -> str:
+        """No run's id, and the same while the group is."""
+        return "seeds " + " ".join(group_key(self.members[0]))
+
+    @property
+    def name(self) -> str:
+        """What the names of its members begin with, else their preset."""
+        stem = _common([view.name for view in self.members]).rstrip("-_.")
+        return stem or self.members[0].preset
+
+    @property
+    def live(self) -> tuple[RunView, ...]:
+        return tuple(view for view in self.members if view.state in ALIVE)
+
+    @property
+    def band(self) -> tuple[float, float, float] | None:
+        """The least, the median and the greatest of the newest returns; None while none is known."""
+        known = [number(view.metrics.get(RETURN)) for view in self.members]
+        finite = [value for value in known if value is not None and math.isfinite(value)]
+        return (min(finite), statistics.median(finite), max(finite)) if finite else None
+
+    @property
+    def medians(self) -> tuple[float | None, ...]:
+        """The median return of the last updates that every member has done; None where one of them has none."""
+        last = min((view.update or 0) for view in self.members)
+        series = []
+        for view in self.members:
+            values = view.series.get(RETURN, ())
+            series.append(values[: max(0, len(values) - ((view.update or 0) - last))])
+        rows = min(map(len, series))
+        return tuple(_median([number(values[len(values) - rows + at]) for values in series]) for at in range(rows))
+
+
+def group_key(view: RunView) -> tuple[str, str]:
+    """What the members of a group have in common; empty words for a run that is in none."""
+    return (view.group, view.preset) if view.group and view.seed is not None else ("", "")
+
+
+def seed_groups(views: Iterable[RunView]) -> dict[tuple[str, str], SeedGroup]:
+    """The groups among `views` by their key: at least two members, and no seed twice."""
+    together: dict[tuple[str, str], list[RunView]] = {}
+    for view in views:
+        if (key := group_key(view)) != ("", ""):
+            together.setdefault(key, []).append(view)
+    return {
+        key: SeedGroup(tuple(members))
+        for key, members in together.items()
+        if len(members) > 1 and len({view.seed for view in members}) == len(members)
+    }
+
+
+def _median(values: list[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if len(known) == len(values) else None
+
+
+def _common(names: list[str]) -> str:
+    least, most = min(names), max(names)
+    cells = next((at for at, char in enumerate(least) if at >= len(most) or most[at] != char), len(least))
+    return least[:cells]

@@ -1,0 +1,298 @@
+"""One frozen picture of the fleet with a revision: the only thing a screen or a status verb ever shows.
+
+Unknown is None. Bytes and seconds; shares are 0..1 unless the name says percent. `series` hold the last 60 points.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct, field
+
+from mission_tui.fleet.capacity.other_program import OtherProgram
+from mission_tui.fleet.capacity.placement import Placement
+from mission_tui.fleet.history.lineage import Origin
+from mission_tui.fleet.history.metrics import Metric
+from mission_tui.fleet.history.outcome import After, FailureKind, Phase, RunState
+from mission_tui.fleet.paying import Payoff, payoff_sentence
+from mission_tui.fleet.specs.live_settings import SettingChange
+from mission_tui.fleet.views.abilities import ABILITIES, Ability
+from mission_tui.fleet.views.env_workers import EnvWorkers
+from mission_tui.fleet.views.findings import Finding
+
+__all__ = [
+    "SERIES",
+    "Again",
+    "FleetSnapshot",
+    "GpuMeters",
+    "Held",
+    "HostMeters",
+    "OtherRoot",
+    "Paid",
+    "Pids",
+    "Replay",
+    "Restart",
+    "RunFlag",
+    "RunView",
+    "StaleRun",
+    "SupervisorInfo",
+    "Usage",
+    "Utilisation",
+]
+
+SERIES = ("rollout/ep_rew_mean", "rollout/ep_len_mean", "steps_per_s", "train/approx_kl")
+"""The four series of which every snapshot carries the last 60 points per run."""
+
+RunFlag = Literal["keeperless", "unkillable", "unverifiable", "damaged", "slow-start"]
+
+
+class Utilisation(Struct, frozen=True):
+    """Percent over the last 20 seconds."""
+
+    now: float | None = None
+    mean: float | None = None
+    max: float | None = None
+
+
+class GpuMeters(Struct, frozen=True):
+    """One GPU, known by UUID; `history` are the peaks of its busy percents in the last minute, oldest first.
+
+    `slowed` says why the driver holds its clock down, when it does: "power cap", "heat" and their kin. An instance of
+    a GPU in MIG mode has the UUID of that as its `parent`, and only its memory is known.
+    `compute_mode` says who may compute there: "default" is everybody, "exclusive process" is one.
+    """
+
+    uuid: str
+    name: str
+    util: Utilisation = Utilisation()
+    memory_used: int | None = None
+    memory_total: int | None = None
+    power_w: float | None = None
+    temperature_c: float | None = None
+    clock_mhz: int | None = None
+    slowed: tuple[str, ...] = ()
+    compute_mode: str | None = None
+    history: tuple[float, ...] = ()
+    parent: str = ""
+
+
+class HostMeters(Struct, frozen=True):
+    """The machine the runs are on. `gpu_note` says why there are no GPU meters, when there are none; `alone_note` why
+    what other supervisors have reserved is not known, when it is not.
+
+    While the disk of the runs root is full nothing new is started; at its pace of late it is in `disk_full_in_s`.
+    `cpu_cores` are percents of each core of the machine, `others` the programs that take most and belong to no run.
+    """
+
+    name: str
+    cores: int
+    cpu_percent: float | None = None
+    ram_used: int | None = None
+    ram_total: int | None = None
+    disk_free: int | None = None
+    load_1m: float | None = None
+    gpu_note: str = ""
+    alone_note: str = ""
+    disk_full: bool = False
+    disk_full_in_s: float | None = None
+    cpu_history: tuple[float, ...] = ()
+    cpu_cores: tuple[float, ...] = ()
+    swap_used: int | None = None
+    swap_total: int | None = None
+    others: tuple[OtherProgram, ...] = ()
+
+
+class SupervisorInfo(Struct, frozen=True):
+    """The process that knows every run. Without a `pid` there is none: the runs were read from their files."""
+
+    pid: int | None
+    version: str
+    started_t: float
+
+
+class Pids(Struct, frozen=True):
+    """The processes of the live attempt."""
+
+    keeper: int | None = None
+    trainer: int | None = None
+    workers: tuple[int, ...] = ()
+
+
+class Held(Struct, frozen=True):
+    """What a frozen run holds, as far as it is known; `gpu`: a GPU too, be its bytes known or not."""
+
+    memory_bytes: int | None = None
+    gpu: bool = False
+    vram_bytes: int | None = None
+
+
+class Usage(Struct, frozen=True):
+    """What all processes of a run take of the machine, over the last seconds: `cpu_percent` 100 is one core.
+
+    Memory that they share is counted for each of them, so `rss_bytes` is more than would be free without the run;
+    `pss_bytes` shares it out, and may be two minutes old, as `open_files`. `written_bytes` went to disks since the
+    attempt began, as far as this supervisor has seen it. `gpu_percent` 100 is one GPU.
+    """
+
+    cpu_percent: float
+    rss_bytes: int
+    threads: int
+    processes: int
+    vram_bytes: int | None = None
+    pss_bytes: int | None = None
+    written_bytes: int | None = None
+    open_files: int | None = None
+    gpu_percent: float | None = None
+
+
+class Restart(Struct, frozen=True):
+    """A run that failed, or that a reboot ended, is started again at unix time `due_t`: `number` of `most` in a row."""
+
+    due_t: float
+    number: int
+    most: int
+    after: After = "failure"
+
+
+class Again(Struct, frozen=True):
+    """An attempt began by itself at unix time `t`."""
+
+    t: float
+    after: After
+
+
+class Paid(Struct, frozen=True):
+    """What it brought that `run`, called `name`, joined the others or left them."""
+
+    run: str
+    name: str
+    payoff: Payoff
+
+    @property
+    def sentence(self) -> str:
+        """For people."""
+        return payoff_sentence(self.payoff, self.name)
+
+
+class RunView(Struct, frozen=True, kw_only=True):
+    """One run as everyone sees it. `origins`: what it branched from, then what its newest attempt goes on from.
+
+    `can` is what may be asked of it, beyond what every process can be asked. `size_bytes` are those of its files when
+    they were last counted. `changes` are the newest of what was set while it trained, and what waits to be. `trained_s`
+    are seconds in rollouts and updates over all attempts: what a budget in seconds (`duration_s`) counts. `again` are
+    the last attempts that began by themselves; `rebooted`: the run ended because the machine was restarted. `workers`
+    says how the env workers are of a run that has any. `placed` is the GPU that was chosen for its newest attempt, if
+    there was a choice. `payoff` is what it brought when it last joined the others, or left them.
+    """
+
+    id: str
+    name: str
+    preset: str
+    run_dir: str
+    state: RunState
+    created_t: float
+    group: str | None = None
+    description: str = ""
+    outcome: Literal["finished", "stopped", "killed", "failed", "lost"] | None = None
+    kind: FailureKind | None = None
+    cause: str | None = None
+    flags: tuple[RunFlag, ...] = ()
+    attempt: int = 0
+    phase: Phase | None = None
+    phase_t: float | None = None
+    connected: bool = False
+    heartbeat_t: float | None = None
+    started_t: float | None = None
+    ended_t: float | None = None
+    update: int | None = None
+    timesteps: int | None = None
+    total_timesteps: int | None = None
+    duration_s: float | None = None
+    trained_s: float = 0.0
+    steps_per_s: float | None = None
+    eta_s: float | None = None
+    rollout_s: float | None = None
+    update_s: float | None = None
+    seed: int | None = None
+    env_id: str = ""
+    n_envs: int = 0
+    n_steps: int = 0
+    last_checkpoint: str | None = None
+    metrics: dict[str, Metric] = field(default_factory=dict)
+    outcomes: dict[str, int] = field(default_factory=dict)
+    series: dict[str, tuple[Metric | None, ...]] = field(default_factory=dict)
+    findings: tuple[Finding, ...] = ()
+    silenced: tuple[str, ...] = ()
+    origins: tuple[Origin, ...] = ()
+    size_bytes: int | None = None
+    changes: tuple[SettingChange, ...] = ()
+    labels: tuple[str, ...] = ()
+    note: str = ""
+    pids: Pids = Pids()
+    usage: Usage | None = None
+    workers: EnvWorkers | None = None
+    held: Held | None = None
+    restart: Restart | None = None
+    again: tuple[Again, ...] = ()
+    rebooted: bool = False
+    placed: Placement | None = None
+    can: tuple[Ability, ...] = ABILITIES
+    payoff: Payoff | None = None
+
+    @property
+    def pace(self) -> float | None:
+        """Steps per second of a run that trains now; None for one that stands, waits or ended, however fast it was."""
+        return self.steps_per_s if self.state in ("running", "stopping") else None
+
+
+class StaleRun(Struct, frozen=True, kw_only=True):
+    """How many processes a dead attempt left behind and what they hold; `unsure` of them are never touched."""
+
+    run: str
+    name: str
+    processes: int
+    unsure: int = 0
+    memory_bytes: int | None = None
+    vram_bytes: int | None = None
+
+
+class OtherRoot(Struct, frozen=True):
+    """Another runs root of this user that has a supervisor, and how many runs live or wait there."""
+
+    root: str
+    live: int | None = None
+
+    @property
+    def remark(self) -> str:
+        """` (3 runs)`, or nothing where the number is not known."""
+        return "" if self.live is None else f" ({self.live} run{'' if self.live == 1 else 's'})"
+
+
+class Replay(Struct, frozen=True):
+    """The snapshot is one of the past, between unix times `since` and `until`: as much as the files tell."""
+
+    since: float
+    until: float
+
+
+class FleetSnapshot(Struct, frozen=True, kw_only=True):
+    """Live runs first (oldest first), then the newest 200 that are over (newest first).
+
+    `ended_total` counts all that are over, `parked_total` those of them that wait for a person.
+    `paid` are the newest joinings and leavings of which it is known what they brought, newest first.
+    With `replay` it is the fleet as it was at `t`.
+    """
+
+    revision: int
+    t: float
+    runs_root: str
+    supervisor: SupervisorInfo
+    host: HostMeters
+    gpus: tuple[GpuMeters, ...] = ()
+    runs: tuple[RunView, ...] = ()
+    ended_total: int = 0
+    parked_total: int = 0
+    stale: tuple[StaleRun, ...] = ()
+    elsewhere: tuple[OtherRoot, ...] = ()
+    paid: tuple[Paid, ...] = ()
+    replay: Replay | None = None

@@ -1,0 +1,1 @@
+"""Whether a spec can be trained here, found out before it is."""

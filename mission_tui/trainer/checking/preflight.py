@@ -1,0 +1,101 @@
+"""``python -m mission_tui.trainer.checking.preflight``: can this spec be trained here? JSON on stdin, JSON lines back.
+
+Well-known environments are answered from a table without importing gymnasium; nothing here imports torch by itself, but
+for a Python that `run.python` names. What is done is said before it is done, because foreign code may crash.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from mission_tui.errors import PresetError, raised_by
+from mission_tui.fleet.specs.spec import EnvSpec, Spec
+from mission_tui.trainer.checking.json_lines import Say, answer, asked_spec
+from mission_tui.trainer.checking.named_modules import import_all
+from mission_tui.trainer.contrib import check_contrib
+from mission_tui.trainer.env_ids import MISSION_GYM, make_env, native_refusal
+
+__all__ = ["known_spaces", "main"]
+
+_KNOWN = {
+    "CartPole-v1": ("Box(4,)", "Discrete(2)"),
+    "Acrobot-v1": ("Box(6,)", "Discrete(3)"),
+    "MountainCar-v0": ("Box(2,)", "Discrete(3)"),
+    "MountainCarContinuous-v0": ("Box(2,)", "Box(1,)"),
+    "Pendulum-v1": ("Box(3,)", "Box(1,)"),
+}
+_MISSIONS = {
+    None: ("Box(42,)", "MultiDiscrete([9 9 9 9])"),
+    "standard": ("Box(42,)", "MultiDiscrete([9 9 9 9])"),
+    "demo": ("Box(32,)", "MultiDiscrete([9 9 9])"),
+}
+
+
+def main() -> int:
+    """Answer for the spec on stdin; returns the exit code."""
+    return answer(_check)
+
+
+def known_spaces(env: EnvSpec) -> tuple[str, str] | None:
+    """Observation and action space of an environment that needs no looking, as short names."""
+    if env.kwargs or env.wrappers or env.frame_stack or env.imports or env.vec == "native":
+        return None
+    if env.id == MISSION_GYM:
+        return _MISSIONS.get(env.config)
+    return _KNOWN.get(env.id) if env.config is None else None
+
+
+def _check(say: Say) -> None:
+    spec = asked_spec(sys.stdin.buffer.read())
+    if spec.run.python is not None:
+        _import_trainer(say)
+    import_all(spec, say)
+    check_contrib(spec.ppo.algo)
+    if spec.run.callbacks or spec.ppo.policy_kwargs or ":" in spec.ppo.policy:
+        _check_classes(spec)
+    known = known_spaces(spec.env) if spec.ppo.algo == "ppo" else None
+    if known is not None and spec.ppo.policy == "MlpPolicy" and (not spec.ppo.use_sde or known[1].startswith("Box")):
+        say({"ok": True, "obs": known[0], "act": known[1]})
+        return
+    from mission_tui.envs.masks import MASKS
+    from mission_tui.trainer.spaces import masks_refusal, refusal, short, stack_refusal, stacked
+
+    say({"doing": f"making an environment of env.id '{spec.env.id}'"})
+    env = make_env(spec.env, None, around=lambda made: made)
+    try:
+        observations, frames = env.observation_space, spec.env.frame_stack or 1
+        sentence = stack_refusal(observations) if frames > 1 else None
+        if sentence is None:
+            observations = stacked(observations, frames) if frames > 1 else observations
+            sentence = refusal(observations, env.action_space, spec.ppo)
+        if sentence is None:
+            sentence = masks_refusal(spec.ppo, offered=env.has_wrapper_attr(MASKS))
+        if sentence is None and spec.env.vec == "native":
+            sentence = native_refusal(spec.env)
+        if sentence is not None:
+            raise PresetError(f"env.id '{spec.env.id}' cannot be trained: {sentence}")
+        say({"ok": True, "obs": short(observations), "act": short(env.action_space)})
+    finally:
+        env.close()
+
+
+def _import_trainer(say: Say) -> None:
+    """Another Python's packages may be of versions whose insides are not those that the trainer uses."""
+    say({"doing": "importing torch, Stable-Baselines3 and the trainer"})
+    try:
+        import mission_tui.trainer.training  # noqa: F401 - what it takes is tried here
+    except Exception as error:  # importing runs foreign code, which may raise anything
+        raise PresetError(f"run.python = '{sys.executable}' cannot train: {raised_by(error)}") from error
+
+
+def _check_classes(spec: Spec) -> None:
+    """Find every class of the user's that a training will need; these modules import torch, whoever names them."""
+    from mission_tui.trainer.arguments import ppo_arguments
+    from mission_tui.trainer.callbacks import check_callbacks
+
+    ppo_arguments(spec)
+    check_callbacks(spec)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,162 @@
+"""The trainer's own attempt in a temporary run directory, ended after its first update, and what it measured."""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
+
+import msgspec
+import torch as th
+
+from mission_tui.errors import MissionError
+from mission_tui.fleet.history.metrics import MetricRecord, TrainingEnded, UpdateDone
+from mission_tui.fleet.history.outcome import Phase
+from mission_tui.fleet.specs.checking import CheckFigures
+from mission_tui.fleet.specs.spec import Spec, rollout_size
+from mission_tui.ipc.telemetry_messages import Order, PhaseSaid, TelemetryMessage
+from mission_tui.records.layout import RunDir
+from mission_tui.records.spec_file import write_spec
+from mission_tui.records.tail import read_all
+from mission_tui.records.toml_file import read_toml
+from mission_tui.trainer.__main__ import train
+from mission_tui.trainer.attempt import Attempt
+from mission_tui.trainer.link import Link
+from mission_tui.trainer.orders import Orders
+from mission_tui.trainer.record import Record
+from mission_tui.trainer.state.checkpoint import load_checkpoint
+
+if TYPE_CHECKING:
+    from mission_tui.trainer.checking.smoke import Smoke
+
+__all__ = ["SmokeAttempt"]
+
+LONG_ENOUGH_S = 3.0
+"""Updates that are over within this time are measured too: the first one warms up what it needs."""
+
+STEPS: dict[Phase, tuple[str, str]] = {
+    "starting": ("build", "building environments and policy"),
+    "rollout": ("rollout", "collecting the first rollout"),
+    "update": ("update", "computing the first update"),
+    "ending": ("checkpoint", "saving a checkpoint"),
+}
+
+
+class SmokeAttempt:
+    """One attempt whose phases are the steps of a smoke run."""
+
+    def __init__(self, smoke: Smoke, spec: Spec) -> None:
+        self._smoke, self._spec = smoke, spec
+        self._run = RunDir(smoke.folder / "run")
+        self._phase: Phase | None = None
+        self._updates = 0
+        self._begun_s = 0.0
+        self._trainer_bytes = 0
+        self._workers: tuple[int, ...] = ()
+
+    def train(self) -> None:
+        """Build, collect, update, save, read back; the figures come last. A failure is the step's that it happened in.
+
+        An attempt's own rules hold: settings, seed, number of environments and minibatches are those of the spec.
+        """
+        self._run.path.mkdir()
+        write_spec(self._run.spec, self._spec)
+        attempt = Attempt(self._run, 1, None)
+        with Record(self._run, 1, self._hear) as record:
+            code = train(attempt, record, Orders(self._orders), Link(attempt, {}))
+        rows, _ = read_all(self._run.metrics, MetricRecord)
+        ended = next((row for row in reversed(rows) if isinstance(row, TrainingEnded)), None)
+        if code != 0 or ended is None or ended.checkpoint is None:
+            if self._updates > 0 and self._phase is not None:
+                self._smoke.begin(*STEPS[self._phase])
+            self._smoke.end("failed", "no end was recorded" if ended is None else ended.cause, code or 1)
+            return
+        try:
+            manifest = load_checkpoint(self._run.checkpoints / ended.checkpoint).manifest
+        except MissionError as error:
+            self._smoke.end("failed", str(error), error.exit_code)
+            return
+        self._smoke.end("ok", f"{manifest.size_bytes:,} bytes, read back")
+        figures = self._figures([row for row in rows if isinstance(row, UpdateDone)])
+        self._smoke.say({"figures": msgspec.to_builtins(figures)})
+
+    def _orders(self) -> Sequence[Order]:
+        over = self._updates > 0 and time.monotonic() - self._begun_s >= LONG_ENOUGH_S
+        return (Order("stop"),) if over else ()
+
+    def _hear(self, message: TelemetryMessage) -> None:
+        """A phase begins: the step of the one before is over, the first time round."""
+        if not isinstance(message, PhaseSaid) or message.phase not in STEPS:
+            return
+        if message.phase == "rollout" and self._phase == "starting":
+            self._begun_s = time.monotonic()
+        if message.phase in ("rollout", "ending") and self._phase == "update":
+            self._updates += 1
+            self._look_at_memory()
+        first = self._updates == 0 or (self._updates == 1 and self._phase == "update")
+        if self._phase is not None and first:
+            self._smoke.end("ok", self._said(self._phase))
+        if self._updates == 0 or message.phase == "ending":
+            self._smoke.begin(*STEPS[message.phase])
+        self._phase = message.phase
+
+    def _said(self, phase: Phase) -> str:
+        match phase:
+            case "starting":
+                return self._built()
+            case "rollout":
+                return f"{rollout_size(self._spec):,} transitions"
+            case _:
+                return "loss and gradients are finite"
+
+    def _built(self) -> str:
+        said = read_toml(self._run.attempt(1).effective, MissionError)
+        env, model, device = said["env"], said["model"], said["run"]["device"]
+        workers = f" on {env['n_workers']} workers" if env.get("n_workers") else ""
+        return (
+            f"{env['n_envs']} x {env['id']}, {env['vec']}{workers}; {model['policy']} with "
+            f"{model['parameters']:,} parameters on {device}"
+        )
+
+    def _look_at_memory(self) -> None:
+        self._trainer_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+        self._workers = tuple(_proportional_bytes(pid) for pid in _children())
+
+    def _figures(self, rows: Sequence[UpdateDone]) -> CheckFigures:
+        usual = rows[1:] or rows
+        update_s = median(row.rollout_s + row.update_s for row in usual)
+        size, run = rollout_size(self._spec), self._spec.run
+        whole_s = run.duration_s if run.total_timesteps is None else -(-run.total_timesteps // size) * update_s
+        used_gpu = th.cuda.is_available()
+        return CheckFigures(
+            updates=len(rows),
+            steps_per_s=size / update_s,
+            update_s=update_s,
+            hours=None if whole_s is None else whole_s / 3600.0,
+            memory_bytes=self._trainer_bytes + sum(self._workers),
+            worker_bytes=max(self._workers, default=None),
+            n_workers=len(self._workers),
+            vram_bytes=max(map(th.cuda.max_memory_reserved, range(th.cuda.device_count()))) if used_gpu else None,
+        )
+
+
+def _children() -> list[int]:
+    found: list[int] = []
+    for thread in Path("/proc/self/task").iterdir():
+        with suppress(OSError):
+            found += map(int, (thread / "children").read_text(encoding="ascii").split())
+    return found
+
+
+def _proportional_bytes(pid: int) -> int:
+    """What a process holds, of what it shares its part; 0 where the kernel does not say."""
+    try:
+        text = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii")
+    except OSError:
+        return 0
+    line = next((line for line in text.splitlines() if line.startswith("Pss:")), "Pss: 0 kB")
+    return int(line.split()[1]) << 10

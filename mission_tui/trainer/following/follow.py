@@ -1,0 +1,151 @@
+"""``python -m mission_tui.trainer.following.follow RUN_DIR ATTEMPT [PATTERN]``: a command's rows, written for it.
+
+What the script says by `mission_tui.report` counts; one that says nothing has the logs under the absolute `PATTERN`.
+It lives as long as the attempt, whoever watches. Nothing of SB3 or torch is imported.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from mission_tui.errors import EX_RESUMABLE, DamagedError, MissionError
+from mission_tui.ipc.requests import PROTOCOL
+from mission_tui.ipc.telemetry import Telemetry
+from mission_tui.ipc.telemetry_messages import TelemetryMessage, TrainerHello
+from mission_tui.records.attempt import read_launch
+from mission_tui.records.layout import RunDir
+from mission_tui.trainer.following.followed_logs import FollowedLogs
+from mission_tui.trainer.following.reported import Reported
+from mission_tui.trainer.following.rows import Rows
+
+__all__ = ["Follower", "main"]
+
+LOGS_S, REPORT_S = 1.0, 0.25
+SLICE_S = 0.125
+SHARE = 0.05
+"""Of a core that reading may take: a log that takes long to read is read less often."""
+
+PREDECESSOR_S = 30
+"""How long an earlier follower may take to read the last lines."""
+
+
+class Follower:
+    """One attempt's. Whether it `hears` a script, and the rows once there are any."""
+
+    def __init__(self, run_dir: RunDir, attempt: int, pattern: str | None = None, since: float = 0.0) -> None:
+        self._run_dir = run_dir
+        self._attempt = attempt
+        self._files = run_dir.attempt(attempt)
+        self._logs = None if pattern is None else FollowedLogs(pattern, since, self._open)
+        self._reported: Reported | None = None
+        self._rows: Rows | None = None
+        self._telemetry: Telemetry | None = None
+        self._complaint = ""
+
+    @property
+    def hears(self) -> bool:
+        return self._reported is not None
+
+    def look(self) -> None:
+        """Write what is new and pass on what was ordered. What cannot be read or written is said once."""
+        try:
+            if self._reported is None and self._files.reported.exists():
+                rows, self._telemetry = self._open(), self._connected()
+                self._reported = Reported(self._files.reported, rows, self._say)
+            if self._reported is not None:
+                self._reported.look()
+            elif self._logs is not None:
+                self._logs.look()
+        except (MissionError, OSError) as error:
+            self._complain(str(error))
+        if self._telemetry is not None and any(order.what == "stop" for order in self._telemetry.orders()):
+            self._files.stop_asked.touch()
+
+    def close(self) -> None:
+        """Make the rows durable, say the newest and hang up."""
+        if self._rows is not None:
+            self._rows.close()
+        if self._telemetry is not None:
+            self._telemetry.close()
+
+    def _open(self) -> Rows:
+        if self._rows is None:
+            self._rows = Rows(self._run_dir, self._attempt)
+        return self._rows
+
+    def _connected(self) -> Telemetry | None:
+        """The line to whichever supervisor there is; None where nobody left an order that names it."""
+        try:
+            order = read_launch(self._files.launch)
+        except (DamagedError, OSError):
+            order = None
+        if order is None or (path := order.env.get("MISSION_TUI_TELEMETRY")) is None:
+            return None
+        return Telemetry(Path(path), TrainerHello(PROTOCOL, order.run, order.attempt, order.nonce, os.getpid()))
+
+    def _say(self, message: TelemetryMessage) -> None:
+        if self._telemetry is not None:
+            self._telemetry.say(message)
+
+    def _complain(self, sentence: str) -> None:
+        if sentence != self._complaint:
+            # The run's own log.
+            print(f"mission-tui: following: {sentence}", file=sys.stderr, flush=True)  # noqa: T201
+        self._complaint = sentence
+
+
+def main(words: Sequence[str]) -> int:
+    """Follow until the attempt is over and its last lines were read; 0 then, 75 if another one follows it already."""
+    folder, number, *patterns = words
+    run_dir, attempt = RunDir(Path(folder)), int(number)
+    files = run_dir.attempt(attempt)
+    if not _alone(files.path, wait=files.exit.exists()):
+        return EX_RESUMABLE
+    follower = Follower(run_dir, attempt, next(iter(patterns), None), files.launch.stat().st_mtime)
+    while True:
+        over = files.exit.exists() or not _lives(run_dir)
+        begun = time.monotonic()
+        follower.look()
+        if over:
+            follower.close()
+            return 0
+        least_s = REPORT_S if follower.hears else LOGS_S
+        look_s = max(least_s, (time.monotonic() - begun) / SHARE)
+        while time.monotonic() - begun < look_s and not files.exit.exists():
+            time.sleep(SLICE_S)
+
+
+def _alone(folder: Path, *, wait: bool) -> bool:
+    """Whether nobody else follows the attempt, for as long as this process lives."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        if not wait:
+            return False
+        signal.alarm(PREDECESSOR_S)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        signal.alarm(0)
+    return True
+
+
+def _lives(run_dir: RunDir) -> bool:
+    """Whether anybody of the run holds its lease: a keeper that was killed writes no exit record."""
+    try:
+        with run_dir.lease.open("rb") as lease:
+            fcntl.flock(lease, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        pass
+    return False
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

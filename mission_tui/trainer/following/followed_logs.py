@@ -1,0 +1,125 @@
+"""The logs that a command leaves, read as rows: SB3's `progress.csv` and `progress.json`, TensorBoard event files, and
+`monitor.csv`. Only what was written since its launch counts. Nothing of SB3 or torch is imported.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean
+
+from msgspec import structs
+
+from mission_tui.fleet.history.metrics import UpdateDone, spoken
+from mission_tui.records.logs import TableRow
+from mission_tui.records.logs.event_files import event_rows
+from mission_tui.records.logs.monitor import Ended, read_monitors, sample_of
+from mission_tui.records.logs.progress import read_csv, read_json
+from mission_tui.records.logs.table import settled, updates_of
+from mission_tui.trainer.following.rows import Rows
+
+__all__ = ["FollowedLogs"]
+
+MEAN_OF = 100
+KINDS = ("progress.csv", "progress.json", "tfevents")
+MONITOR = "monitor.csv"
+
+
+@dataclass
+class FollowedLogs:
+    """Those under the absolute `pattern`, written since unix time `since`. What was read so far: how many updates of
+    each, and up to which step of the monitors.
+    """
+
+    pattern: str
+    since: float
+    open_rows: Callable[[], Rows]
+    opened: bool = False
+    found_at: float = 0.0
+    known: dict[Path, int] = field(default_factory=dict)
+    ended: int = 0
+
+    def look(self) -> None:
+        """Write what is new. Raises `LogError`, `OSError` and `StorageError`."""
+        found = self._found()
+        monitors = [path for path in found if path.name.endswith(MONITOR)]
+        tables = [path for path in found if path not in monitors]
+        # One run writes several of them at once: the first kind that is there, and of it the newest.
+        table = min(tables, key=lambda path: (_kind(path), -path.stat().st_mtime), default=None)
+        episodes = read_monitors(monitors)
+        if table is not None:
+            self._updates(table, episodes)
+        elif episodes:
+            self._episodes(episodes)
+
+    def _found(self) -> list[Path]:
+        """Logs that were written since the launch, also those in folders that the pattern matches."""
+        paths = [Path(it) for it in glob.glob(self.pattern, recursive=True)]  # noqa: PTH207 - a pattern may be absolute
+        inside = [it for path in paths if path.is_dir() for it in path.iterdir()]
+        ours = {it for it in (*paths, *inside) if _kind(it) is not None and it.is_file()}
+        return sorted(path for path in ours if path.stat().st_mtime >= self.since)
+
+    def _updates(self, path: Path, episodes: Sequence[Ended]) -> None:
+        updates = updates_of(settled(_table(path)))
+        if len(updates) <= self.known.get(path, 0):
+            return
+        rows = self._open()
+        if not self.known:
+            # Another follower of this attempt was here before.
+            self.known[path] = sum(update.timesteps <= self.ended for update in updates) if self.ended else 0
+        new = updates[self.known.get(path, 0) :]
+        rate = self._rate(new[-1].timesteps - updates[-len(new) - 1].timesteps if len(updates) > len(new) else 0)
+        for update in new:
+            fresh = [it for it in episodes if it.steps > self.ended]
+            said = update if not fresh else structs.replace(update, episodes=sample_of(fresh))
+            self._write(rows, said, update.timesteps, update.steps_per_s or rate)
+            self.known[path] = self.known.get(path, 0) + 1
+            self.ended = fresh[-1].steps if fresh else self.ended
+
+    def _episodes(self, episodes: Sequence[Ended]) -> None:
+        rows = self._open()
+        fresh = [it for it in episodes if it.steps > self.ended]
+        if fresh:
+            recent = episodes[-MEAN_OF:]
+            means = {
+                "rollout/ep_rew_mean": spoken(fmean(it.r for it in recent)),
+                "rollout/ep_len_mean": spoken(fmean(it.length for it in recent)),
+            }
+            update = UpdateDone(0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0, means, sample_of(fresh))
+            self._write(rows, update, fresh[-1].steps, self._rate(fresh[-1].steps - self.ended))
+            self.ended = fresh[-1].steps
+
+    def _open(self) -> Rows:
+        rows = self.open_rows()
+        if not self.opened:
+            self.opened, self.ended = True, rows.at[1] if rows.begun else 0
+        return rows
+
+    def _rate(self, steps: int) -> float:
+        """Steps per second since the last look that found any; 0, which is unknown, at the first one."""
+        before, self.found_at = self.found_at, time.monotonic()
+        return steps / (self.found_at - before) if before else 0.0
+
+    def _write(self, rows: Rows, update: UpdateDone, steps: int, rate: float) -> None:
+        rows.update(steps, update.t or time.time(), (0.0, 0.0), rate, update.metrics, update.episodes)
+
+
+def _kind(path: Path) -> int | None:
+    """How much a log is preferred, 0 most; None for a file that is no log."""
+    if path.name.endswith(MONITOR):
+        return len(KINDS)
+    return next((place for place, word in enumerate(KINDS) if word in path.name), None)
+
+
+def _table(path: Path) -> list[TableRow]:
+    if "tfevents" in path.name:
+        return list(event_rows(path, [path], {}))
+    rows = list((read_json if path.suffix == ".json" else read_csv)(path, []))
+    with path.open("rb") as file:
+        file.seek(-1, os.SEEK_END)
+        # A line without its newline is still being written.
+        return rows if file.read() == b"\n" else rows[:-1]

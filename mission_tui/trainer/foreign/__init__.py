@@ -1,0 +1,1 @@
+"""Runs and models that others made, read without running anything of theirs."""

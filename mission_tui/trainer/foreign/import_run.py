@@ -1,0 +1,159 @@
+"""``python -m mission_tui.trainer.foreign.import_run FOLDER RUN_DIR --run ID``: a folder of stock SB3 as a run.
+
+The spec comes as JSON on stdin. Logs are read as text. With `--models` what the spec asks for is built, the process
+takes every right away that reading does not need, and only then zips and statistics are opened.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from bisect import bisect_right
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from mission_tui.errors import CheckpointError, UsageError
+from mission_tui.fleet.health.replay import replay
+from mission_tui.fleet.history.metrics import MetricRecord, UpdateDone
+from mission_tui.fleet.specs.spec import Spec, rollout_size
+from mission_tui.records.append import AppendLog
+from mission_tui.records.layout import RunDir
+from mission_tui.records.sb3_run import Sb3Folder, find_folder, rows_of, updates_in_table
+from mission_tui.trainer.checking.json_lines import Say, answer, asked_spec
+from mission_tui.trainer.foreign.imported_rows import evaluations_of, records_of
+from mission_tui.trainer.process import cap_threads, lower_priority
+
+__all__ = ["main"]
+
+MOST_FINDINGS = 500
+
+
+@dataclass(slots=True)
+class _Import:
+    """One import at work: what was asked for, and what is to be said about it."""
+
+    folder: Sb3Folder
+    run: str
+    into: RunDir
+    spec: Spec
+    raw: bytes
+    notes: list[str] = field(default_factory=list)
+
+    def rows(self) -> tuple[UpdateDone, ...]:
+        table, damage = updates_in_table(self.folder)
+        self.notes += damage
+        return rows_of(self.folder, table, rollout_size(self.spec), self.spec.ppo.stats_window_size)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Import; returns the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="mission_tui.trainer.foreign.import_run", description="Import an SB3 run folder."
+    )
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("run_dir", type=Path)
+    parser.add_argument("--run", required=True)
+    parser.add_argument("--models", action="store_true")
+    parsed = parser.parse_args(arguments)
+    lower_priority(own_session=False)
+    cap_threads(1)
+    return answer(lambda say: _import(parsed, say))
+
+
+def _import(parsed: argparse.Namespace, say: Say) -> None:
+    raw = sys.stdin.buffer.read()
+    work = _Import(find_folder(parsed.folder), parsed.run, RunDir(parsed.run_dir), asked_spec(raw), raw)
+    rows = work.rows()
+    newest = _models(work, rows) if parsed.models and work.folder.zips else None
+    played = evaluations_of(work.folder.played, rows, work.notes)
+    records = records_of(rows, played, work.spec.run.total_timesteps, newest, _written_t(work.folder))
+    _write(work.into.metrics, records)
+    findings = replay({1: work.spec}, records, ())[-MOST_FINDINGS:]
+    result = {
+        "updates": rows[-1].update,
+        "timesteps": rows[-1].timesteps,
+        "finished": rows[-1].timesteps >= (work.spec.run.total_timesteps or sys.maxsize),
+        "findings": msgspec.to_builtins(findings),
+        "notes": work.notes,
+    }
+    say({"result": result})
+
+
+def _models(work: _Import, rows: Sequence[UpdateDone]) -> str:
+    """Each model of the folder as a checkpoint; the name of the newest."""
+    from mission_tui.trainer.checking.confinement import confine
+    from mission_tui.trainer.eager import leave_compiler_out
+    from mission_tui.trainer.foreign.foreign import read_foreign
+    from mission_tui.trainer.foreign.foreign_boundary import foreign_boundary, model_for, save_foreign
+    from mission_tui.trainer.vec_env import build_vec_env, in_this_process
+
+    leave_compiler_out()
+    rules = work.into.snapshot if work.into.snapshot.is_dir() else None
+    vec = build_vec_env(in_this_process(work.spec), rules).vec
+    saved: dict[int, tuple[str, str]] = {}
+    try:
+        model = model_for(work.spec, vec)
+        confine(max(work.folder.zips, key=lambda path: path.stat().st_size), work.into.checkpoints)
+        for path in work.folder.zips:
+            foreign = read_foreign(path)
+            if foreign.timesteps in saved:
+                work.notes.append(f"{path.name} stands at the step of {saved[foreign.timesteps][1]}, which was taken")
+                continue
+            _statistics(work, path, model.get_vec_normalize_env())
+            try:
+                boundary = foreign_boundary(model, foreign, work.spec, _update_at(rows, foreign.timesteps))
+            except CheckpointError as error:
+                raise CheckpointError(f"{path.name}: {error}") from None
+            name = save_foreign(work.into.checkpoints, work.run, boundary, work.raw)
+            saved[foreign.timesteps] = (name, path.name)
+    finally:
+        with suppress(Exception):  # a confined environment may not be able to end in order, and nothing hangs on it
+            vec.close()
+    return saved[max(saved)][0]
+
+
+def _statistics(work: _Import, model: Path, normalizer: object) -> None:
+    from stable_baselines3.common.vec_env import VecNormalize
+
+    from mission_tui.trainer.foreign.foreign_normalizer import put_statistics
+
+    beside = work.folder.statistics_of(model)
+    if not isinstance(normalizer, VecNormalize):
+        if beside is not None and beside.name not in str(work.notes):
+            work.notes.append(f"{beside.name} was not used, because env.normalize = false")
+        return
+    if beside is None:
+        raise UsageError(
+            f"{model.name} was trained with env.normalize and {work.folder.path} holds no vecnormalize.pkl: without "
+            "its statistics the policy sees other inputs; put the file there, or take --logs-only"
+        )
+    put_statistics(normalizer, beside)
+
+
+def _update_at(rows: Sequence[UpdateDone], timesteps: int) -> int:
+    """The update that the run stood at then."""
+    at = bisect_right(rows, timesteps, key=lambda row: row.timesteps)
+    return rows[at - 1].update if at else 0
+
+
+def _written_t(folder: Sb3Folder) -> float:
+    """When the log was last written, unix time: what stands for times that it does not say."""
+    logs = [it for it in (folder.table, *folder.events, *folder.monitors) if it is not None]
+    return max(path.stat().st_mtime for path in logs)
+
+
+def _write(path: Path, records: Sequence[MetricRecord]) -> None:
+    log = AppendLog(path, sync_every_s=10.0)
+    try:
+        for record in records:
+            log.append(lambda seq, record=record: msgspec.structs.replace(record, seq=seq))  # type: ignore[misc]
+    finally:
+        log.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

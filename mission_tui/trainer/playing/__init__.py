@@ -1,0 +1,1 @@
+"""Episodes played with a policy: evaluations, shown episodes, and the probe of a resume."""

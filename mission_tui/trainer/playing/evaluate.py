@@ -1,0 +1,174 @@
+"""``python -m mission_tui.trainer.playing.evaluate RUN_DIR --checkpoint NAME --episodes N --seed S --out FILE``.
+
+Plays episodes under the rules that the run was trained on, read from its snapshot, with the normaliser's statistics
+frozen. Progress as JSON lines on stdout, the result as the last one and in FILE.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import sys
+import time
+from collections.abc import Collection
+from pathlib import Path
+
+import numpy as np
+import torch as th
+from stable_baselines3.common.vec_env import VecEnv, unwrap_vec_normalize
+
+from mission_tui.errors import DamagedError, UsageError
+from mission_tui.fleet.specs.spec import EnvSpec, Spec
+from mission_tui.records.atomic import write_json
+from mission_tui.records.layout import RunDir
+from mission_tui.records.rules_snapshot import check_rules, rules_of
+from mission_tui.records.spec_file import read_attempt_spec
+from mission_tui.trainer.arguments import ppo_arguments
+from mission_tui.trainer.checking.json_lines import Say, answer
+from mission_tui.trainer.eager import leave_compiler_out
+from mission_tui.trainer.env_ids import mission_rules
+from mission_tui.trainer.model import build_scratch
+from mission_tui.trainer.playing.evaluation import Act, mean_of, play, summary, together
+from mission_tui.trainer.playing.matching import check_normalizer, check_spaces
+from mission_tui.trainer.process import cap_threads, lower_priority
+from mission_tui.trainer.state.checkpoint import Loaded, load_checkpoint
+from mission_tui.trainer.state.normalizer import freeze_normalizer
+from mission_tui.trainer.state.tensors import put_parameters
+from mission_tui.trainer.vec_env import build_vec_env, in_this_process
+from mission_tui.trainer.vec_env.masked import MaskedVecEnv
+
+__all__ = ["actor", "main", "subject"]
+
+_NATIVE_LANES, _INLINE_LANES = 64, 8
+_SEEDS_APART = 1000
+"""More than there are lanes, each of which is seeded on its own."""
+
+_PROGRESS_EVERY_S = 0.25
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Evaluate; returns the exit code."""
+    parsed = _parse(arguments)
+    lower_priority(own_session=False)
+    cap_threads(1)
+    leave_compiler_out()
+    return answer(lambda say: _evaluate(parsed, say))
+
+
+def _parse(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="mission_tui.trainer.playing.evaluate", description="Play a policy.")
+    parser.add_argument("run_dir", type=Path)
+    parser.add_argument("--checkpoint", required=True)
+    parser.add_argument("--episodes", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=10_000)
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--stochastic", action="store_true")
+    parser.add_argument("--policy", choices=("trained", "random"), default="trained")
+    parser.add_argument("--out", type=Path, required=True)
+    return parser.parse_args(arguments)
+
+
+def _evaluate(parsed: argparse.Namespace, say: Say) -> None:
+    if min(parsed.episodes, parsed.seeds) < 1:
+        raise UsageError(f"--episodes {parsed.episodes} and --seeds {parsed.seeds} must be at least 1")
+    begun_s = time.monotonic()
+    run_dir = RunDir(parsed.run_dir.resolve())
+    folder = run_dir.checkpoints / parsed.checkpoint
+    loaded, trained, rules = subject(run_dir, parsed.checkpoint)
+    lanes = (min(parsed.episodes, most) for most in (_NATIVE_LANES, _INLINE_LANES))
+    spec = in_this_process(trained, *lanes)
+    winning = _winning(spec.env, rules)
+    vec = build_vec_env(spec, rules).vec
+    try:
+        seeds = [parsed.seed + _SEEDS_APART * number for number in range(parsed.seeds)]
+        progress = _Progress(say, parsed.episodes * parsed.seeds)
+        played = []
+        act, seen = actor(parsed, spec, vec, loaded)
+        for seed in seeds:
+            played.append(play(act, seen, parsed.episodes, seed, progress))
+            progress.before += parsed.episodes
+        figures = summary(together(played), winning)
+        by_seed = [{"seed": seed, "mean": mean_of(each)} for seed, each in zip(seeds, played, strict=True)]
+    finally:
+        vec.close()
+    result = {
+        "run": run_dir.id,
+        "checkpoint": loaded.manifest.name,
+        **figures,
+        "deterministic": not parsed.stochastic,
+        "seed": parsed.seed,
+        "by_seed": by_seed,
+        "policy": parsed.policy,
+        "seconds": time.monotonic() - begun_s,
+        "checkpoint_sha256": hashlib.sha256((folder / "manifest.json").read_bytes()).hexdigest(),
+        "t": time.time(),
+    }
+    parsed.out.parent.mkdir(parents=True, exist_ok=True)
+    write_json(parsed.out, result)
+    say({"result": result})
+
+
+def subject(run_dir: RunDir, checkpoint: str) -> tuple[Loaded, Spec, Path]:
+    """The verified checkpoint, the spec it was trained by, and the folder of its rules as they were then.
+
+    Raises `DamagedError` when one of them is not what it was.
+    """
+    loaded = load_checkpoint(run_dir.checkpoints / checkpoint)
+    trained = read_attempt_spec(run_dir, loaded.manifest.attempt)
+    rules = rules_of(run_dir, loaded.manifest.attempt)
+    check_rules(rules)
+    if _winning(trained.env, rules) is not None and not (rules / "rules.toml").is_file():
+        raise DamagedError(f"{rules / 'rules.toml'} is gone, and today's rules may be others: nothing was played")
+    return loaded, trained, rules
+
+
+def actor(parsed: argparse.Namespace, spec: Spec, vec: VecEnv, loaded: Loaded) -> tuple[Act, VecEnv]:
+    """How actions are chosen, and `vec` as the policy sees it. `parsed` has `policy`, `seed` and `stochastic`.
+
+    Raises `CheckpointError` where the checkpoint is not of this environment.
+    """
+    if parsed.policy == "random":
+        vec.action_space.seed(parsed.seed)
+        return _by_chance(vec, masked=spec.ppo.algo == "maskable_ppo"), vec
+    check_normalizer(loaded, vec)
+    if (normalizer := unwrap_vec_normalize(vec)) is not None:
+        freeze_normalizer(normalizer, loaded.boundary.state["normalizer"])
+    model = build_scratch(ppo_arguments(spec), vec, "cpu", spec.ppo.algo)
+    assert model.env is not None
+    check_spaces(loaded, model.env)
+    put_parameters(model.policy, loaded.boundary.parameters)
+    th.manual_seed(parsed.seed)
+    return model.player(model.env, deterministic=not parsed.stochastic), model.env
+
+
+def _by_chance(vec: VecEnv, *, masked: bool) -> Act:
+    """Any action, of those that are allowed if the run's environments say which are."""
+    if not masked:
+        return lambda _observations, _starts: np.stack([vec.action_space.sample() for _ in range(vec.num_envs)])
+    asked = MaskedVecEnv(vec)
+    return lambda _observations, _starts: asked.sample(asked.masks())
+
+
+def _winning(env: EnvSpec, snapshot: Path) -> Collection[str] | None:
+    """The outcomes that count as won under the run's own rules; None where the environment has no such rules."""
+    rules = mission_rules(env, snapshot)
+    return None if rules is None else rules.winning
+
+
+class _Progress:
+    """Says how many episodes are done, a few times a second."""
+
+    def __init__(self, say: Say, total: int) -> None:
+        self._say, self._total, self._next_s = say, total, 0.0
+        self.before = 0
+        """Episodes of the seeds that are done."""
+
+    def __call__(self, done: int) -> None:
+        now_s, done = time.monotonic(), self.before + done
+        if now_s >= self._next_s or done == self._total:
+            self._next_s = now_s + _PROGRESS_EVERY_S
+            self._say({"done": done, "total": self._total})
+
+
+if __name__ == "__main__":
+    sys.exit(main())

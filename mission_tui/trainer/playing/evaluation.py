@@ -1,0 +1,112 @@
+"""Playing episodes with a policy, side by side and without favouring short ones, and what they say about it.
+
+Every lane plays a number of episodes fixed beforehand. Taking the first N that end anywhere would count short episodes
+more often than long ones.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from stable_baselines3.common.vec_env import VecEnv
+
+from mission_tui.fleet.history.metrics import Metric, spoken
+from mission_tui.trainer.episodes import outcome_of
+
+__all__ = ["Act", "Episodes", "mean_of", "play", "summary", "together"]
+
+_RESAMPLES = 2000
+
+Act = Callable[[Any, NDArray[np.bool_]], NDArray[Any]]
+"""From observations, and which of them begin an episode, to actions."""
+
+
+@dataclass(slots=True)
+class Episodes:
+    """Raw returns and lengths of the episodes played, how they ended, and whether they were won where that is said."""
+
+    returns: list[float] = field(default_factory=list)
+    lengths: list[int] = field(default_factory=list)
+    outcomes: Counter[str] = field(default_factory=Counter)
+    successes: list[bool] = field(default_factory=list)
+
+    def add(self, info: dict[str, Any]) -> None:
+        """Take the last info of an episode."""
+        self.returns.append(float(info["episode"]["r"]))
+        self.lengths.append(int(info["episode"]["l"]))
+        if (outcome := outcome_of(info)) is not None:
+            self.outcomes[outcome] += 1
+        if (success := info.get("is_success")) is not None:
+            self.successes.append(bool(success))
+
+
+def play(act: Act, vec: VecEnv, episodes: int, seed: int, progress: Callable[[int], None]) -> Episodes:
+    """Play `episodes` episodes in the lanes of `vec`, lane i seeded with `seed` + i; `progress` hears of each."""
+    played = Episodes()
+    left = np.full(vec.num_envs, episodes // vec.num_envs)
+    left[: episodes % vec.num_envs] += 1
+    vec.seed(seed)
+    observations = vec.reset()
+    starts: NDArray[np.bool_] = np.ones(vec.num_envs, dtype=bool)
+    while left.any():
+        observations, _, starts, infos = vec.step(act(observations, starts))
+        for lane, info in enumerate(infos):
+            if left[lane] and "episode" in info:
+                left[lane] -= 1
+                played.add(info)
+                progress(len(played.returns))
+    return played
+
+
+def together(parts: Sequence[Episodes]) -> Episodes:
+    """All episodes of several plays."""
+    whole = Episodes()
+    for part in parts:
+        whole.returns += part.returns
+        whole.lengths += part.lengths
+        whole.outcomes += part.outcomes
+        whole.successes += part.successes
+    return whole
+
+
+def mean_of(episodes: Episodes) -> Metric:
+    """Their mean return."""
+    return spoken(float(np.mean(episodes.returns)))
+
+
+def summary(episodes: Episodes, winning: Collection[str] | None) -> dict[str, Any]:
+    """The figures of an evaluation: mean, median, standard deviation (population, as SB3's `evaluate_policy`), 95 %
+    interval of the mean, mean length, outcomes, and the share won: of outcomes in `winning`, else of reported
+    successes, else None.
+    """
+    returns = np.array(episodes.returns)
+    low, high = _interval(returns)
+    return {
+        "episodes": len(returns),
+        "mean": spoken(float(returns.mean())),
+        "std": spoken(float(returns.std())),
+        "median": spoken(float(np.median(returns))),
+        "ci95": [spoken(low), spoken(high)],
+        "lengths": {"mean": float(np.mean(episodes.lengths))},
+        "outcomes": dict(episodes.outcomes.most_common()),
+        "won": _share_won(episodes, winning),
+    }
+
+
+def _interval(returns: NDArray[np.float64]) -> tuple[float, float]:
+    """Percentile bootstrap of the mean: returns of episodes are rarely anywhere near normal."""
+    generator = np.random.default_rng(0)
+    means = [generator.choice(returns, returns.size).mean() for _ in range(_RESAMPLES)]
+    low, high = np.percentile(means, [2.5, 97.5])
+    return float(low), float(high)
+
+
+def _share_won(episodes: Episodes, winning: Collection[str] | None) -> float | None:
+    if winning is not None:
+        return sum(episodes.outcomes[outcome] for outcome in winning) / len(episodes.returns)
+    return float(np.mean(episodes.successes)) if episodes.successes else None

@@ -1,0 +1,148 @@
+"""The moment between two updates: everything the next one depends on, copied out of a training or put back into it.
+
+One is taken at every boundary, before the rollout. So a stop in the middle of a rollout or of a long update need not
+wait and need not be inexact: what was begun is dropped, and the boundary that was taken is what gets saved.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mission_tui.errors import CheckpointError
+from mission_tui.fleet.resume.terms import AS_IT_WAS, Terms
+from mission_tui.trainer.easing import Easing
+from mission_tui.trainer.ppo import PPO
+from mission_tui.trainer.state.frames import capture_frames, restore_frames
+from mission_tui.trainer.state.normalizer import capture_normalizer, restore_normalizer
+from mission_tui.trainer.state.random_state import capture_random, restore_random
+from mission_tui.trainer.state.tensors import Tensors, copy_moments, copy_parameters, put_moments, put_parameters
+from mission_tui.trainer.state.tree import Tree
+from mission_tui.trainer.vec_env import savable
+
+__all__ = ["Boundary", "Progress", "capture", "restore_envs", "restore_learner", "restore_random_state"]
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a run is, over all its attempts: updates done, seconds trained, and the last update's entropy loss."""
+
+    update: int = 0
+    trained_s: float = 0.0
+    entropy: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """A copy that shares no memory with the model. `state` is a tree of arrays and JSON values."""
+
+    update: int
+    timesteps: int
+    trained_s: float
+    parameters: Tensors
+    moments: Tensors
+    state: Tree
+
+    @property
+    def has_env_state(self) -> bool:
+        """Whether the environments could be saved; if not, a resumed run is continued and never exact."""
+        return self.state["envs"] is not None
+
+
+def capture(model: PPO, progress: Progress, facts: Mapping[str, Any]) -> Boundary:
+    """Copy the boundary `model` stands at; `facts` are JSON values that a resume will want to compare."""
+    assert model.env is not None
+    base = savable(model.env)
+    normalizer = model.get_vec_normalize_env()
+    state: Tree = {
+        "facts": dict(facts),
+        "n_updates": model._n_updates,
+        "easing": model.easing.state,
+        "entropy": progress.entropy,
+        "episodes": _window(model),
+        "random": capture_random(model.device, model.action_space),
+        "normalizer": None if normalizer is None else capture_normalizer(normalizer),
+        "envs": None if base is None else base.get_state(),
+        "frames": None if base is None else capture_frames(model.env),
+        "last_obs": _copied(model._last_obs),
+        "memory": model.memory(),
+        "last_episode_starts": np.array(model._last_episode_starts),
+        "callbacks": None if model.callbacks is None else model.callbacks.state,
+    }
+    return Boundary(
+        update=progress.update,
+        timesteps=model.num_timesteps,
+        trained_s=progress.trained_s,
+        parameters=copy_parameters(model.policy),
+        moments=copy_moments(model.policy, model.policy.optimizer),
+        state=state,
+    )
+
+
+def restore_learner(model: PPO, boundary: Boundary, terms: Terms = AS_IT_WAS) -> None:
+    """Put back what is learned and counted: parameters, moments, statistics, counters, the window of last episodes.
+
+    What `terms` leave behind begins anew, and an easing of theirs replaces the one that the boundary was taken in.
+    Raises `CheckpointError` if the boundary is of another policy or of other observations.
+    """
+    put_parameters(model.policy, boundary.parameters)
+    if not terms.fresh_optimizer:
+        put_moments(model.policy, model.policy.optimizer, boundary.moments)
+    state = boundary.state
+    if not terms.fresh_normalizer:
+        _restore_statistics(model, state)
+    model.easing = Easing.from_state(state.get("easing")) if terms.over(0, 0) else Easing(terms)
+    model.num_timesteps = boundary.timesteps
+    model._n_updates = state["n_updates"]
+    window = state["episodes"]
+    model.ep_info_buffer = deque(
+        ({"r": r, "l": length, "t": t} for r, length, t in window["info"]), maxlen=model._stats_window_size
+    )
+    model.ep_success_buffer = deque(window["success"], maxlen=model._stats_window_size)
+
+
+def _restore_statistics(model: PPO, state: Tree) -> None:
+    normalizer = model.get_vec_normalize_env()
+    if (normalizer is None) != (state["normalizer"] is None):
+        raise CheckpointError("env.normalize differs from the checkpoint's: its policy would see other inputs")
+    if normalizer is not None:
+        restore_normalizer(normalizer, state["normalizer"], lanes=False)
+
+
+def restore_envs(model: PPO, boundary: Boundary) -> bool:
+    """Put the environments back into the middle of their episodes; False if they or the boundary cannot do that."""
+    assert model.env is not None
+    base, state, normalizer = savable(model.env), boundary.state, model.get_vec_normalize_env()
+    if base is None or state["envs"] is None:
+        return False
+    base.set_state(state["envs"])
+    restore_frames(model.env, state.get("frames"))
+    if normalizer is not None:
+        restore_normalizer(normalizer, state["normalizer"], lanes=True)
+    if (memory := state.get("memory")) is not None:
+        model.remember(memory)
+    model._last_obs = state["last_obs"]
+    model._last_episode_starts = state["last_episode_starts"]
+    return True
+
+
+def restore_random_state(model: PPO, boundary: Boundary) -> None:
+    """Put all random generators back; the last thing before training goes on, because building things draws numbers."""
+    restore_random(boundary.state["random"], model.device, model.action_space)
+
+
+def _window(model: PPO) -> Tree:
+    return {
+        "info": [[float(e["r"]), int(e["l"]), float(e["t"])] for e in model.ep_info_buffer or ()],
+        "success": [float(success) for success in model.ep_success_buffer or ()],
+    }
+
+
+def _copied(observations: Any) -> Any:
+    if isinstance(observations, dict):
+        return {name: np.array(part) for name, part in observations.items()}
+    return np.array(observations)

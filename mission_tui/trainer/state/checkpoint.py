@@ -1,0 +1,201 @@
+"""Checkpoints of one attempt: when they are due, what is written, what is kept; and reading one back.
+
+A checkpoint is a boundary and nothing else, so saving is safe at any time and never sees half an update. Reading
+verifies every byte first and never unpickles.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch as th
+
+from mission_tui.errors import CheckpointError
+from mission_tui.fleet.specs.spec import CheckpointKeep
+from mission_tui.records.checkpoint import CheckpointFacts, Manifest, prune, save_checkpoint, verify_checkpoint
+from mission_tui.records.layout import RunDir
+from mission_tui.records.reserve import Reserve
+from mission_tui.records.storage import StorageError
+from mission_tui.trainer.failures import complain
+from mission_tui.trainer.record import CheckpointReason, Record
+from mission_tui.trainer.state.boundary import Boundary
+from mission_tui.trainer.state.tensors import read_tensors, write_tensors
+from mission_tui.trainer.state.tree import read_tree, write_tree
+
+__all__ = ["Checkpoints", "Loaded", "checkpoint_name", "fill_checkpoint", "load_checkpoint"]
+
+RESERVE = ".reserve"
+_SLACK_BYTES = 256 << 10
+"""For file headers, JSON, folders, and the last rows of the record."""
+_POLICY, _OPTIMIZER, _STATE = "policy.safetensors", "optimizer.safetensors", "state"
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A verified checkpoint, read."""
+
+    manifest: Manifest
+    boundary: Boundary
+
+
+def load_checkpoint(folder: Path) -> Loaded:
+    """The checkpoint in `folder`. Raises `CheckpointError` for anything but what was saved."""
+    manifest = verify_checkpoint(folder)
+    state = read_tree(folder / _STATE)
+    trained_s = state.get("trained_s")
+    if not isinstance(trained_s, int | float) or not 0 <= trained_s < math.inf:
+        said = "no trained_s" if trained_s is None else f"trained_s = {str(trained_s)[:40]}"
+        raise CheckpointError(f"checkpoint {folder} has {said} in its state, where seconds of training belong")
+    boundary = Boundary(
+        update=manifest.update,
+        timesteps=manifest.timesteps,
+        trained_s=float(trained_s),
+        parameters=read_tensors(folder / _POLICY),
+        moments=read_tensors(folder / _OPTIMIZER),
+        state=state,
+    )
+    return Loaded(manifest, boundary)
+
+
+class Checkpoints:
+    """Saves boundaries of one attempt under ``checkpoints/<timesteps>`` and removes what retention does not keep."""
+
+    def __init__(self, run_dir: RunDir, attempt: int, spec_file: Path, keep: CheckpointKeep, record: Record) -> None:
+        self._run_dir = run_dir
+        self._attempt = attempt
+        self._spec_sha256 = hashlib.sha256(spec_file.read_bytes()).hexdigest()
+        self._keep = keep
+        self._record = record
+        self._saved_at_s = time.monotonic()
+        self._saved_at: tuple[int, int] | None = None
+        self._saved_timesteps = 0
+        self._protected: set[str] = set()
+        self._reserve: Reserve | None = None
+        self.newest: str | None = None
+
+    def started_from(self, loaded: Loaded) -> None:
+        """The attempt goes on from `loaded`, which stays for good, like those that earlier attempts went on from."""
+        boundary = loaded.boundary
+        self.newest = loaded.manifest.name
+        self._saved_at, self._saved_timesteps = (boundary.update, boundary.timesteps), boundary.timesteps
+        self._protected = {loaded.manifest.name, *loaded.manifest.extra.get("lineage", ())}
+
+    def due(self, boundary: Boundary) -> CheckpointReason | None:
+        """Why a checkpoint is due at `boundary` by the run's own rules, if one is."""
+        if boundary.update == 0 or self._saved_at == (boundary.update, boundary.timesteps):
+            return None
+        if self._keep.every_steps and boundary.timesteps - self._saved_timesteps >= self._keep.every_steps:
+            return "steps"
+        return "time" if time.monotonic() - self._saved_at_s >= self._keep.every_s else None
+
+    def outdate(self) -> None:
+        """Other settings are in effect at the last boundary: a checkpoint of it says so, even if there is one."""
+        self._saved_at = None
+
+    def postpone(self) -> None:
+        """After a save that the disk refused: try again when the next one is due."""
+        self._saved_at_s = time.monotonic()
+
+    def save(
+        self, boundary: Boundary, reason: CheckpointReason, extra: Mapping[str, Any], kept: Collection[str] = ()
+    ) -> str:
+        """Save `boundary` unless it is what was saved last; returns the checkpoint's name. `kept` outlive retention.
+
+        Raises `CheckpointError`, for a boundary that is not finite too, and `StorageError`; earlier ones are untouched.
+        """
+        if self.newest is not None and self._saved_at == (boundary.update, boundary.timesteps):
+            return self.newest
+        _check_finite(boundary)
+        self._record.phase("saving")
+        begun_s = time.monotonic()
+        facts = CheckpointFacts(
+            run=self._run_dir.id,
+            attempt=self._attempt,
+            update=boundary.update,
+            timesteps=boundary.timesteps,
+            t=time.time(),
+            reason=reason,
+            spec_sha256=self._spec_sha256,
+            extra={**extra, "env_state": boundary.has_env_state, "lineage": sorted(self._protected)},
+        )
+        name = checkpoint_name(boundary.timesteps)
+        manifest = self._written(name, boundary, facts)
+        self.newest, self._saved_at, self._saved_at_s = name, (boundary.update, boundary.timesteps), time.monotonic()
+        self._saved_timesteps = boundary.timesteps
+        self._record.saved(manifest, reason, seconds=self._saved_at_s - begun_s)
+        self._prune(kept)
+        return name
+
+    def hold_reserve(self, boundary: Boundary) -> None:
+        """Keep room for one checkpoint like `boundary`, so that a disk that fills up costs the run nothing."""
+        tensors = (*boundary.parameters.values(), *boundary.moments.values())
+        size = sum(tensor.nbytes for tensor in tensors) + _bytes(boundary.state) + _SLACK_BYTES
+        self._reserve = Reserve(self._run_dir.checkpoints / RESERVE, size)
+        with suppress(OSError):
+            self._run_dir.checkpoints.mkdir(parents=True, exist_ok=True)
+        if not self._reserve.hold():
+            complain("there is no room to keep for a last checkpoint: the disk is nearly full")
+
+    def close(self) -> None:
+        """Nothing more is saved: the room that was kept is given back."""
+        if self._reserve is not None:
+            self._reserve.release()
+
+    def _written(self, name: str, boundary: Boundary, facts: CheckpointFacts) -> Manifest:
+        """On a full disk the last checkpoint of an attempt gets the room that was kept for it."""
+
+        def write() -> Manifest:
+            return save_checkpoint(
+                self._run_dir.checkpoints, name, lambda folder: fill_checkpoint(folder, boundary), facts
+            )
+
+        try:
+            return write()
+        except StorageError as error:
+            last = facts.reason in ("stop", "end") and self._reserve is not None
+            if not last or self._reserve is None or not self._reserve.gives_way_to(error):
+                raise
+            complain(f"{error}; the room kept for a last checkpoint is used")
+            return write()
+
+    def _prune(self, kept: Collection[str]) -> None:
+        try:
+            prune(self._run_dir.checkpoints, self._keep.last, self._protected.union(kept))
+        except StorageError as error:
+            # What was saved is saved; an old checkpoint too many is no reason to end a training.
+            complain(f"old checkpoints stay: {error}")
+
+
+def _bytes(tree: Any) -> int:
+    """Bytes of the arrays in a state."""
+    if isinstance(tree, dict | list | tuple):
+        return sum(map(_bytes, tree.values() if isinstance(tree, dict) else tree))
+    return int(tree.nbytes) if isinstance(tree, np.ndarray) else 0
+
+
+def _check_finite(boundary: Boundary) -> None:
+    """Whoever goes on from a checkpoint trusts it: what is spoilt must not get a name, whichever way led here."""
+    for tensors in (boundary.parameters, boundary.moments):
+        for name, tensor in tensors.items():
+            if tensor.is_floating_point() and not bool(th.isfinite(tensor).all()):
+                raise CheckpointError(f"{name} at update {boundary.update} is nan or infinite; it was not saved")
+
+
+def checkpoint_name(timesteps: int) -> str:
+    """The name of the checkpoint at `timesteps`: names in order are checkpoints in order, up to a billion steps."""
+    return f"{timesteps:09d}"
+
+
+def fill_checkpoint(folder: Path, boundary: Boundary) -> None:
+    """Write the members of a checkpoint of `boundary` into `folder`."""
+    write_tensors(boundary.parameters, folder / _POLICY)
+    write_tensors(boundary.moments, folder / _OPTIMIZER)
+    write_tree({"trained_s": boundary.trained_s, **boundary.state}, folder / _STATE)
