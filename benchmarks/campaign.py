@@ -35,7 +35,7 @@ from mission_tui.fleet.history.rewound import kept_records
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.views.findings import Finding
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.records.tail import read_all
+from mission_tui.records.files.tail import read_all
 
 __all__ = ["Campaign", "Done", "Job", "carry_out", "findings_of", "read_done", "updates_of"]
 

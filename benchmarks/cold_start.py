@@ -26,8 +26,8 @@ from mission_tui.fleet.history.metrics import MetricRecord, UpdateDone
 from mission_tui.ipc.client import Connection
 from mission_tui.ipc.requests import Act, Launch
 from mission_tui.ipc.start import captured_environ
-from mission_tui.records.layout import RunDir
-from mission_tui.records.tail import read_all
+from mission_tui.records.files.tail import read_all
+from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.process import lower_priority
 
 ROOT = Path(__file__).resolve().parents[1]

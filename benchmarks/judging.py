@@ -25,8 +25,8 @@ from mission_tui.fleet.health.replay import replay
 from mission_tui.fleet.health.rule import row_of
 from mission_tui.fleet.history.metrics import Episodes, Metric, MetricRecord, TrainingStarted, UpdateDone
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
-from mission_tui.records.append import AppendLog
-from mission_tui.records.tail import read_all
+from mission_tui.records.files.append import AppendLog
+from mission_tui.records.files.tail import read_all
 
 STEPS = 2048
 RUNS = 64

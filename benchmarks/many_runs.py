@@ -21,9 +21,9 @@ from mission_tui.fleet.history.outcome import Finished
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
 from mission_tui.ipc.client import Connection
 from mission_tui.ipc.requests import GetSnapshot
-from mission_tui.records.layout import RunDir
-from mission_tui.records.lines import encode_line
-from mission_tui.records.spec_file import write_spec
+from mission_tui.records.files.lines import encode_line
+from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.spec_file import write_spec
 
 FIRST_S, MEANWHILE_S = 3.0, 0.5
 WATCH_S = 5.0

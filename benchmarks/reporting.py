@@ -32,7 +32,7 @@ from stable_baselines3.common.logger import Logger
 
 from benchmarks.results import Row, Sheet, Spread, asked_as, busy_elsewhere, write_sheet
 from mission_tui import hook, report
-from mission_tui.records.layout import RunDir
+from mission_tui.records.runs.layout import RunDir
 
 LANES, STEPS, BATCH, EPOCHS = 8, 128, 256, 4
 UPDATES = 6

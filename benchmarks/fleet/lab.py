@@ -24,8 +24,8 @@ from mission_tui.ipc.client import Connection
 from mission_tui.ipc.requests import GetSnapshot, Launch, LaunchItem
 from mission_tui.ipc.start import captured_environ
 from mission_tui.paths import socket_dir
-from mission_tui.records.layout import RunDir
-from mission_tui.records.tail import read_all
+from mission_tui.records.files.tail import read_all
+from mission_tui.records.runs.layout import RunDir
 
 __all__ = ["ROOT", "Lab", "kept", "opened", "until"]
 

@@ -21,9 +21,9 @@ from benchmarks.fleet.sheet import finish
 from benchmarks.results import Row, Spread
 from mission_tui.cli.plan import Wish, launch_items
 from mission_tui.fleet.history.metrics import MetricRecord, UpdateDone
-from mission_tui.records.layout import RunDir
-from mission_tui.records.spec_file import write_spec
-from mission_tui.records.tail import read_all
+from mission_tui.records.files.tail import read_all
+from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.trainer.process import lower_priority
 
 GOAL, GOAL_RATIO = ">= 0.99 of the trainer alone", 0.99

@@ -22,8 +22,8 @@ from mission_tui.fleet.history.outcome import Phase
 from mission_tui.ipc.requests import PROTOCOL
 from mission_tui.ipc.telemetry import Telemetry
 from mission_tui.ipc.telemetry_messages import PhaseSaid, TrainerHello, WroteSaid
-from mission_tui.records.append import AppendLog
-from mission_tui.records.layout import RunDir
+from mission_tui.records.files.append import AppendLog
+from mission_tui.records.runs.layout import RunDir
 
 __all__ = ["main"]
 

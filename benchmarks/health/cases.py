@@ -14,7 +14,7 @@ from typing import Literal
 from benchmarks.health.trace import TraceLabel, read_manifest, read_trace, trace_path
 from mission_tui.fleet.health import Judge, Settings, settings_of
 from mission_tui.fleet.history.metrics import MetricRecord, TrainingStarted, UpdateDone
-from mission_tui.fleet.limits.limits import Limits
+from mission_tui.fleet.limits.thresholds import Limits
 from mission_tui.fleet.views.findings import Finding
 from mission_tui.records.logs import read_log
 

@@ -24,8 +24,8 @@ from benchmarks.health.trace import Trace
 from mission_tui.fleet.history.metrics import CheckpointSaved, MetricRecord
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.telemetry_messages import Order, PhaseSaid, TelemetryMessage
-from mission_tui.records.layout import RunDir
-from mission_tui.records.spec_file import write_spec
+from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.trainer import awake, record
 from mission_tui.trainer.attempt import Attempt
 from mission_tui.trainer.failures import classify

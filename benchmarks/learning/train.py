@@ -27,9 +27,9 @@ from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 from mission_tui.cli.plan import Wish, launch_items
 from mission_tui.fleet.history.metrics import MetricRecord, TrainingEnded, UpdateDone
 from mission_tui.fleet.specs.spec import Spec
-from mission_tui.records.layout import RunDir
-from mission_tui.records.spec_file import write_spec
-from mission_tui.records.tail import read_all
+from mission_tui.records.files.tail import read_all
+from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.trainer.__main__ import train as train_attempt
 from mission_tui.trainer.arguments import ppo_arguments
 from mission_tui.trainer.attempt import Attempt

@@ -20,7 +20,7 @@ __all__ = ["show_all_roots"]
 def show_all_roots(as_json: bool) -> None:
     """Print them; one that goes away meanwhile, or is of another version, is named and passed over."""
     from mission_tui.cli.tables.documents import status_facts, write_document
-    from mission_tui.cli.tables.fleet_table import fleet_table, machine_line
+    from mission_tui.cli.tables.fleet import fleet_table, machine_line
     from mission_tui.ipc.roots import live_roots
 
     snapshots = [snapshot for other in live_roots() if (snapshot := _snapshot(Path(other.root))) is not None]

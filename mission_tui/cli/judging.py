@@ -15,7 +15,7 @@ from mission_tui.errors import UsageError
 from mission_tui.fleet.health import Judge, Settings, settings_of
 from mission_tui.fleet.health.replay import replay
 from mission_tui.fleet.limits.health_file import HealthFile, over, profile_of, suited, under
-from mission_tui.fleet.limits.limits import HealthKeep
+from mission_tui.fleet.limits.thresholds import HealthKeep
 from mission_tui.fleet.specs.spec import Schedule, Spec
 from mission_tui.fleet.views.findings import Finding
 from mission_tui.records.logs import TrainingLog
@@ -40,7 +40,7 @@ class Known:
     ) -> Known:
         """What the options mean. Raises `UsageError` and `PresetError`."""
         from mission_tui.records.health_files import load_health_file
-        from mission_tui.records.spec_file import read_spec
+        from mission_tui.records.runs.spec_file import read_spec
 
         if preset is not None and spec_file is not None:
             raise UsageError("give --preset or --spec, not both")

@@ -26,7 +26,7 @@ class LastSeen:
     @classmethod
     def of(cls, root: Path, environ: Mapping[str, str], *, ours: bool = True) -> LastSeen:
         """The file of this user: a runs root that is not `ours` is not written to, even where that would be allowed."""
-        from mission_tui.records.layout import supervisor_dir
+        from mission_tui.records.runs.layout import supervisor_dir
 
         ground = supervisor_dir(root) if supervisor_dir(root).exists() else root
         if ours and (os.access(ground, os.W_OK) or not ground.exists()):
@@ -43,7 +43,7 @@ class LastSeen:
 
     def write(self, t: float) -> None:
         """Remember unix time `t`, unless a later one is remembered."""
-        from mission_tui.records.atomic import write_atomic
+        from mission_tui.records.files.atomic import write_atomic
 
         before = self.read()
         if before is not None and before >= t:

@@ -32,7 +32,7 @@ def _complete_runs(context: click.Context, _parameter: click.Parameter, word: st
 
     from click.shell_completion import CompletionItem
 
-    from mission_tui.records.layout import run_dirs
+    from mission_tui.records.runs.layout import run_dirs
 
     given = context.find_root().params.get("runs_dir")
     ids = [run.id for run in run_dirs(runs_root(given, Path.cwd(), os.environ))]

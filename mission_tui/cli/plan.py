@@ -58,8 +58,8 @@ def launch_items(
     """
     from mission_tui.fleet.specs.preset import expand
     from mission_tui.ipc.requests import LaunchItem
-    from mission_tui.records.layout import check_name
     from mission_tui.records.preset_files import launched_by
+    from mission_tui.records.runs.layout import check_name
 
     if not wish.presets and wish.command is None:
         raise UsageError(
@@ -140,7 +140,7 @@ def _loaded(wish: Wish, preset_dirs: Sequence[Path]) -> list[PresetFile]:
 
 def _names(name: str | None, runs: int) -> list[str | None]:
     """`name` for a single run, `name-1` ... for several; None leaves the naming to the supervisor."""
-    from mission_tui.records.layout import check_name
+    from mission_tui.records.runs.layout import check_name
 
     if name is None:
         return [None] * runs

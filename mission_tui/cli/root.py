@@ -63,7 +63,7 @@ LOOKING = ("status", "top", "logs", "metrics", "findings", "compare", "wait", "p
 
 
 class Verbs(click.Group):
-    """A group whose commands live one to a module: verb `x-y` is `mission_tui.cli.x_y.command`."""
+    """A group whose commands live one to a module: verb `x-y` is `mission_tui.cli.verbs.x_y.command`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(VERBS)
@@ -71,7 +71,7 @@ class Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in VERBS:
             return None
-        command = importlib.import_module(f"mission_tui.cli.{cmd_name.replace('-', '_')}").command
+        command = importlib.import_module(f"mission_tui.cli.verbs.{cmd_name.replace('-', '_')}").command
         assert isinstance(command, click.Command)
         return command
 

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 from mission_tui.fleet.history.events import AttemptEnded, AttemptStarting, PayoffJudged, RunCreated
 from mission_tui.fleet.history.metrics import MetricRecord
-from mission_tui.fleet.history.run_history import Fact, RunHistory
+from mission_tui.fleet.history.run import Fact, RunHistory
 from mission_tui.fleet.history.series import Thinned
 from mission_tui.fleet.history.trained import POINTS
 from mission_tui.fleet.paying import Payoff
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.refs import RunRef, resolve
-from mission_tui.fleet.views.run_view import view_of
+from mission_tui.fleet.views.run import view_of
 from mission_tui.fleet.views.snapshot import (
     FleetSnapshot,
     GpuMeters,
@@ -178,7 +178,7 @@ class Store:
         return tuple(self.view(run_id) for run_id in page), len(ids)
 
     def resolve(self, ref: str) -> tuple[str, ...]:
-        """Run ids that `ref` means (see `fleet.refs`); raises `UsageError`."""
+        """Run ids that `ref` means (see `fleet.views.refs`); raises `UsageError`."""
         known = [(*_age(run), run.told.name, run.state not in ("ended", "parked")) for run in self._runs.values()]
         shelved = [(each.made.t, each.id, clean(each.made.name), False) for each in self._shelf.values()]
         return resolve(ref, [RunRef(run_id, name, live) for _, run_id, name, live in sorted([*known, *shelved])])

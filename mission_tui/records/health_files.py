@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mission_tui.fleet.limits.health_file import HealthFile, read_health
-from mission_tui.records.toml_file import read_toml
+from mission_tui.records.files.toml_file import read_toml
 
 __all__ = ["load_health", "load_health_file"]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mission_tui import __version__
-from mission_tui.records.atomic import write_atomic
-from mission_tui.records.toml_file import read_toml
+from mission_tui.records.files.atomic import write_atomic
+from mission_tui.records.files.toml_file import read_toml
 
 if TYPE_CHECKING:
     from mission_tui.fleet.tuning.profile import HostProfile

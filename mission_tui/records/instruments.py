@@ -18,10 +18,10 @@ from msgspec import Struct
 
 from mission_tui.fleet.strips.cells import Cell
 from mission_tui.fleet.strips.strip import Span
-from mission_tui.records.atomic import write_all
-from mission_tui.records.lines import encode_line
-from mission_tui.records.storage import storing
-from mission_tui.records.tail import read_all
+from mission_tui.records.files.atomic import write_all
+from mission_tui.records.files.lines import encode_line
+from mission_tui.records.files.storage import storing
+from mission_tui.records.files.tail import read_all
 
 __all__ = ["MOST_BYTES", "TIERS", "CellsKept", "InstrumentFiles", "Kept", "SpansKept", "Tier"]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mission_tui.errors import PresetError
 from mission_tui.fleet.capacity.machine_limits import MachineLimits, read_limits, tightest
-from mission_tui.records.toml_file import read_toml
+from mission_tui.records.files.toml_file import read_toml
 
 __all__ = ["LimitsFiles"]
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from mission_tui.errors import MissionError, PresetError, UsageError, nearest
 from mission_tui.fleet.specs.preset_file import PresetFile, read_preset
 from mission_tui.fleet.text import clean
-from mission_tui.records.atomic import write_atomic
-from mission_tui.records.storage import storing
-from mission_tui.records.toml_file import read_toml
+from mission_tui.records.files.atomic import write_atomic
+from mission_tui.records.files.storage import storing
+from mission_tui.records.files.toml_file import read_toml
 
 __all__ = ["PresetFile", "find_presets", "launched_by", "load_preset", "preset_on_key", "write_preset"]
 

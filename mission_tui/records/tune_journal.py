@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mission_tui.errors import DamagedError
 from mission_tui.fleet.tuning.record import ProbeDone, TuneBegun, TuneRecord
-from mission_tui.records.tail import read_all
+from mission_tui.records.files.tail import read_all
 
 __all__ = ["newest_tune", "read_tune", "tune_journal"]
 

@@ -21,9 +21,9 @@ from mission_tui.ipc.server import Listener, serve_operator
 from mission_tui.ipc.sockets import OPERATOR_SOCKET, TELEMETRY_SOCKET
 from mission_tui.ipc.telemetry_server import serve_telemetry
 from mission_tui.paths import socket_dir
+from mission_tui.records.files.storage import storing
 from mission_tui.records.ground import check_locks, check_private
-from mission_tui.records.layout import supervisor_dir
-from mission_tui.records.storage import storing
+from mission_tui.records.runs.layout import supervisor_dir
 from mission_tui.supervisor.clock import Clock
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.desk import Desk

@@ -22,9 +22,9 @@ from mission_tui.fleet.resume.verdict import Change
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.views.findings import Finding
 from mission_tui.fleet.views.snapshot import Pids
-from mission_tui.records.attempt import ExitRecord, LaunchOrder, read_exit
-from mission_tui.records.layout import RunDir
-from mission_tui.records.tail import Tail
+from mission_tui.records.files.tail import Tail
+from mission_tui.records.runs.attempt import ExitRecord, LaunchOrder, read_exit
+from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.asking import asker
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.journal import damaged
@@ -32,12 +32,12 @@ from mission_tui.supervisor.ending.ladder import carry_on
 from mission_tui.supervisor.ending.outcome import abandon, finish
 from mission_tui.supervisor.identity import Process
 from mission_tui.supervisor.launchers import Found
+from mission_tui.supervisor.meters.family import descendants
 from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.starting.caller import Caller
 from mission_tui.supervisor.starting.following_others import ends_of_others
 from mission_tui.supervisor.starting.placing import placed
 from mission_tui.supervisor.starting.turns import held_back
-from mission_tui.supervisor.watching.family import descendants
 from mission_tui.supervisor.watching.feed import begin_judging, read_everything
 from mission_tui.supervisor.watching.following import still_follows
 

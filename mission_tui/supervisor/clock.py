@@ -11,8 +11,8 @@ from functools import partial
 from mission_tui.errors import MissionError, UsageError
 from mission_tui.ipc.roots import name_root
 from mission_tui.ipc.server import Listener
+from mission_tui.records.files.storage import StorageError
 from mission_tui.records.ground import check_private
-from mission_tui.records.storage import StorageError
 from mission_tui.supervisor.attempts import settle, show_pids
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.desk import Desk
@@ -21,19 +21,19 @@ from mission_tui.supervisor.ending.freezing import watch_stops
 from mission_tui.supervisor.ending.removing import Purging
 from mission_tui.supervisor.ending.stale import look_for_stale
 from mission_tui.supervisor.ending.unkillable import look_at_unkillable
+from mission_tui.supervisor.meters.others import Others
+from mission_tui.supervisor.meters.sizes import Sizes
+from mission_tui.supervisor.meters.usage import UsageMeter
 from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.starting.company import Company
 from mission_tui.supervisor.starting.live_load import claims_of
 from mission_tui.supervisor.starting.paying import Paying
+from mission_tui.supervisor.starting.restart_attempt import Restarts
 from mission_tui.supervisor.starting.slow_start import watch_start
-from mission_tui.supervisor.starting.starting_again import Restarts
 from mission_tui.supervisor.starting.turns import Turns
 from mission_tui.supervisor.time_limits import TimeLimits
 from mission_tui.supervisor.watching.feed import LATE_S, judge_silence, read_news
 from mission_tui.supervisor.watching.following import follow
-from mission_tui.supervisor.watching.others import Others
-from mission_tui.supervisor.watching.sizes import Sizes
-from mission_tui.supervisor.watching.usage import UsageMeter
 
 __all__ = ["Clock"]
 

@@ -19,15 +19,15 @@ from mission_tui.fleet.capacity.other_program import OtherProgram
 from mission_tui.fleet.capacity.peaks import Peaks
 from mission_tui.fleet.history.events import Asked, FleetEvent, Verb
 from mission_tui.fleet.history.observations import SizeSeen
-from mission_tui.fleet.history.run_history import Fact
+from mission_tui.fleet.history.run import Fact
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.store import Store
 from mission_tui.fleet.views.snapshot import SupervisorInfo
 from mission_tui.paths import limits_files
-from mission_tui.records.layout import RunDir, supervisor_dir
+from mission_tui.records.files.reserve import Reserve
+from mission_tui.records.files.storage import StorageError
 from mission_tui.records.limits_files import LimitsFiles
-from mission_tui.records.reserve import Reserve
-from mission_tui.records.storage import StorageError
+from mission_tui.records.runs.layout import RunDir, supervisor_dir
 from mission_tui.supervisor.asking import signed
 from mission_tui.supervisor.disk.journal import FleetJournal, Make, RunJournal
 from mission_tui.supervisor.disk.ledger import ledger_folder
@@ -35,11 +35,11 @@ from mission_tui.supervisor.disk.neighbours import Neighbours
 from mission_tui.supervisor.ending.exits import Exits
 from mission_tui.supervisor.gpu.watch import GpuWatch
 from mission_tui.supervisor.launchers import Launcher
+from mission_tui.supervisor.meters.host import HostSampler
+from mission_tui.supervisor.meters.vram import GpuHolders
 from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.starting.provenance import ProvenanceWatch
-from mission_tui.supervisor.watching.host import HostSampler
 from mission_tui.supervisor.watching.lanes import Lanes
-from mission_tui.supervisor.watching.vram import GpuHolders
 
 __all__ = ["Core"]
 

@@ -14,9 +14,9 @@ from mission_tui.fleet.health import Judge
 from mission_tui.fleet.history.metrics import MetricRecord, TrainingEnded
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.telemetry_server import TrainerLink
-from mission_tui.records.attempt import LaunchOrder
-from mission_tui.records.layout import RunDir
-from mission_tui.records.tail import Tail
+from mission_tui.records.files.tail import Tail
+from mission_tui.records.runs.attempt import LaunchOrder
+from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.children import Child
 from mission_tui.supervisor.disk.journal import RunJournal
 from mission_tui.supervisor.identity import Process

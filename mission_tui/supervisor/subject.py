@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from mission_tui.errors import DamagedError, UsageError, nearest
 from mission_tui.fleet.history.outcome import OVER
 from mission_tui.fleet.specs.spec import Spec
-from mission_tui.records.attempt import read_launch
-from mission_tui.records.best_checkpoint import best_checkpoint
-from mission_tui.records.checkpoint import list_checkpoints, newest_verified
-from mission_tui.records.layout import RunDir
-from mission_tui.records.spec_file import read_spec
+from mission_tui.records.runs.attempt import read_launch
+from mission_tui.records.runs.best_checkpoint import best_checkpoint
+from mission_tui.records.runs.checkpoint import list_checkpoints, newest_verified
+from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.spec_file import read_spec
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.starting.caller import Caller
 from mission_tui.supervisor.starting.interpreter import as_module

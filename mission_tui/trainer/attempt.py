@@ -9,9 +9,9 @@ from pathlib import Path
 
 from mission_tui.fleet.resume.terms import Terms
 from mission_tui.fleet.specs.spec import Spec
-from mission_tui.records.layout import RunDir
-from mission_tui.records.spec_file import attempt_spec_file, read_spec
-from mission_tui.records.terms_file import read_terms
+from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.spec_file import attempt_spec_file, read_spec
+from mission_tui.records.runs.terms_file import read_terms
 
 __all__ = ["Attempt"]
 

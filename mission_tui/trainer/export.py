@@ -19,8 +19,8 @@ import stable_baselines3
 from stable_baselines3.common.vec_env import VecNormalize, unwrap_vec_normalize
 
 from mission_tui.fleet.specs.spec import Algo, Spec
-from mission_tui.records.layout import RunDir
-from mission_tui.records.spec_file import read_attempt_spec
+from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.spec_file import read_attempt_spec
 from mission_tui.trainer.arguments import ppo_arguments
 from mission_tui.trainer.checking.json_lines import Say, answer
 from mission_tui.trainer.contrib import check_contrib

@@ -29,12 +29,12 @@ from mission_tui.fleet.history.metrics import (
 )
 from mission_tui.fleet.history.outcome import Phase
 from mission_tui.ipc.telemetry_messages import PhaseSaid, TelemetryMessage, WroteSaid
-from mission_tui.records.append import AppendLog
-from mission_tui.records.checkpoint import Manifest
-from mission_tui.records.layout import RunDir
-from mission_tui.records.storage import StorageError
+from mission_tui.records.files.append import AppendLog
+from mission_tui.records.files.storage import StorageError
+from mission_tui.records.runs.checkpoint import Manifest
+from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.failures import Failure, complain
-from mission_tui.trainer.playing.evaluating import Played
+from mission_tui.trainer.playing.periodic import Played
 from mission_tui.trainer.registration import Registration
 
 __all__ = ["CheckpointReason", "Record"]

@@ -15,8 +15,8 @@ from mission_tui.errors import MissionError, PresetError
 from mission_tui.fleet.resume.terms import Terms
 from mission_tui.fleet.specs.algorithm import engine_of
 from mission_tui.fleet.specs.spec import Spec
-from mission_tui.records.atomic import write_atomic
-from mission_tui.records.storage import StorageError
+from mission_tui.records.files.atomic import write_atomic
+from mission_tui.records.files.storage import StorageError
 from mission_tui.trainer.arguments import ppo_arguments
 from mission_tui.trainer.attempt import Attempt
 from mission_tui.trainer.budget import Budget
@@ -26,9 +26,10 @@ from mission_tui.trainer.effective import effective_toml, versions
 from mission_tui.trainer.failures import Failure, complain
 from mission_tui.trainer.learn import Training
 from mission_tui.trainer.link import Link
+from mission_tui.trainer.live_settings import Tuning
 from mission_tui.trainer.model import build_ppo, engine_options
 from mission_tui.trainer.orders import Orders
-from mission_tui.trainer.playing.evaluating import Evaluating
+from mission_tui.trainer.playing.periodic import Evaluating
 from mission_tui.trainer.playing.probe import probe
 from mission_tui.trainer.ppo import PPO, FastPPO
 from mission_tui.trainer.record import Record
@@ -39,7 +40,6 @@ from mission_tui.trainer.state.checkpoint import Checkpoints, Loaded, load_check
 from mission_tui.trainer.state.resume import Facts, facts_of, put_back
 from mission_tui.trainer.state.weights import take_weights
 from mission_tui.trainer.tensorboard import EventFile
-from mission_tui.trainer.tuning import Tuning
 from mission_tui.trainer.vec_env import BuiltEnvs, build_vec_env
 
 __all__ = ["Job"]

@@ -19,7 +19,7 @@ from mission_tui.fleet.history.events import FindingChanged
 from mission_tui.fleet.views.findings import Finding
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.paths import socket_dir
-from mission_tui.records.append import AppendLog
+from mission_tui.records.files.append import AppendLog
 
 JOBS = tuple(Job("cartpole", seed) for seed in (1, 2, 3))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 
-from mission_tui.cli.tables.fleet_table import fleet_table
+from mission_tui.cli.tables.fleet import fleet_table
 from mission_tui.fleet.capacity.placement import Placement
 from mission_tui.fleet.views.findings import Finding, Severity
 from mission_tui.fleet.views.snapshot import Held, Restart

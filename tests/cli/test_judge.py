@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from mission_tui.cli.root import main
-from mission_tui.records.lines import encode_line
+from mission_tui.records.files.lines import encode_line
 from mission_tui.records.logs import event_files
-from mission_tui.records.spec_file import write_spec
+from mission_tui.records.runs.spec_file import write_spec
 from tests.cli.test_json_documents import check
 from tests.fleet.recorded import SPEC, update
 from tests.shell import Shell

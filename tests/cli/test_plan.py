@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mission_tui.cli.plan import Wish, launch_items
-from mission_tui.cli.tables.plan_table import plan_facts
+from mission_tui.cli.tables.plan import plan_facts
 from mission_tui.errors import PresetError, UsageError
 
 TINY = """

@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 
-from mission_tui.cli import service, unit_file
+from mission_tui.cli import unit_file
 from mission_tui.cli.root import main
 from mission_tui.cli.unit_file import UnitFile, command_of
+from mission_tui.cli.verbs import service
 from mission_tui.errors import UsageError
 from tests.cli.test_json_documents import check
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mission_tui.records.layout import RunDir
+from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.state.checkpoint import load_checkpoint
 from mission_tui.trainer.state.tensors import Tensors
 from tests.shell import Shell

@@ -19,7 +19,7 @@ from mission_tui.fleet.history.outcome import Phase
 from mission_tui.ipc.framing import decode, encode
 from mission_tui.ipc.requests import PROTOCOL
 from mission_tui.ipc.telemetry_messages import Order, PhaseSaid, TelemetryMessage, TrainerHello
-from mission_tui.records.layout import RunDir
+from mission_tui.records.runs.layout import RunDir
 from tests.supervisor.stub_trainer import StubTrainer
 
 EVERY_S = 0.01

@@ -20,15 +20,15 @@ from pathlib import Path
 
 from mission_tui.errors import CheckpointError, MissionError
 from mission_tui.fleet.history.events import AttemptEnded, FleetEvent, RunCreated
-from mission_tui.records.append import AppendLog
-from mission_tui.records.atomic import write_json
-from mission_tui.records.attempt import LaunchOrder, read_launch
-from mission_tui.records.checkpoint import newest_verified, prune, verify_checkpoint
-from mission_tui.records.layout import RunDir, supervisor_dir
-from mission_tui.records.spec_file import read_spec
-from mission_tui.records.storage import StorageError
-from mission_tui.records.tail import read_all
-from mission_tui.records.trash import purge, put_back, throw_away, trashed
+from mission_tui.records.files.append import AppendLog
+from mission_tui.records.files.atomic import write_json
+from mission_tui.records.files.storage import StorageError
+from mission_tui.records.files.tail import read_all
+from mission_tui.records.runs.attempt import LaunchOrder, read_launch
+from mission_tui.records.runs.checkpoint import newest_verified, prune, verify_checkpoint
+from mission_tui.records.runs.layout import RunDir, supervisor_dir
+from mission_tui.records.runs.spec_file import read_spec
+from mission_tui.records.runs.trash import purge, put_back, throw_away, trashed
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.adoption import adopt_live, load_ended
 from mission_tui.supervisor.disk.run_directory import create_run, remove_run, sweep_up

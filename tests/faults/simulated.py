@@ -29,10 +29,10 @@ from mission_tui.fleet.history.metrics import (
 )
 from mission_tui.ipc.telemetry_messages import Order, PhaseSaid, TelemetryMessage, TrainerHello, WroteSaid
 from mission_tui.keeper.record import exit_record, write_json
-from mission_tui.records.append import AppendLog
-from mission_tui.records.attempt import LaunchOrder, read_identity
-from mission_tui.records.checkpoint import CheckpointFacts, save_checkpoint, verify_checkpoint
-from mission_tui.records.layout import RunDir
+from mission_tui.records.files.append import AppendLog
+from mission_tui.records.runs.attempt import LaunchOrder, read_identity
+from mission_tui.records.runs.checkpoint import CheckpointFacts, save_checkpoint, verify_checkpoint
+from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.identity import Process, boot_id
 from mission_tui.supervisor.launchers import Found
 

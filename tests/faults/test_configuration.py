@@ -6,9 +6,9 @@ from functools import partial
 from pathlib import Path
 
 from mission_tui.fleet.history.events import FleetEvent, RunPaused
-from mission_tui.records.append import AppendLog
-from mission_tui.records.checkpoint import newest_verified, prune, save_checkpoint
-from mission_tui.records.tail import read_all
+from mission_tui.records.files.append import AppendLog
+from mission_tui.records.files.tail import read_all
+from mission_tui.records.runs.checkpoint import newest_verified, prune, save_checkpoint
 from tests.faults.campaign.part import violations_in
 from tests.faults.parts import configs, names
 from tests.records.saving import facts, fill_with

@@ -11,7 +11,7 @@ import pytest
 
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Resume
-from mission_tui.records.checkpoint import newest_verified
+from mission_tui.records.runs.checkpoint import newest_verified
 from mission_tui.supervisor.identity import see
 from tests.faults.campaign.part import violations_in
 from tests.faults.parts import pid_reuse

@@ -11,9 +11,9 @@ import pytest
 from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.history.events import AttemptEnded, AttemptStarting, RunCreated
 from mission_tui.fleet.history.outcome import Finished
-from mission_tui.records.layout import RunDir
-from mission_tui.records.lines import encode_line
-from mission_tui.records.tail import read_all
+from mission_tui.records.files.lines import encode_line
+from mission_tui.records.files.tail import read_all
+from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk import run_on_disk
 from mission_tui.supervisor.disk.adoption import load_waiting, take_in

@@ -20,8 +20,8 @@ from mission_tui.fleet.history.events import Asked, AttemptEnded, AttemptStartin
 from mission_tui.fleet.history.metrics import MetricRecord
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Resume
-from mission_tui.records.attempt import read_launch
-from mission_tui.records.tail import Tail
+from mission_tui.records.files.tail import Tail
+from mission_tui.records.runs.attempt import read_launch
 from tests.faults.campaign.part import Violation
 from tests.supervisor.conftest import REPOSITORY, STUB, Lab, living, opened_lab
 from tests.waiting import until

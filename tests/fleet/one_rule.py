@@ -11,7 +11,7 @@ from pathlib import Path
 from mission_tui.fleet.health.returns import Returns, trend_warm_up
 from mission_tui.fleet.health.rule import Explanation, Patient, Row, Rule
 from mission_tui.fleet.health.settings import Settings
-from mission_tui.fleet.limits.limits import Limits
+from mission_tui.fleet.limits.thresholds import Limits
 from mission_tui.fleet.views.findings import Severity
 
 TRACES = Path(__file__).resolve().parents[3] / "shared" / "data" / "traces"

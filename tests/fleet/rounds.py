@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from mission_tui.fleet.health import Settings
 from mission_tui.fleet.health.rule import Explanation, Row, Rule
-from mission_tui.fleet.limits.limits import Limits
+from mission_tui.fleet.limits.thresholds import Limits
 from mission_tui.fleet.views.findings import Severity
 from tests.fleet.one_rule import TRACES, outside, watch
 

@@ -36,7 +36,7 @@ from mission_tui.fleet.history.metrics import (
     UpdateDone,
 )
 from mission_tui.fleet.history.outcome import Stopped
-from mission_tui.fleet.history.run_history import RunHistory
+from mission_tui.fleet.history.run import RunHistory
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.views.findings import Finding

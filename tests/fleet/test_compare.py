@@ -13,9 +13,9 @@ from mission_tui.fleet.compare import RETURN, Axis, Comparison, Side, compare, l
 from mission_tui.fleet.compare.spread import spread_of
 from mission_tui.fleet.history.metrics import EvaluationDone, MetricRecord, TrainingStarted
 from mission_tui.fleet.history.provenance import Provenance, Repository
-from mission_tui.fleet.history.run_history import RunHistory
+from mission_tui.fleet.history.run import RunHistory
 from mission_tui.fleet.specs.spec import Normalize, Spec
-from mission_tui.fleet.views.run_view import view_of
+from mission_tui.fleet.views.run import view_of
 from tests.fleet.recorded import SPEC, STEPS, update
 
 BOX = Provenance(t=0.0, cwd="/lab", python="/bin/python", python_version="3.12.1", packages={"torch": "2.10"})

@@ -9,7 +9,7 @@ import pytest
 from mission_tui.fleet.health.drawdown import Drawdown
 from mission_tui.fleet.health.rule import Row
 from mission_tui.fleet.health.settings import Settings
-from mission_tui.fleet.limits.limits import DrawdownLimits, Limits
+from mission_tui.fleet.limits.thresholds import DrawdownLimits, Limits
 from mission_tui.fleet.specs.preset import change
 from tests.fleet.one_rule import ABSENT, TRACES, incidents_on, rows, watch
 from tests.fleet.recorded import SPEC

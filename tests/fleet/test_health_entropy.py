@@ -10,7 +10,7 @@ import pytest
 from mission_tui.fleet.health import Settings, judge_of
 from mission_tui.fleet.health.entropy import EntropyCollapse
 from mission_tui.fleet.health.settings import settings_of
-from mission_tui.fleet.limits.limits import EntropyCollapseLimits, Limits
+from mission_tui.fleet.limits.thresholds import EntropyCollapseLimits, Limits
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
 from tests.fleet.one_rule import ABSENT, TRACES

@@ -8,7 +8,7 @@ import pytest
 
 from mission_tui.fleet.health import Settings
 from mission_tui.fleet.health.frozen import PolicyFrozen
-from mission_tui.fleet.limits.limits import Limits, PolicyFrozenLimits
+from mission_tui.fleet.limits.thresholds import Limits, PolicyFrozenLimits
 from mission_tui.fleet.specs.spec import Schedule
 from tests.fleet.one_rule import ABSENT, TRACES
 from tests.fleet.rounds import Round, judged, judged_outside, labels, row

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mission_tui.fleet.health import Judge, Settings, judge_of
 from mission_tui.fleet.history.metrics import SettingsChanged, TrainingStarted
-from mission_tui.fleet.limits.limits import HealthKeep
+from mission_tui.fleet.limits.thresholds import HealthKeep
 from tests.fleet.recorded import SPEC, update
 
 CALM, HOT = 0.01, 0.12

@@ -10,7 +10,7 @@ from mission_tui.fleet.health import Settings
 from mission_tui.fleet.health.returns import Returns
 from mission_tui.fleet.health.rule import Patient, Row
 from mission_tui.fleet.health.success import Success
-from mission_tui.fleet.limits.limits import Limits
+from mission_tui.fleet.limits.thresholds import Limits
 from tests.fleet.rounds import row
 
 dice = random.Random(5)

@@ -9,8 +9,8 @@ import pytest
 
 from mission_tui.errors import PresetError, UsageError
 from mission_tui.fleet.limits.health_file import HealthFile, over, profile_of, read_health, under
-from mission_tui.fleet.limits.limit_order import contradictions
-from mission_tui.fleet.limits.limits import HealthKeep, KlPersistentLimits, Limits, StallLimits
+from mission_tui.fleet.limits.order import contradictions
+from mission_tui.fleet.limits.thresholds import HealthKeep, KlPersistentLimits, Limits, StallLimits
 from mission_tui.fleet.specs.preset import as_tables, change, expand, from_tables, read_preset, resolve
 from mission_tui.fleet.specs.spec import EnvSpec, KeepSpec, PpoSpec, RunSpec, Schedule, Spec
 

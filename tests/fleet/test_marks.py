@@ -5,9 +5,9 @@ from __future__ import annotations
 from msgspec import structs
 
 from mission_tui.fleet.history.events import AttemptStarting, FindingChanged, FindingMarked, HealthActed, RunCreated
-from mission_tui.fleet.history.run_history import Fact, RunHistory
+from mission_tui.fleet.history.run import Fact, RunHistory
 from mission_tui.fleet.views.findings import Finding
-from mission_tui.fleet.views.run_view import view_of
+from mission_tui.fleet.views.run import view_of
 from tests.fleet.recorded import SPEC
 
 KL = Finding("kl-persistent-1-12", "kl-persistent", "warning", 12, 12, "KL", "cause", "advice")

@@ -17,8 +17,8 @@ from mission_tui.fleet.history.events import (
 from mission_tui.fleet.history.outcome import Failed, Finished, Killed, Lost, Outcome, Stopped
 from mission_tui.fleet.history.rebooting import REBOOTS, after_reboot, ended_by_reboot
 from mission_tui.fleet.history.restarting import GiveUp, StartAgain
-from mission_tui.fleet.history.run_history import RunHistory
-from mission_tui.fleet.views.run_view import view_of
+from mission_tui.fleet.history.run import RunHistory
+from mission_tui.fleet.views.run import view_of
 from tests.fleet.recorded import SPEC
 
 LOST = Lost("the machine was restarted while it ran", "000001024")

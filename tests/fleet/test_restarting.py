@@ -15,7 +15,7 @@ from mission_tui.fleet.history.events import (
 )
 from mission_tui.fleet.history.outcome import Failed, FailureKind, Killed, Lost, Outcome, Stopped
 from mission_tui.fleet.history.restarting import GiveUp, StartAgain, next_step
-from mission_tui.fleet.history.run_history import RunHistory
+from mission_tui.fleet.history.run import RunHistory
 from mission_tui.fleet.specs.spec import RestartAlso, RestartKeep
 from tests.fleet.recorded import SPEC
 

@@ -19,7 +19,7 @@ from mission_tui.fleet.history.events import (
 from mission_tui.fleet.history.metrics import CheckpointSaved, Episodes, TrainingStarted
 from mission_tui.fleet.history.observations import FlagSeen, HeartbeatSeen, LinkSeen, PhaseSeen, PidsSeen
 from mission_tui.fleet.history.outcome import Failed, Finished
-from mission_tui.fleet.history.run_history import Fact
+from mission_tui.fleet.history.run import Fact
 from mission_tui.fleet.resume.verdict import Change
 from mission_tui.fleet.specs.spec import EnvSpec, RunSpec, Spec
 from mission_tui.fleet.store import SNAPSHOT_ENDED, Store

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from mission_tui.keeper.proc import boot_id
-from mission_tui.records.attempt import read_exit
+from mission_tui.records.runs.attempt import read_exit
 from tests.keeper.conftest import CHECKOUT, KeptRun, alive
 from tests.waiting import until
 

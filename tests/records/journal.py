@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from mission_tui.fleet.history.events import FleetEvent, RunPaused
-from mission_tui.records.append import AppendLog
-from mission_tui.records.tail import read_all
+from mission_tui.records.files.append import AppendLog
+from mission_tui.records.files.tail import read_all
 
 
 def write_journal(path: Path, count: int) -> bytes:

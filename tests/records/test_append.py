@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from mission_tui.fleet.history.events import FleetEvent
-from mission_tui.records.append import BLOCK_BYTES, AppendLog
-from mission_tui.records.storage import StorageError
-from mission_tui.records.tail import read_all
+from mission_tui.records.files.append import BLOCK_BYTES, AppendLog
+from mission_tui.records.files.storage import StorageError
+from mission_tui.records.files.tail import read_all
 from tests.records.journal import paused, seqs, write_journal
 from tests.records.limits import file_size_limit
 

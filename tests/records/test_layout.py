@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mission_tui.errors import UsageError
-from mission_tui.records.layout import RUN_ID, RunDir, check_name, new_run_id, run_dirs
+from mission_tui.records.runs.layout import RUN_ID, RunDir, check_name, new_run_id, run_dirs
 
 
 @pytest.mark.parametrize("stem", ["heavy", "Große Läufe!", "../../etc", "$(x)", "", "-", "x" * 300, "a\nb"])

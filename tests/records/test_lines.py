@@ -10,7 +10,7 @@ import pytest
 from mission_tui.errors import DamagedError
 from mission_tui.fleet.history.events import FleetEvent, RunCreated
 from mission_tui.fleet.history.metrics import MetricRecord, UpdateDone
-from mission_tui.records.lines import decode_line, encode_line
+from mission_tui.records.files.lines import decode_line, encode_line
 from tests.records.journal import paused
 
 CREATED = RunCreated(seq=3, t=1.5, name='quote " brace } ,"crc": Ω', preset="demo")

@@ -11,11 +11,11 @@ import pytest
 
 from mission_tui.fleet.history.events import FleetEvent
 from mission_tui.fleet.history.metrics import MetricRecord
-from mission_tui.records.attempt import ExitRecord, Identity, LaunchOrder
+from mission_tui.records.files.lines import decode_line
 from mission_tui.records.instruments import Kept
-from mission_tui.records.layout import RunDir
-from mission_tui.records.lines import decode_line
-from mission_tui.records.manifest import Manifest
+from mission_tui.records.runs.attempt import ExitRecord, Identity, LaunchOrder
+from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.manifest import Manifest
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "run-directory.md").read_text(encoding="utf-8")
 LINES = re.findall(r"```jsonl\n(.*?)```", DOCUMENT, re.DOTALL)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mission_tui.errors import DamagedError, PresetError
 from mission_tui.fleet.specs.spec import CheckpointKeep, EnvSpec, KeepSpec, Normalize, PpoSpec, RunSpec, Schedule, Spec
-from mission_tui.records.spec_file import read_spec, write_spec
+from mission_tui.records.runs.spec_file import read_spec, write_spec
 
 FULL = Spec(
     preset="full",

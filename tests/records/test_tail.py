@@ -9,10 +9,10 @@ import pytest
 
 from mission_tui.fleet.history.events import FleetEvent
 from mission_tui.fleet.history.metrics import MetricRecord, UpdateDone
-from mission_tui.records.append import AppendLog
-from mission_tui.records.attempt import read_exit
-from mission_tui.records.lines import LINE_BYTES, encode_line
-from mission_tui.records.tail import Tail, read_all, read_newest
+from mission_tui.records.files.append import AppendLog
+from mission_tui.records.files.lines import LINE_BYTES, encode_line
+from mission_tui.records.files.tail import Tail, read_all, read_newest
+from mission_tui.records.runs.attempt import read_exit
 from tests.records.journal import paused, seqs, write_journal
 
 

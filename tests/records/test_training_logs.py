@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from mission_tui.fleet.history.metrics import TrainingStarted, UpdateDone
 from mission_tui.fleet.specs.preset import as_tables
 from mission_tui.fleet.specs.spec import Schedule
-from mission_tui.records.lines import encode_line
+from mission_tui.records.files.lines import encode_line
 from mission_tui.records.logs import LogError, TrainingLog, read_log
-from mission_tui.records.spec_file import write_spec
+from mission_tui.records.runs.spec_file import write_spec
 from tests.fleet.recorded import SPEC, stopped_and_resumed, update
 
 TRACES = Path(__file__).resolve().parents[3] / "shared" / "data" / "traces"

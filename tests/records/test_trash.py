@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from mission_tui.errors import UsageError
-from mission_tui.records.layout import RunDir, run_dirs, supervisor_dir
-from mission_tui.records.storage import StorageError
-from mission_tui.records.trash import purge, put_back, throw_away, trash_dir, trashed, tree_bytes
+from mission_tui.records.files.storage import StorageError
+from mission_tui.records.runs.layout import RunDir, run_dirs, supervisor_dir
+from mission_tui.records.runs.trash import purge, put_back, throw_away, trash_dir, trashed, tree_bytes
 from tests.faults.scenes import RECORDED
 
 

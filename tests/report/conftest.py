@@ -14,9 +14,9 @@ from typing import TypeVar
 import pytest
 
 from mission_tui.fleet.history.metrics import MetricRecord
-from mission_tui.records.attempt import LaunchOrder, write_launch
-from mission_tui.records.layout import RunDir
-from mission_tui.records.tail import read_all
+from mission_tui.records.files.tail import read_all
+from mission_tui.records.runs.attempt import LaunchOrder, write_launch
+from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.following.follow import Follower
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -16,12 +16,12 @@ import pytest
 
 from mission_tui import hook
 from mission_tui.fleet.history.metrics import MetricRecord, UpdateDone
-from mission_tui.fleet.limits.limits import HealthKeep, NanLimits
+from mission_tui.fleet.limits.thresholds import HealthKeep, NanLimits
 from mission_tui.fleet.specs.spec import KeepSpec, RunSpec, Spec
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.requests import Resume
 from mission_tui.paths import socket_dir
-from mission_tui.records.tail import read_all
+from mission_tui.records.files.tail import read_all
 from tests.report.conftest import REPOSITORY
 from tests.supervisor.conftest import Lab, idle_lab, lab
 from tests.waiting import until

@@ -17,7 +17,7 @@ import pytest
 
 from mission_tui import report
 from mission_tui.fleet.history.metrics import CheckpointSaved, TrainingStarted, UpdateDone
-from mission_tui.records.layout import RunDir
+from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.following.follow import Follower
 from tests.report.conftest import Desk
 from tests.waiting import until

@@ -20,7 +20,7 @@ from mission_tui.ipc.replies import Accepted, Launched, OperatorReply, SnapshotR
 from mission_tui.ipc.request import Request
 from mission_tui.ipc.requests import Act, GetSnapshot, Launch, LaunchItem
 from mission_tui.paths import socket_dir
-from mission_tui.records.layout import RunDir
+from mission_tui.records.runs.layout import RunDir
 from tests.nvml import library, machine  # noqa: F401 - fixtures
 from tests.supervisor.gpu_watching import watch  # noqa: F401 - a fixture
 from tests.waiting import until

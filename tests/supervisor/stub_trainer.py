@@ -37,10 +37,10 @@ from mission_tui.fleet.specs.spec import Spec, rollout_size
 from mission_tui.ipc.requests import PROTOCOL
 from mission_tui.ipc.telemetry import Telemetry
 from mission_tui.ipc.telemetry_messages import Order, PhaseSaid, TrainerHello, WroteSaid
-from mission_tui.records.append import AppendLog
-from mission_tui.records.checkpoint import CheckpointFacts, save_checkpoint, verify_checkpoint
-from mission_tui.records.layout import RunDir
-from mission_tui.records.spec_file import read_spec
+from mission_tui.records.files.append import AppendLog
+from mission_tui.records.runs.checkpoint import CheckpointFacts, save_checkpoint, verify_checkpoint
+from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.spec_file import read_spec
 
 WORKER = "import time\nwhile True: time.sleep(60)"
 FORKER = "import os, sys, time\nfor _ in range({}): os.fork() or time.sleep(600)\ntime.sleep(600)"

@@ -21,9 +21,9 @@ from mission_tui.fleet.history.events import Asked, AttemptEnded, AttemptStartin
 from mission_tui.fleet.history.metrics import MetricRecord, UpdateDone
 from mission_tui.fleet.history.outcome import Killed
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.records.append import AppendLog
-from mission_tui.records.attempt import read_launch, write_launch
-from mission_tui.records.tail import read_all
+from mission_tui.records.files.append import AppendLog
+from mission_tui.records.files.tail import read_all
+from mission_tui.records.runs.attempt import read_launch, write_launch
 from mission_tui.supervisor.attempts import PATIENCE_S
 from tests.supervisor.conftest import STUB, Lab, living, stub_spec
 from tests.waiting import until

@@ -12,16 +12,16 @@ from msgspec import structs
 
 from mission_tui.errors import MissionError, PresetError, UsageError
 from mission_tui.fleet.history.events import Asked, AttemptStarting, FindingChanged, FleetEvent, HealthActed
-from mission_tui.fleet.limits.limits import Act, HealthKeep, NanLimits
+from mission_tui.fleet.limits.thresholds import Act, HealthKeep, NanLimits
 from mission_tui.fleet.specs.spec import KeepSpec, Spec
 from mission_tui.fleet.views.findings import Finding
 from mission_tui.ipc.replies import Accepted, OperatorReply, VerdictReply
 from mission_tui.ipc.requests import Apply
-from mission_tui.records.append import AppendLog
-from mission_tui.records.checkpoint import CheckpointFacts, save_checkpoint
-from mission_tui.records.layout import RunDir
-from mission_tui.records.spec_file import read_spec
-from mission_tui.records.tail import read_all
+from mission_tui.records.files.append import AppendLog
+from mission_tui.records.files.tail import read_all
+from mission_tui.records.runs.checkpoint import CheckpointFacts, save_checkpoint
+from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.spec_file import read_spec
 from mission_tui.supervisor.ending.last_good import last_good
 from tests.supervisor.conftest import Lab, large_spec, stub_spec
 from tests.waiting import until

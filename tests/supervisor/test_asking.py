@@ -9,7 +9,7 @@ import pytest
 
 from mission_tui.fleet.history.events import Asked, AttemptStarting, FleetEvent, RunCreated, RunNoted
 from mission_tui.ipc.requests import Act, Note
-from mission_tui.records.tail import read_all
+from mission_tui.records.files.tail import read_all
 from mission_tui.supervisor.asking import asked_by, asker, signed, word_for
 from tests.supervisor.conftest import Lab
 

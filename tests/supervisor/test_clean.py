@@ -13,7 +13,7 @@ import psutil
 from mission_tui.ipc.replies import CleanReply, Stale
 from mission_tui.ipc.tidying import Clean
 from mission_tui.paths import socket_dir
-from mission_tui.records.attempt import read_launch
+from mission_tui.records.runs.attempt import read_launch
 from tests.supervisor.conftest import Lab, living
 from tests.waiting import until
 

@@ -27,10 +27,10 @@ from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.views.findings import Finding
 from mission_tui.ipc.requests import Resume
-from mission_tui.records.append import AppendLog
-from mission_tui.records.layout import RunDir, supervisor_dir
-from mission_tui.records.spec_file import read_attempt_spec, write_spec
-from mission_tui.records.tail import read_all
+from mission_tui.records.files.append import AppendLog
+from mission_tui.records.files.tail import read_all
+from mission_tui.records.runs.layout import RunDir, supervisor_dir
+from mission_tui.records.runs.spec_file import read_attempt_spec, write_spec
 from mission_tui.supervisor.attempts import hold_live
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.journal import Make

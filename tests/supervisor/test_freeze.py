@@ -17,7 +17,7 @@ from mission_tui.fleet.history.events import FleetEvent, RunFrozen, RunThawed
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import Accepted, Launched
 from mission_tui.ipc.requests import Launch, LaunchItem, Resume
-from mission_tui.records.tail import read_all
+from mission_tui.records.files.tail import read_all
 from tests.supervisor.conftest import REPOSITORY, Lab, living, stub_spec
 from tests.waiting import until
 

@@ -13,7 +13,7 @@ from msgspec import structs
 from mission_tui.errors import MissionError
 from mission_tui.fleet.history.events import AttemptEnded, FleetEvent
 from mission_tui.fleet.specs.spec import RestartKeep
-from mission_tui.records.tail import read_all
+from mission_tui.records.files.tail import read_all
 from tests.full_disk import fill, small_disk
 from tests.supervisor.conftest import Lab, stub_spec
 from tests.waiting import until

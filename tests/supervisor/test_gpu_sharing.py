@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from mission_tui.supervisor.gpu.watch import GpuWatch
-from mission_tui.supervisor.watching import vram
-from mission_tui.supervisor.watching.process_files import read_stat
-from mission_tui.supervisor.watching.vram import GpuHolders
+from mission_tui.supervisor.meters import vram
+from mission_tui.supervisor.meters.process_files import read_stat
+from mission_tui.supervisor.meters.vram import GpuHolders
 from tests.nvml import GIB, ONE, TWO, Machine, needs_gcc
 from tests.supervisor.gpu_watching import meets
 

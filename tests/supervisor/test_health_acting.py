@@ -22,13 +22,13 @@ from msgspec import structs
 from mission_tui.fleet.history.events import Asked, AttemptEnded, FleetEvent, HealthActed, RunCreated
 from mission_tui.fleet.history.metrics import CheckpointSaved, MetricRecord
 from mission_tui.fleet.history.outcome import Killed
-from mission_tui.fleet.limits.limits import Act, HealthKeep, KlPersistentLimits, NanLimits
+from mission_tui.fleet.limits.thresholds import Act, HealthKeep, KlPersistentLimits, NanLimits
 from mission_tui.fleet.specs.spec import KeepSpec, Spec
 from mission_tui.fleet.views.findings import Finding
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Mark, Resume
-from mission_tui.records.attempt import write_launch
-from mission_tui.records.tail import read_all
+from mission_tui.records.files.tail import read_all
+from mission_tui.records.runs.attempt import write_launch
 from mission_tui.supervisor.attempts import hold_live
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ending.outcome import abandon

@@ -12,9 +12,9 @@ from msgspec import structs
 from mission_tui.fleet.strips.cells import SLOW_LEVELS, Cell, CellHistory
 from mission_tui.fleet.strips.strip import Span, Strip
 from mission_tui.ipc.requests import GetStrip
+from mission_tui.records.files.storage import StorageError
 from mission_tui.records.instruments import CellsKept, InstrumentFiles, Kept, SpansKept
-from mission_tui.records.layout import instruments_dir
-from mission_tui.records.storage import StorageError
+from mission_tui.records.runs.layout import instruments_dir
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.seen_instruments import SeenInstruments
 from mission_tui.supervisor.launchers.local import LocalLauncher

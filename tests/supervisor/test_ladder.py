@@ -17,8 +17,8 @@ from msgspec import structs
 from mission_tui.fleet.history.metrics import MetricRecord, UpdateDone
 from mission_tui.fleet.history.observations import PhaseSeen
 from mission_tui.ipc.telemetry_messages import Order
-from mission_tui.records.layout import RunDir, supervisor_dir
-from mission_tui.records.tail import Tail
+from mission_tui.records.files.tail import Tail
+from mission_tui.records.runs.layout import RunDir, supervisor_dir
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.journal import RunJournal
 from mission_tui.supervisor.ending import ladder

@@ -9,7 +9,7 @@ import psutil
 
 from mission_tui.fleet.history.metrics import MetricRecord
 from mission_tui.ipc.requests import Resume
-from mission_tui.records.tail import read_all
+from mission_tui.records.files.tail import read_all
 from tests.supervisor.conftest import Lab, living, stub_spec
 from tests.waiting import until
 

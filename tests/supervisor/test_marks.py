@@ -9,7 +9,7 @@ from mission_tui.fleet.history.events import FindingMarked, FleetEvent
 from mission_tui.fleet.history.events import Mark as MarkWord
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Mark
-from mission_tui.records.tail import read_all
+from mission_tui.records.files.tail import read_all
 from tests.supervisor.conftest import Lab
 
 

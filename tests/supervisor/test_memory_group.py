@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.supervisor.watching import host
-from mission_tui.supervisor.watching.memory_group import GroupMemory, group_memory
+from mission_tui.supervisor.meters import host
+from mission_tui.supervisor.meters.memory_group import GroupMemory, group_memory
 
 MIB = 1 << 20
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from mission_tui.fleet.specs.spec import Spec
-from mission_tui.records.layout import RunDir
+from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.launchers.local import attempt_order
 from mission_tui.supervisor.starting.caller import Caller
 

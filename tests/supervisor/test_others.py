@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from mission_tui.fleet.capacity.other_program import OtherProgram, other_sentence
-from mission_tui.supervisor.watching.host_files import Processors, read_memory
-from mission_tui.supervisor.watching.others import all_stats, program_name, taken_by_others
-from mission_tui.supervisor.watching.process_files import ProcessStat
+from mission_tui.supervisor.meters.host_files import Processors, read_memory
+from mission_tui.supervisor.meters.others import all_stats, program_name, taken_by_others
+from mission_tui.supervisor.meters.process_files import ProcessStat
 from tests.supervisor.conftest import Lab
 from tests.waiting import until
 

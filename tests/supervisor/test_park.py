@@ -14,8 +14,8 @@ from mission_tui.fleet.history.events import Asked
 from mission_tui.fleet.history.metrics import MetricRecord, UpdateDone
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Resume
-from mission_tui.records.append import AppendLog
-from mission_tui.records.tail import read_all
+from mission_tui.records.files.append import AppendLog
+from mission_tui.records.files.tail import read_all
 from tests.supervisor.conftest import Lab, living
 from tests.waiting import until
 

@@ -10,7 +10,7 @@ import pytest
 
 from mission_tui.fleet.strips.cells import Cell
 from mission_tui.records.instruments import TIERS, CellsKept, InstrumentFiles, Kept
-from mission_tui.records.layout import instruments_dir
+from mission_tui.records.runs.layout import instruments_dir
 from mission_tui.supervisor.disk.past_instruments import NO_GPU, PastInstruments
 
 NOW = time.time() // 10 * 10

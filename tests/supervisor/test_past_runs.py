@@ -21,8 +21,8 @@ from mission_tui.fleet.history.metrics import Metric, TrainingEnded, TrainingSta
 from mission_tui.fleet.history.outcome import Finished, Stopped
 from mission_tui.fleet.views.findings import Finding
 from mission_tui.fleet.views.snapshot import GpuMeters, HostMeters, RunView
-from mission_tui.records.append import AppendLog
-from mission_tui.records.layout import RunDir
+from mission_tui.records.files.append import AppendLog
+from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.disk.past_runs import NO_METERS, PastRuns
 
 HEAVY = "20261121-104207-heavy-3f9a"

@@ -12,7 +12,7 @@ from mission_tui.fleet.history.outcome import Killed
 from mission_tui.fleet.paying import Payoff
 from mission_tui.fleet.paying.staying import stays_of
 from mission_tui.fleet.specs.preset import change
-from mission_tui.records.append import AppendLog
+from mission_tui.records.files.append import AppendLog
 from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.starting.marginal_gain import gain_lack
 from mission_tui.supervisor.starting.paying import Paying

@@ -7,7 +7,7 @@ from functools import partial
 
 from mission_tui.ipc.replies import RemovableReply
 from mission_tui.ipc.tidying import Keep, Prune, Restore
-from mission_tui.records.trash import trashed, tree_bytes
+from mission_tui.records.runs.trash import trashed, tree_bytes
 from tests.supervisor.conftest import Lab, stub_spec
 from tests.waiting import until
 

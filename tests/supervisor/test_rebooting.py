@@ -14,8 +14,8 @@ from mission_tui.fleet.history.rebooting import REBOOTS
 from mission_tui.fleet.specs.spec import LimitsKeep, RunSpec, Spec
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Resume
-from mission_tui.records.spec_file import read_spec, write_spec
-from mission_tui.records.tail import read_all
+from mission_tui.records.files.tail import read_all
+from mission_tui.records.runs.spec_file import read_spec, write_spec
 from tests.full_disk import fill, small_disk
 from tests.rebooting import forget_boot
 from tests.rebooting import power_cut as power_cut_of

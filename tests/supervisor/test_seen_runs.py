@@ -12,10 +12,10 @@ import pytest
 from mission_tui.fleet.history.events import AttemptEnded, AttemptStarting, FleetEvent, RunCreated
 from mission_tui.fleet.history.outcome import Finished
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.records.append import AppendLog
-from mission_tui.records.atomic import write_json
-from mission_tui.records.attempt import Identity, ProcessIdentity
-from mission_tui.records.layout import RunDir
+from mission_tui.records.files.append import AppendLog
+from mission_tui.records.files.atomic import write_json
+from mission_tui.records.runs.attempt import Identity, ProcessIdentity
+from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.disk import seen_runs
 from mission_tui.supervisor.disk.seen_runs import ENDED_LOOKS, SeenRuns
 from mission_tui.supervisor.identity import boot_id

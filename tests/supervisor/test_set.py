@@ -13,9 +13,9 @@ from mission_tui.fleet.history.events import FleetEvent, SettingsAsked
 from mission_tui.fleet.history.metrics import MetricRecord, SettingsChanged
 from mission_tui.ipc.replies import Accepted, DetailsReply, HistoryReply, OperatorReply, VerdictReply
 from mission_tui.ipc.requests import GetDetails, GetHistory, Resume, Set
-from mission_tui.records.append import AppendLog
-from mission_tui.records.spec_file import read_spec
-from mission_tui.records.tail import read_all
+from mission_tui.records.files.append import AppendLog
+from mission_tui.records.files.tail import read_all
+from mission_tui.records.runs.spec_file import read_spec
 from tests.supervisor.conftest import Lab
 
 

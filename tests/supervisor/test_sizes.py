@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mission_tui.ipc.replies import DetailsReply
 from mission_tui.ipc.requests import GetDetails
-from mission_tui.records.trash import tree_bytes
+from mission_tui.records.runs.trash import tree_bytes
 from tests.supervisor.conftest import Lab, stub_spec
 from tests.waiting import until
 

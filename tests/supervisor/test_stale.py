@@ -14,10 +14,10 @@ import pytest
 
 from mission_tui.ipc.replies import CleanReply, Stale
 from mission_tui.ipc.tidying import Clean
-from mission_tui.records.attempt import read_launch
+from mission_tui.records.runs.attempt import read_launch
 from mission_tui.supervisor.ending.leftovers import Leftover
 from mission_tui.supervisor.ending.stale import stale_runs
-from mission_tui.supervisor.watching.vram import vram_of
+from mission_tui.supervisor.meters.vram import vram_of
 from tests.supervisor.conftest import Lab, living
 from tests.supervisor.test_clean import orphaned
 from tests.waiting import until

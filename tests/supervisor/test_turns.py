@@ -13,7 +13,7 @@ from mission_tui.fleet.history.events import Asked
 from mission_tui.fleet.specs.spec import KeepSpec, LimitsKeep, Spec
 from mission_tui.ipc.replies import Launched
 from mission_tui.ipc.requests import Launch, LaunchItem, Undo
-from mission_tui.records.append import AppendLog
+from mission_tui.records.files.append import AppendLog
 from tests.full_disk import fill, small_disk
 from tests.supervisor.conftest import REPOSITORY, Lab, opened_lab, stub_spec
 from tests.waiting import until

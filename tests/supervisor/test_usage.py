@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from mission_tui.fleet.specs.spec import RunSpec, Spec
-from mission_tui.supervisor.watching.process_files import open_files, pss_bytes, read_stat, written_bytes
-from mission_tui.supervisor.watching.usage import Written
+from mission_tui.supervisor.meters.process_files import open_files, pss_bytes, read_stat, written_bytes
+from mission_tui.supervisor.meters.usage import Written
 from tests.supervisor.conftest import Lab
 
 BUSY = "import time\nwhile True: pass"

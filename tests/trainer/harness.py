@@ -13,9 +13,9 @@ import torch as th
 from mission_tui.fleet.history.metrics import CheckpointSaved, MetricRecord, TrainingEnded, TrainingStarted, UpdateDone
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.telemetry_messages import Order, PhaseSaid, TelemetryMessage
-from mission_tui.records.layout import RunDir
-from mission_tui.records.spec_file import write_spec
-from mission_tui.records.tail import read_all
+from mission_tui.records.files.tail import read_all
+from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.trainer.__main__ import train
 from mission_tui.trainer.attempt import Attempt
 from mission_tui.trainer.link import Link

@@ -16,7 +16,7 @@ import tests.trainer.own_envs  # noqa: F401 - registers what SB3 trains on
 from mission_tui.errors import PresetError
 from mission_tui.fleet.history.metrics import number
 from mission_tui.fleet.specs.spec import Spec
-from mission_tui.records.layout import RunDir
+from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.callbacks import build_callbacks, check_callbacks
 from mission_tui.trainer.state.checkpoint import load_checkpoint
 from tests.trainer.harness import Ran, alike, equal, new_run, run_attempt, spec_with, stop_in

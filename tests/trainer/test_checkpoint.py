@@ -12,7 +12,7 @@ import torch as th
 
 from mission_tui.errors import CheckpointError
 from mission_tui.fleet.specs.spec import CheckpointKeep
-from mission_tui.records.checkpoint import list_checkpoints, newest_verified
+from mission_tui.records.runs.checkpoint import list_checkpoints, newest_verified
 from mission_tui.trainer.model import build_ppo
 from mission_tui.trainer.ppo import PPO
 from mission_tui.trainer.record import Record

@@ -17,9 +17,9 @@ from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from mission_tui.envs import mission_files
-from mission_tui.records.layout import RunDir
-from mission_tui.records.rules_snapshot import write_rules
-from mission_tui.records.spec_file import write_spec
+from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.rules_snapshot import write_rules
+from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.trainer.export import main as export
 from mission_tui.trainer.playing import evaluate
 from mission_tui.trainer.playing.evaluation import Episodes, play, summary

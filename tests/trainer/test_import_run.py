@@ -18,9 +18,9 @@ from mission_tui.fleet.history.metrics import EvaluationDone, MetricRecord, Trai
 from mission_tui.fleet.specs.preset import resolve
 from mission_tui.fleet.specs.preset_file import read_preset
 from mission_tui.fleet.specs.spec import Spec
-from mission_tui.records.layout import RunDir
+from mission_tui.records.files.tail import read_all
+from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.sb3_run import find_folder, said_in, updates_in_table
-from mission_tui.records.tail import read_all
 from mission_tui.trainer.state.checkpoint import load_checkpoint
 from tests.trainer.harness import equal
 from tests.trainer.sb3_folder import write_sb3_folder

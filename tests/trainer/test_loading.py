@@ -39,7 +39,7 @@ OBEY = """
 import sys
 from pathlib import Path
 from mission_tui.ipc.telemetry_messages import Order
-from mission_tui.records.layout import RunDir
+from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.__main__ import train
 from mission_tui.trainer.attempt import Attempt
 from mission_tui.trainer.link import Link

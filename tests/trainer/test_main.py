@@ -20,9 +20,9 @@ import pytest
 
 from mission_tui.fleet.history.metrics import MetricRecord, TrainingEnded, UpdateDone
 from mission_tui.ipc.telemetry_messages import Order, PhaseSaid, TelemetryMessage, TrainerHello
-from mission_tui.records.checkpoint import newest_verified
-from mission_tui.records.layout import RunDir
-from mission_tui.records.tail import read_all
+from mission_tui.records.files.tail import read_all
+from mission_tui.records.runs.checkpoint import newest_verified
+from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.state.checkpoint import load_checkpoint
 from tests.trainer.harness import PROBES, new_run, spec_with
 from tests.waiting import until

@@ -12,7 +12,7 @@ import pytest
 import torch as th
 
 from mission_tui.fleet.resume import ResumeFacts, judge_resume
-from mission_tui.records.spec_file import write_spec
+from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.trainer.arguments import ppo_arguments
 from mission_tui.trainer.model import build_ppo
 from mission_tui.trainer.ppo import FastPPO

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mission_tui.fleet.specs.spec import Spec
-from mission_tui.records.spec_file import write_spec
+from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.trainer.playing import probe as probing
 from tests.trainer.harness import PROBES, Ran, equal, new_run, run_attempt, spec_with, stop_in
 

@@ -9,8 +9,8 @@ import pytest
 from mission_tui.errors import PresetError
 from mission_tui.fleet.history.metrics import Episodes, MetricRecord, UpdateDone
 from mission_tui.ipc.telemetry_messages import TelemetryMessage, WroteSaid
-from mission_tui.records.layout import RunDir
-from mission_tui.records.tail import read_all
+from mission_tui.records.files.tail import read_all
+from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.episodes import EpisodeTally
 from mission_tui.trainer.failures import EnvError, NonFiniteError, classify
 from mission_tui.trainer.record import Record

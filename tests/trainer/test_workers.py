@@ -20,8 +20,8 @@ import mission_tui.envs  # noqa: F401 - registers MissionGym
 import tests.trainer.masked_envs
 import tests.trainer.worker_envs  # noqa: F401 - registers its own
 from mission_tui.envs.recipe import EnvRecipe
-from mission_tui.records.layout import RunDir
-from mission_tui.records.spec_file import write_spec
+from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.trainer.vec_env import InlineVecEnv, WorkersVecEnv, savable
 from tests.trainer.harness import equal, new_run, run_attempt, spec_with, stop_in
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol, TextIO
 
 import click
 
-from mission_tui.cli.tables.fleet_table import RETURN, share_done, state_word
+from mission_tui.cli.tables.fleet import RETURN, share_done, state_word
 from mission_tui.cli.tables.table import Table
 from mission_tui.cli.tables.words import UNKNOWN, count, duration, measure, percent
 from mission_tui.fleet.history.outcome import OVER

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, get_args
 from mission_tui.errors import UsageError
 from mission_tui.fleet.history.outcome import Phase
 from mission_tui.fleet.strips.cells import WIDTHS
-from mission_tui.fleet.strips.strip_rows import StripRow, strip_rows
+from mission_tui.fleet.strips.rows import StripRow, strip_rows
 
 if TYPE_CHECKING:
     from mission_tui.cli.session import Session

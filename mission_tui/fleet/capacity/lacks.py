@@ -16,7 +16,7 @@ LIMITS_FILE = "limits.toml"
 def never(run: InLine, room: Room) -> Iterator[str]:
     """Why `run` can never begin, however long it waits: sentences with numbers.
 
-    Whether the machine has the memory at all is said by `fleet.machine.assess`, with what would fit.
+    Whether the machine has the memory at all is said by `fleet.capacity.machine.assess`, with what would fit.
     """
     claim, caps = run.claim, room.caps
     yield from _beyond(claim.ram_bytes, "memory", None, "", caps.ram, "gives to runs")

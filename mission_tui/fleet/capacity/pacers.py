@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from mission_tui.fleet.capacity.cost import Pace
-from mission_tui.fleet.history.run_history import RunHistory
+from mission_tui.fleet.history.run import RunHistory
 from mission_tui.fleet.specs.spec import Spec
 
 __all__ = ["Pacer", "differences", "pacers"]

@@ -29,7 +29,7 @@ from mission_tui.fleet.history.metrics import (
     TrainingStarted,
     UpdateDone,
 )
-from mission_tui.fleet.limits.limits import Limits
+from mission_tui.fleet.limits.thresholds import Limits
 from mission_tui.fleet.specs.live_settings import with_words
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.views.findings import Finding, Severity

@@ -18,7 +18,7 @@ from mission_tui.fleet.health.rule import Row
 from mission_tui.fleet.health.settings import Settings
 from mission_tui.fleet.health.trust_region import radius_of
 from mission_tui.fleet.history.metrics import Metric, number
-from mission_tui.fleet.limits.limits import Limits
+from mission_tui.fleet.limits.thresholds import Limits
 
 __all__ = ["FEWEST_SPEEDS", "Reading", "Standing", "readings"]
 

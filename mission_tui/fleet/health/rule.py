@@ -13,7 +13,7 @@ from typing import ClassVar, Literal, cast
 from mission_tui.fleet.health.returns import Returns
 from mission_tui.fleet.health.settings import Settings
 from mission_tui.fleet.history.metrics import Metric, UpdateDone, spoken
-from mission_tui.fleet.limits.limits import Limits
+from mission_tui.fleet.limits.thresholds import Limits
 from mission_tui.fleet.views.findings import Severity
 
 __all__ = ["Break", "Explanation", "Patient", "Row", "Rule", "row_of"]

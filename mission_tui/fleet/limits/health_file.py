@@ -14,8 +14,8 @@ from typing import Literal
 import msgspec
 from msgspec import inspect
 
-from mission_tui.fleet.limits.limit_order import contradictions
-from mission_tui.fleet.limits.limits import HealthKeep, Limits
+from mission_tui.fleet.limits.order import contradictions
+from mission_tui.fleet.limits.thresholds import HealthKeep, Limits
 from mission_tui.fleet.specs.place import Place
 from mission_tui.fleet.specs.schema import fit_table, unknown_key
 from mission_tui.fleet.specs.spec import Schedule, Spec, rollout_size

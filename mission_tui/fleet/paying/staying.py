@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mission_tui.fleet.history.run_history import RunHistory
+from mission_tui.fleet.history.run import RunHistory
 from mission_tui.fleet.paying.stretches import Stay
 
 __all__ = ["stays_of"]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mission_tui.errors import nearest
-from mission_tui.fleet.limits.limit_order import contradictions
+from mission_tui.fleet.limits.order import contradictions
 from mission_tui.fleet.specs.algorithm import algorithm_complaints, engine_of
 from mission_tui.fleet.specs.divisors import nearby_divisors
 from mission_tui.fleet.specs.own_program import complaints

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
-from mission_tui.fleet.limits.limits import HealthKeep
+from mission_tui.fleet.limits.thresholds import HealthKeep
 from mission_tui.fleet.specs.part import Part
 
 __all__ = [

@@ -14,12 +14,12 @@ from mission_tui.fleet.history.events import FleetEvent
 from mission_tui.fleet.history.metrics import MetricRecord, UpdateDone
 from mission_tui.fleet.specs.preset import from_tables
 from mission_tui.fleet.specs.spec import Spec
-from mission_tui.records.attempt import read_exit
-from mission_tui.records.layout import RunDir
+from mission_tui.records.files.tail import read_all
 from mission_tui.records.logs.log import LogError, TrainingLog
 from mission_tui.records.logs.settings import settings_in
-from mission_tui.records.spec_file import read_attempt_spec
-from mission_tui.records.tail import read_all
+from mission_tui.records.runs.attempt import read_exit
+from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.spec_file import read_attempt_spec
 
 __all__ = ["read_metrics", "read_run", "read_trace"]
 

@@ -26,8 +26,8 @@ from mission_tui.fleet.history.outcome import Failed
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.store import SNAPSHOT_ENDED
 from mission_tui.fleet.text import clean
-from mission_tui.records.attempt import read_exit, read_launch
-from mission_tui.records.tail import read_newest
+from mission_tui.records.files.tail import read_newest
+from mission_tui.records.runs.attempt import read_exit, read_launch
 from mission_tui.supervisor.attempts import begin, hold_live, settle
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.journal import Make, RunJournal, damaged

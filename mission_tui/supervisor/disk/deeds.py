@@ -26,7 +26,7 @@ from mission_tui.fleet.history.events import (
 )
 from mission_tui.fleet.history.lineage import diff_of
 from mission_tui.fleet.history.outcome import outcome_word
-from mission_tui.fleet.history.run_history import NOTE_CHARS
+from mission_tui.fleet.history.run import NOTE_CHARS
 from mission_tui.fleet.text import clean
 from mission_tui.ipc.replies import Deed
 

@@ -17,9 +17,9 @@ from msgspec import Struct
 from mission_tui import __version__
 from mission_tui.fleet.history.events import FileDamaged, FleetEvent
 from mission_tui.fleet.text import clean
-from mission_tui.records.append import AppendLog
-from mission_tui.records.reserve import Reserve
-from mission_tui.records.storage import StorageError
+from mission_tui.records.files.append import AppendLog
+from mission_tui.records.files.reserve import Reserve
+from mission_tui.records.files.storage import StorageError
 
 __all__ = [
     "FleetJournal",

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from mission_tui.errors import UsageError
 from mission_tui.fleet.store import Store
-from mission_tui.records.layout import RunDir
+from mission_tui.records.runs.layout import RunDir
 
 __all__ = ["Known", "the_run"]
 

@@ -24,10 +24,10 @@ from mission_tui.fleet.history.moments import phase_before
 from mission_tui.fleet.history.observations import PhaseSeen, PidsSeen
 from mission_tui.fleet.store import SNAPSHOT_ENDED, Store
 from mission_tui.fleet.views.snapshot import FleetSnapshot, GpuMeters, HostMeters, Pids, Replay, SupervisorInfo
-from mission_tui.records.attempt import read_identity
-from mission_tui.records.layout import RunDir
-from mission_tui.records.past import PastFile
-from mission_tui.records.tail import read_newest
+from mission_tui.records.files.past import PastFile
+from mission_tui.records.files.tail import read_newest
+from mission_tui.records.runs.attempt import read_identity
+from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.disk.adoption import LAST_BYTES, SPARKLINE_BYTES
 from mission_tui.supervisor.disk.run_on_disk import RunOnDisk, read_fleet, read_specs, shown_rows
 

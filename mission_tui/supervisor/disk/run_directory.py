@@ -16,14 +16,14 @@ from mission_tui.errors import PresetError
 from mission_tui.fleet.history.events import FleetEvent, RunCreated
 from mission_tui.fleet.history.lineage import Origin
 from mission_tui.fleet.specs.spec import EnvSpec, Spec
-from mission_tui.records.append import AppendLog
-from mission_tui.records.atomic import sync_folder
-from mission_tui.records.attempt import LaunchOrder, write_launch
-from mission_tui.records.layout import RunDir, supervisor_dir
-from mission_tui.records.rules_snapshot import write_rules
-from mission_tui.records.spec_file import write_spec
-from mission_tui.records.storage import storing
-from mission_tui.records.trash import REMOVING
+from mission_tui.records.files.append import AppendLog
+from mission_tui.records.files.atomic import sync_folder
+from mission_tui.records.files.storage import storing
+from mission_tui.records.runs.attempt import LaunchOrder, write_launch
+from mission_tui.records.runs.layout import RunDir, supervisor_dir
+from mission_tui.records.runs.rules_snapshot import write_rules
+from mission_tui.records.runs.spec_file import write_spec
+from mission_tui.records.runs.trash import REMOVING
 from mission_tui.supervisor.asking import asker
 
 __all__ = ["MAKING", "create_run", "remove_run", "rule_files", "sweep_up", "write_snapshot"]

@@ -35,10 +35,10 @@ from mission_tui.fleet.history.metrics import MetricRecord, UpdateDone
 from mission_tui.fleet.specs.live_settings import with_words
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.views.snapshot import SERIES
-from mission_tui.records.layout import RunDir, run_dirs
-from mission_tui.records.lines import decode_line
-from mission_tui.records.spec_file import read_spec
-from mission_tui.records.tail import read_all
+from mission_tui.records.files.lines import decode_line
+from mission_tui.records.files.tail import read_all
+from mission_tui.records.runs.layout import RunDir, run_dirs
+from mission_tui.records.runs.spec_file import read_spec
 
 __all__ = ["RunOnDisk", "created_by_name", "read_fleet", "read_run", "read_specs", "shown_rows"]
 

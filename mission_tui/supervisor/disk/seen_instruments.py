@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mission_tui.fleet.strips.phases import PhaseHistory
 from mission_tui.records.instruments import TIERS, InstrumentFiles
-from mission_tui.records.layout import instruments_dir
+from mission_tui.records.runs.layout import instruments_dir
 from mission_tui.supervisor.verbs.strip import Tracks
 from mission_tui.supervisor.watching.remembered import Remembered, remember
 

@@ -21,9 +21,9 @@ from mission_tui.fleet.history.outcome import Lost
 from mission_tui.fleet.store import SNAPSHOT_ENDED, Store
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.snapshot import Pids, SupervisorInfo
-from mission_tui.records.attempt import ProcessIdentity, read_exit, read_identity
-from mission_tui.records.layout import RunDir, run_dirs
-from mission_tui.records.tail import Tail, read_newest
+from mission_tui.records.files.tail import Tail, read_newest
+from mission_tui.records.runs.attempt import ProcessIdentity, read_exit, read_identity
+from mission_tui.records.runs.layout import RunDir, run_dirs
 from mission_tui.supervisor.disk.adoption import LAST_BYTES, SPARKLINE_BYTES
 from mission_tui.supervisor.disk.run_on_disk import (
     RunOnDisk,
@@ -35,7 +35,7 @@ from mission_tui.supervisor.disk.run_on_disk import (
 )
 from mission_tui.supervisor.ending.outcome import exit_facts
 from mission_tui.supervisor.identity import boot_id, read_stat
-from mission_tui.supervisor.watching.host import HostSampler
+from mission_tui.supervisor.meters.host import HostSampler
 
 __all__ = ["SeenRuns"]
 

@@ -7,9 +7,9 @@ from contextlib import suppress
 from mission_tui.errors import CheckpointError
 from mission_tui.fleet.history.events import AttemptStarting, FleetEvent
 from mission_tui.fleet.views.findings import Finding
-from mission_tui.records.checkpoint import Manifest, list_checkpoints, verify_checkpoint
-from mission_tui.records.layout import RunDir
-from mission_tui.records.tail import read_all
+from mission_tui.records.files.tail import read_all
+from mission_tui.records.runs.checkpoint import Manifest, list_checkpoints, verify_checkpoint
+from mission_tui.records.runs.layout import RunDir
 
 __all__ = ["last_good"]
 

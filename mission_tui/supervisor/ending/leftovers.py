@@ -16,8 +16,8 @@ from typing import Literal
 
 from mission_tui.errors import DamagedError
 from mission_tui.fleet.text import clean
-from mission_tui.records.attempt import Identity, read_identity, read_launch
-from mission_tui.records.layout import RunDir
+from mission_tui.records.runs.attempt import Identity, read_identity, read_launch
+from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.identity import Process, Stat, boot_id, read_stat, see
 
 __all__ = ["Leftover", "find_leftovers", "remove_leftover"]

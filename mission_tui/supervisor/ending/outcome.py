@@ -13,7 +13,7 @@ from mission_tui.fleet.history.classify import ExitFacts, classify, never_begun
 from mission_tui.fleet.history.events import ENDING, AttemptEnded
 from mission_tui.fleet.history.outcome import Outcome, Stopped
 from mission_tui.fleet.history.rebooting import ended_by_reboot
-from mission_tui.records.attempt import ExitRecord, Identity
+from mission_tui.records.runs.attempt import ExitRecord, Identity
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ending.leftovers import find_leftovers, remove_leftover
 from mission_tui.supervisor.ending.unkillable import admit_unkillable, who_hangs

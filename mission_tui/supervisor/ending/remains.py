@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Literal
 
 from mission_tui.errors import DamagedError
-from mission_tui.records.attempt import read_identity
-from mission_tui.records.layout import RunDir, run_dirs
+from mission_tui.records.runs.attempt import read_identity
+from mission_tui.records.runs.layout import RunDir, run_dirs
 from mission_tui.supervisor.identity import boot_id
 
 __all__ = ["Remains", "find_remains", "remove_remains"]

@@ -14,10 +14,10 @@ from mission_tui.errors import MissionError
 from mission_tui.fleet.history.events import FleetEvent, RunCreated, RunRenamed
 from mission_tui.fleet.history.outcome import OVER
 from mission_tui.fleet.text import clean
-from mission_tui.records.layout import RunDir
-from mission_tui.records.storage import StorageError
-from mission_tui.records.tail import read_all
-from mission_tui.records.trash import KEPT_S, Trashed, purge, throw_away, trashed
+from mission_tui.records.files.storage import StorageError
+from mission_tui.records.files.tail import read_all
+from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.trash import KEPT_S, Trashed, purge, throw_away, trashed
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.tasks import task_about
 

@@ -10,7 +10,7 @@ from mission_tui.fleet.views.snapshot import StaleRun
 from mission_tui.process_name import short_name
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ending.leftovers import Leftover, find_leftovers
-from mission_tui.supervisor.watching.vram import vram_of
+from mission_tui.supervisor.meters.vram import vram_of
 
 __all__ = ["look_for_stale", "stale_runs"]
 

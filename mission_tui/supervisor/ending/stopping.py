@@ -12,10 +12,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from mission_tui.supervisor.identity import Process, Stat, read_stat, see
+from mission_tui.supervisor.meters.family import children_of
+from mission_tui.supervisor.meters.process_files import pss_bytes
+from mission_tui.supervisor.meters.vram import holds_gpu, vram_of
 from mission_tui.supervisor.run import LiveRun
-from mission_tui.supervisor.watching.family import children_of
-from mission_tui.supervisor.watching.process_files import pss_bytes
-from mission_tui.supervisor.watching.vram import holds_gpu, vram_of
 
 __all__ = ["Stood", "is_stopped", "signal_running", "signal_stopped", "stood"]
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from mission_tui.fleet.history.observations import FlagSeen
-from mission_tui.records.attempt import ExitRecord
+from mission_tui.records.runs.attempt import ExitRecord
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.identity import read_stat
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from mission_tui.records.attempt import Identity, LaunchOrder
-from mission_tui.records.layout import RunDir
+from mission_tui.records.runs.attempt import Identity, LaunchOrder
+from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.identity import Process, Verdict
 
 __all__ = ["Found", "Launcher"]

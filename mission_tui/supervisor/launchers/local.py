@@ -20,8 +20,8 @@ from mission_tui.errors import EX_RESUMABLE, DamagedError, MissionError
 from mission_tui.fleet.specs.secrecy import is_harmless
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.paths import socket_dir
-from mission_tui.records.attempt import LaunchOrder, read_identity
-from mission_tui.records.layout import RunDir
+from mission_tui.records.runs.attempt import LaunchOrder, read_identity
+from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.children import start_child
 from mission_tui.supervisor.identity import Process, see, verify
 from mission_tui.supervisor.launchers import Found

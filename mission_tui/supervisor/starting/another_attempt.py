@@ -18,10 +18,10 @@ from mission_tui.fleet.specs.preset import draft_change
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.replies import VerdictReply
 from mission_tui.ipc.requests import Apply, Resume
-from mission_tui.records.checkpoint import Manifest
-from mission_tui.records.layout import RunDir
-from mission_tui.records.spec_file import read_attempt_spec, read_spec
-from mission_tui.records.terms_file import read_terms
+from mission_tui.records.runs.checkpoint import Manifest
+from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.spec_file import read_attempt_spec, read_spec
+from mission_tui.records.runs.terms_file import read_terms
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.starting.caller import Caller, at_home, settled

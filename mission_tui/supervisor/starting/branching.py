@@ -17,10 +17,10 @@ from mission_tui.fleet.specs.consistency import violations
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.replies import Accepted, VerdictReply
 from mission_tui.ipc.requests import Resume
-from mission_tui.records.checkpoint import Manifest, newest_verified, verify_checkpoint
-from mission_tui.records.layout import RunDir
-from mission_tui.records.storage import storing
-from mission_tui.records.terms_file import write_terms
+from mission_tui.records.files.storage import storing
+from mission_tui.records.runs.checkpoint import Manifest, newest_verified, verify_checkpoint
+from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.terms_file import write_terms
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.run_directory import create_run, rule_files
 from mission_tui.supervisor.launchers.local import attempt_order

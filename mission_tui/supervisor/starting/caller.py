@@ -15,8 +15,8 @@ from msgspec import structs
 
 from mission_tui.errors import PresetError
 from mission_tui.fleet.specs.spec import RunSpec, Spec
-from mission_tui.records.attempt import LaunchOrder
-from mission_tui.records.env_file import read_env_file
+from mission_tui.records.files.env_file import read_env_file
+from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.supervisor.identity import Process
 
 __all__ = ["OURS", "VISIBLE", "Caller", "at_home", "check_program", "forget_marks", "program", "settled", "told_before"]

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Literal
 
 from mission_tui.fleet.history.events import CompanyChanged
-from mission_tui.fleet.history.run_history import RunHistory
+from mission_tui.fleet.history.run import RunHistory
 from mission_tui.supervisor.core import Core
 
 __all__ = ["Company"]

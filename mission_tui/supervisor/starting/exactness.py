@@ -14,9 +14,9 @@ from mission_tui.fleet.resume import ResumeFacts, judge_resume
 from mission_tui.fleet.resume.verdict import Change
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.requests import Clone
-from mission_tui.records.attempt import read_launch
-from mission_tui.records.layout import RunDir
-from mission_tui.records.spec_file import read_attempt_spec
+from mission_tui.records.runs.attempt import read_launch
+from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.spec_file import read_attempt_spec
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.starting.caller import Caller, at_home
 from mission_tui.supervisor.subject import caller_of

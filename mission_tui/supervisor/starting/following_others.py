@@ -6,7 +6,7 @@ One that restarts by itself or is parked has not ended; one that was removed has
 from __future__ import annotations
 
 from mission_tui.fleet.history.outcome import Failed, outcome_word
-from mission_tui.fleet.history.run_history import RunHistory
+from mission_tui.fleet.history.run import RunHistory
 from mission_tui.supervisor.core import Core
 
 __all__ = ["ends_of_others", "waits_for_others"]

@@ -17,10 +17,10 @@ from mission_tui.fleet.capacity.cost import Pace
 from mission_tui.fleet.capacity.pacers import differences, pacers
 from mission_tui.fleet.history.metrics import MetricRecord, TrainingStarted
 from mission_tui.fleet.specs.spec import Spec
-from mission_tui.records.attempt import read_identity
-from mission_tui.records.layout import RunDir
-from mission_tui.records.tail import read_first
-from mission_tui.records.toml_file import read_toml
+from mission_tui.records.files.tail import read_first
+from mission_tui.records.files.toml_file import read_toml
+from mission_tui.records.runs.attempt import read_identity
+from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.core import Core
 
 __all__ = ["paces"]

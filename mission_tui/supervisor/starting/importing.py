@@ -22,8 +22,8 @@ from mission_tui.fleet.history.outcome import Outcome
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.views.findings import Finding
 from mission_tui.ipc.requests import Importing, LaunchItem
-from mission_tui.records.layout import RunDir, check_name, supervisor_dir
-from mission_tui.records.storage import storing
+from mission_tui.records.files.storage import storing
+from mission_tui.records.runs.layout import RunDir, check_name, supervisor_dir
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.adoption import load_ended
 from mission_tui.supervisor.disk.run_directory import MAKING, create_run, rule_files, write_snapshot

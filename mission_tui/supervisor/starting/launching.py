@@ -12,8 +12,8 @@ from mission_tui.fleet.history.events import FleetEvent
 from mission_tui.fleet.specs.consistency import cautions
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.requests import LaunchItem
-from mission_tui.records.attempt import LaunchOrder
-from mission_tui.records.layout import RunDir
+from mission_tui.records.runs.attempt import LaunchOrder
+from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.run_directory import create_run, remove_run, rule_files
 from mission_tui.supervisor.launchers.local import attempt_order

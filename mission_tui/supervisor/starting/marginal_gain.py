@@ -5,7 +5,7 @@ Each run that may is measured before the next one: so the queue stops by itself 
 
 from __future__ import annotations
 
-from mission_tui.fleet.history.run_history import RunHistory
+from mission_tui.fleet.history.run import RunHistory
 from mission_tui.fleet.paying import CONCLUSIVE, Payoff
 from mission_tui.supervisor.core import Core
 

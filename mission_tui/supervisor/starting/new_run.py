@@ -9,8 +9,8 @@ from mission_tui.errors import UsageError
 from mission_tui.fleet.history.events import FleetEvent
 from mission_tui.fleet.resume.terms import AS_IT_WAS, Terms
 from mission_tui.fleet.specs.spec import Spec
-from mission_tui.records.attempt import LaunchOrder
-from mission_tui.records.layout import RunDir, check_name, new_run_id
+from mission_tui.records.runs.attempt import LaunchOrder
+from mission_tui.records.runs.layout import RunDir, check_name, new_run_id
 from mission_tui.supervisor.attempts import begin, hold_live
 from mission_tui.supervisor.core import Core
 

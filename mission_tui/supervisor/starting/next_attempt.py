@@ -11,11 +11,11 @@ from mission_tui.fleet.history.restarting import ASKED, Row
 from mission_tui.fleet.resume.terms import AS_IT_WAS, Terms
 from mission_tui.fleet.resume.verdict import Change
 from mission_tui.fleet.specs.spec import Spec
-from mission_tui.records.attempt import write_launch
-from mission_tui.records.layout import RunDir
-from mission_tui.records.spec_file import read_spec, write_spec
-from mission_tui.records.storage import storing
-from mission_tui.records.terms_file import write_terms
+from mission_tui.records.files.storage import storing
+from mission_tui.records.runs.attempt import write_launch
+from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.spec_file import read_spec, write_spec
+from mission_tui.records.runs.terms_file import write_terms
 from mission_tui.supervisor.attempts import begin, hold_live
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.run_directory import rule_files, write_snapshot

@@ -11,7 +11,7 @@ from mission_tui.fleet.capacity.lacks import size_of
 from mission_tui.fleet.capacity.machine_limits import MachineLimits
 from mission_tui.fleet.capacity.placement import Gpu, Placement, choices, choose, scarce
 from mission_tui.fleet.capacity.reservation import wanted_by
-from mission_tui.records.attempt import LaunchOrder, write_launch
+from mission_tui.records.runs.attempt import LaunchOrder, write_launch
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.starting.caller import VISIBLE

@@ -18,9 +18,9 @@ import msgspec
 from mission_tui.errors import MissionError
 from mission_tui.fleet.history.provenance import Provenance, differences, upgraded
 from mission_tui.fleet.resume.verdict import Change
-from mission_tui.records.atomic import write_atomic, write_json
-from mission_tui.records.layout import RunDir
-from mission_tui.records.provenance_file import read_provenance
+from mission_tui.records.files.atomic import write_atomic, write_json
+from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.provenance_file import read_provenance
 from mission_tui.supervisor.starting import provenance_probe
 from mission_tui.supervisor.starting.caller import Caller
 from mission_tui.supervisor.tasks import Task, run_task

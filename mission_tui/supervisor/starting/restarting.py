@@ -13,7 +13,7 @@ from mission_tui.fleet.history.events import Asked, FleetEvent, RestartDue, RunP
 from mission_tui.fleet.history.outcome import After
 from mission_tui.fleet.history.rebooting import REBOOTS, after_reboot
 from mission_tui.fleet.history.restarting import GiveUp, StartAgain, next_step
-from mission_tui.fleet.history.run_history import RunHistory
+from mission_tui.fleet.history.run import RunHistory
 from mission_tui.supervisor.core import Core
 
 __all__ = ["call_off_restarts", "decide_restart", "due_restarts", "waiting_for_restart"]

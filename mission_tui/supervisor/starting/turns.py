@@ -1,4 +1,4 @@
-"""The queue: a new run begins when it is its turn, by the rule of `fleet.admission`, and is told what it waits for.
+"""The queue: a new run begins when it is its turn, by `fleet.capacity.admission`, and is told what it waits for.
 
 Nothing of this is written down: the run is on disk without an attempt, so the next supervisor holds it back as well.
 """
@@ -22,7 +22,7 @@ from mission_tui.fleet.history.events import ENDING
 from mission_tui.fleet.history.observations import WaitSeen
 from mission_tui.fleet.history.outcome import Killed
 from mission_tui.fleet.specs.spec import Spec
-from mission_tui.records.attempt import LaunchOrder
+from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ending.outcome import abandon
 from mission_tui.supervisor.run import LiveRun

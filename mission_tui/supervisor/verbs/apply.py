@@ -13,7 +13,7 @@ from mission_tui.fleet.history.events import FleetEvent, HealthActed
 from mission_tui.fleet.views.findings import Finding
 from mission_tui.ipc.replies import Accepted, VerdictReply
 from mission_tui.ipc.requests import Apply
-from mission_tui.records.checkpoint import verify_checkpoint
+from mission_tui.records.runs.checkpoint import verify_checkpoint
 from mission_tui.supervisor.asking import asker
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ending.ladder import end_gracefully

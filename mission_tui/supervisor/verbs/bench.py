@@ -19,12 +19,12 @@ from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.replies import Benched, Progress
 from mission_tui.ipc.requests import Bench, LaunchItem
-from mission_tui.records.provenance_file import read_provenance
+from mission_tui.records.runs.provenance_file import read_provenance
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.ending.clearing import clear_away
 from mission_tui.supervisor.starting.caller import Caller
 from mission_tui.supervisor.starting.launching import begin_runs
-from mission_tui.supervisor.watching.timed import company, read_effective, read_timed
+from mission_tui.supervisor.timing.clearing import clear_away
+from mission_tui.supervisor.timing.timed import company, read_effective, read_timed
 
 if TYPE_CHECKING:
     from mission_tui.fleet.bench import Repeat, Side
@@ -85,7 +85,7 @@ async def _trained(
 ) -> AsyncGenerator[Progress | Repeat]:
     """Progress while the run lives; last its `Repeat`, if it finished and did enough updates."""
     from mission_tui.fleet.bench import Repeat, timing_of
-    from mission_tui.supervisor.watching.gauge import Gauge
+    from mission_tui.supervisor.timing.gauge import Gauge
 
     gauge, run = Gauge(core, run_id), core.live.get(run_id)
     while run is not None and not run.gone.is_set():

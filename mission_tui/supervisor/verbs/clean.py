@@ -13,7 +13,7 @@ from mission_tui.supervisor.ending.leftovers import Leftover, find_leftovers, re
 from mission_tui.supervisor.ending.remains import Remains, find_remains, remove_remains
 from mission_tui.supervisor.ending.stale import look_for_stale
 from mission_tui.supervisor.identity import see
-from mission_tui.supervisor.watching.vram import vram_of
+from mission_tui.supervisor.meters.vram import vram_of
 
 __all__ = ["clean"]
 

@@ -15,13 +15,13 @@ from mission_tui.fleet.history.outcome import outcome_word
 from mission_tui.fleet.text import clean
 from mission_tui.ipc.replies import AttemptView, CheckpointView, DetailsReply
 from mission_tui.ipc.requests import GetDetails
-from mission_tui.records.checkpoint import Manifest, list_checkpoints
-from mission_tui.records.layout import RunDir
-from mission_tui.records.provenance_file import read_provenance
-from mission_tui.records.spec_file import read_spec
-from mission_tui.records.tail import read_all
-from mission_tui.records.toml_file import read_toml
-from mission_tui.records.trash import tree_bytes
+from mission_tui.records.files.tail import read_all
+from mission_tui.records.files.toml_file import read_toml
+from mission_tui.records.runs.checkpoint import Manifest, list_checkpoints
+from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.provenance_file import read_provenance
+from mission_tui.records.runs.spec_file import read_spec
+from mission_tui.records.runs.trash import tree_bytes
 from mission_tui.supervisor.disk.deeds import deeds_of
 from mission_tui.supervisor.disk.known import Known, the_run
 

@@ -13,7 +13,7 @@ from mission_tui.fleet.history.provenance import sources_of
 from mission_tui.fleet.views.picture import Canvas, picture
 from mission_tui.ipc.replies import Evaluated, Progress
 from mission_tui.ipc.requests import Evaluate
-from mission_tui.records.checkpoint import list_checkpoints
+from mission_tui.records.runs.checkpoint import list_checkpoints
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.starting.caller import at_home
 from mission_tui.supervisor.subject import Subject, subject_of

@@ -9,7 +9,7 @@ from mission_tui.fleet.history.metrics import MetricRecord
 from mission_tui.fleet.history.setting_changes import setting_changes
 from mission_tui.ipc.replies import HistoryReply
 from mission_tui.ipc.requests import GetHistory
-from mission_tui.records.tail import read_all
+from mission_tui.records.files.tail import read_all
 from mission_tui.supervisor.disk.known import Known, the_run
 
 __all__ = ["history"]

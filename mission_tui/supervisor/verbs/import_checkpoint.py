@@ -11,7 +11,7 @@ from mission_tui.fleet.history.outcome import Stopped
 from mission_tui.fleet.text import clean
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import ImportCheckpoint
-from mission_tui.records.checkpoint import newest_verified
+from mission_tui.records.runs.checkpoint import newest_verified
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.starting.importing import Bringing, bringing_in
 

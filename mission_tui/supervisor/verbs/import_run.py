@@ -17,7 +17,7 @@ from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.findings import Finding
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import ImportRun
-from mission_tui.records.checkpoint import newest_verified
+from mission_tui.records.runs.checkpoint import newest_verified
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.starting.importing import Bringing, bringing_in
 

@@ -6,7 +6,7 @@ from mission_tui.errors import UsageError, nearest
 from mission_tui.fleet.history.events import RunLabelled
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Label
-from mission_tui.records.layout import NAME
+from mission_tui.records.runs.layout import NAME
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.targets import the_run
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mission_tui.errors import UsageError, nearest
 from mission_tui.fleet.history.events import FindingMarked
 from mission_tui.fleet.history.told import Told
-from mission_tui.fleet.limits.limits import Limits
+from mission_tui.fleet.limits.thresholds import Limits
 from mission_tui.fleet.views.findings import GRAVITY
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Mark

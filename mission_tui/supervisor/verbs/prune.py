@@ -10,10 +10,10 @@ from msgspec import structs
 from mission_tui.fleet.history.outcome import OVER
 from mission_tui.ipc.replies import Removable, RemovableReply
 from mission_tui.ipc.tidying import Prune
-from mission_tui.records.best_checkpoint import best_checkpoint
-from mission_tui.records.checkpoint import Manifest, list_checkpoints, newest_verified
-from mission_tui.records.layout import RunDir
-from mission_tui.records.trash import KEPT_S, tree_bytes
+from mission_tui.records.runs.best_checkpoint import best_checkpoint
+from mission_tui.records.runs.checkpoint import Manifest, list_checkpoints, newest_verified
+from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.trash import KEPT_S, tree_bytes
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ending.removing import free, objection, to_trash
 

@@ -9,8 +9,8 @@ from mission_tui.fleet.resume.verdict import ResumeVerdict
 from mission_tui.ipc.replies import Accepted, VerdictReply
 from mission_tui.ipc.requests import Resume
 from mission_tui.ipc.telemetry_messages import Order
-from mission_tui.records.checkpoint import Manifest, newest_verified, verify_checkpoint
-from mission_tui.records.layout import RunDir
+from mission_tui.records.runs.checkpoint import Manifest, newest_verified, verify_checkpoint
+from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ending.freezing import thaw_run
 from mission_tui.supervisor.run import LiveRun
@@ -23,9 +23,9 @@ from mission_tui.supervisor.starting.another_attempt import (
     verdict_first,
 )
 from mission_tui.supervisor.starting.branching import branch
+from mission_tui.supervisor.starting.command_attempt import plan_again
 from mission_tui.supervisor.starting.live_load import look_around
-from mission_tui.supervisor.starting.running_again import plan_again
-from mission_tui.supervisor.starting.starting_again import start_again
+from mission_tui.supervisor.starting.restart_attempt import start_again
 from mission_tui.supervisor.subject import named_checkpoint
 from mission_tui.supervisor.targets import the_run
 

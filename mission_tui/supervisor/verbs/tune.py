@@ -20,17 +20,17 @@ from msgspec import structs
 from mission_tui.errors import MissionError, UsageError
 from mission_tui.ipc.replies import Progress, Tuned
 from mission_tui.ipc.requests import LaunchItem, Tune
-from mission_tui.records.append import AppendLog
+from mission_tui.records.files.append import AppendLog
 from mission_tui.records.host_fingerprint import host_fingerprint
-from mission_tui.records.layout import check_name
+from mission_tui.records.runs.layout import check_name
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.ending.clearing import clear_away
 from mission_tui.supervisor.starting.caller import Caller
+from mission_tui.supervisor.timing.clearing import clear_away
 
 if TYPE_CHECKING:
     from mission_tui.fleet.tuning.course import Ask, Field
     from mission_tui.fleet.tuning.record import ProbeDone, TuneBegun
-    from mission_tui.supervisor.watching.probing import Patience
+    from mission_tui.supervisor.timing.probing import Patience
 
 __all__ = ["tune"]
 
@@ -45,7 +45,7 @@ async def tune(core: Core, request: Tune) -> AsyncGenerator[Progress | Tuned]:
     # Not before somebody tunes: every start of a supervisor would wait for it.
     from mission_tui.fleet.tuning.course import course
     from mission_tui.fleet.tuning.record import ProbeDone
-    from mission_tui.supervisor.watching.probing import probed
+    from mission_tui.supervisor.timing.probing import probed
 
     caller = Caller(request.python, request.cwd, request.environ)
     with _journal(core, request) as (log, name, begun, known):
@@ -144,7 +144,7 @@ def _item(ask: Ask, begun: TuneBegun, name: str, number: int) -> LaunchItem:
 
 def _patience(begun: TuneBegun, done: list[ProbeDone]) -> Patience:
     from mission_tui.fleet.tuning.probing import patience_s
-    from mission_tui.supervisor.watching.probing import Patience
+    from mission_tui.supervisor.timing.probing import Patience
 
     plan = begun.plan
     return Patience(probe_s=plan.probe_s, start_s=plan.start_s, learn_s=patience_s(plan, done))

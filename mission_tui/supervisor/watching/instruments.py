@@ -17,12 +17,12 @@ from typing import TypeVar
 from mission_tui.fleet.strips.cells import Cell, CellHistory
 from mission_tui.fleet.strips.phases import PhaseHistory
 from mission_tui.fleet.strips.strip import Span
+from mission_tui.records.files.storage import StorageError
 from mission_tui.records.instruments import TIERS, CellsKept, InstrumentFiles, Kept, SpansKept
-from mission_tui.records.layout import instruments_dir
-from mission_tui.records.storage import StorageError
+from mission_tui.records.runs.layout import instruments_dir
 from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.meters.unix_time import unix_ahead
 from mission_tui.supervisor.watching.remembered import Remembered, Track, remember
-from mission_tui.supervisor.watching.unix_time import unix_ahead
 
 __all__ = ["Instruments"]
 

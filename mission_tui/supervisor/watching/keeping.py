@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from mission_tui.fleet.views.findings import Finding
 from mission_tui.ipc.telemetry_messages import Order
-from mission_tui.records.checkpoint import Manifest, list_checkpoints
-from mission_tui.records.storage import StorageError
+from mission_tui.records.files.storage import StorageError
+from mission_tui.records.runs.checkpoint import Manifest, list_checkpoints
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.run import LiveRun
 

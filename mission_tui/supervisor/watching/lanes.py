@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from mission_tui.fleet.history.events import AttemptEnded, RunFrozen, RunThawed
 from mission_tui.fleet.history.metrics import MetricRecord, UpdateDone
 from mission_tui.fleet.history.observations import LinkSeen, PhaseSeen
-from mission_tui.fleet.history.run_history import Fact
+from mission_tui.fleet.history.run import Fact
 from mission_tui.fleet.strips.phases import PhaseHistory
 
 __all__ = ["DAY_S", "Lanes"]

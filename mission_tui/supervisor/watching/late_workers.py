@@ -9,7 +9,7 @@ from msgspec import structs
 
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.env_workers import MOST_LATE, EnvWorkers, LateWorker
-from mission_tui.supervisor.watching.process_files import read_state
+from mission_tui.supervisor.meters.process_files import read_state
 
 __all__ = ["seen_from_here"]
 

@@ -24,7 +24,7 @@ from msgspec import Struct, structs
 
 from mission_tui.errors import MissionError
 from mission_tui.fleet.history.events import FleetEvent, HealthActed
-from mission_tui.fleet.limits.limits import HealthKeep
+from mission_tui.fleet.limits.thresholds import HealthKeep
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.findings import Finding
 from mission_tui.fleet.views.snapshot import RunView

@@ -19,7 +19,7 @@ from mission_tui.fleet.specs.spec import Spec
 from mission_tui.trainer.callbacks.calling import Callbacks, Named
 from mission_tui.trainer.checking.signatures import check_kwargs, parameters_of
 from mission_tui.trainer.env_ids import find_named
-from mission_tui.trainer.playing.playing import playing_spec
+from mission_tui.trainer.playing.envs import playing_spec
 from mission_tui.trainer.vec_env import build_vec_env
 
 __all__ = ["build_callbacks", "check_callbacks"]

@@ -18,9 +18,9 @@ from mission_tui.errors import EX_RESUMABLE, DamagedError, MissionError
 from mission_tui.ipc.requests import PROTOCOL
 from mission_tui.ipc.telemetry import Telemetry
 from mission_tui.ipc.telemetry_messages import TelemetryMessage, TrainerHello
-from mission_tui.records.attempt import read_launch
-from mission_tui.records.layout import RunDir
-from mission_tui.trainer.following.followed_logs import FollowedLogs
+from mission_tui.records.runs.attempt import read_launch
+from mission_tui.records.runs.layout import RunDir
+from mission_tui.trainer.following.logs import FollowedLogs
 from mission_tui.trainer.following.reported import Reported
 from mission_tui.trainer.following.rows import Rows
 

@@ -16,9 +16,9 @@ from mission_tui.fleet.history.metrics import (
     TrainingStarted,
     UpdateDone,
 )
-from mission_tui.records.append import AppendLog
-from mission_tui.records.layout import RunDir
-from mission_tui.records.tail import read_all
+from mission_tui.records.files.append import AppendLog
+from mission_tui.records.files.tail import read_all
+from mission_tui.records.runs.layout import RunDir
 
 __all__ = ["Rows"]
 

@@ -20,11 +20,11 @@ from mission_tui.errors import CheckpointError, UsageError
 from mission_tui.fleet.health.replay import replay
 from mission_tui.fleet.history.metrics import MetricRecord, UpdateDone
 from mission_tui.fleet.specs.spec import Spec, rollout_size
-from mission_tui.records.append import AppendLog
-from mission_tui.records.layout import RunDir
+from mission_tui.records.files.append import AppendLog
+from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.sb3_run import Sb3Folder, find_folder, rows_of, updates_in_table
 from mission_tui.trainer.checking.json_lines import Say, answer, asked_spec
-from mission_tui.trainer.foreign.imported_rows import evaluations_of, records_of
+from mission_tui.trainer.foreign.rows import evaluations_of, records_of
 from mission_tui.trainer.process import cap_threads, lower_priority
 
 __all__ = ["main"]
@@ -87,8 +87,8 @@ def _models(work: _Import, rows: Sequence[UpdateDone]) -> str:
     """Each model of the folder as a checkpoint; the name of the newest."""
     from mission_tui.trainer.checking.confinement import confine
     from mission_tui.trainer.eager import leave_compiler_out
-    from mission_tui.trainer.foreign.foreign import read_foreign
-    from mission_tui.trainer.foreign.foreign_boundary import foreign_boundary, model_for, save_foreign
+    from mission_tui.trainer.foreign.boundary import foreign_boundary, model_for, save_foreign
+    from mission_tui.trainer.foreign.zip_file import read_foreign
     from mission_tui.trainer.vec_env import build_vec_env, in_this_process
 
     leave_compiler_out()
@@ -119,7 +119,7 @@ def _models(work: _Import, rows: Sequence[UpdateDone]) -> str:
 def _statistics(work: _Import, model: Path, normalizer: object) -> None:
     from stable_baselines3.common.vec_env import VecNormalize
 
-    from mission_tui.trainer.foreign.foreign_normalizer import put_statistics
+    from mission_tui.trainer.foreign.normalizer import put_statistics
 
     beside = work.folder.statistics_of(model)
     if not isinstance(normalizer, VecNormalize):

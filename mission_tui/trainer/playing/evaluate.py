@@ -19,10 +19,10 @@ from stable_baselines3.common.vec_env import VecEnv, unwrap_vec_normalize
 
 from mission_tui.errors import DamagedError, UsageError
 from mission_tui.fleet.specs.spec import EnvSpec, Spec
-from mission_tui.records.atomic import write_json
-from mission_tui.records.layout import RunDir
-from mission_tui.records.rules_snapshot import check_rules, rules_of
-from mission_tui.records.spec_file import read_attempt_spec
+from mission_tui.records.files.atomic import write_json
+from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.rules_snapshot import check_rules, rules_of
+from mission_tui.records.runs.spec_file import read_attempt_spec
 from mission_tui.trainer.arguments import ppo_arguments
 from mission_tui.trainer.checking.json_lines import Say, answer
 from mission_tui.trainer.eager import leave_compiler_out

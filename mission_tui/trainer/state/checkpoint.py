@@ -20,10 +20,10 @@ import torch as th
 
 from mission_tui.errors import CheckpointError
 from mission_tui.fleet.specs.spec import CheckpointKeep
-from mission_tui.records.checkpoint import CheckpointFacts, Manifest, prune, save_checkpoint, verify_checkpoint
-from mission_tui.records.layout import RunDir
-from mission_tui.records.reserve import Reserve
-from mission_tui.records.storage import StorageError
+from mission_tui.records.files.reserve import Reserve
+from mission_tui.records.files.storage import StorageError
+from mission_tui.records.runs.checkpoint import CheckpointFacts, Manifest, prune, save_checkpoint, verify_checkpoint
+from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.failures import complain
 from mission_tui.trainer.record import CheckpointReason, Record
 from mission_tui.trainer.state.boundary import Boundary

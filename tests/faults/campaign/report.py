@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from mission_tui.records.atomic import write_atomic, write_json
+from mission_tui.records.files.atomic import write_atomic, write_json
 from tests.faults.campaign.progress import Progress
 
 __all__ = ["figures_table", "write_report"]

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import psutil
 
-from mission_tui.fleet.limits.limits import Limits
+from mission_tui.fleet.limits.thresholds import Limits
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.client import Connection

@@ -19,7 +19,7 @@ from mission_tui.errors import MissionError
 from mission_tui.ipc.replies import CleanReply
 from mission_tui.ipc.tidying import Clean
 from mission_tui.keeper import proc
-from mission_tui.records.attempt import ProcessIdentity
+from mission_tui.records.runs.attempt import ProcessIdentity
 from mission_tui.supervisor.ending.leftovers import Leftover, remove_leftover
 from mission_tui.supervisor.identity import boot_id, see, verify
 from tests.faults.campaign.part import Part, Tell, Violation

@@ -22,9 +22,9 @@ from mission_tui.errors import MissionError
 from mission_tui.fleet.history.events import Asked, AttemptEnded, AttemptStarting, FleetEvent
 from mission_tui.fleet.resume.verdict import Change
 from mission_tui.ipc.requests import Act, Launch, LaunchItem, Resume
-from mission_tui.records.append import AppendLog
-from mission_tui.records.layout import RunDir, supervisor_dir
-from mission_tui.records.tail import read_all
+from mission_tui.records.files.append import AppendLog
+from mission_tui.records.files.tail import read_all
+from mission_tui.records.runs.layout import RunDir, supervisor_dir
 from mission_tui.supervisor.clock import Clock
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.desk import Desk

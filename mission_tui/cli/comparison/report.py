@@ -1,0 +1,87 @@
+"""A comparison as files that can be sent on: Markdown for people, CSV and JSON for programs, SVG for the curves.
+
+Each file is written whole or not at all, and one that was there is replaced.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from mission_tui.cli.comparison.facts import comparison_facts
+from mission_tui.cli.comparison.svg import curves_svg
+from mission_tui.cli.comparison.tables import comparison_tables
+from mission_tui.cli.tables.documents import SCHEMA
+from mission_tui.errors import UsageError
+from mission_tui.records.files.atomic import write_atomic
+
+if TYPE_CHECKING:
+    from mission_tui.cli.tables.table import Table
+    from mission_tui.fleet.compare import Comparison
+
+__all__ = ["write_report"]
+
+
+def write_report(folder: Path, found: Comparison) -> None:
+    """`comparison.md`, `.csv`, `.json`, `.svg` and `curves.csv` in `folder`, made if need be.
+
+    Raises `UsageError` when there can be no such folder, `StorageError` when it cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--report {folder}: cannot be made a folder: {error.strerror}") from None
+    document = msgspec.json.encode({"schema": SCHEMA, **comparison_facts(found, curves=True)})
+    write_atomic(folder / "comparison.json", msgspec.json.format(document, indent=1))
+    write_atomic(folder / "comparison.csv", _csv(_result_rows(found)))
+    write_atomic(folder / "curves.csv", _csv(_curve_rows(found)))
+    write_atomic(folder / "comparison.svg", curves_svg(found).encode())
+    write_atomic(folder / "comparison.md", _markdown(found).encode())
+
+
+def _markdown(found: Comparison) -> str:
+    parts = ["# " + " | ".join(_escaped(run.name) for run in found.runs), "![curves](comparison.svg)"]
+    for title, table in comparison_tables(found):
+        parts += [f"## {_escaped(title)}", _markdown_table(table)]
+    if found.notes:
+        parts += ["## To mind", "\n".join(f"- {_escaped(note)}" for note in found.notes)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _markdown_table(table: Table) -> str:
+    rule = ["--:" if column in table.numbers else "---" for column in table.columns]
+    rows = [[_escaped(cell) for cell in row] for row in (table.columns, *table.rows)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in (rows[0], rule, *rows[1:]))
+
+
+def _escaped(text: str) -> str:
+    """Names and values are anybody's: none of them is markup."""
+    return "".join(f"\\{character}" if character in "\\`*_[]<>|#!" else character for character in text)
+
+
+def _result_rows(found: Comparison) -> Iterator[Sequence[object]]:
+    names = [name for name in found.runs[0].result.__struct_fields__ if name != "findings"]
+    yield ["run", "name", "preset", "seed", "group", "state", "outcome", *names, "warnings", "criticals"]
+    for run in found.runs:
+        own = (run.id, run.name, run.preset, run.seed, found.cohorts[run.cohort].name, run.state, run.outcome)
+        counts = (run.result.findings.get("warning", 0), run.result.findings.get("critical", 0))
+        yield [*own, *(getattr(run.result, name) for name in names), *counts]
+
+
+def _curve_rows(found: Comparison) -> Iterator[Sequence[object]]:
+    yield ["curve", "timesteps" if found.by == "step" else "seconds", found.metric, "least", "greatest"]
+    for curve in (*found.curves, *found.bands):
+        blank = [""] * len(curve.x)
+        for row in zip(curve.x, curve.y, curve.low or blank, curve.high or blank, strict=True):
+            yield [curve.name, *row]
+
+
+def _csv(rows: Iterator[Sequence[object]]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue().encode()

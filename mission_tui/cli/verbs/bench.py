@@ -1,0 +1,158 @@
+"""`mission-tui bench`: timed runs of a preset, alone or in turns with another, and a verdict on their speed."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from mission_tui.cli.errors import say
+from mission_tui.cli.options import json_option, preset_argument, set_option
+from mission_tui.cli.session import Session, pass_session
+from mission_tui.cli.spans import seconds_of
+from mission_tui.errors import EX_FAILED, UsageError
+
+if TYPE_CHECKING:
+    from mission_tui.fleet.bench import Side
+    from mission_tui.ipc.replies import Benched
+    from mission_tui.ipc.requests import LaunchItem
+
+METRICS = "benchmark_metrics.json"
+_SHARE = re.compile(r"(\d{1,3}(?:\.\d{1,3})?)\s*%?")
+
+
+@click.command(
+    "bench",
+    epilog="Examples: mission-tui bench modes-sequential --vs modes-workers; bench heavy --set run.threads=2 "
+    "--vs heavy --fail-if-slower 5%; bench heavy --vs benchmark_metrics.json",
+)
+@preset_argument
+@click.option("--preset", "files", multiple=True, metavar="FILE", help="A preset that is not in a presets folder.")
+@set_option
+@click.option("--duration", default="60s", show_default=True, metavar="TIME", help="Of each run: 30s, 10m, 1h.")
+@click.option("--repeat", "repeats", type=click.IntRange(1, 50), default=3, show_default=True, help="Runs of each.")
+@click.option("--vs", metavar="PRESET|FILE", help=f"Hold it against this preset, or an earlier {METRICS}.")
+@click.option("--vs-set", "vs_assignments", multiple=True, metavar="KEY=VALUE", help="As --set, for the other preset.")
+@click.option("--fail-if-slower", "margin", metavar="5%", help="Exit 1 if it is surely slower, and by more than this.")
+@click.option("--keep", is_flag=True, help="Leave the runs; else they are removed when all is measured.")
+@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help=f"Where {METRICS} goes.")
+@json_option
+@pass_session
+def command(
+    session: Session,
+    presets: tuple[str, ...],
+    files: tuple[str, ...],
+    assignments: tuple[str, ...],
+    duration: str,
+    repeats: int,
+    vs: str | None,
+    vs_assignments: tuple[str, ...],
+    margin: str | None,
+    keep: bool,
+    out: Path | None,
+    as_json: bool,
+) -> int:
+    """Measure the speed of a preset in timed runs, and say whether it is faster, the same or slower than another.
+
+    The first updates of each run are warm-up and do not count. With --vs the runs take turns: A B, B A, A B.
+    """
+    from mission_tui.cli.tables.bench import bench_facts, judged, write_bench
+    from mission_tui.cli.tables.documents import SCHEMA, write_document
+    from mission_tui.records.files.atomic import write_atomic
+
+    share = _share(margin)
+    if share is not None and vs is None:
+        raise UsageError("--fail-if-slower needs something to hold it against: give --vs PRESET or FILE")
+    seconds, words = seconds_of("--duration", duration, 1.0, 86400.0), (*presets, *files)
+    if len(words) != 1:
+        raise UsageError(f"bench times one preset, not {len(words)}; the other one goes after --vs")
+    recorded = _recorded(vs) if vs is not None and vs.endswith(".json") else None
+    if vs_assignments and (vs is None or recorded is not None):
+        raise UsageError("--vs-set changes the preset that --vs names, and there is none")
+    group = f"bench-{Path(words[0]).stem}-{secrets.token_hex(2)}"
+    items = [_timed(session, words[0], assignments, seconds, group)]
+    if vs is not None and recorded is None:
+        items.append(_timed(session, vs, vs_assignments, seconds, group))
+    benched = _measured(session, items, seconds, repeats, keep=keep)
+    found = judged(benched, recorded)
+    target = out or session.root / "benchmarks" / group / METRICS
+    target.parent.mkdir(parents=True, exist_ok=True)
+    document = msgspec.json.encode({"schema": SCHEMA, **bench_facts(found)})
+    write_atomic(target, msgspec.json.format(document, indent=1) + b"\n")
+    if as_json:
+        write_document({**bench_facts(found), "file": str(target)})
+    else:
+        write_bench(found)
+        say(f"all of it is in {target}")
+    return EX_FAILED if share is not None and found.ratio is not None and found.ratio.is_slower_by(share) else 0
+
+
+def _share(word: str | None) -> float | None:
+    """`5%` as a share. Raises `UsageError`."""
+    if word is None:
+        return None
+    match = _SHARE.fullmatch(word.strip())
+    if match is None or float(match[1]) >= 100.0:
+        raise UsageError(f"--fail-if-slower {word!r} is no percentage below 100, such as 5%")
+    return float(match[1]) / 100.0
+
+
+def _timed(session: Session, word: str, assignments: tuple[str, ...], seconds: float, group: str) -> LaunchItem:
+    """The one run that the words make, for so many seconds. Raises `UsageError`."""
+    from mission_tui.cli.plan import Wish, launch_items
+
+    timed = (*assignments, "run.total_timesteps=none", f"run.duration_s={seconds:g}")
+    items = launch_items(Wish((word,), 1, None, timed), session.preset_dirs, session.health(), session.profile_dir)
+    if len(items) != 1:
+        raise UsageError(f"{word} with these settings stands for {len(items)} runs, and bench times one preset")
+    if items[0].spec.run.command is not None:
+        raise UsageError(f"{word} runs a command, which cannot be asked to train for {seconds:g} s")
+    return msgspec.structs.replace(items[0], name=group, group=group)
+
+
+def _recorded(word: str) -> Side:
+    """The preset of an earlier measurement. Raises `UsageError` for a file that holds none."""
+    from mission_tui.fleet.bench import Side
+
+    try:
+        sides = msgspec.convert(msgspec.json.decode(Path(word).read_bytes())["sides"], tuple[Side, ...])
+    except OSError as error:
+        raise UsageError(f"--vs {word}: cannot be read: {error.strerror}") from None
+    except (msgspec.MsgspecError, KeyError, TypeError) as error:
+        raise UsageError(f"--vs {word}: not a {METRICS} of mission-tui bench ({error})") from None
+    if not sides or not sides[0].repeats:
+        raise UsageError(f"--vs {word}: holds no measured preset")
+    return sides[0]
+
+
+def _measured(session: Session, items: list[LaunchItem], seconds: float, repeats: int, *, keep: bool) -> Benched:
+    from mission_tui.cli.tables.progress import TaskBar
+    from mission_tui.ipc.replies import Progress
+    from mission_tui.ipc.requests import Bench
+    from mission_tui.ipc.start import captured_environ
+
+    environ = captured_environ(session.environ)
+
+    def request(id_: int) -> Bench:
+        return Bench(
+            id=id_,
+            items=tuple(items),
+            duration_s=seconds,
+            repeats=repeats,
+            keep=keep,
+            cwd=str(session.cwd),
+            python=sys.executable,
+            environ=environ,
+        )
+
+    with session.connect() as connection, TaskBar("seconds", sys.stderr) as bar:
+        for reply in connection.stream(request):
+            if not isinstance(reply, Progress):
+                return reply
+            bar.advance(reply.done, reply.total, reply.note)
+    raise AssertionError("a stream ends with an answer or an error")

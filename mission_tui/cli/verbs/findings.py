@@ -1,0 +1,188 @@
+"""`mission-tui findings`: what the health rules say about one run, or about every run of the fleet, and acting on it.
+
+With `--replay` the run's files are judged again, by the rules as they are now.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mission_tui.cli.errors import say
+from mission_tui.cli.options import json_option, run_argument
+from mission_tui.cli.session import Session, pass_session
+from mission_tui.errors import EX_USAGE, DamagedError, MissionError, UsageError
+
+if TYPE_CHECKING:
+    from mission_tui.fleet.history.events import Mark as MarkWord
+    from mission_tui.fleet.views.findings import Finding
+    from mission_tui.fleet.views.snapshot import RunView
+    from mission_tui.ipc.requests import Mark
+    from mission_tui.records.runs.layout import RunDir
+
+
+@click.command("findings")
+@run_argument(required=False)
+@click.option("--replay", is_flag=True, help="Judge the run's files again, instead of showing what was judged live.")
+@click.option("--acknowledge", metavar="ID", help="Mark a finding as known; it is open again if it becomes worse.")
+@click.option("--silence", metavar="RULE", help="Say nothing of this rule for this run any more.")
+@click.option("--unmute", metavar="RULE", help="Take --silence back.")
+@click.option("--apply", "apply_id", metavar="ID", help="Follow a finding's advice from the last good checkpoint.")
+@click.option("--accept", is_flag=True, help="With --apply: accept what the changes do to the run.")
+@json_option
+@pass_session
+def command(
+    session: Session,
+    run: str | None,
+    replay: bool,
+    acknowledge: str | None,
+    silence: str | None,
+    unmute: str | None,
+    apply_id: str | None,
+    accept: bool,
+    as_json: bool,
+) -> int:
+    """Show findings with cause and advice, or act on one."""
+    asked = [word for word in (acknowledge, silence, unmute, apply_id) if word is not None]
+    if len(asked) + replay > 1:
+        raise UsageError("give one of --replay, --acknowledge, --silence, --unmute and --apply at a time")
+    if accept and apply_id is None:
+        raise UsageError("--accept belongs to --apply")
+    if asked and run is None:
+        raise UsageError("name the run whose finding or rule is meant (an id, a unique prefix, a name, or @last)")
+    if run is not None and apply_id is not None:
+        return _apply(session, run, apply_id, accept, as_json)
+    if run is not None and asked:
+        mark: MarkWord = "acknowledged" if acknowledge is not None else "silenced" if silence is not None else "open"
+        _mark(session, run, mark, acknowledge or "", silence or unmute or "", as_json)
+    else:
+        _show(session, run, replay, as_json)
+    return 0
+
+
+def _show(session: Session, run: str | None, replay: bool, as_json: bool) -> None:
+    from mission_tui.cli.tables.documents import finding_facts, write_document
+    from mission_tui.cli.tables.table import Table
+
+    judged = [(view, _replayed(Path(view.run_dir)) if replay else view.findings) for view in _views(session, run)]
+    if as_json:
+        facts = [
+            {"run": view.id, "updates": view.update or 0, "findings": [finding_facts(it) for it in findings]}
+            for view, findings in judged
+        ]
+        write_document(facts[0] if run is not None else {"runs": facts})
+        return
+    table = Table(("run", "severity", "state", "updates", "finding", "cause", "advice"))
+    for view, findings in judged:
+        for it in findings:
+            span = f"{it.first_update}-{it.last_update}"
+            table.add(view.id, it.severity, it.state, span, it.sentence, it.cause, it.proposal)
+    table.write(sys.stdout)
+    if not table.rows:
+        click.echo("no findings")
+
+
+def _views(session: Session, run: str | None) -> tuple[RunView, ...]:
+    from mission_tui.cli.watching import view_of
+    from mission_tui.ipc.requests import GetSnapshot
+
+    with session.connect() as connection:
+        if run is not None:
+            return (view_of(connection, run),)
+        return connection.ask(lambda id_: GetSnapshot(id=id_)).snapshot.runs
+
+
+def _replayed(run_dir: Path) -> tuple[Finding, ...]:
+    """The incidents of the run as its files give them, with the marks that a person set. Damage is said and passed."""
+    from msgspec import structs
+
+    from mission_tui.fleet.health.replay import replay
+    from mission_tui.fleet.history.events import FleetEvent
+    from mission_tui.fleet.history.metrics import MetricRecord
+    from mission_tui.fleet.history.run import RunHistory
+    from mission_tui.records.files.tail import read_all
+    from mission_tui.records.runs.layout import RunDir
+    from mission_tui.records.runs.spec_file import read_attempt_spec
+
+    run = RunDir(run_dir)
+    try:
+        events, events_damage = read_all(run.events, FleetEvent)
+        records, records_damage = read_all(run.metrics, MetricRecord)
+    except OSError as error:
+        say(f"{run.id} is not judged: {error.filename or run.path} cannot be read: {error.strerror or error}")
+        return ()
+    for sentence in (*events_damage, *records_damage):
+        say(sentence)
+    specs = {}
+    for attempt in run.attempts():
+        try:
+            specs[attempt] = read_attempt_spec(run, attempt)
+        except MissionError as error:
+            say(f"attempt {attempt} is not judged: {error}")
+    history = RunHistory(run.id, str(run.path), None)
+    for event in events:
+        history.apply(event)
+    found = replay(specs, records, events, _died(run))
+    return tuple(structs.replace(finding, state=history.told.standing(finding)) for finding in found)
+
+
+def _died(run: RunDir) -> dict[int, float]:
+    """When each attempt's keeper saw its trainer end (unix seconds), where that is on record."""
+    from mission_tui.records.runs.attempt import read_exit
+
+    died: dict[int, float] = {}
+    for attempt in run.attempts():
+        try:
+            record = read_exit(run.attempt(attempt).exit)
+        except DamagedError as error:
+            say(str(error))
+            continue
+        if record is not None:
+            died[attempt] = record.ended_t
+    return died
+
+
+def _mark(session: Session, run: str, mark: MarkWord, finding: str, rule: str, as_json: bool) -> None:
+    from mission_tui.cli.acting import print_accepted
+
+    with session.connect() as connection:
+        reply = connection.ask(partial(_mark_request, run, mark, finding, rule))
+    print_accepted(reply, as_json)
+
+
+def _mark_request(run: str, mark: MarkWord, finding: str, rule: str, id_: int) -> Mark:
+    from mission_tui.ipc.requests import Mark
+
+    return Mark(id=id_, run=run, mark=mark, finding=finding, rule=rule)
+
+
+def _apply(session: Session, run: str, finding: str, accept: bool, as_json: bool) -> int:
+    """The exit code: 2 when nothing was begun, because the verdict was not accepted or refuses."""
+    from mission_tui.cli.answers import answer_facts, print_answer
+    from mission_tui.cli.tables.documents import write_document
+    from mission_tui.ipc.replies import VerdictReply
+    from mission_tui.ipc.requests import Apply
+    from mission_tui.ipc.start import captured_environ
+
+    environ = captured_environ(session.environ)
+    with session.connect() as connection:
+        answer = connection.ask(
+            lambda id_: Apply(
+                id=id_,
+                run=run,
+                finding=finding,
+                accept=accept,
+                cwd=str(session.cwd),
+                python=sys.executable,
+                environ=environ,
+            )
+        )
+    if as_json:
+        write_document({"runs": [answer_facts(answer)]})
+    else:
+        print_answer(answer)
+    return EX_USAGE if isinstance(answer, VerdictReply) else 0

@@ -1,0 +1,115 @@
+"""`mission-tui import-run`: the folder of a run that stock SB3 or its zoo trained, as an ended run of ours."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mission_tui.cli.acting import print_accepted
+from mission_tui.cli.errors import say
+from mission_tui.cli.options import json_option, set_option
+from mission_tui.cli.plan import Wish, launch_items
+from mission_tui.cli.session import Session, pass_session
+from mission_tui.errors import UsageError
+
+if TYPE_CHECKING:
+    from mission_tui.ipc.requests import LaunchItem
+
+
+@click.command(
+    "import-run", epilog="Examples: mission-tui import-run logs/ppo/CartPole-v1_1 --trust; import-run out --logs-only"
+)
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.option("--preset", metavar="PRESET", help="Take the settings of this preset, not those in the folder.")
+@click.option("--name", help="Name of the run.")
+@click.option("--trust", is_flag=True, help="You know who made its zips. Only tensors and numbers are read from them.")
+@click.option("--logs-only", is_flag=True, help="Leave its zips: a run to look at, judge and compare.")
+@set_option
+@json_option
+@pass_session
+def command(
+    session: Session,
+    folder: Path,
+    preset: str | None,
+    name: str | None,
+    trust: bool,
+    logs_only: bool,
+    assignments: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Make a run of a folder that Stable-Baselines3 or its zoo left.
+
+    Of DIR are read: progress.csv or progress.json, TensorBoard events, monitor files, the zips of PPO.save,
+    vecnormalize.pkl, evaluations.npz, config.yml and args.yml.
+    """
+    from mission_tui.ipc.requests import ImportRun
+    from mission_tui.ipc.start import captured_environ
+    from mission_tui.records.sb3_run import find_folder
+
+    found = find_folder((session.cwd / folder).resolve())
+    if trust and logs_only:
+        raise UsageError("--trust and --logs-only exclude each other; give the one you mean")
+    if found.zips and not (trust or logs_only):
+        raise UsageError(
+            f"{found.zips[0]} may come from anybody, and reading it has to trust torch's loader with your account: say "
+            "--trust if you know who made it (only its tensors and numbers are taken, in a confined process), or "
+            "--logs-only to leave it"
+        )
+    models = bool(found.zips) and not logs_only
+    if preset is None:
+        item = _item_of(session, found.path, name, assignments, models)
+    else:
+        items = launch_items(Wish((preset,), 1, name, assignments), session.preset_dirs, session.health())
+        _check_one(len(items), f"{preset} stands for")
+        item = items[0]
+    environ = captured_environ(session.environ)
+    with session.connect() as connection:
+        reply = connection.ask(
+            lambda id_: ImportRun(
+                id=id_,
+                path=str(found.path),
+                item=item,
+                trusted=models,
+                cwd=str(session.cwd),
+                python=sys.executable,
+                environ=environ,
+            )
+        )
+    print_accepted(reply, as_json)
+
+
+def _item_of(session: Session, path: Path, name: str | None, assignments: Sequence[str], models: bool) -> LaunchItem:
+    """The run that the folder's own words and `assignments` stand for; what could not be taken over is said."""
+    from mission_tui.fleet.specs.preset import expand, resolve
+    from mission_tui.fleet.specs.preset_file import read_preset
+    from mission_tui.ipc.requests import LaunchItem
+    from mission_tui.records.runs.layout import check_name
+    from mission_tui.records.sb3_run import find_folder, said_in, updates_in_table
+
+    folder = find_folder(path)
+    updates, _ = updates_in_table(folder)
+    runs = expand(assignments)
+    _check_one(len(runs), "--set asks for")
+    words = runs[0]
+    said = said_in(folder, updates, zips=models, env=all(word.key != "env.id" for word in words))
+    for note in said.notes:
+        say(note)
+    head = {"name": _preset_name(path.name), "description": f"imported from {path.name}"}
+    file = read_preset({**head, **said.tables}, said.source)
+    spec = resolve(file, lambda _: file, words, session.health())
+    return LaunchItem(spec=spec, name=None if name is None else check_name(name))
+
+
+def _check_one(runs: int, what: str) -> None:
+    if runs != 1:
+        raise UsageError(f"{what} {runs} runs, and a folder is one: give one value of each")
+
+
+def _preset_name(folder: str) -> str:
+    """The folder's name, as far as a preset can be called so."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", folder).strip("-._")[:64] or "imported"

@@ -1,0 +1,146 @@
+"""`mission-tui launch`: make and start runs; with `--wait` show their settings and progress until they have ended."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from mission_tui.cli.errors import EX_INTERRUPTED, say
+from mission_tui.cli.options import json_option, preset_argument, set_option
+from mission_tui.cli.own_command import WithCommand, command_words
+from mission_tui.cli.plan import Wish, launch_items
+from mission_tui.cli.session import Session, pass_session
+from mission_tui.cli.tables.plan import show_plan, show_scaling
+from mission_tui.errors import UsageError
+
+if TYPE_CHECKING:
+    from mission_tui.fleet.views.snapshot import RunView
+    from mission_tui.ipc.replies import Launched
+    from mission_tui.ipc.requests import LaunchItem
+
+SEED_LIMIT = 2**31 - 1
+
+
+@click.command("launch", cls=WithCommand)
+@preset_argument
+@click.option("--preset", "files", multiple=True, metavar="FILE", help="A preset that is not in a presets folder.")
+@click.option("-n", "copies", type=click.IntRange(1, 64), default=1, metavar="N", help="N runs of each.")
+@click.option("--name", help="Name of the run; several runs become NAME-1, NAME-2, ...")
+@click.option("--group", help="What the runs are listed and compared under; several get one of their own without.")
+@set_option
+@click.option("--seed", "seed", multiple=True, type=click.IntRange(0, SEED_LIMIT), help="Seed; given twice, two runs.")
+@click.option("--seeds", type=click.IntRange(1, 64), metavar="N", help="N runs, seeds counting up from --seed (or 1).")
+@click.option("--dry-run", "dry", is_flag=True, help="Only say what would be launched.")
+@click.option("--priority", type=click.IntRange(-1000, 1000), metavar="N", help="Place in the queue: 1 is an hour.")
+@click.option("--after", "after", multiple=True, metavar="RUN", help="Begin once RUN has ended, however it ends.")
+@click.option(
+    "--profile", metavar="auto|none|FILE", help="Settings of this machine over the preset's (docs/tuning.md)."
+)
+@click.option("--wait", "wait", is_flag=True, help="Stay until the runs have ended; Ctrl-C leaves them running.")
+@json_option
+@pass_session
+def command(
+    session: Session,
+    presets: tuple[str, ...],
+    files: tuple[str, ...],
+    copies: int,
+    name: str | None,
+    group: str | None,
+    assignments: tuple[str, ...],
+    seed: tuple[int, ...],
+    seeds: int | None,
+    dry: bool,
+    priority: int | None,
+    after: tuple[str, ...],
+    profile: str | None,
+    wait: bool,
+    as_json: bool,
+) -> int:
+    """Start runs from presets, or of any command."""
+    if priority is not None:
+        assignments = (*assignments, f"keep.limits.priority={priority}")
+    many, command = _seeds(seed, seeds), command_words()
+    wish = Wish((*presets, *files), copies, name, assignments, many, command, after, profile, group)
+    items = launch_items(wish, session.preset_dirs, session.health(), session.profile_dir)
+    if dry or len(items) > 1:
+        show_plan(items, as_json=dry and as_json)
+    show_scaling(items)
+    if dry:
+        for profile in dict.fromkeys(item.spec.profile for item in items):
+            if profile is not None:
+                say(profile)
+        return 0
+    launched = _launch(session, items)
+    for warning in launched.warnings:
+        say(warning)
+    if wait:
+        return _wait(session, launched, as_json)
+    if as_json:
+        _write(launched.runs, launched.warnings)
+    else:
+        for view in launched.runs:
+            click.echo(f"{view.id}  {view.name}  {view.state}")
+    return 0
+
+
+def _seeds(seed: tuple[int, ...], count: int | None) -> tuple[int, ...]:
+    if count is None:
+        return seed
+    if len(seed) > 1:
+        raise UsageError("--seeds N counts up from one --seed: give --seed once, or leave --seeds out")
+    first = seed[0] if seed else 1
+    return tuple(range(first, min(first + count, SEED_LIMIT + 1)))
+
+
+def _launch(session: Session, items: tuple[LaunchItem, ...]) -> Launched:
+    """The whole wish was understood; only now is a supervisor started or asked."""
+    from mission_tui.ipc.requests import Launch
+    from mission_tui.ipc.start import captured_environ
+
+    environ = captured_environ(session.environ)
+    with session.connect() as connection:
+        return connection.ask(
+            lambda id_: Launch(id=id_, items=items, cwd=str(session.cwd), python=sys.executable, environ=environ)
+        )
+
+
+def _write(runs: tuple[RunView, ...], warnings: tuple[str, ...]) -> None:
+    from mission_tui.cli.tables.documents import run_facts, write_document
+
+    write_document({"runs": [run_facts(view) for view in runs], "warnings": list(warnings)})
+
+
+def _wait(session: Session, launched: Launched, as_json: bool) -> int:
+    """Show the runs until they have ended. What is shown goes to stderr when stdout is to hold a document."""
+    from mission_tui.cli.tables.fleet import fleet_table
+    from mission_tui.cli.tables.progress import board_on
+    from mission_tui.cli.tables.settings import settings_table
+    from mission_tui.cli.watching import details_of, exit_code, until_ended
+
+    stream = sys.stderr if as_json else sys.stdout
+    untold = {view.id for view in launched.runs}
+    board = board_on(stream)
+
+    def seen(views: tuple[RunView, ...], t: float) -> None:
+        for view in views:
+            if view.id in untold and (view.update is not None or view.phase in ("rollout", "update")):
+                untold.discard(view.id)
+                with session.connect() as connection:
+                    settings = settings_table(details_of(connection, view.id))
+                board.tell(f"effective settings of {view.name}", settings)
+        board.show(views, t)
+
+    try:
+        with board:
+            ended = until_ended(session, [view.id for view in launched.runs], seen)
+    except KeyboardInterrupt:
+        one = len(launched.runs) == 1
+        say(f"{'the run goes' if one else 'the runs go'} on: see them with `mission-tui status`, end them with `stop`")
+        return EX_INTERRUPTED
+    if as_json:
+        _write(ended, launched.warnings)
+    else:
+        fleet_table(ended).write(stream)
+    return exit_code(ended)

@@ -1,0 +1,115 @@
+"""`mission-tui status`: the fleet, or some runs of it, once or as it changes."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from mission_tui.cli.options import json_option, runs_argument
+from mission_tui.cli.session import Session, pass_session
+from mission_tui.errors import UsageError
+
+if TYPE_CHECKING:
+    from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
+
+REDRAW_S = 1.0
+
+
+@click.command("status", epilog="Examples: mission-tui status --watch; mission-tui status @last --provenance")
+@runs_argument()
+@click.option("--provenance", is_flag=True, help="From which code, packages and machine the runs were launched.")
+@click.option("--all-roots", is_flag=True, help="Every live runs root of yours, each with its runs; starts none.")
+@click.option("--watch", is_flag=True, help="Go on until Ctrl-C; with --json one object a line.")
+@json_option
+@pass_session
+def command(
+    session: Session, runs: tuple[str, ...], provenance: bool, all_roots: bool, watch: bool, as_json: bool
+) -> None:
+    """Show the machine and the runs."""
+    if all_roots:
+        if runs or provenance or watch:
+            raise UsageError("--all-roots shows every run of every live runs root once: give it alone, or with --json")
+        from mission_tui.cli.all_roots import show_all_roots
+
+        show_all_roots(as_json)
+        return
+    if provenance:
+        if not runs or watch:
+            raise UsageError("--provenance is about runs, once: name at least one, without --watch")
+        _show_provenance(session, runs, as_json)
+        return
+    from mission_tui.ipc.requests import GetSnapshot
+
+    with session.connect() as connection:
+        reply = connection.ask(lambda id_: GetSnapshot(id=id_))
+    _show(session, reply.snapshot, runs, as_json)
+    busy = [f"{other.root}{other.remark}" for other in reply.snapshot.elsewhere if other.live != 0]
+    if busy and not as_json:
+        from mission_tui.cli.errors import say
+
+        say(f"also live: {', '.join(busy)}: `mission-tui status --all-roots` shows them too")
+    if watch:
+        _follow(session, runs, as_json)
+
+
+def _show_provenance(session: Session, runs: tuple[str, ...], as_json: bool) -> None:
+    from mission_tui.cli.tables.documents import provenance_facts, write_document
+    from mission_tui.cli.tables.provenance import provenance_lines
+    from mission_tui.cli.watching import details_of
+
+    with session.connect() as connection:
+        known = [details_of(connection, run) for run in runs]
+    if as_json:
+        write_document({"runs": [provenance_facts(details) for details in known]})
+        return
+    for details in known:
+        for line in provenance_lines(details):
+            click.echo(line)
+
+
+def _follow(session: Session, runs: tuple[str, ...], as_json: bool) -> None:
+    """Show each newer snapshot, at most one a second, across restarts of the supervisor."""
+    from mission_tui.cli.watching import snapshots
+
+    shown = time.monotonic()
+    for snapshot in snapshots(session):
+        if time.monotonic() - shown >= REDRAW_S:
+            _show(session, snapshot, runs, as_json)
+            shown = time.monotonic()
+
+
+def _show(session: Session, snapshot: FleetSnapshot, runs: tuple[str, ...], as_json: bool) -> None:
+    from mission_tui.cli.tables.documents import status_facts, write_document
+
+    views = _views(session, snapshot, runs)
+    if as_json:
+        write_document(status_facts(snapshot, views))
+        return
+    from mission_tui.cli.errors import say
+    from mission_tui.cli.tables.fleet import fleet_table, machine_line
+    from mission_tui.fleet.paying.telling import told_now
+    from mission_tui.fleet.views.stale import stale_sentence
+
+    click.echo(machine_line(snapshot))
+    fleet_table(views).write(sys.stdout)
+    for paid in told_now(snapshot)[:1]:
+        click.echo(paid.sentence)
+    if snapshot.stale:
+        say(f"{stale_sentence(snapshot.stale)}: `mission-tui clean` shows and removes them")
+
+
+def _views(session: Session, snapshot: FleetSnapshot, runs: tuple[str, ...]) -> tuple[RunView, ...]:
+    """The snapshot's runs, or those named, a group's name standing for its runs; the supervisor resolves names, and
+    knows runs older than the snapshot's.
+    """
+    if not runs:
+        return snapshot.runs
+    from mission_tui.cli.watching import view_of
+
+    with session.connect() as connection:
+        groups = {run: [view for view in snapshot.runs if view.group == run] for run in runs}
+        named = (groups[run] or [view_of(connection, run)] for run in runs)
+        return tuple({view.id: view for views in named for view in views}.values())

@@ -1,0 +1,93 @@
+"""`mission-tui top`: what the machine does and which run takes how much of it, plain, for pipes and small terminals."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from mission_tui.cli.options import json_option
+from mission_tui.cli.session import Session, pass_session
+from mission_tui.errors import UsageError
+
+if TYPE_CHECKING:
+    from mission_tui.fleet.views.snapshot import FleetSnapshot
+
+REDRAW_S = 2.0
+WIDE = 140
+"""Columns that a terminal must have for the table of runs with everything in it."""
+PAID_LINES = 4
+
+
+@click.command(
+    "top", epilog="Examples: mission-tui top; mission-tui top --watch; mission-tui top --csv --last 10m --every 5s"
+)
+@click.option("--watch", is_flag=True, help="Go on until Ctrl-C; with --json one object a line.")
+@click.option("--csv", "as_csv", is_flag=True, help="A series: a line per GPU, host and run for each stretch of time.")
+@click.option("--last", default="60s", show_default=True, metavar="TIME", help="With --csv: how far back, up to 24h.")
+@click.option(
+    "--every", default="1s", show_default=True, metavar="TIME", help="With --csv: the width of a line's time."
+)
+@json_option
+@pass_session
+def command(session: Session, watch: bool, as_csv: bool, last: str, every: str, as_json: bool) -> None:
+    """Show what each run takes of processor, memory and GPU, and what is not ours."""
+    from mission_tui.ipc.requests import GetSnapshot
+
+    if as_csv:
+        from mission_tui.cli.tables.top_csv import seconds_of, write_series
+
+        if as_json:
+            raise UsageError("give --json or --csv, not both")
+        write_series(session, seconds_of("--last", last), seconds_of("--every", every), watch=watch)
+        return
+    if not watch:
+        with session.connect() as connection:
+            reply = connection.ask(lambda id_: GetSnapshot(id=id_))
+        _show(session, reply.snapshot, as_json)
+        return
+    from mission_tui.cli.watching import snapshots
+
+    shown = -REDRAW_S
+    for snapshot in snapshots(session):
+        if time.monotonic() - shown >= REDRAW_S:
+            _show(session, snapshot, as_json)
+            shown = time.monotonic()
+
+
+def _show(session: Session, snapshot: FleetSnapshot, as_json: bool) -> None:
+    from mission_tui.cli.tables.top_shares import attribution_facts, duty_lines, last_minute, share_table
+
+    shown = last_minute(session)
+    if as_json:
+        from mission_tui.cli.tables.documents import top_facts, write_document
+
+        write_document(top_facts(snapshot) | attribution_facts(shown))
+        return
+    from mission_tui.cli.checkup.mps import find_mps
+    from mission_tui.cli.tables import top as top_tables
+    from mission_tui.fleet.capacity.mps import sharing_sentence
+    from mission_tui.fleet.paying.telling import told_now
+
+    click.echo(top_tables.host_line(snapshot.host))
+    if cores := top_tables.cores_line(snapshot.host):
+        click.echo(cores)
+    top_tables.gpu_table(snapshot).write(sys.stdout)
+    for line in duty_lines(shown):
+        click.echo(line)
+    brief = sys.stdout.isatty() and shutil.get_terminal_size().columns < WIDE
+    top_tables.usage_table(snapshot.runs, brief=brief).write(sys.stdout)
+    if shown.runs:
+        share_table(shown).write(sys.stdout)
+    for line in top_tables.worker_lines(snapshot.runs):
+        click.echo(line)
+    click.echo(top_tables.others_line(snapshot))
+    top_tables.others_table(snapshot.host).write(sys.stdout)
+    if snapshot.gpus and (sentence := sharing_sentence(snapshot, find_mps(os.environ))) is not None:
+        click.echo(sentence)
+    for paid in told_now(snapshot)[:PAID_LINES]:
+        click.echo(paid.sentence)

@@ -1,0 +1,178 @@
+"""`mission-tui tune`: the fastest way to train a preset on this machine, written as a host profile."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from click.core import ParameterSource
+
+from mission_tui.cli.errors import say
+from mission_tui.cli.options import json_option, preset_argument, set_option
+from mission_tui.cli.session import Session, pass_session
+from mission_tui.cli.spans import seconds_of
+from mission_tui.errors import UsageError
+
+if TYPE_CHECKING:
+    from mission_tui.fleet.tuning.plan import Knob, TunePlan
+    from mission_tui.ipc.replies import Tuned
+    from mission_tui.ipc.requests import LaunchItem
+
+USUAL = ("vec", "threads", "compile")
+PLANNED = ("knobs", "probe", "rounds", "repeats", "budget", "start", "allow_precision", "allow_shape")
+"""The options that are the plan of a tune, which its journal holds."""
+
+
+@click.command(
+    "tune",
+    epilog="Examples: mission-tui tune heavy; tune heavy --continue; tune cartpole --probe 5s --knob vec; "
+    "tune demo --fleet 4. Use what was found: launch heavy --profile auto",
+)
+@preset_argument
+@click.option("--preset", "files", multiple=True, metavar="FILE", help="A preset that is not in a presets folder.")
+@set_option
+@click.option(
+    "--knob",
+    "knobs",
+    multiple=True,
+    type=click.Choice(USUAL),
+    help="Try only this (vec is n_workers too); again for more.  [default: all three]",
+)
+@click.option("--probe", default="10s", show_default=True, metavar="TIME", help="Of each probe: 5s, 1m.")
+@click.option("--rounds", type=click.IntRange(2, 20), default=3, show_default=True, help="Probes of each, at most.")
+@click.option("--repeat", "repeats", type=click.IntRange(2, 50), default=4, show_default=True, help="Last pairs.")
+@click.option("--budget", default="30m", show_default=True, metavar="TIME", help="After it no new round begins.")
+@click.option(
+    "--start", default="180s", show_default=True, metavar="TIME", help="To a first update, compiling and all."
+)
+@click.option("--allow-precision", is_flag=True, help="Try bf16 too, whose numbers are not Stable-Baselines3's.")
+@click.option("--allow-shape", is_flag=True, help="Try n_envs, n_steps, batch_size too, within limits.")
+@click.option("--continue", "go_on", is_flag=True, help="Go on with the last tune of this preset.")
+@click.option("--fleet", type=click.IntRange(1, 64), metavar="N", help="Instead: how many runs at once pay, up to N.")
+@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Where the host profile goes.")
+@json_option
+@pass_session
+@click.pass_context
+def command(
+    context: click.Context,
+    session: Session,
+    presets: tuple[str, ...],
+    files: tuple[str, ...],
+    assignments: tuple[str, ...],
+    knobs: tuple[str, ...],
+    probe: str,
+    rounds: int,
+    repeats: int,
+    budget: str,
+    start: str,
+    allow_precision: bool,
+    allow_shape: bool,
+    go_on: bool,
+    fleet: int | None,
+    out: Path | None,
+    as_json: bool,
+) -> int:
+    """Search for the fastest way to train a preset on this machine, without changing what is learned.
+
+    Short probes take turns; who is surely slower is dropped; what won is held against the preset in fresh pairs.
+    """
+    from mission_tui.cli.tables.documents import write_document
+    from mission_tui.cli.tables.tune import finding_of, tune_facts, write_tune
+    from mission_tui.cli.verbs.tune_fleet import tune_fleet
+    from mission_tui.fleet.tuning.plan import TunePlan
+    from mission_tui.records.host_profiles import profile_path, write_profile
+
+    words = (*presets, *files)
+    if len(words) != 1:
+        raise UsageError(f"tune takes one preset, not {len(words)}")
+    if fleet is not None:
+        if go_on or out is not None:
+            raise UsageError("--fleet keeps nothing: leave --continue and --out away")
+        budget_s = seconds_of("--budget", budget, 1.0, 7 * 86400.0)
+        return tune_fleet(session, _item(session, words[0], assignments), fleet, budget_s, as_json=as_json)
+    if go_on:
+        _refuse_planning(context)
+    asked = (*knobs, *(("precision",) if allow_precision else ()), *(("shape",) if allow_shape else ()))
+    plan = TunePlan(
+        knobs=_knobs(asked),
+        probe_s=seconds_of("--probe", probe, 1.0, 3600.0),
+        rounds=rounds,
+        repeats=repeats,
+        budget_s=seconds_of("--budget", budget, 1.0, 7 * 86400.0),
+        start_s=seconds_of("--start", start, 1.0, 86400.0),
+    )
+    item = _item(session, words[0], assignments)
+    tuned = _tuned(session, item, plan, go_on=go_on)
+    found = finding_of(tuned)
+    target = out or profile_path(session.profile_dir, found.profile.preset, found.profile.host.get("host", ""))
+    write_profile(target, found.profile)
+    if as_json:
+        write_document({**tune_facts(found), "journal": str(session.root / "tuning" / tuned.name), "file": str(target)})
+    else:
+        write_tune(found)
+        say(f"the host profile is in {target}; use it with `launch {words[0]} --profile auto`")
+    return 0
+
+
+def _refuse_planning(context: click.Context) -> None:
+    """A tune goes on as it was begun; an option that would be passed over is better refused. Raises `UsageError`."""
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        if name in PLANNED and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise UsageError(f"--continue goes on as it was begun: leave {parameter.opts[0]} out, or begin anew")
+
+
+def _knobs(asked: Sequence[str]) -> tuple[Knob, ...]:
+    """Those asked for in their usual order; where none of the usual ones was, all of them."""
+    from mission_tui.fleet.tuning.plan import KNOBS
+
+    usual = [word for word in USUAL if word in asked] or USUAL
+    return tuple(knob for knob in KNOBS if knob in usual or knob in asked)
+
+
+def _item(session: Session, word: str, assignments: tuple[str, ...]) -> LaunchItem:
+    """The one run that the words make, with nothing of an earlier profile. Raises `UsageError`."""
+    from mission_tui.cli.plan import Wish, launch_items
+
+    items = launch_items(Wish((word,), assignments=assignments, profile="none"), session.preset_dirs, session.health())
+    if len(items) != 1:
+        raise UsageError(f"{word} with these settings stands for {len(items)} runs, and tune takes one preset")
+    if items[0].spec.run.command is not None:
+        raise UsageError(f"{word} runs a command, whose settings tune does not know")
+    return items[0]
+
+
+def _tuned(session: Session, item: LaunchItem, plan: TunePlan, *, go_on: bool) -> Tuned:
+    from mission_tui.cli.tables.progress import TaskBar
+    from mission_tui.cli.tables.tune import probe_line
+    from mission_tui.ipc.replies import Progress
+    from mission_tui.ipc.requests import Tune
+    from mission_tui.ipc.start import captured_environ
+
+    environ = captured_environ(session.environ)
+    name = f"tune-{item.spec.preset[:40]}-{secrets.token_hex(2)}"
+
+    def request(id_: int) -> Tune:
+        return Tune(
+            id=id_,
+            item=item,
+            plan=plan,
+            name=name,
+            go_on=go_on,
+            cwd=str(session.cwd),
+            python=sys.executable,
+            environ=environ,
+        )
+
+    with session.connect() as connection, TaskBar("probes", sys.stderr) as bar:
+        for reply in connection.stream(request):
+            if not isinstance(reply, Progress):
+                return reply
+            if reply.fact is not None:
+                bar.say(probe_line(reply))
+            bar.advance(reply.done, reply.total, reply.note)
+    raise AssertionError("a stream ends with an answer or an error")

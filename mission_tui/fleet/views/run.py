@@ -1,0 +1,170 @@
+"""From a run's history to the one frozen view of it that everyone shows."""
+
+from __future__ import annotations
+
+import shlex
+import statistics
+from typing import Literal, cast
+
+from msgspec import structs
+
+from mission_tui.fleet.history.events import RestartDue, RunFrozen
+from mission_tui.fleet.history.metrics import Metric, UpdateDone, spoken
+from mission_tui.fleet.history.outcome import Failed, outcome_word
+from mission_tui.fleet.history.run import RunHistory
+from mission_tui.fleet.history.setting_changes import setting_changes
+from mission_tui.fleet.history.trained import POINTS, Drawn, Trained
+from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.text import clean
+from mission_tui.fleet.views.abilities import abilities_of
+from mission_tui.fleet.views.findings import GRAVITY, Finding
+from mission_tui.fleet.views.snapshot import SERIES, Again, Held, Restart, RunView
+from mission_tui.fleet.views.standing import sentence_of
+
+__all__ = ["view_of"]
+
+Word = Literal["finished", "stopped", "killed", "failed", "lost"]
+
+PACE_ROWS = 20
+SHOWN_FINDINGS = 16
+SHOWN_METRICS = 128
+SHOWN_CHANGES = 8
+STANDINGS = {"open": 0, "acknowledged": 1, "silenced": 2, "cleared": 3}
+
+
+def view_of(run: RunHistory) -> RunView:
+    """The view of `run`. Text from outside is cleaned here or was when it came in."""
+    told, trained, seen, spec, row = run.told, run.trained, run.seen, run.spec, run.trained.row
+    outcome, drawn = told.outcome, _drawn(trained)
+    trained_by_us = spec if spec is not None and spec.run.command is None else None
+    return RunView(
+        id=run.id,
+        name=told.name,
+        preset=told.preset,
+        run_dir=run.run_dir,
+        state=run.state,
+        created_t=told.created_t,
+        group=told.group,
+        description=_description(spec),
+        outcome=cast("Word", outcome_word(outcome)) if outcome else None,
+        kind=outcome.kind if isinstance(outcome, Failed) else None,
+        cause="; ".join(filter(None, (sentence_of(told), clean(seen.waits)))) or None,
+        flags=tuple(sorted(told.flags | seen.flags)),
+        attempt=told.attempt,
+        phase=seen.phase,
+        phase_t=seen.phase_t,
+        connected=seen.connected,
+        heartbeat_t=seen.heartbeat_t,
+        started_t=told.started_t,
+        ended_t=told.ended_t,
+        update=row.update if row else None,
+        timesteps=row.timesteps if row else None,
+        total_timesteps=told.total_timesteps or (spec.run.total_timesteps if spec else None),
+        duration_s=spec.run.duration_s if spec else None,
+        trained_s=trained.seconds,
+        steps_per_s=row.steps_per_s if row else None,
+        eta_s=_eta_s(run),
+        rollout_s=row.rollout_s if row else None,
+        update_s=row.update_s if row else None,
+        seed=spec.run.seed if spec else None,
+        env_id=clean(trained_by_us.env.id) if trained_by_us else "",
+        n_envs=trained_by_us.env.n_envs if trained_by_us else 0,
+        n_steps=trained_by_us.ppo.n_steps if trained_by_us else 0,
+        last_checkpoint=trained.checkpoint or (outcome.checkpoint if outcome else None),
+        metrics=drawn.metrics,
+        outcomes=drawn.outcomes,
+        series=drawn.series,
+        findings=_findings(run),
+        silenced=tuple(sorted(told.silenced)),
+        origins=tuple(origin for origin in (told.branched, told.resumed) if origin is not None),
+        size_bytes=run.size_bytes,
+        changes=setting_changes(run)[-SHOWN_CHANGES:],
+        labels=tuple(sorted(told.labels)),
+        note=told.note,
+        pids=seen.pids,
+        usage=seen.usage,
+        workers=seen.workers,
+        held=_held(told.frozen),
+        can=abilities_of(spec, reports=row is not None),
+        restart=_restart(told.restart),
+        again=tuple(Again(t, after) for t, after in told.again),
+        rebooted=told.rebooted,
+        placed=told.placed,
+        payoff=told.payoffs[-1] if told.payoffs else None,
+    )
+
+
+def _drawn(trained: Trained) -> Drawn:
+    """Rows come every few seconds and views four times a second; most of what a view costs follows from the rows."""
+    if trained.drawn is None or trained.drawn[0] != trained.seq:
+        series = {name: tuple(_brief(value) for value in trained.columns.tail(name, POINTS)) for name in SERIES}
+        trained.drawn = trained.seq, Drawn(_metrics(trained.row), _outcomes(trained), series)
+    return trained.drawn[1]
+
+
+def _description(spec: Spec | None) -> str:
+    """What the preset says of itself; of a command that says nothing, the command."""
+    if spec is None:
+        return ""
+    return clean(spec.description or shlex.join(spec.run.command or ()))
+
+
+def _restart(due: RestartDue | None) -> Restart | None:
+    return None if due is None else Restart(due.due_t, due.number, due.most, due.after)
+
+
+def _held(frozen: RunFrozen | None) -> Held | None:
+    return None if frozen is None else Held(frozen.memory_bytes, frozen.gpu, frozen.vram_bytes)
+
+
+def _eta_s(run: RunHistory) -> float | None:
+    """Seconds from the last update to the end of the budget at the recent median pace; None when it cannot be said."""
+    spec, trained = run.spec, run.trained
+    if spec is None or run.state != "running" or trained.row is None:
+        return None
+    if spec.run.duration_s is not None:
+        return round(max(0.0, spec.run.duration_s - trained.seconds), 1)
+    total = run.told.total_timesteps or spec.run.total_timesteps
+    paces = [pace for pace in trained.columns.tail("steps_per_s", PACE_ROWS) if pace is not None and pace > 0.0]
+    if total is None or not paces:
+        return None
+    return round(max(0, total - trained.row.timesteps) / statistics.median(paces), 1)
+
+
+def _metrics(row: UpdateDone | None) -> dict[str, Metric]:
+    if row is None:
+        return {}
+    return {clean(name, 80): value for name, value in list(row.metrics.items())[:SHOWN_METRICS]}
+
+
+def _outcomes(trained: Trained) -> dict[str, int]:
+    """Episode outcomes summed over the rows that a snapshot shows."""
+    total: dict[str, int] = {}
+    for _, outcomes in trained.outcomes:
+        for name, count in outcomes.items():
+            word = clean(name, 40)
+            total[word] = total.get(word, 0) + count
+    return total
+
+
+def _findings(run: RunHistory) -> tuple[Finding, ...]:
+    """Open findings first, worst first, then marked ones, then those that are over, newest first.
+
+    An open one lasts until now. One that was acknowledged and has become worse since is open again.
+    """
+    shown = [_as_of_now(finding, run) for finding in run.told.findings.values()]
+    shown.sort(key=lambda it: (STANDINGS[it.state], -GRAVITY[it.severity], -it.first_update))
+    return tuple(shown[:SHOWN_FINDINGS])
+
+
+def _as_of_now(finding: Finding, run: RunHistory) -> Finding:
+    if finding.state != "open":
+        return finding
+    row = run.trained.row
+    last = max(finding.last_update, row.update) if row is not None else finding.last_update
+    return structs.replace(finding, last_update=last, state=run.told.standing(finding))
+
+
+def _brief(value: float | None) -> Metric | None:
+    """Five digits are more than a sparkline can show, and half the bytes."""
+    return None if value is None else spoken(float(f"{value:.5g}"))

@@ -1,0 +1,70 @@
+"""A records file as it was: how many of its records had been written by a moment, and any stretch of them.
+
+The file is looked through once, when it is opened; of its lines only their ends and moments are kept. What is written
+to it afterwards is not seen.
+"""
+
+from __future__ import annotations
+
+from array import array
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from mission_tui.errors import DamagedError
+from mission_tui.fleet.history.moments import Moments
+from mission_tui.records.files.lines import LINE_BYTES, decode_line
+from mission_tui.records.files.regular import open_regular
+
+__all__ = ["PastFile"]
+
+
+class _Stamp(Struct, frozen=True):
+    t: float
+
+
+class PastFile:
+    """The valid lines of `path`, which are records of `type_`; damaged ones are passed over.
+
+    A file that is absent or cannot be opened has none.
+    """
+
+    def __init__(self, path: Path, type_: Any) -> None:
+        self._path = path
+        self._type = type_
+        self._ends = array("q", [0])
+        times = array("d")
+        with suppress(OSError), open_regular(path) as file:
+            place = 0
+            while line := file.readline(LINE_BYTES):
+                place += len(line)
+                with suppress(DamagedError):
+                    times.append(decode_line(line, _Stamp).t)
+                    self._ends.append(place)
+        self._moments = Moments(times)
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    def upto(self, moment: float) -> int:
+        """How many records had been written by `moment`."""
+        return self._moments.upto(moment)
+
+    def read(self, start: int, end: int) -> list[Any]:
+        """The records `start..end-1`, counted from 0; fewer when the file holds something else by now.
+
+        Raises `OSError` when it cannot be read any more.
+        """
+        start, end = max(0, start), min(end, len(self))
+        if end <= start:
+            return []
+        records = []
+        with open_regular(self._path) as file:
+            file.seek(self._ends[start])
+            lines = file.read(self._ends[end] - self._ends[start]).split(b"\n")
+        for line in lines[:-1]:
+            with suppress(DamagedError):
+                records.append(decode_line(line, self._type))
+        return records

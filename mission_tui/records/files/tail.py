@@ -1,0 +1,130 @@
+"""The reading end of a records file that may still be growing: whole valid lines come out once, in order.
+
+A partial last line waits for its newline. Lines that fail their checksum are skipped and reported, never guessed at. A
+file that shrank or was replaced is read again from its first line, and said so: a reader tells repeats by `seq`.
+"""
+
+from __future__ import annotations
+
+import os
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from mission_tui.errors import DamagedError
+from mission_tui.records.files.lines import LINE_BYTES, decode_line
+from mission_tui.records.files.regular import open_descriptor, open_regular
+
+__all__ = ["Tail", "read_all", "read_first", "read_newest"]
+
+MARK_BYTES = 64
+
+
+class Tail:
+    """Follows one file. `damage` collects one sentence per incident; whoever reads it clears it."""
+
+    def __init__(self, path: Path, type_: Any) -> None:
+        self.path = path
+        self.damage: list[str] = []
+        self._type = type_
+        self._forget()
+
+    def read(self) -> list[Any]:
+        """Records whose lines were completed since the last call; empty while the file is absent."""
+        try:
+            descriptor, status = open_descriptor(self.path)
+        except FileNotFoundError:
+            if self._offset:
+                self.damage.append(f"{self.path.name} is gone; it held {self._offset} bytes")
+                self._forget()
+            return []
+        try:
+            return self._read(descriptor, status)
+        finally:
+            os.close(descriptor)
+
+    def _forget(self) -> None:
+        self._file_id: tuple[int, int] | None = None
+        self._offset = 0
+        self._mark = b""
+        self._overlong = False
+
+    def _read(self, descriptor: int, status: os.stat_result) -> list[Any]:
+        file_id = (status.st_dev, status.st_ino)
+        if status.st_size == self._offset and file_id == self._file_id:
+            return []
+        if self._offset and not self._same_file(descriptor, file_id):
+            self.damage.append(f"{self.path.name} was cut short or replaced; reading it again from its first line")
+            self._forget()
+        self._file_id = file_id
+        records: list[Any] = []
+        bad: list[str] = []
+        read_to = -1
+        while read_to < self._offset < status.st_size:
+            read_to = self._offset
+            news = os.pread(descriptor, min(LINE_BYTES, status.st_size - read_to), read_to)
+            self._decode(BytesIO(news), records, bad)
+        if bad:
+            more = f" ({len(bad) - 1} more after it)" if len(bad) > 1 else ""
+            self.damage.append(f"{bad[0]}; it was skipped{more}")
+        return records
+
+    def _same_file(self, descriptor: int, file_id: tuple[int, int]) -> bool:
+        """Whether what was read last is still where it was: inode numbers come back, and a cut file may grow again."""
+        if file_id != self._file_id:
+            return False
+        return os.pread(descriptor, len(self._mark), self._offset - len(self._mark)) == self._mark
+
+    def _decode(self, news: BytesIO, records: list[Any], bad: list[str]) -> None:
+        """Take the lines that end in `news`, which begins where the last line ended."""
+        while line := news.readline(LINE_BYTES):
+            whole = line.endswith(b"\n")
+            if not whole and len(line) < LINE_BYTES:
+                break
+            start, self._offset, self._mark = self._offset, self._offset + len(line), line[-MARK_BYTES:]
+            overlong, self._overlong = self._overlong, not whole
+            if overlong:
+                continue
+            if not whole:
+                bad.append(f"{self.path.name} byte {start}: the line is longer than {LINE_BYTES} bytes")
+                continue
+            try:
+                records.append(decode_line(line, self._type))
+            except DamagedError as error:
+                bad.append(f"{self.path.name} byte {start}: {error}")
+
+
+def read_all(path: Path, type_: Any) -> tuple[list[Any], list[str]]:
+    """Every valid record of `path` and a sentence per incident of damage. An absent file has neither."""
+    tail = Tail(path, type_)
+    return tail.read(), tail.damage
+
+
+def read_newest(path: Path, type_: Any, max_bytes: int = 262144) -> list[Any]:
+    """Valid records among the last `max_bytes` of `path`, oldest first; a line cut by that window does not count.
+
+    Damaged lines are passed over in silence: `Tail` and `read_all` are the readers that report them.
+    """
+    try:
+        with open_regular(path) as file:
+            start = max(0, file.seek(0, os.SEEK_END) - max_bytes)
+            file.seek(start)
+            lines = file.read().split(b"\n")
+    except FileNotFoundError:
+        return []
+    records = []
+    for line in lines[1 if start else 0 : -1]:
+        try:
+            records.append(decode_line(line, type_))
+        except DamagedError:
+            continue
+    return records
+
+
+def read_first(path: Path, type_: Any) -> Any:
+    """The record on the first line of `path`; None where there is none, or it is damaged."""
+    try:
+        with open_regular(path) as file:
+            return decode_line(file.readline(LINE_BYTES), type_)
+    except (OSError, DamagedError):
+        return None

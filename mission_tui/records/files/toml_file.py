@@ -1,0 +1,58 @@
+"""Reads a TOML file that anyone may have written: capped in size, refused with file and line, never half understood."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from mission_tui.errors import MissionError, PresetError
+from mission_tui.fleet.text import clean
+from mission_tui.records.files.regular import open_regular
+
+__all__ = ["LARGEST_BYTES", "read_toml"]
+
+LARGEST_BYTES = 1 << 20
+_BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
+_LINE = re.compile(r"\(at line (\d+), column (\d+)\)")
+
+
+def read_toml(path: Path, error: type[MissionError] = PresetError) -> dict[str, Any]:
+    """The tables in the file at `path`. Raises `error` with one line that names the file and, if known, the line."""
+    data = _read(path, error)
+    if data.startswith(_BYTE_ORDER_MARKS):
+        raise error(f"{path}: line 1: starts with a byte-order mark; save it as UTF-8 without one")
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as undecodable:
+        line = data.count(b"\n", 0, undecodable.start) + 1
+        raise error(f"{path}: line {line}: is not UTF-8 text, so this is no TOML file") from None
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise error(f"{path}: not valid TOML: values are nested too deeply") from None
+    except ValueError as invalid:
+        raise error(_sentence(path, text, str(invalid))) from None
+
+
+def _read(path: Path, error: type[MissionError]) -> bytes:
+    try:
+        with open_regular(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            data = file.read(LARGEST_BYTES + 1)
+    except (OSError, ValueError) as failure:
+        reason = failure.strerror if isinstance(failure, OSError) else failure
+        raise error(f"{clean(str(path))}: cannot be read: {reason}") from None
+    if len(data) > LARGEST_BYTES:
+        raise error(f"{path}: has {size:,} bytes; a TOML file here holds at most {LARGEST_BYTES:,}")
+    return data
+
+
+def _sentence(path: Path, text: str, reason: str) -> str:
+    match = _LINE.search(reason)
+    line = match[1] if match else str(text.count("\n") + 1)
+    column = f" (column {match[2]})" if match else " (end of the file)" if "end of document" in reason else ""
+    what = clean(reason.split(" (at ")[0])
+    return f"{path}: line {line}: not valid TOML: {what}{column}"

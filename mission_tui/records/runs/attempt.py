@@ -1,0 +1,124 @@
+"""The files of one attempt as values.
+
+`launch.json` says what the keeper is to start, `identity.json` who it started, `exit.json` how that ended. The keeper
+writes the last two without this module; `docs/run-directory.md` is their common contract.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct, field, structs
+
+from mission_tui.records.files.atomic import read_json, write_json
+
+__all__ = [
+    "ExitRecord",
+    "Identity",
+    "LaunchOrder",
+    "LeftProcess",
+    "ProcessIdentity",
+    "read_exit",
+    "read_identity",
+    "read_launch",
+    "write_launch",
+]
+
+
+class ProcessIdentity(Struct, frozen=True):
+    """One process, told apart from a later one with its number: `start_time` in clock ticks after boot (field 22 of
+    `/proc/PID/stat`), and the inode of its pidfd where the kernel gives every process its own (else None).
+    """
+
+    pid: int
+    start_time: int
+    pidfd_inode: int | None = None
+
+
+class Identity(Struct, frozen=True, kw_only=True):
+    """Who runs attempt `attempt`. Valid only while `boot_id` is the machine's; `started_t` in unix seconds."""
+
+    boot_id: str
+    uid: int
+    session: int
+    nonce: str
+    attempt: int
+    keeper: ProcessIdentity
+    trainer: ProcessIdentity
+    started_t: float
+
+
+class LeftProcess(Struct, frozen=True):
+    """A process that did not die of SIGKILL: its state letter and the kernel function it waits in."""
+
+    pid: int
+    state: str
+    wchan: str
+
+
+class ExitRecord(Struct, frozen=True, kw_only=True):
+    """How the attempt ended, as its keeper saw it; `docs/run-directory.md` explains every field.
+
+    Exactly one of `code`, `signal` and `start_error` is set, or none when the trainer could not be ended (it is then in
+    `left`). `escalated`: a graceful end ran out of time and SIGKILL followed.
+    """
+
+    attempt: int
+    ended_t: float
+    code: int | None = None
+    signal: int | None = None
+    asked: Literal["term", "quit"] | None = None
+    escalated: bool = False
+    swept: tuple[int, ...] = ()
+    left: tuple[LeftProcess, ...] = ()
+    unlinked: tuple[str, ...] = ()
+    oom_killed: bool = False
+    start_error: str | None = None
+    peak_rss_bytes: int | None = None
+    last_output: str = ""
+
+
+class LaunchOrder(Struct, frozen=True, kw_only=True):
+    """What the keeper is to start: `env` is the trainer's whole environment, `grace_s` lies between TERM and KILL.
+
+    Values of the variables that `withheld` names are secrets and are never written; the keeper hears them when it is
+    started. `python` is the interpreter that was asked for, which a command need not begin with.
+
+    `gpu` (UUID) was chosen for the attempt and is all that its `CUDA_VISIBLE_DEVICES` names; `visible` is what that
+    said before.
+    """
+
+    run: str
+    attempt: int
+    argv: tuple[str, ...]
+    cwd: str
+    env: dict[str, str] = field(default_factory=dict)
+    nonce: str
+    grace_s: float = 30.0
+    output_cap_bytes: int = 64 << 20
+    python: str = ""
+    withheld: tuple[str, ...] = ()
+    gpu: str = ""
+    visible: str | None = None
+
+
+def read_identity(path: Path) -> Identity | None:
+    """The identity in `path`, None if it does not exist (yet). Raises `DamagedError`."""
+    return read_json(path, Identity)
+
+
+def read_exit(path: Path) -> ExitRecord | None:
+    """The exit record in `path`, None if the attempt has not ended under its keeper. Raises `DamagedError`."""
+    return read_json(path, ExitRecord)
+
+
+def read_launch(path: Path) -> LaunchOrder | None:
+    """The order in `path`, None if it does not exist. Raises `DamagedError`."""
+    return read_json(path, LaunchOrder)
+
+
+def write_launch(path: Path, order: LaunchOrder) -> None:
+    """Write `order` without its secrets, readable by its owner only. Raises `StorageError`."""
+    said = {name: value for name, value in order.env.items() if name not in order.withheld}
+    write_json(path, structs.replace(order, env=said), mode=0o600)

@@ -1,0 +1,33 @@
+"""Which checkpoint of a run was taken at the highest mean return."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from mission_tui.fleet.history.metrics import MetricRecord, UpdateDone
+from mission_tui.records.files.tail import read_all
+from mission_tui.records.runs.checkpoint import Manifest
+from mission_tui.records.runs.layout import RunDir
+
+__all__ = ["best_checkpoint"]
+
+_RETURN = "rollout/ep_rew_mean"
+
+
+def best_checkpoint(run: RunDir, manifests: Sequence[Manifest]) -> str | None:
+    """The name of that one of `manifests`; None where no return is known of any."""
+    returns = _returns(run)
+    judged = [manifest for manifest in manifests if (manifest.attempt, manifest.update) in returns]
+    return max(judged, key=lambda it: returns[it.attempt, it.update]).name if judged else None
+
+
+def _returns(run: RunDir) -> dict[tuple[int, int], float]:
+    """Mean returns by attempt and update."""
+    returns = {}
+    for record in read_all(run.metrics, MetricRecord)[0]:
+        if isinstance(record, UpdateDone):
+            value = record.metrics.get(_RETURN)
+            if isinstance(value, float | int) and math.isfinite(value):
+                returns[record.attempt, record.update] = float(value)
+    return returns

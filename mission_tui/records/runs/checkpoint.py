@@ -1,0 +1,156 @@
+"""Checkpoint directories: a complete, verified one appears under its name in one step, or not at all.
+
+A crash at any point leaves the old state or the new one, and the last verified checkpoint is never removed. The run's
+trainer is the only writer; readers take `newest_verified`.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from mission_tui.errors import CheckpointError
+from mission_tui.records.files.atomic import sync_folder, write_atomic
+from mission_tui.records.files.exchange import exchange
+from mission_tui.records.files.storage import storing
+from mission_tui.records.runs.manifest import (
+    CheckpointFacts,
+    Manifest,
+    Member,
+    read_manifest,
+    seal_folder,
+    verify_checkpoint,
+    verify_folder,
+)
+
+__all__ = [
+    "CheckpointFacts",
+    "Manifest",
+    "Member",
+    "list_checkpoints",
+    "newest_verified",
+    "prune",
+    "save_checkpoint",
+    "verify_checkpoint",
+]
+
+LATEST = "latest"
+TEMPORARY = ".tmp-"
+NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]*")
+
+
+def save_checkpoint(checkpoints: Path, name: str, fill: Callable[[Path], None], facts: CheckpointFacts) -> Manifest:
+    """Save a checkpoint: `fill` writes the member files (a flat folder) into the directory it is given.
+
+    The directory is made durable and read back before it gets its name; then `latest` points to it. A checkpoint of
+    that name is replaced in one step if it was taken at the same `timesteps`. When `fill` raises or the disk refuses,
+    every earlier checkpoint is still there. Raises `CheckpointError` and `StorageError`.
+    """
+    if not NAME.fullmatch(name):
+        raise CheckpointError(f"{name!r} cannot name a checkpoint: use letters, digits, '.', '_' and '-'")
+    final, temporary = checkpoints / name, checkpoints / f"{TEMPORARY}{name}"
+    with storing(final, "save checkpoint"):
+        checkpoints.mkdir(parents=True, exist_ok=True)
+        _remove_leftovers(checkpoints)
+        _check_replaceable(final, facts.timesteps)
+        try:
+            temporary.mkdir()
+            fill(temporary)
+            manifest = seal_folder(temporary, name, facts)
+            verify_folder(temporary, name)
+            _put_in_place(temporary, final)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+        write_atomic(checkpoints / LATEST, f"{name}\n".encode())
+    return manifest
+
+
+def newest_verified(checkpoints: Path) -> Manifest | None:
+    """The newest checkpoint that verifies, None if none does. Damaged ones are passed over. Raises `StorageError`."""
+    for manifest in reversed(list_checkpoints(checkpoints)):
+        with suppress(CheckpointError):
+            return verify_checkpoint(checkpoints / manifest.name)
+    return None
+
+
+def list_checkpoints(checkpoints: Path) -> list[Manifest]:
+    """Checkpoints with a readable manifest, in the order they were taken; their members were not looked at.
+
+    Raises `StorageError` when the folder itself cannot be read.
+    """
+    manifests = []
+    with storing(checkpoints, "list"):
+        folders = list(_named_folders(checkpoints))
+    for path in folders:
+        with suppress(CheckpointError):
+            manifests.append(read_manifest(path, path.name))
+    # Not by `t`: the clock of a machine may step back between two saves.
+    return sorted(manifests, key=lambda manifest: (manifest.attempt, manifest.update, manifest.timesteps))
+
+
+def prune(checkpoints: Path, keep_last: int, protect: Collection[str]) -> list[str]:
+    """Remove checkpoints older than the newest `keep_last` (at least 1) verified ones, except those in `protect`.
+
+    Returns the names removed, newest first. Damaged ones go by age like the others, and count for nothing. Raises
+    `StorageError`.
+    """
+    verified, removed = 0, []
+    for manifest in reversed(list_checkpoints(checkpoints)):
+        path = checkpoints / manifest.name
+        if verified >= max(1, keep_last):
+            if manifest.name not in protect:
+                _remove(path)
+                removed.append(manifest.name)
+            continue
+        with suppress(CheckpointError):
+            verify_checkpoint(path)
+            verified += 1
+    return removed
+
+
+def _named_folders(checkpoints: Path) -> Iterator[Path]:
+    if not checkpoints.is_dir():
+        return
+    for path in checkpoints.iterdir():
+        if NAME.fullmatch(path.name) and path.is_dir() and not path.is_symlink():
+            yield path
+
+
+def _check_replaceable(final: Path, timesteps: int) -> None:
+    """Refuse to replace a verified checkpoint that was taken at another number of timesteps."""
+    try:
+        taken = verify_checkpoint(final)
+    except CheckpointError:
+        return
+    if taken.timesteps != timesteps:
+        raise CheckpointError(
+            f"checkpoint {final} holds step {taken.timesteps} and stays; step {timesteps} needs its own name"
+        )
+
+
+def _put_in_place(temporary: Path, final: Path) -> None:
+    """Give the finished directory its name; a checkpoint that had it is then under the temporary one."""
+    if final.exists():
+        exchange(temporary, final)
+    else:
+        temporary.rename(final)
+    sync_folder(final.parent)
+
+
+def _remove(path: Path) -> None:
+    """Remove a checkpoint so that a crash on the way leaves no half of it under its name."""
+    doomed = path.with_name(TEMPORARY + path.name)
+    with storing(path, "remove checkpoint"):
+        shutil.rmtree(doomed, ignore_errors=True)
+        path.rename(doomed)
+        shutil.rmtree(doomed)
+
+
+def _remove_leftovers(checkpoints: Path) -> None:
+    """Remove what a killed save or removal left behind; only the run's one writer gets here."""
+    for path in checkpoints.iterdir():
+        if path.name.startswith(TEMPORARY):
+            shutil.rmtree(path)

@@ -1,0 +1,88 @@
+"""The sides of a comparison, read from their run directories alone: live runs, ended ones, and those of other hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from mission_tui.errors import DamagedError, MissionError
+from mission_tui.fleet.compare import RETURN, Axis, Comparison, Side, compare, trace_of
+from mission_tui.fleet.history.events import FleetEvent
+from mission_tui.fleet.history.metrics import MetricRecord, TrainingStarted
+from mission_tui.fleet.history.run import RunHistory
+from mission_tui.fleet.specs.live_settings import with_words
+from mission_tui.fleet.views.findings import Severity
+from mission_tui.fleet.views.run import view_of
+from mission_tui.records.files.tail import read_all
+from mission_tui.records.files.toml_file import read_toml
+from mission_tui.records.runs.attempt import read_exit
+from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.provenance_file import read_provenance
+from mission_tui.records.runs.spec_file import read_attempt_spec
+
+__all__ = ["compare_runs", "read_side"]
+
+Say = Callable[[str], None]
+
+
+def compare_runs(
+    folders: Sequence[Path], say: Say, metric: str = RETURN, by: Axis = "step", threshold: float | None = None
+) -> Comparison:
+    """The comparison of the runs in `folders`, each once; `say` hears of damage in their files.
+
+    Raises `UsageError` for runs that cannot be compared, `MissionError` for one whose spec cannot be read.
+    """
+    sides = [read_side(RunDir(folder), say, metric) for folder in dict.fromkeys(folders)]
+    return compare(sides, metric, by, threshold)
+
+
+def read_side(run: RunDir, say: Say, metric: str = RETURN) -> Side:
+    """What there is to compare of one run. Raises `MissionError` when its spec cannot be read."""
+    events, events_damage = read_all(run.events, FleetEvent)
+    records, records_damage = read_all(run.metrics, MetricRecord)
+    for sentence in (*events_damage, *records_damage):
+        say(f"{run.id}: {sentence}")
+    attempt = max(run.attempts(), default=1)
+    spec = read_attempt_spec(run, attempt)
+    history = RunHistory(run.id, str(run.path), spec)
+    for event in events:
+        history.apply(event)
+    history.load(records)
+    try:
+        history.spec = with_words(spec, [asked.assignments for asked in history.told.sets])
+    except MissionError as error:
+        say(f"{run.id}: what was set while it trained does not fit its spec: {error}")
+    findings: dict[Severity, int] = {}
+    for finding in history.told.findings.values():
+        findings[finding.severity] = findings.get(finding.severity, 0) + 1
+    thresholds = [it.reward_threshold for it in records if isinstance(it, TrainingStarted)]
+    return Side(
+        view=view_of(history),
+        spec=history.spec or spec,
+        trace=trace_of(records, metric),
+        findings=findings,
+        peak_rss_bytes=_peak_rss_bytes(run),
+        effective=_effective(run, attempt),
+        provenance=read_provenance(run, attempt),
+        threshold=thresholds[-1] if thresholds else None,
+    )
+
+
+def _peak_rss_bytes(run: RunDir) -> int | None:
+    """The most of all attempts that have ended; None where no keeper has said it."""
+    known = []
+    for attempt in run.attempts():
+        with suppress(DamagedError):
+            ended = read_exit(run.attempt(attempt).exit)
+            known.append(ended.peak_rss_bytes if ended is not None else None)
+    return max((peak for peak in known if peak is not None), default=None)
+
+
+def _effective(run: RunDir, attempt: int) -> dict[str, Any]:
+    """What the model said it uses; nothing where it has not said it, or where that cannot be read."""
+    path = run.attempt(attempt).effective
+    with suppress(DamagedError):
+        return read_toml(path, DamagedError) if path.is_file() else {}
+    return {}

@@ -1,0 +1,30 @@
+"""`provenance.json`: from what an attempt was launched; written soon after its start, so it may not be there."""
+
+from __future__ import annotations
+
+import logging
+
+import msgspec
+
+from mission_tui.errors import DamagedError
+from mission_tui.fleet.history.provenance import Provenance
+from mission_tui.records.files.regular import open_regular
+from mission_tui.records.runs.layout import RunDir
+
+__all__ = ["read_provenance"]
+
+RECORD_BYTES = 1 << 20
+log = logging.getLogger(__name__)
+
+
+def read_provenance(run: RunDir, attempt: int) -> Provenance | None:
+    """What is recorded of the newest attempt up to `attempt` of which something is; None without."""
+    for number in sorted((known for known in run.attempts() if known <= attempt), reverse=True):
+        try:
+            with open_regular(run.attempt(number).provenance) as file:
+                return msgspec.json.decode(file.read(RECORD_BYTES), type=Provenance)
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError, RecursionError, DamagedError) as error:
+            log.warning("%s: %s", run.attempt(number).provenance, error)
+    return None

@@ -1,0 +1,66 @@
+"""The rule files that a run keeps: `SHA256SUMS` beside them, written last, says what each must be.
+
+Whoever plays by them later checks them first; files that were changed since are never played by.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from mission_tui.errors import DamagedError
+from mission_tui.records.files.atomic import write_atomic
+from mission_tui.records.files.storage import storing
+from mission_tui.records.runs.layout import RunDir
+
+__all__ = ["check_rules", "rules_of", "write_rules"]
+
+SUMS = "SHA256SUMS"
+FILE_BYTES = 4 << 20
+_LINE = re.compile(r"([0-9a-f]{64})  ([\w.-]{1,100})")
+
+
+def write_rules(folder: Path, contents: Mapping[str, bytes]) -> None:
+    """Keep `contents` by name in `folder`, with their digests. Raises `StorageError`."""
+    with storing(folder, "write"):
+        folder.mkdir(exist_ok=True)
+    for name, content in contents.items():
+        write_atomic(folder / name, content)
+    lines = (f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in contents.items())
+    write_atomic(folder / SUMS, "".join(lines).encode())
+
+
+def rules_of(run: RunDir, attempt: int) -> Path:
+    """The folder with the rules of `attempt`: when others come, they move to the last attempt that had them."""
+    kept = (run.attempt(number).path / run.snapshot.name for number in run.attempts() if number >= attempt)
+    return next((folder for folder in kept if folder.is_dir()), run.snapshot)
+
+
+def check_rules(folder: Path) -> None:
+    """Raise `DamagedError` naming the first file that is gone or not what it was; folders without digests pass."""
+    try:
+        text = (folder / SUMS).read_text(encoding="ascii")
+    except FileNotFoundError:
+        return  # no rules, or those of a run from before they were kept with digests
+    except (OSError, UnicodeDecodeError) as error:
+        raise DamagedError(f"{folder / SUMS} cannot be read ({error}): nobody knows what its rules were") from None
+    for line in text.splitlines():
+        match = _LINE.fullmatch(line)
+        if match is None:
+            raise DamagedError(f"{folder / SUMS} is damaged: nobody knows what its rules were")
+        digest, name = match.groups()
+        if _digest(folder / name) != digest:
+            raise DamagedError(
+                f"{folder / name} is not what the run was trained by any more; put the file back as it was (SHA-256 "
+                f"{digest[:12]}...): nothing is played by other rules"
+            )
+
+
+def _digest(file: Path) -> str:
+    try:
+        with file.open("rb") as opened:
+            return hashlib.sha256(opened.read(FILE_BYTES)).hexdigest()
+    except OSError:
+        return ""

@@ -1,0 +1,37 @@
+"""`spec.toml`: the frozen request of a run, written once and read by everyone after."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import tomli_w
+
+from mission_tui.errors import DamagedError
+from mission_tui.fleet.specs.preset import as_tables, from_tables
+from mission_tui.fleet.specs.spec import Spec
+from mission_tui.records.files.atomic import write_atomic
+from mission_tui.records.files.toml_file import read_toml
+from mission_tui.records.runs.layout import RunDir
+
+__all__ = ["attempt_spec_file", "read_attempt_spec", "read_spec", "write_spec"]
+
+
+def write_spec(path: Path, spec: Spec) -> None:
+    """Make `path` hold `spec`, atomically. Fields that are None are left out, because TOML has no null."""
+    write_atomic(path, tomli_w.dumps(as_tables(spec)).encode())
+
+
+def read_spec(path: Path) -> Spec:
+    """The spec at `path`. Raises `DamagedError` when it is no TOML, `PresetError` when a field does not fit."""
+    return from_tables(read_toml(path, DamagedError), str(path))
+
+
+def attempt_spec_file(run: RunDir, attempt: int) -> Path:
+    """The file that holds the spec of `attempt`: its own where a resume changed something, else the run's."""
+    own = run.attempt(attempt).spec
+    return own if own.is_file() else run.spec
+
+
+def read_attempt_spec(run: RunDir, attempt: int) -> Spec:
+    """What `attempt` trains with. Raises as `read_spec` does."""
+    return read_spec(attempt_spec_file(run, attempt))

@@ -1,0 +1,111 @@
+"""The trash of a runs root: runs and checkpoints that were removed stay whole for a while, and come back by one rename.
+
+`.trash/SECONDS.RUN` is a run's directory, `.trash/SECONDS.RUN@CHECKPOINT` a checkpoint; the name says since when. A
+crash leaves each where it was or in the trash, and what is being purged bears another name first.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from mission_tui.errors import UsageError
+from mission_tui.records.files.atomic import sync_folder
+from mission_tui.records.files.storage import storing
+from mission_tui.records.runs.layout import RUN_ID, RunDir, supervisor_dir
+
+__all__ = ["KEPT_S", "REMOVING", "Trashed", "purge", "put_back", "throw_away", "trash_dir", "trashed", "tree_bytes"]
+
+KEPT_S = 86400.0
+"""Seconds after which what lies in the trash may be purged: a day."""
+
+REMOVING = "removing-"
+_NAME = re.compile(rf"(\d{{1,15}})\.({RUN_ID.pattern})(?:@([0-9A-Za-z][0-9A-Za-z._-]*))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Trashed:
+    """What lies at `path` since unix time `t`: a run, or of a run the checkpoint `checkpoint`."""
+
+    path: Path
+    run: str
+    checkpoint: str | None
+    t: float
+
+
+def trash_dir(root: Path) -> Path:
+    """Where removed things lie; absent while nothing was ever removed."""
+    return root / ".trash"
+
+
+def throw_away(root: Path, run: RunDir, checkpoint: str | None = None) -> Trashed:
+    """Move the run, or one checkpoint of it, to the trash. Nothing of it may live. Raises `StorageError`."""
+    what = run.path if checkpoint is None else run.checkpoints / checkpoint
+    now = int(time.time())
+    name = f"{now}.{run.id}" if checkpoint is None else f"{now}.{run.id}@{checkpoint}"
+    there = trash_dir(root) / name
+    with storing(what, "remove"):
+        trash_dir(root).mkdir(mode=0o700, exist_ok=True)
+        what.rename(there)
+        sync_folder(there.parent)
+        sync_folder(what.parent)
+    return Trashed(there, run.id, checkpoint, float(now))
+
+
+def put_back(root: Path, item: Trashed) -> Path:
+    """Move it back to where it was. Raises `UsageError` when its place is taken or gone, `StorageError`."""
+    run = RunDir(root / item.run)
+    place = run.path if item.checkpoint is None else run.checkpoints / item.checkpoint
+    if place.exists() or not place.parent.is_dir():
+        why = "something bears its name" if place.exists() else f"{place.parent} is gone"
+        raise UsageError(f"{item.path} cannot be put back to {place}: {why}")
+    with storing(place, "put back"):
+        item.path.rename(place)
+        sync_folder(place.parent)
+        sync_folder(item.path.parent)
+    return place
+
+
+def purge(root: Path, item: Trashed) -> None:
+    """Give its bytes back for good. Raises `StorageError`."""
+    removing = supervisor_dir(root) / f"{REMOVING}{item.path.name}"
+    with storing(item.path, "remove"):
+        item.path.rename(removing)
+        sync_folder(item.path.parent)
+        shutil.rmtree(removing)
+
+
+def trashed(root: Path) -> list[Trashed]:
+    """What lies in the trash, the longest there first. What is not named like it is nobody's to touch.
+
+    Raises `StorageError`.
+    """
+    folder = trash_dir(root)
+    with storing(folder, "list"):
+        if not folder.is_dir() or folder.is_symlink():
+            return []
+        found = [(path, _NAME.fullmatch(path.name)) for path in folder.iterdir()]
+    items = [Trashed(path, match[2], match[3], float(match[1])) for path, match in found if match is not None]
+    return sorted(items, key=lambda item: (item.t, item.path.name))
+
+
+def tree_bytes(path: Path) -> int:
+    """Bytes of the plain files below `path`, links not followed; what vanishes meanwhile counts for nothing."""
+    return sum(_sizes(os.fspath(path)))
+
+
+def _sizes(path: str) -> Iterator[int]:
+    try:
+        with os.scandir(path) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    yield from _sizes(entry.path)
+                elif entry.is_file(follow_symlinks=False):
+                    yield entry.stat(follow_symlinks=False).st_size
+    except OSError:
+        return

@@ -1,0 +1,110 @@
+"""The machine's meters, sampled once a second by one sampler for everybody."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections import deque
+from pathlib import Path
+
+from mission_tui.fleet.capacity.disk_trend import DiskTrend
+from mission_tui.fleet.capacity.machine import Machine
+from mission_tui.fleet.capacity.other_program import OtherProgram
+from mission_tui.fleet.strips.cells import SLOW_LEVELS, Cell, CellHistory
+from mission_tui.fleet.views.snapshot import HostMeters
+from mission_tui.supervisor.meters.host_files import Memory, Processors, read_memory
+from mission_tui.supervisor.meters.memory_group import group_memory
+
+__all__ = ["HostSampler"]
+
+_HISTORY = 60
+_LONGEST_S = 10.0
+
+
+class HostSampler:
+    """Reads CPU, RAM, load and the free space of the runs root's disk; `cores` are those that may be used.
+
+    `cpu` is a day of processor use in percent of all cores, on the monotonic clock; `recent`: the last minute of it.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._name = socket.gethostname()
+        self.cores = len(os.sched_getaffinity(0))
+        self.cpu = CellHistory(SLOW_LEVELS)
+        self.recent: deque[float] = deque(maxlen=_HISTORY)
+        self._looked_at = time.monotonic()
+        self._processors = Processors()
+        self._disk = DiskTrend()
+
+    def sample(
+        self,
+        gpu_note: str,
+        alone_note: str = "",
+        *,
+        disk_full: bool = False,
+        others: tuple[OtherProgram, ...] = (),
+    ) -> HostMeters:
+        """The meters of this second with what is known of `others`; what cannot be read is None."""
+        memory, free = _memory(), self.disk_free()
+        busy, cores = self._processors.look()
+        if busy is not None:
+            self._saw(round(busy, 1))
+        return HostMeters(
+            name=self._name,
+            cores=self.cores,
+            cpu_percent=self.recent[-1] if busy is not None else None,
+            cpu_cores=cores,
+            ram_used=None if memory is None else memory.total - memory.available,
+            ram_total=None if memory is None else memory.total,
+            swap_used=None if memory is None else memory.swap_used,
+            swap_total=None if memory is None else memory.swap_total,
+            disk_free=free,
+            load_1m=os.getloadavg()[0],
+            gpu_note=gpu_note,
+            alone_note=alone_note,
+            disk_full=disk_full,
+            disk_full_in_s=None if free is None else self._disk.observe(time.monotonic(), free),
+            cpu_history=tuple(self.recent),
+            others=others,
+        )
+
+    def _saw(self, percent: float) -> None:
+        now = time.monotonic()
+        since_s, self._looked_at = now - self._looked_at, now
+        if 0.0 < since_s < _LONGEST_S:
+            # The mean since the last look, so it is of the time before; after a long silence of nobody knows when.
+            self.cpu.add(Cell(now - since_s, percent, percent, percent, since_s))
+        self.recent.append(percent)
+
+    def machine(self, gpu: bool, gpu_count: int | None, claimed_bytes: int = 0) -> Machine:
+        """The same facts, for deciding whether a run can be carried; `claimed_bytes` of memory are spoken for."""
+        memory, group = _memory(), group_memory()
+        total, available = (None, None) if memory is None else (memory.total, memory.available)
+        if group is not None:
+            total = group.limit if total is None else min(total, group.limit)
+            available = group.left if available is None else min(available, group.left)
+        return Machine(
+            cores=self.cores,
+            ram_total=total,
+            ram_free=None if available is None else max(0, available - claimed_bytes),
+            disk_free=self.disk_free(),
+            gpu=gpu,
+            gpu_count=gpu_count,
+        )
+
+    def disk_free(self) -> int | None:
+        """Bytes that may still be written on the disk of the runs root."""
+        try:
+            stats = os.statvfs(self._root)
+        except OSError:
+            return None
+        return stats.f_bavail * stats.f_frsize
+
+
+def _memory() -> Memory | None:
+    try:
+        return read_memory()
+    except OSError:
+        return None

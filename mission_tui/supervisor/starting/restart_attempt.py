@@ -1,0 +1,131 @@
+"""The next attempt of a run that restarts by itself: as the one before, from the newest checkpoint that verifies.
+
+Runs come one after the other, the oldest first, and each only when the machine and its own limits have room for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from mission_tui.errors import MissionError, PresetError
+from mission_tui.fleet.history.events import RestartDue, RunParked
+from mission_tui.fleet.history.observations import WaitSeen
+from mission_tui.fleet.history.restarting import ASKED, Row
+from mission_tui.fleet.resume.terms import AS_IT_WAS
+from mission_tui.fleet.resume.verdict import Change
+from mission_tui.fleet.text import clean
+from mission_tui.records.files.storage import StorageError
+from mission_tui.records.runs.checkpoint import newest_verified
+from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.starting.another_attempt import terms_before
+from mission_tui.supervisor.starting.caller import Caller
+from mission_tui.supervisor.starting.live_load import check_machine, look_around
+from mission_tui.supervisor.starting.next_attempt import start_next_attempt
+from mission_tui.supervisor.starting.restarting import due_restarts
+from mission_tui.supervisor.starting.turns import why_it_waits
+from mission_tui.supervisor.subject import caller_of
+
+__all__ = ["Restarts", "start_again"]
+
+log = logging.getLogger(__name__)
+
+
+class Restarts:
+    """Looked at once a beat; reading a checkpoint may take longer than one."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._under_way: asyncio.Task[None] | None = None
+        self._lacks_room = False
+
+    def look(self, now: float) -> None:
+        """Begin the restarts that are due at unix time `now`. They wait for old processes and for room on disk."""
+        if self._under_way is not None and not self._under_way.done():
+            return
+        due = due_restarts(self._core, now)
+        if not due:
+            return
+        full = self._full()
+        ready = [run_id for run_id in due if self._may_begin(run_id, now, full)]
+        if ready:
+            self._under_way = asyncio.create_task(self._restart_each(ready), name="restarts")
+
+    def _full(self) -> str:
+        """What there is to say about the disk while it is full; the log has it once."""
+        try:
+            self._core.check_room()
+        except StorageError as error:
+            if not self._lacks_room:
+                log.warning("restarts wait: %s", error)
+            self._lacks_room = True
+            return f"waits for the disk: {error}"
+        self._lacks_room = False
+        return ""
+
+    def _may_begin(self, run_id: str, now: float, full: str) -> bool:
+        core = self._core
+        if not core.launcher.is_free(core.run_dir(run_id)):
+            return False
+        why = full or why_it_waits(core, run_id, now) or _lacks(core, run_id)
+        core.see(run_id, WaitSeen(why))
+        return not why
+
+    async def _restart_each(self, run_ids: Sequence[str]) -> None:
+        for run_id in run_ids:
+            await self._restart(run_id)
+
+    async def _restart(self, run_id: str) -> None:
+        core = self._core
+        newest = await asyncio.to_thread(newest_verified, core.run_dir(run_id).checkpoints)
+        await look_around(core)
+        # Stopped, resumed or removed by somebody while the checkpoint was read.
+        if run_id not in core.store.live_ids() or (due := core.store.run(run_id).told.restart) is None:
+            return
+        if why := _lacks(core, run_id):
+            core.see(run_id, WaitSeen(why))
+            return
+        attempt, row = core.store.run(run_id).told.attempt, _row(core, run_id, due)
+        try:
+            caller = caller_of(core, core.run_dir(run_id), attempt)
+            start_again(core, run_id, caller, None if newest is None else newest.name, row)
+        except MissionError as error:
+            log.warning("%s: %s", run_id, error)
+            if isinstance(error, StorageError) and error.full:
+                return
+            why = f"could not be restarted: {error}"
+            core.witness_of(run_id, lambda seq, t: RunParked(seq, t, attempt, why))
+
+
+def _lacks(core: Core, run_id: str) -> str:
+    """What the machine lacks for the run: memory, room on disk, a driver. It had them before: they are waited for."""
+    spec = core.store.run(run_id).spec
+    try:
+        check_machine(core, () if spec is None else (spec,))
+    except PresetError as error:
+        return f"waits for the machine: {error}"
+    return ""
+
+
+def _row(core: Core, run_id: str, due: RestartDue) -> Row:
+    told = core.store.run(run_id).told
+    return Row(told.restarts, due.number) if due.after == "reboot" else Row(due.number, told.reboots)
+
+
+def start_again(core: Core, run_id: str, caller: Caller, checkpoint: str | None, row: Row = ASKED) -> None:
+    """Start an attempt like the one before; without a checkpoint it begins anew. Raises `MissionError`."""
+    spec = core.store.run(run_id).spec
+    assert spec is not None
+    check_machine(core, (spec,))
+    terms = terms_before(core, run_id, checkpoint) or AS_IT_WAS
+    changes = _forgotten(caller)
+    start_next_attempt(core, run_id, spec, caller, checkpoint, terms=terms, changes=changes, row=row)
+
+
+def _forgotten(caller: Caller) -> tuple[Change, ...]:
+    names = caller.forgotten
+    if not names:
+        return ()
+    why = "their values were in the memory of an earlier supervisor; stop and resume from a shell that has them"
+    return (Change("variables", clean(" ".join(names), 200), "not there", "note", why),)

@@ -1,0 +1,108 @@
+"""Reading a Stable-Baselines3 zip that somebody else may have made: tensors and numbers come out, nothing else.
+
+Nothing in the file is run: of its pickles only tensors are taken, by torch's restricted loader, and the serialized
+objects in its `data` stay text. Every size is checked before anything is read.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch as th
+
+from mission_tui.errors import CheckpointError
+from mission_tui.records.sb3_run.zip_file import DATA_BYTES, checked_members, opened_zip, read_data
+from mission_tui.trainer.state.tensors import Tensors
+
+__all__ = ["ForeignModel", "read_foreign"]
+
+_POLICY, _OPTIMIZER = "policy.pth", "policy.optimizer.pth"
+_MOMENTS = frozenset({"step", "exp_avg", "exp_avg_sq"})
+_COUNT_LIMIT = 10**15
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignModel:
+    """What was in the zip: named weights, Adam's moments by the position of their parameter, and plain settings."""
+
+    parameters: Tensors
+    moments: Mapping[int, Tensors]
+    timesteps: int
+    gradient_epochs: int
+    settings: Mapping[str, bool | int | float | str]
+
+
+def read_foreign(path: Path) -> ForeignModel:
+    """The model in the zip at `path`. Raises `CheckpointError` naming what does not belong into an SB3 zip."""
+    with opened_zip(path) as archive:
+        data = read_data(archive, path.name)
+        parameters = _loaded(archive.read(_POLICY), f"{path.name}: {_POLICY}")
+        optimizer = _loaded(archive.read(_OPTIMIZER), f"{path.name}: {_OPTIMIZER}")
+    return ForeignModel(
+        parameters=_tensors(parameters, f"{path.name}: {_POLICY}"),
+        moments=_moments(optimizer, f"{path.name}: {_OPTIMIZER}"),
+        timesteps=_count(data, "num_timesteps", path.name),
+        gradient_epochs=_count(data, "_n_updates", path.name),
+        settings={name: value for name, value in data.items() if isinstance(value, bool | int | float | str)},
+    )
+
+
+def _count(data: Mapping[str, Any], name: str, where: str) -> int:
+    value = data.get(name)
+    if type(value) is not int or not 0 <= value <= _COUNT_LIMIT:
+        raise CheckpointError(f"{where}: data has no usable {name}")
+    return value
+
+
+def _loaded(raw: bytes, where: str) -> object:
+    """What torch's restricted loader makes of a `.pth`, after its own zip was looked at like the outer one."""
+    with zipfile.ZipFile(io.BytesIO(raw)) as archive:
+        members = checked_members(archive.infolist(), len(raw), where)
+    structure = [member for member in members if member.filename.endswith("/data.pkl")]
+    # With a constants.pkl torch would take it for a program.
+    program = any(member.filename.endswith("constants.pkl") for member in members)
+    if len(structure) != 1 or structure[0].file_size > DATA_BYTES or program:
+        raise CheckpointError(f"{where} is not a file of tensors as torch saves them")
+    try:
+        return th.load(io.BytesIO(raw), map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, AttributeError, KeyError, TypeError, AssertionError) as error:
+        said = str(error).strip().splitlines()
+        first = said[0][:120] if said else type(error).__name__
+        raise CheckpointError(f"{where} holds something other than tensors; nothing of it was run: {first}") from error
+
+
+def _tensors(loaded: object, where: str) -> Tensors:
+    if not isinstance(loaded, dict) or not all(isinstance(name, str) for name in loaded):
+        raise CheckpointError(f"{where} is not a dictionary of named tensors")
+    return {name: _plain(tensor, f"{where}: {name[:60]}") for name, tensor in loaded.items()}
+
+
+def _moments(loaded: object, where: str) -> dict[int, Tensors]:
+    state = loaded.get("state") if isinstance(loaded, dict) else None
+    if not isinstance(state, dict):
+        raise CheckpointError(f"{where} is not the state of an optimizer")
+    moments: dict[int, Tensors] = {}
+    for index, kept in state.items():
+        if type(index) is not int or not isinstance(kept, dict) or kept.keys() != _MOMENTS:
+            raise CheckpointError(f"{where} is not the state of Adam, which is what PPO trains with")
+        moments[index] = {name: _plain(tensor, f"{where}: {index}/{name}") for name, tensor in kept.items()}
+    return moments
+
+
+def _plain(tensor: object, where: str) -> th.Tensor:
+    """`tensor` if it is plain numbers. A view may claim any shape: nothing is copied before shapes are compared."""
+    plain = (
+        type(tensor) is th.Tensor
+        and tensor.layout == th.strided
+        and tensor.is_floating_point()
+        and tensor.device.type == "cpu"
+    )
+    if not plain or not isinstance(tensor, th.Tensor):
+        raise CheckpointError(f"{where} is not a plain tensor of floating-point numbers")
+    return tensor
