@@ -18,7 +18,7 @@ from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Resume
 from mission_tui.supervisor.identity import NO_PIDFD, Process, see
 from tests.supervisor.conftest import Lab, living
-from tests.supervisor.test_clean import clean, orphaned
+from tests.supervisor.verbs.test_clean import clean, orphaned
 from tests.waiting import until
 
 STRACE = shutil.which("strace")

@@ -20,9 +20,9 @@ from mission_tui.envs.atari import AtariWrapper
 from mission_tui.fleet.specs.preset import read_preset, resolve
 from mission_tui.fleet.specs.spec import Spec
 from tests.missing import search_path_without
+from tests.trainer.checking.test_preflight import preflight
 from tests.trainer.harness import new_run, run_attempt
 from tests.trainer.sb3_run import sb3_learned, sb3_vec
-from tests.trainer.test_preflight import preflight
 
 PRESET = Path(__file__).parents[2] / "presets" / "atari.toml"
 MISSING = [name for name in ("ale_py", "cv2") if find_spec(name) is None]

@@ -17,8 +17,8 @@ from mission_tui.trainer.state.checkpoint import load_checkpoint
 from mission_tui.trainer.vec_env import build_vec_env
 from tests.trainer.contrib_cases import MASKABLE, RECURRENT, needs_contrib, theirs
 from tests.trainer.harness import Countdown, equal, new_run, order_in, run_attempt, spec_with, stop_in
-from tests.trainer.test_evaluate import evaluated, trained
-from tests.trainer.test_resume_exact import curves, leaves
+from tests.trainer.playing.test_evaluate import evaluated, trained
+from tests.trainer.state.test_resume_exact import curves, leaves
 
 pytestmark = needs_contrib
 

@@ -1,0 +1,123 @@
+"""One health rule alone: its severities on made-up updates, on rows of its own, and on the outside traces."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from mission_tui.fleet.health.returns import Returns, trend_warm_up
+from mission_tui.fleet.health.rule import Explanation, Patient, Row, Rule
+from mission_tui.fleet.health.settings import Settings
+from mission_tui.fleet.limits.thresholds import Limits
+from mission_tui.fleet.views.findings import Severity
+
+TRACES = Path(__file__).resolve().parents[4] / "shared" / "data" / "traces"
+ABSENT = "the traces from outside are not on this machine"
+EVENT_TOLERANCE = 50
+
+Incident = tuple[Severity, int, int]
+"""The worst severity of a stretch, its first and its last update."""
+
+
+@dataclass(slots=True)
+class Watched:
+    """What a rule said of each update, and in what words it last changed its mind."""
+
+    severities: list[Severity | None]
+    words: list[Explanation]
+
+    @property
+    def incidents(self) -> list[Incident]:
+        """Stretches of updates with something to say, numbered from 1."""
+        found: list[Incident] = []
+        for number, severity in enumerate(self.severities, start=1):
+            if severity is None:
+                continue
+            if found and found[-1][2] == number - 1:
+                worst = "critical" if "critical" in (severity, found[-1][0]) else severity
+                found[-1] = (worst, found[-1][1], number)
+            else:
+                found.append((severity, number, number))
+        return found
+
+
+def watch(
+    kind: type[Rule], rows: Iterable[Row], settings: Settings | None = None, limits: Limits | None = None
+) -> Watched:
+    """Let a fresh rule of `kind` judge `rows` as the judge would."""
+    settings = settings or Settings(total_timesteps=1_000_000, rollout=1000)
+    returns = Returns(trend_warm_up(settings.budget), settings.stats_window)
+    rule = kind(Patient(settings, limits or Limits(), returns))
+    watched = Watched([], [])
+    for row in rows:
+        returns.see(row.metrics.get("rollout/ep_rew_mean"), row.episodes)
+        severity = rule.judge(row)
+        if severity is not None and severity != (watched.severities[-1] if watched.severities else None):
+            watched.words.append(rule.explain(severity))
+        watched.severities.append(severity)
+    return watched
+
+
+def rows(returns: Sequence[float], lengths: Sequence[float] | None = None, steps: int = 1000) -> list[Row]:
+    """An update for each mean return, with mean lengths where they are given."""
+    return [
+        Row(
+            1,
+            number,
+            number * steps,
+            {"rollout/ep_rew_mean": value} | ({"rollout/ep_len_mean": lengths[number - 1]} if lengths else {}),
+        )
+        for number, value in enumerate(returns, start=1)
+    ]
+
+
+def ending(outcomes: Sequence[dict[str, int]], returns: Sequence[float], steps: int = 1000) -> list[Row]:
+    """An update for each set of outcomes and mean return."""
+    return [
+        Row(
+            1,
+            number,
+            number * steps,
+            {"rollout/ep_rew_mean": value, "rollout/ep_len_mean": 50.0},
+            episodes=sum(said.values()),
+            outcomes=said,
+        )
+        for number, (said, value) in enumerate(zip(outcomes, returns, strict=True), start=1)
+    ]
+
+
+@cache
+def outside(trace: str) -> tuple[Settings, list[Row]]:
+    """What is known of an outside trace and its rows, numbered from 1."""
+    with (TRACES / f"{trace}.csv").open() as file:
+        lines = list(csv.DictReader(file))
+    steps = [int(float(line["time/total_timesteps"])) for line in lines if line.get("time/total_timesteps")]
+    found = [
+        Row(
+            1,
+            number,
+            int(float(line.get("time/total_timesteps") or number)),
+            {tag: float(cell) for tag, cell in line.items() if cell and not tag.startswith("time/")},
+        )
+        for number, line in enumerate(lines, start=1)
+    ]
+    return Settings(total_timesteps=steps[-1] if steps else None, rollout=steps[0] if steps else None), found
+
+
+def incidents_on(kind: type[Rule], label: str) -> Iterator[tuple[str, Incident, bool]]:
+    """Incidents of `kind` on all traces labelled `label`, and whether each overlaps an event that somebody dated."""
+    events: dict[str, list[tuple[int, int]]] = {}
+    with (TRACES.parent / "events.csv").open() as file:
+        for line in csv.DictReader(file):
+            span = int(line["onset_iteration"]) - EVENT_TOLERANCE, int(line["end_iteration"]) + EVENT_TOLERANCE
+            events.setdefault(line["trace"], []).append(span)
+    with (TRACES.parent / "labels.csv").open() as file:
+        traces = [line["trace"] for line in csv.DictReader(file) if line["run_label"] == label]
+    for trace in traces:
+        settings, found = outside(trace)
+        for incident in watch(kind, found, settings).incidents:
+            _, first, last = incident
+            yield trace, incident, any(first <= end and last >= onset for onset, end in events.get(trace, []))

@@ -1,0 +1,77 @@
+"""`clip-fraction`: 5 of 8 updates over the limit, and a whole calm window to leave."""
+
+from __future__ import annotations
+
+import pytest
+
+from mission_tui.fleet.health import Settings
+from mission_tui.fleet.health.clip_fraction import ClipFraction
+from mission_tui.fleet.limits.thresholds import ClipFractionLimits, Limits
+from tests.fleet.health.one_rule import ABSENT, TRACES
+from tests.fleet.health.rounds import Round, judged, judged_outside, labels, rows
+
+
+def clipped(*shares: float, clip: float = 0.2, settings: Settings | None = None, limits: Limits | None = None) -> Round:
+    """Updates with these clip fractions."""
+    return judged(ClipFraction, rows(*({"clip_fraction": s, "clip_range": clip} for s in shares)), settings, limits)
+
+
+def test_four_of_eight_are_no_finding() -> None:
+    """Half of the updates far over the limit is still not five of eight."""
+    assert clipped(*[0.9, 0.1] * 50).changes == []
+
+
+def test_five_of_eight_are_a_warning() -> None:
+    """The fifth opens it, and it says how many and how much."""
+    seen = clipped(0.1, 0.4, 0.4, 0.1, 0.4, 0.4, 0.42)
+    assert seen.changes == [(7, "warning")]
+    assert seen.words[0].sentence == "more than 35% of the transitions were clipped in 5 of 7 updates, 42% in the last"
+    assert seen.words[0].threshold == 0.35
+
+
+def test_every_second_transition_is_critical() -> None:
+    """Above 0.5 in five of eight."""
+    assert clipped(*[0.45] * 8, *[0.6] * 5).changes == [(5, "warning"), (13, "critical")]
+
+
+def test_each_level_is_left_after_a_window_below_its_own_lower_one() -> None:
+    """Eight updates below 0.4 take the critical back, eight below 0.3 the warning."""
+    assert clipped(*[0.6] * 8, *[0.41] * 30).changes == [(5, "critical")]
+    assert clipped(*[0.6] * 8, *[0.39] * 8, *[0.31] * 30).changes == [(5, "critical"), (16, "warning")]
+    assert clipped(*[0.6] * 8, *[0.39] * 8, *[0.29] * 8).changes[-1] == (24, None)
+
+
+def test_a_narrow_clip_range_is_part_of_the_cause() -> None:
+    """At clip range 0.05 small steps are clipped too."""
+    assert "a clip range of 0.05 is narrow" in clipped(*[0.4] * 5, clip=0.05).words[0].cause
+    assert "narrow" not in clipped(*[0.4] * 5).words[0].cause
+
+
+def test_the_advice_fits_the_settings() -> None:
+    """Many epochs under high pressure are halved."""
+    words = clipped(*[0.4] * 5, settings=Settings(gradient_steps=320, n_epochs=20, learning_rate=3e-4)).words[0]
+    assert words.cause.startswith("320 gradient steps x 0.0003 per update is 24 x the reference")
+    assert words.advice_set == ("ppo.n_epochs=10",)
+
+
+def test_blank_updates_are_passed_over() -> None:
+    """An update without a clip fraction neither counts nor calms."""
+    high: dict[str, float] = {"clip_fraction": 0.4}
+    assert judged(ClipFraction, rows(high, {}, high, {}, high, {}, high, {}, {}, high)).changes == [(10, "warning")]
+
+
+def test_its_limits_are_those_of_the_run() -> None:
+    """With `warning` at 0.2 a share of 0.25 counts."""
+    limits = Limits(clip_fraction=ClipFractionLimits(warning=0.2, warning_leave=0.15))
+    assert clipped(*[0.25] * 8).changes == []
+    assert clipped(*[0.25] * 8, limits=limits).changes == [(5, "warning")]
+
+
+@pytest.mark.skipif(not TRACES.is_dir(), reason=ABSENT)
+def test_at_most_one_healthy_run_is_warned_of() -> None:
+    """As in the health guide's baseline: one run of all, and none critical."""
+    found = []
+    for name, label in labels().items():
+        if label == "healthy":
+            found += [(name, severity) for _, severity in judged_outside(ClipFraction, name).changes if severity]
+    assert [severity for _, severity in found] in ([], ["warning"])

@@ -1,0 +1,114 @@
+"""`drawdown`: real gains that are lost, not noise, not dips; the outside traces' real falls and no others."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from mission_tui.fleet.health.drawdown import Drawdown
+from mission_tui.fleet.health.rule import Row
+from mission_tui.fleet.health.settings import Settings
+from mission_tui.fleet.limits.thresholds import DrawdownLimits, Limits
+from mission_tui.fleet.specs.preset import change
+from tests.fleet.health.one_rule import ABSENT, TRACES, incidents_on, rows, watch
+from tests.fleet.recorded import SPEC
+
+RISE = [float(number) for number in range(101)]
+
+
+def noisy(values: list[float], sigma: float) -> list[float]:
+    """`values` with Gaussian noise."""
+    dice = random.Random(1)
+    return [value + dice.gauss(0.0, sigma) for value in values]
+
+
+def test_a_run_that_keeps_its_gain_has_no_finding() -> None:
+    """Rising, dipping by a third and staying up with noise is ordinary."""
+    assert watch(Drawdown, rows(noisy([*RISE, *[68.0] * 50, *[95.0] * 100], 3.0))).incidents == []
+
+
+def test_more_than_half_lost_for_ten_updates_is_a_warning() -> None:
+    """A fall from 100 to 40: ten updates below the half open it, recovery within 15 % of the gain ends it."""
+    watched = watch(Drawdown, rows([*RISE, *[40.0] * 40, *[110.0] * 60]))
+    [(severity, first, last)] = watched.incidents
+    assert severity == "warning"
+    assert 101 + 10 < first < 101 + 25
+    assert 141 + 9 < last < 141 + 25
+
+
+def test_a_short_dip_is_no_drawdown() -> None:
+    """Nine updates at the bottom are not ten."""
+    assert watch(Drawdown, rows([*RISE, *[0.0] * 8, *[100.0] * 50])).incidents == []
+
+
+def test_nearly_all_lost_for_twenty_updates_is_critical() -> None:
+    """A fall to the very start becomes critical, and stays open while nothing comes back."""
+    watched = watch(Drawdown, rows([*RISE, *[0.0] * 60]))
+    assert watched.incidents == [("critical", watched.incidents[0][1], 161)]
+    assert [words.window for words in watched.words] == [10, 20]
+    words = watched.words[-1]
+    assert words.sentence.startswith("return fell from 96 at update 101 to 0.23")
+    assert words.threshold == pytest.approx(20.0, abs=5.0)
+    assert words.advice.startswith("go back to the checkpoint from before update 10")
+    assert 2 <= len(words.evidence) <= 12
+
+
+def test_gains_that_noise_could_make_do_not_count() -> None:
+    """Noise of 30 on a gain of 100 is less than 8 sigmas: losing it says nothing."""
+    values = noisy([*RISE, *[0.0] * 100], 30.0)
+    assert watch(Drawdown, rows(values)).incidents == []
+    assert watch(Drawdown, rows(noisy([*RISE, *[0.0] * 100], 3.0))).incidents != []
+
+
+def test_returns_below_zero_are_judged_alike() -> None:
+    """Gains are differences: -300 that falls back to -1300 is as bad as anything."""
+    climb = [-1300.0 + 10.0 * value for value in RISE]
+    assert [severity for severity, *_ in watch(Drawdown, rows([*climb, *[-1300.0] * 60])).incidents] == ["critical"]
+
+
+def test_the_limits_decide() -> None:
+    """With a warning limit of 0.9 a fall by 60 % is none."""
+    strict = Limits(drawdown=DrawdownLimits(warning=0.9, critical=0.95))
+    assert watch(Drawdown, rows([*RISE, *[40.0] * 40]), limits=strict).incidents == []
+
+
+def test_updates_without_a_return_are_passed_over() -> None:
+    """Blank, NaN and infinite returns neither open nor clear anything."""
+    falling = rows([*RISE, *[0.0] * 60])
+    odd = [Row(1, 1, 1, {}), Row(1, 1, 1, {"rollout/ep_rew_mean": float("nan")}), *falling[-1:]]
+    odd += [Row(1, 1, 1, {"rollout/ep_rew_mean": float("inf")})]
+    watched = watch(Drawdown, [*falling, *odd * 20])
+    assert set(watched.severities[-80:]) == {"critical"}
+
+
+def test_large_steps_are_blamed_where_there_were_some() -> None:
+    """After updates of u 10 the advice ends updates early; after small ones it halves the learning rate."""
+    far = {"train/approx_kl": 0.2, "train/clip_range": 0.2, "train/learning_rate": 3e-4}
+    near = far | {"train/approx_kl": 0.01}
+    settings = Settings(total_timesteps=1_000_000, rollout=1000, learning_rate=3e-4, gradient_steps=320)
+
+    def advised(tags: dict[str, float], settings: Settings) -> tuple[str, ...]:
+        falling = [Row(1, row.update, row.timesteps, {**row.metrics, **tags}) for row in rows([*RISE, *[0.0] * 60])]
+        return watch(Drawdown, falling, settings).words[-1].advice_set
+
+    assert advised(far, settings) == ("ppo.target_kl=0.03",)
+    assert advised(near, settings) == ("ppo.learning_rate=0.00015",)
+    assert change(SPEC, advised(far, settings)).ppo.target_kl == 0.03
+    assert change(SPEC, advised(near, settings)).ppo.learning_rate == 0.00015
+
+
+@pytest.mark.skipif(not TRACES.is_dir(), reason=ABSENT)
+def test_on_healthy_runs_of_others_only_real_falls_are_found() -> None:
+    """Two of forty: a fall that somebody dated, and a run that lost half of its score; the guide's baseline is 4."""
+    found = list(incidents_on(Drawdown, "healthy"))
+    assert sorted(trace for trace, *_ in found) == ["gridtreasure_1733878099", "pfb_sb2_BipedalWalker-v3_seed702"]
+    assert {severity for _, (severity, *_), _ in found} == {"warning"}
+    assert [known for trace, _, known in found if trace.startswith("pfb")] == [True]
+
+
+@pytest.mark.skipif(not TRACES.is_dir(), reason=ABSENT)
+def test_a_run_that_failed_to_learn_is_found() -> None:
+    """It sank below where it began."""
+    [(_, (severity, first, _), _)] = incidents_on(Drawdown, "fail_no_learning")
+    assert (severity, first) == ("critical", 124)

@@ -1,0 +1,97 @@
+"""`grad-norm`: gradients far above their cap, while the return is poor."""
+
+from __future__ import annotations
+
+import math
+import random
+
+from mission_tui.fleet.health import Settings
+from mission_tui.fleet.health.grad_norm import GradNorm
+from mission_tui.fleet.health.settings import settings_of
+from mission_tui.fleet.specs.preset import change
+from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
+from tests.fleet.health.rounds import Round, judged, row
+
+dice = random.Random(17)
+NOISE = [dice.uniform(0.0, 1.0) for _ in range(300)]
+SETTINGS = Settings(total_timesteps=200 * 1024, rollout=1024, max_grad_norm=0.5)
+
+
+def norms(
+    values: list[float], returns: list[float] | None = None, settings: Settings = SETTINGS, **more: float
+) -> Round:
+    """Updates with these gradient norms; the return wanders unless it is given."""
+    lines = zip(values, returns or NOISE, strict=False)
+    return judged(
+        GradNorm,
+        [row(n, {"grad_norm": value, "ret": ret, **more}) for n, (value, ret) in enumerate(lines, start=1)],
+        settings,
+    )
+
+
+def test_a_median_of_ten_caps_is_a_warning() -> None:
+    """Over 20 updates, when that is a rise; every other spike, nine caps, and twelve from the start on, are not."""
+    seen = norms([1.0] * 40 + [6.0] * 20)
+    assert seen.changes == [(51, "warning")]
+    assert seen.words[0].sentence.startswith("gradients are 12 x what is let through (median of 20 updates against")
+    assert seen.words[0].threshold == 5.0
+    assert norms([1.0, 1.0, 600.0] * 60).changes == []
+    assert norms([4.5] * 100).changes == []
+    assert norms([6.0] * 100).changes == []
+
+
+def test_the_cap_is_the_runs_own() -> None:
+    """The same norm under a cap of 5 is ordinary."""
+    assert norms([6.0] * 60, settings=Settings(total_timesteps=204_800, rollout=1024, max_grad_norm=5.0)).changes == []
+
+
+def test_a_run_that_does_well_may_have_them() -> None:
+    """Raw rewards make large gradients and are learned from; a poor return ends the excuse."""
+    rising = [float(n) for n in range(120)]
+    assert norms([60.0] * 120, rising).changes == []
+    assert [severity for _, severity in norms([60.0] * 220, rising + NOISE[:100]).changes] == ["warning"]
+
+
+def test_critical_is_an_explosion() -> None:
+    """Above 100 caps and ten times what the run is used to; always that large is a warning."""
+    seen = norms([1.0] * 100 + [60.0] * 20)
+    assert [severity for _, severity in seen.changes] == ["warning", "critical"]
+    assert [severity for _, severity in norms([60.0] * 100).changes] == ["warning"]
+    assert [words.threshold for words in seen.words] == [5.0, 50.0]
+
+
+def test_an_explosion_is_a_warning_even_while_the_return_rises() -> None:
+    """Rewards that are suddenly a hundred times as large raise the return too; it does not become the usual."""
+    seen = norms([1.0] * 100 + [60.0] * 150, [float(n) for n in range(250)])
+    assert [severity for _, severity in seen.changes] == ["warning"]
+    assert seen.words[0].sentence.endswith("and they were not before")
+
+
+def test_it_is_over_below_half_the_level() -> None:
+    """Twenty calm medians, or a return that does well again."""
+    risen = [1.0] * 60 + [6.0] * 30
+    assert norms(risen + [3.0] * 60).changes == [(71, "warning")]
+    assert norms(risen + [1.0] * 40).changes == [(71, "warning"), (120, None)]
+    assert norms(risen + [6.0] * 110, NOISE[:90] + [float(n) for n in range(110)]).changes[-1][1] is None
+
+
+def test_large_values_ask_for_normalised_rewards_and_small_ones_for_a_lower_rate() -> None:
+    """The value loss tells a question of scale from an update that is worked too hard."""
+    spec = Spec(
+        preset="p", env=EnvSpec(id="X", n_envs=1), ppo=PpoSpec(n_steps=2048), run=RunSpec(total_timesteps=200 * 2048)
+    )
+    for value_loss, cause, assignment in (
+        (900.0, "values miss returns by about 30 (root of the value loss)", "env.normalize=true"),
+        (0.1, "320 gradient steps x 0.0003 per update is 24 x the reference", "ppo.learning_rate=0.00015"),
+    ):
+        words = norms([1.0] * 60 + [6.0] * 30, settings=settings_of(spec), value_loss=value_loss).words[0]
+        assert words.cause.startswith(cause)
+        assert words.advice_set == (assignment,)
+        assert change(spec, words.advice_set) != spec
+
+
+def test_absurd_norms_are_survived() -> None:
+    """What is not finite belongs to the rule `nan`; an outside log has no norm; a cap of nothing divides nothing."""
+    assert norms([math.nan, math.inf] * 60).changes == []
+    assert judged(GradNorm, [row(n, {"ret": 1.0}) for n in range(1, 60)]).changes == []
+    assert norms([60.0] * 60, settings=Settings(max_grad_norm=0.0)).changes == []

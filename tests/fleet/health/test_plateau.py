@@ -1,0 +1,85 @@
+"""`plateau`: information only, late, and never where the task is known to be solved."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from mission_tui.fleet.health.plateau import Plateau
+from mission_tui.fleet.health.rule import Row
+from mission_tui.fleet.health.settings import Settings
+from mission_tui.fleet.limits.thresholds import Limits, PlateauLimits
+from mission_tui.fleet.specs.preset import change
+from tests.fleet.health.one_rule import ABSENT, TRACES, incidents_on, rows, watch
+from tests.fleet.recorded import SPEC
+
+SETTINGS = Settings(total_timesteps=1_000_000, rollout=1000)
+dice = random.Random(2)
+RISE = [float(number) for number in range(100)]
+REST = [90.0 + dice.uniform(-5.0, 5.0) for _ in range(300)]
+
+
+def test_two_hundred_updates_without_a_better_return() -> None:
+    """Information from 200 updates after the best on, and never more than information."""
+    watched = watch(Plateau, rows([*RISE, *REST]))
+    assert [(severity, last) for severity, _, last in watched.incidents] == [("info", 400)]
+    assert 290 <= watched.incidents[0][1] <= 310
+    words = watched.words[0]
+    assert words.sentence.startswith("no better return than 9")
+    assert words.threshold == pytest.approx(96.0, abs=3.0)
+    assert len(words.evidence) <= 12
+
+
+def test_a_better_return_ends_it() -> None:
+    """As soon as the best is beaten by 2 % of the range there is nothing to say."""
+    assert watch(Plateau, rows([*RISE, *REST, *[120.0] * 100])).incidents[0][2] <= 403
+
+
+def test_a_slow_rise_is_no_plateau() -> None:
+    """One per cent of the range in 10 updates adds up."""
+    assert watch(Plateau, rows([*RISE, *[100.0 + 0.1 * number for number in range(900)]])).incidents == []
+
+
+def test_creeping_is_a_plateau() -> None:
+    """A new best every update that adds up to 1 % of the range in 200 updates is none."""
+    assert watch(Plateau, rows([*RISE, *[100.0 + 0.005 * number for number in range(400)]])).incidents != []
+
+
+def test_solved_tasks_rest_in_peace() -> None:
+    """Silent over the environment's threshold, at a success rate of 95 %, where nearly all is won, and at a ceiling."""
+    resting = rows([*RISE, *REST])
+    assert watch(Plateau, resting, replace(SETTINGS, reward_threshold=85.0)).incidents == []
+    assert watch(Plateau, resting, replace(SETTINGS, reward_threshold=120.0)).incidents != []
+    succeeding = [replace(row, metrics={**row.metrics, "rollout/success_rate": 0.97}) for row in resting]
+    assert watch(Plateau, succeeding).incidents == []
+    won = [replace(row, outcomes={"captured": 20}, episodes=20) for row in resting]
+    assert watch(Plateau, won).incidents == []
+    assert watch(Plateau, rows([*RISE, *[500.0] * 400])).incidents == []
+
+
+def test_advice_is_what_this_run_can_do() -> None:
+    """Without an entropy bonus the advice is one, in words that a resume takes."""
+    words = watch(Plateau, rows([*RISE, *REST]), replace(SETTINGS, ent_coef=0.0)).words[0]
+    assert words.advice_set == ("ppo.ent_coef=0.01",)
+    assert change(SPEC, words.advice_set).ppo.ent_coef == 0.01
+    assert watch(Plateau, rows([*RISE, *REST]), replace(SETTINGS, ent_coef=0.02)).words[0].advice_set == ()
+
+
+def test_the_limits_decide() -> None:
+    """A limit of 500 updates is not reached by 300."""
+    assert watch(Plateau, rows([*RISE, *REST]), limits=Limits(plateau=PlateauLimits(updates=500))).incidents == []
+
+
+def test_blank_returns_do_not_count() -> None:
+    """A log without returns has no plateau, however long."""
+    assert watch(Plateau, [Row(1, number, number, {}) for number in range(1, 600)]).incidents == []
+
+
+@pytest.mark.skipif(not TRACES.is_dir(), reason=ABSENT)
+def test_healthy_runs_of_others_hear_little_of_it() -> None:
+    """Fewer than one in 1,000 of 22,000 updates, all of them information."""
+    found = [severity for _, (severity, *_), _ in incidents_on(Plateau, "healthy")]
+    assert set(found) == {"info"}
+    assert len(found) < 22

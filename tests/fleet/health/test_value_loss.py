@@ -1,0 +1,105 @@
+"""`value-loss`: ten times the usual is information, once; with a falling return it is a warning."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from mission_tui.fleet.health import Settings
+from mission_tui.fleet.health.settings import settings_of
+from mission_tui.fleet.health.value_loss import ValueLoss
+from mission_tui.fleet.specs.preset import change
+from mission_tui.fleet.specs.spec import EnvSpec, RunSpec, Spec
+from tests.fleet.health.one_rule import ABSENT, TRACES, incidents_on
+from tests.fleet.health.rounds import Round, judged, row
+
+SETTINGS = Settings(total_timesteps=200 * 1024, rollout=1024)
+LEARNING = [float(n) for n in range(60)]
+
+
+def lost(losses: list[float], returns: list[float], settings: Settings = SETTINGS) -> Round:
+    """Updates with these value losses and mean returns."""
+    lines = zip(losses, returns, strict=True)
+    return judged(
+        ValueLoss, [row(n, {"value_loss": loss, "ret": ret}) for n, (loss, ret) in enumerate(lines, start=1)], settings
+    )
+
+
+def test_five_updates_above_ten_times_the_median_are_information() -> None:
+    """A first win does that. Four are nothing, nor is nine times."""
+    seen = lost([1.0] * 60 + [11.0] * 20, LEARNING + [60.0 + n for n in range(20)])
+    assert seen.changes == [(65, "info")]
+    assert seen.words[0].sentence.startswith(
+        "value loss is 11 x its median of 1, for 5 updates; the return does not fall"
+    )
+    assert seen.words[0].threshold == 10.0
+    assert seen.words[0].advice_set == ()
+    assert lost([1.0] * 60 + [11.0] * 4 + [1.0] * 20, LEARNING + [60.0] * 24).changes == []
+    assert lost([1.0] * 60 + [9.0] * 20, LEARNING + [60.0] * 20).changes == []
+
+
+def test_with_a_falling_return_it_is_a_warning() -> None:
+    """A quarter of the range is a fall; the warning stays until the loss is back below five times the median."""
+    falling = LEARNING + [59.0 - 2.0 * n for n in range(25)]
+    seen = lost([1.0] * 60 + [20.0] * 25, falling)
+    assert [severity for _, severity in seen.changes] == ["info", "warning"]
+    assert seen.words[1].sentence.endswith("and the return falls")
+    back = lost([1.0] * 60 + [20.0] * 25 + [6.0] * 10 + [1.0] * 5, falling + [9.0] * 15)
+    assert back.changes[2:] == [(100, None)]
+
+
+def test_a_dip_and_a_return_that_recovers_are_no_fall() -> None:
+    """Less than a quarter of the range, or already on the way up when the loss jumps."""
+    high = [1.0] * 60 + [20.0] * 20
+    assert lost(high, LEARNING + [59.0 - 0.5 * n for n in range(20)]).changes == [(65, "info")]
+    trough = LEARNING[:30] + [29.0 - 3.0 * n for n in range(8)] + [8.0 + 0.5 * n for n in range(42)]
+    assert lost(high, trough).changes == [(65, "info")]
+
+
+def test_information_comes_once_an_attempt() -> None:
+    """The second jump is no news; a warning still is."""
+    burst = [1.0] * 60 + [11.0] * 6 + [1.0] * 10
+    again = lost([*burst, *[11.0] * 6], [float(n) for n in range(82)])
+    assert again.changes == [(65, "info"), (71, None)]
+
+
+def test_high_losses_do_not_become_the_usual() -> None:
+    """The median stands still while the loss is high, so a long jump does not explain itself away."""
+    seen = lost([1.0] * 60 + [11.0] * 500, [float(n) for n in range(560)])
+    assert seen.changes == [(65, "info")]
+
+
+def test_early_losses_are_not_judged() -> None:
+    """Before the warm-up of 30 updates everything is news."""
+    assert lost([1.0] * 10 + [100.0] * 19, LEARNING[:29]).changes == []
+
+
+def test_advice_normalises_rewards_or_halves_the_rate() -> None:
+    """Whichever this run has not done."""
+    falling, losses = LEARNING + [59.0 - 2.0 * n for n in range(25)], [1.0] * 60 + [900.0] * 25
+    for normalize, assignment in ((False, "env.normalize=true"), (True, "ppo.learning_rate=0.00015")):
+        env = EnvSpec(id="X", n_envs=1, normalize=normalize)
+        spec = Spec(preset="p", env=env, run=RunSpec(total_timesteps=200 * 2048))
+        words = lost(losses, falling, settings_of(spec)).words[-1]
+        assert "values miss returns by about 30 (root of the value loss), and rewards are" in words.cause
+        assert words.advice_set == (assignment,)
+        assert change(spec, words.advice_set) != spec
+
+
+def test_absurd_losses_are_survived() -> None:
+    """NaN belongs to the rule `nan`, a negative loss to nobody, and zero has no multiple."""
+    assert lost([math.nan, math.inf, -1.0] * 20, LEARNING).changes == []
+    assert lost([-1e308] * 60 + [1.0] * 10, LEARNING + [60.0] * 10).changes == []
+    seen = lost([0.0] * 60 + [1.0] * 10, [float(n) for n in range(70)])
+    assert seen.changes == [(65, "info")]
+    assert "inf x its median of 0" in seen.words[0].sentence
+
+
+@pytest.mark.skipif(not TRACES.is_dir(), reason=ABSENT)
+def test_rare_on_healthy_runs_of_others() -> None:
+    """Of 40 runs nine are told for information, and none is warned."""
+    severities = [severity for _, (severity, _, _), _ in incidents_on(ValueLoss, "healthy")]
+    assert severities.count("critical") == 0
+    assert severities.count("warning") == 0
+    assert severities.count("info") <= 9

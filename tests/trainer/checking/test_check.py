@@ -1,0 +1,176 @@
+"""The smoke run as a process: every step is said, whatever kills it is named, and nothing of it is left."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from mission_tui.fleet.specs.checking import SMOKE_STEPS
+from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
+from mission_tui.trainer.checking.named_modules import named_modules
+from tests.trainer.harness import TINY
+from tests.waiting import until
+
+ROOT = Path(__file__).parents[3]
+
+ENV = """
+import gymnasium, numpy as np
+class Odd(gymnasium.Env):
+    observation_space = gymnasium.spaces.Box(-1.0, 1.0, (3,))
+    action_space = gymnasium.spaces.Discrete(2)
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(3, np.float32), {}
+    def step(self, action):
+        STEP
+gymnasium.register("Odd-v0", Odd, max_episode_steps=8)
+"""
+
+
+def checked(
+    folder: Path, limit_s: float = 60, **tables: dict[str, Any]
+) -> tuple[int, dict[str, dict[str, Any]], dict[str, Any] | None]:
+    """Exit code, steps by name and figures of a check of `TINY` with `tables`, started in `folder`."""
+    spec = {"preset": "tiny", **{name: TINY[name] | tables.get(name, {}) for name in TINY}}
+    scratch = folder / "tmp"
+    scratch.mkdir()
+    environ = os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(scratch), "PYTHONFAULTHANDLER": "1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "mission_tui.trainer.checking.check", str(limit_s)],
+        input=json.dumps(spec),
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env=environ | {"OMP_NUM_THREADS": "1"},
+        timeout=100,
+    )
+    said = [json.loads(line) for line in done.stdout.splitlines()]
+    assert list(scratch.iterdir()) == [], done.stderr
+    steps = {one["step"]: one for one in said if "step" in one}
+    assert done.returncode == 0, done.stderr
+    code = next((step["exit_code"] for step in steps.values() if step.get("exit_code")), 0)
+    return code, steps, next((one["figures"] for one in said if "figures" in one), None)
+
+
+def module(folder: Path, text: str) -> None:
+    """A module `mine` beside the user."""
+    (folder / "mine.py").write_text(text, encoding="utf-8")
+
+
+@pytest.mark.timeout(100)
+def test_a_good_spec_passes_every_step_and_is_measured(tmp_path: Path) -> None:
+    """Workers too; memory counts them, and hours follow from the measured speed."""
+    code, steps, figures = checked(tmp_path, env={"vec": "workers", "n_workers": 2})
+    assert (code, tuple(steps)) == (0, SMOKE_STEPS)
+    assert {step["level"] for step in steps.values()} <= {"ok", "note"}, steps
+    assert "2 x CartPole-v1, workers on 2 workers" in steps["build"]["detail"]
+    assert figures is not None
+    assert figures["n_workers"] == 2
+    assert figures["memory_bytes"] > 2 * figures["worker_bytes"] > 2 << 20
+    assert figures["hours"] * 3600 == pytest.approx(6 * figures["update_s"])
+    assert figures["steps_per_s"] * figures["update_s"] == pytest.approx(64)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("import ctypes\nctypes.string_at(0)", "was killed by SIGSEGV, at {mine}:2"),
+        ("import os\nos._exit(3)", "left with exit code 3 without a word"),
+        ("import sys\nsys.exit('no licence')", "left with exit code 1; it last said: no licence"),
+        ("while True:\n    pass", "did not come back within 3 s, at {mine}:"),
+        ("import broken_native", "broken_native"),
+        ("import ctypes\nctypes.CDLL('libnot_here.so.7')", "libnot_here.so.7: cannot open shared object file"),
+        ("1 / 0", "division by zero"),
+    ],
+)
+def test_an_import_that_does_not_come_back_is_named_with_its_key(text: str, said: str, tmp_path: Path) -> None:
+    """Module, key, how it ended and in which line; the next steps are not reached."""
+    (tmp_path / "broken_native.abi3.so").write_bytes(b"\x7fELF and no more")
+    module(tmp_path, text)
+    code, steps, figures = checked(tmp_path, 3 if "while" in text else 60, env={"imports": ["mine"]})
+    assert code == 78
+    assert figures is None
+    assert tuple(steps) == ("versions", "imports", "leftovers")
+    assert steps["imports"]["level"] == "failed"
+    detail = steps["imports"]["detail"]
+    assert detail.startswith("env.imports: ")
+    assert "'mine'" in detail
+    assert said.format(mine=tmp_path / "mine.py") in detail
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler here")
+def test_a_native_module_that_crashes_is_named(tmp_path: Path) -> None:
+    """A real shared library with a null pointer in its constructor: the line that loads it is said."""
+    (tmp_path / "native.c").write_text("__attribute__((constructor)) static void go(void) { *(volatile int *)0 = 1; }")
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", "native.so", "native.c"], cwd=tmp_path, check=True)
+    module(tmp_path, f"import ctypes\n\nctypes.CDLL({str(tmp_path / 'native.so')!r})")
+    code, steps, _ = checked(tmp_path, env={"imports": ["mine"]})
+    assert code == 78
+    assert f"was killed by SIGSEGV, at {tmp_path / 'mine.py'}:3" in steps["imports"]["detail"]
+
+
+def test_what_was_started_meanwhile_is_ended(tmp_path: Path) -> None:
+    """Also a process in a session of its own, whose parent has left; the check says that there was one."""
+    module(
+        tmp_path,
+        "import subprocess\n"
+        "shell = subprocess.Popen(['sh', '-c', 'setsid sleep 600 & echo $!'], stdout=subprocess.PIPE)\n"
+        "open('pid', 'wb').write(shell.stdout.readline())\n"
+        "shell.stdout.close()\n"
+        "raise OSError('and then this')\n",
+    )
+    code, steps, _ = checked(tmp_path, env={"imports": ["mine"]})
+    assert code == 78
+    assert "and then this" in steps["imports"]["detail"]
+    assert steps["leftovers"]["level"] == "note"
+    assert "1 process was left running" in steps["leftovers"]["detail"]
+    pid = int((tmp_path / "pid").read_text())
+    until(lambda: not psutil.pid_exists(pid), 5)
+
+
+@pytest.mark.timeout(100)
+def test_an_environment_that_breaks_the_contract_is_named_and_tried_all_the_same(tmp_path: Path) -> None:
+    """SB3's checker refuses its observation, by file and line; PPO trains on it, and that is said as well."""
+    module(tmp_path, ENV.replace("STEP", "return np.zeros(3, np.float64) + 2.0, 0.0, False, False, {}"))
+    code, steps, figures = checked(tmp_path, env={"id": "mine:Odd-v0"})
+    assert code == 1
+    assert steps["env"]["level"] == "failed"
+    assert "env.id 'mine:Odd-v0' breaks the contract of SB3's check_env" in steps["env"]["detail"]
+    assert steps["update"]["level"] == "ok"
+    assert figures is not None
+
+
+@pytest.mark.timeout(100)
+def test_a_step_that_raises_is_the_rollouts_failure(tmp_path: Path) -> None:
+    """With the environment's own line; what comes after it is not reached."""
+    module(tmp_path, ENV.replace("STEP", "raise KeyError('wheel')"))
+    code, steps, figures = checked(tmp_path, env={"id": "mine:Odd-v0"})
+    assert code == 1
+    assert "wheel" in steps["env"]["detail"]
+    assert steps["rollout"]["level"] == "failed"
+    assert "mine.py:" in steps["rollout"]["detail"]
+    assert "update" not in steps
+    assert figures is None
+
+
+def test_modules_are_known_by_their_keys() -> None:
+    """Each once, in the order of the spec, with or without arguments; an id without a module names none."""
+    env = EnvSpec(id="mine:Odd-v0", imports=("first", "second"), wrappers=("wraps.it:Wrapper", "first:Wrapper"))
+    ppo = PpoSpec(policy="nets:Policy", policy_kwargs={"features_extractor_class": "nets.cnn:Cnn", "log_std_init": 0.0})
+    assert named_modules(Spec(preset="p", env=env, ppo=ppo, run=RunSpec())) == (
+        ("env.imports", "first"),
+        ("env.imports", "second"),
+        ("env.id", "mine"),
+        ("env.wrappers", "wraps.it"),
+        ("ppo.policy", "nets"),
+        ("ppo.policy_kwargs.features_extractor_class", "nets.cnn"),
+    )
+    assert named_modules(Spec(preset="p", env=EnvSpec(id="envpool:Pong-v5"))) == ()

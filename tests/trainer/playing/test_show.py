@@ -1,0 +1,75 @@
+"""Showing an episode: the one that an evaluation would play, drawn as text; pixels become half blocks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mission_tui.envs import mission_files
+from mission_tui.fleet.views.picture import Canvas
+from mission_tui.records.runs.rules_snapshot import write_rules
+from mission_tui.trainer.playing import show
+from mission_tui.trainer.playing.half_blocks import half_blocks
+from tests.trainer.harness import PROBES
+from tests.trainer.playing.test_evaluate import BRIEF, evaluated, trained
+
+FAST = '{"fps": 1000}'
+
+
+def shown(capfd: pytest.CaptureFixture[str], *words: str) -> tuple[int, list[dict[str, Any]]]:
+    """Exit code and lines of the process."""
+    capfd.readouterr()
+    code = show.main([*words, "--canvas", FAST])
+    return code, [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+
+
+def test_it_is_the_episode_that_an_evaluation_plays(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A picture for every step, return, length and outcome as evaluated with that seed, and nothing is written."""
+    mission = {"id": "MissionGym-v0", "config": "demo", "vec": "native"}
+    run_dir, name = trained(tmp_path / "run", env=mission, run=BRIEF)
+    write_rules(run_dir.snapshot, {file.name: file.read_bytes() for file in mission_files("demo")})
+    before = sorted(run_dir.path.rglob("*"))
+    code, lines = shown(capfd, str(run_dir.path), "--checkpoint", name, "--seed", "7")
+    assert code == 0
+    result = lines[-1]["result"]
+    assert [line["step"] for line in lines[:-1]] == list(range(result["steps"]))
+    assert "capture" in lines[0]["frame"]
+    assert lines[0]["frame"] != lines[5]["frame"]
+    assert sorted(run_dir.path.rglob("*")) == before
+    played = evaluated(run_dir, name, capfd, "--episodes", "1", "--seed", "7")
+    assert (result["return"], result["steps"]) == (played["mean"], played["lengths"]["mean"])
+    assert list(played["outcomes"]) == [result["outcome"]]
+    (run_dir.snapshot / "rules.toml").write_bytes(b"edited")
+    code, lines = shown(capfd, str(run_dir.path), "--checkpoint", name)
+    assert (code, "is not what the run was trained by any more" in lines[-1]["error"]) == (1, True)
+
+
+def test_an_environment_that_draws_nothing_is_refused_by_its_modes(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The sentence names what it has."""
+    run_dir, name = trained(tmp_path / "run", env={"id": "Walk-v0", **PROBES}, run=BRIEF)
+    code, lines = shown(capfd, str(run_dir.path), "--checkpoint", name)
+    assert code == 78
+    sentence = "'Walk-v0' draws neither text (ansi) nor frames (rgb_array): its render modes are none"
+    assert lines[-1]["error"] == sentence
+
+
+def test_pixels_become_half_blocks() -> None:
+    """Two pixels a cell in their own colours, said only where they change; without colours a shade, ground blank."""
+    frame = np.zeros((4, 4, 3), dtype=np.uint8)
+    frame[:2, :2] = (255, 0, 0)
+    frame[2:] = (0, 0, 255)
+    full = half_blocks(frame, Canvas(columns=2, lines=1, colours="full"))
+    assert full == "\x1b[38;2;255;0;0;48;2;0;0;255m▀\x1b[38;2;0;0;0m▀"
+    assert half_blocks(frame, Canvas(columns=2, lines=1, colours="256")).startswith("\x1b[38;5;196;48;5;21m▀")
+    light = np.full((40, 40, 3), 255, dtype=np.uint8)
+    light[16:24, 16:24] = 0
+    drawn = half_blocks(light, Canvas(columns=10, lines=5)).split("\n")
+    assert [line.strip() for line in drawn] == ["", "", "@@", "", ""]
+    sizes = half_blocks(np.zeros((210, 160, 3), dtype=np.uint8), Canvas(columns=80, lines=23, colours="full"))
+    assert [line.count("▀") for line in sizes.split("\n")] == [35] * 23
