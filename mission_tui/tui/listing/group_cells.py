@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Mapping
 
@@ -50,12 +51,30 @@ def _curve(group: SeedGroup, _now: float, width: int) -> Part:
     style = colours.LIVE if group.live else colours.QUIET  # the colour of lines cannot be read with 16 colours
     if group.band is None:
         return "", style
-    band = f"{numbers.reading(group.band[0])}..{numbers.reading(group.band[2])}"
+    band = _band(group.band[0], group.band[2], width)
     room = width - len(band) - 1
     if room < _LEAST_SPARK:
         return band, style
     last = min((view.update or 0) for view in group.members)
     return f"{spark(group.medians, room, last=last)} {band}", style
+
+
+def _band(low: float, high: float, width: int) -> str:
+    """`5.18..6.37` in at most `width` cells where fewer digits bring that about: a figure without its end is a lie."""
+    said = f"{numbers.reading(low)}..{numbers.reading(high)}"
+    for digits in (3, 2, 1):
+        if len(said) <= width or not (math.isfinite(low) and math.isfinite(high)):
+            break
+        largest = max(abs(low), abs(high))
+        places = max(0, digits - 1 - math.floor(math.log10(largest))) if largest else 0
+        said = "..".join(_rounded(end, places) for end in (low, high))
+    return said
+
+
+def _rounded(value: float, places: int) -> str:
+    if abs(value) >= 1000:
+        return f"{'-' * (value < 0)}{numbers.compact(abs(value))}"
+    return f"{value:.{places}f}"
 
 
 def _speed(group: SeedGroup, _now: float, _width: int) -> Part:

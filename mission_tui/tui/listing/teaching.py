@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from mission_tui.fleet.views.snapshot import OtherRoot
 from mission_tui.tui.drawing import colours
-from mission_tui.tui.drawing.literal import literal
 from mission_tui.tui.drawing.strips import Part
+from mission_tui.tui.drawing.wrapping import wrap
 from mission_tui.tui.launching.preset_choice import PresetChoice, by_key
 from mission_tui.tui.listing.elsewhere import named
 
@@ -21,10 +21,11 @@ def teaching(
     *,
     filtered: bool,
     readonly: bool,
+    width: int,
     elsewhere: Sequence[OtherRoot] = (),
     home: str = "",
 ) -> list[list[Part]]:
-    """Lines for an empty list; another text when runs exist and only the filter hides them.
+    """Lines of at most `width` cells for an empty list; another text when runs exist and only the filter hides them.
 
     Where runs go on `elsewhere`, those are what somebody who finds nothing here is looking for.
     """
@@ -39,7 +40,9 @@ def teaching(
         return [*lines, [("  This screen is read-only: start runs elsewhere and watch them here.", colours.QUIET)]]
     for key, preset in by_key(presets).items():
         about = f": {preset.description}" if preset.description else ""
-        lines.append([(f"  {key} ", colours.KEY), (f"starts {literal(preset.name)}{literal(about)}", colours.INK)])
+        first, *more = wrap(f"starts {preset.name}{about}", max(1, width - 5)) or [""]
+        lines.append([(f"  {key} ", colours.KEY), (first, colours.INK)])
+        lines += [[(f"    {text}", colours.INK)] for text in more]
     lines += [
         [("  n ", colours.KEY), ("opens a form for anything else", colours.INK)],
         [],

@@ -176,6 +176,7 @@ class FleetScreen(Shown, inherit_bindings=False):
             self._desk.presets,
             filtered=filtered,
             readonly=self._desk.readonly,
+            width=self.size.width,
             elsewhere=self.snapshot.elsewhere,
             home=self._home,
         )

@@ -77,9 +77,9 @@ def _rank(action: Action, place: Place) -> int:
 
 
 def _unfitting(chosen: RunView | None) -> frozenset[str]:
-    """Verbs that would only be told that they do not apply."""
+    """Verbs that would only be told that they do not apply; without a run all that need one."""
     if chosen is None:
-        return frozenset()
+        return frozenset(action.name for action in ACTIONS if action.needs != "none")
     unable = frozenset(action.name for action in ACTIONS if refusal(chosen.can, action.name) is not None)
     if chosen.state in ("ended", "parked"):
         return unable | {"pause", "stop", "kill"}
