@@ -114,7 +114,8 @@ class MissionApp(App[int], inherit_bindings=False):
         return [self._glyphs, *colours]
 
     def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
-        if not self._flow.holds(renderable):
+        coming_up = isinstance(screen, Shown) and not screen.drawn
+        if not coming_up and not self._flow.holds(renderable):
             super()._display(screen, brief(renderable, self._pen))
             self._flow.drew()
 

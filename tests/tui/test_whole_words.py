@@ -11,7 +11,6 @@ from tests.tui.fleets import a_fleet
 from tests.tui.stage import PRESETS, staged
 from tests.tui.test_seed_groups import seed
 
-
 SIZES = [(80, 24), (120, 40), (160, 50), (200, 60)]
 
 
@@ -40,7 +39,8 @@ async def test_an_empty_fleet_folds_long_descriptions_and_hints_at_nothing_that_
         said = " ".join(stage.text().split())
         assert f"4 starts beast: {about}" in said
         footer = stage.lines()[-1]
-        assert "n new" in footer and "? help" in footer
+        assert "n new" in footer
+        assert "? help" in footer
         assert not any(word in footer for word in ("pause", "stop", "kill", "resume", "more", "open"))
 
 

@@ -23,6 +23,8 @@ class Shown(Screen[None], inherit_bindings=False):
 
     snapshot: reactive[FleetSnapshot | None] = reactive(None, init=False, repaint=False)
     _redraw_due = False
+    drawn = False
+    """Whether it has been drawn in the terminal's size: what would be painted before is a screen of empty frames."""
 
     def watch_snapshot(self) -> None:
         """Everything is drawn from the newest snapshot; widgets repaint what changed."""
@@ -41,6 +43,9 @@ class Shown(Screen[None], inherit_bindings=False):
     def _redraw_now(self) -> None:
         self._redraw_due = False
         self.redraw()
+        if not (self.drawn or self._redraw_due) and self.size.width:
+            self.drawn = True
+            self.refresh(layout=True)
 
     @property
     def now(self) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.style import Style
 from textual import events
-from textual.geometry import Region
+from textual.geometry import Region, Size
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -24,6 +24,8 @@ class Lines(Widget):
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's own parameter name
         super().__init__(id=id)
         self._strips: list[Strip] = []
+        self._size_drawn: Size | None = None
+        self._painting = False
 
     def show(self, strips: Sequence[Strip]) -> None:
         """Draw `strips` from the top; only the cells that differ from what is drawn are repainted."""
@@ -33,7 +35,7 @@ class Lines(Widget):
             known = y < len(before) and y < len(self._strips)
             spans = differences(before[y], self._strips[y]) if known else [(0, self.size.width)]
             changed += [Region(start, y, end - start, 1) for start, end in spans]
-        if changed and self.is_mounted:
+        if changed and self.is_mounted and not self._painting:
             self.refresh(*changed)
 
     def redraw(self) -> None:
@@ -41,15 +43,27 @@ class Lines(Widget):
 
     def render_line(self, y: int) -> Strip:
         """Line `y` of the widget."""
+        # A new size is painted before its event arrives: without this, a frame of nothing, or of the former width.
+        if self._size_drawn != self.size:
+            self._painting = True
+            try:
+                self._draw_anew()
+            finally:
+                self._painting = False
         if y < len(self._strips):
             return self._strips[y].apply_style(self.rich_style)
         return Strip.blank(self.size.width, self.rich_style)
 
     def on_resize(self, _event: events.Resize) -> None:
         """Another size is another picture."""
+        if self._size_drawn != self.size:
+            self._draw_anew()
+            self.refresh()
+
+    def _draw_anew(self) -> None:
+        self._size_drawn = self.size
         self._strips = []
         self.redraw()
-        self.refresh()
 
 
 def differences(before: Strip, after: Strip) -> list[tuple[int, int]]:
