@@ -10,7 +10,7 @@ from mission_tui.fleet.history.outcome import OVER
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.runs.attempt import read_launch
 from mission_tui.records.runs.best_checkpoint import best_checkpoint
-from mission_tui.records.runs.checkpoint import list_checkpoints, newest_verified
+from mission_tui.records.runs.checkpoint import list_checkpoints, newest_undamaged
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import read_spec
 from mission_tui.supervisor.core import Core
@@ -38,9 +38,9 @@ class Subject:
 
 
 async def subject_of(core: Core, ref: str, checkpoint: str | None, verb: str) -> Subject:
-    """The named checkpoint of the run, for `verb`: by its step, "best" or "latest"; None takes the newest verified one.
+    """The named checkpoint of the run, for `verb`: by its step, "best" or "latest"; None takes the newest.
 
-    Raises `UsageError` without one.
+    Raises `UsageError` without one, `CheckpointError` where the newest is damaged: an older one has to be named.
     """
     run_id = the_run(core, ref)
     require(core, run_id, verb)
@@ -50,7 +50,7 @@ async def subject_of(core: Core, ref: str, checkpoint: str | None, verb: str) ->
     elif checkpoint not in (None, "latest"):
         name = named_checkpoint(run, checkpoint)
     else:
-        newest = await asyncio.to_thread(newest_verified, run.checkpoints)
+        newest = await asyncio.to_thread(newest_undamaged, run.checkpoints)
         if newest is None:
             view = core.store.view(run_id)
             hint = "" if view.state in OVER else " yet; `mission-tui checkpoint` asks for one"

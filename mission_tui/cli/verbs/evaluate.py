@@ -32,7 +32,7 @@ EVALUATION_FACTS = (
 
 @click.command("evaluate")
 @run_argument()
-@click.option("--checkpoint", metavar="NAME", help="A step, `latest` or `best` (default: the newest verified).")
+@click.option("--checkpoint", metavar="NAME", help="A step, `latest` or `best` (default: the newest).")
 @click.option("--episodes", type=click.IntRange(1, 100_000), default=100, show_default=True, help="How many to play.")
 @click.option(
     "--seed", type=click.IntRange(0, 2**31 - 1), default=10_000, show_default=True, help="Seed of the episodes."

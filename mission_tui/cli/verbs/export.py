@@ -15,7 +15,7 @@ from mission_tui.errors import UsageError
 @click.command("export")
 @run_argument()
 @click.argument("file", metavar="FILE.zip", type=click.Path(path_type=Path))
-@click.option("--checkpoint", metavar="NAME", help="Export this checkpoint (default: the newest verified).")
+@click.option("--checkpoint", metavar="NAME", help="Export this checkpoint (default: the newest).")
 @json_option
 @pass_session
 def command(session: Session, run: str, file: Path, checkpoint: str | None, as_json: bool) -> None:

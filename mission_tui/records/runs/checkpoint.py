@@ -31,6 +31,7 @@ __all__ = [
     "Manifest",
     "Member",
     "list_checkpoints",
+    "newest_undamaged",
     "newest_verified",
     "prune",
     "save_checkpoint",
@@ -74,6 +75,34 @@ def newest_verified(checkpoints: Path) -> Manifest | None:
         with suppress(CheckpointError):
             return verify_checkpoint(checkpoints / manifest.name)
     return None
+
+
+def newest_undamaged(checkpoints: Path) -> Manifest | None:
+    """The newest checkpoint, None if there is none: for whoever must not take an older one for it.
+
+    Raises `CheckpointError` where it does not verify, naming the newest that does, and `StorageError`.
+    """
+    verified = newest_verified(checkpoints)
+    newest = {manifest.name for manifest in list_checkpoints(checkpoints)[-1:]} | _pointed(checkpoints)
+    for name in newest - ({verified.name} if verified is not None else set()):
+        with suppress(CheckpointError):
+            verify_checkpoint(checkpoints / name)
+            continue
+        try:
+            # Once more: a live run may have replaced it meanwhile.
+            verify_checkpoint(checkpoints / name)
+        except CheckpointError as error:
+            rest = f"{verified.name} is the newest that is whole" if verified is not None else "no other is whole"
+            raise CheckpointError(f"{error}; {rest}") from error
+    return verified
+
+
+def _pointed(checkpoints: Path) -> set[str]:
+    """What `latest` points to, if that is there: its manifest may be what is damaged."""
+    with suppress(OSError, UnicodeDecodeError):
+        name = (checkpoints / LATEST).read_text(encoding="ascii").strip()
+        return {name} if NAME.fullmatch(name) and (checkpoints / name).is_dir() else set()
+    return set()
 
 
 def list_checkpoints(checkpoints: Path) -> list[Manifest]:

@@ -1,6 +1,7 @@
 """The rule files that a run keeps: `SHA256SUMS` beside them, written last, says what each must be.
 
-Whoever plays by them later checks them first; files that were changed since are never played by.
+Whoever plays by them later checks them first; files that were changed since are never played by. Checkpoints name the
+digest of `SHA256SUMS`, so that it cannot be changed or removed with them.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from mission_tui.records.files.atomic import write_atomic
 from mission_tui.records.files.storage import storing
 from mission_tui.records.runs.layout import RunDir
 
-__all__ = ["check_rules", "rules_of", "write_rules"]
+__all__ = ["check_rules", "rules_digest", "rules_of", "write_rules"]
 
 SUMS = "SHA256SUMS"
 FILE_BYTES = 4 << 20
@@ -38,8 +39,20 @@ def rules_of(run: RunDir, attempt: int) -> Path:
     return next((folder for folder in kept if folder.is_dir()), run.snapshot)
 
 
-def check_rules(folder: Path) -> None:
-    """Raise `DamagedError` naming the first file that is gone or not what it was; folders without digests pass."""
+def rules_digest(folder: Path) -> str | None:
+    """The digest of all rules in `folder`: that of its `SHA256SUMS`; None where it has none."""
+    return _digest(folder / SUMS) or None
+
+
+def check_rules(folder: Path, sealed: str | None = None) -> None:
+    """Raise `DamagedError` naming the first file that is gone or not what it was.
+
+    `sealed` is what `rules_digest` said of them then; None is not known, and then folders without digests pass.
+    """
+    if sealed is not None and rules_digest(folder) != sealed:
+        raise DamagedError(
+            f"{folder / SUMS} is not what the run was trained by any more: nobody knows what its rules were"
+        )
     try:
         text = (folder / SUMS).read_text(encoding="ascii")
     except FileNotFoundError:

@@ -97,14 +97,15 @@ class ProvenanceWatch:
     async def every_difference(
         self, run: RunDir, attempt: int, caller: Caller, sources: tuple[str, ...]
     ) -> tuple[Change, ...]:
-        """The same for whoever asked for nothing else: down to each package, however long it takes to find out.
+        """The same for whoever asked for nothing else: down to each package, however long it takes to find out, and as
+        it is now, because files may have been edited since the last look.
 
         That something cannot be held against what was is a note too.
         """
         was = await asyncio.to_thread(read_provenance, run, attempt)
         if was is None:
             return (Change("provenance", "not recorded", "not compared", "note", _UNKNOWN),)
-        seen = await self._seen(caller, sources)
+        seen = await self._seen(caller, sources, anew=True)
         if seen is None:
             return (Change("provenance", "recorded", "not known", "note", _UNKNOWN),)
         return differences(was, seen.provenance, every=True)
@@ -119,10 +120,10 @@ class ProvenanceWatch:
             # A full disk, or the run was undone meanwhile.
             log.warning("%s", error)
 
-    async def _seen(self, caller: Caller, sources: tuple[str, ...]) -> _Seen | None:
+    async def _seen(self, caller: Caller, sources: tuple[str, ...], *, anew: bool = False) -> _Seen | None:
         now = time.monotonic()
         self._looks = [look for look in self._looks if not look.work.done() or now - look.at < FRESH_S]
-        for look in self._looks:
+        for look in () if anew else self._looks:
             if (look.caller, look.sources) == (caller, sources):
                 return await asyncio.shield(look.work)
         look = _Look(caller, sources, now, asyncio.create_task(_probe(caller, sources), name="provenance"))

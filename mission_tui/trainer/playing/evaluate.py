@@ -22,16 +22,16 @@ from mission_tui.fleet.specs.spec import EnvSpec, Spec
 from mission_tui.records.files.atomic import write_json
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.rules_snapshot import check_rules, rules_of
-from mission_tui.records.runs.spec_file import read_attempt_spec
+from mission_tui.records.runs.spec_file import attempt_spec_file, read_attempt_spec
 from mission_tui.trainer.arguments import ppo_arguments
 from mission_tui.trainer.checking.json_lines import Say, answer
 from mission_tui.trainer.eager import leave_compiler_out
 from mission_tui.trainer.env_ids import mission_rules
 from mission_tui.trainer.model import build_scratch
 from mission_tui.trainer.playing.evaluation import Act, mean_of, play, summary, together
-from mission_tui.trainer.playing.matching import check_normalizer, check_spaces
+from mission_tui.trainer.playing.matching import check_normalizer, check_spaces, check_spec
 from mission_tui.trainer.process import cap_threads, lower_priority
-from mission_tui.trainer.state.checkpoint import Loaded, load_checkpoint
+from mission_tui.trainer.state.checkpoint import RULES, Loaded, load_checkpoint
 from mission_tui.trainer.state.normalizer import freeze_normalizer
 from mission_tui.trainer.state.tensors import put_parameters
 from mission_tui.trainer.vec_env import build_vec_env, in_this_process
@@ -114,9 +114,11 @@ def subject(run_dir: RunDir, checkpoint: str) -> tuple[Loaded, Spec, Path]:
     Raises `DamagedError` when one of them is not what it was.
     """
     loaded = load_checkpoint(run_dir.checkpoints / checkpoint)
-    trained = read_attempt_spec(run_dir, loaded.manifest.attempt)
-    rules = rules_of(run_dir, loaded.manifest.attempt)
-    check_rules(rules)
+    manifest = loaded.manifest
+    check_spec(manifest, attempt_spec_file(run_dir, manifest.attempt))
+    trained = read_attempt_spec(run_dir, manifest.attempt)
+    rules = rules_of(run_dir, manifest.attempt)
+    check_rules(rules, manifest.extra.get(RULES))
     if _winning(trained.env, rules) is not None and not (rules / "rules.toml").is_file():
         raise DamagedError(f"{rules / 'rules.toml'} is gone, and today's rules may be others: nothing was played")
     return loaded, trained, rules

@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
+import hashlib
+from pathlib import Path
+
 from stable_baselines3.common.vec_env import VecEnv, unwrap_vec_normalize
 
-from mission_tui.errors import CheckpointError
+from mission_tui.errors import CheckpointError, DamagedError
+from mission_tui.records.runs.manifest import Manifest
 from mission_tui.trainer.spaces import short
 from mission_tui.trainer.state.checkpoint import Loaded
 
-__all__ = ["check_normalizer", "check_spaces"]
+__all__ = ["check_normalizer", "check_spaces", "check_spec"]
+
+
+def check_spec(manifest: Manifest, file: Path) -> None:
+    """Raise `DamagedError` where `file` is not the spec that the attempt of `manifest` trained by.
+
+    What was imported was never trained by a file here.
+    """
+    if manifest.reason == "imported":
+        return
+    try:
+        found = hashlib.sha256(file.read_bytes()).hexdigest()
+    except OSError as error:
+        raise DamagedError(f"{file} cannot be read: {error.strerror}; it says what the run was trained by") from error
+    if found != manifest.spec_sha256:
+        raise DamagedError(
+            f"{file} is not what checkpoint {manifest.name} was trained by any more; put it back as it was (SHA-256 "
+            f"{manifest.spec_sha256[:12]}...): nothing is played by other settings"
+        )
 
 
 def check_spaces(loaded: Loaded, vec: VecEnv) -> None:

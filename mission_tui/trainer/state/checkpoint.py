@@ -24,15 +24,19 @@ from mission_tui.records.files.reserve import Reserve
 from mission_tui.records.files.storage import StorageError
 from mission_tui.records.runs.checkpoint import CheckpointFacts, Manifest, prune, save_checkpoint, verify_checkpoint
 from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.rules_snapshot import rules_digest
 from mission_tui.trainer.failures import complain
 from mission_tui.trainer.record import CheckpointReason, Record
 from mission_tui.trainer.state.boundary import Boundary
 from mission_tui.trainer.state.tensors import read_tensors, write_tensors
 from mission_tui.trainer.state.tree import read_tree, write_tree
 
-__all__ = ["Checkpoints", "Loaded", "checkpoint_name", "fill_checkpoint", "load_checkpoint"]
+__all__ = ["RULES", "Checkpoints", "Loaded", "checkpoint_name", "fill_checkpoint", "load_checkpoint"]
 
 RESERVE = ".reserve"
+RULES = "rules_sha256"
+"""In a manifest's `extra`: the digest of the rules that were trained by, where there are any."""
+
 _SLACK_BYTES = 256 << 10
 """For file headers, JSON, folders, and the last rows of the record."""
 _POLICY, _OPTIMIZER, _STATE = "policy.safetensors", "optimizer.safetensors", "state"
@@ -72,6 +76,8 @@ class Checkpoints:
         self._run_dir = run_dir
         self._attempt = attempt
         self._spec_sha256 = hashlib.sha256(spec_file.read_bytes()).hexdigest()
+        rules = rules_digest(run_dir.snapshot)
+        self._rules = {} if rules is None else {RULES: rules}
         self._keep = keep
         self._record = record
         self._saved_at_s = time.monotonic()
@@ -124,7 +130,7 @@ class Checkpoints:
             t=time.time(),
             reason=reason,
             spec_sha256=self._spec_sha256,
-            extra={**extra, "env_state": boundary.has_env_state, "lineage": sorted(self._protected)},
+            extra={**extra, **self._rules, "env_state": boundary.has_env_state, "lineage": sorted(self._protected)},
         )
         name = checkpoint_name(boundary.timesteps)
         manifest = self._written(name, boundary, facts)

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
 from msgspec import structs
 
-from mission_tui.errors import UsageError
+from mission_tui.errors import MissionError, UsageError
 from mission_tui.ipc.replies import Launched
 from mission_tui.ipc.requests import Evaluate, Launch, LaunchItem
+from mission_tui.records.files.lines import encode_line
+from mission_tui.records.runs.checkpoint import list_checkpoints
 from tests.supervisor.conftest import REPOSITORY, Lab, stub_spec
 from tests.waiting import until
 
 
 @pytest.mark.timeout(60)
 def test_another_source_of_the_environment_needs_a_word(lab: Lab, tmp_path: Path) -> None:
-    """Not that of the launch: refused with the module's name and `--accept`, and nothing is played."""
+    """Edited a moment after the launch: refused with the module's name and `--accept`, and nothing is played."""
     (tmp_path / "grid.py").write_text("STEP = 1\n")
     spec = stub_spec(640)
     item = LaunchItem(spec=structs.replace(spec, env=structs.replace(spec.env, imports=("grid",))))
@@ -31,12 +34,33 @@ def test_another_source_of_the_environment_needs_a_word(lab: Lab, tmp_path: Path
     lab.ended(run)
     record = lab.dir(run).attempt(1).provenance
     until(record.is_file, 20, "the provenance is recorded")
-    # What was seen holds for five seconds, so the record is made that of another module, and not the module another.
-    known = json.loads(record.read_bytes())
-    assert set(known["sources"]) == {"module:grid"}
-    record.write_text(json.dumps(known | {"sources": {"module:grid": "0" * 64}}))
-    with pytest.raises(UsageError, match=r"source of module grid is \w+ now and was 0000000 .*--accept"):
+    (was,) = json.loads(record.read_bytes())["sources"].values()
+    # What verdicts saw holds for five seconds; who evaluates has just been editing.
+    (tmp_path / "grid.py").write_text("STEP = 2\n")
+    with pytest.raises(UsageError, match=rf"source of module grid is \w+ now and was {was[:7]} .*--accept"):
         lab.ask(lambda id_: Evaluate(id=id_, run=run))
+    assert not lab.dir(run).evaluations.exists()
+
+
+def test_no_older_checkpoint_is_taken_for_a_damaged_one(lab: Lab) -> None:
+    """The newest is damaged: refused, with its member and the newest that is whole; that one has to be asked for."""
+    (run,) = lab.launch(spec=stub_spec(640))
+    lab.ended(run)
+    checkpoints = lab.dir(run).checkpoints
+    (only,) = list_checkpoints(checkpoints)
+    older = structs.replace(only, update=only.update - 1, name="000000001")
+    shutil.copytree(checkpoints / only.name, checkpoints / older.name)
+    (checkpoints / older.name / "manifest.json").write_bytes(encode_line(older))
+    for file in sorted((checkpoints / only.name).iterdir()):
+        whole = file.read_bytes()
+        file.write_bytes(whole[:-1])
+        with pytest.raises(MissionError, match=rf"{only.name} .*{file.name}.*; 000000001 is the newest that is whole"):
+            lab.ask(lambda id_: Evaluate(id=id_, run=run))
+        file.write_bytes(whole)
+    (checkpoints / older.name / "manifest.json").unlink()
+    (checkpoints / only.name / "manifest.json").write_bytes(b"")
+    with pytest.raises(MissionError, match="no other is whole"):
+        lab.ask(lambda id_: Evaluate(id=id_, run=run, checkpoint="latest"))
     assert not lab.dir(run).evaluations.exists()
 
 

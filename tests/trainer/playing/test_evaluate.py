@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from collections import Counter
@@ -12,12 +13,15 @@ import gymnasium
 import numpy as np
 import pytest
 import stable_baselines3
+from msgspec import structs
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from mission_tui.envs import mission_files
+from mission_tui.records.files.lines import encode_line
 from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.manifest import read_manifest
 from mission_tui.records.runs.rules_snapshot import write_rules
 from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.trainer.export import main as export
@@ -109,6 +113,11 @@ def test_another_environment_is_refused_by_name(
     """A checkpoint is not played in an environment of other spaces, nor with or without statistics that it had not."""
     run_dir, name = trained(tmp_path / "run", run=BRIEF)
     write_spec(run_dir.spec, spec_with(env=env, run=BRIEF))
+    assert "spec.toml is not what checkpoint 000000128 was trained by any more" in refused(run_dir, name, capfd)
+    folder = run_dir.checkpoints / name
+    manifest = read_manifest(folder, name)
+    taken = structs.replace(manifest, spec_sha256=hashlib.sha256(run_dir.spec.read_bytes()).hexdigest())
+    (folder / "manifest.json").write_bytes(encode_line(taken))
     assert complaint in refused(run_dir, name, capfd)
 
 
@@ -123,15 +132,43 @@ def test_missions_are_played_by_the_runs_own_rules(tmp_path: Path, capfd: pytest
     text = rules.read_text()
     limit = next(line for line in text.splitlines() if line.startswith("time_limit_s"))
     won = next(line for line in text.splitlines() if line.startswith("winning"))
-    rules.write_text(text.replace(limit, "time_limit_s = 2.0").replace(won, 'winning = ["timeout"]'))
+    own = text.replace(limit, "time_limit_s = 2.0").replace(won, 'winning = ["timeout"]')
+    rules.write_text(own)
+    write_rules(run_dir.snapshot, {file.name: file.read_bytes() for file in run_dir.snapshot.iterdir()})
     name = run_attempt(run_dir).ended().checkpoint
     assert name is not None
     result = evaluated(run_dir, name, capfd, "--episodes", "6", "--policy", "random")
     assert result["outcomes"] == {"timeout": 6}
     assert (result["won"], result["policy"]) == (1.0, "random")
-    write_rules(run_dir.snapshot, {file.name: file.read_bytes() for file in run_dir.snapshot.iterdir()})
+    sums = run_dir.snapshot / "SHA256SUMS"
+    digests = sums.read_bytes()
+    for file in sorted(run_dir.snapshot.glob("*.toml")):
+        whole = file.read_bytes()
+        for damage in (whole[:-1], whole + b"\n", whole.replace(b"0", b"1", 1), b""):
+            file.write_bytes(damage)
+            assert f"{file.name} is not what the run was trained by" in refused(run_dir, name, capfd)
+        file.unlink()
+        assert f"{file.name} is not what the run was trained by" in refused(run_dir, name, capfd)
+        file.write_bytes(whole)
     rules.write_text(text)
-    assert "rules.toml is not what the run was trained by" in refused(run_dir, name, capfd)
+    write_rules(run_dir.snapshot, {file.name: file.read_bytes() for file in run_dir.snapshot.glob("*.toml")})
+    assert "SHA256SUMS is not what the run was trained by" in refused(run_dir, name, capfd)
+    rules.write_text(own)
+    sums.unlink()
+    assert "SHA256SUMS is not what the run was trained by" in refused(run_dir, name, capfd)
+    sums.write_bytes(digests)
+    assert evaluated(run_dir, name, capfd, "--episodes", "2", "--policy", "random")["outcomes"] == {"timeout": 2}
+
+
+def test_rules_from_before_checkpoints_named_them(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Runs that kept their rules without digests are played, and refused once the rules are gone."""
+    run_dir = new_run(tmp_path / "run", spec_with(env={"id": "MissionGym-v0", "config": "demo"}, run=BRIEF))
+    run_dir.snapshot.mkdir()
+    for file in mission_files("demo"):
+        shutil.copy(file, run_dir.snapshot)
+    name = run_attempt(run_dir).ended().checkpoint
+    assert name is not None
+    assert evaluated(run_dir, name, capfd, "--episodes", "1", "--policy", "random")["episodes"] == 1
     shutil.rmtree(run_dir.snapshot)
     assert "rules.toml is gone, and today's rules may be others" in refused(run_dir, name, capfd)
 
