@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 __all__ = [
+    "GPU_DRIVER",
     "health_files",
     "lent_dir",
     "limits_files",
@@ -22,6 +23,9 @@ __all__ = [
     "socket_dir",
     "user_presets",
 ]
+
+GPU_DRIVER = Path("/dev/nvidiactl")
+"""There while NVIDIA's driver is."""
 
 
 def runs_root(explicit: str | None, cwd: Path, environ: Mapping[str, str]) -> Path:

@@ -47,12 +47,14 @@ class Launched(Reply, frozen=True, kw_only=True, tag="launched"):
 
 class Quoted(Reply, frozen=True, kw_only=True, tag="quoted"):
     """What each of the runs would cost, in their order. `refused` is why a launch would make none of them, if it would;
-    `warnings` are those that it would say.
+    `warnings` are those that it would say. Nothing of that is said, nor who would begin, where it is not `decided`:
+    files alone were asked.
     """
 
     costs: tuple[Cost, ...]
     refused: str = ""
     warnings: tuple[str, ...] = ()
+    decided: bool = True
 
 
 class Accepted(Reply, frozen=True, kw_only=True, tag="accepted"):

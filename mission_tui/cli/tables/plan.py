@@ -1,5 +1,5 @@
-"""What a launch is about to make, as a table on stderr (or with `--dry-run --json` a document): a row per run, with the
-settings in which the runs differ, and what auto-scaling does to them.
+"""What a launch is about to make, as a table on stderr or facts of a document: a row per run, with the settings in
+which the runs differ, and what auto-scaling does to them.
 """
 
 from __future__ import annotations
@@ -36,14 +36,9 @@ def plan_facts(items: Sequence[LaunchItem]) -> dict[str, Any]:
     }
 
 
-def show_plan(items: Sequence[LaunchItem], *, as_json: bool) -> None:
+def show_plan(items: Sequence[LaunchItem]) -> None:
     """Say it before anything starts."""
     facts = plan_facts(items)
-    if as_json:
-        from mission_tui.cli.tables.documents import write_document
-
-        write_document(facts)
-        return
     from mission_tui.cli.errors import say
     from mission_tui.cli.tables.table import Table
     from mission_tui.cli.tables.words import UNKNOWN

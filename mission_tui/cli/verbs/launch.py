@@ -65,7 +65,7 @@ def command(
     wish = Wish((*presets, *files), copies, name, assignments, many, command, after, profile, group)
     items = launch_items(wish, session.preset_dirs, session.health(), session.profile_dir)
     if dry or len(items) > 1:
-        show_plan(items, as_json=dry and as_json)
+        _show(session, items, dry=dry, as_json=dry and as_json)
     show_scaling(items)
     if dry:
         for profile in dict.fromkeys(item.spec.profile for item in items):
@@ -83,6 +83,24 @@ def command(
         for view in launched.runs:
             click.echo(f"{view.id}  {view.name}  {view.state}")
     return 0
+
+
+def _show(session: Session, items: tuple[LaunchItem, ...], *, dry: bool, as_json: bool) -> None:
+    """What is about to be launched, and if it is not going to be, what it would cost."""
+    if not dry:
+        show_plan(items)
+        return
+    from mission_tui.cli.pricing import priced
+    from mission_tui.cli.tables.price_table import price_facts, show_price
+
+    quoted = priced(session, items)
+    if as_json:
+        from mission_tui.cli.tables.documents import write_document
+
+        write_document(price_facts(items, quoted))
+    else:
+        show_plan(items)
+        show_price(items, quoted)
 
 
 def _seeds(seed: tuple[int, ...], count: int | None) -> tuple[int, ...]:

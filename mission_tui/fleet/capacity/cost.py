@@ -9,9 +9,11 @@ import math
 
 from msgspec import Struct
 
+from mission_tui.fleet.capacity.peaks import Peak
+from mission_tui.fleet.capacity.reservation import Claim, wanted_by
 from mission_tui.fleet.specs.spec import Spec, rollout_size
 
-__all__ = ["Cost", "Pace", "first_update_s", "whole_run_s"]
+__all__ = ["Cost", "Pace", "cost_of", "first_update_s", "foretold", "whole_run_s"]
 
 
 class Pace(Struct, frozen=True, kw_only=True):
@@ -42,6 +44,29 @@ class Cost(Struct, frozen=True, kw_only=True):
     gpu: int | None = None
     waits: str = ""
     pace: Pace | None = None
+
+
+def cost_of(claim: Claim, peak: Peak | None, pace: Pace | None, *, gpu: int | None = None, waits: str = "") -> Cost:
+    """What the run of `claim` costs; `peak` is what runs of its shape were seen to take, if any were."""
+    return Cost(
+        ram_bytes=claim.ram_bytes,
+        ram_seen=peak is not None,
+        vram_bytes=claim.vram_bytes if claim.gpu else None,
+        vram_seen=peak is not None and peak.vram_bytes is not None,
+        cores=claim.cores,
+        gpu=gpu,
+        waits=waits,
+        pace=pace,
+    )
+
+
+def foretold(spec: Spec, cores: int, peak: Peak | None = None, pace: Pace | None = None, *, driver: bool) -> Cost:
+    """The cost of a run of `spec` as nobody knows it who asks no machine: on which GPU it would be is left open.
+
+    `driver`: whether the machine, of `cores` cores, has one for GPUs.
+    """
+    wants = driver and spec.run.command is None and spec.run.device != "cpu"
+    return cost_of(wanted_by(spec, cores, "any" if wants else None, peak), peak, pace)
 
 
 def first_update_s(spec: Spec, pace: Pace | None) -> float | None:

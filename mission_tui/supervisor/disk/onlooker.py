@@ -26,12 +26,14 @@ from mission_tui.ipc.requests import (
     GetSnapshot,
     GetStrip,
     OperatorRequest,
+    Quote,
     Watch,
 )
 from mission_tui.ipc.roots import live_roots
 from mission_tui.ipc.server import Session, serve_link
 from mission_tui.supervisor.disk.known import Known
 from mission_tui.supervisor.disk.seen_instruments import SeenInstruments
+from mission_tui.supervisor.disk.seen_quote import quote_seen
 from mission_tui.supervisor.disk.seen_runs import SeenRuns
 from mission_tui.supervisor.verbs.details import details
 from mission_tui.supervisor.verbs.history import history
@@ -96,6 +98,8 @@ class Onlooker:
                 return await log(runs, request)
             case GetEnded():
                 return ended_page(runs, request)
+            case Quote():
+                return await asyncio.to_thread(quote_seen, runs, request)
             case _:
                 raise UsageError(f"{self._root} is only looked at here, from its files: nothing can be changed there")
 

@@ -58,7 +58,10 @@ class _Seen:
 
 
 class SeenRuns:
-    """`store` is what is known; `look` brings it up to date. `live` are those whose files are followed."""
+    """`store` is what is known; `look` brings it up to date. `live` are those whose files are followed.
+
+    Of those that are `waiting` name and end are known alone.
+    """
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -66,7 +69,7 @@ class SeenRuns:
         info = SupervisorInfo(pid=None, version=__version__, started_t=time.time())
         self.store = Store(str(root), info, self._host.sample(GPU_NOTE))
         self.live: dict[str, _Seen] = {}
-        self._waiting: dict[str, None] = {}
+        self.waiting: dict[str, None] = {}
         self._changed_at: dict[str, int] = {}
         self._listed_at = -1
         self._looks = 0
@@ -82,8 +85,8 @@ class SeenRuns:
 
     def fetch(self, run_id: str) -> None:
         """Know the whole of an ended run of which only the end was read."""
-        if run_id in self._waiting:
-            del self._waiting[run_id]
+        if run_id in self.waiting:
+            del self.waiting[run_id]
             self._load(read_run(self.run_dir(run_id)), LAST_BYTES)
 
     def look(self) -> None:
@@ -113,7 +116,7 @@ class SeenRuns:
             made, over = found.events
             if isinstance(made, RunCreated) and isinstance(over, AttemptEnded):
                 self.store.shelve(found.dir.id, str(found.dir.path), made, over)
-                self._waiting[found.dir.id] = None
+                self.waiting[found.dir.id] = None
 
     def _list(self) -> None:
         there = {run.id: run for run in run_dirs(self._root)}
@@ -126,7 +129,7 @@ class SeenRuns:
     def _forget(self, run_id: str) -> None:
         self.store.remove_run(run_id)
         self.live.pop(run_id, None)
-        self._waiting.pop(run_id, None)
+        self.waiting.pop(run_id, None)
         self._changed_at.pop(run_id, None)
 
     def _look_at_ended(self) -> None:

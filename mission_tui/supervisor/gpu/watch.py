@@ -10,12 +10,12 @@ import os
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import msgspec
 
 from mission_tui.fleet.strips.cells import SLOW_LEVELS, Cell, CellHistory, merged
 from mission_tui.fleet.views.snapshot import GpuMeters, Utilisation
+from mission_tui.paths import GPU_DRIVER
 from mission_tui.supervisor.children import Child, start_child
 from mission_tui.supervisor.gpu.line import GpuSample, ProbeLine
 
@@ -66,7 +66,7 @@ class GpuWatch:
 
     def present(self) -> bool:
         """Whether there is a GPU, as far as is known: before the first word of a probe, whether there is a driver."""
-        return bool(self.gpus) or (not self.note and Path("/dev/nvidiactl").exists())
+        return bool(self.gpus) or (not self.note and GPU_DRIVER.exists())
 
     def tick(self, wanted: bool) -> None:
         """Once a second: start, stop or give up the probe."""

@@ -6,9 +6,10 @@ A runs root may lie on a disk that several machines share; what trained on anoth
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from contextlib import suppress
 from itertools import islice
+from typing import Protocol
 
 from msgspec import structs
 
@@ -17,13 +18,13 @@ from mission_tui.fleet.capacity.cost import Pace
 from mission_tui.fleet.capacity.pacers import differences, pacers
 from mission_tui.fleet.history.metrics import MetricRecord, TrainingStarted
 from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.store import Store
 from mission_tui.records.files.tail import read_first
 from mission_tui.records.files.toml_file import read_toml
 from mission_tui.records.runs.attempt import read_identity
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.supervisor.core import Core
 
-__all__ = ["paces"]
+__all__ = ["Remembering", "paces"]
 
 _RUNS = 200
 """So many are looked at, the live ones and the newest ended ones."""
@@ -31,14 +32,25 @@ _RUNS = 200
 _FILES = 8
 
 
-def paces(core: Core, specs: Sequence[Spec]) -> list[Pace | None]:
+class Remembering(Protocol):
+    """Who knows runs, but of those that are `waiting` little more than their end: the supervisor, or an onlooker."""
+
+    @property
+    def store(self) -> Store: ...
+    @property
+    def waiting(self) -> Container[str]: ...
+
+    def run_dir(self, run_id: str) -> RunDir: ...
+
+
+def paces(memory: Remembering, specs: Sequence[Spec]) -> list[Pace | None]:
     """For each of `specs`; None where nothing like it has trained here. Those that are equally fast are asked once."""
     known: list[tuple[Spec, Pace | None]] = []
     found: list[Pace | None] = []
     for spec in specs:
         same = next((entry for entry in known if _as_fast(spec, entry[0])), None)
         if same is None:
-            same = spec, _pace(core, spec)
+            same = spec, _pace(memory, spec)
             known.append(same)
         found.append(same[1])
     return found
@@ -49,11 +61,11 @@ def _as_fast(spec: Spec, other: Spec) -> bool:
     return kinds[0] == kinds[1] and not differences(spec, other)
 
 
-def _pace(core: Core, spec: Spec) -> Pace | None:
-    ids = islice((run_id for run_id in core.store.run_ids() if run_id not in core.waiting), _RUNS)
-    runs = [core.store.run(run_id) for run_id in ids]
+def _pace(memory: Remembering, spec: Spec) -> Pace | None:
+    store, waiting = memory.store, memory.waiting
+    runs = [store.run(run_id) for run_id in islice((it for it in store.run_ids() if it not in waiting), _RUNS)]
     for pacer in pacers(spec, runs)[:_FILES]:
-        run = core.run_dir(pacer.run)
+        run = memory.run_dir(pacer.run)
         if _machine(run) in ("", platform.node()):
             return structs.replace(pacer.pace, start_s=_start_s(run))
     return None

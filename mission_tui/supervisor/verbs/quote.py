@@ -9,7 +9,7 @@ from msgspec import structs
 
 from mission_tui.errors import MissionError
 from mission_tui.fleet.capacity.admission import Go, Wait
-from mission_tui.fleet.capacity.cost import Cost, Pace
+from mission_tui.fleet.capacity.cost import Cost, Pace, cost_of
 from mission_tui.fleet.capacity.room import InLine
 from mission_tui.fleet.specs.consistency import cautions
 from mission_tui.fleet.specs.spec import Spec
@@ -67,15 +67,7 @@ def _held(core: Core, item: LaunchItem) -> str:
 
 
 def _cost(core: Core, spec: Spec, run: InLine, turn: Go | Wait, pace: Pace | None) -> Cost:
-    peak, claim = core.peaks.of(spec), run.claim
     uuids = [gpu.uuid for gpu in core.gpu.gpus]
-    return Cost(
-        ram_bytes=claim.ram_bytes,
-        ram_seen=peak is not None,
-        vram_bytes=claim.vram_bytes if claim.gpu else None,
-        vram_seen=peak is not None and peak.vram_bytes is not None,
-        cores=claim.cores,
-        gpu=uuids.index(turn.gpu) if isinstance(turn, Go) and turn.gpu in uuids else None,
-        waits=turn.why if isinstance(turn, Wait) else "",
-        pace=pace,
-    )
+    gpu = uuids.index(turn.gpu) if isinstance(turn, Go) and turn.gpu in uuids else None
+    waits = turn.why if isinstance(turn, Wait) else ""
+    return cost_of(run.claim, core.peaks.of(spec), pace, gpu=gpu, waits=waits)

@@ -29,7 +29,7 @@ _DIFFERING = 3
 def price(items: Sequence[LaunchItem], quoted: Quoted, cores: int | None, now: float) -> Iterator[Said]:
     """For the first of `items`, and for all of them together, on a machine of `cores` at unix time `now`."""
     first, spec = quoted.costs[0], items[0].spec
-    if not quoted.refused:
+    if quoted.decided and not quoted.refused:
         yield _beginning(quoted.costs)
     yield f"{_memory(first)}   {_cores(first.cores, cores)}", colours.INK
     if spec.run.command is None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from msgspec import structs
 
 from mission_tui.fleet.specs.spec import KeepSpec, LimitsKeep, Spec
+from mission_tui.ipc.client import Connection
 from mission_tui.ipc.replies import Quoted
 from mission_tui.ipc.requests import LaunchItem, Quote
 from tests.nvml import GIB, Machine, needs_gcc
@@ -46,6 +47,22 @@ def test_a_quote_foretells_from_what_was_seen_here(lab: Lab) -> None:
     assert differing.pace is not None
     assert differing.pace.differs == ("ppo.n_steps 16",)
     assert [view.id for view in lab.snapshot().runs] == [run]
+
+
+def test_files_alone_foretell_the_same(lab: Lab) -> None:
+    """Without a supervisor: memory as seen and the pace, and nothing of who would begin; nothing is written."""
+    spec = on_cpu(stub_spec(total_timesteps=64 * 4))
+    (run,) = lab.launch(spec=spec, name="seen")
+    lab.ended(run)
+    item = LaunchItem(spec=spec)
+    told = quoted(lab, item)
+    lab.kill_supervisor()
+    with Connection.look_at(lab.root) as files:
+        seen = files.ask(lambda id_: Quote(id=id_, items=(item,), cwd="/", python=sys.executable, environ={}))
+    assert (told.decided, seen.decided) == (True, False)
+    assert seen.costs == told.costs
+    assert seen.costs[0].ram_seen
+    assert seen.costs[0].pace is not None
 
 
 def test_what_trained_on_another_machine_foretells_nothing(lab: Lab) -> None:

@@ -1,0 +1,60 @@
+"""What a launch would cost, asked of whoever knows without starting anything: the supervisor if one is there, else the
+files of the runs root, else arithmetic alone.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from mission_tui.cli.errors import say
+from mission_tui.errors import MissionError, NoSupervisorError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mission_tui.cli.session import Session
+    from mission_tui.ipc.client import Connection
+    from mission_tui.ipc.replies import Quoted
+    from mission_tui.ipc.requests import LaunchItem
+
+__all__ = ["priced"]
+
+
+def priced(session: Session, items: Sequence[LaunchItem]) -> Quoted:
+    """The price of every item. It never fails: what somebody could not answer is said, and the next one is asked."""
+    from mission_tui.ipc.client import Connection
+
+    try:
+        with session.connect(start=False) as connection:
+            return _asked(session, connection, items)
+    except NoSupervisorError:
+        pass
+    except MissionError as error:
+        say(f"the price is from the files alone: {error}")
+    try:
+        with Connection.look_at(session.root) as connection:
+            return _asked(session, connection, items)
+    except MissionError:
+        return _reckoned(items)
+
+
+def _asked(session: Session, connection: Connection, items: Sequence[LaunchItem]) -> Quoted:
+    from mission_tui.ipc.requests import Quote
+    from mission_tui.ipc.start import captured_environ
+
+    cwd, environ = str(session.cwd), captured_environ(session.environ)
+    return connection.ask(
+        lambda id_: Quote(id=id_, items=tuple(items), cwd=cwd, python=sys.executable, environ=environ)
+    )
+
+
+def _reckoned(items: Sequence[LaunchItem]) -> Quoted:
+    """There is no runs root yet, or nothing in it can be read."""
+    from mission_tui.fleet.capacity.cost import foretold
+    from mission_tui.ipc.replies import Quoted
+    from mission_tui.paths import GPU_DRIVER
+
+    cores, driver = len(os.sched_getaffinity(0)), GPU_DRIVER.exists()
+    return Quoted(re=0, costs=tuple(foretold(item.spec, cores, driver=driver) for item in items), decided=False)

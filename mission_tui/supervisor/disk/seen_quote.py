@@ -1,0 +1,39 @@
+"""A quote from the files of a runs root: what runs like these took here, and at what pace. Nobody is asked who would
+begin: that is the supervisor's to say, who knows what the machine can still give.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from mission_tui.fleet.capacity.cost import foretold
+from mission_tui.fleet.capacity.peaks import Peaks
+from mission_tui.fleet.history.run import RunHistory
+from mission_tui.ipc.replies import Quoted
+from mission_tui.ipc.requests import Quote
+from mission_tui.paths import GPU_DRIVER
+from mission_tui.supervisor.disk.seen_runs import SeenRuns
+from mission_tui.supervisor.starting.foretelling import paces
+
+__all__ = ["quote_seen"]
+
+
+def quote_seen(runs: SeenRuns, request: Quote) -> Quoted:
+    """The costs of every item; it is not `decided` whether any of them would begin, or be refused."""
+    peaks, driver = Peaks(), GPU_DRIVER.exists()
+    for run in _ended(runs):
+        if run.told.peak is not None and run.spec is not None:
+            peaks.learn(run.spec, run.told.peak, run.told.ended_t or 0.0)
+    cores = len(os.sched_getaffinity(0))
+    specs = [item.spec for item in request.items]
+    costs = tuple(
+        foretold(spec, cores, peaks.of(spec), pace, driver=driver)
+        for spec, pace in zip(specs, paces(runs, specs), strict=True)
+    )
+    return Quoted(re=request.id, costs=costs, decided=False)
+
+
+def _ended(runs: SeenRuns) -> Iterator[RunHistory]:
+    """Those of which more than the end was read."""
+    return (runs.store.run(run_id) for run_id in runs.store.run_ids() if run_id not in runs.waiting)
