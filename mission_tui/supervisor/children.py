@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from mission_tui.supervisor.ending.exits import LOOK_S
+from mission_tui.supervisor.exits import LOOK_S
 from mission_tui.supervisor.identity import NO_PIDFD, REFUSED
 
 __all__ = ["Child", "start_child"]

@@ -32,7 +32,7 @@ from mission_tui.supervisor.asking import signed
 from mission_tui.supervisor.disk.journal import FleetJournal, Make, RunJournal
 from mission_tui.supervisor.disk.ledger import ledger_folder
 from mission_tui.supervisor.disk.neighbours import Neighbours
-from mission_tui.supervisor.ending.exits import Exits
+from mission_tui.supervisor.exits import Exits
 from mission_tui.supervisor.gpu.watch import GpuWatch
 from mission_tui.supervisor.launchers import Launcher
 from mission_tui.supervisor.meters.host import HostSampler
