@@ -13,6 +13,7 @@ from pathlib import Path
 
 __all__ = [
     "GPU_DRIVER",
+    "habits_path",
     "health_files",
     "lent_dir",
     "limits_files",
@@ -41,6 +42,11 @@ def runs_root(explicit: str | None, cwd: Path, environ: Mapping[str, str]) -> Pa
 def lent_dir(environ: Mapping[str, str], packages: str) -> Path:
     """The folder from which the packages that `packages` describes are lent to Pythons that lack them."""
     return _state_dir(environ) / "lent" / hashlib.sha256(os.fsencode(packages)).hexdigest()[:12]
+
+
+def habits_path(environ: Mapping[str, str]) -> Path:
+    """The file of what this user chose about the look of the screen."""
+    return _state_dir(environ) / "screen.json"
 
 
 def socket_dir(root: Path) -> Path:

@@ -46,6 +46,7 @@ class Lab:
             "PYTHONPATH": str(ROOT),
             "MISSION_TUI_RUNS": str(root),
             "MISSION_TUI_LEDGER": "off",
+            "XDG_STATE_HOME": str(root.parent / "state"),
             **environ,
         }
 

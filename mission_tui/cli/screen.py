@@ -52,12 +52,14 @@ def _greeting(session: Session) -> str:
 
 
 def _show(session: Session, greeting: str, replay_t: float | None = None) -> Farewell:
+    from mission_tui.cli.habits_file import HabitsFile
     from mission_tui.cli.last_seen import LastSeen
     from mission_tui.cli.preset_saving import save_preset
     from mission_tui.tui.entry import replay, run
 
+    habits = HabitsFile.of(session.environ)
     if replay_t is not None:
-        return replay(session.root, replay_t, lambda: _choices(session))
+        return replay(session.root, replay_t, lambda: _choices(session), habits.read(), habits.write)
     seen = LastSeen.of(session.root, session.environ, ours=session.is_ours)
     return run(
         session.root,
@@ -69,6 +71,8 @@ def _show(session: Session, greeting: str, replay_t: float | None = None) -> Far
         greeting=greeting,
         from_files=session.readonly and not session.is_ours,
         save_preset=lambda saving, replace: save_preset(session, saving, replace=replace),
+        habits=habits.read(),
+        keep=habits.write,
     )
 
 

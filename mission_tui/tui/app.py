@@ -22,8 +22,10 @@ from mission_tui.tui.desk import UNDO_S, Desk
 from mission_tui.tui.drawing.glyphs import speaks_utf8
 from mission_tui.tui.drawing.theme import THEME
 from mission_tui.tui.feed import follow
+from mission_tui.tui.habits.record import Habits
 from mission_tui.tui.launching.origin import Origin
 from mission_tui.tui.launching.preset_choice import LoadPresets, Resolve, SavePreset, save_nothing
+from mission_tui.tui.listing.outlook import Outlook
 from mission_tui.tui.screens.fleet import FleetScreen
 from mission_tui.tui.screens.shown import Shown
 from mission_tui.tui.terminal.bursts import WINDOW_S, LaunchGate
@@ -34,6 +36,8 @@ from mission_tui.tui.terminal.typed_ahead import TypedAhead
 from mission_tui.tui.terminal.written import Pen, brief
 
 __all__ = ["MissionApp"]
+
+_NONE_YET = Habits()
 
 GREETING_S = 10.0
 """Long enough for the first look at another runs root."""
@@ -62,6 +66,7 @@ class MissionApp(App[int], inherit_bindings=False):
         readonly: bool = False,
         last_seen_t: float | None = None,
         greeting: str = "",
+        habits: Habits = _NONE_YET,
         save_preset: SavePreset = save_nothing,
         environ: Mapping[str, str] | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -79,11 +84,13 @@ class MissionApp(App[int], inherit_bindings=False):
             readonly=readonly,
             home=home,
             last_seen_t=last_seen_t,
+            habits=habits,
             save_preset=save_preset,
             clock=clock,
         )
         self._flow = Flow(self, clock)
         self.arrivals = Arrivals(self, self.desk, self._flow, last_seen_t)
+        self.outlook = Outlook.found(habits.panes, habits.sort)
         self._client = client
         self.next_root: str | None = None
         self.next_replay_t: float | None = None
@@ -106,7 +113,7 @@ class MissionApp(App[int], inherit_bindings=False):
 
     def get_default_screen(self) -> FleetScreen:
         """The first screen."""
-        return FleetScreen(self.desk, self.desk.home)
+        return FleetScreen(self.desk, self.desk.home, self.outlook)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Safe glyphs always; colours unless `NO_COLOR` asks for none at all."""
@@ -145,9 +152,7 @@ class MissionApp(App[int], inherit_bindings=False):
 
     def await_run(self, run_id: str) -> None:
         """Have the fleet choose a run as soon as it is listed."""
-        for screen in self.screen_stack:
-            if isinstance(screen, FleetScreen):
-                screen.outlook.awaited = run_id
+        self.outlook.awaited = run_id
 
     def open_run(self, view: RunView, tab: str) -> None:
         """Open a run over the present screen; from one run to another there is no way back through the first."""

@@ -31,7 +31,7 @@ class Arrivals:
 
     def __init__(self, app: App[Any], desk: Desk, flow: Flow, last_seen_t: float | None) -> None:
         self._app, self._desk, self._flow, self._before_t = app, desk, flow, last_seen_t
-        self.pace = Pace()
+        self.pace = Pace(desk.habits.redraws_hz)
         self._stale = StaleNews()
         self._newest: FleetSnapshot | None = None
         self._timer: Timer | None = None

@@ -18,6 +18,7 @@ from mission_tui.tui.asking.lookback import Zoom
 from mission_tui.tui.asking.scrubbing import Scrub
 from mission_tui.tui.client import FleetClient
 from mission_tui.tui.drawing.literal import literal
+from mission_tui.tui.habits.record import Habits
 from mission_tui.tui.launching.origin import Origin
 from mission_tui.tui.launching.preset_choice import LoadPresets, PresetChoice, Resolve, SavePreset, save_nothing
 from mission_tui.tui.news.alarm import Alarm
@@ -36,6 +37,7 @@ Answer = TypeVar("Answer")
 Severity = Literal["information", "warning", "error"]
 
 UNDO_S = 10.0
+_NONE_YET = Habits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,8 @@ class Deed:
 
 class Desk:
     """One per screen session. `clock` is monotonic seconds, `snapshot` the newest that came; `deeds` `u` takes back,
-    `zoom` how far back the strip goes, `chart` how charts of runs are drawn. After `expect_sheet` keys wait for
+    `zoom` how far back the strip goes, `chart` how charts of runs are drawn, `machine_sort` and `log_folds` what the
+    next machine screen and log take up; `habits` is what was found when it began. After `expect_sheet` keys wait for
     what the next answer shows.
 
     Paths on the screen leave out `home`; `last_seen_t` (unix s) is when this fleet was last looked at.
@@ -66,6 +69,7 @@ class Desk:
         readonly: bool = False,
         home: str = "",
         last_seen_t: float | None = None,
+        habits: Habits = _NONE_YET,
         save_preset: SavePreset = save_nothing,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -83,8 +87,10 @@ class Desk:
         self.banner: str | None = None
         self.alarm = Alarm()
         self.coming_back = ComingBack(last_seen_t)
-        self.zoom = Zoom()
-        self.chart = ChartLook()
+        self.habits = habits
+        self.zoom = Zoom(habits.strip_s)
+        self.chart = ChartLook.found(habits.chart_kept, habits.chart_over, habits.chart_smoothing, log=habits.chart_log)
+        self.machine_sort, self.log_folds = habits.machine_sort, habits.log_folds
         self.deeds: list[Deed] = []
         self.scrub = Scrub(self)
         self.expect_sheet = app.typed.expect

@@ -18,6 +18,7 @@ from mission_tui.tui.launching.preset_choice import LoadPresets, PresetChoice, R
 __all__ = ["Farewell", "PresetChoice", "replay", "run"]
 
 _FPS_OVER_SSH = "30"
+_NONE_YET: Mapping[str, object] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +36,15 @@ class Farewell:
     replay_t: float | None = None
 
 
-def replay(root: Path, moment: float, presets: LoadPresets) -> Farewell:
+def replay(
+    root: Path,
+    moment: float,
+    presets: LoadPresets,
+    habits: Mapping[str, object] = _NONE_YET,
+    keep: Callable[[Mapping[str, object]], None] = lambda _changes: None,
+) -> Farewell:
     """Show the runs root as it was at unix time `moment`, from its files, until the person leaves. Raises as `run`."""
-    return run(root, presets, lambda _name, _words: [], readonly=True, replay_t=moment)
+    return run(root, presets, lambda _name, _words: [], readonly=True, replay_t=moment, habits=habits, keep=keep)
 
 
 def run(
@@ -51,12 +58,16 @@ def run(
     from_files: bool = False,
     replay_t: float | None = None,
     save_preset: SavePreset = save_nothing,
+    habits: Mapping[str, object] = _NONE_YET,
+    keep: Callable[[Mapping[str, object]], None] = lambda _changes: None,
 ) -> Farewell:
     """Show the screen of the runs root, with `greeting` on it, until the person leaves; then say how many runs go on.
 
     With `from_files` its files are read, and no supervisor is asked or started; with `replay_t` as they were then.
 
-    `remember` is told now and then, and at the end, up to when (unix s) the fleet was seen; it may block.
+    `remember` is told now and then, and at the end, up to when (unix s) the fleet was seen; it may block. So may
+    `keep`, which is told what was chosen about the look of the screen since: by name, None for what is as it comes
+    again. `habits` is the table that this makes up over all sessions; whatever in it makes no sense is passed over.
 
     Raises `UsageError` when there is no terminal that could show it.
     """
@@ -83,6 +94,8 @@ def run(
             remember=remember,
             greeting=greeting,
             save_preset=save_preset,
+            habits=habits,
+            keep=keep,
         )
     finally:
         gc.enable()

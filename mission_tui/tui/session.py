@@ -7,7 +7,7 @@ import gc
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from rich.console import ConsoleDimensions
@@ -17,6 +17,8 @@ from textual.geometry import Size
 from mission_tui.tui.app import MissionApp
 from mission_tui.tui.client import FleetClient
 from mission_tui.tui.entry import Farewell
+from mission_tui.tui.habits.chosen import chosen
+from mission_tui.tui.habits.record import Keep, Unkept, habits_in, keep_nothing
 from mission_tui.tui.launching.origin import Origin
 from mission_tui.tui.launching.preset_choice import LoadPresets, Resolve, SavePreset
 from mission_tui.tui.terminal.hangup import watch_signals, watch_terminal
@@ -40,6 +42,8 @@ def show(
     remember: Callable[[float], None],
     greeting: str,
     save_preset: SavePreset,
+    habits: Mapping[str, object],
+    keep: Keep,
 ) -> Farewell:
     """The screen of what `client` sees, until it is left or the terminal ends."""
 
@@ -53,14 +57,21 @@ def show(
             last_seen_t=last_seen_t,
             greeting=greeting,
             save_preset=save_preset,
+            habits=habits_in(habits),
         )
-        return await play(app, client, remember)
+        return await play(app, client, remember, keep)
 
     return asyncio.run(session())
 
 
-async def play(app: MissionApp, client: FleetClient, remember: Callable[[float], None] = lambda _t: None) -> Farewell:
-    """Run `app` to its end."""
+async def play(
+    app: MissionApp,
+    client: FleetClient,
+    remember: Callable[[float], None] = lambda _t: None,
+    keep: Keep = keep_nothing,
+) -> Farewell:
+    """Run `app` to its end. What was looked at is told to `remember`, what was chosen to `keep`, which may block."""
+    unkept = Unkept(chosen(app), keep)
     terminal_fd = sys.__stdin__.fileno() if sys.__stdin__ else 0
     if 0 in os.get_terminal_size(terminal_fd):
         # Rich then assumes 25 lines and Textual's driver 24, and the layout would swing between them for ever.
@@ -70,6 +81,7 @@ async def play(app: MissionApp, client: FleetClient, remember: Callable[[float],
     watches = [
         asyncio.create_task(_watch_size(app, terminal_fd)),
         asyncio.create_task(_remember(app, remember)),
+        asyncio.create_task(_keep(app, unkept)),
     ]
     asyncio.get_running_loop().call_later(SETTLED_S, _collect_again)
     try:
@@ -78,6 +90,7 @@ async def play(app: MissionApp, client: FleetClient, remember: Callable[[float],
         for watch in watches:
             watch.cancel()
         await client.close()
+    unkept.tell(chosen(app))
     return Farewell(code or 0, app.arrivals.last_seen_t, app.arrivals.live, app.next_root, app.next_replay_t)
 
 
@@ -90,6 +103,12 @@ async def _remember(app: MissionApp, remember: Callable[[float], None]) -> None:
         if seen is not None and seen != told:
             await asyncio.to_thread(remember, seen)
             told = seen
+
+
+async def _keep(app: MissionApp, unkept: Unkept) -> None:
+    while True:
+        await asyncio.sleep(REMEMBER_S)
+        await asyncio.to_thread(unkept.tell, chosen(app))
 
 
 def _collect_again() -> None:

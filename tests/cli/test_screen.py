@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from mission_tui.cli.habits_file import HabitsFile
 from tests.e2e.terminal import Terminal
 from tests.shell import Shell
 
@@ -51,16 +52,20 @@ def test_a_screen_that_changes_nothing_has_no_verbs(shell: Shell) -> None:
 @pytest.mark.tmux
 @pytest.mark.timeout(60)
 def test_leaving_the_screen_is_remembered(shell: Shell) -> None:
-    """After `q` the moment is in the runs root, for the next screen to say what happened since."""
+    """After `q` the moment is in the runs root, for the next screen to say what happened since; so is the look of it
+    in the person's own folder, for the next screen to go on from.
+    """
     seen = shell.root / ".supervisor" / "last-seen"
-    for already in (None, "not a moment\n"):
+    look = HabitsFile.of(shell.environ)
+    for already, order in ((None, "run"), ("not a moment\n", "state")):
         if already is not None:
             seen.write_text(already)
         terminal = Terminal([sys.executable, "-m", "mission_tui"], cwd=shell.cwd, environ=shell.environ)
         try:
             terminal.shows("No runs yet")
-            terminal.press("q")
+            terminal.press(">", "q")
             assert terminal.process.wait(timeout=10) == 0
         finally:
             terminal.end()
+        assert look.read() == {"sort": order}
         assert abs(time.time() - float(seen.read_text())) < 60

@@ -59,6 +59,7 @@ class Lab:
             "MISSION_TUI_TRAINER": str(STUB),
             "MISSION_TUI_RUNS": str(root),
             "MISSION_TUI_LEDGER": str(root.parent),
+            "XDG_STATE_HOME": str(root.parent / "state"),
         }
         self.supervisor: subprocess.Popen[bytes] | None = None
         self.under: tuple[str, ...] = ()

@@ -32,10 +32,11 @@ _LEAST_PACE_S, _MOST_PACE_S = 1.0, 30.0
 
 
 class Zoom:
-    """How far back the strip goes; one for all screens of a session."""
+    """How far back the strip goes; one for all screens of a session. It begins at `seconds`, if it can go so far."""
 
-    def __init__(self) -> None:
-        self._at = _USUAL
+    def __init__(self, seconds: float | None = None) -> None:
+        reaches = [reach for reach, _ in _REACHES]
+        self._at = reaches.index(seconds) if seconds in reaches else _USUAL
 
     @property
     def seconds(self) -> float:

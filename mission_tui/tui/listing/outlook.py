@@ -40,6 +40,11 @@ class Outlook:
     roster: Roster = field(default_factory=Roster)
     _index: int = 0
 
+    @classmethod
+    def found(cls, panes: bool | None, sort: str) -> Outlook:
+        """As it was left; an order that there is no more is that of age."""
+        return cls(panes=panes, sort=sort if sort in SORTS else SORTS[0])
+
     def settle(self, snapshot: FleetSnapshot, *, live_apart: bool = True) -> None:
         """Take over `snapshot`: list it again, keep the choice, forget marks of runs that are gone."""
         self.roster = muster(snapshot, self.pattern, self.sort, opened=self.opened, live_apart=live_apart)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from mission_tui.tui.plot.curve import FACTORS
@@ -20,6 +20,19 @@ class ChartLook:
     log: bool = False
     over: Over = OVERS[0]
     _smoothing: int = 0
+
+    @classmethod
+    def found(cls, kept: Iterable[str], over: Over, factor: float, *, log: bool) -> ChartLook:
+        """As it was left: `kept` metrics on the chart, smoothed by `factor`, if that is one of ours."""
+        look = cls(log=log, over=over, _smoothing=FACTORS.index(factor) if factor in FACTORS else 0)
+        for tag in dict.fromkeys(kept):
+            look.pin(tag)
+        return look
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The metrics that stay, in the order of their slots."""
+        return tuple(sorted(self.pinned, key=self.pinned.__getitem__))
 
     @property
     def factor(self) -> float:

@@ -52,12 +52,12 @@ class FleetScreen(Shown, inherit_bindings=False):
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("fleet")]
     PLACE: ClassVar[Place] = "fleet"
 
-    def __init__(self, desk: Desk, home: str) -> None:
+    def __init__(self, desk: Desk, home: str, outlook: Outlook) -> None:
         super().__init__()
         self._desk = desk
         self._home = home
         self._inquiry = Inquiry(desk, self.redraw)
-        self.outlook = Outlook()
+        self.outlook = outlook
         self._arrangement = Arrangement(0, 0, listed=True)
 
     def compose(self) -> ComposeResult:

@@ -38,7 +38,7 @@ class MachineScreen(Shown, inherit_bindings=False):
         self._desk = desk
         self._chosen = chosen.id if chosen else None
         self._at = 0
-        self._sort = RUN_SORTS[0]
+        self._sort = desk.machine_sort if desk.machine_sort in RUN_SORTS else RUN_SORTS[0]
         self._alone = False
         self._runs: list[RunView] = []
         self._cursor: int | None = None
@@ -112,8 +112,11 @@ class MachineScreen(Shown, inherit_bindings=False):
 
     def action_sort(self, title: str) -> None:
         """A title was clicked; a second click goes back to the order of age."""
-        self._sort = RUN_SORTS[0] if self._sort == title else title
+        self._sort_by(RUN_SORTS[0] if self._sort == title else title)
         self.redraw()
+
+    def _sort_by(self, title: str) -> None:
+        self._sort = self._desk.machine_sort = title
 
     def action_look(self, what: str) -> None:
         """Another order, or the tables alone."""
@@ -121,7 +124,7 @@ class MachineScreen(Shown, inherit_bindings=False):
             self._alone = not self._alone
         else:
             at = RUN_SORTS.index(self._sort) + (1 if what == "sort right" else -1)
-            self._sort = RUN_SORTS[at % len(RUN_SORTS)]
+            self._sort_by(RUN_SORTS[at % len(RUN_SORTS)])
         self.redraw()
 
     def action_open(self, tab: str) -> None:

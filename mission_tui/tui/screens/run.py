@@ -68,7 +68,7 @@ class RunScreen(Shown, inherit_bindings=False):
         yield Curves(self._desk.chart)
         yield Findings()
         yield ScrollLines(id="section")
-        yield LogLines()
+        yield LogLines(folds=self._desk.log_folds)
         yield FilterBar()
         yield Footer()
 
@@ -204,7 +204,7 @@ class RunScreen(Shown, inherit_bindings=False):
         elif self._tab != "log":
             self._desk.tell("that is for the log: l shows it")
         elif what == "turn":
-            self.query_one(LogLines).turn_folding()
+            self._desk.log_folds = self.query_one(LogLines).turn_folding()
         elif why_not := self.query_one(LogLines).jump(-1 if what == "before" else 1):
             self._desk.tell(why_not)
 

@@ -8,10 +8,13 @@ _RATES_HZ = (0.25, 0.5, 1.0, 2.0, 4.0)
 
 
 class Pace:
-    """`due` is how long to wait before drawing; times are the caller's monotonic seconds."""
+    """`due` is how long to wait before drawing; times are the caller's monotonic seconds.
 
-    def __init__(self) -> None:
-        self._at = len(_RATES_HZ) - 1
+    It begins at `rate_hz`, if that is one of the rates, else at the fastest.
+    """
+
+    def __init__(self, rate_hz: float = _RATES_HZ[-1]) -> None:
+        self._at = _RATES_HZ.index(rate_hz) if rate_hz in _RATES_HZ else len(_RATES_HZ) - 1
         self._drawn = float("-inf")
 
     @property

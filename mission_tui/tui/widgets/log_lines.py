@@ -38,7 +38,7 @@ class LogLines(Lines):
     class TopReached(Message):
         """The person goes further up than the first known line: there may be more before it."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, folds: bool = True) -> None:
         super().__init__(id="log")
         self._lines: Sequence[str] = ()
         self._pattern: re.Pattern[str] | None = None
@@ -47,7 +47,7 @@ class LogLines(Lines):
         self._top = 0
         self._at: int | None = None
         self._apart = False
-        self._folds = True
+        self._folds = folds
         self.following = True
 
     def update(self, lines: Sequence[str], pattern: re.Pattern[str] | None) -> None:
@@ -149,10 +149,11 @@ class LogLines(Lines):
         self.redraw()
         return ""
 
-    def turn_folding(self) -> None:
-        """Long lines folded, or cut at the edge."""
+    def turn_folding(self) -> bool:
+        """Long lines folded, or cut at the edge; returns whether they are folded now."""
         self._folds = not self._folds
         self.redraw()
+        return self._folds
 
     def to_copy(self) -> tuple[str, list[str]]:
         """What it is and whole lines: those that are found, else those in sight."""

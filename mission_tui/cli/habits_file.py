@@ -1,0 +1,72 @@
+"""What a person chose about the look of the screen: one small JSON file in their state folder, for all runs roots.
+
+It is never worth failing or waiting for. What is in the file and not ours is kept: names of a newer version beside
+ours, and a file that is no such table under another name.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from mission_tui.errors import MissionError
+from mission_tui.paths import habits_path
+
+__all__ = ["HabitsFile"]
+
+_MOST_BYTES = 64 * 1024
+_PATIENCE_S = 3.0
+"""A home that hangs must not keep anybody from leaving."""
+
+
+class HabitsFile:
+    """The table in the file at `path`; of two screens that choose the same thing, the one that is told last counts."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def of(cls, environ: Mapping[str, str]) -> HabitsFile:
+        """The file of this user."""
+        return cls(habits_path(environ))
+
+    def read(self) -> dict[str, object]:
+        """What is kept; nothing where there is no file, or none that can be read."""
+        return self._table() or {}
+
+    def write(self, changes: Mapping[str, object]) -> None:
+        """Keep `changes`, of which None forgets. Waits for seconds at most; that it cannot be done is not said."""
+        work = threading.Thread(target=self._merge, args=(dict(changes),), daemon=True)
+        work.start()
+        work.join(_PATIENCE_S)
+
+    def _merge(self, changes: dict[str, object]) -> None:
+        from mission_tui.records.files.atomic import write_json
+
+        with suppress(OSError, MissionError):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            table = self._table()
+            if table is None:
+                self.path.replace(self.path.with_name(f"{self.path.name}.unread"))
+            kept = (table or {}) | changes
+            write_json(self.path, {name: value for name, value in kept.items() if value is not None})
+
+    def _table(self) -> dict[str, object] | None:
+        """None for what is there and cannot be read as a table."""
+        from mission_tui.records.files.regular import open_regular
+
+        try:
+            with open_regular(self.path) as file:
+                raw = file.read(_MOST_BYTES + 1)
+        except FileNotFoundError:
+            return {}
+        except OSError:
+            return None
+        try:
+            return None if len(raw) > _MOST_BYTES else msgspec.json.decode(raw, type=dict[str, object])
+        except (ValueError, RecursionError):
+            return None

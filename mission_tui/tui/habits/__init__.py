@@ -1,0 +1,1 @@
+"""What a person chose about the look of the screen, found again the next time."""

@@ -1,0 +1,85 @@
+"""Where the look of the screen is kept: what is not ours survives, and nothing about it is worth failing for."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from mission_tui.cli import habits_file
+from mission_tui.cli.habits_file import HabitsFile
+
+
+def made(folder: Path) -> HabitsFile:
+    """The file of a user whose home is `folder`."""
+    return HabitsFile.of({"HOME": str(folder)})
+
+
+def test_what_is_chosen_is_found_again(tmp_path: Path) -> None:
+    """In the state folder, for whoever reads next; None forgets."""
+    assert made(tmp_path).read() == {}
+    made(tmp_path).write({"sort": "return", "panes": True})
+    made(tmp_path).write({"panes": None})
+    assert made(tmp_path).read() == {"sort": "return"}
+    assert made(tmp_path).path == tmp_path / ".local" / "state" / "mission-tui" / "screen.json"
+    assert HabitsFile.of({"XDG_STATE_HOME": "/x", "HOME": "/h"}).path == Path("/x/mission-tui/screen.json")
+
+
+def test_two_screens_keep_what_each_of_them_chose(tmp_path: Path) -> None:
+    """And what a newer version wrote stays."""
+    one, other = made(tmp_path), made(tmp_path)
+    one.write({"from_the_future": [1, 2]})
+    one.write({"sort": "return", "panes": True})
+    other.write({"panes": False})
+    assert made(tmp_path).read() == {"from_the_future": [1, 2], "sort": "return", "panes": False}
+    assert [path.name for path in one.path.parent.iterdir()] == ["screen.json"]
+
+
+@pytest.mark.parametrize(
+    "foreign", [b"", b"[1]", b'{"sort":', b"\xff\x00", b'{"sort": NaN}', b"[" * 9999, b" " * 70_000]
+)
+def test_a_file_that_is_no_such_table_is_put_aside(tmp_path: Path, foreign: bytes) -> None:
+    """It counts as nothing, and is not lost when something is chosen."""
+    kept = made(tmp_path)
+    kept.path.parent.mkdir(parents=True)
+    kept.path.write_bytes(foreign)
+    assert kept.read() == {}
+    assert kept.path.read_bytes() == foreign
+    kept.write({"sort": "run"})
+    assert kept.read() == {"sort": "run"}
+    assert kept.path.with_name("screen.json.unread").read_bytes() == foreign
+
+
+def test_a_pipe_in_its_place_stops_nobody(tmp_path: Path) -> None:
+    """Nothing waits for its other end."""
+    kept = made(tmp_path)
+    kept.path.parent.mkdir(parents=True)
+    os.mkfifo(kept.path)
+    assert kept.read() == {}
+
+
+def test_a_place_that_cannot_be_written_costs_nothing(tmp_path: Path) -> None:
+    """The screen is left all the same."""
+    (tmp_path / "file").touch()
+    kept = HabitsFile(tmp_path / "file" / "screen.json")
+    kept.write({"sort": "run"})
+    assert kept.read() == {}
+
+
+def test_a_home_that_hangs_keeps_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Writing goes on without whoever leaves."""
+    let_go = threading.Event()
+    monkeypatch.setattr(habits_file, "_PATIENCE_S", 0.05)
+    monkeypatch.setattr(HabitsFile, "_merge", lambda *_: let_go.wait())
+    made(tmp_path).write({"sort": "run"})
+    assert not let_go.is_set()
+    let_go.set()
+
+
+def test_the_file_is_for_people_to_read(tmp_path: Path) -> None:
+    """One name a line, so that it can be mended or removed by hand."""
+    kept = made(tmp_path)
+    kept.write({"sort": "run", "panes": False})
+    assert kept.path.read_text().splitlines() == ["{", '  "sort": "run",', '  "panes": false', "}"]
