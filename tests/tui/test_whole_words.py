@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from mission_tui.fleet.views.seed_group import SeedGroup
 from mission_tui.tui.launching.preset_choice import PresetChoice
 from mission_tui.tui.listing.group_cells import GROUP_CELLS
-from tests.tui.fleets import a_fleet
+from tests.tui.fleets import KL_FINDING, LIVE, a_fleet
 from tests.tui.stage import PRESETS, staged
 from tests.tui.test_seed_groups import seed
 
@@ -50,3 +51,44 @@ async def test_list_and_detail_beside_each_other_are_apart(size: tuple[int, int]
     async with staged(size=size) as stage:
         titles = next(line for line in stage.lines() if " ETA" in line)
         assert "ETA ─ " in titles
+
+
+LONG = structs.replace(
+    KL_FINDING,
+    sentence="100% of episodes end at the limit of 360 steps and 0% succeed since they began",
+    cause="an episode of 62 steps returns -1.61, -0.026 a step; episodes end in the limit of steps nearly always",
+    advice_set=(),
+    advice="see that the goal can be reached in the time there is, and make a step towards it worth something",
+)
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_finding_cause_and_advice_of_the_chosen_run_are_told_whole(size: tuple[int, int]) -> None:
+    """Half an advice is none; the chart gives way to it."""
+    async with staged(a_fleet((structs.replace(LIVE[0], findings=(LONG,)), *LIVE[1:])), size=size) as stage:
+        lines = stage.lines()
+        top = next(at for at, line in enumerate(lines) if "learn │" in line)
+        left = lines[top].index("─ heavy")
+        said = " ".join(" ".join(line[left:] for line in lines[top:]).split())
+        assert f"{LONG.sentence} (since update 1,204)" in said
+        assert f"cause {LONG.cause}" in said
+        assert f"advice {LONG.proposal}" in said
+
+
+async def test_a_tall_screen_is_filled_with_charts() -> None:
+    """At 200x60 the chosen run's KL is drawn below its return, and at most a few rows are left blank."""
+    async with staged(size=(200, 60)) as stage:
+        text = stage.text()
+        assert "return  " in text
+        assert "approx KL  " in text
+        blank = [line for line in stage.lines() if not line.strip(" │")]
+        assert len(blank) < 4
+
+
+async def test_a_pane_says_what_it_runs_in_words_that_fit() -> None:
+    """A description that is too long gives way to the preset and its environment."""
+    about = "MissionGym's small mission, learned while you watch it for a while"
+    runs = (structs.replace(LIVE[0], description=about, findings=()), *LIVE[1:])
+    async with staged(a_fleet(runs), size=(200, 60)) as stage:
+        assert "│ heavy on MissionGym-v0 " in stage.text()
+        assert "learned while yo" not in stage.text()

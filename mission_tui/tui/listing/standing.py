@@ -33,7 +33,7 @@ _SHORT_RULES: Mapping[str, str] = {
     "kl-persistent": "KL",
     "kl-spike": "KL spike",
     "kl-creep": "KL creep",
-    "policy-frozen": "frozen",
+    "policy-frozen": "KL zero",
     "clip-fraction": "clip",
     "entropy-collapse": "entropy",
     "policy-std": "std",

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
+from rich.style import Style
 from textual.strip import Strip
 
+from mission_tui.fleet.history.metrics import Metric, number
 from mission_tui.fleet.paying import payoff_sentence
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.drawing import colours, numbers
@@ -13,17 +16,21 @@ from mission_tui.tui.drawing.sparkline import area, bar, spark
 from mission_tui.tui.drawing.strips import Part, fit, line
 from mission_tui.tui.drawing.wrapping import wrap
 from mission_tui.tui.listing import standing
-from mission_tui.tui.listing.vitals import vitals
+from mission_tui.tui.listing.vitals import metric_title, vitals
 
 __all__ = ["learn"]
 
 _HEADLINE_MOST = 3
 _CHART_LEAST = 4
-_CHART_MOST = 14
+"""With its title. What is wrong is told in whole sentences first."""
+_EACH_CHART = 16
+"""Rows from which one more chart says more than a higher one."""
+_CHARTED = ("rollout/ep_rew_mean", "train/approx_kl", "rollout/ep_len_mean")
+_FOLDED_MOST = 2
 
 
 def learn(view: RunView, width: int, height: int, now: float) -> list[Strip]:
-    """`height` lines at most; where there is room, the return is drawn as a chart that takes the spare ones."""
+    """`height` lines at most: what asks for attention first, then charts that take the spare ones."""
     inside = width - 2
     rows: list[list[Part]] = []
     if view.cause or not view.update:
@@ -33,8 +40,11 @@ def learn(view: RunView, width: int, height: int, now: float) -> list[Strip]:
         rows.append([("a command that has reported nothing: no curves; l shows what it prints", colours.QUIET)])
     if view.update:
         rows.append(_progress(view, inside))
-        below = [vitals(view, inside), *_concerns(view, inside, now), *_paid(view, inside)]
-        rows += _chart(view, inside, height - len(rows) - len(below)) or [_curves(view, inside)]
+        for folded in (_FOLDED_MOST, 1):
+            below = [vitals(view, inside), *_concerns(view, inside, now, folded), *_paid(view, inside)]
+            if len(rows) + 1 + len(below) <= height:
+                break
+        rows += _charts(view, inside, height - len(rows) - len(below)) or [_curves(view, inside)]
         rows += below
     return [line([(" ", colours.INK), *parts], width) for parts in rows[:height]]
 
@@ -53,21 +63,34 @@ def _curves(view: RunView, width: int) -> list[Part]:
     return parts
 
 
-def _chart(view: RunView, width: int, height: int) -> list[list[Part]]:
-    """The last 60 points of the return as an area, with the span of its axis."""
-    series = view.series.get("rollout/ep_rew_mean", ())
-    known = [float(value) for value in series if value is not None and math.isfinite(float(value))]
-    height = min(height - 1, _CHART_MOST)
-    if len(known) < 2 or height < _CHART_LEAST:
+def _charts(view: RunView, width: int, height: int) -> list[list[Part]]:
+    """The return, and on a tall screen what else is known, below each other; nothing where there is no room."""
+    known = [tag for tag in _CHARTED if len(_finite(view.series.get(tag, ()))) > 1]
+    if height < _CHART_LEAST or _CHARTED[0] not in known:
         return []
-    title = f"{'return':>8}  {numbers.reading(known[-1])}  over the last {len(series)} updates"
+    many = max(1, min(len(known), height // _EACH_CHART))
+    shares = [height // many + (at < height % many) for at in range(many)]
+    return [row for tag, rows in zip(known, shares, strict=False) for row in _chart(view, tag, width, rows)]
+
+
+def _chart(view: RunView, tag: str, width: int, height: int) -> list[list[Part]]:
+    """The last points of `tag` as an area below their title, with the span of its axis."""
+    series = view.series[tag]
+    known = _finite(series)
+    name = metric_title(tag)
+    title = f"{name:>8}  {numbers.reading(known[-1])}  over the last {len(series)} updates"
     rows: list[list[Part]] = [[(title, colours.QUIET)]]
+    height -= 1
     for at, text in enumerate(area(series, width - 11, height)):
         label = max(known) if at == 0 else min(known) if at == height - 1 else None
         axis = "" if label is None else numbers.reading(label)
         shade = colours.SHADES[at * len(colours.SHADES) // height]
         rows.append([(f"{axis:>8} ", colours.QUIET), ("│", colours.LINE), (text, shade)])
     return rows
+
+
+def _finite(series: Sequence[Metric | None]) -> list[float]:
+    return [value for it in series if (value := number(it)) is not None and math.isfinite(value)]
 
 
 def _progress(view: RunView, width: int) -> list[Part]:
@@ -88,16 +111,16 @@ def _paid(view: RunView, width: int) -> list[list[Part]]:
     return [[("together: ", colours.QUIET), (fit(payoff_sentence(view.payoff, "it"), width - 10), colours.INK)]]
 
 
-def _concerns(view: RunView, width: int, now: float) -> list[list[Part]]:
-    """The worst finding with cause and advice; without findings the outcomes of episodes."""
+def _concerns(view: RunView, width: int, now: float, most: int) -> list[list[Part]]:
+    """The worst finding with cause and advice, each in at most `most` lines; without findings the outcomes."""
     worst = standing.told_first(view)
     if worst is not None:
         style = colours.severity_style(worst.severity)
         since = f" ({standing.finding_span(worst, now)})"
-        rows: list[list[Part]] = [[(fit(f"{standing.severity_shape(worst)} {worst.sentence}{since}", width), style)]]
-        rows.append([("  cause  ", colours.QUIET), (fit(worst.cause, width - 9), colours.INK)])
+        rows = _folded(f"{standing.severity_shape(worst)} ", style, f"{worst.sentence}{since}", style, width, most)
+        rows += _folded("  cause  ", colours.QUIET, worst.cause, colours.INK, width, most)
         if worst.proposal:
-            rows.append([("  advice ", colours.QUIET), (fit(worst.proposal, width - 9), colours.INK)])
+            rows += _folded("  advice ", colours.QUIET, worst.proposal, colours.INK, width, most)
         return rows
     total = sum(view.outcomes.values())
     if not total:
@@ -105,3 +128,12 @@ def _concerns(view: RunView, width: int, now: float) -> list[list[Part]]:
     shares = sorted(view.outcomes.items(), key=lambda pair: -pair[1])
     said = "   ".join(f"{name} {numbers.percent(n / total)}" for name, n in shares)
     return [[("episodes: ", colours.QUIET), (fit(said, width - 10), colours.INK)]]
+
+
+def _folded(lead: str, lead_style: Style, text: str, style: Style, width: int, most: int) -> list[list[Part]]:
+    """`text` after `lead`, folded at words; what does not fit the last line is cut there."""
+    room = width - len(lead)
+    lines = wrap(text, room) or [""]
+    if len(lines) > most:
+        lines = [*lines[: most - 1], fit(" ".join(lines[most - 1 :]), room)]
+    return [[(lead if at == 0 else " " * len(lead), lead_style), (said, style)] for at, said in enumerate(lines)]

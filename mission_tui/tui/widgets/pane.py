@@ -122,6 +122,9 @@ def _phases(view: RunView) -> tuple[Part, ...]:
 def _concern(view: RunView, now: float, width: int) -> list[Part]:
     worst = standing.told_first(view)
     if worst is None:
-        return [(fit(standing.headline(view, now), width), colours.QUIET)]
+        said = standing.headline(view, now)
+        if cell_len(literal(said)) > width and said == view.description:
+            said = " on ".join(filter(None, (view.preset, view.env_id)))
+        return [(fit(said, width), colours.QUIET)]
     style = colours.severity_style(worst.severity)
     return [(fit(f"{standing.severity_shape(worst)} {worst.sentence}", width), style)]
