@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from msgspec import structs
 
 from mission_tui.fleet.views.seed_group import SeedGroup
 from mission_tui.tui.launching.preset_choice import PresetChoice
 from mission_tui.tui.listing.group_cells import GROUP_CELLS
+from mission_tui.tui.screens.picker import Choices, Picker
+from mission_tui.tui.widgets.overlay import Overlay
 from tests.tui.fleets import KL_FINDING, LIVE, a_fleet
+from tests.tui.sides import a_side
 from tests.tui.stage import PRESETS, staged
+from tests.tui.test_compare import answer
 from tests.tui.test_seed_groups import seed
 
 SIZES = [(80, 24), (120, 40), (160, 50), (200, 60)]
@@ -92,3 +98,62 @@ async def test_a_pane_says_what_it_runs_in_words_that_fit() -> None:
     async with staged(a_fleet(runs), size=(200, 60)) as stage:
         assert "│ heavy on MissionGym-v0 " in stage.text()
         assert "learned while yo" not in stage.text()
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("key", ["x", "colon"])
+async def test_every_choice_of_a_menu_can_be_read_whole(key: str, size: tuple[int, int]) -> None:
+    """In its line where there is room for all, else below the list while the cursor is on it."""
+    async with staged(size=size) as stage:
+        await stage.press(key)
+        await stage.until(lambda: isinstance(stage.screen, Picker))
+        choices = stage.screen.query_one(Choices).choices
+        unread = {choice.detail for choice in choices}
+        for _ in choices:
+            said = " ".join(stage.text().replace("│", " ").split())
+            unread = {detail for detail in unread if " ".join(detail.split()) not in said}
+            await stage.press("down")
+        assert unread == set()
+
+
+async def test_words_that_nothing_has_are_answered() -> None:
+    """An empty palette says why."""
+    async with staged() as stage:
+        await stage.press("colon", *"zzz")
+        await stage.shows("nothing has all of these words")
+        await stage.shows("Esc back")
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_compared_curves_take_what_the_tables_leave(size: tuple[int, int]) -> None:
+    """No field of blank rows below short tables; long ones leave the chart two fifths."""
+    async with staged(size=size) as stage:
+        answer(stage, a_side(LIVE[0], 7, 2.0), a_side(LIVE[1], 7, 3.0, gamma=0.9))
+        await stage.press("space", "space", "c")
+        await stage.shows("ppo.gamma")
+        await stage.still()
+        assert sum(not line.strip() for line in stage.lines()) < 3
+        assert stage.screen.query_one(Overlay).size.height >= (size[1] - 2) * 2 // 5
+
+
+@pytest.mark.parametrize("columns", [40, 80])
+async def test_a_toast_is_folded_within_the_screen(columns: int) -> None:
+    """Whole words, whatever the width."""
+    said = "5 runs at once, 4 of them live already, keep 5 cores busy and there are 2"
+    async with staged(size=(columns, 24)) as stage:
+        stage.app.desk.tell(said)
+        await stage.until(lambda: stage.toasts() and "keep" in stage.text())
+        await stage.still()
+        toast = stage.screen.query_one("Toast")
+        assert 0 <= toast.region.x < toast.region.right <= columns
+        lines = [line[toast.region.x : toast.region.right] for line in stage.lines()]
+        assert " ".join(" ".join(lines[toast.region.y : toast.region.bottom]).replace("▎", " ").split()) == said
+
+
+async def test_a_menu_says_how_many_choices_it_has_where_not_all_are_seen() -> None:
+    """On a low screen the title counts; on a high one it does not need to."""
+    async with staged() as stage:
+        await stage.press("x", "down")
+        await stage.until(lambda: re.search(r"heavy-3f9a   2/\d\d ", stage.text()))
+        await stage.pilot.resize_terminal(120, 50)
+        await stage.until(lambda: re.search(r"│ heavy-3f9a +│", stage.text()))

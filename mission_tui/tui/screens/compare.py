@@ -25,6 +25,7 @@ from mission_tui.tui.widgets.scroll_lines import ScrollLines
 
 __all__ = ["CompareScreen"]
 
+_AROUND, _LEAST_CHART = 2, 8
 _HINT = "t steps or time  ↑↓ scroll  F5 again  Esc back"
 
 
@@ -84,9 +85,20 @@ class CompareScreen(Screen[None], inherit_bindings=False):
 
     def _draw(self) -> None:
         if self._found is not None:
-            self.query_one(Overlay).draw_comparison(self._found)
+            overlay = self.query_one(Overlay)
+            overlay.styles.height = self._chart_rows(len(comparison(self._found, self.size.width)))
+            overlay.draw_comparison(self._found)
         for widget in self.query(ScrollLines):
             widget.redraw()
+
+    def _chart_rows(self, lines: int) -> int:
+        """What the tables leave of the screen, and two fifths of it where they are long."""
+        rows = self.size.height - _AROUND
+        return max(_LEAST_CHART, rows * 2 // 5, rows - lines)
+
+    def on_resize(self) -> None:
+        """Share the rows out again."""
+        self._draw()
 
     def _title(self, width: int) -> list[Strip]:
         found = self._found
@@ -130,4 +142,4 @@ def _span(found: Comparison) -> str:
     if found.span is None:
         return ""
     say = numbers.duration if found.by == "time" else numbers.compact
-    return f"  areas to {say(found.span[1])}"
+    return f"  area up to {say(found.span[1])}"

@@ -155,7 +155,9 @@ def machine_lines(
         strips.append(line([(fit(f" {note}: runs train on the processors", width), colours.QUIET)], width))
     strips.append(Strip.blank(width))
     if not runs:
-        strips.append(line([(" no run is alive: nothing here is ours", colours.QUIET)], width))
+        strips.append(
+            line([(" no run is alive: nothing here is ours; Esc goes back to the list", colours.QUIET)], width)
+        )
     at = next((place for place, view in enumerate(runs) if view.id == chosen), None)
     place = None if at is None else len(strips) + 1 + at
     if runs:
