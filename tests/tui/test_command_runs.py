@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from mission_tui.fleet.views.snapshot import SERIES, RunView
 from mission_tui.ipc.requests import Act, Apply, Evaluate
+from mission_tui.tui.screens.words import LineScreen
 from mission_tui.tui.widgets.footer import hints
 from tests.tui.fleets import LIVE, a_fleet, a_run
 from tests.tui.stage import staged
@@ -65,3 +67,28 @@ async def test_kill_does_not_call_a_command_worthless() -> None:
         await stage.shows("loop: what its command has not saved itself is lost")
         await stage.shows("SIGTERM")
         assert "learned nothing" not in stage.text()
+
+
+async def test_a_command_is_not_asked_for_settings_it_cannot_take() -> None:
+    """`S` says why before anything is typed."""
+    async with staged(a_fleet((COMMAND,))) as stage:
+        await stage.press("S")
+        await stage.until(lambda: any(toast.startswith("cannot set anything of loop") for toast in stage.toasts()))
+        assert not isinstance(stage.screen, LineScreen)
+
+
+async def test_a_command_has_no_preset_to_be_held_against() -> None:
+    """`v` asks for another run at once."""
+    async with staged(a_fleet((COMMAND, LIVE[0]))) as stage:
+        await stage.press("d")
+        await stage.shows("v only what differs from another run")
+        await stage.press("v")
+        await stage.shows("Hold the settings of loop against")
+
+
+def test_what_saved_nothing_is_not_offered_to_be_resumed() -> None:
+    """The footer has no key that is only refused; a command may begin again."""
+    dead = {"state": "ended", "outcome": "killed", "last_checkpoint": None}
+    assert "resume" not in labels(structs.replace(LIVE[0], **dead))
+    assert "resume" in labels(structs.replace(COMMAND, **dead))
+    assert "resume" in labels(structs.replace(LIVE[0], **dead | {"last_checkpoint": "000004096"}))

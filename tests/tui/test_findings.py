@@ -275,3 +275,12 @@ async def test_a_readonly_screen_marks_nothing() -> None:
         assert marks(stage) == []
         assert stage.client.asked_for(Apply) == []
         assert "silence" not in stage.lines()[-1]
+
+
+async def test_the_list_of_an_ended_run_names_the_last_update() -> None:
+    """`now` is for what still trains."""
+    over = structs.replace(ENDED[0], findings=(KL_FINDING,))
+    async with staged(a_fleet((over,))) as stage:
+        await stage.press("h")
+        await stage.shows("1,204-1,403")
+        assert "-now" not in stage.text()

@@ -107,7 +107,8 @@ def test_empty_tables_are_sentences() -> None:
     """A young run has neither checkpoints nor evaluations."""
     bare = structs.replace(details(1, LIVE[0]), attempts=(), checkpoints=(), evaluations=())
     shown = text(checkpoints(bare, 80, NOW))
-    assert shown.split("\n") == [" no checkpoints yet", " no attempts yet", " no evaluations yet"]
+    heads = (" no checkpoint yet;", " no attempt yet:", " no evaluation yet;")
+    assert all(row.startswith(head) for row, head in zip(shown.split("\n"), heads, strict=True))
 
 
 def test_an_odd_evaluation_file_is_shown_as_it_is() -> None:
@@ -241,7 +242,32 @@ def test_without_outcomes_it_says_what_there_is() -> None:
     """No answer yet, why there is none, no episode yet, or an environment that names none."""
     assert text(episodes(LIVE[0], None, "", 80, 18)) == " asking…"
     assert text(episodes(LIVE[0], None, "the run is gone", 80, 18)) == " the run is gone"
-    assert text(episodes(LIVE[0], counted({}, (0, 0)), "", 80, 18)) == " no episode has ended yet"
+    assert (
+        text(episodes(LIVE[0], counted({}, (0, 0)), "", 80, 18)) == " no episode has ended yet; l shows what it prints"
+    )
     assert "6 episodes ended, and the environment names no outcomes" in text(
         episodes(LIVE[0], counted({}, (4, 2)), "", 80, 18)
     )
+
+
+def test_an_empty_tab_says_what_to_press() -> None:
+    """Or why nothing will ever stand there: a command keeps its own checkpoints, and what ended begins anew."""
+    living = structs.replace(details(1, LIVE[0]), checkpoints=(), evaluations=())
+    assert "C saves one" in text(checkpoints(living, 80, NOW))
+    assert "e plays 100 episodes" in text(checkpoints(living, 80, NOW))
+    lost = structs.replace(living, view=structs.replace(ENDED[1], last_checkpoint=None))
+    assert "N starts a run like it" in text(checkpoints(lost, 80, NOW))
+    assert "that needs a checkpoint" in text(checkpoints(lost, 80, NOW))
+    command = structs.replace(living, view=a_run("loop", can=()))
+    assert "C saves" not in text(checkpoints(command, 80, NOW))
+    none = HistoryReply(re=1, run="a", updates=(1,), timesteps=(1,), t=(NOW,), low={}, high={}, episodes=(0,))
+    assert "l shows what it prints" in text(episodes(LIVE[0], none, "", 80, 10))
+    assert "its command has reported no episodes" in text(episodes(command.view, none, "", 80, 10))
+
+
+def test_nothing_of_an_ended_run_is_now() -> None:
+    """A finding that was open to the end has a last update, like one that was cleared."""
+    over = text(health(structs.replace(ENDED[0], findings=(KL_FINDING,)), None, 80, NOW))
+    assert "updates 1,204-1,403, to its last update" in over
+    assert "so far" not in over
+    assert "so far" in text(health(a_run("a", findings=(KL_FINDING,)), None, 80, NOW))

@@ -15,7 +15,10 @@ from mission_tui.tui.desk import Desk
 from mission_tui.tui.listing.standing import state_word
 from mission_tui.tui.screens.picker import Choice, Picker
 
-__all__ = ["Against", "Other"]
+__all__ = ["OF_A_COMMAND", "Against", "Other"]
+
+OF_A_COMMAND = "command"
+"""What the preset of a run is called that was launched by its command line: there is none to hold it against."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +43,9 @@ class Against:
 
     async def turn(self, view: RunView) -> None:
         """To its preset, then to a run that the person picks, then back to every setting."""
-        if self.other is None:
+        if self.other is None and view.preset != OF_A_COMMAND:
             self.other = await asyncio.to_thread(self._preset, view)
-        elif not self.other.run and (run := await self._pick(view)) is not None:
+        elif (self.other is None or not self.other.run) and (run := await self._pick(view)) is not None:
             self.other = await self._run(run)
         else:
             self.other = None

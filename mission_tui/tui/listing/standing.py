@@ -120,10 +120,13 @@ def finding_word(finding: Finding) -> tuple[str, Style]:
     return finding.state, colours.QUIET
 
 
-def finding_span(finding: Finding, now: float) -> str:
-    """When it began and how long it lasted: `since 03:12, update 1,204`, `21:40-21:52, updates 310-342`."""
+def finding_span(finding: Finding, now: float, *, over: bool = False) -> str:
+    """When it began and how long it lasted: `since 03:12, update 1,204`, `21:40-21:52, updates 310-342`.
+
+    `over`: its run is, so that what is still open lasted to the end.
+    """
     first, last = numbers.count(finding.first_update), numbers.count(finding.last_update)
-    if finding.state != "cleared":
+    if finding.state != "cleared" and not over:
         since = f"{numbers.clock(finding.first_t, now)}, " if finding.first_t > 0 else ""
         return f"since {since}update {first}"
     times = ""

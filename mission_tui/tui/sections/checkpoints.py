@@ -8,10 +8,13 @@ from rich.style import Style
 from rich.table import Table
 from textual.strip import Strip
 
+from mission_tui.fleet.history.outcome import OVER
+from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import AttemptView, CheckpointView, DetailsReply
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.literal import literal
 from mission_tui.tui.drawing.strips import line, rendered, words
+from mission_tui.tui.drawing.wrapping import wrap
 
 __all__ = ["checkpoints"]
 
@@ -19,9 +22,13 @@ __all__ = ["checkpoints"]
 def checkpoints(details: DetailsReply, width: int, now: float) -> list[Strip]:
     """The bytes on disk, and three tables, the newest first in each; an empty one is a sentence."""
     strips = [_sizes(details, width)] if details.view.size_bytes is not None else []
-    strips += _titled("checkpoints", width, [_checkpoint(row, now) for row in _newest_first(details.checkpoints)])
-    strips += _titled("attempts", width, [_attempt(row, now) for row in reversed(details.attempts)])
-    strips += _titled("evaluations", width, [_evaluation(row, now) for row in reversed(details.evaluations)])
+    view = details.view
+    saved = [_checkpoint(row, now) for row in _newest_first(details.checkpoints)]
+    strips += _titled("checkpoints", width, saved, _no_checkpoint(view))
+    attempts = [_attempt(row, now) for row in reversed(details.attempts)]
+    strips += _titled("attempts", width, attempts, "no attempt yet: it has not begun")
+    judged = [_evaluation(row, now) for row in reversed(details.evaluations)]
+    strips += _titled("evaluations", width, judged, _no_evaluation(view))
     return strips
 
 
@@ -36,9 +43,27 @@ def _newest_first(rows: tuple[CheckpointView, ...]) -> list[CheckpointView]:
     return sorted(rows, key=lambda row: row.t, reverse=True)
 
 
-def _titled(title: str, width: int, rows: list[list[tuple[str, Style]]]) -> list[Strip]:
+def _no_checkpoint(view: RunView) -> str:
+    """Why there is none, and the key that makes one."""
+    if "checkpoint" not in view.can:
+        return "no checkpoint: its command saves what and when it wants to"
+    if view.state in OVER:
+        return "no checkpoint: nothing was saved; N starts a run like it"
+    return "no checkpoint yet; C saves one at the next update"
+
+
+def _no_evaluation(view: RunView) -> str:
+    if "evaluate" not in view.can:
+        return "no evaluation: a command leaves no policy that could be played here"
+    if view.last_checkpoint is None:
+        return "no evaluation: that needs a checkpoint"
+    return "no evaluation yet; e plays 100 episodes with the newest checkpoint"
+
+
+def _titled(title: str, width: int, rows: list[list[tuple[str, Style]]], without: str) -> list[Strip]:
+    """A table under `title`, or the sentence that says why there is none."""
     if not rows:
-        return [line([(f" no {title} yet", colours.QUIET)], width)]
+        return [line([(f" {text}", colours.QUIET)], width) for text in wrap(without, width - 2)]
     table = Table.grid(padding=(0, 2, 0, 0))
     for _ in rows[0]:
         table.add_column(no_wrap=True, overflow="ellipsis")

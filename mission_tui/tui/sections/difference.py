@@ -10,7 +10,7 @@ from textual.strip import Strip
 
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.replies import DetailsReply
-from mission_tui.tui.asking.against import Other
+from mission_tui.tui.asking.against import OF_A_COMMAND, Other
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.strips import fit, line
 from mission_tui.tui.drawing.wrapping import wrap
@@ -19,6 +19,7 @@ from mission_tui.tui.sections.config import config, settings
 __all__ = ["difference", "held_against"]
 
 _HINT = "v only what differs from its preset as it is now, then from another run"
+_HINT_OF_A_COMMAND = "v only what differs from another run"
 _NAMES, _LEAST = 28, 10
 _LEFT_OUT = ("run.seed",)
 """No setting: every run has its own."""
@@ -28,7 +29,8 @@ def held_against(details: DetailsReply, other: Other | None, width: int) -> list
     """Every setting, or what differs from `other`; each with what the next key shows."""
     if other is not None:
         return difference(details, other, width)
-    return [line([(f" {_HINT}", colours.QUIET)], width), *config(details, width)]
+    hint = _HINT_OF_A_COMMAND if details.view.preset == OF_A_COMMAND else _HINT
+    return [line([(f" {hint}", colours.QUIET)], width), *config(details, width)]
 
 
 def difference(details: DetailsReply, other: Other, width: int) -> list[Strip]:

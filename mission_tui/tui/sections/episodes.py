@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from rich.style import Style
 from textual.strip import Strip
 
+from mission_tui.fleet.history.outcome import OVER
+from mission_tui.fleet.views.abilities import ABILITIES
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import HistoryReply
 from mission_tui.tui.drawing import colours, numbers
@@ -40,7 +42,7 @@ def episodes(view: RunView, history: HistoryReply | None, trouble: str, width: i
         return [line([(f" {trouble or 'asking…'}", colours.QUIET)], width)]
     ended = sum(history.episodes)
     if not ended:
-        return [line([(" no episode has ended yet", colours.QUIET)], width)]
+        return [line([(f" {text}", colours.QUIET)], width) for text in wrap(_none_ended(view), width - 2)]
     counts = _with_unnamed(history)
     if list(counts) == [_UNNAMED]:
         said = (
@@ -52,6 +54,14 @@ def episodes(view: RunView, history: HistoryReply | None, trouble: str, width: i
     drawn = stacked(counts, history.episodes, width - LABEL - 1, rows)
     strips = [line([(_axis(at, rows), colours.QUIET), *parts], width) for at, parts in enumerate(drawn)]
     return [*strips, _ruler(history, width), line([], width), *figures]
+
+
+def _none_ended(view: RunView) -> str:
+    if view.can != ABILITIES:
+        return "its command has reported no episodes; l shows what it prints"
+    if view.state in OVER:
+        return "no episode ended; l shows what it printed"
+    return "no episode has ended yet; l shows what it prints"
 
 
 def _with_unnamed(history: HistoryReply) -> Mapping[str, Sequence[int]]:

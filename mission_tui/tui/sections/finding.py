@@ -19,28 +19,31 @@ _LABEL_CELLS = 9
 _PLACES = ("update", "timesteps")
 
 
-def finding_lines(finding: Finding, width: int, now: float) -> list[Strip]:
-    """Everything about `finding`."""
+def finding_lines(finding: Finding, width: int, now: float, *, over: bool = False) -> list[Strip]:
+    """Everything about `finding`; `over`: its run is."""
     inside = width - 2
-    rows = [*finding_rows(finding, inside, now), [], *evidence_rows(finding, inside)]
+    rows = [*finding_rows(finding, inside, now, over=over), [], *evidence_rows(finding, inside)]
     return [line([(" ", colours.INK), *parts], width) for parts in rows]
 
 
-def finding_rows(finding: Finding, width: int, now: float) -> list[list[Part]]:
+def finding_rows(finding: Finding, width: int, now: float, *, over: bool = False) -> list[list[Part]]:
     """Sentence, time, cause and advice; what is no longer open is quiet."""
     word, style = finding_word(finding)
     rows: list[list[Part]] = [
         [(f"{severity_shape(finding)} {text}" if at == 0 else f"  {text}", style)]
         for at, text in enumerate(wrap(finding.sentence, width - 2))
     ]
-    rows.append([(f"  {word}", style), (f"  {finding_span(finding, now)}{_length(finding)}", colours.QUIET)])
+    lasted = f"{finding_span(finding, now, over=over)}{_length(finding, over=over)}"
+    rows.append([(f"  {word}", style), (f"  {lasted}", colours.QUIET)])
     rows += _labelled("cause", finding.cause, width)
     return rows + (_labelled("advice", finding.proposal, width) if finding.proposal else [])
 
 
-def _length(finding: Finding) -> str:
+def _length(finding: Finding, *, over: bool) -> str:
     updates = finding.last_update - finding.first_update + 1
-    return f"; {numbers.count(updates)} updates so far" if finding.state != "cleared" and updates > 1 else ""
+    if finding.state == "cleared" or updates <= 1:
+        return ""
+    return ", to its last update" if over else f"; {numbers.count(updates)} updates so far"
 
 
 def _labelled(label: str, said: str, width: int) -> list[list[Part]]:

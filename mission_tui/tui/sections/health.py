@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textual.strip import Strip
 
-from mission_tui.fleet.history.outcome import ALIVE
+from mission_tui.fleet.history.outcome import ALIVE, OVER
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import DetailsReply
 from mission_tui.tui.drawing import colours
@@ -22,12 +22,12 @@ def health(view: RunView, details: DetailsReply | None, width: int, now: float) 
     rows: list[list[Part]] = []
     asking = open_findings(view)
     for finding in asking:
-        rows += finding_rows(finding, inside, now)
+        rows += finding_rows(finding, inside, now, over=view.state in OVER)
     if not asking:
         rows.append([(calm(view), colours.GOOD if view.state in ALIVE and view.update else colours.QUIET)])
     for finding in view.findings:
         if finding.state != "open":
-            said = f"{finding.sentence} ({finding_span(finding, now)})"
+            said = f"{finding.sentence} ({finding_span(finding, now, over=view.state in OVER)})"
             rows.append([(fit(f"{finding.state} {said}", inside), colours.QUIET)])
     strips = [line([(" ", colours.INK), *parts], width) for parts in rows]
     return strips if details is None or not view.update else [*strips, *reading_lines(view, details, width)]

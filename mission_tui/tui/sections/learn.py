@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from rich.style import Style
 from textual.strip import Strip
 
-from mission_tui.fleet.history.metrics import Metric, number
+from mission_tui.fleet.history.outcome import OVER
 from mission_tui.fleet.paying import payoff_sentence
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.drawing import colours, numbers
@@ -116,7 +116,7 @@ def _concerns(view: RunView, width: int, now: float, most: int) -> list[list[Par
     worst = standing.told_first(view)
     if worst is not None:
         style = colours.severity_style(worst.severity)
-        since = f" ({standing.finding_span(worst, now)})"
+        since = f" ({standing.finding_span(worst, now, over=view.state in OVER)})"
         rows = _folded(f"{standing.severity_shape(worst)} ", style, f"{worst.sentence}{since}", style, width, most)
         rows += _folded("  cause  ", colours.QUIET, worst.cause, colours.INK, width, most)
         if worst.proposal:

@@ -9,7 +9,7 @@ from mission_tui.tui.screens.words import LineScreen
 
 __all__ = ["note"]
 
-_HELP = "One line. The newest is shown with the run, all of them on its tab of checkpoints."
+_HELP = "One line. The newest is shown with the run, all of them in its journal (J)."
 
 
 async def note(desk: Desk, runs: tuple[RunView, ...]) -> None:

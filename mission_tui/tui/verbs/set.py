@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mission_tui.fleet.history.outcome import RunState
 from mission_tui.fleet.specs.live_settings import LIVE_KEYS
+from mission_tui.fleet.views.abilities import refusal
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import Accepted, VerdictReply
 from mission_tui.ipc.requests import Set
@@ -21,7 +22,7 @@ _HELP = f"KEY=VALUE, several with spaces between: {_KEYS}. What they do is shown
 
 async def set_(desk: Desk, runs: tuple[RunView, ...]) -> None:
     """Ask which, show what they do, and set them once that is agreed to."""
-    for view in fitting(desk, "set", runs[:1], _TRAINING):
+    for view in _settable(desk, runs):
         title = f"Change settings of {view.name} while it trains"
         typed = await desk.consult(LineScreen(title, _HELP, "shows what they do", "ppo.learning_rate=1e-4"))
         words = settings_in(typed or "")
@@ -33,13 +34,23 @@ async def set_(desk: Desk, runs: tuple[RunView, ...]) -> None:
 async def set_advice(desk: Desk, runs: tuple[RunView, ...]) -> None:
     """Show what the chosen finding's advice does, and set it; nothing that was learned is taken back."""
     finding = desk.shown.finding()
-    for view in fitting(desk, "set", runs[:1], _TRAINING):
+    for view in _settable(desk, runs):
         if finding is None:
             no_finding(desk, "set", view)
         elif not finding.advice_set:
             desk.tell(f"{finding.rule} advises no setting: {finding.advice}")
         else:
             await _set(desk, view, finding.advice_set)
+
+
+def _settable(desk: Desk, runs: tuple[RunView, ...]) -> tuple[RunView, ...]:
+    """The first of `runs`, if it can take settings now; else says why not, before anything is typed."""
+    fit = fitting(desk, "set", runs[:1], _TRAINING)
+    for view in fit:
+        if why := refusal(view.can, "apply"):
+            desk.tell(f"cannot set anything of {view.name}: {why}", "warning")
+            return ()
+    return fit
 
 
 async def _set(desk: Desk, view: RunView, words: tuple[str, ...]) -> None:

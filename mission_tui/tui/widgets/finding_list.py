@@ -44,16 +44,17 @@ class FindingList(Lines):
         self._index = 0
         self._with_readings = False
         self._calm = ""
+        self._over = False
 
     @property
     def finding(self) -> Finding | None:
         """The chosen finding; None on the line of readings and where there is none."""
         return self._findings[self._index] if self._index < len(self._findings) else None
 
-    def update(self, findings: Sequence[Finding], *, with_readings: bool, calm: str) -> None:
-        """Show `findings`; `calm` is said where there is none."""
+    def update(self, findings: Sequence[Finding], *, with_readings: bool, calm: str, over: bool) -> None:
+        """Show `findings`; `calm` is said where there is none; `over`: nothing of the run is now any more."""
         rows = self._rows
-        self._findings, self._with_readings, self._calm = findings, with_readings, calm
+        self._findings, self._with_readings, self._calm, self._over = findings, with_readings, calm, over
         at = next((at for at, finding in enumerate(findings) if finding.id == self._chosen), None)
         if at is not None:
             self._index = at
@@ -113,7 +114,7 @@ class FindingList(Lines):
 
     def _row(self, finding: Finding, chosen: bool, width: int) -> Strip:
         word, style = finding_word(finding)
-        last = "now" if finding.state != "cleared" else numbers.count(finding.last_update)
+        last = "now" if finding.state != "cleared" and not self._over else numbers.count(finding.last_update)
         span = f"{numbers.count(finding.first_update)}-{last}"
         said = max(0, width - 2 - _WORD - len(span) - 3)
         parts: list[Part] = [

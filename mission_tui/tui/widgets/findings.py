@@ -8,6 +8,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.message import Message
 
+from mission_tui.fleet.history.outcome import OVER
 from mission_tui.fleet.views.findings import Finding
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.asking.evidence import points_of, rewritten, seen_points
@@ -66,9 +67,12 @@ class Findings(Horizontal):
         found = [finding for finding in view.findings if found_in(finding, pattern)]
         beside = self.size.width >= _BESIDE_FROM
         said = calm(view) if not view.findings else "no finding matches; Esc shows all again"
-        self.query_one(FindingList).update(found, with_readings=not beside, calm=said)
+        self.query_one(FindingList).update(found, with_readings=not beside, calm=said, over=view.state in OVER)
         self._draw()
-        return f"{len(found)} of {len(view.findings)} found" if pattern else self.query_one(FindingList).place
+        if pattern:
+            return f"{len(found)} of {len(view.findings)} found"
+        more = self.finding is not None and self.query_one("#finding-text", ScrollLines).place
+        return "  ".join(filter(None, (self.query_one(FindingList).place, "PgDn its rows" if more else "")))
 
     def _draw(self) -> None:
         if self._shown is None:
@@ -83,7 +87,10 @@ class Findings(Horizontal):
             lambda width: asking if details is None else [line([], width), *reading_lines(view, details, width, note)]
         )
         if finding is not None:
-            self.query_one("#finding-text", ScrollLines).set(lambda width: finding_lines(finding, width, now))
+            over = view.state in OVER
+            self.query_one("#finding-text", ScrollLines).set(
+                lambda width: finding_lines(finding, width, now, over=over)
+            )
             self._draw_evidence(finding, dossier)
 
     def _draw_evidence(self, finding: Finding, dossier: Dossier) -> None:

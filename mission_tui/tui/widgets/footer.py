@@ -82,7 +82,9 @@ def _unfitting(chosen: RunView | None) -> frozenset[str]:
         return frozenset(action.name for action in ACTIONS if action.needs != "none")
     unable = frozenset(action.name for action in ACTIONS if refusal(chosen.can, action.name) is not None)
     if chosen.state in ("ended", "parked"):
-        return unable | {"pause", "stop", "kill"}
+        # `r` goes on from a checkpoint; only a command may begin again without one.
+        lost = {"resume"} if chosen.last_checkpoint is None and "checkpoint" in chosen.can else set()
+        return unable | {"pause", "stop", "kill"} | lost
     if chosen.state in ("paused", "frozen") or chosen.restart is not None:
         return unable | {"pause"}
     return unable | {"resume"}
