@@ -37,7 +37,19 @@ from mission_tui.fleet.views.findings import Finding
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.records.files.tail import read_all
 
-__all__ = ["Campaign", "Done", "Job", "carry_out", "findings_of", "read_done", "updates_of"]
+__all__ = [
+    "RUNS",
+    "Campaign",
+    "Done",
+    "Job",
+    "alone",
+    "carry_out",
+    "findings_of",
+    "put",
+    "read_done",
+    "tell",
+    "updates_of",
+]
 
 LOOK_EVERY_S = 1.0
 RUNS = "runs"
@@ -152,14 +164,14 @@ class Campaign:
         self._begun[job] = None
         if view is not None and view.last_checkpoint is not None and self._resumed(view):
             self._begun[job] = view.id, view.attempt
-            _tell(f"{job.name}: goes on at {view.timesteps or 0:,} steps")
+            tell(f"{job.name}: goes on at {view.timesteps or 0:,} steps")
             return
         try:
             self._lab.launch(*job.launch_words)
         except subprocess.CalledProcessError as error:
             self._give_up(job, f"`launch` refused with exit code {error.returncode}")
         else:
-            _tell(f"{job.name}: begun")
+            tell(f"{job.name}: begun")
 
     def _resumed(self, view: RunView) -> bool:
         try:
@@ -176,17 +188,14 @@ class Campaign:
             return
         trained_s = round(view.trained_s, 1)
         done = Done(name=job.name, run=view.id, attempts=view.attempt, trained_s=trained_s, evaluation=evaluation)
-        # Under its name only when it is whole.
-        half = _file(self._folder, job).with_suffix(".half")
-        half.write_bytes(msgspec.json.format(msgspec.json.encode(done), indent=1) + b"\n")
-        half.replace(_file(self._folder, job))
+        put(_file(self._folder, job), done)
         self.left.remove(job)
-        _tell(f"{job.name}: return {float(evaluation['mean']):.1f}, trained for {trained_s:.0f} s")
+        tell(f"{job.name}: return {float(evaluation['mean']):.1f}, trained for {trained_s:.0f} s")
 
     def _give_up(self, job: Job, why: str) -> None:
         self.left.remove(job)
         self.failures[job.name] = why
-        _tell(f"{job.name}: given up; {why}")
+        tell(f"{job.name}: given up; {why}")
 
 
 def carry_out(jobs: Sequence[Job], folder: Path, at_once: int, seconds: float = math.inf) -> dict[str, str]:
@@ -199,7 +208,7 @@ def carry_out(jobs: Sequence[Job], folder: Path, at_once: int, seconds: float = 
         return {}
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        with _alone(folder), kept(folder / RUNS) as lab:
+        with alone(folder), kept(folder / RUNS) as lab:
             campaign = Campaign(lab, folder, jobs, at_once)
             while True:
                 campaign.step()
@@ -207,15 +216,15 @@ def carry_out(jobs: Sequence[Job], folder: Path, at_once: int, seconds: float = 
                     break
                 time.sleep(LOOK_EVERY_S)
     except KeyboardInterrupt:
-        _tell("interrupted: what trained has been stopped, each with a checkpoint; the same command goes on")
+        tell("interrupted: what trained has been stopped, each with a checkpoint; the same command goes on")
         sys.exit(128 + signal.SIGINT)
     if campaign.left:
-        _tell(f"time is over with {len(campaign.left)} of {len(jobs)} trainings left; the same command goes on")
+        tell(f"time is over with {len(campaign.left)} of {len(jobs)} trainings left; the same command goes on")
     return campaign.failures
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def alone(folder: Path) -> Iterator[None]:
     """Whoever leaves a folder stops what trains in it, the runs of another campaign too."""
     with (folder / ".lock").open("w") as lock:
         try:
@@ -227,5 +236,13 @@ def _alone(folder: Path) -> Iterator[None]:
         yield
 
 
-def _tell(sentence: str) -> None:
+def put(file: Path, facts: msgspec.Struct) -> None:
+    """Make `file` hold them; it bears its name only when it is whole."""
+    half = file.with_suffix(".half")
+    half.write_bytes(msgspec.json.format(msgspec.json.encode(facts), indent=1) + b"\n")
+    half.replace(file)
+
+
+def tell(sentence: str) -> None:
+    """To whoever watches the campaign."""
     print(sentence, file=sys.stderr, flush=True)

@@ -9,11 +9,14 @@ from __future__ import annotations
 import argparse
 import math
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.campaign import Done, Job, carry_out, findings_of, read_done, updates_of
 from benchmarks.results import Sheet, write_sheet
+from benchmarks.zoo.best import best_of, play_best
+from benchmarks.zoo.many_seeds import many_seeds
 from benchmarks.zoo.published import TABLE, TASKS, Published, Task, read_published
 from benchmarks.zoo.table import Course, Measured, page, row_of
 from mission_tui.errors import MissionError
@@ -35,11 +38,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     wanted = [job for task, own in jobs.items() if task.env in asked.task and not task.missing for job in own]
     try:
         published = read_published(asked.published)
-        failures = {} if asked.report else carry_out(wanted, asked.folder, asked.at_once, asked.seconds)
+        failures = {} if asked.report else _made(wanted, asked)
     except MissionError as error:
         print(error, file=sys.stderr)
         return error.exit_code
-    measured = [_measured(asked.folder, task, published[task.zoo_env], own) for task, own in jobs.items()]
+    measured = [_measured(asked, task, published[task.zoo_env], own) for task, own in jobs.items()]
     rows = tuple(map(row_of, measured))
     sheet = Sheet("The zoo's table", "make zoo", rows)
     for it in measured:
@@ -58,6 +61,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--json", type=Path, help="write the sheet there")
     parser.add_argument("--page", type=Path, help="write the table there, as Markdown")
     parser.add_argument("--folder", type=Path, default=Path("build/zoo"), help="where runs and results are kept")
+    learning = Path("build/learning")
+    parser.add_argument("--learning", type=Path, default=learning, help="where benchmarks.learning keeps trainings")
     parser.add_argument("--published", type=Path, default=TABLE, help="the zoo's table of results, a CSV")
     parser.add_argument("--task", nargs="+", choices=NAMES, default=NAMES)
     parser.add_argument("--seeds", type=int, default=SEEDS)
@@ -68,9 +73,25 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _measured(folder: Path, task: Task, published: Published, jobs: tuple[Job, ...]) -> Measured:
+def _made(jobs: Sequence[Job], asked: argparse.Namespace) -> dict[str, str]:
+    """Train what is to be trained, then play the best checkpoints, all within the time; why what was given up."""
+    begun_s = time.monotonic()
+    failures = carry_out(jobs, asked.folder, asked.at_once, asked.seconds)
+    return failures | play_best(asked.folder, jobs, asked.seconds - (time.monotonic() - begun_s))
+
+
+def _measured(asked: argparse.Namespace, task: Task, published: Published, jobs: tuple[Job, ...]) -> Measured:
+    folder = asked.folder
     done = tuple(read_done(folder, job) for job in jobs)
-    return Measured(task, published, jobs, done, tuple(None if one is None else _course(folder, one) for one in done))
+    return Measured(
+        task,
+        published,
+        jobs,
+        done,
+        courses=tuple(None if one is None else _course(folder, one) for one in done),
+        best=tuple(best_of(folder, job) for job in jobs),
+        elsewhere=() if task.unjudged else tuple(many_seeds(asked.learning, jobs[0], len(jobs))),
+    )
 
 
 def _course(folder: Path, done: Done) -> Course | None:
@@ -84,7 +105,8 @@ def _course(folder: Path, done: Done) -> Course | None:
 def _jobs(task: Task, seeds: int, steps: int | None) -> tuple[Job, ...]:
     length = () if steps is None else (f"run.total_timesteps={steps}",)
     engine = (f"run.engine={task.engine}",) if task.engine else ()
-    return tuple(Job(task.preset, seed, (*ALONE, *engine, *length)) for seed in range(1, seeds + 1))
+    words = (*ALONE, *engine, *task.also, *length)
+    return tuple(Job(task.preset, seed, words) for seed in range(task.first_seed, task.first_seed + seeds))
 
 
 if __name__ == "__main__":

@@ -7,20 +7,27 @@ the zoo trained another version.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from benchmarks.campaign import Done, Job
 from benchmarks.fleet.shapes import as_options
 from benchmarks.results import Row, Sheet, Spread
 from benchmarks.rows import unmeasured
+from benchmarks.zoo.best import Best
+from benchmarks.zoo.many_seeds import ManySeeds
 from benchmarks.zoo.published import Published, Task
 from mission_tui.fleet.compare.spread import spread_of
 
 __all__ = ["Course", "Measured", "page", "row_of"]
 
 WORDS = {True: "met", False: "**MISSED**"}
-HEAD = "| task | steps | published | at least | ours, mean over seeds | 95 % of it | |\n|---|---|---|---|---|---|---|"
+HEAD = (
+    "| task | steps | published | at least | ours, mean over seeds | 95 % of it | "
+    "| best kept checkpoint, **not judged** |\n"
+    "|---|---|---|---|---|---|---|---|"
+)
 PREFACE = """\
 Written by `make zoo`; not by hand. Settings and published figures are those of the RL Baselines3 Zoo
 (DLR-RM/rl-trained-agents @ cd35bde6 and DLR-RM/rl-baselines3-zoo @ 22e3ff24, MIT)."""
@@ -34,7 +41,11 @@ most probable actions as the zoo did, on observations normalized as in its train
 zoo calls its table no quantitative benchmark, because each row is one run. *Ours* is the mean of the seeds' means; its
 ± is the standard deviation over the seeds, and the interval is a bootstrap over them. *At least* is the published mean
 less the larger of its ± and one percent: the mean over all five seeds has to reach it, so a seed that learned nothing
-counts in full."""
+counts in full.
+
+*Best kept checkpoint* is what `evaluate RUN --checkpoint best` plays in the same way: of the checkpoints that a run
+still has, the one saved at its highest mean return in training. It decides nothing here. A run that kept its last one
+alone has none; the repeat of CartPole-v1 keeps ten, which changes no number of the training."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +61,8 @@ class Course:
 class Measured:
     """A task with the zoo's row and what its jobs came to, in the order of the seeds; None is not done.
 
-    `courses` are how those trainings went, None where their runs are gone.
+    `courses` are how those trainings went, None where their runs are gone; `best` what the best checkpoints they kept
+    came to, None where there was none to play. `elsewhere` are many seeds of the same, trained without a supervisor.
     """
 
     task: Task
@@ -58,6 +70,8 @@ class Measured:
     jobs: tuple[Job, ...]
     done: tuple[Done | None, ...]
     courses: tuple[Course | None, ...] = ()
+    best: tuple[Best | None, ...] = ()
+    elsewhere: tuple[ManySeeds, ...] = ()
 
     @property
     def means(self) -> list[float]:
@@ -136,7 +150,14 @@ def _line(it: Measured) -> str:
     published = f"{_figure(it.published.mean, it.published.std)} ({it.published.episodes:,} episodes)"
     steps = it.jobs[0].spec.run.total_timesteps or 0
     bound = f"{it.published.bound:.1f}"
-    return _cells(it.task.name, f"{steps:,}", published, bound, _ours(it.means), _interval(it), it.said)
+    return _cells(it.task.name, f"{steps:,}", published, bound, _ours(it.means), _interval(it), it.said, _best(it))
+
+
+def _best(it: Measured) -> str:
+    means = [float(one.evaluation["mean"]) for one in it.best if one is not None]
+    if not means:
+        return "none kept" if it.means else ""
+    return f"{_ours(means)} ({len(means)} of {len(it.jobs)} seeds)"
 
 
 def _ours(means: Sequence[float]) -> str:
@@ -155,10 +176,28 @@ def _interval(it: Measured) -> str:
 def _by_seed(measured: Sequence[Measured]) -> str:
     most = max(len(it.jobs) for it in measured)
     lines = [_cells("task", *(f"seed {number}" for number in range(1, most + 1))), "|---" * (most + 1) + "|"]
-    lines += [
-        _cells(it.task.name, *("not done" if one is None else _played(one) for one in it.done)) for it in measured
-    ]
+    for it in measured:
+        lines.append(
+            _cells(it.task.name, *(_seed_cell(*each) for each in enumerate(zip(it.jobs, it.done, strict=True))))
+        )
+        if any(it.best):
+            both = zip(it.done, it.best, strict=True)
+            lines.append(_cells("- its best kept checkpoint, not judged", *(_best_cell(*each) for each in both)))
     return "\n".join(lines)
+
+
+def _seed_cell(place: int, each: tuple[Job, Done | None]) -> str:
+    job, done = each
+    said = "not done" if done is None else _played(done.evaluation)
+    return said if job.seed == place + 1 else f"seed {job.seed}: {said}"
+
+
+def _best_cell(done: Done | None, best: Best | None) -> str:
+    if best is None or done is None:
+        return "" if done is None else "none kept"
+    if best.evaluation["checkpoint"] == done.evaluation.get("checkpoint"):
+        return "the final one"
+    return f"{_played(best.evaluation)} at {int(best.evaluation['checkpoint']):,}"
 
 
 def _below(measured: Sequence[Measured]) -> list[str]:
@@ -169,21 +208,32 @@ def _below(measured: Sequence[Measured]) -> list[str]:
         for job, one, course in zip(it.jobs, it.done, it.courses, strict=False)
         if one is not None and course is not None and float(one.evaluation["mean"]) < it.published.bound
     ]
-    return ["Seeds below the bound:\n\n" + "\n".join(lines)] if lines else []
+    told = ["Seeds below the bound:\n\n" + "\n".join(lines)] if lines else []
+    return told + [_elsewhere(it) for it in measured if it.elsewhere]
+
+
+def _elsewhere(it: Measured) -> str:
+    """Five seeds say little of how often that happens."""
+    counts = ", ".join(each.said(it.published.bound) for each in it.elsewhere)
+    return (
+        f"How often does {it.task.name} end below {it.published.bound:.1f}? Trained with more seeds and without a "
+        f"supervisor (`python -m benchmarks.learning`): {counts}."
+    )
 
 
 def _told(task: Task, job: Job, done: Done, course: Course) -> str:
     length = job.spec.run.total_timesteps or 0
     ended = (
-        f"- {task.name}, seed {job.seed}: {_played(done)} at the end; the mean of a hundred episodes in training was"
+        f"- {task.name}, seed {job.seed}: {_played(done.evaluation)} at the end; the mean of a hundred episodes in "
+        "training was"
     )
     reached = f"at most {course.best:.1f}, after {course.steps:,} of {length:,} steps."
     warned = "The health rules warned:" if course.warnings else "The health rules warned of nothing."
     return " ".join((ended, reached, warned)) + "".join(f"\n  - {sentence}" for sentence in course.warnings)
 
 
-def _played(done: Done) -> str:
-    return _figure(done.evaluation["mean"], done.evaluation["std"])
+def _played(evaluation: Mapping[str, Any]) -> str:
+    return _figure(evaluation["mean"], evaluation["std"])
 
 
 def _cells(*cells: str) -> str:
@@ -191,14 +241,19 @@ def _cells(*cells: str) -> str:
 
 
 def _commands(measured: Sequence[Measured]) -> str:
-    first = [(it.jobs[0], len(it.jobs)) for it in measured]
+    first = [(it.jobs[0], f"--seeds {len(it.jobs)}" + _from(it.jobs[0])) for it in measured]
     lines = [
         "make zoo                 # two runs at a time; goes on where it was left",
         "make zoo SECONDS=600     # the same, for so long; what then trains is stopped with a checkpoint",
-        *(f"mission-tui launch {job.preset} {' '.join(as_options(job.assignments))} --seeds {n}" for job, n in first),
+        *(f"mission-tui launch {job.preset} {' '.join(as_options(job.assignments))} {n}" for job, n in first),
         f"mission-tui evaluate RUN --episodes {first[0][0].episodes}",
+        f"mission-tui evaluate RUN --episodes {first[0][0].episodes} --checkpoint best",
     ]
     return "All of it, then the same by hand:\n\n```\n" + "\n".join(lines) + "\n```"
+
+
+def _from(job: Job) -> str:
+    return "" if job.seed == 1 else f" --seed {job.seed}"
 
 
 def _provenance(measured: Sequence[Measured], sheet: Sheet) -> str:

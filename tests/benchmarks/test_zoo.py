@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from benchmarks.campaign import Done, Job
 from benchmarks.results import Sheet
 from benchmarks.zoo.__main__ import main
+from benchmarks.zoo.many_seeds import many_seeds
 from benchmarks.zoo.published import TASKS, Published, Task, read_published
 from benchmarks.zoo.table import Course, Measured, page, row_of
 from mission_tui.errors import UsageError
@@ -18,6 +20,7 @@ from mission_tui.errors import UsageError
 CARTPOLE = TASKS[0]
 LANDER = next(task for task in TASKS if task.env != task.zoo_env)
 STOCK = next(task for task in TASKS if task.engine)
+REPEAT = next(task for task in TASKS if task.repeat)
 ROWS = (
     "algo,env_id,mean_reward,std_reward,n_timesteps,eval_timesteps,eval_episodes\na2c,CartPole-v1,1.0,0.0,1,1,1\n"
 ) + "".join(f"ppo,{task.zoo_env},500.000,0.000,100k,150000,300\n" for task in TASKS)
@@ -66,6 +69,36 @@ def test_a_seed_below_the_bound_is_told_with_what_it_had_reached() -> None:
     assert "Seeds below" not in page([measured(500.0, 500.0)], Sheet("", "", ()))
 
 
+def test_a_repeat_is_named_and_takes_nothing_back(tmp_path: Path) -> None:
+    """Five other seeds of CartPole, each with its own number; what they come to judges nothing."""
+    again = measured(500.0, 500.0, task=REPEAT)
+    again = replace(again, jobs=tuple(Job("cartpole", seed) for seed in (6, 7)))
+    missed = measured(200.0, 500.0)
+    text = page([missed, again], Sheet("", "", ()))
+    assert (again.met, missed.met) == (None, False)
+    assert "0 of 1 judged tasks are met; missed: CartPole-v1. Not judged: CartPole-v1, seeds from 6." in text
+    assert "| CartPole-v1, seeds from 6 | seed 6: 500.0 ± 2.0 | seed 7: 500.0 ± 2.0 |" in text
+    assert "--seeds 2 --seed 6" in text
+
+
+def test_many_seeds_say_how_often_it_happens(tmp_path: Path) -> None:
+    """Counted by engine, the newest training of a seed, of the same preset and length alone; too few say nothing."""
+    for number, (engine, seed, steps, mean) in enumerate(
+        [("fast", 1, 100_000, 100.0), ("fast", 1, 100_000, 500.0), ("fast", 2, 100_000, 200.0), ("sb3", 1, 9, 1.0)]
+    ):
+        spec = {"preset": "cartpole", "run": {"seed": seed, "total_timesteps": steps}}
+        file = tmp_path / f"cartpole-{engine}-s{seed}-{number}.json"
+        file.write_text(json.dumps({"engine": engine, "spec": spec, "returns": [mean, mean]}))
+        os.utime(file, (number, number))
+    job = Job("cartpole", 1)
+    (found,) = many_seeds(tmp_path, job, 1)
+    assert (found.engine, found.means) == ("fast", {1: 500.0, 2: 200.0})
+    assert found.said(495.0) == "by the default engine 1 of 2 seeds (seed 2: 200.0)"
+    assert many_seeds(tmp_path, job, 2) == []
+    text = page([replace(measured(500.0), elsewhere=(found,))], Sheet("", "", ()))
+    assert "without a supervisor (`python -m benchmarks.learning`): by the default engine 1 of 2" in text
+
+
 def test_a_file_that_is_no_table_is_refused(tmp_path: Path) -> None:
     """In a sentence that names it; nothing starts."""
     file = tmp_path / "other.csv"
@@ -86,12 +119,18 @@ def test_the_page_is_written_from_what_is_done(tmp_path: Path, capsys: pytest.Ca
         facts = {"mean": 490.0 + 5 * seed, "std": 0.5}
         done = {"name": name, "run": "x", "attempts": seed, "trained_s": 30.0, "evaluation": facts}
         (folder / f"{name}.json").write_text(json.dumps(done))
+    best = {"name": name, "evaluation": {"mean": 499.0, "std": 0.0, "checkpoint": "000040000"}}
+    (folder / f"{name}.best.json").write_text(json.dumps(best))
     words = ["--report", "--folder", str(folder), "--published", str(tmp_path / "published.csv"), "--seeds", "2"]
     assert main([*words, "--page", str(page), "--json", str(tmp_path / "zoo.json")]) == 0
     text = page.read_text(encoding="utf-8")
     lines = {line.split(" | ")[0].removeprefix("| "): line for line in text.splitlines() if line.startswith("| ")}
     assert set(lines) >= {task.name for task in TASKS}
-    assert "| CartPole-v1 | 100,000 | 500.0 ± 0.0 (300 episodes) | 495.0 | 497.5 ± 3.5 |  | met |" in text
+    assert (
+        "| CartPole-v1 | 100,000 | 500.0 ± 0.0 (300 episodes) | 495.0 | 497.5 ± 3.5 |  | met | 499.0 (1 of 2 seeds) |"
+        in text
+    )
+    assert "| - its best kept checkpoint, not judged | none kept | 499.0 ± 0.0 at 40,000 |" in text
     assert "| CartPole-v1 | 495.0 ± 0.5 | 500.0 ± 0.5 |" in text
     assert text.count("not measured") == len(TASKS) - 1
     assert "1 of them stopped on the way" in text
