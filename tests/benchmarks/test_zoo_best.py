@@ -21,9 +21,10 @@ class Evaluating(ScriptedLab):
 
 
 def test_only_what_kept_more_than_its_last_is_played(tmp_path: Path) -> None:
-    """One of three jobs is not done and one kept its last alone; the third is played once, and found when asked again."""
+    """One job is not done, one kept its last alone; the third is played once, and found when asked again."""
     for job, steps in ((JOBS[0], (1,)), (JOBS[1], (1, 2))):
-        put(tmp_path / f"{job.name}.json", Done(name=job.name, run=job.name, attempts=1, trained_s=1.0, evaluation={}))
+        done = Done(name=job.name, run=job.name, attempts=1, trained_s=1.0, evaluation={})
+        put(tmp_path / f"{job.name}.json", done)
         for at in steps:
             save(tmp_path / RUNS / job.name / "checkpoints", at)
     ((job, done),) = unplayed(tmp_path, JOBS)
