@@ -49,13 +49,18 @@ TIERS = (
 
 
 class CellsKept(Struct, frozen=True, tag="cells", tag_field="kind", omit_defaults=True):
-    """Cells of one track: `busy` or `power` of the GPU `gpu`, called `name`, or the host's `cpu`; times are unix s."""
+    """Cells of one track of the GPU `gpu`, called `name`, or of the host; times are unix s.
+
+    In percent `busy` of a GPU and the host's `cpu`; `power` in W, `temperature` in degrees Celsius; in bytes a GPU's
+    `vram` and the host's `ram` and `swap` in use, each with its `total`, and what is free of the `disk`; the `load`.
+    """
 
     seq: int
     track: str
     gpu: str = ""
     name: str = ""
     cells: tuple[Cell, ...] = ()
+    total: float | None = None
 
 
 class SpansKept(Struct, frozen=True, tag="spans", tag_field="kind", omit_defaults=True):

@@ -107,8 +107,11 @@ def _notes(items: Sequence[LaunchItem], quoted: Quoted) -> Iterator[str]:
         gpu = f", {size(sum(vram))} of GPU memory" if vram else ""
         ram, cores = size(sum(cost.ram_bytes for cost in costs)), sum(cost.cores for cost in costs)
         yield f"all {len(costs)} at once: {ram} of memory{gpu}, {cores} cores"
-    learners = [cost for item, cost in zip(items, costs, strict=True) if item.spec.run.command is None]
-    yield from dict.fromkeys(_pace(cost.pace) for cost in learners)
+    learners = [
+        (item.spec.preset, cost.pace) for item, cost in zip(items, costs, strict=True) if not item.spec.run.command
+    ]
+    several = len({preset for preset, _ in learners}) > 1
+    yield from dict.fromkeys(f"{preset}: {_pace(pace)}" if several else _pace(pace) for preset, pace in learners)
     if quoted.refused:
         yield f"a launch would be refused: {quoted.refused}"
     yield from quoted.warnings

@@ -14,7 +14,7 @@ from math import ceil
 
 from msgspec import Struct
 
-__all__ = ["CELL_S", "LEVELS", "SLOW_LEVELS", "WIDTHS", "Cell", "CellHistory", "Gathering", "merged"]
+__all__ = ["CELL_S", "LEVELS", "METER_LEVELS", "SLOW_LEVELS", "WIDTHS", "Cell", "CellHistory", "Gathering", "merged"]
 
 CELL_S = 0.25
 """PPO's update bursts last from tenths of a second to minutes; a cell has five looks at them at 20 Hz."""
@@ -22,6 +22,8 @@ LEVELS = ((CELL_S, 900.0), (1.0, 7_200.0), (10.0, 86_400.0))
 """Width of the cells and for how long they are kept, both in seconds; finest first, each a multiple of the last."""
 SLOW_LEVELS = LEVELS[1:]
 """For what is asked for once a second."""
+METER_LEVELS = ((10.0, 7_200.0), (60.0, 86_400.0))
+"""For what only a replay shows: memory, disk, load, heat."""
 FIELDS = 6
 MOST_STALE = 256
 WIDTHS = (CELL_S, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1_200.0, 1_800.0, 3_600.0)
@@ -85,9 +87,13 @@ class Gathering:
 
 
 class CellHistory:
-    """A day of one value: fine cells of the last quarter of an hour, coarser ones before, in a bounded memory."""
+    """A day of one value: fine cells of the last quarter of an hour, coarser ones before, in a bounded memory.
+
+    `total` is what the value was a part of when it was last looked at; None where it is a part of nothing.
+    """
 
     def __init__(self, levels: Sequence[tuple[float, float]] = LEVELS) -> None:
+        self.total: float | None = None
         self.levels = tuple(levels)
         self._kept = tuple(_Shelf(round(span / width)) for width, span in self.levels)
         self._gathering = tuple(Gathering(width) for width, _ in self.levels)
@@ -98,6 +104,10 @@ class CellHistory:
             complete = gathering.add(cell)
             if complete is not None:
                 kept.append(complete)
+
+    def saw(self, value: float, since: float, seconds: float) -> None:
+        """Take in that the value was this one in the `seconds` from `since` on."""
+        self.add(Cell(since, value, value, value, seconds))
 
     def complete(self, level: int, since: float) -> list[Cell]:
         """What `level` keeps for good and begins at or after `since`, oldest first."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from msgspec import structs
 
 from mission_tui.fleet.store import Store
-from mission_tui.fleet.strips.cells import Cell, CellHistory, merged
+from mission_tui.fleet.strips.cells import METER_LEVELS, Cell, CellHistory, merged
 from mission_tui.fleet.strips.strip import Strip
 from mission_tui.fleet.views.snapshot import GpuMeters, HostMeters, Utilisation
 from mission_tui.ipc.requests import GetStrip
@@ -34,24 +34,44 @@ class PastInstruments:
     """Meters and strip of the runs root at any moment of which its files tell."""
 
     def __init__(self, root: Path) -> None:
-        self._tracks = tracks_of(read_instruments(root, time.time()))
+        found, self._ahead = read_instruments(root, time.time())
+        self._tracks = tracks_of(found, self._ahead)
+        self._cells = found.cells
         self._host = HostMeters(socket.gethostname(), len(os.sched_getaffinity(0)), gpu_note=NO_GPU)
 
     def meters_at(self, moment: float) -> tuple[HostMeters, tuple[GpuMeters, ...]] | None:
         """The meters at unix time `moment`; None where nothing was kept of it."""
+        moment -= self._ahead
         cpu = _last_minute(self._tracks.cpu, moment)
         found = (self._gpu(uuid, name, moment) for uuid, name in self._tracks.names.items())
         gpus = tuple(gpu for gpu in found if gpu is not None)
         newest = _at(cpu, moment)
-        if newest is None and not gpus:
+        ram, ram_total = self._meter("ram", "", moment)
+        if newest is None and ram is None and not gpus:
             return None
+        swap, swap_total = self._meter("swap", "", moment)
+        load = _held(self._cells.get(("load", "")), moment)
         host = structs.replace(
             self._host,
+            ram_used=ram,
+            ram_total=ram_total,
+            swap_used=swap,
+            swap_total=swap_total,
+            disk_free=self._meter("disk", "", moment)[0],
+            load_1m=load,
             cpu_percent=None if newest is None else round(newest.mean, 1),
             cpu_history=_by_second((cell.t, cell.seconds, cell.mean) for cell in cpu),
             gpu_note="" if gpus else NO_GPU,
         )
         return host, gpus
+
+    def _meter(self, what: str, gpu: str, moment: float) -> tuple[int | None, int | None]:
+        """Bytes of a meter and of what they are a part; None where that was not kept."""
+        history = self._cells.get((what, gpu))
+        value = _held(history, moment)
+        if history is None or value is None:
+            return None, None
+        return round(value), None if history.total is None else round(history.total)
 
     def strip(self, store: Store, request: GetStrip, moment: float) -> Strip:
         """The strip of the runs in `store`, up to unix time `moment`. A GPU of which nothing was kept is not in it."""
@@ -62,7 +82,8 @@ class PastInstruments:
         busy = _last_minute(self._tracks.busy.get(uuid), moment)
         now = _at(busy, moment)
         power = _at(_last_minute(self._tracks.power.get(uuid), moment), moment)
-        if now is None and power is None:
+        memory, memory_total = self._meter("vram", uuid, moment)
+        if now is None and power is None and memory is None:
             return None
         recent = merged(moment, (cell for cell in busy if cell.t >= moment - WINDOW_S))
         return GpuMeters(
@@ -73,7 +94,10 @@ class PastInstruments:
                 mean=None if recent is None else recent.mean,
                 max=None if recent is None else recent.most,
             ),
+            memory_used=memory,
+            memory_total=memory_total,
             power_w=None if power is None else round(power.mean, 1),
+            temperature_c=_held(self._cells.get(("temperature", uuid)), moment),
             history=_by_second((cell.t, cell.seconds, cell.most) for cell in busy),
         )
 
@@ -86,6 +110,16 @@ def _last_minute(history: CellHistory | None, moment: float) -> list[Cell]:
 def _at(cells: list[Cell], moment: float) -> Cell | None:
     """The cell that covers `moment`."""
     return cells[-1] if cells and moment - (cells[-1].t + cells[-1].seconds) <= STALE_S else None
+
+
+def _held(history: CellHistory | None, moment: float) -> float | None:
+    """What a meter that moves slowly showed at `moment`: its cells are wide, and seldom looked at to their end."""
+    if history is None:
+        return None
+    cells = list(history.finest(moment - METER_LEVELS[-1][0], moment + 1e-3))
+    if not cells or moment - (cells[-1].t + cells[-1].seconds) > METER_LEVELS[0][0]:
+        return None
+    return round(cells[-1].mean, 2)
 
 
 def _by_second(cells: Iterable[tuple[float, float, float]]) -> tuple[float, ...]:

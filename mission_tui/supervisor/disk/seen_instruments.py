@@ -9,7 +9,7 @@ from mission_tui.fleet.strips.phases import PhaseHistory
 from mission_tui.records.instruments import TIERS, InstrumentFiles
 from mission_tui.records.runs.layout import instruments_dir
 from mission_tui.supervisor.verbs.strip import Tracks
-from mission_tui.supervisor.watching.remembered import Remembered, remember
+from mission_tui.supervisor.watching.remembered import Remembered, behind, remember
 
 __all__ = ["SeenInstruments", "read_instruments", "tracks_of"]
 
@@ -25,23 +25,28 @@ class SeenInstruments:
         self._read_at = float("-inf")
 
     def tracks(self) -> Tracks:
-        """What the files hold of the last day, on unix time. Damage and what may not be read are passed over."""
+        """What the files hold of the last day. Damage and what may not be read are passed over."""
         if self._tracks is None or time.monotonic() - self._read_at > FRESH_S:
-            self._tracks = tracks_of(read_instruments(self._root, time.time()))
+            self._tracks = tracks_of(*read_instruments(self._root, time.time()))
             self._read_at = time.monotonic()
         return self._tracks
 
 
-def read_instruments(root: Path, now: float) -> Remembered:
-    """What the files of the runs root hold at unix time `now`, on unix time; damage is passed over."""
+def read_instruments(root: Path, now: float) -> tuple[Remembered, float]:
+    """What the files of the runs root hold at unix time `now`, and how many seconds its clock is behind that.
+
+    Damage is passed over.
+    """
     files = InstrumentFiles(instruments_dir(root))
-    return remember([files.read(tier, now)[0] for tier in TIERS], now, 0.0)
+    read = [files.read(tier, now)[0] for tier in TIERS]
+    ahead = behind(read)
+    return remember(read, now, ahead), ahead
 
 
-def tracks_of(found: Remembered) -> Tracks:
-    """What a strip is made of, in what was read."""
+def tracks_of(found: Remembered, ahead: float) -> Tracks:
+    """What a strip is made of, in what was read; its clock is `ahead` seconds behind unix time."""
     lanes = {run: PhaseHistory() for run in found.spans}
     for run, spans in found.spans.items():
         lanes[run].begin_with(spans)
     busy, power = ({gpu: each for (what, gpu), each in found.cells.items() if what == it} for it in ("busy", "power"))
-    return Tracks(found.names, busy, power, found.cells.get(("cpu", "")), lanes, tuple(found.names))
+    return Tracks(found.names, busy, power, found.cells.get(("cpu", "")), lanes, tuple(found.names), ahead=ahead)

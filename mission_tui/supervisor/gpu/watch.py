@@ -13,7 +13,7 @@ import time
 
 import msgspec
 
-from mission_tui.fleet.strips.cells import SLOW_LEVELS, Cell, CellHistory, merged
+from mission_tui.fleet.strips.cells import METER_LEVELS, SLOW_LEVELS, Cell, CellHistory, merged
 from mission_tui.fleet.views.snapshot import GpuMeters, Utilisation
 from mission_tui.paths import GPU_DRIVER
 from mission_tui.supervisor.children import Child, start_child
@@ -42,7 +42,8 @@ class GpuWatch:
     the driver tells) and `note` are what it said last.
 
     `heard` is set at its first word. `busy` (percent) and `power` (watts) are a day of each GPU by its UUID, on the
-    monotonic clock, over all probes; `names` are what those GPUs are called.
+    monotonic clock, over all probes; `names` are what those GPUs are called. `meters` are a day of each one's `vram` in
+    use (bytes) and `temperature` (degrees Celsius), by that word and its UUID.
     """
 
     def __init__(self) -> None:
@@ -62,6 +63,7 @@ class GpuWatch:
         self._abandoned: set[int] = set()
         self.busy: dict[str, CellHistory] = {}
         self.power: dict[str, CellHistory] = {}
+        self.meters: dict[tuple[str, str], CellHistory] = {}
         self.names: dict[str, str] = {}
 
     def present(self) -> bool:
@@ -151,7 +153,12 @@ class GpuWatch:
         self._keep(said)
         for sample in said.gpus:
             if (watts := sample.power_w) is not None:
-                self.power[sample.uuid].add(Cell(now - since_s, watts, watts, watts, since_s))
+                self.power[sample.uuid].saw(watts, now - since_s, since_s)
+            for what, value in (("vram", sample.memory_used), ("temperature", sample.temperature_c)):
+                if value is not None:
+                    meter = self.meters.setdefault((what, sample.uuid), CellHistory(METER_LEVELS))
+                    meter.saw(value, now - since_s, since_s)
+                    meter.total = sample.memory_total if what == "vram" else None
         self.gpus = tuple(self._meters(sample, now) for sample in said.gpus)
         self.held, self.used = _held(said.gpus), _used(said.gpus)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from mission_tui.fleet.capacity.disk_trend import DiskTrend
 from mission_tui.fleet.capacity.machine import Machine
 from mission_tui.fleet.capacity.other_program import OtherProgram
-from mission_tui.fleet.strips.cells import SLOW_LEVELS, Cell, CellHistory
+from mission_tui.fleet.strips.cells import METER_LEVELS, SLOW_LEVELS, CellHistory
 from mission_tui.fleet.views.snapshot import HostMeters
 from mission_tui.supervisor.meters.host_files import Memory, Processors, read_memory
 from mission_tui.supervisor.meters.memory_group import group_memory
@@ -26,6 +26,7 @@ class HostSampler:
     """Reads CPU, RAM, load and the free space of the runs root's disk; `cores` are those that may be used.
 
     `cpu` is a day of processor use in percent of all cores, on the monotonic clock; `recent`: the last minute of it.
+    `meters` are a day of `ram` and `swap` in use and `disk` free, in bytes, and of the `load`, for who looks back.
     """
 
     def __init__(self, root: Path) -> None:
@@ -33,6 +34,7 @@ class HostSampler:
         self._name = socket.gethostname()
         self.cores = len(os.sched_getaffinity(0))
         self.cpu = CellHistory(SLOW_LEVELS)
+        self.meters: dict[str, CellHistory] = {}
         self.recent: deque[float] = deque(maxlen=_HISTORY)
         self._looked_at = time.monotonic()
         self._processors = Processors()
@@ -49,8 +51,8 @@ class HostSampler:
         """The meters of this second with what is known of `others`; what cannot be read is None."""
         memory, free = _memory(), self.disk_free()
         busy, cores = self._processors.look()
-        if busy is not None:
-            self._saw(round(busy, 1))
+        load = os.getloadavg()[0]
+        self._saw(None if busy is None else round(busy, 1), memory, free, load)
         return HostMeters(
             name=self._name,
             cores=self.cores,
@@ -61,7 +63,7 @@ class HostSampler:
             swap_used=None if memory is None else memory.swap_used,
             swap_total=None if memory is None else memory.swap_total,
             disk_free=free,
-            load_1m=os.getloadavg()[0],
+            load_1m=load,
             gpu_note=gpu_note,
             alone_note=alone_note,
             disk_full=disk_full,
@@ -70,13 +72,24 @@ class HostSampler:
             others=others,
         )
 
-    def _saw(self, percent: float) -> None:
+    def _saw(self, percent: float | None, memory: Memory | None, free: int | None, load: float) -> None:
         now = time.monotonic()
         since_s, self._looked_at = now - self._looked_at, now
-        if 0.0 < since_s < _LONGEST_S:
-            # The mean since the last look, so it is of the time before; after a long silence of nobody knows when.
-            self.cpu.add(Cell(now - since_s, percent, percent, percent, since_s))
-        self.recent.append(percent)
+        # The mean since the last look is of the time before; after a long silence of nobody knows when.
+        known = 0.0 < since_s < _LONGEST_S
+        if percent is not None:
+            self.recent.append(percent)
+            if known:
+                self.cpu.saw(percent, now - since_s, since_s)
+        seen: dict[str, tuple[float | None, int | None]] = {"disk": (free, None), "load": (round(load, 2), None)}
+        if memory is not None:
+            seen["ram"] = memory.total - memory.available, memory.total
+            seen["swap"] = memory.swap_used, memory.swap_total
+        for what, (value, total) in seen.items():
+            if value is not None and known:
+                history = self.meters.setdefault(what, CellHistory(METER_LEVELS))
+                history.saw(value, now - since_s, since_s)
+                history.total = total
 
     def machine(self, gpu: bool, gpu_count: int | None, claimed_bytes: int = 0) -> Machine:
         """The same facts, for deciding whether a run can be carried; `claimed_bytes` of memory are spoken for."""

@@ -103,41 +103,47 @@ class Instruments:
         core = self._core
         core.gpu.names = found.names | core.gpu.names
         for (what, gpu), history in found.cells.items():
-            for cell in (self._history((what, gpu)) or CellHistory()).finest(float("-inf"), float("inf")):
-                history.add(cell)
+            since = self._tracks().get((what, gpu))
+            if since is not None:
+                for cell in since.finest(float("-inf"), float("inf")):
+                    history.add(cell)
+                history.total = since.total
             if what == "cpu":
                 core.host.cpu = history
-            else:
+            elif what in ("busy", "power"):
                 (core.gpu.busy if what == "busy" else core.gpu.power)[gpu] = history
+            elif gpu:
+                core.gpu.meters[what, gpu] = history
+            else:
+                core.host.meters[what] = history
         known = set(core.store.run_ids())
         for run, spans in found.spans.items():
             if run in known:
                 core.lanes.histories.setdefault(run, PhaseHistory()).begin_with(spans)
 
-    def _history(self, track: Track) -> CellHistory | None:
-        what, gpu = track
-        if what == "cpu":
-            return self._core.host.cpu
-        return (self._core.gpu.busy if what == "busy" else self._core.gpu.power).get(gpu)
+    def _tracks(self) -> dict[Track, CellHistory]:
+        host, gpu = self._core.host, self._core.gpu
+        tracks: dict[Track, CellHistory] = {("busy", uuid): history for uuid, history in gpu.busy.items()}
+        tracks |= {("power", uuid): history for uuid, history in gpu.power.items()}
+        tracks |= gpu.meters | {("cpu", ""): host.cpu}
+        return tracks | {(what, ""): history for what, history in host.meters.items()}
 
     def _news(self, places: Iterable[int], ahead: float) -> list[tuple[int, list[Maker]]]:
         return [(place, [*self._cells(place, ahead), *self._spans(place)]) for place in places]
 
     def _cells(self, place: int, ahead: float) -> Iterator[Maker]:
         """Makers of the records that say which cells tier `place` has and the files have not."""
-        core = self._core
-        tracks: list[Track] = [("busy", gpu) for gpu in core.gpu.busy] + [("power", gpu) for gpu in core.gpu.power]
-        for track in [*tracks, ("cpu", "")]:
-            history = self._history(track)
-            assert history is not None
+        names = self._core.gpu.names
+        for track, history in self._tracks().items():
+            what, gpu = track
             level = place - len(TIERS) + len(history.levels)
             cells = history.complete(level, self._mark(place, track) + NEXT_S) if level >= 0 else []
             if cells:
                 self._newest[place, track] = cells[-1].t
             written = tuple(_rounded(cell, ahead) for cell in cells)
-            what, gpu = track
             for part in _parts(written):
-                yield partial(CellsKept, track=what, gpu=gpu, name=core.gpu.names.get(gpu, ""), cells=part)
+                name = names.get(gpu, "")
+                yield partial(CellsKept, track=what, gpu=gpu, name=name, cells=part, total=history.total)
 
     def _spans(self, place: int) -> Iterator[Maker]:
         for run, lane in self._core.lanes.histories.items():

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from mission_tui.fleet.strips.cells import LEVELS, SLOW_LEVELS, Cell, CellHistory, merged
+from mission_tui.fleet.strips.cells import LEVELS, METER_LEVELS, SLOW_LEVELS, Cell, CellHistory, merged
 from mission_tui.fleet.strips.spans import SpanHistory
 from mission_tui.fleet.strips.strip import Span
-from mission_tui.records.instruments import TIERS, Kept, SpansKept
+from mission_tui.records.instruments import TIERS, CellsKept, Kept, SpansKept
 
-__all__ = ["Remembered", "Track", "remember"]
+__all__ = ["Remembered", "Track", "behind", "remember"]
 
 Track = tuple[str, str]
-"""`busy` or `power` and the UUID of a GPU, `cpu` and nothing, or `run` and its id."""
-TRACKS = {"busy": LEVELS, "power": SLOW_LEVELS, "cpu": SLOW_LEVELS}
+"""What is kept and the UUID of a GPU, or nothing where it is of the host; or `run` and its id."""
+METERS = dict.fromkeys(("ram", "swap", "disk", "load", "vram", "temperature"), METER_LEVELS)
+TRACKS = {"busy": LEVELS, "power": SLOW_LEVELS, "cpu": SLOW_LEVELS, **METERS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,7 @@ def remember(read: Sequence[Iterable[Kept]], now: float, ahead: float) -> Rememb
     What lies in the future, as after a clock was set back, is passed over, and so is what comes twice.
     """
     cells, spans, found = dict[tuple[int, Track], list[Cell]](), dict[tuple[int, Track], list[Span]](), Remembered()
+    totals = dict[Track, tuple[float, float | None]]()
     for tier, parts in enumerate(read):
         for part in parts:
             if isinstance(part, SpansKept):
@@ -40,9 +42,13 @@ def remember(read: Sequence[Iterable[Kept]], now: float, ahead: float) -> Rememb
             elif part.track in TRACKS:
                 cells.setdefault((tier, (part.track, part.gpu)), []).extend(part.cells)
                 found.names.update({part.gpu: part.name} if part.gpu else {})
+                track, newest = (part.track, part.gpu), max((cell.t for cell in part.cells), default=0.0)
+                if track not in totals or newest > totals[track][0]:
+                    totals[track] = newest, part.total
     for track in {track for _, track in cells}:
         levels = TRACKS[track[0]]
         history = found.cells[track] = CellHistory(levels)
+        history.total = totals[track][1]
         first = len(TIERS) - len(levels)
         kept = [
             list(_in_cells(cells.get((first + level, track), ()), width, now, ahead))
@@ -56,6 +62,20 @@ def remember(read: Sequence[Iterable[Kept]], now: float, ahead: float) -> Rememb
         history_of_run.restore(phases)
         found.newest.update({(tier, track): ended[-1].until for tier, ended in enumerate(phases) if ended})
     return found
+
+
+def behind(read: Sequence[Iterable[Kept]]) -> float:
+    """By how many seconds a clock is behind unix time on which the newest of the widest cells begin at whole multiples
+    of their width; so it is for those of its time, all widths being parts of the widest one.
+    """
+    widest, newest = 0.0, 0.0
+    for tier, parts in enumerate(read):
+        for part in parts:
+            if isinstance(part, CellsKept) and part.track in TRACKS and part.cells:
+                levels = TRACKS[part.track]
+                width = levels[max(0, tier - len(TIERS) + len(levels))][0]
+                widest, newest = max((widest, newest), (width, part.cells[-1].t))
+    return newest % widest if widest else 0.0
 
 
 def _in_cells(cells: Iterable[Cell], width: float, now: float, ahead: float) -> Iterator[Cell]:

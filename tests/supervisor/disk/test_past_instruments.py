@@ -27,6 +27,19 @@ def kept(root: Path, tier_at: int, begun: float, **tracks: tuple[Cell, ...]) -> 
     InstrumentFiles(instruments_dir(root)).append(TIERS[tier_at], begun, makers)
 
 
+def meters(root: Path, tier_at: int, begun: float, width: float, **values: tuple[float, float | None]) -> None:
+    """A file of a tier with three hundred seconds of meters that stand still: value and total of each."""
+
+    def maker(track: str, value: float, total: float | None, seq: int) -> Kept:
+        gpu, name = ("GPU-a", "Stand-in") if track in ("vram", "temperature") else ("", "")
+        count = round(300 / width)
+        steady = tuple(Cell(begun + at * width, value, value, value, width, 5) for at in range(count))
+        return CellsKept(seq, track, gpu, name, steady, total)
+
+    makers = [partial(maker, track, value, total) for track, (value, total) in values.items()]
+    InstrumentFiles(instruments_dir(root)).append(TIERS[tier_at], begun, makers)
+
+
 def cells(since: float, until: float, width: float, *, burst_at: float = 0.0) -> tuple[Cell, ...]:
     """5 % all the time, with a peak of 90 % in the cell that covers `burst_at`."""
     count = round((until - since) / width)
@@ -73,3 +86,38 @@ def test_a_gap_is_no_meter(tmp_path: Path) -> None:
 def test_without_files_nothing_is_known(tmp_path: Path) -> None:
     """A runs root of before, or one whose files were deleted."""
     assert PastInstruments(tmp_path).meters_at(NOW) is None
+
+
+@pytest.mark.parametrize(("ago_s", "tier_at", "width"), [(600, 1, 10.0), (18_000, 2, 60.0)])
+def test_memory_disk_load_and_heat_are_those_of_the_moment(
+    tmp_path: Path, ago_s: int, tier_at: int, width: float
+) -> None:
+    """Of the last hours by ten seconds, of the day by the minute; and nothing of them where they end."""
+    since = (NOW - ago_s) // 60 * 60
+    ours = {"ram": (9e9, 24e9), "swap": (1e6, 2e9), "disk": (4e10, None), "load": (1.25, None)}
+    meters(tmp_path, tier_at, since, width, **ours, vram=(5e9, 8e9), temperature=(61.0, None))
+    past = PastInstruments(tmp_path)
+    host, (gpu,) = past.meters_at(since + 100.0) or pytest.fail("nothing is known")
+    assert (host.ram_used, host.ram_total, host.swap_used, host.swap_total) == (9 * 10**9, 24 * 10**9, 10**6, 2 * 10**9)
+    assert (host.disk_free, host.load_1m, host.cpu_percent) == (4 * 10**10, 1.25, None)
+    assert (gpu.name, gpu.memory_used, gpu.memory_total, gpu.temperature_c) == ("Stand-in", 5 * 10**9, 8 * 10**9, 61.0)
+    assert past.meters_at(since + 320.0) is None
+
+
+def test_a_recording_of_before_has_dashes_for_them(tmp_path: Path) -> None:
+    """Processors alone were kept once: what is not there is not known, and is no zero."""
+    kept(tmp_path, 1, NOW - 600, cpu=cells(NOW - 600, NOW, 1.0))
+    host, gpus = PastInstruments(tmp_path).meters_at(NOW - 300) or pytest.fail("nothing is known")
+    assert host.cpu_percent == 5.0
+    assert (host.ram_used, host.swap_used, host.disk_free, host.load_1m, gpus) == (None, None, None, None, ())
+
+
+def test_cells_of_a_clock_of_their_own_stay_where_they_were(tmp_path: Path) -> None:
+    """Cells begin at whole seconds of a monotonic clock: a wide one of before must not cover the fine ones after it."""
+    since = NOW - 93.405
+    kept(tmp_path, 1, since, cpu=tuple(Cell(since + at, 7.0, 7.0, 7.0, 1.0) for at in range(9, 13)))
+    kept(tmp_path, 2, since, cpu=(Cell(since, 5.0, 5.0, 5.0, 1.0),))
+    past = PastInstruments(tmp_path)
+    for at in range(10, 13):
+        host, _ = past.meters_at(since + at + 0.6) or pytest.fail("nothing is known")
+        assert host.cpu_percent == 7.0

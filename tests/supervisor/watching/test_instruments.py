@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from mission_tui.fleet.strips.cells import SLOW_LEVELS, Cell, CellHistory
+from mission_tui.fleet.strips.cells import METER_LEVELS, SLOW_LEVELS, Cell, CellHistory
 from mission_tui.fleet.strips.strip import Span, Strip
 from mission_tui.ipc.requests import GetStrip
 from mission_tui.records.files.storage import StorageError
@@ -52,12 +52,17 @@ def seen(core: Core) -> Core:
         if quarter % 4 == 0:
             power.add(Cell(t, 70.0, 71.0, 72.0, 1.0))
             core.host.cpu.add(Cell(t, 0.0, float(quarter // 240), 100.0, 1.0))
+    core.host.meters["ram"] = core.gpu.meters["vram", "GPU-a"] = memory = CellHistory(METER_LEVELS)
+    memory.total = 8e9
+    for second in range(MINUTES * 60):
+        memory.saw(1e6 * second, now - MINUTES * 60 + second, 1.0)
     core.gpu.busy["GPU-a"], core.gpu.power["GPU-a"], core.gpu.names["GPU-a"] = busy, power, "Stand-in"
     return core
 
 
 def histories(core: Core) -> list[CellHistory]:
-    return [core.gpu.busy["GPU-a"], core.gpu.power["GPU-a"], core.host.cpu]
+    meters = [core.host.meters["ram"], core.gpu.meters["vram", "GPU-a"]]
+    return [core.gpu.busy["GPU-a"], core.gpu.power["GPU-a"], core.host.cpu, *meters]
 
 
 async def test_the_next_supervisor_shows_what_the_last_one_saw(core: Core, tmp_path: Path) -> None:
@@ -68,6 +73,7 @@ async def test_the_next_supervisor_shows_what_the_last_one_saw(core: Core, tmp_p
     then.gpu.busy["GPU-a"].add(Cell(now, 77.0, 77.0, 77.0, 0.25))
     await Instruments(then).load()
     assert then.gpu.names == {"GPU-a": "Stand-in"}
+    assert then.gpu.meters["vram", "GPU-a"].total == 8e9
     end = core.host.cpu.complete(0, 0.0)[-1].t // 10 * 10 - 10
     for seconds in (50, 590, MINUTES * 60):
         for before, after in zip(histories(core), histories(then), strict=True):
