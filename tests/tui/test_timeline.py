@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from mission_tui.fleet.strips.strip import GpuTrack, Lane, Strip
+from mission_tui.fleet.strips.strip import GpuTrack, Lane, Span, Stand, Strip
 from mission_tui.ipc.replies import Refused, StripReply
 from mission_tui.ipc.requests import GetStrip
+from mission_tui.tui.asking.columns import Shown
 from mission_tui.tui.asking.lookback import Lookback
 from mission_tui.tui.drawing.glyphs import to_ascii
 from mission_tui.tui.sections.timeline import LABEL, TAIL, phase_cell, timeline
@@ -22,6 +23,7 @@ from tests.tui.stage import Clock, staged
 from tests.tui.strips import a_strip, cells, phases
 
 LARGE = (160, 50)
+OWN: tuple[Shown, ...] = ("rollout", "saving", "paused", "starting", "ending", "queued", "frozen", "parked")
 
 
 def answered(strip: Strip, request: GetStrip) -> StripReply:
@@ -66,10 +68,26 @@ def test_without_a_gpu_the_processors_take_its_place() -> None:
     assert drawn(Strip(since=NOW - 60, until=NOW))[0].strip() == "nothing was measured in the last 1m"
 
 
+def test_a_run_that_stood_shows_how_where_it_has_no_phase() -> None:
+    """Queued, then learning, then frozen: what a trainer said counts, and only what was there is in the legend."""
+    spans = (Span("rollout", NOW - 40, NOW - 20),)
+    stands = (Stand("queued", NOW - 60, NOW - 40), Stand("paused", NOW - 30, NOW - 20), Stand("frozen", NOW - 20, NOW))
+    rows = drawn(Strip(since=NOW - 60, until=NOW, lanes=(Lane(run="r", name="heavy", spans=spans, stands=stands),)))
+    lane = next(row for row in rows if row.startswith(" heavy"))[LABEL : 160 - TAIL]
+    columns = len(lane)
+    assert set(lane[: columns // 3 - 1]) == {":"}
+    assert set(lane[columns // 3 + 1 : 2 * columns // 3 - 1]) == {"─"}
+    assert set(lane[2 * columns // 3 + 1 :]) == {"◇"}
+    assert "◇ frozen" in rows[-1]
+    assert ": queued" in rows[-1]
+    assert "parked" not in rows[-1]
+    assert "queued" not in drawn(a_strip(61.0))[-1]
+
+
 def test_phases_differ_in_shape_also_without_utf8() -> None:
     """No two phases, nor any mixture of the two that train, share a shape or its stand-in with another phase."""
     for ascii_only in (False, True):
-        own = {phase: phase_cell({phase: 1.0})[0] for phase in ("rollout", "saving", "paused", "starting", "ending")}
+        own = {phase: phase_cell({phase: 1.0})[0] for phase in OWN}
         mixed = {phase_cell({"rollout": 10.0 - share, "update": share})[0] for share in range(1, 11)}
         shapes = {to_ascii(shape) if ascii_only else shape for shape in own.values()}
         assert len(shapes) == len(own)

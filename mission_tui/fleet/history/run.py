@@ -63,6 +63,7 @@ from mission_tui.fleet.history.outcome import Phase, RunState
 from mission_tui.fleet.history.told import Told
 from mission_tui.fleet.history.trained import POINTS, Trained, fold_record
 from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.strips.standing import Standing
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.env_workers import EnvWorkers
 from mission_tui.fleet.views.snapshot import Pids, RunFlag, Usage
@@ -90,7 +91,7 @@ class Seen:
 
 
 class RunHistory:
-    """Everything known of one run. `spec` is None when it cannot be read."""
+    """Everything known of one run. `spec` is None when it cannot be read. `standing`: when it waited or was held."""
 
     def __init__(self, run_id: str, run_dir: str, spec: Spec | None) -> None:
         self.id = run_id
@@ -100,6 +101,7 @@ class RunHistory:
         self.trained = Trained()
         self.seen = Seen()
         self.size_bytes: int | None = None
+        self.standing = Standing()
 
     @property
     def state(self) -> RunState:
@@ -157,6 +159,7 @@ class RunHistory:
                     return False
                 self.told.seq = fact.seq
                 self._hear(fact)
+                self.standing.saw(self.state, fact.t)
                 return True
 
     def load(self, records: Iterable[MetricRecord]) -> None:

@@ -5,12 +5,17 @@ Times are unix seconds. A stretch that nobody watched has no cell and no span, s
 
 from __future__ import annotations
 
+from typing import Literal
+
 from msgspec import Struct
 
 from mission_tui.fleet.history.outcome import Phase
 from mission_tui.fleet.strips.cells import Cell
 
-__all__ = ["GpuTrack", "Lane", "Span", "Strip"]
+__all__ = ["GpuTrack", "Lane", "Span", "Stand", "StandState", "Strip"]
+
+StandState = Literal["queued", "paused", "frozen", "parked"]
+"""How a run stands that does nothing by somebody's will."""
 
 
 class Span(Struct, frozen=True, array_like=True):
@@ -21,11 +26,20 @@ class Span(Struct, frozen=True, array_like=True):
     until: float
 
 
+class Stand(Struct, frozen=True, array_like=True):
+    """A run stood in `state` from `since` to `until`, by its journal."""
+
+    state: StandState
+    since: float
+    until: float
+
+
 class Lane(Struct, frozen=True, kw_only=True):
     """One run's phases, oldest first, none overlapping the next.
 
     `gpu`: the UUID of the GPU that it trains on; empty where it trains on none, or nobody knows. `steps`: the timesteps
-    that it did between the strip's ends; None where that is not at hand.
+    that it did between the strip's ends; None where that is not at hand. `stands` say what became of it where it has no
+    phase, or what its trainer was not heard to say.
     """
 
     run: str
@@ -33,6 +47,7 @@ class Lane(Struct, frozen=True, kw_only=True):
     spans: tuple[Span, ...] = ()
     gpu: str = ""
     steps: int | None = None
+    stands: tuple[Stand, ...] = ()
 
 
 class GpuTrack(Struct, frozen=True, kw_only=True):

@@ -21,6 +21,9 @@ from mission_tui.supervisor.meters.unix_time import unix_ahead
 
 __all__ = ["Tracks", "strip", "strip_of"]
 
+_HELD = ("paused", "frozen")
+"""Without a phase a run is in the strip for these; who only waits is not."""
+
 
 @dataclass(frozen=True, slots=True)
 class Tracks:
@@ -39,7 +42,7 @@ class Tracks:
 
 
 async def strip(core: Core, request: GetStrip) -> StripReply:
-    """The tracks between two moments, without runs that had no phase then. A GPU that is not here is only past."""
+    """The tracks between two moments, without runs that did nothing then. A GPU that is not here is only past."""
     gpu = core.gpu
 
     def visible(run_id: str) -> str | None:
@@ -71,20 +74,22 @@ def strip_of(tracks: Tracks, store: Store, request: GetStrip, now: float) -> Str
 
 
 def _lanes(tracks: Tracks, store: Store, since: float, until: float, most: int) -> Iterator[Lane]:
-    live = [run_id for run_id in store.live_ids() if run_id in tracks.lanes]
+    live = store.live_ids()
     over = tracks.lanes.keys() - set(live)
     for run_id in [*live, *sorted(over, key=lambda run_id: -tracks.lanes[run_id].until)]:
-        spans = tracks.lanes[run_id].between(since, until, most)
-        if not spans:
-            continue
+        phases = tracks.lanes.get(run_id)
         try:
             known = store.run(run_id)
         except KeyError:  # it was removed, and the files still tell of it
             continue
+        spans = () if phases is None else phases.between(since, until, most)
+        stands = known.standing.between(since, until)
+        if not spans and not any(stand.state in _HELD for stand in stands):
+            continue
         steps = known.trained.columns.steps_between(since, until)
         placed = known.told.placed
         gpu = _gpu(known.spec, tracks.visible(run_id), tracks.here) if placed is None else placed.uuid
-        yield Lane(run=run_id, name=known.told.name, spans=spans, gpu=gpu, steps=steps)
+        yield Lane(run=run_id, name=known.told.name, spans=spans, gpu=gpu, steps=steps, stands=stands)
 
 
 def _gpu(spec: Spec | None, visible: str | None, here: Sequence[str]) -> str:

@@ -11,9 +11,23 @@ from dataclasses import dataclass
 
 from mission_tui.fleet.history.outcome import Phase
 from mission_tui.fleet.strips.cells import WIDTHS, Cell
-from mission_tui.fleet.strips.strip import Span
+from mission_tui.fleet.strips.strip import Lane, Span, StandState
 
-__all__ = ["Axis", "Busy", "axis_of", "busy_columns", "busy_over", "phase_columns", "phase_shares", "update_share"]
+__all__ = [
+    "Axis",
+    "Busy",
+    "Shown",
+    "axis_of",
+    "busy_columns",
+    "busy_over",
+    "lane_columns",
+    "phase_columns",
+    "phase_shares",
+    "update_share",
+]
+
+Shown = Phase | StandState
+"""What a lane may show of a moment."""
 
 _JITTER_S = 0.002
 """By how much a moment may be off: the supervisor turns its clock into unix time at each answer."""
@@ -97,9 +111,9 @@ def _reaching(cells: Sequence[Cell]) -> Iterator[tuple[float, float, Cell]]:
         yield cell.t, cell.t + (gap if gap <= _CONTIGUOUS * width else cell.seconds), cell
 
 
-def phase_columns(spans: Iterable[Span], axis: Axis) -> list[dict[Phase, float]]:
+def phase_columns(spans: Iterable[Span], axis: Axis) -> list[dict[Shown, float]]:
     """The seconds of each phase in every column; empty where nobody heard of one."""
-    columns: list[dict[Phase, float]] = [{} for _ in range(axis.columns)]
+    columns: list[dict[Shown, float]] = [{} for _ in range(axis.columns)]
     for span in spans:
         for at, shared in axis.overlaps(span.since, span.until):
             if shared > 0:
@@ -107,16 +121,27 @@ def phase_columns(spans: Iterable[Span], axis: Axis) -> list[dict[Phase, float]]
     return columns
 
 
-def phase_shares(columns: Iterable[Mapping[Phase, float]]) -> dict[Phase, float]:
-    """The seconds of each phase over all columns."""
-    total: dict[Phase, float] = {}
+def lane_columns(lane: Lane, axis: Axis) -> list[dict[Shown, float]]:
+    """As `phase_columns`, with the seconds in which the run stood, where no phase is known of them."""
+    columns = phase_columns(lane.spans, axis)
+    for stand in lane.stands:
+        for at, shared in axis.overlaps(stand.since, stand.until):
+            free = min(shared, axis.width_s - sum(columns[at].values()))
+            if free > 0:
+                columns[at][stand.state] = columns[at].get(stand.state, 0.0) + free
+    return columns
+
+
+def phase_shares(columns: Iterable[Mapping[Shown, float]]) -> dict[Shown, float]:
+    """The seconds of each over all columns."""
+    total: dict[Shown, float] = {}
     for column in columns:
         for phase, seconds in column.items():
             total[phase] = total.get(phase, 0.0) + seconds
     return total
 
 
-def update_share(seconds: Mapping[Phase, float]) -> float | None:
+def update_share(seconds: Mapping[Shown, float]) -> float | None:
     """Of the time in rollouts and updates the share of updates; None without either."""
     training = seconds.get("rollout", 0.0) + seconds.get("update", 0.0)
     return seconds.get("update", 0.0) / training if training > 0 else None

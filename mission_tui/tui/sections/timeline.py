@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 from rich.style import Style
 from textual.strip import Strip
@@ -20,10 +21,11 @@ from mission_tui.fleet.strips.strip import Lane
 from mission_tui.fleet.strips.strip import Strip as MachineStrip
 from mission_tui.tui.asking.columns import (
     Axis,
+    Shown,
     axis_of,
     busy_columns,
     busy_over,
-    phase_columns,
+    lane_columns,
     phase_shares,
     update_share,
 )
@@ -37,15 +39,19 @@ LABEL, TAIL = 16, 14
 _LEVELS = "▁▂▃▄▅▆▇█"
 _UPDATE_LEVELS = "▁▂▃▆▇█"
 """Without those whose ASCII stand-ins mean another phase."""
-_SHAPES: Mapping[Phase, tuple[str, Style]] = {
+_SHAPES: Mapping[Shown, tuple[str, Style]] = {
     "rollout": ("─", colours.LIVE),
     "update": ("█", colours.UPDATE),
     "saving": ("↓", colours.GOOD),
     "paused": ("‖", colours.PAUSED),
     "starting": ("◌", colours.QUIET),
     "ending": ("◐", colours.QUIET),
+    "queued": (":", colours.QUIET),
+    "frozen": ("◇", colours.PAUSED),
+    "parked": ("▣", colours.PAUSED),
 }
-_BRIEF: tuple[Phase, ...] = ("saving", "paused", "starting", "ending")
+_TRAINS: tuple[Phase, ...] = ("rollout", "update")
+_PHASES: tuple[Phase, ...] = get_args(Phase)
 _TICKS = 5
 _NICE_S = (1, 5, 10, 15, 30, 60, 120, 180, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600)
 
@@ -151,7 +157,7 @@ def _lanes(lanes: Sequence[Lane], axis: Axis, rows: int) -> Iterator[list[Part]]
         return
     shown = len(lanes) if len(lanes) < rows else max(1, rows - 1)
     for lane in lanes[:shown]:
-        columns = phase_columns(lane.spans, axis)
+        columns = lane_columns(lane, axis)
         share = update_share(phase_shares(columns))
         yield [
             (fit(f" {lane.name}", LABEL - 1) + " ", colours.INK),
@@ -159,23 +165,26 @@ def _lanes(lanes: Sequence[Lane], axis: Axis, rows: int) -> Iterator[list[Part]]
             ("" if share is None else f" {_percent(100 * share):>4} update", colours.QUIET),
         ]
     if shown < rows:
-        yield _legend(len(lanes) - shown)
+        yield _legend(len(lanes) - shown, {stand.state for lane in lanes[:shown] for stand in lane.stands})
 
 
-def _legend(hidden: int) -> list[Part]:
+def _legend(hidden: int, stood: Collection[Shown]) -> list[Part]:
+    """What every phase looks like, and of the states in which a run stands those that are there."""
     parts: list[Part] = [(fit(f" {hidden} more" if hidden else "", LABEL), colours.QUIET)]
     for phase, (shape, style) in _SHAPES.items():
+        if phase not in _PHASES and phase not in stood:
+            continue
         parts += [(shape, style), (f" {phase}  ", colours.QUIET)]
     return parts
 
 
-def phase_cell(seconds: Mapping[Phase, float]) -> Part:
+def phase_cell(seconds: Mapping[Shown, float]) -> Part:
     """One column of a lane: the phase that filled it, or of rollouts with updates how much of it were updates."""
     if not seconds:
         return " ", colours.QUIET
     share = update_share(seconds)
     most = max(seconds, key=lambda phase: seconds[phase])
-    if share is None or most in _BRIEF:
+    if share is None or most not in _TRAINS:
         return _SHAPES[most]
     if share <= 0:
         return _SHAPES["rollout"]

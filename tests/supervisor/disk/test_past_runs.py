@@ -19,10 +19,13 @@ from mission_tui.fleet.history.events import (
 )
 from mission_tui.fleet.history.metrics import Metric, TrainingEnded, TrainingStarted, UpdateDone
 from mission_tui.fleet.history.outcome import Finished, Stopped
+from mission_tui.fleet.strips.strip import Stand
 from mission_tui.fleet.views.findings import Finding
 from mission_tui.fleet.views.snapshot import GpuMeters, HostMeters, RunView
+from mission_tui.ipc.requests import GetStrip
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.runs.layout import RunDir
+from mission_tui.supervisor.disk.past_instruments import PastInstruments
 from mission_tui.supervisor.disk.past_runs import NO_METERS, PastRuns
 
 HEAVY = "20261121-104207-heavy-3f9a"
@@ -176,3 +179,17 @@ def test_a_damaged_line_is_passed_over(root: Path) -> None:
     fleet = at(PastRuns(root), 160.0)
     assert (fleet["heavy"].update, fleet["cart"].update) == (5, None)
     assert fleet["heavy"].series["rollout/ep_rew_mean"] == (2.0, 3.0, 4.0, 5.0)
+
+
+def test_the_strip_shows_who_was_held_though_nobody_kept_it(root: Path) -> None:
+    """By the journal: paused at that moment, and later with both its ends."""
+    runs, kept = PastRuns(root), PastInstruments(root)
+
+    def lanes(moment: float) -> dict[str, tuple[Stand, ...]]:
+        runs.go(moment)
+        strip = kept.strip(runs.store, GetStrip(id=1, seconds=60.0), moment)
+        return {lane.name: lane.stands for lane in strip.lanes}
+
+    assert lanes(170.0) == {"heavy": (Stand("paused", 165.0, 170.0),)}
+    assert lanes(180.0) == {"heavy": (Stand("paused", 165.0, 175.0),)}
+    assert lanes(140.0) == {}
