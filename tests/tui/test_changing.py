@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
-from mission_tui.fleet.specs.live_settings import SettingChange
+from mission_tui.fleet.specs.setting_change import SettingChange
 from mission_tui.ipc import replies
 from mission_tui.ipc.requests import Clone, GetDetails, GetHistory, Label, Note, Rename, Set
 from mission_tui.tui.screens.verdict import VerdictScreen

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from mission_tui.fleet.history.metrics import Metric
-from mission_tui.fleet.specs.live_settings import SettingChange
+from mission_tui.fleet.specs.setting_change import SettingChange
 from mission_tui.ipc.replies import AttemptView, HistoryReply
 from mission_tui.tui.asking.inquiry import EXACT, Dossier
 from mission_tui.tui.asking.log_tail import LogTail

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
 from mission_tui.fleet.history.outcome import After
-from mission_tui.fleet.resume.verdict import Change
 from mission_tui.fleet.text import clean
+
+if TYPE_CHECKING:
+    from mission_tui.fleet.resume.verdict import Change
 
 __all__ = ["Origin", "diff_of"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mission_tui.fleet.history.events import SettingsAsked
 from mission_tui.fleet.history.lineage import diff_of
 from mission_tui.fleet.history.run import RunHistory
-from mission_tui.fleet.specs.live_settings import SettingChange
+from mission_tui.fleet.specs.setting_change import SettingChange
 from mission_tui.fleet.text import clean
 
 __all__ = ["not_taken", "setting_changes"]

@@ -1,4 +1,4 @@
-"""Settings that a person may change while a run trains, and how such a change is told. Pure.
+"""Settings that a person may change while a run trains. Pure.
 
 A change takes effect between two updates, so only what the next update reads anew can be changed: nothing that shapes
 the network, the rollout or the environments.
@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from msgspec import Struct
-
 from mission_tui.errors import UsageError, nearest
 from mission_tui.fleet.specs.assignment import expand
 from mission_tui.fleet.specs.preset import change
@@ -17,7 +15,7 @@ from mission_tui.fleet.specs.quantity import shown
 from mission_tui.fleet.specs.schema import TABLES
 from mission_tui.fleet.specs.spec import Spec
 
-__all__ = ["LIVE_KEYS", "SettingChange", "check_live", "with_words"]
+__all__ = ["LIVE_KEYS", "check_live", "with_words"]
 
 LIVE_KEYS = (
     "ppo.learning_rate",
@@ -31,27 +29,6 @@ LIVE_KEYS = (
     "run.total_timesteps",
 )
 _SCHEDULED = ("ppo.learning_rate", "ppo.clip_range")
-
-
-class SettingChange(Struct, frozen=True):
-    """What was set while the run trained: `diff` has a line per setting.
-
-    Updates after `update`, at `timesteps` of the curve, train with it; both are None while it waits for the boundary.
-    """
-
-    diff: tuple[str, ...]
-    update: int | None = None
-    timesteps: int | None = None
-
-    @property
-    def sentence(self) -> str:
-        """What was set, and since when."""
-        what = ", ".join(self.diff)
-        return (
-            f"to be set at the next update: {what}"
-            if self.update is None
-            else f"set after update {self.update:,}: {what}"
-        )
 
 
 def check_live(spec: Spec, words: Sequence[str]) -> None:

@@ -15,7 +15,7 @@ from mission_tui.fleet.history.lineage import Origin
 from mission_tui.fleet.history.metrics import Metric
 from mission_tui.fleet.history.outcome import After, FailureKind, Phase, RunState
 from mission_tui.fleet.paying import Payoff, payoff_sentence
-from mission_tui.fleet.specs.live_settings import SettingChange
+from mission_tui.fleet.specs.setting_change import SettingChange
 from mission_tui.fleet.views.abilities import ABILITIES, Ability
 from mission_tui.fleet.views.env_workers import EnvWorkers
 from mission_tui.fleet.views.findings import Finding
