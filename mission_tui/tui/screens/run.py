@@ -22,8 +22,8 @@ from mission_tui.tui.moves import Move
 from mission_tui.tui.screens.arrangement import LEAST_HEIGHT, LEAST_WIDTH
 from mission_tui.tui.screens.shown import Shown
 from mission_tui.tui.sections.difference import held_against
+from mission_tui.tui.sections.tabs import section
 from mission_tui.tui.widgets.curves import ChartAct, Curves
-from mission_tui.tui.widgets.detail import section
 from mission_tui.tui.widgets.filter_bar import FilterBar
 from mission_tui.tui.widgets.findings import Findings
 from mission_tui.tui.widgets.footer import Footer, hints

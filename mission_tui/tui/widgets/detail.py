@@ -2,57 +2,14 @@
 
 from __future__ import annotations
 
-from textual.strip import Strip
-
-from mission_tui.fleet.history.series import EPISODES
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.asking.inquiry import Dossier
-from mission_tui.tui.drawing import colours
-from mission_tui.tui.drawing.strips import line
-from mission_tui.tui.drawing.wrapping import fold
 from mission_tui.tui.moves import Move
-from mission_tui.tui.sections.checkpoints import checkpoints
-from mission_tui.tui.sections.config import config
-from mission_tui.tui.sections.episodes import episodes
-from mission_tui.tui.sections.journal import journal
-from mission_tui.tui.sections.learn import learn
-from mission_tui.tui.sections.taken import taken
+from mission_tui.tui.sections.tabs import section
 from mission_tui.tui.widgets.lines import Lines
 from mission_tui.tui.widgets.tab_line import tab_line
 
-__all__ = ["Detail", "section"]
-
-_LOG_LINES = 300
-"""The short form of a log; the run's own screen has all of it."""
-
-
-def section(tab: str, view: RunView, dossier: Dossier | None, width: int, height: int, now: float) -> list[Strip]:
-    """The content of a tab; one that needs an answer says that it was asked for, or why it did not come."""
-    if tab == "learn":
-        return learn(view, width, height, now)
-    if tab == "health":
-        # All rules come with it, and the first picture needs none of them.
-        from mission_tui.tui.sections.health import health
-
-        return health(view, dossier.details if dossier else None, width, now)
-    if tab == "machine":
-        return taken(view, width, dossier.courses, now) if dossier else taken(view, width)
-    if dossier is None:
-        return []
-    if tab == "episodes":
-        return episodes(view, dossier.history.get(EPISODES), dossier.trouble or "", width, height)
-    if tab == "log" and dossier.log.attempt is not None:
-        lines = dossier.log.lines[-_LOG_LINES:] or ["(nothing was printed)"]
-        return [line([(" " + text, colours.INK)], width) for raw in lines for text in fold(raw, width - 2, 20)]
-    if (details := dossier.details) is not None:
-        match tab:
-            case "config":
-                return config(details, width)
-            case "checkpoints":
-                return checkpoints(details, width, now)
-            case "journal":
-                return journal(details, width, now)
-    return [line([(f" {dossier.trouble or 'asking…'}", colours.QUIET)], width)]
+__all__ = ["Detail"]
 
 
 class Detail(Lines):
