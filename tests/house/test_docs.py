@@ -54,6 +54,38 @@ def test_the_command_reference_shows_every_option() -> None:
     assert missing == []
 
 
+def shown_in(document: str) -> list[str]:
+    """The calls of the command line in a document, without `mission-tui`: in fenced blocks, and in spans of a line."""
+    fences = re.findall(r"^```[^\n]*\n(.*?)^```", document, re.MULTILINE | re.DOTALL)
+    lines = [line for text in fences for line in text.replace("\\\n", " ").splitlines()]
+    spans = re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", document, flags=re.MULTILINE | re.DOTALL))
+    verbs = [f"mission-tui {span}" for span in spans if " " in span and span.split()[0] in VERBS]
+    calls = [call for line in (*lines, *spans, *verbs) for call in re.split(r";| #|  +", line)]
+    return [
+        call.split(" -- ")[0].partition("mission-tui ")[2] for call in calls if re.match(r" *\$? ?mission-tui ", call)
+    ]
+
+
+def test_every_call_that_a_document_shows_has_its_verb_and_its_options() -> None:
+    """README and docs/ show no option that its command does not take; the changelog may, of earlier days."""
+    known = commands()
+    everywhere = {name for option in cli.params for name in option.opts} | {"-h", "--help"}
+    strange, options = [], 0
+    for document in (ROOT / "README.md", ROOT / "SECURITY.md", *(ROOT / "docs").rglob("*.md")):
+        for call in shown_in(document.read_text(encoding="utf-8")):
+            words = re.findall(r"[^\s\[\](){}|=,…]+", call)
+            verb = next((word for word in words if word in VERBS), None)
+            pair = " ".join(words[words.index(verb) :][:2]) if verb else ""
+            command = known.get(pair) or known.get(verb or "", cli)
+            taken = everywhere.union(*((*it.opts, *it.secondary_opts) for it in command.params))
+            asked = [word for word in words if re.fullmatch(r"--[a-z][\w-]*|-[a-z]", word)]
+            strange += [f"{document.name}: {call}: {word}" for word in asked if word not in taken]
+            strange += [f"{document.name}: {call}" for _ in [0] if not verb and words[0][0] not in "-V"]
+            options += len(asked)
+    assert strange == []
+    assert options > 250
+
+
 def test_every_verb_speaks_json() -> None:
     """Each command has --json; groups leave it to their commands."""
     silent = [
@@ -84,6 +116,15 @@ def test_the_readme_names_make_targets_that_exist() -> None:
     }
     assert named <= targets
     assert {"run", "test"} <= named
+
+
+def test_the_architecture_names_every_room() -> None:
+    """Each package of the code has its word in ARCHITECTURE.md, and an `__init__` that says what it is for."""
+    page = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").partition("## The road of data")[0]
+    rooms = [path.parent for path in (ROOT / "mission_tui").rglob("__init__.py")]
+    assert [room.name for room in rooms[1:] if f"`{room.name}`" not in page and f"`{room.name}/`" not in page] == []
+    assert [room for room in rooms if not (room / "__init__.py").read_text(encoding="utf-8").startswith('"""')] == []
+    assert len(rooms) > 40
 
 
 def test_links_between_documents_lead_somewhere() -> None:

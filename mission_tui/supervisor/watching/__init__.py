@@ -1,1 +1,1 @@
-"""What is seen of live runs and of the machine, and what is done about it: rows, meters, findings, notices."""
+"""What is seen of live runs, and what is done about it: rows, findings, notices, and what the instruments showed."""
