@@ -6,9 +6,19 @@ import re
 from pathlib import Path
 
 import click
+import msgspec
 import pytest
 
 from mission_tui.cli.root import VERBS, cli
+from mission_tui.fleet.specs.spec import (
+    CheckpointKeep,
+    EnvSpec,
+    EvaluateSpec,
+    LimitsKeep,
+    PpoSpec,
+    RestartKeep,
+    RunSpec,
+)
 
 ROOT = Path(__file__).parents[2]
 
@@ -136,3 +146,32 @@ def test_links_between_documents_lead_somewhere() -> None:
         if not (document.parent / target).exists()
     ]
     assert dead == []
+
+
+def keys_of(table: type[msgspec.Struct]) -> dict[str, str]:
+    """The keys of a table of a preset with their defaults as docs/presets.md writes them, tables within it left out."""
+    said = {}
+    for field in msgspec.structs.fields(table):
+        default = field.default_factory() if field.default is msgspec.NODEFAULT else field.default
+        if not isinstance(default, msgspec.Struct):
+            said[field.name] = msgspec.json.encode(default).decode()
+    return said
+
+
+@pytest.mark.parametrize(
+    ("title", "table"),
+    [
+        ("env", EnvSpec),
+        ("ppo", PpoSpec),
+        ("run", RunSpec),
+        ("keep.checkpoint", CheckpointKeep),
+        ("keep.restart", RestartKeep),
+        ("keep.limits", LimitsKeep),
+        ("evaluate", EvaluateSpec),
+    ],
+)
+def test_the_preset_reference_has_every_key_with_its_default(title: str, table: type[msgspec.Struct]) -> None:
+    """docs/presets.md and the types of the specs say the same of each table."""
+    page = (ROOT / "docs" / "presets.md").read_text(encoding="utf-8")
+    section = page.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+    assert dict(re.findall(r"^\| `(\w+)` \| `([^`]+)` \| \S", section, re.MULTILINE)) == keys_of(table)
