@@ -19,6 +19,7 @@ from mission_tui.tui.asking.scrubbing import Scrub
 from mission_tui.tui.client import FleetClient
 from mission_tui.tui.drawing.literal import literal
 from mission_tui.tui.habits.record import Habits
+from mission_tui.tui.habits.shares import Shares
 from mission_tui.tui.launching.origin import Origin
 from mission_tui.tui.launching.preset_choice import LoadPresets, PresetChoice, Resolve, SavePreset, save_nothing
 from mission_tui.tui.news.alarm import Alarm
@@ -51,9 +52,9 @@ class Deed:
 
 class Desk:
     """One per screen session. `clock` is monotonic seconds, `snapshot` the newest that came; `deeds` `u` takes back,
-    `zoom` how far back the strip goes, `chart` how charts of runs are drawn, `machine_sort` and `log_folds` what the
-    next machine screen and log take up; `habits` is what was found when it began. After `expect_sheet` keys wait for
-    what the next answer shows.
+    `zoom` how far back the strip goes, `chart` how charts of runs are drawn, `shares` how screens are split,
+    `machine_sort` and `log_folds` what the next machine screen and log take up; `habits` is what was found when it
+    began. After `expect_sheet` keys wait for what the next answer shows.
 
     Paths on the screen leave out `home`; `last_seen_t` (unix s) is when this fleet was last looked at.
     """
@@ -90,6 +91,7 @@ class Desk:
         self.habits = habits
         self.zoom = Zoom(habits.strip_s)
         self.chart = ChartLook.found(habits.chart_kept, habits.chart_over, habits.chart_smoothing, log=habits.chart_log)
+        self.shares = Shares(habits.shares)
         self.machine_sort, self.log_folds = habits.machine_sort, habits.log_folds
         self.deeds: list[Deed] = []
         self.scrub = Scrub(self)

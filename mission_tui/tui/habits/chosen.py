@@ -26,4 +26,5 @@ def chosen(app: MissionApp) -> Habits:
         chart_log=desk.chart.log,
         chart_smoothing=desk.chart.factor,
         chart_kept=desk.chart.kept,
+        shares=desk.shares.as_table(),
     )

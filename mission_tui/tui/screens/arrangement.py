@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mission_tui.tui.habits.shares import Shares
 from mission_tui.tui.widgets.pane import PANE_HEIGHT
 from mission_tui.tui.widgets.pane_grid import columns_for
 
-__all__ = ["LEAST_HEIGHT", "LEAST_WIDTH", "PANES_FROM", "Arrangement", "arrange", "timeline_rows", "wants_panes"]
+__all__ = [
+    "DETAIL_LEAST",
+    "LEAST_HEIGHT",
+    "LEAST_WIDTH",
+    "PANES_FROM",
+    "Arrangement",
+    "arrange",
+    "timeline_rows",
+    "wants_panes",
+]
 
 LEAST_WIDTH = 40
 LEAST_HEIGHT = 10
@@ -16,7 +26,10 @@ BESIDE_FROM = 160
 
 _DETAIL = 7
 _LIST = 4
+DETAIL_LEAST = 4
+"""By hand it may be lower than it comes."""
 
+_AS_IT_COMES = Shares({})
 
 _TIMELINE_FROM = 44
 
@@ -28,18 +41,32 @@ def timeline_rows(width: int, height: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Arrangement:
-    """Heights in rows; 0 is not displayed, and the list takes what is left. `beside`: the detail is at the right."""
+    """Heights in rows; 0 is not displayed, and the list takes what is left. `beside`: the detail is at the right.
+
+    `others` is what panes and list keep of the rows when the detail is made larger by hand.
+    """
 
     panes: int
     detail: int
     listed: bool
     beside: bool = False
+    others: int = _LIST
 
 
-def arrange(width: int, rows: int, live: int, rest: int, *, panes: bool | None, maximised: str | None) -> Arrangement:
+def arrange(
+    width: int,
+    rows: int,
+    live: int,
+    rest: int,
+    *,
+    panes: bool | None,
+    maximised: str | None,
+    shares: Shares = _AS_IT_COMES,
+) -> Arrangement:
     """Share `rows` between panes of `live` runs, a list of the others (of all without panes) and the detail.
 
-    `panes` is the person's choice, None lets the width decide; `maximised` is "list" or "detail" or None.
+    `panes` is the person's choice, None lets the width decide; `maximised` is "list" or "detail" or None; of `shares`
+    counts the detail's where it is below the list.
     """
     if maximised == "detail":
         return Arrangement(0, rows, listed=False)
@@ -47,13 +74,20 @@ def arrange(width: int, rows: int, live: int, rest: int, *, panes: bool | None, 
     wanted = wants_panes(width, panes)
     detail = 0 if maximised == "list" or rows < _DETAIL + _LIST else _DETAIL
     if not (wanted and live) or rows < PANE_HEIGHT + (detail and _DETAIL) + 2:
-        return Arrangement(0, rows if beside else _grown(detail, rows, live + rest), listed=True, beside=beside)
+        chosen = shares.cells("detail", rows, DETAIL_LEAST, _LIST) if detail else None
+        below = _grown(detail, rows, live + rest) if chosen is None else chosen
+        return Arrangement(0, rows if beside else below, listed=True, beside=beside)
     needed = -(-live // columns_for(width)) * PANE_HEIGHT
-    below = max(detail, min(rest + 1, _LIST)) if beside else detail + min(rest + 1, _LIST)
+    listed = min(rest + 1, _LIST)
+    chosen = shares.cells("detail", rows, DETAIL_LEAST, PANE_HEIGHT + listed) if detail and not beside else None
+    below = max(detail, listed) if beside else (detail if chosen is None else chosen) + listed
     fitting = max(1, (rows - below) // PANE_HEIGHT) * PANE_HEIGHT
     shown = needed if needed <= rows - below else min(fitting + 1, rows - below)
     left = rows - shown
-    return Arrangement(shown, left if beside else _grown(detail, left, rest), listed=True, beside=beside)
+    if not beside and chosen is not None:
+        return Arrangement(shown, chosen, listed=True, others=PANE_HEIGHT + listed)
+    below = left if beside else _grown(detail, left, rest)
+    return Arrangement(shown, below, listed=True, beside=beside, others=PANE_HEIGHT + listed)
 
 
 def wants_panes(width: int, panes: bool | None) -> bool:

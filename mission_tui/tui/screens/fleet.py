@@ -7,7 +7,6 @@ from typing import ClassVar
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Container
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -30,6 +29,7 @@ from mission_tui.tui.screens.arrangement import (
     timeline_rows,
     wants_panes,
 )
+from mission_tui.tui.screens.below import Below
 from mission_tui.tui.screens.shown import Shown
 from mission_tui.tui.widgets.away_lines import AwayLines
 from mission_tui.tui.widgets.detail import Detail
@@ -68,9 +68,7 @@ class FleetScreen(Shown, inherit_bindings=False):
         yield AwayLines()
         yield Timeline(self._desk)
         yield PaneGrid()
-        with Container(id="below"):
-            yield RunTable()
-            yield Detail()
+        yield Below(self._desk.shares, id="below")
         yield FilterBar()
         yield Footer()
         yield ScrollLines(_too_small, id="small")
@@ -126,24 +124,24 @@ class FleetScreen(Shown, inherit_bindings=False):
         above += self.query_one(AwayLines).rows + self.query_one(Timeline).rows
         taken = 2 + above + (1 if self.query_one(FilterBar).display else 0)
         maximised = ("detail" if outlook.in_detail else "list") if outlook.maximised else None
+        rows = self.size.height - taken
         shared = arrange(
             self.size.width,
-            self.size.height - taken,
+            rows,
             len(roster.live),
             len(roster.rest),
             panes=outlook.panes,
             maximised=maximised if roster.runs else None,
+            shares=self._desk.shares,
         )
         if not roster.runs:
             shared = Arrangement(0, 0, listed=True)
+        self.query_one(Below).lay_out(shared, rows)
         if shared == self._arrangement:
             return False
         self._arrangement = shared
         _give_rows(self.query_one(PaneGrid), shared.panes)
         _give_rows(self.query_one(Detail), shared.detail)
-        if (table := self.query_one(RunTable)).display != shared.listed:
-            table.display = shared.listed
-        self.query_one("#below").set_class(shared.beside, "-beside")
         return True
 
     def _draw_runs(self) -> None:

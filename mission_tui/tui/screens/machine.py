@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.geometry import Region
 from textual.strip import Strip
 
 from mission_tui.fleet.views.snapshot import RunView
@@ -13,17 +15,39 @@ from mission_tui.tui.actions import Place, bindings
 from mission_tui.tui.desk import Desk
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import line
+from mission_tui.tui.habits.shares import Split, split_of
 from mission_tui.tui.moves import Move
 from mission_tui.tui.screens.shown import Shown
 from mission_tui.tui.sections.machine import RUN_SORTS, machine_lines, runs_on
 from mission_tui.tui.widgets.footer import Footer, hints
 from mission_tui.tui.widgets.header import Header
+from mission_tui.tui.widgets.parted import Parted
 from mission_tui.tui.widgets.scroll_lines import ScrollLines
 from mission_tui.tui.widgets.timeline import Timeline
 
 __all__ = ["MachineScreen"]
 
 _STRIP_FROM = 16
+_STRIP_LEAST, _LINES_LEAST = 3, 6
+
+
+class StripAndLines(Parted):
+    """The strip above the tables; it takes no more rows than it fills."""
+
+    def strip_rows(self, whole: int) -> int:
+        """How many of `whole` rows it may take."""
+        chosen = self.shares.cells("strip", whole, _STRIP_LEAST, _LINES_LEAST)
+        return whole // 3 if chosen is None else chosen
+
+    def split(self) -> Split | None:
+        """Where the strip is shown."""
+        strip = self.query_one(Timeline)
+        if not strip.display:
+            return None
+        at, whole = strip.region, self.size.height
+        grip = Region(at.x, at.bottom, at.width, 1)
+        split = split_of("strip", at, grip, whole, least=_STRIP_LEAST, other_least=_LINES_LEAST)
+        return replace(split, most=max(split.least, min(split.most, strip.wanted)))
 
 
 class MachineScreen(Shown, inherit_bindings=False):
@@ -46,8 +70,9 @@ class MachineScreen(Shown, inherit_bindings=False):
     def compose(self) -> ComposeResult:
         """The strip gives way to the tables on a low screen."""
         yield Header("Esc back  ? help", self._desk.home)
-        yield Timeline(self._desk)
-        yield ScrollLines(self._lines, id="machine-lines")
+        with StripAndLines(self._desk.shares, id="machine-parts"):
+            yield Timeline(self._desk)
+            yield ScrollLines(self._lines, id="machine-lines")
         yield Footer()
 
     def on_mount(self) -> None:
@@ -65,7 +90,7 @@ class MachineScreen(Shown, inherit_bindings=False):
         if not self.is_mounted or width == 0:
             return
         self._settle()
-        rows = (height - 2) // 3 if height >= _STRIP_FROM and not self._alone else 0
+        rows = self.query_one(StripAndLines).strip_rows(height - 2) if height >= _STRIP_FROM and not self._alone else 0
         self.query_one(Header).update(self.snapshot)
         self.query_one(Timeline).update(self.snapshot, rows)
         self.query_one("#machine-lines", ScrollLines).redraw()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from textual import on
 from textual.reactive import reactive
 from textual.screen import Screen
 
@@ -11,6 +12,7 @@ from mission_tui.fleet.views.findings import Finding
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.tui.actions import Place
 from mission_tui.tui.listing.standing import open_findings
+from mission_tui.tui.widgets.parted import Parted
 
 __all__ = ["Shown"]
 
@@ -28,6 +30,10 @@ class Shown(Screen[None], inherit_bindings=False):
 
     def watch_snapshot(self) -> None:
         """Everything is drawn from the newest snapshot; widgets repaint what changed."""
+        self.redraw()
+
+    @on(Parted.Moved)
+    def _border_moved(self) -> None:
         self.redraw()
 
     def on_resize(self) -> None:

@@ -38,6 +38,7 @@ from mission_tui.tui.verbs.rm import remove
 from mission_tui.tui.verbs.set import set_, set_advice
 from mission_tui.tui.verbs.shell import shell
 from mission_tui.tui.verbs.silence import silence
+from mission_tui.tui.verbs.split import larger, smaller, usual_sizes
 from mission_tui.tui.verbs.stop import stop
 from mission_tui.tui.verbs.suspend import suspend
 from mission_tui.tui.verbs.undo import undo
@@ -69,6 +70,7 @@ VERBS: Mapping[str, Verb] = {
     "go to": go_to,
     "help": help_,
     "kill": kill,
+    "larger": larger,
     "label": label,
     "longer": longer,
     "machine": machine,
@@ -88,8 +90,10 @@ VERBS: Mapping[str, Verb] = {
     "shell": shell,
     "shorter": shorter,
     "silence": silence,
+    "smaller": smaller,
     "stop": stop,
     "suspend": suspend,
     "undo": undo,
+    "usual sizes": usual_sizes,
 }
 """By action name; what `app.do(name)` carries out."""

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Literal
 
 from textual.app import ComposeResult
-from textual.containers import Horizontal, Vertical
+from textual.containers import Horizontal
+from textual.geometry import Region
 from textual.message import Message
 
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.asking.courses import metric_tags
 from mission_tui.tui.asking.inquiry import EXACT, Dossier
 from mission_tui.tui.drawing.strips import line
+from mission_tui.tui.habits.shares import Shares, Split, split_of
 from mission_tui.tui.moves import Move
 from mission_tui.tui.plot.content import Content, content_of, crossed
 from mission_tui.tui.plot.controls import controls
@@ -21,21 +23,24 @@ from mission_tui.tui.plot.look import ChartLook
 from mission_tui.tui.sections.readings import flags, limits_on_curve, readings_of
 from mission_tui.tui.widgets.chart import Chart
 from mission_tui.tui.widgets.metric_list import MetricList
+from mission_tui.tui.widgets.parted import Parted, give_columns
 from mission_tui.tui.widgets.scroll_lines import ScrollLines
 
 __all__ = ["ChartAct", "Curves"]
 
+_CHART_LEAST, _METRICS_LEAST = 24, 20
+
 ChartAct = Literal["keep", "over", "log", "smoother", "rougher", "crosshair"]
 
 
-class Curves(Vertical):
+class Curves(Parted):
     """Asks by a message when something else is wanted to be drawn; `tags` are the metrics whose history it needs."""
 
     class Wanted(Message):
         """What is drawn changed, and its history may not be there yet."""
 
-    def __init__(self, look: ChartLook) -> None:
-        super().__init__(id="learn")
+    def __init__(self, look: ChartLook, shares: Shares) -> None:
+        super().__init__(shares, id="learn")
         self._look = look
         self._cross = Crosshair()
         self._shown: tuple[RunView, Dossier, float] | None = None
@@ -68,6 +73,20 @@ class Curves(Vertical):
         alone = bucket and scene.ruler.updates[bucket] - scene.ruler.updates[bucket - 1] == 1
         return None if alone or bucket == 0 else update
 
+    def _lay_out(self) -> None:
+        whole, metrics = self.size.width, self.query_one(MetricList)
+        chart = self.shares.cells("chart", whole, _CHART_LEAST, _METRICS_LEAST)
+        give_columns(metrics, None if chart is None else whole - chart)
+
+    def split(self) -> Split | None:
+        """Between the chart and the metrics."""
+        chart, metrics = self.query_one(Chart).region, self.query_one(MetricList)
+        if not metrics.display:
+            return None
+        at, whole = metrics.region, self.size.width
+        grip = Region(at.x - 1, at.y, 2, at.height)
+        return split_of("chart", chart, grip, whole, least=_CHART_LEAST, other_least=_METRICS_LEAST, sideways=True)
+
     def _slots(self) -> list[tuple[int, str]]:
         known = set() if self._shown is None else set(metric_tags(self._shown[0]))
         return self._look.shown(self.query_one(MetricList).tag, known)
@@ -75,6 +94,7 @@ class Curves(Vertical):
     def update(self, view: RunView, dossier: Dossier, now: float) -> None:
         """Show the metrics of `view`, and of those on the chart what `dossier` has of their histories."""
         self._shown = view, dossier, now
+        self._lay_out()
         read = () if dossier.details is None else readings_of(view, dossier.details)
         slots = self._slots()
         metrics = self.query_one(MetricList)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from textual.app import ComposeResult
-from textual.containers import Horizontal, Vertical
+from textual.containers import Vertical
+from textual.geometry import Region
 from textual.message import Message
 
 from mission_tui.fleet.history.outcome import OVER
@@ -15,6 +16,7 @@ from mission_tui.tui.asking.evidence import points_of, rewritten, seen_points
 from mission_tui.tui.asking.inquiry import Dossier
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.strips import Part, line
+from mission_tui.tui.habits.shares import Shares, Split, split_of
 from mission_tui.tui.listing.vitals import metric_title
 from mission_tui.tui.moves import Move
 from mission_tui.tui.sections.finding import finding_lines
@@ -22,6 +24,7 @@ from mission_tui.tui.sections.health import calm
 from mission_tui.tui.sections.readings import reading_lines
 from mission_tui.tui.widgets.evidence_chart import EvidenceChart
 from mission_tui.tui.widgets.finding_list import FindingList, found_in
+from mission_tui.tui.widgets.parted import Parted, give_columns
 from mission_tui.tui.widgets.scroll_lines import ScrollLines
 
 __all__ = ["Findings"]
@@ -30,16 +33,18 @@ _BESIDE_FROM = 140
 _CHART_FROM = 14
 _CHART_LEAST, _CHART_MOST = 8, 16
 _WORDS = 8
+_EITHER_LEAST = 40
+"""Cells of the list and of the finding beside each other."""
 
 
-class Findings(Horizontal):
+class Findings(Parted):
     """Side by side where there is room, else one above the other; `finding` is what a key applies to."""
 
     class Wanted(Message):
         """The evidence of the chosen finding is wanted."""
 
-    def __init__(self) -> None:
-        super().__init__(id="findings")
+    def __init__(self, shares: Shares) -> None:
+        super().__init__(shares, id="findings")
         self._drawn: object = None
         self._shown: tuple[RunView, Dossier, float, str] | None = None
 
@@ -53,6 +58,14 @@ class Findings(Horizontal):
                 yield ScrollLines(id="evidence-title")
                 yield EvidenceChart()
             yield ScrollLines(id="finding-text")
+
+    def split(self) -> Split | None:
+        """Between the list and the chosen finding, where they stand beside each other."""
+        if not self.has_class("-beside"):
+            return None
+        at, whole = self.query_one("#finding").region, self.size.width
+        grip = Region(at.x, at.y, 1, at.height)
+        return split_of("finding", at, grip, whole, least=_EITHER_LEAST, other_least=_EITHER_LEAST, sideways=True)
 
     @property
     def finding(self) -> Finding | None:
@@ -81,6 +94,11 @@ class Findings(Horizontal):
         finding, beside = self.finding, self.size.width >= _BESIDE_FROM
         self.set_class(beside and finding is not None, "-beside")
         self.set_class(finding is None, "-readings")
+        whole = self.size.width
+        chosen = (
+            self.shares.cells("finding", whole, _EITHER_LEAST, _EITHER_LEAST) if self.has_class("-beside") else None
+        )
+        give_columns(self.query_one("#findings-left"), None if chosen is None else whole - chosen)
         details = dossier.details
         asking = [line([(f" {dossier.trouble or 'asking…'}", colours.QUIET)], self.size.width)]
         self.query_one("#readings", ScrollLines).set(

@@ -18,6 +18,9 @@ from mission_tui.tui.widgets.lines import Lines
 __all__ = ["Timeline"]
 
 
+_ALL = 1 << 20
+
+
 class Timeline(Lines):
     """`rows` is how many it takes; none where it is not shown."""
 
@@ -58,8 +61,14 @@ class Timeline(Lines):
         top = self.app.screen
         return top is self.screen or (top.is_modal and self._desk.shown is self.screen)
 
-    def _needed(self) -> int:
-        if self._snapshot is None or self._most < 1:
+    @property
+    def wanted(self) -> int:
+        """How many rows there is something for."""
+        return self._needed(_ALL)
+
+    def _needed(self, most: int | None = None) -> int:
+        most = self._most if most is None else most
+        if self._snapshot is None or most < 1:
             return 0
         strip = self._lookback.strip
         if strip is None and self._lookback.trouble is not None:
@@ -67,7 +76,7 @@ class Timeline(Lines):
         lanes = sum(view.state in ALIVE for view in self._snapshot.runs)
         if strip is not None:
             lanes = 0 if not strip.lanes else max(lanes, len(strip.lanes))
-        return rows_for(len(self._snapshot.gpus), lanes, self._most)
+        return rows_for(len(self._snapshot.gpus), lanes, most)
 
     @property
     def told(self) -> list[str]:
