@@ -8,8 +8,12 @@ import sys
 
 import pytest
 from rich.color import Color, ColorSystem
+from rich.style import Style
 
 from mission_tui.tui.drawing.colours import DARK, LIGHT, Palette
+from tests.tui.fleets import ENDED, LIVE, a_fleet
+from tests.tui.stage import staged
+from tests.tui.test_seed_groups import SEEDS
 
 INKS = ("ink", "bold", "quiet", "key", "live", "update", "paused", "good", "warn", "alarm")
 PALETTES = pytest.mark.parametrize("palette", [DARK, LIGHT], ids=["dark", "light"])
@@ -54,7 +58,28 @@ def test_inks_stay_apart_from_the_chosen_row_with_256_and_with_16_colours(palett
 
 def test_the_setting_chooses_the_palette() -> None:
     """Once, for the whole program."""
-    said = "from mission_tui.tui import colours as c, theme as t; print(c.PALETTE is c.LIGHT, t.THEME.dark)"
+    said = "from mission_tui.tui.drawing import colours as c, theme as t; print(c.PALETTE is c.LIGHT, t.THEME.dark)"
     environ = os.environ | {"MISSION_TUI_THEME": "light"}
     done = subprocess.run([sys.executable, "-c", said], env=environ, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["True", "False"]
+
+
+async def test_nothing_written_has_the_colour_of_its_ground_with_16_colours() -> None:
+    """Whichever run is chosen: live, paused, queued, ended or a group, as `xterm` shows it."""
+    async with staged(a_fleet((*LIVE, *SEEDS, *ENDED))) as stage:
+        for _ in range(len(LIVE) + 1 + len(ENDED)):
+            unseen = [
+                segment.text
+                for strip in stage.screen._compositor.render_strips()
+                for segment in strip
+                if segment.text.strip() and segment.style is not None and _lost(segment.style)
+            ]
+            assert unseen == []
+            await stage.press("down")
+
+
+def _lost(style: Style) -> bool:
+    ink, ground = style.color, style.bgcolor
+    if ink is None or ground is None:
+        return False
+    return ink.downgrade(ColorSystem.STANDARD).number == ground.downgrade(ColorSystem.STANDARD).number

@@ -8,6 +8,7 @@ import pytest
 from msgspec import structs
 
 from mission_tui.fleet.views.seed_group import SeedGroup
+from mission_tui.tui.drawing.wrapping import clause
 from mission_tui.tui.launching.preset_choice import PresetChoice
 from mission_tui.tui.listing.group_cells import GROUP_CELLS
 from mission_tui.tui.screens.picker import Choices, Picker
@@ -157,3 +158,17 @@ async def test_a_menu_says_how_many_choices_it_has_where_not_all_are_seen() -> N
         await stage.until(lambda: re.search(r"heavy-3f9a   2/\d\d ", stage.text()))
         await stage.pilot.resize_terminal(120, 50)
         await stage.until(lambda: re.search(r"│ heavy-3f9a +│", stage.text()))
+
+
+@pytest.mark.parametrize(
+    ("width", "said"),
+    [
+        (60, "the policy is frozen: KL < 1e-05 and nothing clipped, twice"),
+        (57, "the policy is frozen: KL < 1e-05 and nothing clipped"),
+        (40, "the policy is frozen"),
+        (12, "the policy …"),
+    ],
+)
+def test_a_sentence_ends_with_a_clause_that_fits(width: int, said: str) -> None:
+    """A pane has one line for what is wrong."""
+    assert clause("the policy is frozen: KL < 1e-05 and nothing clipped, twice", width) == said

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 from rich.cells import cell_len, chop_cells
 
 from mission_tui.tui.drawing.literal import literal
 
-__all__ = ["fold", "wrap"]
+__all__ = ["clause", "fold", "wrap"]
+
+
+_CLAUSE_END = re.compile(r"[:;,] ")
 
 
 def wrap(text: str, width: int) -> list[str]:
@@ -26,6 +31,16 @@ def wrap(text: str, width: int) -> list[str]:
         *full, current = (chop_cells(word, width) if width > 1 else [word]) or [""]
         lines.extend(full)
     return [*lines, current] if current else lines
+
+
+def clause(text: str, width: int) -> str:
+    """`text` made literal, or as many of its first clauses as fit; where not even one does, cut with an ellipsis."""
+    text = literal(text)
+    if cell_len(text) <= width:
+        return text
+    ends = [found.start() for found in _CLAUSE_END.finditer(text)]
+    whole = [text[:end] for end in ends if cell_len(text[:end]) <= width]
+    return whole[-1] if whole else chop_cells(text, max(2, width) - 1)[0] + "…"
 
 
 def fold(text: str, width: int, most: int) -> list[str]:

@@ -48,7 +48,7 @@ def _return(group: SeedGroup, _now: float, _width: int) -> Part:
 
 def _curve(group: SeedGroup, _now: float, width: int) -> Part:
     """The curve of the medians, and the band of the newest returns; where there is no room for both, the band."""
-    style = colours.LIVE if group.live else colours.QUIET  # the colour of lines cannot be read with 16 colours
+    style = colours.LIVE if group.live else colours.QUIET
     if group.band is None:
         return "", style
     band = _band(group.band[0], group.band[2], width)

@@ -14,6 +14,7 @@ from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.literal import literal
 from mission_tui.tui.drawing.sparkline import bar, spark
 from mission_tui.tui.drawing.strips import Part, fit, join, line, rendered, words
+from mission_tui.tui.drawing.wrapping import clause
 from mission_tui.tui.listing import standing
 from mission_tui.tui.listing.vitals import vitals
 
@@ -127,4 +128,4 @@ def _concern(view: RunView, now: float, width: int) -> list[Part]:
             said = " on ".join(filter(None, (view.preset, view.env_id)))
         return [(fit(said, width), colours.QUIET)]
     style = colours.severity_style(worst.severity)
-    return [(fit(f"{standing.severity_shape(worst)} {worst.sentence}", width), style)]
+    return [(f"{standing.severity_shape(worst)} {clause(worst.sentence, width - 2)}", style)]

@@ -54,7 +54,7 @@ def _return(view: RunView, _now: float, _width: int) -> Part:
 
 
 def _spark(view: RunView, _now: float, width: int) -> Part:
-    style = colours.LIVE if view.state in ALIVE else colours.LINE
+    style = colours.LIVE if view.state in ALIVE else colours.QUIET  # that of lines is the chosen row's with 16 colours
     return spark(view.series.get("rollout/ep_rew_mean", ()), width, last=view.update), style
 
 
