@@ -38,7 +38,8 @@ def moment_of(word: str, now: float) -> float:
         if clock is None:
             found = _on_its_date(datetime.fromisoformat(text), now)
         else:
-            found = _last_one(time(*(int(part or 0) for part in clock.groups())), now)
+            hour, minute, second = (int(part or 0) for part in clock.groups())
+            found = _last_one(time(hour, minute, second), now)
     except (ValueError, OverflowError, OSError) as error:
         raise UsageError(f"{word!r} is no time: give one such as {_nearest(text)}") from error
     if found > now:

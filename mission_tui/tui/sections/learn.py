@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from rich.style import Style
 from textual.strip import Strip
 
+from mission_tui.fleet.history.metrics import Metric, number
 from mission_tui.fleet.history.outcome import OVER
 from mission_tui.fleet.paying import payoff_sentence
 from mission_tui.fleet.views.snapshot import RunView
