@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
 from msgspec import structs
 
 from mission_tui.errors import PresetError
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.replies import HistoryReply, LogReply
+from mission_tui.ipc.request import Asking
 from mission_tui.ipc.requests import GetDetails, GetHistory, GetLog
 from mission_tui.tui.asking.copied import MOST_BYTES
 from mission_tui.tui.screens.run import RunScreen
@@ -404,3 +409,37 @@ async def test_a_click_puts_the_crosshair_there() -> None:
         await stage.shows("return over timesteps")
         await stage.pilot.click("#chart", offset=(9, 5))
         await stage.shows("update 25 ")
+
+
+async def test_the_chart_stays_until_the_next_metric_is_known() -> None:
+    """Title and curve change together, with the answer; a late one is said to be awaited, not waited for in silence."""
+    async with staged() as stage:
+        await stage.press("enter")
+        await stage.shows("return over timesteps")
+        asked = len(charts(stage))
+        silent = asyncio.Event()
+        answered = stage.client.stream
+
+        async def late(make: Callable[[int], Asking[Any]]) -> AsyncIterator[Any]:
+            await silent.wait()
+            async for reply in answered(make):
+                yield reply
+
+        stage.client.stream = late  # type: ignore[method-assign]
+        await stage.pilot.press("down")
+        await stage.pilot.pause()
+        assert "return over timesteps" in stage.text()
+        assert ">episode length" in stage.text()
+        await stage.shows("episode length: asking…")
+        silent.set()
+        await stage.shows("episode length over timesteps")
+        assert len(charts(stage)) == asked + 1
+
+
+async def test_names_that_differ_at_their_end_stay_different() -> None:
+    """What is too long for the list loses its middle."""
+    metrics = {f"custom/what_somebody_calls_it_{name}": 1.0 for name in ("first", "second")}
+    async with staged(a_fleet((a_run("heavy-3f9a", metrics=metrics), *ENDED))) as stage:
+        await stage.press("enter")
+        await stage.shows("it_first")
+        assert "t_second" in stage.text()

@@ -16,10 +16,11 @@ from textual.strip import Strip
 from mission_tui.tui.drawing.colours import INK
 from mission_tui.tui.drawing.literal import literal
 
-__all__ = ["Part", "fit", "join", "line", "rendered", "words"]
+__all__ = ["Part", "fit", "fit_middle", "join", "line", "rendered", "words"]
 
 Part = tuple[str, Style]
 
+_MIDDLE_FROM = 8
 _CONSOLE = Console(file=StringIO(), markup=False, emoji=False, highlight=False, legacy_windows=False, _environ={})
 """Renders tables to segments and never writes; without markup, so foreign text in a cell stays text."""
 
@@ -34,6 +35,15 @@ def fit(text: str, width: int, align: Literal["left", "right"] = "left") -> str:
         return set_cell_size(text, width - 1) + "…"
     padding = " " * (width - length)
     return padding + text if align == "right" else text + padding
+
+
+def fit_middle(text: str, width: int) -> str:
+    """As `fit`, but what does not fit is left out of the middle: names of one kind often differ at their ends alone."""
+    text = literal(text)
+    if cell_len(text) <= width or width < _MIDDLE_FROM:
+        return fit(text, width)
+    end = set_cell_size(text[::-1], width // 2)[::-1]
+    return set_cell_size(text, width - 1 - width // 2) + "…" + end
 
 
 def line(parts: Iterable[Part], width: int, ground: Style | None = None) -> Strip:

@@ -57,11 +57,28 @@ class Canvas:
 
     def stroke(self, places: Iterable[tuple[int, int] | None], ink: Style, layer: int = 1) -> None:
         """Dots joined by straight lines; None lifts the pen."""
+        # Thousands of dots a picture: one loop without calls takes a third of the time of `dot` for each.
+        columns, dots, layers, inks = self.columns, self._dots, self._layers, self._inks
+        beyond, below = DOTS_ACROSS * columns, DOTS_UP * self.rows
         before: tuple[int, int] | None = None
         for place in places:
             if place is not None:
-                for across, down in _between(before or place, place):
-                    self.dot(across, down, ink, layer)
+                (x, y), (to_x, to_y) = before or place, place
+                by_x, by_y = to_x - x, to_y - y
+                steps = max(abs(by_x), abs(by_y)) or 1
+                for step in range(steps + 1):
+                    part = step / steps
+                    across, down = x + round(by_x * part), y + round(by_y * part)
+                    if not (0 <= across < beyond and 0 <= down < below):
+                        continue
+                    at = down // DOTS_UP * columns + across // DOTS_ACROSS
+                    if layer < layers[at]:
+                        continue
+                    if layer > layers[at]:
+                        dots[at] = 0
+                        layers[at] = layer
+                    inks[at] = ink
+                    dots[at] |= _BITS[down % DOTS_UP][across % DOTS_ACROSS]
             before = place
 
     def glyph(self, column: int, row: int, char: str, ink: Style) -> None:
@@ -101,12 +118,3 @@ class Canvas:
 def _runs(cells: Sequence[Part]) -> Iterator[tuple[Style, list[Part]]]:
     for ink, run in groupby(cells, key=lambda cell: cell[1]):
         yield ink, list(run)
-
-
-def _between(start: tuple[int, int], end: tuple[int, int]) -> Iterator[tuple[int, int]]:
-    """The dots of a straight line, both ends included."""
-    (x, y), (to_x, to_y) = start, end
-    steps = max(abs(to_x - x), abs(to_y - y))
-    for step in range(steps + 1):
-        part = step / steps if steps else 0.0
-        yield x + round((to_x - x) * part), y + round((to_y - y) * part)

@@ -11,7 +11,7 @@ from textual.strip import Strip
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.glyphs import SEVERITY_SHAPES
 from mission_tui.tui.drawing.literal import literal
-from mission_tui.tui.drawing.strips import Part, fit, line
+from mission_tui.tui.drawing.strips import Part, fit, fit_middle, line
 from mission_tui.tui.listing.vitals import metric_title
 from mission_tui.tui.plot.content import Content, Entry
 from mission_tui.tui.plot.hues import hue, letter
@@ -81,7 +81,7 @@ def _item(content: Content, entry: Entry, width: int) -> list[Part]:
     room = max(_TITLE_LEAST, width - 3 - sum(cell_len(text) for text, _ in rest))
     return [
         (f" {letter(entry.slot)} ", hue(entry.slot) + Style(bold=True)),
-        (fit(title, min(_TITLE, room, cell_len(title))), colours.INK),
+        (fit_middle(title, min(_TITLE, room, cell_len(title))), colours.INK),
         *rest,
     ]
 

@@ -8,6 +8,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.geometry import Region
 from textual.message import Message
+from textual.timer import Timer
 
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.asking.courses import metric_tags
@@ -29,6 +30,8 @@ from mission_tui.tui.widgets.scroll_lines import ScrollLines
 __all__ = ["ChartAct", "Curves"]
 
 _CHART_LEAST, _METRICS_LEAST = 24, 20
+_PATIENCE_S = 0.3
+"""So long the last picture stays while the next one is asked for."""
 
 ChartAct = Literal["keep", "over", "log", "smoother", "rougher", "crosshair"]
 
@@ -47,6 +50,8 @@ class Curves(Parted):
         self._content: Content | None = None
         self._drawn: object = None
         self._crossed: object = None
+        self._patience: Timer | None = None
+        self._overdue = False
 
     def compose(self) -> ComposeResult:
         """The chart at the left, metrics at the right, keys below."""
@@ -104,6 +109,11 @@ class Curves(Parted):
         newest = [view.metrics.get(tag) for tag in self.tags]
         asked = (slots, look.log, look.over, look.factor, histories, newest, view.steps_per_s)
         drawn = (asked, dossier.details, view.findings, dossier.trouble, chosen)
+        if self._drawn is not None and None in histories and dossier.trouble is None and not self._overdue:
+            # The answer mostly comes within a frame: a chart that is taken away for so long only flickers.
+            self._await()
+            return
+        self._settle()
         if self._content is None or self._drawn != drawn:
             limits = limits_on_curve(read, chosen) if len(slots) == 1 else ()
             self._content = content_of(view, dossier, look, slots, limits)
@@ -117,6 +127,20 @@ class Curves(Parted):
         self.query_one("#chart-keys", ScrollLines).set(
             lambda width: [line(controls(look, kept=kept, reading=reading, width=width), width)]
         )
+
+    def _await(self) -> None:
+        if self._patience is None:
+            self._patience = self.set_timer(_PATIENCE_S, self._give_up)
+
+    def _settle(self) -> None:
+        if self._patience is not None:
+            self._patience.stop()
+        self._patience, self._overdue = None, False
+
+    def _give_up(self) -> None:
+        self._patience, self._overdue = None, True
+        if self._shown is not None:
+            self.update(*self._shown)
 
     def move(self, how: Move) -> bool:
         """Move the crosshair, if there is one and the key is for it, else choose another metric; false for sideways."""

@@ -15,7 +15,7 @@ from mission_tui.tui.asking.courses import Course, metric_tags
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.glyphs import SEVERITY_SHAPES
 from mission_tui.tui.drawing.sparkline import spark
-from mission_tui.tui.drawing.strips import Part, fit, line
+from mission_tui.tui.drawing.strips import Part, fit, fit_middle, line
 from mission_tui.tui.listing.vitals import metric_title
 from mission_tui.tui.moves import Move
 from mission_tui.tui.plot.hues import hue, letter
@@ -26,6 +26,7 @@ __all__ = ["MetricList"]
 _VALUE = 8
 _SPANS_FROM = 48
 _TITLE, _TITLE_MOST = 18, 26
+_MOST_KEPT = 1000
 _UNKNOWN = Course()
 
 
@@ -46,6 +47,7 @@ class MetricList(Lines):
         self._flags: Mapping[str, Severity] = {}
         self._courses: Mapping[str, Course] = {}
         self._slots: Mapping[str, int] = {}
+        self._kept: dict[object, Strip] = {}
         self.tag = metric_tags(None)[0]
 
     def update(self, view: RunView, flags: Mapping[str, Severity], slots: Mapping[str, int]) -> None:
@@ -80,7 +82,7 @@ class MetricList(Lines):
         if self._view is None:
             return
         width, top = self.size.width, self._top()
-        rows = [self._row(tag, width, self._view) for tag in self._tags[top:][: self._rows]]
+        rows = [self._kept_row(tag, width) for tag in self._tags[top:][: self._rows]]
         if width >= _SPANS_FROM:
             self.show([self._titles(width), *rows])
         else:
@@ -119,15 +121,28 @@ class MetricList(Lines):
         said = f" from {numbers.reading(course.least)} to {numbers.reading(course.most)}, whole run"
         return line([(said if self.tag in self._courses else "", colours.QUIET)], width)
 
-    def _row(self, tag: str, width: int, view: RunView) -> Strip:
-        newest = _newest(view, tag)
+    def _kept_row(self, tag: str, width: int) -> Strip:
+        """A key changes two rows of many: the others are as they were drawn."""
+        newest = None if self._view is None else _newest(self._view, tag)
+        told = self._courses.get(tag), self._flags.get(tag), self._slots.get(tag), bool(self._slots)
+        known = (tag, tag == self.tag, width, newest, told)
+        if known not in self._kept:
+            if len(self._kept) >= _MOST_KEPT:
+                self._kept.clear()
+            self._kept[known] = self._row(tag, width, newest)
+        return self._kept[known]
+
+    def _row(self, tag: str, width: int, newest: Metric | None) -> Strip:
         chosen, flag, course = tag == self.tag, self._flags.get(tag), self._course(tag)
         style = colours.severity_style(flag) if flag else colours.INK
         title, cells = self._widths(width)
         parts: list[Part] = [
             (">" if chosen else " ", colours.KEY),
             *self._letter(tag),
-            (fit(metric_title(tag), title - (2 if self._slots else 0)), colours.INK if chosen else colours.QUIET),
+            (
+                fit_middle(metric_title(tag), title - (2 if self._slots else 0)),
+                colours.INK if chosen else colours.QUIET,
+            ),
             (SEVERITY_SHAPES[flag] if flag else " ", style),
             (fit(numbers.reading(newest), _VALUE, "right"), style),
             (" ", style),
