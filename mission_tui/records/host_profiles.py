@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mission_tui import __version__
-from mission_tui.records.files.atomic import write_atomic
+from mission_tui.records.files.together import write_together
 from mission_tui.records.files.toml_file import read_toml
 
 if TYPE_CHECKING:
@@ -40,14 +40,13 @@ def load_profile(path: Path) -> HostProfile:
 
 
 def write_profile(path: Path, profile: HostProfile) -> None:
-    """Write `profile` whole or not at all. Raises `StorageError`, and `OSError` where its folder cannot be made."""
+    """Write `profile` whole or not at all. Raises `StorageError`."""
     import tomli_w
 
     from mission_tui.fleet.tuning.profile import profile_tables
 
-    path.parent.mkdir(parents=True, exist_ok=True)
     head = '# Written by `mission-tui tune`; used by `--profile auto`, and by a preset with profile = "auto".\n'
-    write_atomic(path, (head + tomli_w.dumps(profile_tables(profile))).encode())
+    write_together(path.parent, {path.name: (head + tomli_w.dumps(profile_tables(profile))).encode()})
 
 
 def versions_here() -> dict[str, str]:

@@ -1,12 +1,13 @@
 """A comparison as files that can be sent on: Markdown for people, CSV and JSON for programs, SVG for the curves.
 
-Each file is written whole or not at all, and one that was there is replaced.
+They appear together, each whole, and replace those that were there.
 """
 
 from __future__ import annotations
 
 import csv
 import io
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +19,8 @@ from mission_tui.cli.comparison.svg import curves_svg
 from mission_tui.cli.comparison.tables import comparison_tables
 from mission_tui.cli.tables.documents import SCHEMA
 from mission_tui.errors import UsageError
-from mission_tui.records.files.atomic import write_atomic
+from mission_tui.records.files.storage import StorageError
+from mission_tui.records.files.together import write_together
 
 if TYPE_CHECKING:
     from mission_tui.cli.tables.table import Table
@@ -32,16 +34,20 @@ def write_report(folder: Path, found: Comparison) -> None:
 
     Raises `UsageError` when there can be no such folder, `StorageError` when it cannot be written.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"--report {folder}: cannot be made a folder: {error.strerror}") from None
     document = msgspec.json.encode({"schema": SCHEMA, **comparison_facts(found, curves=True)})
-    write_atomic(folder / "comparison.json", msgspec.json.format(document, indent=1))
-    write_atomic(folder / "comparison.csv", _csv(_result_rows(found)))
-    write_atomic(folder / "curves.csv", _csv(_curve_rows(found)))
-    write_atomic(folder / "comparison.svg", curves_svg(found).encode())
-    write_atomic(folder / "comparison.md", _markdown(found).encode())
+    contents = {
+        "comparison.json": msgspec.json.format(document, indent=1),
+        "comparison.csv": _csv(_result_rows(found)),
+        "curves.csv": _csv(_curve_rows(found)),
+        "comparison.svg": curves_svg(found).encode(),
+        "comparison.md": _markdown(found).encode(),
+    }
+    try:
+        write_together(folder, contents)
+    except StorageError as error:
+        if folder.is_dir():
+            raise
+        raise UsageError(f"--report {folder}: cannot be made a folder: {os.strerror(error.errno or 0)}") from None
 
 
 def _markdown(found: Comparison) -> str:

@@ -63,7 +63,7 @@ def command(
     """
     from mission_tui.cli.tables.bench import bench_facts, judged, write_bench
     from mission_tui.cli.tables.documents import SCHEMA, write_document
-    from mission_tui.records.files.atomic import write_atomic
+    from mission_tui.records.files.together import write_together
 
     share = _share(margin)
     if share is not None and vs is None:
@@ -81,9 +81,8 @@ def command(
     benched = _measured(session, items, seconds, repeats, keep=keep)
     found = judged(benched, recorded)
     target = out or session.root / "benchmarks" / group / METRICS
-    target.parent.mkdir(parents=True, exist_ok=True)
     document = msgspec.json.encode({"schema": SCHEMA, **bench_facts(found)})
-    write_atomic(target, msgspec.json.format(document, indent=1) + b"\n")
+    write_together(target.parent, {target.name: msgspec.json.format(document, indent=1) + b"\n"})
     if as_json:
         write_document({**bench_facts(found), "file": str(target)})
     else:

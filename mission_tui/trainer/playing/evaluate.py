@@ -13,13 +13,14 @@ import time
 from collections.abc import Collection
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import torch as th
 from stable_baselines3.common.vec_env import VecEnv, unwrap_vec_normalize
 
 from mission_tui.errors import DamagedError, UsageError
 from mission_tui.fleet.specs.spec import EnvSpec, Spec
-from mission_tui.records.files.atomic import write_json
+from mission_tui.records.files.together import write_together
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.rules_snapshot import check_rules, rules_of
 from mission_tui.records.runs.spec_file import attempt_spec_file, read_attempt_spec
@@ -103,8 +104,8 @@ def _evaluate(parsed: argparse.Namespace, say: Say) -> None:
         "checkpoint_sha256": hashlib.sha256((folder / "manifest.json").read_bytes()).hexdigest(),
         "t": time.time(),
     }
-    parsed.out.parent.mkdir(parents=True, exist_ok=True)
-    write_json(parsed.out, result)
+    document = msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n"
+    write_together(parsed.out.parent, {parsed.out.name: document})
     say({"result": result})
 
 
