@@ -131,7 +131,7 @@ def test_learn_says_what_the_run_brought() -> None:
     """In a sentence below the rest; nothing of one that began alone."""
     payoff = Payoff(NOW, "joined", "costs", 2, 1, 1000.0, 960.0, -0.04, -0.07, -0.01, full="cores")
     shown = text(learn(a_run("a", payoff=payoff), 80, 8, NOW))
-    assert "together: it joined: -4 %: the cores are full; stop one (-7 to -1; 1,000 -> 9" in shown
+    assert "together: it joined: -4 %: the cores are full; stop one (-7 to -1; 1,000 -> 9" in " ".join(shown.split())
     first = structs.replace(payoff, verdict="first")
     assert "together" not in text(learn(a_run("a", payoff=first), 80, 8, NOW))
 

@@ -12,8 +12,9 @@ from mission_tui.tui.drawing.wrapping import clause
 from mission_tui.tui.launching.preset_choice import PresetChoice
 from mission_tui.tui.listing.group_cells import GROUP_CELLS
 from mission_tui.tui.screens.picker import Choices, Picker
+from mission_tui.tui.sections.learn import learn
 from mission_tui.tui.widgets.overlay import Overlay
-from tests.tui.fleets import KL_FINDING, LIVE, a_fleet
+from tests.tui.fleets import KL_FINDING, LIVE, NOW, a_fleet, ended
 from tests.tui.sides import a_side
 from tests.tui.stage import PRESETS, staged
 from tests.tui.test_compare import answer
@@ -80,6 +81,14 @@ async def test_finding_cause_and_advice_of_the_chosen_run_are_told_whole(size: t
         assert f"{LONG.sentence} (since update 1,204)" in said
         assert f"cause {LONG.cause}" in said
         assert f"advice {LONG.proposal}" in said
+
+
+async def test_lines_that_are_left_hold_what_would_be_cut() -> None:
+    """An ended run has a headline more; what comes last is cut first."""
+    killed = ended("heavy-3f9a", 3, "killed", cause="killed by hand", findings=(LONG,))
+    said = {height: " ".join(strip.text for strip in learn(killed, 80, height, NOW)) for height in (8, 9, 10)}
+    assert [LONG.proposal.split()[-1] in text for text in said.values()] == [False, False, True]
+    assert [LONG.cause.split()[-1] in text for text in said.values()] == [False, True, True]
 
 
 async def test_a_tall_screen_is_filled_with_charts() -> None:

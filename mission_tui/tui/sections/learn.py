@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from rich.style import Style
 from textual.strip import Strip
@@ -27,7 +28,15 @@ _CHART_LEAST = 4
 _EACH_CHART = 16
 """Rows from which one more chart says more than a higher one."""
 _CHARTED = ("rollout/ep_rew_mean", "train/approx_kl", "rollout/ep_len_mean")
-_FOLDED_MOST = 2
+_FOLDED_MOST = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    lead: str
+    text: str
+    style: Style = colours.INK
+    lead_style: Style = colours.QUIET
 
 
 def learn(view: RunView, width: int, height: int, now: float) -> list[Strip]:
@@ -41,10 +50,8 @@ def learn(view: RunView, width: int, height: int, now: float) -> list[Strip]:
         rows.append([("a command that has reported nothing: no curves; l shows what it prints", colours.QUIET)])
     if view.update:
         rows.append(_progress(view, inside))
-        for folded in (_FOLDED_MOST, 1):
-            below = [vitals(view, inside), *_concerns(view, inside, now, folded), *_paid(view, inside)]
-            if len(rows) + 1 + len(below) <= height:
-                break
+        told = [*_concerns(view, now), *_paid(view)]
+        below = [vitals(view, inside), *_folded(told, inside, height - len(rows) - 2)]
         rows += _charts(view, inside, height - len(rows) - len(below)) or [_curves(view, inside)]
         rows += below
     return [line([(" ", colours.INK), *parts], width) for parts in rows[:height]]
@@ -105,36 +112,39 @@ def _progress(view: RunView, width: int) -> list[Part]:
     return parts
 
 
-def _paid(view: RunView, width: int) -> list[list[Part]]:
+def _paid(view: RunView) -> list[_Told]:
     """What it brought that the run joined the others."""
     if view.payoff is None or view.payoff.verdict == "first":
         return []
-    return [[("together: ", colours.QUIET), (fit(payoff_sentence(view.payoff, "it"), width - 10), colours.INK)]]
+    return [_Told("together: ", payoff_sentence(view.payoff, "it"))]
 
 
-def _concerns(view: RunView, width: int, now: float, most: int) -> list[list[Part]]:
-    """The worst finding with cause and advice, each in at most `most` lines; without findings the outcomes."""
+def _concerns(view: RunView, now: float) -> list[_Told]:
+    """The worst finding with cause and advice; without findings the outcomes of episodes."""
     worst = standing.told_first(view)
     if worst is not None:
         style = colours.severity_style(worst.severity)
-        since = f" ({standing.finding_span(worst, now, over=view.state in OVER)})"
-        rows = _folded(f"{standing.severity_shape(worst)} ", style, f"{worst.sentence}{since}", style, width, most)
-        rows += _folded("  cause  ", colours.QUIET, worst.cause, colours.INK, width, most)
-        if worst.proposal:
-            rows += _folded("  advice ", colours.QUIET, worst.proposal, colours.INK, width, most)
-        return rows
+        said = f"{worst.sentence} ({standing.finding_span(worst, now, over=view.state in OVER)})"
+        told = [_Told(f"{standing.severity_shape(worst)} ", said, style, style), _Told("  cause  ", worst.cause)]
+        return [*told, _Told("  advice ", worst.proposal)] if worst.proposal else told
     total = sum(view.outcomes.values())
     if not total:
         return []
     shares = sorted(view.outcomes.items(), key=lambda pair: -pair[1])
-    said = "   ".join(f"{name} {numbers.percent(n / total)}" for name, n in shares)
-    return [[("episodes: ", colours.QUIET), (fit(said, width - 10), colours.INK)]]
+    return [_Told("episodes: ", "   ".join(f"{name} {numbers.percent(n / total)}" for name, n in shares))]
 
 
-def _folded(lead: str, lead_style: Style, text: str, style: Style, width: int, most: int) -> list[list[Part]]:
-    """`text` after `lead`, folded at words; what does not fit the last line is cut there."""
-    room = width - len(lead)
-    lines = wrap(text, room) or [""]
-    if len(lines) > most:
-        lines = [*lines[: most - 1], fit(" ".join(lines[most - 1 :]), room)]
-    return [[(lead if at == 0 else " " * len(lead), lead_style), (said, style)] for at, said in enumerate(lines)]
+def _folded(told: Sequence[_Told], width: int, height: int) -> list[list[Part]]:
+    """Each in a line, and the first ones in more of them where `height` has lines to spare; the rest is cut."""
+    spare = max(0, height - len(told))
+    rows: list[list[Part]] = []
+    for it in told:
+        room = width - len(it.lead)
+        lines = wrap(it.text, room) or [""]
+        most = 1 + min(spare, _FOLDED_MOST - 1)
+        if len(lines) > most:
+            lines = [*lines[: most - 1], fit(" ".join(lines[most - 1 :]), room)]
+        spare -= len(lines) - 1
+        leads = [it.lead, *[" " * len(it.lead)] * (len(lines) - 1)]
+        rows += [[(lead, it.lead_style), (text, it.style)] for lead, text in zip(leads, lines, strict=True)]
+    return rows
