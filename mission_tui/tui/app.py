@@ -19,6 +19,7 @@ from mission_tui.tui.actions import ACTIONS
 from mission_tui.tui.arrivals import Arrivals
 from mission_tui.tui.client import FleetClient
 from mission_tui.tui.desk import UNDO_S, Desk
+from mission_tui.tui.drawing.closed import forget_closed
 from mission_tui.tui.drawing.glyphs import speaks_utf8
 from mission_tui.tui.drawing.theme import THEME
 from mission_tui.tui.feed import follow
@@ -130,6 +131,7 @@ class MissionApp(App[int], inherit_bindings=False):
         """Begin to follow the supervisor."""
         self._flow.start()
         self.screen_change_signal.subscribe(self, self.typed.changed)
+        self.screen_change_signal.subscribe(self, lambda _: forget_closed(self))
         self.app_resume_signal.subscribe(self, lambda _: self.action_redraw())
         self.desk.start(follow(self._client, self.arrived, self.arrivals.lost))
         if self._greeting:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakSet, ref
 
 from textual.app import App
 from textual.events import Key
@@ -29,7 +29,7 @@ class TypedAhead:
 
     def __init__(self, app: App[Any], go: Pass, dropped: Callable[[int], None]) -> None:
         self._app, self._go, self._dropped = app, go, dropped
-        self._on_the_way: deque[tuple[int, Key, Screen[Any]]] = deque(maxlen=_MOST)
+        self._on_the_way: deque[tuple[int, Key, ref[Screen[Any]]]] = deque(maxlen=_MOST)
         self._kept: list[tuple[int, Key]] = []
         self._coming: WeakSet[Screen[Any]] = WeakSet()
         self._asked_on: Screen[Any] | None = None
@@ -83,10 +83,10 @@ class TypedAhead:
         for entry in self._on_the_way:
             if entry[1] is event:
                 self._on_the_way.remove(entry)
-                return entry[0], entry[2]
+                return entry[0], entry[2]()
         self._number += 1
         if not event.is_forwarded and self._app.focused is None and not self._keeping:
-            self._on_the_way.append((self._number, event, self._app.screen))
+            self._on_the_way.append((self._number, event, ref(self._app.screen)))
         return self._number, None
 
     async def _ready(self, screen: Screen[Any]) -> None:
