@@ -1,8 +1,9 @@
 """A day of the screen in a process of its own: `python -m tests.faults.long_day` plays an hour for each line it reads,
 and answers with its resident bytes and the pictures drawn.
 
-A second is one snapshot in which all sixteen runs have changed. Runs end and begin, findings come and go, every tab and
-several sheets are opened each ten minutes. The first minutes fill caches; the answer to no line at all is the start.
+A snapshot comes every ten seconds, and all sixteen runs have changed in it. Runs end and begin, findings come and go,
+and every tab and every screen but `UNSEEN` are opened each hour. The first minutes fill caches; the answer to no line
+at all is the start.
 """
 
 from __future__ import annotations
@@ -11,23 +12,42 @@ import asyncio
 import gc
 import json
 import sys
+import time
+from functools import lru_cache
 from typing import Any
 
+import msgspec
 import psutil
 from msgspec import structs
 
+from mission_tui.fleet.compare import RETURN, compare
 from mission_tui.fleet.views.findings import Finding
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
+from mission_tui.ipc import replies, requests, tidying
 from mission_tui.tui.terminal.written import Pen, Written
-from tests.tui.fleets import KL_FINDING, NAN_FINDING, NOW, a_fleet, a_run, curve, ended
-from tests.tui.stage import Stage, staged
+from tests.tui import fleets
+from tests.tui.fleets import KL_FINDING, NAN_FINDING, NOW, a_fleet, a_run, ended
+from tests.tui.sides import a_side
+from tests.tui.stage import Stage, hurried, staged
 
-__all__ = ["HOUR_S", "fleet_at"]
+__all__ = ["HOUR_S", "UNSEEN", "fleet_at"]
 
-HOUR_S = 3600
+HOUR_S, STEP_S = 3600, 10
 WARM_S = 1500
 RUNS, LIFE_S = 16, 7200
-KEYS = ("enter", "]", "]", "]", "]", "]", "escape", "m", "m", "question_mark", "escape", "v", "v", "x", "escape", "+")
+KEYS = (
+    "enter", "space", "down", "space", "Y", "}", "tab", "left", "left", "escape", "]", "]", "]", "v", "v", "]", "]",
+    "]", "]", "slash", "a", "escape", "escape", "h", "down", "escape", "l", "end", "escape", "d", "escape", "o",
+    "escape", "J", "escape", "m", "}", "{", "m", "question_mark", "escape", "v", "v", "x", "escape", "colon", "h",
+    "escape", "n", "tab", "a", "escape", "c", "t", "escape", "w", "escape", "K", "escape", "X", "escape", "T", "a",
+    "enter", "S", "x", "enter", "n", "escape", "e", "escape", "escape", "less_than_sign", "greater_than_sign", "end",
+    "home", "f", "+", "-",
+)  # fmt: skip
+UNSEEN = frozenset({"OutputScreen", "SmokeScreen", "MishapScreen"})
+"""One runs a program, one waits for real seconds until the form knows its price, one is of errors."""
+PATIENCE_S = 60.0
+
+curve = lru_cache(128)(fleets.curve)
 
 
 def fleet_at(second: int) -> FleetSnapshot:
@@ -36,11 +56,16 @@ def fleet_at(second: int) -> FleetSnapshot:
     lives = [(second + start) // LIFE_S for start in starts]
     live = tuple(_live(f"run-{place:02d}-{lives[place]:03d}", second, place) for place in range(RUNS))
     over = tuple(
-        ended(f"run-{place:02d}-{life:03d}", 1.0)
+        _over(f"run-{place:02d}-{life:03d}")
         for place in range(RUNS)
-        for life in range(max(0, lives[place] - 12), lives[place])
+        for life in range(max(0, lives[place] - 4), lives[place])
     )
     return structs.replace(a_fleet((*live, *over), revision=second + 2), t=NOW + second)
+
+
+@lru_cache(1000)
+def _over(name: str) -> RunView:
+    return ended(name, 1.0)
 
 
 def _live(name: str, second: int, place: int) -> RunView:
@@ -61,42 +86,66 @@ def _live(name: str, second: int, place: int) -> RunView:
 
 
 async def _play() -> None:
-    async with staged(fleet_at(0), size=(160, 50)) as stage:
-        pen, drawn = Pen(stage.app.console), [0]
+    with hurried():
+        async with staged(fleet_at(0), size=(160, 50), last_seen_t=NOW - 9000) as stage:
+            await _through_the_day(stage)
 
-        def write(_screen: object, update: Any) -> None:
-            if update is not None:
-                drawn[0] += bool(Written(update, pen).render_segments(stage.app.console))
 
-        setattr(stage.app, "_display", write)  # noqa: B010 - a terminal that is not there
-        second = 1
-        second = await _live_through(stage, second, WARM_S)
-        _answer(drawn[0])
-        while await asyncio.to_thread(sys.stdin.readline):
-            second = await _live_through(stage, second, HOUR_S)
-            _answer(drawn[0])
+async def _through_the_day(stage: Stage) -> None:
+    pen, drawn, seen = Pen(stage.app.console), [0], set[str]()
+
+    def write(screen: object, update: Any) -> None:
+        seen.add(type(screen).__name__)
+        if update is not None:
+            drawn[0] += bool(Written(update, pen).render_segments(stage.app.console))
+
+    setattr(stage.app, "_display", write)  # noqa: B010 - a terminal that is not there
+    stage.client.answers |= {tidying.Clean: _left_behind, requests.Compare: _compared}
+    second = STEP_S
+    second = await _live_through(stage, second, WARM_S)
+    _answer(stage, drawn[0], seen)
+    while await asyncio.to_thread(sys.stdin.readline):
+        second = await _live_through(stage, second, HOUR_S)
+        _answer(stage, drawn[0], seen)
 
 
 async def _live_through(stage: Stage, second: int, seconds: int) -> int:
-    for now in range(second, second + seconds):
+    for now in range(second, second + seconds, STEP_S):
         snapshot = fleet_at(now)
-        stage.clock.advance(1.0)
+        stage.clock.advance(STEP_S)
         stage.client.show(snapshot)
         await _drawn(stage, snapshot)
-        if now % 600 < len(KEYS):
-            await stage.press(KEYS[now % 600])
+        if (step := now % HOUR_S // STEP_S) < len(KEYS):
+            await stage.press(KEYS[step])
         elif now % 60 == 0:
             await stage.press("down")
     return second + seconds
 
 
 async def _drawn(stage: Stage, snapshot: FleetSnapshot) -> None:
-    await stage.until(lambda: stage.app.desk.snapshot is snapshot)
+    due = time.monotonic() + PATIENCE_S
+    while stage.app.desk.snapshot is not snapshot:
+        assert time.monotonic() < due, f"not drawn: revision {snapshot.revision}"
+        await asyncio.sleep(0)
+    await asyncio.sleep(0.002)
 
 
-def _answer(drawn: int) -> None:
+def _left_behind(request: tidying.Clean) -> replies.OperatorReply:
+    stale = replies.Stale(key="1", kind="process", verdict="ours", pid=7)
+    return replies.CleanReply(re=request.id, stale=(stale,))
+
+
+def _compared(request: requests.Compare) -> replies.OperatorReply:
+    sides = [a_side(a_run(f"side-{at}"), 1 + at, 2.0) for at in range(2)]
+    found = compare(sides, RETURN, request.by, 200.0)
+    return replies.ComparisonReply(re=request.id, comparison=msgspec.to_builtins(found))
+
+
+def _answer(stage: Stage, drawn: int, seen: set[str]) -> None:
+    stage.client.asked.clear()  # the record of a test, not of the screen
     gc.collect()
-    print(json.dumps({"rss_bytes": psutil.Process().memory_info().rss, "drawn": drawn}), flush=True)
+    said = {"rss_bytes": psutil.Process().memory_info().rss, "drawn": drawn, "screens": sorted(seen)}
+    print(json.dumps(said), flush=True)
 
 
 if __name__ == "__main__":

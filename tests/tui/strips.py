@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
 from mission_tui.fleet.strips.cells import Cell
@@ -28,9 +29,11 @@ def phases(since: float, until: float, rollout_s: float = 1.7, update_s: float =
 def cells(spans: Sequence[Span], since: float, until: float, width: float = 0.25) -> tuple[Cell, ...]:
     """A GPU that is busy in updates alone, in cells of `width` aligned to it."""
     updates = [span for span in spans if span.phase == "update"]
+    ends = [span.until for span in updates]
 
     def one(t: float) -> Cell:
-        busy = sum(max(0.0, min(span.until, t + width) - max(span.since, t)) for span in updates if span.until > t)
+        within = updates[bisect_right(ends, t) : bisect_right(ends, t + width) + 1]
+        busy = sum(max(0.0, min(span.until, t + width) - max(span.since, t)) for span in within)
         mean = min(100.0, 100 * busy / width)
         return Cell(t, 0.0 if mean < 100 else 100.0, mean, 100.0 if mean > 0 else 0.0, width, 5)
 

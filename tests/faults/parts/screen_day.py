@@ -1,6 +1,7 @@
 """Twenty-four hours of the screen, played as fast as it draws: its memory stays where it was.
 
-A round is an hour. What caches fill in the first minutes is the start; a campaign that goes on begins a new day.
+A round is an hour, in which each of its screens is gone to. What caches fill in the first minutes is the start; a
+campaign that goes on begins a new day.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import sys
 from collections.abc import Iterable, Iterator
 
 from tests.faults.campaign.part import Part, Tell, Violation
+from tests.faults.hostile.reach import screens_of_the_program
+from tests.faults.long_day import HOUR_S, STEP_S, UNSEEN
 
 __all__ = ["MOST_BYTES", "PART"]
 
@@ -27,9 +30,14 @@ def _run(rounds: Iterable[int], seed: int, tell: Tell) -> Iterator[Violation]:
         assert child.stdin is not None
         assert child.stdout is not None
         before = start = json.loads(child.stdout.readline())
+        unseen = screens_of_the_program() - UNSEEN - set(start["screens"])
+        if unseen:
+            yield f"nobody went to {', '.join(sorted(unseen))}"
+        tell("screens", len(start["screens"]))
         for index in rounds:
             print(file=child.stdin, flush=True)
             now = json.loads(child.stdout.readline())
+            tell("snapshots", HOUR_S // STEP_S)
             tell("pictures", now["drawn"] - before["drawn"])
             tell("KB more than at the start", (now["rss_bytes"] - before["rss_bytes"]) // 1024)
             before = now

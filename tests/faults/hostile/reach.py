@@ -1,0 +1,109 @@
+"""Which parts of the screen were drawn, and which of them with foreign text in them.
+
+The parts are found by walking the packages, so a new widget, screen or section counts without being named here.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType, FunctionType, ModuleType
+from typing import Any
+
+from rich.cells import cell_len
+from textual.screen import Screen
+from textual.strip import Strip
+from textual.widget import Widget
+
+from mission_tui.tui import screens, sections, widgets
+from tests.faults.hostile.texts import MARK
+
+__all__ = ["Reach", "called", "drawing_functions", "parts", "screens_of_the_program"]
+
+_BASES = frozenset({"Lines", "Sheet", "Shown"})
+"""Nothing of these alone is ever on a screen."""
+
+
+def parts() -> frozenset[str]:
+    """Every widget and screen that the program can show, by the name of its class."""
+    return frozenset(name for package in (widgets, screens) for name in _classes(package, Widget)) - _BASES
+
+
+def screens_of_the_program() -> frozenset[str]:
+    """Every screen and sheet."""
+    return frozenset(_classes(screens, Screen)) - _BASES
+
+
+def drawing_functions() -> frozenset[str]:
+    """Every function that sections and widgets offer to others, as `module.function`."""
+    return frozenset(
+        f"{module.__name__.rpartition('.')[2]}.{name}"
+        for package in (sections, widgets)
+        for module in _modules(package)
+        for name in module.__all__
+        if isinstance(getattr(module, name), FunctionType)
+    )
+
+
+class Reach:
+    """`drawn` are the classes that were seen, `foreign` those in whose cells foreign text was seen."""
+
+    def __init__(self) -> None:
+        self.drawn: set[str] = set()
+        self.foreign: set[str] = set()
+
+    def look(self, screen: Screen[Any], strips: Sequence[Strip]) -> None:
+        """Take in one picture of `screen`, which is painted as `strips`."""
+        marks = list(_marks(strips))
+        seen = [(screen, screen.region), *((it, a.intersection(b)) for it, (a, b) in _visible(screen).items())]
+        for widget, region in seen:
+            names = {kind.__name__ for kind in type(widget).__mro__} - _BASES
+            self.drawn |= names
+            if any(region.contains(x, y) for x, y in marks):
+                self.foreign |= names
+
+
+@contextmanager
+def called() -> Iterator[set[str]]:
+    """Collects the functions of sections and widgets that are called in the block, as `module.function`."""
+    found: set[str] = set()
+    folders = tuple(f"/tui/{package.__name__.rpartition('.')[2]}/" for package in (sections, widgets))
+
+    def trace(frame: FrameType, event: str, _arg: object) -> None:
+        code = frame.f_code
+        if event == "call" and any(folder in code.co_filename for folder in folders):
+            found.add(f"{frame.f_globals['__name__'].rpartition('.')[2]}.{code.co_name}")
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield found
+    finally:
+        sys.settrace(before)
+
+
+def _visible(screen: Screen[Any]) -> Any:
+    return screen._compositor.visible_widgets
+
+
+def _marks(strips: Iterable[Strip]) -> Iterator[tuple[int, int]]:
+    for y, strip in enumerate(strips):
+        text, at = strip.text, strip.text.find(MARK)
+        while at >= 0:
+            yield cell_len(text[:at]), y
+            at = text.find(MARK, at + 1)
+
+
+def _modules(package: ModuleType) -> Iterator[ModuleType]:
+    for found in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        yield importlib.import_module(found.name)
+
+
+def _classes(package: ModuleType, base: type) -> Iterator[str]:
+    for module in _modules(package):
+        for name, value in vars(module).items():
+            if isinstance(value, type) and issubclass(value, base) and value.__module__ == module.__name__:
+                yield name
