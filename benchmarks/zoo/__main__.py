@@ -15,7 +15,7 @@ from pathlib import Path
 
 from benchmarks.campaign import Done, Job, carry_out, findings_of, read_done, updates_of
 from benchmarks.results import Sheet, write_sheet
-from benchmarks.zoo.best import best_of, play_best
+from benchmarks.zoo.best import best_of, play_best, unplayed
 from benchmarks.zoo.many_seeds import many_seeds
 from benchmarks.zoo.published import TABLE, TASKS, Published, Task, read_published
 from benchmarks.zoo.table import Course, Measured, page, row_of
@@ -90,6 +90,7 @@ def _measured(asked: argparse.Namespace, task: Task, published: Published, jobs:
         done,
         courses=tuple(None if one is None else _course(folder, one) for one in done),
         best=tuple(best_of(folder, job) for job in jobs),
+        unplayed=len(unplayed(folder, jobs)),
         elsewhere=() if task.unjudged else tuple(many_seeds(asked.learning, jobs[0], len(jobs))),
     )
 

@@ -62,7 +62,8 @@ class Measured:
     """A task with the zoo's row and what its jobs came to, in the order of the seeds; None is not done.
 
     `courses` are how those trainings went, None where their runs are gone; `best` what the best checkpoints they kept
-    came to, None where there was none to play. `elsewhere` are many seeds of the same, trained without a supervisor.
+    came to, None where there was none to play, or nobody has, as of `unplayed` seeds. `elsewhere` are many seeds of the
+    same, trained without a supervisor.
     """
 
     task: Task
@@ -71,6 +72,7 @@ class Measured:
     done: tuple[Done | None, ...]
     courses: tuple[Course | None, ...] = ()
     best: tuple[Best | None, ...] = ()
+    unplayed: int = 0
     elsewhere: tuple[ManySeeds, ...] = ()
 
     @property
@@ -156,7 +158,7 @@ def _line(it: Measured) -> str:
 def _best(it: Measured) -> str:
     means = [float(one.evaluation["mean"]) for one in it.best if one is not None]
     if not means:
-        return "none kept" if it.means else ""
+        return "not played" if it.unplayed else "none kept" if it.means else ""
     return f"{_ours(means)} ({len(means)} of {len(it.jobs)} seeds)"
 
 

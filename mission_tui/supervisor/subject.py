@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from mission_tui.errors import DamagedError, UsageError, nearest
 from mission_tui.fleet.history.outcome import OVER
+from mission_tui.fleet.history.provenance import sources_of
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.runs.attempt import read_launch
 from mission_tui.records.runs.best_checkpoint import best_checkpoint
@@ -32,8 +34,19 @@ class Subject:
     caller: Caller
 
     def task(self, module: str, *words: str, attended: bool = False) -> Task:
-        """A short process that is `module` with `words` in the run's own Python. Raises `PresetError`."""
+        """A short process that is `module` with `words` in the run's own Python.
+
+        A run that was launched in a folder that is gone is played from its own, unless its code came from there. Raises
+        `PresetError`, and `UsageError` in that case.
+        """
         argv, home = as_module(self.spec, self.caller, module)
+        if not Path(home.cwd).is_dir():
+            if sources_of(self.spec):
+                raise UsageError(
+                    f"{self.run.id} was launched in {home.cwd}, which is gone, and code of its own may come from "
+                    "there; put the folder back"
+                )
+            home = replace(home, cwd=str(self.run.path))
         return Task((*argv, *words), home.cwd, home.environ, about=self.run.id, attended=attended)
 
 

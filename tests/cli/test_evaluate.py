@@ -87,4 +87,11 @@ def test_edits_after_the_start_change_no_number_and_damage_is_refused(shell: She
         assert file.name in refused.stderr
         file.write_bytes(whole)
     assert set((folder / "evaluations").iterdir()) == written
+    order = folder / "attempts" / "1" / "launch.json"
+    whole = order.read_bytes()
+    order.write_bytes(whole.replace(f'"cwd": "{shell.cwd}"'.encode(), b'"cwd": "/nowhere"'))
+    refused = shell("evaluate", run, "--accept")
+    assert refused.returncode == 2
+    assert "was launched in /nowhere, which is gone, and code of its own may come from there" in refused.stderr
+    order.write_bytes(whole)
     assert played(shell, run) == first
