@@ -66,6 +66,16 @@ def test_a_killed_tune_leaves_nothing_running_and_goes_on(quick: Shell) -> None:
     assert written.get("set", {}) == found["settings"]
 
 
+def test_what_compiles_for_ever_is_given_up_and_reported(quick: Shell) -> None:
+    """Source 002's `compile` that reached no epoch: dropped with its reason, and what stands is kept."""
+    quick.environ["STUB_COMPILE_S"] = "3600"
+    done = quick("tune", "tiny", *SHORT, "--knob", "compile", "--start", "6s", timeout_s=120)
+    assert done.returncode == 0, done.stderr
+    assert "compile compiled: dropped: did not finish its first update within" in done.stdout
+    assert "nothing was better than the preset's own settings" in done.stdout
+    assert run_folders(quick) == []
+
+
 def test_a_preset_that_does_not_train_ends_it(quick: Shell) -> None:
     """Exit 1 with the cause; no profile and no run is left."""
     quick.environ["STUB_DIES_AT"] = "1"

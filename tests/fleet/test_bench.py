@@ -6,6 +6,7 @@ import random
 from itertools import accumulate
 
 import pytest
+from msgspec.structs import replace
 
 from mission_tui.fleet.bench import incomparable, pace_of, ratio_of, timing_of, turns, work_of
 from mission_tui.fleet.history.metrics import Episodes, MetricRecord, TrainingStarted, UpdateDone
@@ -147,6 +148,11 @@ def test_what_is_not_comparable_is_named() -> None:
     assert "ppo.batch_size 128 against 256" in sentence
     assert incomparable(work_of(spec), work_of(workers), host, host) == ()
     assert "env.id" in incomparable(work_of(spec), work_of(task), host, host)[0]
+    early = replace(spec, ppo=replace(spec.ppo, target_kl=0.01, policy_kwargs={"ortho_init": False}))
+    (sentence,) = incomparable(work_of(spec), work_of(early), host, host)
+    assert "ppo.target_kl None against 0.01, ppo.policy_kwargs" in sentence
+    older = {key: value for key, value in work_of(early).items() if key not in ("ppo.target_kl", "ppo.policy_kwargs")}
+    assert incomparable(work_of(spec), older, host, host) == ()
     assert "machines differ" in incomparable(work_of(spec), work_of(spec), host, {"host": "there"})[0]
 
 

@@ -5,8 +5,9 @@
 `STUB_KL` (approx_kl of every update), `STUB_NAN_FROM` (the first update whose approx_kl is not a number),
 `STUB_DIES_AT` (the update at which it ends by itself, as failed), `STUB_CRASHES_AFTER` (how many updates an attempt
 does before it ends by SIGSEGV), `STUB_MAPS` (a file it maps, as drivers map their devices), `STUB_SAVE_S` (how long
-a checkpoint takes to write), `STUB_SET_FREE` (takes over no settings while it trains), `STUB_PHASES` (seconds of a
-rollout and of an update, such as "0.3,0.2"; when each began goes to the file `phases` of its run).
+a checkpoint takes to write), `STUB_COMPILE_S` (how long it compiles where its spec says so), `STUB_SET_FREE` (takes
+over no settings while it trains), `STUB_PHASES` (seconds of a rollout and of an update, such as "0.3,0.2"; when each
+began goes to the file `phases` of its run).
 """
 
 from __future__ import annotations
@@ -74,6 +75,8 @@ class StubTrainer:
         """Updates until the budget is used up or a stop is asked."""
         begun = (self.update, self.timesteps, self.checkpoint)
         self._write(lambda seq: TrainingStarted(seq, self.attempt, time.time(), *begun))
+        if self.spec.run.compile:
+            time.sleep(float(self.environ.get("STUB_COMPILE_S", "0")))
         until_s = time.monotonic() + (self.spec.run.duration_s or float("inf"))
         while not self.stopping and self.timesteps < (self.spec.run.total_timesteps or sys.maxsize):
             if time.monotonic() >= until_s:

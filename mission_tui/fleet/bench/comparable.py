@@ -9,7 +9,7 @@ from mission_tui.fleet.specs.spec import Spec
 
 __all__ = ["incomparable", "work_of"]
 
-_TASK = ("env.id", "env.config", "env.kwargs", "env.wrappers")
+_TASK = ("env.id", "env.config", "env.kwargs", "env.wrappers", "env.frame_stack")
 _MACHINE = ("host", "cpu", "cores", "gpus")
 
 
@@ -22,13 +22,20 @@ def work_of(spec: Spec) -> dict[str, object]:
         "env.config": env.config,
         "env.kwargs": repr(env.kwargs),
         "env.wrappers": repr(env.wrappers),
+        "env.frame_stack": env.frame_stack or 1,
         "env.n_envs": env.n_envs,
+        "env.normalize": repr(env.normalize),
+        "ppo.algo": ppo.algo,
+        "ppo.policy": ppo.policy,
         "ppo.n_steps": ppo.n_steps,
         "ppo.batch_size": plan.batch_size,
         "ppo.n_epochs": plan.n_epochs,
         "ppo.learning_rate": repr(ppo.learning_rate),
         "ppo.gamma": ppo.gamma,
+        "ppo.target_kl": ppo.target_kl,
+        "ppo.use_sde": ppo.use_sde,
         "ppo.net_arch": repr(ppo.net_arch),
+        "ppo.policy_kwargs": repr(ppo.policy_kwargs),
     }
 
 
@@ -39,7 +46,8 @@ def incomparable(
     other_host: Mapping[str, str],
 ) -> tuple[str, ...]:
     """Sentences on what makes a verdict on the two mean less than it says: other tasks, other work, other machines."""
-    differing = {key for key in work.keys() | against.keys() if work.get(key) != against.get(key)}
+    # A measurement of an earlier version knows fewer settings; nothing is said of what it does not know.
+    differing = {key for key in work.keys() & against.keys() if work[key] != against[key]}
     sentences = []
     if task := sorted(differing & set(_TASK)):
         sentences.append(f"the tasks differ ({', '.join(task)}): steps of one cost what steps of the other do not")
