@@ -9,31 +9,37 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 
 from msgspec import structs
 
 from mission_tui import __version__
-from mission_tui.errors import DamagedError
+from mission_tui.errors import DamagedError, MissionError
 from mission_tui.fleet.history.events import AttemptEnded, AttemptStarting, FleetEvent, RunCreated, SettingsAsked
 from mission_tui.fleet.history.metrics import MetricRecord, UpdateDone
 from mission_tui.fleet.history.moments import phase_before
 from mission_tui.fleet.history.observations import PhaseSeen, PidsSeen
+from mission_tui.fleet.history.trained import POINTS
 from mission_tui.fleet.store import SNAPSHOT_ENDED, Store
 from mission_tui.fleet.views.snapshot import FleetSnapshot, GpuMeters, HostMeters, Pids, Replay, SupervisorInfo
 from mission_tui.records.files.past import PastFile
 from mission_tui.records.files.tail import read_newest
 from mission_tui.records.runs.attempt import read_identity
 from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.trash import trashed
 from mission_tui.supervisor.disk.adoption import LAST_BYTES, SPARKLINE_BYTES
-from mission_tui.supervisor.disk.run_on_disk import RunOnDisk, read_fleet, read_specs, shown_rows
+from mission_tui.supervisor.disk.run_on_disk import RunOnDisk, glimpse, read_fleet, read_specs, shown_rows
 
 __all__ = ["MetersAt", "PastRuns"]
 
 NO_METERS = "no meters of this moment: they are kept for a day, while a supervisor runs"
+
+ROWS = 2 * POINTS
+"""So many rows of a run that was over are taken in: a step that meets two hundred more of them must stay quick."""
 
 MetersAt = Callable[[float], tuple[HostMeters, tuple[GpuMeters, ...]] | None]
 """What the meters showed at a unix time; None where nobody wrote it down."""
@@ -41,11 +47,15 @@ MetersAt = Callable[[float], tuple[HostMeters, tuple[GpuMeters, ...]] | None]
 
 @dataclass(slots=True)
 class _Past:
-    """A run. It was over from `over_t` on; `shown` says how much of it the store holds now, `events` how many lines."""
+    """A run. It was over from `over_t` on and in the trash from `gone_t` on; `shown` says how much of it the store
+    holds now, `events` how many lines.
+    """
 
+    id: str
     dir: RunDir
     made: RunCreated
     over: AttemptEnded | None
+    gone_t: float = float("inf")
     shown: str = ""
     events: list[FleetEvent] = field(default_factory=list)
     rows: int = 0
@@ -61,15 +71,12 @@ class PastRuns:
     """`store` holds the fleet at the moment that was gone to. `replay` is between which moments there is something."""
 
     def __init__(self, root: Path, meters_at: MetersAt = lambda _t: None) -> None:
-        self._root = root
         self._meters_at = meters_at
         self._nothing = HostMeters(socket.gethostname(), len(os.sched_getaffinity(0)), gpu_note=NO_METERS)
         now = time.time()
         self.store = Store(str(root), SupervisorInfo(None, __version__, now), self._nothing)
         self.live: frozenset[str] = frozenset()
-        live, ended = read_fleet(root)
-        found = [_past_of(run) for run in (*live, *ended)]
-        self._runs = {past.dir.id: past for past in found if past is not None}
+        self._runs = {past.id: past for past in (*_in_trash(root), *_in_root(root))}
         self.replay = Replay(min((past.made.t for past in self._runs.values()), default=now), now)
         self.moment = now
         self._revision = 0
@@ -77,7 +84,10 @@ class PastRuns:
     def go(self, moment: float) -> None:
         """Know what was known at `moment`, or at the end that is nearer to it."""
         self.moment = moment = min(max(moment, self.replay.since), self.replay.until)
-        runs = self._runs.values()
+        runs = [past for past in self._runs.values() if past.made.t <= moment < past.gone_t]
+        for past in self._runs.values():
+            if not past.made.t <= moment < past.gone_t:
+                self._hide(past)
         over = sorted((past for past in runs if past.over_t <= moment), key=lambda past: past.over_t, reverse=True)
         for place, past in enumerate(over):
             if place < SNAPSHOT_ENDED:
@@ -85,9 +95,7 @@ class PastRuns:
             elif past.shown != "shelf":
                 self._shelve(past)
         for past in runs:
-            if past.made.t > moment:
-                self._hide(past)
-            elif past.over_t > moment:
+            if past.over_t > moment:
                 self._show_life(past)
         host, gpus = self._meters_at(moment) or (self._nothing, ())
         self.store.observe_machine(host, gpus)
@@ -99,11 +107,11 @@ class PastRuns:
         return structs.replace(known, t=self.moment, revision=self._revision, replay=self.replay)
 
     def run_dir(self, run_id: str) -> RunDir:
-        return RunDir(self._root / run_id)
+        return self._runs[run_id].dir
 
     def rows(self, run_id: str) -> list[MetricRecord]:
         """The rows that had been written by the moment. Raises `OSError`."""
-        metrics = self._opened(self._runs[run_id])[1]
+        metrics = self._metrics(self._runs[run_id])
         return metrics.read(0, metrics.upto(self.moment))
 
     def saw_size(self, run_id: str, size_bytes: int) -> None:
@@ -117,30 +125,30 @@ class PastRuns:
 
     def _hide(self, past: _Past) -> None:
         if past.shown:
-            self.store.remove_run(past.dir.id)
+            self.store.remove_run(past.id)
         past.shown, past.events, past.rows = "", [], 0
 
     def _shelve(self, past: _Past) -> None:
         assert past.over is not None
         self._hide(past)
-        self.store.shelve(past.dir.id, str(past.dir.path), past.made, past.over)
+        self.store.shelve(past.id, str(past.dir.path), past.made, past.over)
         past.shown = "shelf"
 
     def _show_end(self, past: _Past, newest_bytes: int) -> None:
         """A run that was over: its events and its last rows."""
-        journal = self._opened(past)[0]
+        journal = self._journal(past)
         if past.shown == "end" and len(past.events) == journal.upto(self.moment):
             return
         self._begin(past, "end")
         self._hear(past)
         with suppress(OSError):
-            for record in shown_rows(read_newest(past.dir.metrics, MetricRecord, newest_bytes)):
-                self.store.apply(past.dir.id, record)
+            for record in shown_rows(_newest(read_newest(past.dir.metrics, MetricRecord, newest_bytes))):
+                self.store.apply(past.id, record)
 
     def _show_life(self, past: _Past) -> None:
         """A run that was not over: everything up to the moment; from the start again when it was later before."""
-        run_id = past.dir.id
-        journal, metrics = self._opened(past)
+        run_id = past.id
+        journal, metrics = self._journal(past), self._metrics(past)
         events, rows = journal.upto(self.moment), metrics.upto(self.moment)
         if past.shown != "life" or events < len(past.events) or rows < past.rows:
             self._begin(past, "life")
@@ -154,12 +162,12 @@ class PastRuns:
 
     def _begin(self, past: _Past, shown: str) -> None:
         self._hide(past)
-        self.store.add_run(past.dir.id, str(past.dir.path), None)
+        self.store.add_run(past.id, str(past.dir.path), None)
         past.shown = shown
 
     def _hear(self, past: _Past) -> None:
         """The lines of its journal that are new at the moment, and the settings that they stand for."""
-        journal = self._opened(past)[0]
+        journal = self._journal(past)
         with suppress(OSError):
             news = journal.read(len(past.events), journal.upto(self.moment))
             known = len(past.events)
@@ -167,38 +175,68 @@ class PastRuns:
             if not known or any(isinstance(event, AttemptStarting | SettingsAsked) for event in news):
                 spec = read_specs(RunOnDisk(past.dir, past.events, {}))[1]
                 if spec is not None:
-                    self.store.replace_spec(past.dir.id, spec)
+                    self.store.replace_spec(past.id, spec)
             for event in news:
-                self.store.apply(past.dir.id, event)
+                self.store.apply(past.id, event)
 
     def _see_phase(self, past: _Past, metrics: PastFile) -> None:
         """In which phase it was, from the row that this phase led to."""
         following = metrics.read(past.rows, past.rows + 1)
         row = following[0] if following else None
-        run = self.store.run(past.dir.id)
+        run = self.store.run(past.id)
         seen = PhaseSeen(None, self.moment)
         if isinstance(row, UpdateDone) and run.trained.attempt == run.told.attempt == row.attempt:
             seen = phase_before(row, self.moment)
-        self.store.apply(past.dir.id, seen)
+        self.store.apply(past.id, seen)
 
     def _see_processes(self, past: _Past) -> None:
         """The processes that its attempt had: a command begins when they are there."""
-        run = self.store.run(past.dir.id)
+        run = self.store.run(past.id)
         if run.seen.pids.trainer is not None or run.told.outcome is not None or not run.told.attempt:
             return
         with suppress(OSError, DamagedError):
             identity = read_identity(past.dir.attempt(run.told.attempt).identity)
             if identity is not None:
-                self.store.apply(past.dir.id, PidsSeen(Pids(identity.keeper.pid, identity.trainer.pid)))
+                self.store.apply(past.id, PidsSeen(Pids(identity.keeper.pid, identity.trainer.pid)))
 
-    def _opened(self, past: _Past) -> tuple[PastFile, PastFile]:
-        if past.journal is None or past.metrics is None:
+    def _journal(self, past: _Past) -> PastFile:
+        if past.journal is None:
             past.journal = PastFile(past.dir.events, FleetEvent)
+        return past.journal
+
+    def _metrics(self, past: _Past) -> PastFile:
+        """Looked through only where a run was not over: of all that ever ended it would take long."""
+        if past.metrics is None:
             past.metrics = PastFile(past.dir.metrics, MetricRecord)
-        return past.journal, past.metrics
+        return past.metrics
 
 
-def _past_of(found: RunOnDisk) -> _Past | None:
+def _newest(records: list[MetricRecord]) -> list[MetricRecord]:
+    """The rows that a list shows of a run, with some that a later attempt may have taken back; and what is no row."""
+    updates = sum(isinstance(record, UpdateDone) for record in records)
+    behind = count(ROWS - updates)
+    return [record for record in records if not isinstance(record, UpdateDone) or next(behind) >= 0]
+
+
+def _in_root(root: Path) -> Iterator[_Past]:
+    live, ended = read_fleet(root)
+    for found in (*live, *ended):
+        past = _past_of(found.dir.id, found)
+        if past is not None:
+            yield past
+
+
+def _in_trash(root: Path) -> Iterator[_Past]:
+    """Runs that were removed since, as long as they are kept: then they were there."""
+    with suppress(MissionError):
+        for item in trashed(root):
+            past = _past_of(item.run, glimpse(RunDir(item.path))) if item.checkpoint is None else None
+            if past is not None:
+                past.gone_t = item.t
+                yield past
+
+
+def _past_of(run_id: str, found: RunOnDisk) -> _Past | None:
     """The run, if its journal says when it was made."""
     made = next((event for event in found.events if isinstance(event, RunCreated)), None)
     if made is None:
@@ -207,4 +245,4 @@ def _past_of(found: RunOnDisk) -> _Past | None:
     for event in found.events:
         if isinstance(event, AttemptStarting | AttemptEnded):
             over = event if isinstance(event, AttemptEnded) else None
-    return _Past(found.dir, made, over)
+    return _Past(run_id, found.dir, made, over)

@@ -16,8 +16,9 @@ from pathlib import Path
 from msgspec import structs
 
 from mission_tui.errors import UsageError
-from mission_tui.ipc.replies import AttemptView, DetailsReply, OperatorReply, SnapshotReply, StripReply
+from mission_tui.ipc.replies import AttemptView, DetailsReply, LogReply, OperatorReply, SnapshotReply, StripReply
 from mission_tui.ipc.requests import (
+    Compare,
     GetDetails,
     GetEnded,
     GetHistory,
@@ -29,13 +30,15 @@ from mission_tui.ipc.requests import (
     Watch,
 )
 from mission_tui.ipc.server import Session, serve_link
+from mission_tui.supervisor.disk.known import the_run
 from mission_tui.supervisor.disk.onlooker import ended_page, readable
 from mission_tui.supervisor.disk.past_instruments import PastInstruments
 from mission_tui.supervisor.disk.past_runs import PastRuns
 from mission_tui.supervisor.verbs.details import details
 from mission_tui.supervisor.verbs.history import history
+from mission_tui.supervisor.verbs.log import log
 
-__all__ = ["Replayer", "details_at", "main"]
+__all__ = ["Replayer", "details_at", "log_at", "main"]
 
 
 class Replayer:
@@ -95,9 +98,24 @@ class Replayer:
             case GetEnded():
                 return ended_page(runs, request)
             case GetLog():
-                raise UsageError("a replay shows no log: its lines do not say when they were written; q leaves")
+                return await log_at(runs, request)
+            case Compare():
+                raise UsageError("a replay compares no runs: H goes back to now, where that can be done")
             case _:
                 raise UsageError("this is a replay of what was: nothing can be done there; q leaves it")
+
+
+async def log_at(runs: PastRuns, request: GetLog) -> LogReply:
+    """The log of an attempt that was over by the moment. Raises `UsageError` for another."""
+    told = runs.store.run(the_run(runs, request.run)).told
+    attempt = told.attempt if request.attempt is None else request.attempt
+    if attempt > told.attempt or not told.attempt:
+        raise UsageError(f"{told.name} had no attempt {max(1, attempt)} yet")
+    if attempt == told.attempt and told.outcome is None:
+        raise UsageError(
+            "a replay shows the log of an attempt that was over: lines do not say when they were written; H goes to now"
+        )
+    return await log(runs, structs.replace(request, attempt=attempt))
 
 
 def details_at(reply: DetailsReply, moment: float) -> DetailsReply:

@@ -40,7 +40,7 @@ from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.layout import RunDir, run_dirs
 from mission_tui.records.runs.spec_file import read_spec
 
-__all__ = ["RunOnDisk", "created_by_name", "read_fleet", "read_run", "read_specs", "shown_rows"]
+__all__ = ["RunOnDisk", "created_by_name", "glimpse", "read_fleet", "read_run", "read_specs", "shown_rows"]
 
 GLIMPSE_BYTES = 64 << 10
 """A journal that is longer is read like one of a live run."""
@@ -77,9 +77,14 @@ def read_fleet(root: Path) -> tuple[list[RunOnDisk], list[RunOnDisk]]:
     live: list[RunOnDisk] = []
     ended: list[RunOnDisk] = []
     for run_dir in run_dirs(root):
-        found = _glimpse(run_dir) or read_run(run_dir)
+        found = glimpse(run_dir)
         (live if found.ended_t is None else ended).append(found)
     return live, sorted(ended, key=lambda found: found.ended_t or 0.0, reverse=True)
+
+
+def glimpse(run_dir: RunDir) -> RunOnDisk:
+    """The run by two lines of its journal where they show that it ended, else read."""
+    return _glimpse(run_dir) or read_run(run_dir)
 
 
 def read_run(run_dir: RunDir) -> RunOnDisk:

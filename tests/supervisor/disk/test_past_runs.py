@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mission_tui.errors import UsageError
 from mission_tui.fleet.history.events import (
     Asked,
     AttemptEnded,
@@ -21,12 +23,14 @@ from mission_tui.fleet.history.metrics import Metric, TrainingEnded, TrainingSta
 from mission_tui.fleet.history.outcome import Finished, Stopped
 from mission_tui.fleet.strips.strip import Stand
 from mission_tui.fleet.views.findings import Finding
-from mission_tui.fleet.views.snapshot import GpuMeters, HostMeters, RunView
-from mission_tui.ipc.requests import GetStrip
+from mission_tui.fleet.views.snapshot import GpuMeters, HostMeters, Replay, RunView
+from mission_tui.ipc.requests import GetLog, GetStrip
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.trash import throw_away
 from mission_tui.supervisor.disk.past_instruments import PastInstruments
 from mission_tui.supervisor.disk.past_runs import NO_METERS, PastRuns
+from mission_tui.supervisor.disk.replayer import log_at
 
 HEAVY = "20261121-104207-heavy-3f9a"
 CART = "20261121-104208-cart-9a10"
@@ -193,3 +197,55 @@ def test_the_strip_shows_who_was_held_though_nobody_kept_it(root: Path) -> None:
     assert lanes(170.0) == {"heavy": (Stand("paused", 165.0, 170.0),)}
     assert lanes(180.0) == {"heavy": (Stand("paused", 165.0, 175.0),)}
     assert lanes(140.0) == {}
+
+
+def test_a_run_that_was_removed_since_was_there(root: Path) -> None:
+    """As long as the trash keeps it, with its directory as it lies there now; nothing of it after its removal."""
+    (RunDir(root / CART).path / "note").write_text("x")
+    throw_away(root, RunDir(root / CART))
+    runs = PastRuns(root)
+    cart = at(runs, 201.0)["cart"]
+    assert (cart.state, cart.outcome, cart.update) == ("ended", "finished", 2)
+    assert (runs.run_dir(CART).path / "note").exists()
+    assert list(at(runs, time.time())) == ["heavy"]
+    assert list(at(runs, 201.0)) == ["heavy", "cart"]
+
+
+def test_before_the_first_run_there_is_its_first_moment(root: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A runs root without runs has one moment, in which there is nothing."""
+    runs = PastRuns(root)
+    assert [view.state for view in at(runs, -1e9).values()] == ["queued"]
+    assert runs.snapshot().t == 100.0
+    empty = PastRuns(tmp_path_factory.mktemp("empty"))
+    assert at(empty, 5.0) == {}
+    assert empty.snapshot().replay == Replay(empty.moment, empty.moment)
+
+
+async def test_a_log_is_shown_of_what_was_over(root: Path) -> None:
+    """Of an attempt that still ran nobody knows how long it was by then; of a later one there was nothing."""
+    for attempt in (1, 2):
+        output = RunDir(root / HEAVY).attempt(attempt).output
+        output.parent.mkdir(parents=True)
+        output.write_text(f"words of attempt {attempt}\n")
+    runs = PastRuns(root)
+    runs.go(250.0)
+    assert (await log_at(runs, GetLog(id=1, run="heavy"))).text == "words of attempt 1\n"
+    with pytest.raises(UsageError, match="no attempt 2 yet"):
+        await log_at(runs, GetLog(id=1, run="heavy", attempt=2))
+    runs.go(305.0)
+    assert (await log_at(runs, GetLog(id=1, run="heavy", attempt=1))).text == "words of attempt 1\n"
+    with pytest.raises(UsageError, match="shows the log of an attempt that was over"):
+        await log_at(runs, GetLog(id=1, run="heavy"))
+    runs.go(100.0)
+    with pytest.raises(UsageError, match="no attempt 1 yet"):
+        await log_at(runs, GetLog(id=1, run="heavy"))
+
+
+def test_a_long_run_that_was_over_is_shown_by_its_newest_rows(root: Path) -> None:
+    """All that a list shows of it, and no more: two hundred of them are read when somebody goes far back."""
+    long = RunDir(root / CART)
+    long.metrics.unlink()
+    rows = [row(update, 151.0 + update / 10, 1) for update in range(1, 401)]
+    written(long.metrics, [lambda seq: TrainingStarted(seq, 1, 151.0), *rows])
+    cart = at(PastRuns(root), 250.0)["cart"]
+    assert (cart.update, cart.series["rollout/ep_rew_mean"]) == (400, tuple(float(at) for at in range(341, 401)))

@@ -9,7 +9,7 @@ import pytest
 from mission_tui.errors import UsageError
 from mission_tui.ipc.client import Connection
 from mission_tui.ipc.replies import AttemptView, CheckpointView, DetailsReply, SnapshotReply
-from mission_tui.ipc.requests import Act, GetDetails, GetEnded, GetHistory, GetLog, GetSnapshot, GetStrip, GoTo, Watch
+from mission_tui.ipc.requests import Act, Compare, GetDetails, GetEnded, GetHistory, GetSnapshot, GetStrip, GoTo, Watch
 from mission_tui.supervisor.disk.replayer import details_at
 from tests.supervisor.conftest import Lab, stub_spec
 from tests.supervisor.disk.test_onlooker import SERIES, tree
@@ -78,12 +78,12 @@ def test_who_watches_sees_every_going(lab: Lab) -> None:
 
 
 def test_nothing_can_be_done_there(lab: Lab) -> None:
-    """In a sentence; a log has no times and is not shown; a supervisor goes to no other moment."""
+    """In a sentence; a supervisor goes to no other moment."""
     with Connection.look_at(lab.root, at=time.time()) as replay:
         with pytest.raises(UsageError, match="replay of what was"):
             replay.ask(lambda id_: Act(id=id_, verb="kill", runs=("@live",)))
-        with pytest.raises(UsageError, match="shows no log"):
-            replay.ask(lambda id_: GetLog(id=id_, run="@last"))
+        with pytest.raises(UsageError, match="compares no runs"):
+            replay.ask(lambda id_: Compare(id=id_, runs=("@last",)))
     with pytest.raises(UsageError, match="mission-tui replay"):
         lab.ask(lambda id_: GoTo(id=id_, t=1.0))
 
