@@ -13,21 +13,11 @@ from mission_tui.fleet.specs.assignment import expand
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.quantity import shown
 from mission_tui.fleet.specs.schema import TABLES
+from mission_tui.fleet.specs.setting_change import LIVE_KEYS
 from mission_tui.fleet.specs.spec import Spec
 
-__all__ = ["LIVE_KEYS", "check_live", "with_words"]
+__all__ = ["check_live", "with_words"]
 
-LIVE_KEYS = (
-    "ppo.learning_rate",
-    "ppo.clip_range",
-    "ppo.ent_coef",
-    "ppo.vf_coef",
-    "ppo.target_kl",
-    "ppo.n_epochs",
-    "ppo.max_grad_norm",
-    "ppo.batch_size",
-    "run.total_timesteps",
-)
 _SCHEDULED = ("ppo.learning_rate", "ppo.clip_range")
 
 

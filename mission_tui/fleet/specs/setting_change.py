@@ -1,10 +1,22 @@
-"""How a change of settings under a training run is told. Clients read it without the table of settings. Pure."""
+"""Which settings can be changed under a training run, and how a change is told: what clients need of it. Pure."""
 
 from __future__ import annotations
 
 from msgspec import Struct
 
-__all__ = ["SettingChange"]
+__all__ = ["LIVE_KEYS", "SettingChange"]
+
+LIVE_KEYS = (
+    "ppo.learning_rate",
+    "ppo.clip_range",
+    "ppo.ent_coef",
+    "ppo.vf_coef",
+    "ppo.target_kl",
+    "ppo.n_epochs",
+    "ppo.max_grad_norm",
+    "ppo.batch_size",
+    "run.total_timesteps",
+)
 
 
 class SettingChange(Struct, frozen=True):

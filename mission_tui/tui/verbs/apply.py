@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mission_tui.fleet.history.outcome import ALIVE
-from mission_tui.fleet.specs.live_settings import LIVE_KEYS
+from mission_tui.fleet.specs.setting_change import LIVE_KEYS
 from mission_tui.fleet.views.findings import Finding
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import Accepted, VerdictReply
