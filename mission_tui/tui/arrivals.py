@@ -66,6 +66,7 @@ class Arrivals:
             "no supervisor yet, trying again" if self._newest is None else "supervisor gone, reconnecting; runs go on"
         )
         self._desk.banner = f"{state} ({why})"
+        self._desk.heard.set()
         self.redraw_screens()
         self._settle()
 
@@ -91,6 +92,7 @@ class Arrivals:
     def _draw(self) -> None:
         self.pace.drawn(self._desk.clock())
         self._desk.snapshot = self._newest
+        self._desk.heard.set()
         if self._desk.banner is not None:
             self._desk.banner = None
             self.redraw_screens()
@@ -102,7 +104,8 @@ class Arrivals:
     def _settle(self) -> None:
         if not self._settled:
             self._settled = True
-            self._app.set_timer(_SETTLED_S, self._prepare_for_keys)
+            # Counted from the picture: on a busy machine the loading would otherwise come before it.
+            self._app.call_after_refresh(self._app.set_timer, _SETTLED_S, self._prepare_for_keys)
 
     def _prepare_for_keys(self) -> None:
         import mission_tui.tui.verbs  # noqa: F401 - loaded here so that the first key finds it
