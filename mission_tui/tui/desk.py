@@ -5,8 +5,10 @@ Nothing here waits in the screen's own loop: every verb and every question to th
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -39,6 +41,7 @@ Severity = Literal["information", "warning", "error"]
 
 UNDO_S = 10.0
 _NONE_YET = Habits()
+_UNNOTICED_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,8 @@ class Desk:
     """One per screen session. `clock` is monotonic seconds, `snapshot` the newest that came; `deeds` `u` takes back,
     `zoom` how far back the strip goes, `chart` how charts of runs are drawn, `shares` how screens are split,
     `machine_sort` and `log_folds` what the next machine screen and log take up; `habits` is what was found when it
-    began. After `expect_sheet` keys wait for what the next answer shows.
+    began. After `expect_sheet` keys wait for what the next answer shows. `heard` is set as soon as there is
+    a snapshot, or word that none comes.
 
     Paths on the screen leave out `home`; `last_seen_t` (unix s) is when this fleet was last looked at.
     """
@@ -96,6 +100,7 @@ class Desk:
         self.deeds: list[Deed] = []
         self.scrub = Scrub(self)
         self.expect_sheet = app.typed.expect
+        self.heard = asyncio.Event()
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Carry out `work` beside the screen. A `MissionError` becomes a toast, anything else a modal."""
@@ -110,6 +115,12 @@ class Desk:
             from mission_tui.tui.screens.mishap import MishapScreen
 
             self._app.push_screen(MishapScreen(error))
+
+    async def first_news(self) -> None:
+        """Return once a snapshot was drawn or none can come, and at the latest when a person would wonder."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_UNNOTICED_S):
+                await self.heard.wait()
 
     async def ask(self, make: Callable[[int], Asking[Answer]]) -> Answer:
         """The supervisor's answer. Raises the `MissionError` that a refusal or a lost link stands for."""

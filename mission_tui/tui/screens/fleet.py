@@ -7,6 +7,7 @@ from typing import ClassVar
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.geometry import Size
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -59,6 +60,7 @@ class FleetScreen(Shown, inherit_bindings=False):
         self._inquiry = Inquiry(desk, self.redraw)
         self.outlook = outlook
         self._arrangement = Arrangement(0, 0, listed=True)
+        self._composed = False
 
     def compose(self) -> ComposeResult:
         """From top to bottom; heights are given in `redraw`."""
@@ -73,9 +75,11 @@ class FleetScreen(Shown, inherit_bindings=False):
         yield Footer()
         yield ScrollLines(_too_small, id="small")
 
-    def on_mount(self) -> None:
-        """Draw what is known already."""
+    async def on_mount(self) -> None:
+        """Wait a moment for the first snapshot, so that the first layout is that of the list and is painted with it."""
+        await self._desk.first_news()
         self.set_reactive(FleetScreen.snapshot, self._desk.snapshot)
+        self._composed = True
         self.redraw()
 
     def chosen(self) -> RunView | None:
@@ -88,8 +92,8 @@ class FleetScreen(Shown, inherit_bindings=False):
 
     def redraw(self) -> None:
         """Settle the outlook on the snapshot, share out the rows, draw."""
-        width, height = self.size
-        if not self.is_mounted or width == 0:
+        width, height = self.size or self.app.size
+        if not self._composed or width == 0:
             return
         small = width < LEAST_WIDTH or height < LEAST_HEIGHT
         self.set_class(small, "-small")
@@ -105,7 +109,7 @@ class FleetScreen(Shown, inherit_bindings=False):
         back = self._desk.coming_back
         self.query_one(AwayLines).update(back.away if back.shown else None, back.best, width)
         self.query_one(Timeline).update(self.snapshot, timeline_rows(width, height))
-        if self._share_rows():
+        if self._share_rows(Size(width, height)) and self.is_mounted:
             # Drawn now, they would be drawn for sizes that they are about to lose.
             self.redraw_later()
         else:
@@ -117,16 +121,16 @@ class FleetScreen(Shown, inherit_bindings=False):
             hints("fleet", presets, view, self.finding(), readonly=readonly, undoable=undoable)
         )
 
-    def _share_rows(self) -> bool:
-        """Whether the rows are shared out otherwise than before."""
+    def _share_rows(self, size: Size) -> bool:
+        """Whether the rows of a screen of `size` are shared out otherwise than before."""
         outlook, roster = self.outlook, self.outlook.roster
         above = self.query_one(Meters).rows + self.query_one(ReplayLine).rows
         above += self.query_one(AwayLines).rows + self.query_one(Timeline).rows
         taken = 2 + above + (1 if self.query_one(FilterBar).display else 0)
         maximised = ("detail" if outlook.in_detail else "list") if outlook.maximised else None
-        rows = self.size.height - taken
+        rows = size.height - taken
         shared = arrange(
-            self.size.width,
+            size.width,
             rows,
             len(roster.live),
             len(roster.rest),

@@ -17,7 +17,9 @@ _CLOSE = 4
 
 
 class Lines(Widget):
-    """Draws strips by the line API. Subclasses compute them in `redraw`, which also runs after each change of size."""
+    """Draws strips by the line API. Subclasses compute them in `redraw`, which also runs when a line is painted in
+    another size than they were computed for, so that the first paint after a layout is the right one.
+    """
 
     ALLOW_SELECT = False
 
@@ -29,7 +31,8 @@ class Lines(Widget):
 
     def show(self, strips: Sequence[Strip]) -> None:
         """Draw `strips` from the top; only the cells that differ from what is drawn are repainted."""
-        before, self._strips = self._strips, list(strips)
+        before = self._strips if self._size_drawn == self.size else []
+        self._strips, self._size_drawn = list(strips), self.size
         changed: list[Region] = []
         for y in range(max(len(before), len(self._strips))):
             known = y < len(before) and y < len(self._strips)
