@@ -17,7 +17,7 @@ from mission_tui.trainer.awake import awake_s
 from mission_tui.trainer.budget import Budget, Stopwatch
 from mission_tui.trainer.callbacks import Callbacks
 from mission_tui.trainer.failures import complain
-from mission_tui.trainer.live_settings import Tuning
+from mission_tui.trainer.live_settings import LiveSettings
 from mission_tui.trainer.orders import Orders
 from mission_tui.trainer.playing.periodic import Evaluating
 from mission_tui.trainer.ppo import PPO
@@ -46,7 +46,7 @@ class Training:
     events: EventFile
     progress: Progress
     facts: dict[str, Any]
-    tuning: Tuning
+    live_settings: LiveSettings
     evaluating: Evaluating
     callbacks: Callbacks | None = None
     remembered: Tree | None = None
@@ -134,17 +134,17 @@ class Training:
     def _change_settings(self) -> None:
         """Take over what was set; the last boundary is then one of the new settings."""
         for order in self.orders.take_settings():
-            changes = self.tuning.take(self.model, order)
+            changes = self.live_settings.take(self.model, order)
             if changes is None:
                 continue
             assert self.boundary is not None
-            spec = self.tuning.spec
+            spec = self.live_settings.spec
             self.budget = Budget.of(spec.run)
             self.facts = {**self.facts, "spec": spec_facts(spec)}
             self.boundary = replace(self.boundary, state={**self.boundary.state, "facts": self.facts})
             self.checkpoints.outdate()
             since = f"set after {self.model.num_timesteps:,} timesteps; it was"
-            self.tuning.publish({change.name: f"{since} {change.was}" for change in changes})
+            self.live_settings.publish({change.name: f"{since} {change.was}" for change in changes})
             self.record.changed(order.number, order.assignments, diff_of(changes))
 
     def _save_if_due(self) -> bool:
@@ -187,8 +187,8 @@ class Training:
         """What a resume wants to know of the policy before loading it."""
         model = self.model
         extra: dict[str, Any] = {"obs": short(model.observation_space), "act": short(model.action_space)}
-        if self.tuning.words:
-            extra["set"] = [list(words) for words in self.tuning.words]
+        if self.live_settings.words:
+            extra["set"] = [list(words) for words in self.live_settings.words]
         assert self.boundary is not None
         episodes = self.boundary.state["episodes"]["info"]
         if episodes:

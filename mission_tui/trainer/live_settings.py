@@ -20,7 +20,7 @@ from mission_tui.trainer.arguments import ppo_arguments
 from mission_tui.trainer.failures import complain
 from mission_tui.trainer.ppo import PPO
 
-__all__ = ["Tuning"]
+__all__ = ["LiveSettings"]
 
 _PLAIN = ("batch_size", "n_epochs", "ent_coef", "vf_coef", "max_grad_norm", "target_kl")
 
@@ -30,7 +30,7 @@ def _nobody(_why: dict[str, str]) -> None:
 
 
 @dataclass(slots=True)
-class Tuning:
+class LiveSettings:
     """`spec` is what is in effect, `words` what was set so far in this attempt, `number` the last event it came from.
 
     `publish` is to be given the reason of each changed setting, once everything has them.

@@ -26,7 +26,7 @@ from mission_tui.trainer.effective import effective_toml, versions
 from mission_tui.trainer.failures import Failure, complain
 from mission_tui.trainer.learn import Training
 from mission_tui.trainer.link import Link
-from mission_tui.trainer.live_settings import Tuning
+from mission_tui.trainer.live_settings import LiveSettings
 from mission_tui.trainer.model import build_ppo, engine_options
 from mission_tui.trainer.orders import Orders
 from mission_tui.trainer.playing.periodic import Evaluating
@@ -75,7 +75,7 @@ class Job:
             reasons["model.parameters"] = take_weights(model, branched.boundary)
         self.training, exact = self._stand_at(start, model, facts, terms)
         self._write_effective(self.training, self.spec, reasons)
-        self.training.tuning.publish = partial(self._publish, reasons)
+        self.training.live_settings.publish = partial(self._publish, reasons)
         snapshot = self.attempt.run_dir.snapshot
         registration, update = registration_of(self.spec.env, snapshot), self.training.progress.update
         resumed = probe(model, start.boundary, self.spec, snapshot, exact=exact) if start else None
@@ -192,7 +192,7 @@ class Job:
             events=EventFile(run_dir.path, attempt.number, model.num_timesteps),
             progress=progress,
             facts=facts,
-            tuning=Tuning(self.spec),
+            live_settings=LiveSettings(self.spec),
             evaluating=Evaluating(run_dir, self.spec.evaluate, model.num_timesteps),
             callbacks=self.callbacks,
             remembered=None if start is None else start.boundary.state.get("callbacks"),
@@ -204,7 +204,7 @@ class Job:
         assert self.training is not None
         try:
             reasons |= why
-            self._write_effective(self.training, self.training.tuning.spec, reasons)
+            self._write_effective(self.training, self.training.live_settings.spec, reasons)
         except StorageError as error:
             complain(f"effective.toml is out of date: {error}")
 
