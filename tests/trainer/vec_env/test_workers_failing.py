@@ -174,12 +174,14 @@ def test_a_worker_says_who_it_is_and_has_no_torch(monkeypatch: pytest.MonkeyPatc
 
 def test_nothing_is_left_open_or_lying_about() -> None:
     """Descriptors and shared memory are as before after closing, however often it is closed."""
-    with obedient() as vec:
-        vec.close()
-    before = psutil.Process().num_fds(), set(Path("/dev/shm").iterdir())
-    with obedient() as vec:
-        vec.close()
-    assert (psutil.Process().num_fds(), set(Path("/dev/shm").iterdir())) == before
+
+    def held() -> tuple[int, set[Path]]:
+        with obedient() as vec:
+            vec.close()
+        return psutil.Process().num_fds(), set(Path("/dev/shm").iterdir())
+
+    # A leak shows each time; what somebody else on this machine leaves in /dev/shm meanwhile does not.
+    assert any(held() == held() for _ in range(5))
 
 
 TRAINER = """
