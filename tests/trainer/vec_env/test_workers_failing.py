@@ -180,7 +180,7 @@ def test_nothing_is_left_open_or_lying_about() -> None:
             vec.close()
         return psutil.Process().num_fds(), set(Path("/dev/shm").iterdir())
 
-    # A leak shows each time; what somebody else on this machine leaves in /dev/shm meanwhile does not.
+    # A leak shows each time; neighbours in /dev/shm, and what other tests left to the collector, do not.
     assert any(held() == held() for _ in range(5))
 
 
