@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Wish", "launch_items", "resolved"]
 
-RUNS_AT_ONCE = 64
-
 
 @dataclass(frozen=True, slots=True)
 class Wish:
@@ -56,6 +54,7 @@ def launch_items(
     the folder `profiles`; None is the user's.
     Raises `UsageError` for unknown presets, names and counts, `PresetError` for presets and settings.
     """
+    from mission_tui.fleet.specs.assignment import RUNS_AT_ONCE
     from mission_tui.fleet.specs.preset import expand
     from mission_tui.ipc.requests import LaunchItem
     from mission_tui.records.preset_files import launched_by

@@ -1,4 +1,4 @@
-"""What an evaluation or export is about: a run, one of its checkpoints, and who launched it."""
+"""What a request is about: a run, one of its checkpoints, and whose Python, folder and variables it is done with."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from mission_tui.errors import DamagedError, UsageError, nearest
 from mission_tui.fleet.history.outcome import OVER
 from mission_tui.fleet.history.provenance import sources_of
 from mission_tui.fleet.specs.spec import Spec
+from mission_tui.ipc.requests import Apply, Clone, Resume
 from mission_tui.records.runs.attempt import read_launch
 from mission_tui.records.runs.best_checkpoint import best_checkpoint
 from mission_tui.records.runs.checkpoint import list_checkpoints, newest_undamaged
@@ -21,7 +22,7 @@ from mission_tui.supervisor.starting.interpreter import as_module
 from mission_tui.supervisor.targets import require, the_run
 from mission_tui.supervisor.tasks import Task
 
-__all__ = ["Subject", "caller_of", "named_checkpoint", "subject_of"]
+__all__ = ["Subject", "caller_for", "caller_of", "named_checkpoint", "subject_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,16 @@ def named_checkpoint(run: RunDir, name: str) -> str:
         if name in (known, known.lstrip("0")):
             return known
     raise UsageError(f"{run.id} has no checkpoint '{name}'{nearest(name, names)}; it has {', '.join(names) or 'none'}")
+
+
+def caller_for(core: Core, run_id: str, request: Resume | Apply | Clone) -> Caller:
+    """Whoever asks, where they say who they are; else whoever launched the newest attempt of `run_id`.
+
+    Raises `UsageError` as `caller_of`.
+    """
+    if request.python is not None and request.cwd is not None and request.environ is not None:
+        return Caller(request.python, request.cwd, request.environ)
+    return caller_of(core, core.run_dir(run_id), core.store.run(run_id).told.attempt)
 
 
 def caller_of(core: Core, run: RunDir, attempt: int) -> Caller:

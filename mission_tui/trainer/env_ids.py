@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mission_tui.errors import MissionError, PresetError, nearest, raised_by
+from mission_tui.fleet.specs.mission_gym import MISSION_GYM
 from mission_tui.fleet.specs.part import as_part
 from mission_tui.fleet.specs.spec import EnvSpec
 from mission_tui.trainer.checking.signatures import check_kwargs
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from mission_tui.envs.mission import Rules
 
 __all__ = [
-    "MISSION_GYM",
     "env_kwargs",
     "find_env",
     "find_named",
@@ -37,7 +37,6 @@ __all__ = [
     "native_refusal",
 ]
 
-MISSION_GYM = "MissionGym-v0"
 _EXTRA_NAMESPACES = {"ALE": "ale_py"}
 _EXTRA_MODULES = {"ale_py": "envs", "cv2": "envs", "Box2D": "envs", "mujoco": "envs", "pygame": "envs"}
 _POOL = "envpool"

@@ -1,4 +1,4 @@
-"""What a trainer's process asks of the machine: to come after the screen, and few threads."""
+"""What a trainer's process asks of the machine: to come after the screen, few threads, and which children it has."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-__all__ = ["cap_threads", "collecting_later", "keep_lease_private", "lower_priority"]
+__all__ = ["cap_threads", "children", "collecting_later", "keep_lease_private", "lower_priority"]
 
 _NICE = 5
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
@@ -60,3 +60,12 @@ def cap_threads(threads: int) -> None:
     import torch
 
     torch.set_num_threads(threads)
+
+
+def children() -> list[int]:
+    """Children of this process that have not been waited for; in a subreaper, orphans below it are among them."""
+    found: list[int] = []
+    for thread in Path("/proc/self/task").iterdir():
+        with suppress(OSError):
+            found += map(int, (thread / "children").read_text(encoding="ascii").split())
+    return found

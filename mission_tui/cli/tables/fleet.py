@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 
 from mission_tui.cli.tables.table import Table
 from mission_tui.cli.tables.words import UNKNOWN, count, duration, gibibytes, measure, percent
+from mission_tui.fleet.history.metrics import RETURN
 from mission_tui.fleet.history.outcome import OVER
 
 if TYPE_CHECKING:
     from mission_tui.fleet.views.snapshot import FleetSnapshot, HostMeters, RunView
 
 __all__ = ["fleet_table", "machine_line", "share_done", "state_word"]
-
-RETURN = "rollout/ep_rew_mean"
 
 
 def machine_line(snapshot: FleetSnapshot) -> str:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Protocol, TextIO
 
 import click
 
-from mission_tui.cli.tables.fleet import RETURN, share_done, state_word
+from mission_tui.cli.tables.fleet import share_done, state_word
 from mission_tui.cli.tables.table import Table
 from mission_tui.cli.tables.words import UNKNOWN, count, duration, measure, percent
+from mission_tui.fleet.history.metrics import RETURN
 from mission_tui.fleet.history.outcome import OVER
 from mission_tui.fleet.text import clean
 

@@ -11,8 +11,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from mission_tui.fleet.compare.trace import RETURN
-from mission_tui.fleet.history.metrics import MetricRecord, TrainingStarted, UpdateDone, number
+from mission_tui.fleet.history.metrics import RETURN, MetricRecord, TrainingStarted, UpdateDone, number
 from mission_tui.fleet.history.rewound import kept_records
 
 __all__ = ["Load", "Repeat", "Side", "Timing", "timing_of"]

@@ -13,6 +13,7 @@ from itertools import pairwise
 
 from mission_tui.fleet.specs.algorithm import lstm_shape
 from mission_tui.fleet.specs.divisors import nearby_divisors
+from mission_tui.fleet.specs.mission_gym import MISSION_GYM
 from mission_tui.fleet.specs.sizes import plan_batch
 from mission_tui.fleet.specs.spec import Spec, rollout_size
 
@@ -50,7 +51,7 @@ SLOW_HOURS = 24.0
 SPARE_SHARE = 0.02
 """Of all memory, what no run is given that waits for it: estimates err, and a machine without any kills somebody."""
 SB3_NET = (64, 64)
-_MISSION_GYM, _POOL = "MissionGym-v0", "envpool:"
+_POOL = "envpool:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +166,7 @@ def wanted_cores(spec: Spec, cores: int) -> int:
 def _is_batched(spec: Spec) -> bool:
     """Whether all environments are one: nobody steps them one after another."""
     env = spec.env
-    has_form = env.id.startswith(_POOL) or env.id.rpartition(":")[2] == _MISSION_GYM
+    has_form = env.id.startswith(_POOL) or env.id.rpartition(":")[2] == MISSION_GYM
     return env.vec == "native" or (env.vec == "auto" and has_form and not env.wrappers)
 
 

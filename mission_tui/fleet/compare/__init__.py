@@ -9,7 +9,8 @@ from mission_tui.fleet.compare.ranking import Ranked
 from mission_tui.fleet.compare.results import MEASURES, Result
 from mission_tui.fleet.compare.side import Side
 from mission_tui.fleet.compare.spread import Contrast, Spread
-from mission_tui.fleet.compare.trace import RETURN, Axis, Trace, trace_of
+from mission_tui.fleet.compare.trace import Axis, Trace, trace_of
+from mission_tui.fleet.history.metrics import RETURN
 
 __all__ = [
     "MEASURES",

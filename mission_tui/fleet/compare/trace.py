@@ -8,14 +8,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from mission_tui.fleet.history.metrics import EvaluationDone, MetricRecord, UpdateDone, number
+from mission_tui.fleet.history.metrics import RETURN, EvaluationDone, MetricRecord, UpdateDone, number
 from mission_tui.fleet.history.rewound import kept_records
+from mission_tui.fleet.history.series import OWN
 
-__all__ = ["RETURN", "Axis", "Trace", "level", "mean_level", "trace_of"]
+__all__ = ["Axis", "Trace", "level", "mean_level", "trace_of"]
 
-RETURN = "rollout/ep_rew_mean"
 EVALUATION = "eval/mean_reward"
-OWN = ("steps_per_s", "rollout_s", "update_s")
 
 Axis = Literal["step", "time"]
 

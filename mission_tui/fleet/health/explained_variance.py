@@ -14,11 +14,12 @@ from mission_tui.fleet.health.hysteresis import Hysteresis
 from mission_tui.fleet.health.reward_scale import is_large, normalized_rewards, reward_scale_sentence
 from mission_tui.fleet.health.rule import Explanation, Patient, Row, Rule
 from mission_tui.fleet.health.success import Success
+from mission_tui.fleet.history.metrics import RETURN
 from mission_tui.fleet.views.findings import Severity
 
 __all__ = ["ExplainedVariance"]
 
-TAG, RETURN = "train/explained_variance", "rollout/ep_rew_mean"
+TAG = "train/explained_variance"
 TAGS = (TAG, "train/value_loss", RETURN)
 EVIDENCE = 12
 FLAT, LOOKS = 12, 16

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from mission_tui.fleet.history.metrics import Resumed, TrainingStarted
+from mission_tui.fleet.specs.mission_gym import SHIPPED_MISSIONS
 from mission_tui.fleet.specs.sizes import plan_batch
 from mission_tui.fleet.specs.spec import Schedule, Spec, rollout_size
 
 __all__ = ["Settings", "settings_of"]
-
-SHIPPED_MISSIONS = (None, "standard", "demo")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from mission_tui.fleet.history.metrics import TrainingEnded
 from mission_tui.fleet.history.outcome import Failed, Finished, Killed, Lost, Outcome, Stopped
 from mission_tui.fleet.text import clean
 
-__all__ = ["ExitFacts", "classify", "never_begun"]
+__all__ = ["CAUSE_CHARACTERS", "ExitFacts", "classify", "never_begun"]
 
 CAUSE_CHARACTERS = 400
 

@@ -13,9 +13,11 @@ from mission_tui.fleet.text import clean
 if TYPE_CHECKING:
     from mission_tui.fleet.resume.verdict import Change
 
-__all__ = ["Origin", "diff_of"]
+__all__ = ["IMPORTED", "Origin", "diff_of"]
 
 DIFF_CHARS = 60
+IMPORTED = "imported; it was not trained here"
+"""The cause with which an imported run has ended."""
 
 
 class Origin(Struct, frozen=True, omit_defaults=True):

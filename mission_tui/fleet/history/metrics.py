@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct, field
 
 __all__ = [
+    "RETURN",
     "CheckpointSaved",
     "Episodes",
     "EvaluationDone",
@@ -26,6 +27,9 @@ __all__ = [
     "plain",
     "spoken",
 ]
+
+RETURN = "rollout/ep_rew_mean"
+"""SB3's tag of the mean return of the newest episodes, which everything about learning is about."""
 
 Metric = float | Annotated[str, Meta(pattern="^(nan|-?inf)$")]
 

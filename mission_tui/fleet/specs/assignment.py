@@ -16,10 +16,13 @@ from mission_tui.fleet.specs.place import plain_key
 from mission_tui.fleet.specs.quantity import shown
 from mission_tui.fleet.specs.scalar import Spoken
 
-__all__ = ["MOST_RUNS", "Assignment", "alternatives", "expand", "factors"]
+__all__ = ["MOST_RUNS", "RUNS_AT_ONCE", "Assignment", "alternatives", "expand", "factors"]
 
 MOST_RUNS = 1000
 """More runs than this from one call are taken for a slip of the comma."""
+
+RUNS_AT_ONCE = 64
+"""The most runs that one launch may make, on the command line and in the form alike."""
 
 _CLOSING = {"[": "]", "{": "}", "(": ")"}
 

@@ -10,13 +10,11 @@ import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from mission_tui.fleet.history.metrics import number
+from mission_tui.fleet.history.metrics import RETURN, number
 from mission_tui.fleet.history.outcome import ALIVE
 from mission_tui.fleet.views.snapshot import RunView
 
 __all__ = ["SeedGroup", "group_key", "seed_groups"]
-
-RETURN = "rollout/ep_rew_mean"
 
 
 @dataclass(frozen=True, slots=True)

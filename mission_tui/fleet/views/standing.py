@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from mission_tui.fleet.history.classify import CAUSE_CHARACTERS
 from mission_tui.fleet.history.events import ENDING, RunFrozen
 from mission_tui.fleet.history.told import Told
 from mission_tui.fleet.text import clean
 
 __all__ = ["sentence_of"]
-
-CAUSE_CHARACTERS = 400
 
 
 def sentence_of(told: Told) -> str | None:

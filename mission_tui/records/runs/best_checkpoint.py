@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from mission_tui.fleet.history.metrics import MetricRecord, UpdateDone
+from mission_tui.fleet.history.metrics import RETURN, MetricRecord, UpdateDone
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.checkpoint import Manifest
 from mission_tui.records.runs.layout import RunDir
 
 __all__ = ["best_checkpoint"]
-
-_RETURN = "rollout/ep_rew_mean"
 
 
 def best_checkpoint(run: RunDir, manifests: Sequence[Manifest]) -> str | None:
@@ -27,7 +25,7 @@ def _returns(run: RunDir) -> dict[tuple[int, int], float]:
     returns = {}
     for record in read_all(run.metrics, MetricRecord)[0]:
         if isinstance(record, UpdateDone):
-            value = record.metrics.get(_RETURN)
+            value = record.metrics.get(RETURN)
             if isinstance(value, float | int) and math.isfinite(value):
                 returns[record.attempt, record.update] = float(value)
     return returns

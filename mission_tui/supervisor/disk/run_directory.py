@@ -15,6 +15,7 @@ import mission_tui
 from mission_tui.errors import PresetError
 from mission_tui.fleet.history.events import FleetEvent, RunCreated
 from mission_tui.fleet.history.lineage import Origin
+from mission_tui.fleet.specs.mission_gym import MISSION_GYM
 from mission_tui.fleet.specs.spec import EnvSpec, Spec
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.atomic import sync_folder
@@ -28,7 +29,6 @@ from mission_tui.supervisor.asking import asker
 
 __all__ = ["MAKING", "create_run", "remove_run", "rule_files", "sweep_up", "write_snapshot"]
 
-MISSION_GYM = "MissionGym-v0"
 _MISSIONS = Path(mission_tui.__file__).parent / "envs" / "missions"
 _RULE_FILES = ("world.toml", "units.toml", "rules.toml", "rewards.toml")
 MAKING = "making-"

@@ -28,12 +28,11 @@ from mission_tui.supervisor.starting.caller import Caller, at_home, settled
 from mission_tui.supervisor.starting.live_load import check_machine
 from mission_tui.supervisor.starting.next_attempt import start_next_attempt
 from mission_tui.supervisor.starting.preflight import Spaces, preflight
-from mission_tui.supervisor.subject import caller_of
+from mission_tui.supervisor.subject import caller_for
 
 __all__ = [
     "NextAttempt",
     "Plan",
-    "caller_for",
     "check_place",
     "clipped_share",
     "plan_attempt",
@@ -174,13 +173,6 @@ def terms_before(core: Core, run_id: str, checkpoint: str | None) -> Terms | Non
 def without_remedies(verdict: ResumeVerdict) -> tuple[Change, ...]:
     """What was accepted, without the offers that were not taken."""
     return tuple(structs.replace(change, remedies=()) for change in verdict.changes)
-
-
-def caller_for(core: Core, run_id: str, request: Resume | Apply) -> Caller:
-    """Whoever asks, where they say who they are; else whoever launched the attempt before."""
-    if request.python is not None and request.cwd is not None and request.environ is not None:
-        return Caller(request.python, request.cwd, request.environ)
-    return caller_of(core, core.run_dir(run_id), core.store.run(run_id).told.attempt)
 
 
 async def _spaces(was: Spec, now: Spec, caller: Caller) -> tuple[Spaces | None, Spaces | None]:

@@ -12,8 +12,9 @@ from mission_tui.fleet.specs.spec import RunSpec, Spec
 from mission_tui.fleet.text import clean
 from mission_tui.ipc.requests import Resume
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.starting.another_attempt import NextAttempt, caller_for
+from mission_tui.supervisor.starting.another_attempt import NextAttempt
 from mission_tui.supervisor.starting.caller import at_home, check_program, settled
+from mission_tui.supervisor.subject import caller_for
 
 __all__ = ["plan_again"]
 

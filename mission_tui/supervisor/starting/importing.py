@@ -34,9 +34,11 @@ from mission_tui.supervisor.starting.interpreter import as_module
 from mission_tui.supervisor.starting.new_run import new_run_dir
 from mission_tui.supervisor.tasks import Task, run_task
 
-__all__ = ["Bringing", "bringing_in"]
+__all__ = ["NAME_CHARS", "Bringing", "bringing_in"]
 
 LIMIT_S = 300.0
+NAME_CHARS = 80
+"""What is kept of the name of the file or folder that a run came from."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import msgspec
 
 from mission_tui.errors import PresetError
+from mission_tui.fleet.specs.mission_gym import MISSION_GYM, SHIPPED_MISSIONS
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
 from mission_tui.supervisor.starting.caller import Caller
@@ -21,8 +22,6 @@ __all__ = ["Spaces", "known_by_heart", "preflight"]
 LIMIT_S = 120.0
 _CLASSIC = frozenset({"CartPole-v1", "Acrobot-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1"})
 _SENTENCE_CHARACTERS = 800
-_MISSION_GYM = "MissionGym-v0"
-_SHIPPED_MISSIONS = (None, "standard", "demo")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +43,8 @@ def known_by_heart(spec: Spec) -> bool:
         return False
     if env.frame_stack is not None or spec.run.callbacks or ppo.algo != "ppo":
         return False
-    if env.id == _MISSION_GYM:
-        return env.config in _SHIPPED_MISSIONS
+    if env.id == MISSION_GYM:
+        return env.config in SHIPPED_MISSIONS
     return env.id in _CLASSIC and env.config is None and env.vec != "native"
 
 

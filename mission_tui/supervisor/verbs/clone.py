@@ -28,7 +28,7 @@ from mission_tui.supervisor.starting.exactness import as_it_began
 from mission_tui.supervisor.starting.new_run import begin_first_attempt, check_new_names, new_run_dir
 from mission_tui.supervisor.starting.preflight import known_by_heart, preflight
 from mission_tui.supervisor.starting.seeds import seeded
-from mission_tui.supervisor.subject import caller_of
+from mission_tui.supervisor.subject import caller_for
 from mission_tui.supervisor.targets import the_run
 
 __all__ = ["clone"]
@@ -48,7 +48,7 @@ async def clone(core: Core, request: Clone) -> Accepted | VerdictReply:
     was = core.store.run(run_id).spec
     if was is None:
         raise MissionError(f"cannot clone {core.store.view(run_id).name}: its spec cannot be read")
-    caller = _caller(core, run_id, request)
+    caller = caller_for(core, run_id, request)
     now = seeded(settled(change(was, request.assignments), caller.cwd) if request.assignments else was)
     rules = rules_for(core, core.run_dir(run_id), was, now, caller)
     changes = judge_resume(was, now, ResumeFacts(0)).changes
@@ -68,13 +68,6 @@ async def _exactly(core: Core, run_id: str, request: Clone) -> Accepted | Verdic
     said = tuple(f"{it.name}: {it.was} -> {it.now}" for it in begun.changes)
     same = () if said else ("nothing that is recorded of it has changed since",)
     return Accepted(re=request.id, runs=(made,), notes=(*same, *said, *lacking))
-
-
-def _caller(core: Core, run_id: str, request: Clone) -> Caller:
-    """Whoever asks, where they say who they are; else whoever launched the source."""
-    if request.python is not None and request.cwd is not None and request.environ is not None:
-        return Caller(request.python, request.cwd, request.environ)
-    return caller_of(core, core.run_dir(run_id), core.store.run(run_id).told.attempt)
 
 
 async def _made(

@@ -6,19 +6,16 @@ import asyncio
 from pathlib import Path
 
 from mission_tui.errors import MissionError, UsageError
-from mission_tui.fleet.history.lineage import Origin
+from mission_tui.fleet.history.lineage import IMPORTED, Origin
 from mission_tui.fleet.history.outcome import Stopped
 from mission_tui.fleet.text import clean
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import ImportCheckpoint
 from mission_tui.records.runs.checkpoint import newest_verified
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.starting.importing import Bringing, bringing_in
+from mission_tui.supervisor.starting.importing import NAME_CHARS, Bringing, bringing_in
 
 __all__ = ["import_checkpoint"]
-
-_CAUSE = "imported; it was not trained here"
-_NAME_CHARS = 80
 
 
 async def import_checkpoint(core: Core, request: ImportCheckpoint) -> Accepted:
@@ -46,8 +43,8 @@ async def _imported(bringing: Bringing, file: Path) -> tuple[str, ...]:
     checkpoint = await asyncio.to_thread(newest_verified, work.checkpoints)
     if checkpoint is None:
         raise MissionError(f"the import of {file.name} left no checkpoint that can be read back")
-    origin = Origin("imported", "", clean(file.name, _NAME_CHARS), checkpoint.name)
-    await bringing.make(origin, Stopped(checkpoint.name, _CAUSE))
+    origin = Origin("imported", "", clean(file.name, NAME_CHARS), checkpoint.name)
+    await bringing.make(origin, Stopped(checkpoint.name, IMPORTED))
     name = bringing.core.store.view(bringing.run.id).name
     said = (clean(str(note), 200) for note in result.get("notes", ()))
     return (f"{name} stands at {checkpoint.name}; evaluate it, resume it or branch from it", *said)

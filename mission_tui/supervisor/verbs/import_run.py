@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from mission_tui.errors import MissionError, UsageError
-from mission_tui.fleet.history.lineage import Origin
+from mission_tui.fleet.history.lineage import IMPORTED, Origin
 from mission_tui.fleet.history.outcome import Finished, Outcome, Stopped
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.findings import Finding
@@ -19,12 +19,9 @@ from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import ImportRun
 from mission_tui.records.runs.checkpoint import newest_verified
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.starting.importing import Bringing, bringing_in
+from mission_tui.supervisor.starting.importing import NAME_CHARS, Bringing, bringing_in
 
 __all__ = ["import_run"]
-
-_CAUSE = "imported; it was not trained here"
-_NAME_CHARS = 80
 
 
 async def import_run(core: Core, request: ImportRun) -> Accepted:
@@ -48,8 +45,8 @@ async def _imported(bringing: Bringing, folder: Path, *, models: bool) -> tuple[
             raise MissionError(f"the import of {folder.name} left no checkpoint that can be read back")
     name = None if checkpoint is None else checkpoint.name
     findings = msgspec.convert(result.get("findings", []), list[Finding])
-    outcome: Outcome = Finished(name, _CAUSE) if result.get("finished") else Stopped(name, _CAUSE)
-    await bringing.make(Origin("imported", "", clean(folder.name, _NAME_CHARS), name or ""), outcome, findings)
+    outcome: Outcome = Finished(name, IMPORTED) if result.get("finished") else Stopped(name, IMPORTED)
+    await bringing.make(Origin("imported", "", clean(folder.name, NAME_CHARS), name or ""), outcome, findings)
     said = (clean(str(note), 300) for note in result.get("notes", ()))
     return (_summary(bringing, result.get("updates"), len(findings), name), *said)
 

@@ -16,7 +16,6 @@ from mission_tui.supervisor.ending.freezing import thaw_run
 from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.starting.another_attempt import (
     NextAttempt,
-    caller_for,
     check_place,
     plan_attempt,
     start_attempt,
@@ -26,7 +25,7 @@ from mission_tui.supervisor.starting.branching import branch
 from mission_tui.supervisor.starting.command_attempt import plan_again
 from mission_tui.supervisor.starting.live_load import look_around
 from mission_tui.supervisor.starting.restart_attempt import start_again
-from mission_tui.supervisor.subject import named_checkpoint
+from mission_tui.supervisor.subject import caller_for, named_checkpoint
 from mission_tui.supervisor.targets import the_run
 
 __all__ = ["resume"]

@@ -18,12 +18,12 @@ import sys
 import tempfile
 import time
 from contextlib import suppress
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from mission_tui.errors import EX_CONFIG, EX_FAILED
 from mission_tui.fleet.history.fault import faulting_line
+from mission_tui.trainer.process import children
 
 __all__ = ["main"]
 
@@ -180,28 +180,19 @@ def _sweep() -> int:
     """
     ended: set[int] = set()
     patient_until = time.monotonic() + _LEAVE_S
-    while children := _children():
-        for pid in children:
+    while left := children():
+        for pid in left:
             with suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)
         if time.monotonic() < patient_until:
             time.sleep(_LEAVE_S / 10)
             continue
-        for pid in _children():
+        for pid in children():
             ended.add(pid)
             with suppress(ProcessLookupError, ChildProcessError):
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
     return len(ended)
-
-
-def _children() -> list[int]:
-    """Children of this process that have not been waited for; orphans below it are among them."""
-    found: list[int] = []
-    for thread in Path("/proc/self/task").iterdir():
-        with suppress(OSError):
-            found += map(int, (thread / "children").read_text(encoding="ascii").split())
-    return found
 
 
 if __name__ == "__main__":

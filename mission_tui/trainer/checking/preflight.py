@@ -9,11 +9,12 @@ from __future__ import annotations
 import sys
 
 from mission_tui.errors import PresetError, raised_by
+from mission_tui.fleet.specs.mission_gym import MISSION_GYM
 from mission_tui.fleet.specs.spec import EnvSpec, Spec
 from mission_tui.trainer.checking.json_lines import Say, answer, asked_spec
 from mission_tui.trainer.checking.named_modules import import_all
 from mission_tui.trainer.contrib import check_contrib
-from mission_tui.trainer.env_ids import MISSION_GYM, make_env, native_refusal
+from mission_tui.trainer.env_ids import make_env, native_refusal
 
 __all__ = ["known_spaces", "main"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import resource
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
@@ -27,6 +26,7 @@ from mission_tui.trainer.__main__ import train
 from mission_tui.trainer.attempt import Attempt
 from mission_tui.trainer.link import Link
 from mission_tui.trainer.orders import Orders
+from mission_tui.trainer.process import children
 from mission_tui.trainer.record import Record
 from mission_tui.trainer.state.checkpoint import load_checkpoint
 
@@ -124,7 +124,7 @@ class SmokeAttempt:
 
     def _look_at_memory(self) -> None:
         self._trainer_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
-        self._workers = tuple(_proportional_bytes(pid) for pid in _children())
+        self._workers = tuple(_proportional_bytes(pid) for pid in children())
 
     def _figures(self, rows: Sequence[UpdateDone]) -> CheckFigures:
         usual = rows[1:] or rows
@@ -142,14 +142,6 @@ class SmokeAttempt:
             n_workers=len(self._workers),
             vram_bytes=max(map(th.cuda.max_memory_reserved, range(th.cuda.device_count()))) if used_gpu else None,
         )
-
-
-def _children() -> list[int]:
-    found: list[int] = []
-    for thread in Path("/proc/self/task").iterdir():
-        with suppress(OSError):
-            found += map(int, (thread / "children").read_text(encoding="ascii").split())
-    return found
 
 
 def _proportional_bytes(pid: int) -> int:

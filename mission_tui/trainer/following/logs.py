@@ -20,11 +20,10 @@ from mission_tui.records.logs.event_files import event_rows
 from mission_tui.records.logs.monitor import Ended, read_monitors, sample_of
 from mission_tui.records.logs.progress import read_csv, read_json
 from mission_tui.records.logs.table import settled, updates_of
-from mission_tui.trainer.following.rows import Rows
+from mission_tui.trainer.following.rows import MEAN_OF, Rows
 
 __all__ = ["FollowedLogs"]
 
-MEAN_OF = 100
 KINDS = ("progress.csv", "progress.json", "tfevents")
 MONITOR = "monitor.csv"
 

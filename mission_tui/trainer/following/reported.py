@@ -19,12 +19,9 @@ from msgspec import Struct
 from mission_tui.fleet.history.metrics import Episodes, Metric, spoken
 from mission_tui.fleet.history.outcome import Phase
 from mission_tui.ipc.telemetry_messages import PhaseSaid, TelemetryMessage, WroteSaid
-from mission_tui.trainer.following.rows import Rows
+from mission_tui.trainer.following.rows import MEAN_OF, Rows
 
 __all__ = ["Reported"]
-
-MEAN_OF = 100
-"""Episodes that a mean is over, as in SB3."""
 
 READ_BYTES = 1 << 20
 PHASES: tuple[Phase, ...] = get_args(Phase)

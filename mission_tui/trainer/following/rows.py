@@ -20,7 +20,10 @@ from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.layout import RunDir
 
-__all__ = ["Rows"]
+__all__ = ["MEAN_OF", "Rows"]
+
+MEAN_OF = 100
+"""Episodes that a mean is over, as in SB3."""
 
 SYNC_EVERY_S = 1.0
 SHORTEST_S = 0.01

@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 from msgspec import structs
 
+from mission_tui.fleet.history.lineage import IMPORTED
 from mission_tui.fleet.history.metrics import (
     EvaluationDone,
     MetricRecord,
@@ -23,7 +24,6 @@ from mission_tui.fleet.history.metrics import (
 __all__ = ["evaluations_of", "records_of"]
 
 MOST_BYTES = 256 << 20
-CAUSE = "imported; it was not trained here"
 
 
 def evaluations_of(path: Path | None, rows: Sequence[UpdateDone], notes: list[str]) -> list[EvaluationDone]:
@@ -66,7 +66,7 @@ def records_of(
     between.sort(key=lambda it: (it.update, isinstance(it, EvaluationDone)))
     how: Literal["finished", "stopped"] = "finished" if total is not None and last.timesteps >= total else "stopped"
     start = TrainingStarted(0, 1, next((row.t for row in rows if row.t), written_t))
-    end = TrainingEnded(0, 1, last.update, last.timesteps, written_t, how, cause=CAUSE, checkpoint=checkpoint)
+    end = TrainingEnded(0, 1, last.update, last.timesteps, written_t, how, cause=IMPORTED, checkpoint=checkpoint)
     return list(_in_time([start, *between, end], written_t))
 
 

@@ -6,14 +6,13 @@ import math
 from collections.abc import Callable, Sequence
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.history.metrics import number
+from mission_tui.fleet.history.metrics import RETURN, number
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.requests import GetHistory
 from mission_tui.tui.desk import Desk
 
-__all__ = ["MOST", "RETURN", "learn_best"]
+__all__ = ["MOST", "learn_best"]
 
-RETURN = "rollout/ep_rew_mean"
 MOST = 8
 """So many runs are asked for: the supervisor keeps as many whole histories of ended runs in memory."""
 

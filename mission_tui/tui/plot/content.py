@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from mission_tui.fleet.history.metrics import Metric
+from mission_tui.fleet.history.metrics import RETURN, Metric
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import HistoryReply
 from mission_tui.tui.asking.inquiry import EXACT, Dossier
@@ -15,7 +15,7 @@ from mission_tui.tui.plot.axes import Sided, side_by_side
 from mission_tui.tui.plot.curve import Curve, curve_of
 from mission_tui.tui.plot.look import ChartLook
 from mission_tui.tui.plot.marks import Marks, marks_of
-from mission_tui.tui.plot.picture import RETURN, Scene
+from mission_tui.tui.plot.picture import Scene
 from mission_tui.tui.plot.ruler import Over, Ruler
 
 __all__ = ["Content", "Entry", "content_of", "crossed"]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from rich.style import Style
 from textual.strip import Strip
 
+from mission_tui.fleet.history.metrics import RETURN
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.glyphs import SEVERITY_SHAPES
 from mission_tui.tui.drawing.strips import Part
@@ -19,9 +20,8 @@ from mission_tui.tui.plot.hues import faint, hue, letter
 from mission_tui.tui.plot.marks import MarkKind, Marks
 from mission_tui.tui.plot.ruler import Ruler
 
-__all__ = ["MARKS", "RETURN", "Scene", "painted", "picture"]
+__all__ = ["MARKS", "Scene", "painted", "picture"]
 
-RETURN = "rollout/ep_rew_mean"
 _LETTER_EVERY = 24
 """Columns between the letters of one curve."""
 _BAND = Style(bgcolor=colours.PALETTE.panel)

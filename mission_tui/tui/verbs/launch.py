@@ -7,14 +7,13 @@ import secrets
 from collections.abc import Sequence
 
 from mission_tui.errors import MissionError, UsageError
+from mission_tui.fleet.specs.assignment import RUNS_AT_ONCE
 from mission_tui.ipc.requests import Launch, LaunchItem
 from mission_tui.tui.desk import UNDO_S, Desk
 from mission_tui.tui.launching.preset_choice import PresetChoice, by_key, members
 from mission_tui.tui.launching.preset_reading import read_presets
 
-__all__ = ["RUNS_AT_ONCE", "launch", "launch_keys", "plan"]
-
-RUNS_AT_ONCE = 64
+__all__ = ["launch", "launch_keys", "plan"]
 
 
 async def launch_keys(desk: Desk, keys: Sequence[str]) -> None:
