@@ -15,7 +15,10 @@ WORKERS := 3
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
 .DEFAULT_GOAL := run
-.PHONY: run test check fmt lint types fast slow bench bench-report peers health health-traces zoo large-batch faults tour night
+.PHONY: help run test check fmt lint types fast slow bench bench-report peers health health-traces zoo large-batch faults tour night
+
+help:  ## what can be made here
+	@sed -nE 's/^([a-z%-]+):[^#]*## (.*)/\1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
 
 run: $(INSTALLED)  ## open the screen
 	@$(BIN)/mission-tui

@@ -86,7 +86,6 @@ def begin(
     by = asker() if by is None and row == ASKED else by or ""
     if held_back(core, run, order, partial(begin, core, run, order, changes=changes, terms=terms, by=by)):
         return
-    total = run.spec.run.total_timesteps if run.spec is not None else None
     try:
         order, placement = placed(core, run, order)
     except MissionError as error:
@@ -99,10 +98,19 @@ def begin(
     core.secrets[run.id] = {name: order.env[name] for name in order.withheld if name in order.env}
     begin_judging(run)
     try:
-        starting = partial(AttemptStarting, attempt=order.attempt, checkpoint=checkpoint, changes=changes)
-        starting = partial(starting, total_timesteps=total, terms=terms, restart=row.restarts, reboots=row.reboots)
-        after = ends_of_others(core, core.store.run(run.id).told.after) if order.attempt == 1 else ()
-        starting = partial(starting, placed=placement, after=after, asker=by)
+        starting = partial(
+            AttemptStarting,
+            attempt=order.attempt,
+            checkpoint=checkpoint,
+            changes=changes,
+            total_timesteps=None if run.spec is None else run.spec.run.total_timesteps,
+            terms=terms,
+            restart=row.restarts,
+            reboots=row.reboots,
+            placed=placement,
+            after=ends_of_others(core, core.store.run(run.id).told.after) if order.attempt == 1 else (),
+            asker=by,
+        )
         core.ask(run, starting)
         _close_findings(core, run)
         run.keeper = core.launcher.submit(run.dir, order)

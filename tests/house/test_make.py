@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -32,6 +33,16 @@ def test_make_run_without_a_terminal_says_what_to_do_instead(tmp_path: Path) -> 
     assert done.returncode == 2
     assert "mission-tui status" in done.stderr
     assert not (tmp_path / "runs").exists()
+
+
+def test_make_help_lists_every_target() -> None:
+    """A line for each target that a person may ask for, with what it is for; nothing is installed for it."""
+    said = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    (phony,) = re.findall(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)
+    listed = dict(line.split(maxsplit=1) for line in said.splitlines())
+    assert set(phony.split()) | {"bench-%"} == set(listed)
+    assert all(listed.values())
 
 
 def test_an_old_python_is_refused_with_a_remedy(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ _SET_KEY = "P"
 
 @dataclass(frozen=True, slots=True)
 class PresetFile:
-    """A preset by name. `table` holds its fitted `env`, `ppo`, `run` and `keep`; `launch` makes it a set of presets.
+    """A preset by name. `table` holds its fitted tables by name; `launch` makes it a set of presets.
 
     `profile` is the host profile that lies over it: "auto", or the path of a file; None for none.
     """

@@ -13,7 +13,7 @@ import stat
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -62,7 +62,8 @@ def find_remains(root: Path, is_live: Callable[[str, int], bool], doomed: Collec
             found += _half_written(run)
     held = _held([item.path for item in found if item.kind == "shm"], doomed)
     return sorted(
-        (_doubted(item) if item.path in held else item for item in found), key=lambda item: (item.kind, str(item.path))
+        (replace(item, verdict="unverifiable") if item.path in held else item for item in found),
+        key=lambda item: (item.kind, str(item.path)),
     )
 
 
@@ -121,10 +122,6 @@ def _remains(kind: Literal["shm", "file"], path: Path, status: os.stat_result, r
     if stat.S_ISDIR(status.st_mode):
         size = sum(member.lstat().st_size for member in path.iterdir())
     return Remains(kind, path, status.st_ino, run.id, "ours", max(0.0, time.time() - status.st_mtime), size)
-
-
-def _doubted(item: Remains) -> Remains:
-    return Remains(item.kind, item.path, item.inode, item.run, "unverifiable", item.age_s, item.size_bytes)
 
 
 def _held(paths: list[Path], doomed: Collection[int]) -> set[Path]:
