@@ -137,13 +137,20 @@ def test_the_architecture_names_every_room() -> None:
     assert len(rooms) > 40
 
 
+def headings_of(document: Path) -> set[str]:
+    """The fragments that links into a document may name: its headings, as GitHub writes them."""
+    titles = re.findall(r"^#+ (.+)$", document.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
 def test_links_between_documents_lead_somewhere() -> None:
-    """Every relative link in the documents points to a file of the checkout."""
+    """Every relative link in the documents points to a file of the checkout, and its fragment to a heading there."""
     dead = [
-        f"{document.name}: {target}"
-        for document in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"))
-        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text(encoding="utf-8"))
-        if not (document.parent / target).exists()
+        f"{document.name}: {target}#{fragment}"
+        for document in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"))
+        for target, fragment in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", document.read_text(encoding="utf-8"))
+        for file in (document.parent / target if target else document,)
+        if not file.exists() or (fragment and fragment not in headings_of(file))
     ]
     assert dead == []
 
