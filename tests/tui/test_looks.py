@@ -8,9 +8,11 @@ from typing import Any, Protocol
 import pytest
 from msgspec import structs
 from textual.pilot import Pilot
+from textual.screen import Screen
 
 from mission_tui.fleet.views.env_workers import EnvWorkers, SlowWorker
 from mission_tui.tui.app import MissionApp
+from mission_tui.tui.screens.run import RunScreen
 from mission_tui.tui.widgets.evidence_chart import BAND
 from tests.tui.fake_client import FakeClient
 from tests.tui.fleets import BUSY, ENDED, ENTROPY_FINDING, KL_FINDING, LIVE, NAN_FINDING, a_fleet, a_run
@@ -91,7 +93,31 @@ LOOKS: dict[str, tuple[tuple[int, int], dict[str, Any], tuple[str, ...], str]] =
     "kill": (SMALL, {}, ("K",), "y kill now"),
     "form": (SMALL, {}, ("n",), "begins now on GPU 0"),
     "form_tall": (TALL, {}, ("n", "down", "down"), "begins now on GPU 0"),
+    "findings_tall": (TALL, {"fleet": SICK}, ("h", "down"), 10 * BAND),
+    "help_tall": (TALL, {}, ("question_mark",), "start demo at once"),
+    "kill_tall": (TALL, {}, ("K",), "y kill now"),
 }
+
+PICTURED = {
+    "FleetScreen": ("fleet", "fleet_strip"),
+    "RunScreen learn": ("run_learn", "run_several_tall"),
+    "RunScreen health": ("findings", "findings_tall"),
+    "RunScreen config": ("run_config", "run_config_tall"),
+    "RunScreen machine": ("run_machine", "run_machine_tall"),
+    "RunScreen episodes": ("run_episodes", "run_episodes_tall"),
+    "RunScreen journal": ("run_journal", "run_journal_tall"),
+    "RunScreen log": ("run_log", "run_log_tall"),
+    "MachineScreen": ("machine", "machine_tall"),
+    "HelpScreen": ("help", "help_tall"),
+    "ConfirmScreen": ("kill", "kill_tall"),
+    "LaunchForm": ("form", "form_tall"),
+}
+"""The pictures that show a screen, or a tab of the run's, in a small and in a tall terminal."""
+
+
+def seen_on(screen: Screen[Any]) -> str:
+    """What a picture is of."""
+    return f"RunScreen {screen._tab}" if isinstance(screen, RunScreen) else type(screen).__name__
 
 
 @pytest.mark.parametrize("look", LOOKS)
@@ -99,6 +125,7 @@ def test_it_looks_as_recorded(look: str, snap_compare: SnapCompare, utc: None) -
     """Every cell of the picture is where it was, in its colour."""
     size, options, keys, ready = LOOKS[look]
     options = dict(options)
+    of = next((name for name, looks in PICTURED.items() if look in looks), "")
     client, clock = FakeClient(options.pop("fleet", a_fleet())), Clock()
     app = make_app(client, clock, **options)
 
@@ -109,5 +136,6 @@ def test_it_looks_as_recorded(look: str, snap_compare: SnapCompare, utc: None) -
         await stage.press(*keys)
         await stage.shows(ready)
         await pilot.pause()
+        assert not of or seen_on(stage.screen) == of
 
     assert snap_compare(app, terminal_size=size, run_before=play)
