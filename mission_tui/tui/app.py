@@ -122,7 +122,7 @@ class MissionApp(App[int], inherit_bindings=False):
         return [self._glyphs, *colours]
 
     def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
-        coming_up = isinstance(screen, Shown) and not screen.drawn
+        coming_up = not getattr(screen, "drawn", True)
         if not coming_up and not self._flow.holds(renderable):
             super()._display(screen, brief(renderable, self._pen))
             self._flow.drew()
@@ -132,6 +132,7 @@ class MissionApp(App[int], inherit_bindings=False):
         self._flow.start()
         self.screen_change_signal.subscribe(self, self.typed.changed)
         self.screen_change_signal.subscribe(self, lambda _: forget_closed(self))
+        self.screen_change_signal.subscribe(self, lambda _: self.arrivals.catch_up())
         self.app_resume_signal.subscribe(self, lambda _: self.action_redraw())
         self.desk.start(follow(self._client, self.arrived, self.arrivals.lost))
         if self._greeting:

@@ -24,6 +24,8 @@ from mission_tui.tui.terminal.pacing import Pace
 __all__ = ["Arrivals"]
 
 _SETTLED_S = 0.1
+_BEHIND_S = 5.0
+"""Behind a sheet every cell is tinted: a changed number there paints all of the screen again, some 10 KB."""
 
 
 class Arrivals:
@@ -36,6 +38,7 @@ class Arrivals:
         self._newest: FleetSnapshot | None = None
         self._timer: Timer | None = None
         self._settled = False
+        self._behind_t = float("-inf")
 
     @property
     def last_seen_t(self) -> float | None:
@@ -96,10 +99,16 @@ class Arrivals:
         if self._desk.banner is not None:
             self._desk.banner = None
             self.redraw_screens()
-        for screen in self._app.screen_stack:
-            if isinstance(screen, Shown):
-                screen.snapshot = self._newest
+        if not self._app.screen.is_modal or self._desk.clock() - self._behind_t >= _BEHIND_S:
+            self._behind_t = self._desk.clock()
+            self.catch_up()
         self._settle()
+
+    def catch_up(self) -> None:
+        """Show the newest snapshot where an older one stands."""
+        for screen in self._app.screen_stack:
+            if isinstance(screen, Shown) and screen.snapshot is not self._desk.snapshot:
+                screen.snapshot = self._desk.snapshot
 
     def _settle(self) -> None:
         if not self._settled:

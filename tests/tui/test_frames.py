@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec import structs
 from rich.console import RenderableType
 from textual.app import App
 from textual.screen import Screen
 
+from mission_tui.tui.screens.fleet import FleetScreen
+from mission_tui.tui.screens.picker import Picker
+from tests.tui.fleets import LIVE, a_fleet
 from tests.tui.stage import Stage, staged
 
 
@@ -41,3 +45,32 @@ async def test_no_frame_of_a_screen_that_opens_is_blank(key: str, word: str, mon
         blank = [picture for picture in inside if sum(not line.strip(" │─╮╭╯╰") for line in picture) > 20]
         assert painted
         assert blank == [], "\n".join(blank[0])
+
+
+@pytest.mark.parametrize("key", ["x", "question_mark", "n", "colon"])
+async def test_a_sheet_comes_up_in_its_place(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not seen to jump from a first size to its own."""
+    async with staged() as stage:
+        painted, before = frames(stage, monkeypatch), stage.screen
+        await stage.press(key)
+        await stage.until(lambda: stage.screen is not before and "╭" in stage.text())
+        await stage.still()
+        tops = {at for picture in painted for at, line in enumerate(picture) if "╭" in line}
+        assert len(tops) == 1
+
+
+async def test_behind_a_sheet_the_fleet_is_drawn_now_and_then_and_at_once_when_it_closes() -> None:
+    """A tinted screen is painted whole for every number that changes: over a bad line that is all the line has."""
+    async with staged() as stage:
+        fleet = stage.screen
+        assert isinstance(fleet, FleetScreen)
+        await stage.press("x")
+        await stage.until(lambda: isinstance(stage.screen, Picker))
+        first, second = (a_fleet((structs.replace(LIVE[0], steps_per_s=speed), *LIVE[1:])) for speed in (7.0, 8.0))
+        await stage.arrive(first)
+        assert fleet.snapshot == first
+        stage.client.show(second)
+        await stage.until(lambda: stage.app.desk.snapshot == second)
+        assert fleet.snapshot == first
+        await stage.press("escape")
+        await stage.until(lambda: fleet.snapshot == second)

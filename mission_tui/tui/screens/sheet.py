@@ -27,6 +27,8 @@ class Sheet(ModalScreen[Answer], inherit_bindings=False):
     CSS_PATH: ClassVar = ["sheet.tcss"]
     CHROME: ClassVar[int] = 6
     AUTO_FOCUS = ""
+    drawn = False
+    """Whether it has come to its place: painted before, it would be seen to jump."""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "turn_away", "back"),
         *(
@@ -58,6 +60,12 @@ class Sheet(ModalScreen[Answer], inherit_bindings=False):
         """Long content scrolls within what the frame, the title and the hint leave of the screen."""
         for widget in self.query("#sheet-lines, #sheet-choices"):
             widget.styles.max_height = max(1, self.size.height - self.CHROME)
+        if not self.drawn:
+            self.call_after_refresh(self._come_up)
+
+    def _come_up(self) -> None:
+        self.drawn = True
+        self.refresh(layout=True)
 
     def content(self) -> ComposeResult:
         """What lies between title and hint."""
