@@ -92,11 +92,21 @@ class Terminal:
         return data
 
 
+TRUE_COLOUR: Mapping[str, str] = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
+"""What a terminal of today says of itself."""
+
+
 def started_on_terminal(
-    argv: Sequence[str], environ: Mapping[str, str], cwd: Path, columns: int, lines: int
+    argv: Sequence[str],
+    environ: Mapping[str, str],
+    cwd: Path,
+    columns: int,
+    lines: int,
+    kind: Mapping[str, str] = TRUE_COLOUR,
 ) -> tuple[subprocess.Popen[bytes], int]:
     """`argv` in a session of its own on a new terminal, and the terminal's other end, which is for the caller to close.
 
+    `kind` is what the terminal says of itself, whatever `environ` says of the terminal that this was started on.
     The terminal is the session's own, so that its loss reaches the program as SIGHUP, and Ctrl-C as SIGINT.
     """
     master, slave = pty.openpty()
@@ -107,7 +117,7 @@ def started_on_terminal(
         stdout=slave,
         stderr=slave,
         cwd=cwd,
-        env={**environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"},
+        env={**environ, **kind},
         start_new_session=True,
         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 - no lock of ours is taken in it
     )

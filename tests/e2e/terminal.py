@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyte
 
-from benchmarks.terminal import started_on_terminal
+from benchmarks.terminal import TRUE_COLOUR, started_on_terminal
 from tests.waiting import until
 
 KEYS = {"enter": "\r", "escape": "\x1b", "tab": "\t", "up": "\x1b[A", "down": "\x1b[B", "space": " "}
@@ -22,14 +22,21 @@ class Terminal:
     """`argv` running in its own session on a `columns` x `rows` pty. Closing it is what a lost SSH line does."""
 
     def __init__(
-        self, argv: Sequence[str], *, cwd: Path, environ: Mapping[str, str], columns: int = 80, rows: int = 24
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        environ: Mapping[str, str],
+        columns: int = 80,
+        rows: int = 24,
+        kind: Mapping[str, str] = TRUE_COLOUR,
     ) -> None:
         self.screen = pyte.Screen(columns, rows)
         self._stream = pyte.ByteStream(self.screen)
         self._lock = threading.Lock()
         self._gone = threading.Event()
         self._open = True
-        self.process, self._master = started_on_terminal(argv, environ, cwd, columns, rows)
+        self.process, self._master = started_on_terminal(argv, environ, cwd, columns, rows, kind)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from tests.tour.__main__ import PICTURES, document, path
 from tests.tour.scenes import SCENES
 
@@ -18,6 +20,13 @@ def test_every_scene_has_its_pictures_and_no_other_lies_about() -> None:
     expected = {path(scene, size) for scene in SCENES for size in scene.sizes}
     assert set(PICTURES.iterdir()) == expected
     assert sum(picture.stat().st_size for picture in expected) < TOGETHER_BYTES
+
+
+def test_no_picture_names_what_else_runs_on_the_machine() -> None:
+    """The header names other runs roots; only the empty list is to name one, and that is the tour's own."""
+    neighbour = re.compile(r"also live|\+\d+ roots?|/(tmp|work|home)/")
+    known = {path(scene, size): scene.lab for scene in SCENES for size in scene.sizes}
+    assert {file.name for file, lab in known.items() if not lab and neighbour.search(file.read_text("utf-8"))} == set()
 
 
 def test_every_scene_says_two_things_at_most_in_a_few_words() -> None:

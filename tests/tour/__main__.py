@@ -27,11 +27,13 @@ high on purpose. [cli.md](cli.md) has the same without a screen.
 
 def take(lab: Lab, scene: Scene, size: tuple[int, int]) -> None:
     """Open the program, press the keys, and keep what is seen once it stands still."""
-    environ = lab.environ | {"TERM": "xterm-256color", "COLORTERM": "truecolor"} | scene.environ
+    environ = lab.environ | scene.environ
+    if scene.lab:
+        environ["MISSION_TUI_RUNS"] = str(lab.root.parent.parent / scene.lab / lab.root.name)
     command = [sys.executable, "-m", "mission_tui", *scene.words]
-    terminal = Terminal(command, cwd=ROOT, environ=environ, columns=size[0], rows=size[1])
+    terminal = Terminal(command, cwd=ROOT, environ=environ, columns=size[0], rows=size[1], kind=scene.kind)
     try:
-        terminal.shows("steady" if not scene.words else scene.ready, 60.0)
+        terminal.shows(scene.ready if scene.words or scene.lab else "steady", 60.0)
         _stands(terminal)
         for key in scene.keys:
             terminal.press(key)

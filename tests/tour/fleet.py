@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +16,8 @@ from mission_tui.paths import socket_dir
 
 __all__ = ["settled"]
 
-HOME = Path("/tmp/mission-tour")
+HOME = Path(tempfile.gettempdir()) / f"mission-tour-{os.getpid()}"
+"""Its own, so that two tours at once do not clear each other away."""
 
 
 @contextmanager
@@ -30,8 +33,10 @@ def settled() -> Iterator[Lab]:
         live = [run for run, view in lab.views().items() if view.state != "ended"]
         if live:
             lab.kill(*live)
-        lab.cli("supervisor", "stop")
-        shutil.rmtree(socket_dir(lab.root), ignore_errors=True)
+        for root in HOME.glob("*/runs"):
+            lab.environ["MISSION_TUI_RUNS"] = str(root)
+            lab.cli("supervisor", "stop")
+            shutil.rmtree(socket_dir(root), ignore_errors=True)
         shutil.rmtree(HOME)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape
@@ -40,6 +41,10 @@ class _Stretch:
 def svg(screen: pyte.Screen) -> str:
     """The screen; what fonts draw in other widths is held in its cells."""
     rows = [list(_stretches(screen, y)) for y in range(screen.lines)]
+    under = Counter[str]()
+    for it in (it for row in rows for it in row):
+        under[it.look.ground] += it.cells
+    ground = under.most_common(1)[0][0]
     inks = sorted({(it.look.ink, it.look.bold) for row in rows for it in row if it.text.strip()})
     names = {ink: f"c{at}" for at, ink in enumerate(inks)}
     width, height = screen.columns * CELL_W, screen.lines * CELL_H
@@ -47,11 +52,11 @@ def svg(screen: pyte.Screen) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}">',
         "<style>text{font:10px ui-monospace,Menlo,'DejaVu Sans Mono',monospace;white-space:pre}",
         "".join(f".{names[it]}{{fill:#{it[0]}{';font-weight:bold' if it[1] else ''}}}" for it in inks) + "</style>",
-        f'<rect width="{width}" height="{height}" fill="#{GROUND}"/>',
+        f'<rect width="{width}" height="{height}" fill="#{ground}"/>',
     ]
     for y, row in enumerate(rows):
         for it in row:
-            if it.look.ground != GROUND:
+            if it.look.ground != ground:
                 place = f'x="{it.column * CELL_W}" y="{y * CELL_H}" width="{it.cells * CELL_W}" height="{CELL_H}"'
                 out.append(f'<rect {place} fill="#{it.look.ground}"/>')
         spans = "".join(_span(it, names[it.look.ink, it.look.bold]) for it in row if it.text.strip())

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["LARGE", "SCENES", "SMALL", "Scene"]
+from benchmarks.terminal import TRUE_COLOUR
 
-SMALL, LARGE = (80, 24), (160, 50)
+__all__ = ["HUGE", "LARGE", "MIDDLE", "SCENES", "SMALL", "Scene"]
+
+SMALL, MIDDLE, LARGE, HUGE = (80, 24), (120, 40), (160, 50), (200, 60)
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """`keys` lead there from the fleet; `ready` is on the screen when it is drawn. `words` start the program."""
+    """`keys` lead there from the fleet; `ready` is on the screen when it is drawn. `words` start the program.
+
+    `lab` is another folder than that of the fleet, and nothing ever ran in it; `kind` is what the terminal says
+    of itself.
+    """
 
     name: str
     title: str
@@ -21,6 +28,8 @@ class Scene:
     sizes: tuple[tuple[int, int], ...] = (SMALL,)
     words: tuple[str, ...] = ()
     environ: dict[str, str] = field(default_factory=dict)
+    lab: str = ""
+    kind: Mapping[str, str] = field(default_factory=lambda: TRUE_COLOUR)
 
 
 def _find(name: str) -> tuple[str, ...]:
@@ -36,7 +45,16 @@ SCENES = (
         "are one row with their median and band; `Enter` opens it, `f` closes it.",
         (),
         "steady",
-        (SMALL, LARGE),
+        (SMALL, MIDDLE, LARGE, HUGE),
+    ),
+    Scene(
+        "empty",
+        "Nothing yet",
+        "An empty list says which key starts what, and that a run goes on when you leave. Where runs go on "
+        "elsewhere it names the place, and `W` goes there.",
+        (),
+        "Also live",
+        lab="empty",
     ),
     Scene(
         "run",
@@ -96,12 +114,26 @@ SCENES = (
         "gradient steps",
     ),
     Scene(
+        "machine",
+        "The machine",
+        "What processors, memory and GPUs do, what each live run takes of them, and what is not ours. `m` leads there.",
+        ("m",),
+        "all runs",
+    ),
+    Scene(
         "more",
         "Everything that can be done",
         "What the chosen or marked runs can be asked for, found by typing. `x` opens it; `:` finds "
         "presets and runs as well.",
         (*_find("steady-1"), "x"),
         "pause",
+    ),
+    Scene(
+        "palette",
+        "Found by typing",
+        "`:` or Ctrl-P: actions, presets, runs and the command line's own verbs by any words of them.",
+        (":", *"check"),
+        "checkpoint",
     ),
     Scene(
         "verdict",
@@ -149,6 +181,34 @@ SCENES = (
         (SMALL,),
         (),
         {"NO_COLOR": "1"},
+    ),
+    Scene(
+        "light",
+        "On a light ground",
+        "`MISSION_TUI_THEME=light` takes darker inks of the same colour-blind-safe hues.",
+        (),
+        "steady",
+        (SMALL, MIDDLE),
+        (),
+        {"MISSION_TUI_THEME": "light"},
+    ),
+    Scene(
+        "screen",
+        "With 256 colours",
+        "Inside screen or tmux, as `TERM=screen-256color` has it.",
+        (),
+        "steady",
+        (SMALL, MIDDLE),
+        kind={"TERM": "screen-256color", "COLORTERM": ""},
+    ),
+    Scene(
+        "xterm",
+        "With 16 colours",
+        "With `TERM=xterm` the terminal's own sixteen are enough to tell states apart.",
+        (),
+        "steady",
+        (SMALL,),
+        kind={"TERM": "xterm", "COLORTERM": ""},
     ),
     Scene(
         "ascii",
