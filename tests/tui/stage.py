@@ -123,7 +123,7 @@ def hurried() -> Iterator[None]:
     For campaigns of many thousand keys: what a key starts may be drawn a key later.
     """
 
-    async def turns(*_: object) -> None:
+    async def turns(*_wait: object) -> None:
         for _ in range(_TURNS):
             await asyncio.sleep(0)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from mission_tui.fleet.history.outcome import RunState
-from mission_tui.fleet.specs.live_settings import LIVE_KEYS
 from mission_tui.fleet.specs.setting_change import LIVE_KEYS
 from mission_tui.fleet.views.abilities import refusal
 from mission_tui.fleet.views.snapshot import RunView
