@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 from textual.pilot import Pilot
+from textual.widgets import Input
 
 from mission_tui.fleet.compare import RETURN, compare
 from mission_tui.fleet.views.snapshot import FleetSnapshot
@@ -96,6 +97,8 @@ def test_it_looks_as_recorded(
         await stage.press(*told.keys)
         told.opened(stage)
         await stage.shows(told.ready)
+        for line in stage.screen.query(Input):
+            line.cursor_blink = False
         await stage.still()
         assert seen_on(stage.screen) == scene
 
