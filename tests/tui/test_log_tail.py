@@ -47,13 +47,49 @@ def test_a_line_is_joined_over_pages() -> None:
 def test_earlier_pages_come_before() -> None:
     """Until the beginning of the file."""
     tail = LogTail("r")
-    assert tail.earlier() is None
+    assert tail.page("earlier") is None
     tail.take(page("two\n", 70_000))
-    request = asked(tail.earlier())
+    request = asked(tail.page("earlier"))
     assert (request.offset, request.limit, request.attempt) == (70_000 - 65_536, 65_536, 1)
     tail.take(LogReply(re=1, run="r", attempt=1, text="one\n", start=0, end=70_000, size=80_000))
     assert tail.lines == ["one", "two"]
-    assert tail.earlier() is None
+    assert tail.page("earlier") is None
+    assert tail.stretch.first == -1
+
+
+def test_a_page_that_ends_before_half_a_character_still_joins() -> None:
+    """Progress bars are no ASCII, and a page begins at any byte: what was shown must not be put away for it."""
+    tail = LogTail("r")
+    tail.take(page("\ufffd\ufffd done\n", 70_000))
+    tail.take(LogReply(re=1, run="r", attempt=1, text="half \u2588", start=10_000, end=69_999, size=80_000))
+    assert tail.lines == ["half \u2588\ufffd\ufffd done"]
+
+
+def test_the_beginning_of_a_long_output_is_read_page_by_page() -> None:
+    """It is detached from the end until its pages reach it, or the newest one is asked for."""
+    tail = LogTail("r")
+    tail.take(page("end\n", 99_996))
+    assert not tail.detached
+    assert (tail.page("later"), tail.page("newest")) == (None, None)
+    assert asked(tail.page("beginning")).offset == 0
+    tail.take(page("begin\n", 0, size=100_000))
+    assert (tail.detached, tail.lines, tail.stretch.first) == (True, ["begin"], 0)
+    assert asked(tail.page("later")).offset == 6
+    assert asked(tail.page("newest")).offset is None
+    tail.take(page("next\n", 6, size=11))
+    assert (tail.detached, tail.lines) == (False, ["begin", "next"])
+
+
+def test_going_far_back_lets_the_newest_lines_go() -> None:
+    """Memory is bounded in that direction too; a line keeps its number."""
+    tail = LogTail("r")
+    tail.take(page("end\n", 1 << 22))
+    for n in range(1, 8):
+        tail.take(page("y" * ((1 << 18) - 1) + "\n", (1 << 22) - n * (1 << 18), size=(1 << 22) + 4))
+    assert sum(map(len, tail.lines)) <= 1 << 20
+    assert tail.detached
+    assert tail.stretch.first == -7
+    assert tail.end == tail.start + (1 << 20)
 
 
 def test_a_new_attempt_or_a_cut_file_starts_anew() -> None:

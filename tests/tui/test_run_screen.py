@@ -225,6 +225,62 @@ async def test_angles_lead_from_error_to_error() -> None:
         await stage.shows(">KeyError: 'a'")
 
 
+def a_file(stage: Stage, text: str) -> None:
+    """Let the run's output be `text`, given in pages as asked for."""
+
+    def page(request: GetLog) -> LogReply:
+        start = max(0, len(text) - request.limit) if request.offset is None else request.offset
+        part = text[start : start + request.limit]
+        return LogReply(
+            re=request.id, run=request.run, attempt=1, text=part, start=start, end=start + len(part), size=len(text)
+        )
+
+    stage.client.answers[GetLog] = page
+
+
+LONG = "begin\n" + "KeyError: 'far back'\n" + f"{'x' * 999}\n" * 1_200 + "the end\n"
+
+
+async def test_an_error_is_found_far_back_in_a_long_log() -> None:
+    """The line of keys says that the end alone is known; `<` asks for earlier pages until it finds one."""
+    async with staged() as stage:
+        a_file(stage, LONG)
+        await stage.press("l")
+        await stage.shows("lines, last 64K of 1.1M, following")
+        await stage.press("<")
+        await stage.shows(">KeyError: 'far back'")
+        assert len(stage.client.asked_for(GetLog)) < 10
+        assert stage.toasts() == []
+
+
+async def test_how_far_back_was_looked_is_said() -> None:
+    """`no error` is a claim about a stretch of the log, not about all of it; the next key looks further."""
+    async with staged() as stage:
+        a_file(stage, LONG + f"{'y' * 999}\n" * 6_000)
+        await stage.press("l", "<")
+        await stage.until(lambda: stage.toasts() == ["no error in the 4.0M before; < looks further back"])
+        await stage.press("<")
+        await stage.shows(">KeyError: 'far back'")
+
+
+async def test_home_and_end_are_those_of_the_output() -> None:
+    """Home reads its beginning, the pages after it come while scrolling, and End follows the newest again."""
+    async with staged() as stage:
+        a_file(stage, LONG)
+        await stage.press("l", "v")
+        await stage.shows("the end")
+        await stage.press("home")
+        await stage.shows("begin")
+        await stage.shows("lines, first 64K of 1.1M, End follows")
+        asked = len(stage.client.asked_for(GetLog))
+        await stage.press(*["pagedown"] * 6)
+        await stage.until(lambda: len(stage.client.asked_for(GetLog)) > asked)
+        await stage.shows("first 128K")
+        await stage.press("end")
+        await stage.shows("the end")
+        await stage.shows("last 64K of 1.1M, following")
+
+
 async def test_angles_show_a_found_line_among_the_others() -> None:
     """What was printed around it is what one wants to know next."""
     async with staged() as stage:

@@ -19,7 +19,7 @@ from mission_tui.ipc.request import Asking
 from mission_tui.ipc.requests import GetDetails, GetHistory
 from mission_tui.tui.asking.courses import MOST_COURSES, PHASE_SERIES, POINTS, Course, courses_of, metric_tags
 from mission_tui.tui.asking.evidence import stretch
-from mission_tui.tui.asking.log_tail import LogTail
+from mission_tui.tui.asking.log_tail import LOG_PAGE_BYTES, LogTail, Where
 
 __all__ = ["EXACT", "Asker", "Dossier", "Inquiry"]
 
@@ -71,6 +71,7 @@ class Inquiry:
         self._changed = changed
         self._asked: dict[str, tuple[object, float]] = {}
         self._open: set[str] = set()
+        self._next_page: tuple[Where, int] | None = None
         self.dossier: Dossier | None = None
 
     def about(self, view: RunView) -> Dossier:
@@ -97,7 +98,9 @@ class Inquiry:
                 lambda kept, reply: _keep_history(kept, EPISODES, reply),
             )
         if tab == "log":
-            if self._due("log", (view.attempt, view.state), _PACE_S if view.state in ALIVE else None):
+            if not dossier.log.detached and self._due(
+                "log", (view.attempt, view.state), _PACE_S if view.state in ALIVE else None
+            ):
                 self._ask("log", dossier.log.later(), lambda kept, page: kept.log.take(page))
         elif metric is not None and self._due(metric, (view.update, view.attempt, points), None):
             self._ask(
@@ -152,10 +155,17 @@ class Inquiry:
             lambda kept, reply: _keep_history(kept, EXACT, reply),
         )
 
-    def want_earlier_log(self) -> None:
-        """Ask for the page of the log before the one shown."""
-        make = self.dossier.log.earlier() if self.dossier else None
-        if make is not None and "log" not in self._open:
+    def want_log(self, where: Where, limit: int = LOG_PAGE_BYTES) -> None:
+        """Ask for another page of the log, up to `limit` bytes: at once, or after the answer that is awaited."""
+        self._next_page = where, limit
+        self._turn_page()
+
+    def _turn_page(self) -> None:
+        if self.dossier is None or self._next_page is None or "log" in self._open:
+            return
+        make = self.dossier.log.page(*self._next_page)
+        self._next_page = None
+        if make is not None:
             self._ask("log", make, lambda kept, page: kept.log.take(page))
 
     def _due(self, kind: str, stamp: object, again_s: float | None, pace_s: float = _PACE_S) -> bool:
@@ -193,6 +203,7 @@ class Inquiry:
         dossier.trouble = trouble
         if trouble is not None:
             self._asked[kind] = (object(), self._desk.clock())
+        self._turn_page()
         if changed:
             self._changed()
 

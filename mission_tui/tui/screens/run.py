@@ -16,6 +16,7 @@ from mission_tui.tui.asking.against import Against
 from mission_tui.tui.asking.copied import copy_lines, lines_of
 from mission_tui.tui.asking.gpu_share import calm_share
 from mission_tui.tui.asking.inquiry import Inquiry
+from mission_tui.tui.asking.looking_back import LookingBack
 from mission_tui.tui.desk import Desk
 from mission_tui.tui.listing.outlook import RUN_TABS
 from mission_tui.tui.moves import Move
@@ -56,6 +57,7 @@ class RunScreen(Shown, inherit_bindings=False):
         self._tab = tab
         self._home = home
         self._inquiry = Inquiry(desk, self._answered)
+        self._back = LookingBack(self._inquiry, desk.tell, self._draw_body)
         self._against = Against(desk, self._answered)
         self._pattern: re.Pattern[str] | None = None
 
@@ -113,6 +115,7 @@ class RunScreen(Shown, inherit_bindings=False):
     def _answered(self) -> None:
         # One that was left is attached for a while longer, without its widgets.
         if self.is_attached and self in self.app.screen_stack:
+            self._back.answered(self.query_one(LogLines))
             self._draw_body()
             self._read_off()
 
@@ -128,9 +131,11 @@ class RunScreen(Shown, inherit_bindings=False):
             self.query_one(Curves).update(view, dossier, self.now)
             self.query_one(MetricList).trace(dossier.courses)
         elif tab == "log":
-            log = self.query_one(LogLines)
-            known = dossier.log.attempt is not None
-            log.update(dossier.log.lines if known else [dossier.trouble or "asking…"], self._pattern)
+            log, tail = self.query_one(LogLines), dossier.log
+            if tail.attempt is None:
+                log.update([dossier.trouble or "asking…"], self._pattern)
+            elif not self._back.busy:
+                log.update(tail.lines, self._pattern, tail.stretch, detached=tail.detached)
         elif tab == "health":
             calm = "" if dossier.details is None else calm_share(self.snapshot, view, dossier.details)
             note = self.query_one(Findings).update(view, dossier, self.now, self._pattern, calm)
@@ -147,6 +152,7 @@ class RunScreen(Shown, inherit_bindings=False):
 
     def action_open(self, tab: str) -> None:
         """Display the body of `tab`."""
+        self._back.give_up()
         if tab != self._tab and self._pattern is not None:
             self.query_one(FilterBar).close(clear=True)
         self._tab = tab
@@ -205,8 +211,9 @@ class RunScreen(Shown, inherit_bindings=False):
             self._desk.tell("that is for the log: l shows it")
         elif what == "turn":
             self._desk.log_folds = self.query_one(LogLines).turn_folding()
-        elif why_not := self.query_one(LogLines).jump(-1 if what == "before" else 1):
-            self._desk.tell(why_not)
+        else:
+            log, tail = self.query_one(LogLines), self._inquiry.about(self._view).log
+            self._back.jump(log, tail, -1 if what == "before" else 1)
 
     def action_filter(self) -> None:
         """Search in the findings where they are shown, else in the log."""
@@ -234,6 +241,7 @@ class RunScreen(Shown, inherit_bindings=False):
         self._pattern = self.query_one(FilterBar).pattern
         self.redraw()
 
-    @on(LogLines.TopReached)
-    def _older_output(self) -> None:
-        self._inquiry.want_earlier_log()
+    @on(LogLines.PageWanted)
+    def _other_output(self, message: LogLines.PageWanted) -> None:
+        self._back.give_up()
+        self._inquiry.want_log(message.where)

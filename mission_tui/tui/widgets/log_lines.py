@@ -15,6 +15,7 @@ from textual import events
 from textual.message import Message
 from textual.strip import Strip
 
+from mission_tui.tui.asking.log_tail import Stretch, Where
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.strips import Part, fit, line
 from mission_tui.tui.drawing.wrapping import fold
@@ -28,6 +29,8 @@ ERROR = re.compile(
 )
 """What programs write when they break: where one jumps to while nothing is searched."""
 
+WHOLE = Stretch()
+"""Of lines that are no part of an output: what is asked, or why there is none."""
 _MOST_FOLDS = 24
 _FOUND = Style(color=colours.GROUND, bgcolor=colours.PALETTE.key, bold=True)
 
@@ -35,28 +38,39 @@ _FOUND = Style(color=colours.GROUND, bgcolor=colours.PALETTE.key, bold=True)
 class LogLines(Lines):
     """With a search, matching lines alone; `jump` shows them among the others. `following`: the end stays in sight."""
 
-    class TopReached(Message):
-        """The person goes further up than the first known line: there may be more before it."""
+    class PageWanted(Message):
+        """The person goes further than the known lines: there may be more there."""
+
+        def __init__(self, where: Where) -> None:
+            super().__init__()
+            self.where = where
 
     def __init__(self, *, folds: bool = True) -> None:
         super().__init__(id="log")
         self._lines: Sequence[str] = ()
+        self._detached = self._end_wanted = False
         self._pattern: re.Pattern[str] | None = None
         self._rows: list[tuple[int, str]] = []
         self._laid_for: object = None
         self._top = 0
+        self._stretch = Stretch()
         self._at: int | None = None
         self._apart = False
         self._folds = folds
         self.following = True
 
-    def update(self, lines: Sequence[str], pattern: re.Pattern[str] | None) -> None:
-        """Show `lines`, or those in which `pattern` is found."""
-        grown = len(lines) - len(self._lines) if lines and self._lines and lines[-1] == self._lines[-1] else 0
-        if grown > 0:
-            # Earlier output was put before what was known.
-            self._rows = [(at + grown, text) for at, text in self._rows]
-            self._at = None if self._at is None else self._at + grown
+    def update(
+        self, lines: Sequence[str], pattern: re.Pattern[str] | None, stretch: Stretch = WHOLE, *, detached: bool = False
+    ) -> None:
+        """Show `lines`, which are those of `stretch`, or of them those in which `pattern` is found."""
+        moved = self._stretch.first - stretch.first
+        if moved:
+            # Earlier output was put before what was known, or the oldest was dropped.
+            self._rows = [(at + moved, text) for at, text in self._rows if at + moved >= 0]
+            self._at = None if self._at is None or self._at + moved < 0 else self._at + moved
+        self._stretch, self._detached = stretch, detached
+        self.following = not detached and (self.following or self._end_wanted)
+        self._end_wanted = self._end_wanted and detached
         if pattern is not self._pattern:
             self.following, self._apart, self._at = True, pattern is not None, None
         self._lines, self._pattern = list(lines), pattern
@@ -68,7 +82,7 @@ class LogLines(Lines):
         if width <= 0:
             return
         newest = self._lines[-1] if self._lines else ""
-        wanted = (width, len(self._lines), newest, self._pattern, self._apart, self._folds)
+        wanted = (width, len(self._lines), newest, self._stretch, self._pattern, self._apart, self._folds)
         if wanted != self._laid_for:
             self._laid_for = wanted
             self._lay_out(width)
@@ -95,15 +109,24 @@ class LogLines(Lines):
             return line([(" nothing was printed yet", colours.QUIET)], width)
         if self._apart:
             found = len({at for at, _ in self._rows})
-            said = f"{found} lines found"
+            said = f"{found} lines found{self._part(' in the')}"
         else:
-            said = f"{len(self._lines)} lines"
+            said = f"{len(self._lines)} lines{self._part(',')}"
         said += ", following" if self.following else ", End follows"
         among = "< > among the others" if self._apart else "< > found lines" if self._pattern else "< > errors"
-        keys = [among, "v cuts long lines" if self._folds else "v folds long lines", "O copies these"]
+        back = ["Home looks further back"] if self._apart and self._stretch.start else []
+        keys = [*back, among, "v cuts long lines" if self._folds else "v folds long lines", "O copies these"]
         room = width - cell_len(said) - 1
         fitting = [hint for hint in keys if (room := room - cell_len(hint) - 3) >= 0]
         return line([(f" {said}", colours.INK), *((f"   {hint}", colours.QUIET) for hint in fitting)], width)
+
+    def _part(self, joint: str) -> str:
+        """Which part of the output is looked at: nothing where it is all of it."""
+        it = self._stretch
+        if it.start == 0 and not self._detached:
+            return ""
+        which = "" if it.start and self._detached else " first" if self._detached else " last"
+        return f"{joint}{which} {numbers.size(it.end - it.start)} of {numbers.size(it.size)}"
 
     def _row(self, at: int, text: str, width: int) -> Strip:
         lit = at == self._at
@@ -120,34 +143,49 @@ class LogLines(Lines):
         page = max(1, self.size.height - 2)
         whole = len(self._rows)
         steps = {"up": -1, "down": 1, "page_up": -page, "page_down": page, "first": -whole, "last": whole}
-        self._scroll(steps.get(how, 0))
+        if how == "first" and not self._apart and self._stretch.start:
+            # From elsewhere: the beginning itself, and not the first line that happens to be known.
+            self.following, self._top, self._at = False, 0, None
+            self.post_message(self.PageWanted("beginning"))
+        elif how == "last" and self._detached:
+            self._end_wanted, self._at = True, None
+            self.post_message(self.PageWanted("newest"))
+        else:
+            self._scroll(steps.get(how, 0))
 
     def _scroll(self, by: int) -> None:
-        if by < 0 and self._top == 0:
-            self.post_message(self.TopReached())
+        last = len(self._rows) - (self.size.height - 1)
+        if by < 0 and (self._top == 0 or (self._apart and self._top + by <= 0)):
+            self.post_message(self.PageWanted("earlier"))
+        elif by > 0 and self._top >= last:
+            self.post_message(self.PageWanted("later"))
         self._top += by
         self._at = None
-        self.following = self._top >= len(self._rows) - (self.size.height - 1) and by > 0
+        self.following = self._top >= last and by > 0 and not self._detached
         self.redraw()
 
     def jump(self, by: int) -> str:
         """To the found line, or without a search the error, before (-1) or after (1); why not, if there is none."""
-        wanted, sought = (self._pattern, "found line") if self._pattern else (ERROR, "error")
+        wanted, sought = self.wanted, "found line" if self._pattern else "error"
         window = self._rows[self._top : self._top + self.size.height - 1]
         begin = self._at
         if begin is None:
             begin = (window[-1][0] + 1 if by < 0 else window[0][0] - 1) if window else 0
+        begin = min(begin, len(self._lines))
         ahead = range(begin - 1, -1, -1) if by < 0 else range(begin + 1, len(self._lines))
         found = next((at for at in ahead if wanted.search(self._lines[at])), None)
         if found is None:
-            if by < 0:
-                self.post_message(self.TopReached())
             return f"no {sought} {'above' if by < 0 else 'below'} this one" if self._at is not None else f"no {sought}"
         self._at, self._apart, self.following = found, False, False
         self.redraw()
         self._top = bisect_left(self._rows, (found, "")) - (self.size.height - 1) // 3
         self.redraw()
         return ""
+
+    @property
+    def wanted(self) -> re.Pattern[str]:
+        """What `jump` looks for."""
+        return self._pattern or ERROR
 
     def turn_folding(self) -> bool:
         """Long lines folded, or cut at the edge; returns whether they are folded now."""
