@@ -120,8 +120,9 @@ class Stall(Rule):
         """The words for what is worst, and the length that was passed."""
         cap, endings, settings = self._cap, self._endings, self.patient.settings
         if self._capped.on:
-            limit = settings.max_episode_steps
-            where = f"at the limit of {limit:,} steps" if limit is not None else "in nothing"
+            # Idle endings come long before the limit too: then no length was passed.
+            limit = settings.max_episode_steps if endings.idle_share is None else None
+            where = f"at the limit of {limit:,} steps" if limit is not None else "idle, stalled or out of time,"
             text = f"{cap.share or 0.0:.0%} of episodes end {where} and {cap.success or 0.0:.0%} succeed"
             return text, None if limit is None else self._limits.cap_share * limit
         if self._growing.on:

@@ -137,6 +137,15 @@ def test_single_lengths_count_where_they_are_said() -> None:
     assert watch(Stall, at_cap(0.0, timesteps=2000, lengths=True), SETTINGS).incidents == []
 
 
+def test_what_stalls_long_before_the_limit_is_not_said_to_end_at_it() -> None:
+    """Outcomes tell of a standstill; the mean length is 60 of 1,000 steps, and no length was passed."""
+    tags = {"rollout/ep_rew_mean": -1.6, "rollout/ep_len_mean": 60.0}
+    rows = [Row(1, n, n * 2000, tags, episodes=10, outcomes={"stalled": 10}) for n in range(1, 301)]
+    words = watch(Stall, rows, replace(SETTINGS, env_id="MissionGym-v0")).words[0]
+    assert words.sentence == "100% of episodes end idle, stalled or out of time, and 0% succeed"
+    assert words.threshold is None
+
+
 def test_idle_endings_without_a_better_return_are_a_stall() -> None:
     """A run that won 9 of 10 times out three of four times now, and its return has not risen."""
     before, after = {"captured": 9, "timeout": 1}, {"captured": 3, "timeout": 7}
