@@ -1,9 +1,9 @@
 """A day of the screen in a process of its own: `python -m tests.faults.long_day` plays an hour for each line it reads,
 and answers with its resident bytes and the pictures drawn.
 
-A snapshot comes every ten seconds, and all sixteen runs have changed in it. Runs end and begin, findings come and go,
-and every tab and every screen but `UNSEEN` are opened each hour. The first minutes fill caches; the answer to no line
-at all is the start.
+A snapshot comes every fifteen seconds, and all sixteen runs have changed in it. Runs end and begin, findings come and
+go, and every tab and every screen but `UNSEEN` are opened every two hours. The first time, in the first minutes, fills
+caches; the answer to no line at all is the start.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from tests.tui.stage import Stage, hurried, staged
 
 __all__ = ["HOUR_S", "UNSEEN", "fleet_at"]
 
-HOUR_S, STEP_S = 3600, 10
+HOUR_S, STEP_S, TOUR_S = 3600, 15, 7200
 WARM_S = 1500
-RUNS, LIFE_S = 16, 7200
+RUNS, LIFE_S, PAST = 16, 7200, 4
 KEYS = (
     "enter", "space", "down", "space", "Y", "}", "tab", "left", "left", "escape", "]", "]", "]", "v", "v", "]", "]",
     "]", "]", "slash", "a", "escape", "escape", "h", "down", "escape", "l", "end", "escape", "d", "escape", "o",
@@ -53,17 +53,17 @@ curve = lru_cache(128)(fleets.curve)
 def fleet_at(second: int) -> FleetSnapshot:
     """What the supervisor would say then: a run lives for two hours, and the next one takes its place."""
     starts = [place * LIFE_S // RUNS for place in range(RUNS)]
-    lives = [(second + start) // LIFE_S for start in starts]
+    lives = [PAST + (second + start) // LIFE_S for start in starts]
     live = tuple(_live(f"run-{place:02d}-{lives[place]:03d}", second, place) for place in range(RUNS))
     over = tuple(
         _over(f"run-{place:02d}-{life:03d}")
         for place in range(RUNS)
-        for life in range(max(0, lives[place] - 4), lives[place])
+        for life in range(lives[place] - PAST, lives[place])
     )
     return structs.replace(a_fleet((*live, *over), revision=second + 2), t=NOW + second)
 
 
-@lru_cache(1000)
+@lru_cache(PAST * RUNS)
 def _over(name: str) -> RunView:
     return ended(name, 1.0)
 
@@ -115,9 +115,9 @@ async def _live_through(stage: Stage, second: int, seconds: int) -> int:
         stage.clock.advance(STEP_S)
         stage.client.show(snapshot)
         await _drawn(stage, snapshot)
-        if (step := now % HOUR_S // STEP_S) < len(KEYS):
+        if (step := now % TOUR_S // STEP_S) < len(KEYS):
             await stage.press(KEYS[step])
-        elif now % 60 == 0:
+        elif now % 600 == 0:
             await stage.press("down")
     return second + seconds
 

@@ -59,15 +59,18 @@ def test_a_part_stops_when_its_time_is_over(tmp_path: Path) -> None:
 
 
 def test_the_report_fills_the_table_between_its_marks(tmp_path: Path) -> None:
-    """Figures are replaced, the rest of the document stays."""
+    """Figures are replaced; the rest of the document stays, and figures of parts that were run elsewhere."""
     part = count_to(-1, found="a violation in round")
     progress = load_progress(tmp_path, part, 1, 5)
     progress.violations += part.run(rounds_of(progress, tmp_path, 60), 1, progress.tell)
     document = tmp_path / "faults.md"
-    document.write_text("before\n<!-- figures -->\nold\n<!-- /figures -->\nafter\n")
+    elsewhere = "| names | 5,000 | 5,000 | 0 | 0 | 286 taken | `make faults ONLY=names SEED=1` | 2026-11-21 |\n"
+    old = elsewhere + elsewhere.replace("names", "counting").replace("286 taken", "old")
+    document.write_text(f"before\n<!-- figures -->\n{old}<!-- /figures -->\nafter\n")
     write_report([progress], tmp_path, document)
     text = document.read_text()
     assert text.startswith("before\n<!-- figures -->\n| part |")
     assert text.endswith("|\n<!-- /figures -->\nafter\n")
     assert "| counting | 5 | 5 | 5 | 0 | 5 rounds seen |" in text
     assert "old" not in text
+    assert elsewhere in text

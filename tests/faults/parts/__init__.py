@@ -18,8 +18,10 @@ from tests.faults.parts import (
     names,
     pid_reuse,
     power_cuts,
+    resizes,
     screen_day,
     simulator,
+    stalled_terminal,
 )
 
 __all__ = ["ALL"]
@@ -41,4 +43,6 @@ ALL: tuple[Part, ...] = (
     load.PART,
     simulator.PART,
     screen_day.PART,
+    resizes.PART,
+    stalled_terminal.PART,
 )

@@ -1,6 +1,6 @@
 """Twenty-four hours of the screen, played as fast as it draws: its memory stays where it was.
 
-A round is an hour, in which each of its screens is gone to. What caches fill in the first minutes is the start; a
+A round is an hour; every other begins with a tour of all screens. What caches fill in the first minutes is the start; a
 campaign that goes on begins a new day.
 """
 
