@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mission_tui.ipc.client import Connection
     from mission_tui.ipc.replies import DetailsReply
 
-__all__ = ["details_of", "exit_code", "snapshots", "until_ended", "view_of"]
+__all__ = ["details_of", "exit_code", "snapshots", "until_ended", "view_of", "views_of"]
 
 Seen = Callable[[tuple["RunView", ...], float], None]
 
@@ -32,6 +32,18 @@ def details_of(connection: Connection, run: str) -> DetailsReply:
 def view_of(connection: Connection, run: str) -> RunView:
     """The run behind a reference, ended ones of any age included."""
     return details_of(connection, run).view
+
+
+def views_of(connection: Connection, refs: Sequence[str]) -> list[RunView]:
+    """The runs behind references, each once, in their order; a group's name stands for its runs."""
+    from mission_tui.ipc.requests import GetSnapshot
+
+    known = connection.ask(lambda id_: GetSnapshot(id=id_)).snapshot.runs
+    found: dict[str, RunView] = {}
+    for ref in refs:
+        members = sorted((view for view in known if view.group == ref), key=lambda view: view.id)
+        found |= {view.id: view for view in members or [view_of(connection, ref)]}
+    return list(found.values())
 
 
 def snapshots(session: Session) -> Iterator[FleetSnapshot]:

@@ -179,9 +179,15 @@ class Store:
 
     def resolve(self, ref: str) -> tuple[str, ...]:
         """Run ids that `ref` means (see `fleet.views.refs`); raises `UsageError`."""
-        known = [(*_age(run), run.told.name, run.state not in ("ended", "parked")) for run in self._runs.values()]
-        shelved = [(each.made.t, each.id, clean(each.made.name), False) for each in self._shelf.values()]
-        return resolve(ref, [RunRef(run_id, name, live) for _, run_id, name, live in sorted([*known, *shelved])])
+        known = [
+            (*_age(run), run.told.name, run.state not in ("ended", "parked"), run.told.group or "")
+            for run in self._runs.values()
+        ]
+        shelved = [
+            (each.made.t, each.id, clean(each.made.name), False, clean(each.made.group or ""))
+            for each in self._shelf.values()
+        ]
+        return resolve(ref, [RunRef(*facts) for _, *facts in sorted([*known, *shelved])])
 
     def load_history(self, run_id: str, records: Iterable[MetricRecord]) -> None:
         """Take in the whole of a run's `metrics.jsonl`; ended runs are let go again, the longest loaded first."""

@@ -19,7 +19,7 @@ Objection = Callable[[LiveRun], str | None]
 def live_targets(
     core: Core, refs: Sequence[str], verb: str, objection: Objection, passing: Container[str] = ()
 ) -> tuple[list[LiveRun], list[str]]:
-    """The live runs that `refs` mean, and notes about those of `@live` that were passed over.
+    """The live runs that `refs` mean, and notes about those of `@live`, or of a group, that were passed over.
 
     Runs in `passing` have had their answer. Raises `UsageError` when a run that was named cannot take the verb; then
     nothing is to be done to any.
@@ -27,7 +27,8 @@ def live_targets(
     chosen: dict[str, LiveRun] = {}
     notes: list[str] = []
     for ref in refs:
-        for run_id in core.store.resolve(ref):
+        meant = core.store.resolve(ref)
+        for run_id in meant:
             run = core.live.get(run_id)
             if run_id in passing:
                 continue
@@ -36,7 +37,7 @@ def live_targets(
             against = _over(core, run_id) if run is None else _unable(core, run_id, verb) or objection(run)
             if run is not None and against is None:
                 chosen[run_id] = run
-            elif ref == "@live":
+            elif ref == "@live" or len(meant) > 1:
                 notes.append(f"{name} was passed over: {against}")
             else:
                 raise UsageError(f"cannot {verb} {name}: {against}")

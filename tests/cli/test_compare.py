@@ -15,12 +15,13 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(90)]
 
 
 def over(quick: Shell, *words: str) -> list[str]:
-    """Ended runs with a few updates each."""
+    """Ended runs with a few updates each; of several, the group was ended by its name."""
     runs = quick.launch("tiny", *words)
     for run in runs:
         quick.advancing(run)
-    quick("kill", *runs)
-    quick("wait", *runs)
+    meant = runs if len(runs) == 1 else [str(quick.view(runs[0])["group"])]
+    assert quick("kill", *meant).stdout.split() == runs
+    assert len(quick.json("wait", *meant, code=75)["runs"]) == len(runs)
     return runs
 
 

@@ -68,17 +68,12 @@ def command(
 
 def _folders(session: Session, runs: tuple[str, ...]) -> list[Path]:
     """The directories of the runs, in the order they were named, each once; a group's name stands for its runs."""
-    from mission_tui.cli.watching import view_of
-    from mission_tui.ipc.requests import GetSnapshot
+    from mission_tui.cli.watching import views_of
 
-    folders: dict[Path, None] = {}
     with session.connect() as connection:
-        known = connection.ask(lambda id_: GetSnapshot(id=id_)).snapshot.runs
-        for ref in runs:
-            members = sorted(Path(view.run_dir) for view in known if view.group == ref)
-            folders |= dict.fromkeys(members or [Path(view_of(connection, ref).run_dir)])
+        folders = [Path(view.run_dir) for view in views_of(connection, runs)]
     if len(folders) < 2:
         raise UsageError(
             "compare takes two runs or more, each an id, a unique prefix, a name, or @last; or a group's name"
         )
-    return list(folders)
+    return folders

@@ -40,7 +40,7 @@ def command(session: Session, runs: tuple[str, ...], every: bool, as_json: bool)
 
 def _ids(session: Session, runs: tuple[str, ...], every: bool) -> list[str]:
     """The ids behind the words; with `--all` those of every run that has not ended."""
-    from mission_tui.cli.watching import view_of
+    from mission_tui.cli.watching import views_of
     from mission_tui.fleet.history.outcome import OVER
     from mission_tui.ipc.requests import GetSnapshot
 
@@ -49,4 +49,4 @@ def _ids(session: Session, runs: tuple[str, ...], every: bool) -> list[str]:
         if every:
             reply = connection.ask(lambda id_: GetSnapshot(id=id_))
             return [view.id for view in reply.snapshot.runs if view.state not in OVER]
-        return list(dict.fromkeys(view_of(connection, run).id for run in runs))
+        return [view.id for view in views_of(connection, runs)]

@@ -1,4 +1,6 @@
-"""From the words a person types to run ids: an id, a unique prefix, a name, `@last` or `@live`."""
+"""From the words a person types to run ids: an id, a unique prefix, a name, a group's name, `@last` or
+`@live`.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +21,15 @@ class RunRef:
     id: str
     name: str
     live: bool
+    group: str = ""
 
 
 def resolve(ref: str, runs: Sequence[RunRef]) -> tuple[str, ...]:
-    """Ids that `ref` means among `runs` (oldest first). `@live` may be empty; every other ref gives exactly one id.
+    """Ids that `ref` means among `runs` (oldest first). `@live` may be empty, a group may have several; every other ref
+    gives exactly one id.
 
-    An exact id wins over an exact name, and that over a prefix. Raises `UsageError` naming the nearest run for an
-    unknown ref and the candidates for an ambiguous one.
+    An exact id wins over an exact name, that over a group's name, and that over a prefix. Raises `UsageError` naming
+    the nearest run for an unknown ref and the candidates for an ambiguous one.
     """
     if ref == "@live":
         return tuple(run.id for run in runs if run.live)
@@ -34,6 +38,8 @@ def resolve(ref: str, runs: Sequence[RunRef]) -> tuple[str, ...]:
     if ref == "@last":
         return (runs[-1].id,)
     exact = [run for run in runs if run.id == ref] or [run for run in runs if run.name == ref]
+    if not exact and (members := tuple(run.id for run in runs if ref and run.group == ref)):
+        return members
     matches = exact or [run for run in runs if ref and (run.id.startswith(ref) or run.name.startswith(ref))]
     if len(matches) == 1:
         return (matches[0].id,)

@@ -33,6 +33,16 @@ def test_ids_prefixes_names_and_words(ref: str, ids: tuple[int, ...]) -> None:
     assert resolve(ref, RUNS) == tuple(RUNS[index].id for index in ids)
 
 
+def test_the_name_of_a_group_means_its_runs() -> None:
+    """All of them, oldest first; a run of that name comes first, and a prefix of it is none."""
+    sweep = [RunRef(f"2026112{day}-100000-lr-000{day}", f"lr-{day}", live=True, group="lr-79d5") for day in (3, 4)]
+    assert resolve("lr-79d5", [*RUNS, *sweep]) == tuple(run.id for run in sweep)
+    named = RunRef("20261125-100000-x-0000", "lr-79d5", live=True)
+    assert resolve("lr-79d5", [*sweep, named]) == (named.id,)
+    with pytest.raises(UsageError, match="no run matches 'lr-79'"):
+        resolve("lr-79", [*RUNS, *sweep])
+
+
 def test_unknown_run_names_the_nearest() -> None:
     """A typo is answered with the run that was probably meant."""
     with pytest.raises(UsageError, match=r"no run matches 'heavi-3f9a'; did you mean 'heavy-3f9a'\?"):
