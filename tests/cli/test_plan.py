@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mission_tui.cli.plan import Wish, launch_items
-from mission_tui.cli.tables.plan import plan_facts
+from mission_tui.cli.tables.plan import plan_facts, show_scaling
 from mission_tui.errors import PresetError, UsageError
 
 TINY = """
@@ -131,3 +131,19 @@ def test_too_many_runs_are_refused_with_their_factors(presets: tuple[Path, ...])
         UsageError, match=r"72 runs at once \(2 presets x 3 of ppo.gamma x 12 seeds\), and 64 is the most"
     ):
         launch_items(wish, presets)
+
+
+def test_auto_scaling_is_shown_before_and_after(presets: tuple[Path, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    """Once for all seeds of a preset that has it on, with the rate that is only proposed; nothing where it is off."""
+    words = ("env.n_envs=2048", "ppo.n_steps=128", "ppo.learning_rate=2.5e-4", "ppo.batch_size=none")
+    on = launch_items(Wish(("tiny",), assignments=(*words, "run.auto_scale=True"), seeds=(1, 2)), presets)
+    show_scaling(on)
+    said = capsys.readouterr().err
+    table = {line.split("  ")[0]: line.split() for line in said.splitlines()}
+    assert table["one update"][-3:] == ["reference", "without", "auto-scaled"]
+    assert table["ppo.batch_size"][-3:] == ["8,192", "64", "8,192"]
+    assert table["gradient steps"][-3:] == ["16", "40,960", "64"]
+    assert said.count("one update") == 1
+    assert "it is only proposed: --set ppo.learning_rate=6.25e-05" in said
+    show_scaling(launch_items(Wish(("tiny",), assignments=(*words, "run.auto_scale=False")), presets))
+    assert capsys.readouterr().err == ""
