@@ -43,6 +43,7 @@ _NONE_YET = Habits()
 GREETING_S = 10.0
 """Long enough for the first look at another runs root."""
 
+_ONLY_LOOKS = "this screen is read-only: nothing is changed from here"
 _ACTIONS = {action.name: action for action in ACTIONS}
 
 
@@ -146,12 +147,13 @@ class MissionApp(App[int], inherit_bindings=False):
         """Draw again what does not come with a snapshot."""
         self.arrivals.redraw_screens()
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """A read-only screen does nothing that changes something, whichever way it is asked."""
-        if not self.desk.readonly:
-            return True
-        name = "launch" if action == "launch" else str(parameters[0]) if action == "do" and parameters else ""
-        return not (name in _ACTIONS and _ACTIONS[name].changes)
+    def _refuses(self, name: str) -> bool:
+        """Whether the action `name` would change something on a screen that only looks; then it says so."""
+        if not self.desk.readonly or not _ACTIONS[name].changes:
+            return False
+        past = self.desk.snapshot is not None and self.desk.snapshot.replay is not None
+        self.desk.tell("a replay shows what was, and nothing acts on it: H goes to now" if past else _ONLY_LOOKS)
+        return True
 
     def await_run(self, run_id: str) -> None:
         """Have the fleet choose a run as soon as it is listed."""
@@ -172,6 +174,8 @@ class MissionApp(App[int], inherit_bindings=False):
         from mission_tui.tui.verbs import VERBS
         from mission_tui.tui.verbs.acting import able
 
+        if self._refuses(name):
+            return
         screen, action = self.screen, _ACTIONS[name]
         needs = action.needs
         runs: tuple[RunView, ...] = ()
@@ -188,6 +192,8 @@ class MissionApp(App[int], inherit_bindings=False):
 
     def action_launch(self, key: str) -> None:
         """Hold a launch key until it is sure that it was a person's."""
+        if self._refuses("launch"):
+            return
         self._gate.press(key, self.desk.clock())
         self.set_timer(1.1 * WINDOW_S, self._release)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from mission_tui.ipc.requests import Act, Evaluate, Launch, Resume, Undo
 from mission_tui.ipc.tidying import Clean
 from mission_tui.tui.actions import ACTIONS, offered
@@ -21,6 +23,14 @@ async def test_no_key_changes_anything() -> None:
         await stage.pilot.pause(0.3)
         assert not [request for request in stage.client.asked if isinstance(request, CHANGING)]
         assert len(stage.app.screen_stack) == 1
+
+
+@pytest.mark.parametrize("key", ["s", "1"])
+async def test_a_key_that_would_change_something_is_refused_in_words(key: str) -> None:
+    """A key that seems dead is pressed again, and then on the screen where it acts."""
+    async with staged(readonly=True) as stage:
+        await stage.press(key)
+        await stage.until(lambda: any("read-only" in toast for toast in stage.toasts()))
 
 
 async def test_they_are_not_shown_either() -> None:

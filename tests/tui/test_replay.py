@@ -126,6 +126,21 @@ async def test_h_leads_there_and_back() -> None:
         assert (stage.app.next_root, stage.app.next_replay_t) == (a_fleet().runs_root, None)
 
 
+async def test_keys_that_act_say_that_this_is_the_past() -> None:
+    """And how one comes to where they do."""
+    async with replaying() as stage:
+        await stage.press("K")
+        await stage.until(lambda: any("nothing acts on it: H goes to now" in toast for toast in stage.toasts()))
+
+
+async def test_memory_alone_is_a_meter() -> None:
+    """Of a moment of which the processors were not kept, the rest is shown."""
+    fleet = past(NOW)
+    host = HostMeters("gpu-box", 8, gpu_note="no GPU meters kept", ram_used=3 << 30, ram_total=8 << 30)
+    async with staged(structs.replace(fleet, host=host, gpus=()), readonly=True) as stage:
+        assert "RAM 3.0/8.0G" in stage.lines()[1]
+
+
 async def test_what_was_found_then_does_not_ring_now() -> None:
     """A critical finding that appears while one scrubs is no news."""
     async with replaying() as stage:

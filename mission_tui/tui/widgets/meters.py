@@ -64,7 +64,7 @@ class Meters(Lines):
             free = numbers.size(self._snapshot.host.disk_free)
             sentence = f" ▲ disk full, {free} left: nothing new starts, runs go on and save when there is room"
             self.show([line([(sentence, colours.ALARM)], width)])
-        elif self._snapshot.replay is not None and self._snapshot.host.cpu_percent is None and not self._snapshot.gpus:
+        elif self._snapshot.replay is not None and not _measured(self._snapshot):
             self.show([line([(f" {literal(self._snapshot.host.gpu_note)}", colours.QUIET)], width)])
         else:
             paid = [] if self._paid is None else [_paid(self._paid, width)]
@@ -78,6 +78,12 @@ class _Piece:
     text: str
     style: Style
     rank: int = 0
+
+
+def _measured(snapshot: FleetSnapshot) -> bool:
+    """Whether anything was kept of this moment."""
+    host = snapshot.host
+    return bool(snapshot.gpus) or host.cpu_percent is not None or host.ram_used is not None
 
 
 def _lines(snapshot: FleetSnapshot, width: int, height: int) -> list[Strip]:
