@@ -141,6 +141,17 @@ async def test_memory_alone_is_a_meter() -> None:
         assert "RAM 3.0/8.0G" in stage.lines()[1]
 
 
+async def test_before_the_first_run_there_was_nothing() -> None:
+    """The line says so at its left end, and nowhere else; a moment without runs is no lesson in starting some."""
+    async with replaying() as stage:
+        assert "nothing before" not in stage.text()
+        await stage.press(*[")"] * 4, "comma")
+        await stage.shows("nothing before ")
+        await stage.arrive(structs.replace(past(NOW), runs=()))
+        await stage.shows("No run was there at this moment.")
+        assert "elsewhere" not in stage.text()
+
+
 async def test_what_was_found_then_does_not_ring_now() -> None:
     """A critical finding that appears while one scrubs is no news."""
     async with replaying() as stage:

@@ -81,7 +81,9 @@ def test_a_run_that_stood_shows_how_where_it_has_no_phase() -> None:
     assert "◇ frozen" in rows[-1]
     assert ": queued" in rows[-1]
     assert "parked" not in rows[-1]
-    assert "queued" not in drawn(a_strip(61.0))[-1]
+    barely = (Stand("queued", NOW - 30.1, NOW - 30), Stand("frozen", NOW - 20, NOW))
+    rows = drawn(Strip(since=NOW - 60, until=NOW, lanes=(Lane(run="r", name="heavy", spans=spans, stands=barely),)))
+    assert "queued" not in rows[-1]
 
 
 def test_phases_differ_in_shape_also_without_utf8() -> None:

@@ -6,6 +6,7 @@ import time
 
 import click
 
+from mission_tui.cli.errors import say
 from mission_tui.cli.options import json_option
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.errors import UsageError
@@ -42,5 +43,8 @@ def _print(session: Session, moment: float) -> None:
     with Connection.look_at(session.root, at=moment) as connection:
         snapshot = connection.ask(lambda id_: GetSnapshot(id=id_)).snapshot
     assert snapshot.replay is not None
+    if moment < snapshot.replay.since:
+        since = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(snapshot.replay.since))
+        say(f"no run was there before {since}: this is that moment")
     when = {"t": snapshot.t, "since": snapshot.replay.since, "until": snapshot.replay.until}
     write_document(when | status_facts(snapshot, snapshot.runs))

@@ -22,15 +22,19 @@ def teaching(
     filtered: bool,
     readonly: bool,
     width: int,
+    past: bool = False,
     elsewhere: Sequence[OtherRoot] = (),
     home: str = "",
 ) -> list[list[Part]]:
-    """Lines of at most `width` cells for an empty list; another text when runs exist and only the filter hides them.
+    """Lines of at most `width` cells for an empty list; another text when runs exist and only the filter hides
+    them, and in a replay.
 
     Where runs go on `elsewhere`, those are what somebody who finds nothing here is looking for.
     """
     if filtered:
         return [[], [("  No run matches. Esc shows all again.", colours.QUIET)]]
+    if past:
+        return [[], [("  No run was there at this moment.", colours.BOLD)]]
     lines: list[list[Part]] = [[], [("  No runs yet.", colours.BOLD)]]
     busy = [other for other in elsewhere if other.live != 0]
     lines += [[("  Also live: ", colours.INK), (named(other, home), colours.LIVE)] for other in busy[:_ROOTS]]

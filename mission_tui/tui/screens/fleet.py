@@ -179,6 +179,7 @@ class FleetScreen(Shown, inherit_bindings=False):
             filtered=filtered,
             readonly=self._desk.readonly,
             width=self.size.width,
+            past=self.snapshot.replay is not None,
             elsewhere=self.snapshot.elsewhere,
             home=self._home,
         )

@@ -156,8 +156,10 @@ def _lanes(lanes: Sequence[Lane], axis: Axis, rows: int) -> Iterator[list[Part]]
     if not lanes or rows < 1:
         return
     shown = len(lanes) if len(lanes) < rows else max(1, rows - 1)
+    drawn = set[Shown]()
     for lane in lanes[:shown]:
         columns = lane_columns(lane, axis)
+        drawn |= {max(column, key=column.__getitem__) for column in columns if column}
         share = update_share(phase_shares(columns))
         yield [
             (fit(f" {lane.name}", LABEL - 1) + " ", colours.INK),
@@ -165,14 +167,14 @@ def _lanes(lanes: Sequence[Lane], axis: Axis, rows: int) -> Iterator[list[Part]]
             ("" if share is None else f" {_percent(100 * share):>4} update", colours.QUIET),
         ]
     if shown < rows:
-        yield _legend(len(lanes) - shown, {stand.state for lane in lanes[:shown] for stand in lane.stands})
+        yield _legend(len(lanes) - shown, drawn)
 
 
-def _legend(hidden: int, stood: Collection[Shown]) -> list[Part]:
+def _legend(hidden: int, drawn: Collection[Shown]) -> list[Part]:
     """What every phase looks like, and of the states in which a run stands those that are there."""
     parts: list[Part] = [(fit(f" {hidden} more" if hidden else "", LABEL), colours.QUIET)]
     for phase, (shape, style) in _SHAPES.items():
-        if phase not in _PHASES and phase not in stood:
+        if phase not in _PHASES and phase not in drawn:
             continue
         parts += [(shape, style), (f" {phase}  ", colours.QUIET)]
     return parts

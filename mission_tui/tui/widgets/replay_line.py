@@ -43,7 +43,8 @@ class ReplayLine(Lines):
         if snapshot is None or snapshot.replay is None:
             return
         first, last = snapshot.replay.since, snapshot.replay.until
-        start, end = f" {numbers.clock(first, last)} ", f" {numbers.clock(last, last)}"
+        before = "nothing before " if snapshot.t <= first else ""
+        start, end = f" {before}{numbers.clock(first, last)} ", f" {numbers.clock(last, last)}"
         keys = [
             [(", .", colours.KEY), (f" {self._step} back, on", colours.INK)],
             [("H", colours.KEY), (" now", colours.INK)],
