@@ -1,15 +1,15 @@
 """How the command line says that something went wrong: one line on stderr and an exit code, in this one place.
 
-Only what a person can act on is rendered; an exception that nobody foresaw stays a traceback.
+Only what a person can act on is rendered; an exception that nobody foresaw stays a traceback. The screen alone does
+without click, so what click says is met in `root`.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 
-import click
-
-from mission_tui.errors import EX_USAGE, MissionError
+from mission_tui.errors import MissionError
 
 __all__ = ["EX_INTERRUPTED", "exit_code_of", "say"]
 
@@ -21,7 +21,8 @@ def say(sentence: str) -> None:
     """One diagnostic line on stderr, without anything a terminal would act on."""
     from mission_tui.fleet.text import clean
 
-    click.echo(f"mission-tui: {clean(sentence, SENTENCE_CHARACTERS)}", err=True)
+    sys.stderr.write(f"mission-tui: {clean(sentence, SENTENCE_CHARACTERS)}\n")
+    sys.stderr.flush()
 
 
 def exit_code_of(verb: Callable[[], int | None]) -> int:
@@ -31,12 +32,5 @@ def exit_code_of(verb: Callable[[], int | None]) -> int:
     except MissionError as error:
         say(str(error))
         return error.exit_code
-    except click.exceptions.NoArgsIsHelpError as error:
-        error.show()
-        return EX_USAGE
-    except click.UsageError as error:
-        where = f" (see {error.ctx.command_path} --help)" if error.ctx else ""
-        say(f"{error.format_message().rstrip('.')}{where}")
-        return EX_USAGE
-    except click.Abort:
+    except KeyboardInterrupt:
         return EX_INTERRUPTED

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 import click
 
 from mission_tui import __version__
-from mission_tui.cli.errors import exit_code_of
+from mission_tui.cli.errors import EX_INTERRUPTED, exit_code_of, say
 from mission_tui.cli.session import Session
-from mission_tui.errors import nearest
+from mission_tui.errors import EX_USAGE, nearest
 
 __all__ = ["VERBS", "cli", "main"]
 
@@ -109,10 +109,21 @@ def cli(ctx: click.Context, runs_dir: str | None, readonly: bool) -> int | None:
 def main(words: Sequence[str] | None = None) -> int:
     """Run the command line on `words` (default: those of this process) and return the exit code."""
 
-    def run() -> int | None:
-        # Prints its own help and completes for the shell; everything else comes back as a value or an exception.
-        given = sys.argv[1:] if words is None else words
-        code: int | None = cli.main(args=list(given), prog_name="mission-tui", standalone_mode=False)
-        return code
+    given = sys.argv[1:] if words is None else words
+    return exit_code_of(lambda: _run(list(given)))
 
-    return exit_code_of(run)
+
+def _run(words: list[str]) -> int | None:
+    """Prints its own help and completes for the shell; what click refuses is said in one line."""
+    try:
+        code: int | None = cli.main(args=words, prog_name="mission-tui", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return EX_USAGE
+    except click.UsageError as error:
+        where = f" (see {error.ctx.command_path} --help)" if error.ctx else ""
+        say(f"{error.format_message().rstrip('.')}{where}")
+        return EX_USAGE
+    except click.Abort:
+        return EX_INTERRUPTED
+    return code

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mission_tui.cli.checkup.terminal import can_draw
+from mission_tui.cli.errors import exit_code_of
 from mission_tui.cli.session import Session
 from mission_tui.errors import UsageError
 
@@ -15,7 +16,12 @@ if TYPE_CHECKING:
     from mission_tui.fleet.specs.spec import Spec
     from mission_tui.tui.entry import Farewell, PresetChoice
 
-__all__ = ["open_screen"]
+__all__ = ["main", "open_screen"]
+
+
+def main() -> int:
+    """The call without a word: the screen, and its exit code. What a person can act on is said on stderr."""
+    return exit_code_of(lambda: open_screen(Session.begin(None)))
 
 
 def open_screen(session: Session, replay_t: float | None = None) -> int:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-import click
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from mission_tui.errors import UsageError
 from mission_tui.paths import health_files, preset_dirs, profile_dir, runs_root
@@ -18,6 +16,9 @@ if TYPE_CHECKING:
     from mission_tui.ipc.client import Connection
 
 __all__ = ["Session", "pass_session"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,4 +94,8 @@ class Session:
         check_private(self.root)
 
 
-pass_session = click.make_pass_decorator(Session)
+def pass_session(verb: Callable[Concatenate[Session, P], R]) -> Callable[P, R]:
+    """The function of a verb with the session of the call as its first argument."""
+    import click  # the screen has no verb, and comes up sooner without
+
+    return click.make_pass_decorator(Session)(verb)
