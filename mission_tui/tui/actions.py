@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
 
+from msgspec import Struct
 from textual.binding import Binding
 
 from mission_tui.tui.launching.preset_choice import LAUNCH_KEYS
@@ -23,8 +23,7 @@ _FLEET: tuple[Place, ...] = ("fleet",)
 _RUN: tuple[Place, ...] = ("run",)
 
 
-@dataclass(frozen=True, slots=True)
-class Action:
+class Action(Struct, frozen=True):
     """`call` is the Textual action; `needs` says which runs it applies to; `changes` hides it from a read-only screen.
 
     `menu` puts it into the `x` menu and the palette; `hint` into the footer, where a smaller number stays longer.

@@ -9,8 +9,9 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from msgspec import Struct
 
 from mission_tui.errors import MissionError
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
@@ -44,8 +45,7 @@ _NONE_YET = Habits()
 _UNNOTICED_S = 0.1
 
 
-@dataclass(frozen=True, slots=True)
-class Deed:
+class Deed(Struct, frozen=True):
     """What `u` takes back: `runs` that were launched, or moved to the trash, at monotonic `t`."""
 
     how: Literal["launched", "removed"]

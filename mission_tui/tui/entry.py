@@ -9,8 +9,9 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from mission_tui.errors import UsageError
 from mission_tui.tui.launching.preset_choice import LoadPresets, PresetChoice, Resolve, SavePreset, save_nothing
@@ -21,8 +22,7 @@ _FPS_OVER_SSH = "30"
 _NONE_YET: Mapping[str, object] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Farewell:
+class Farewell(Struct, frozen=True):
     """How the screen was left. `last_seen_t` (unix s) is up to when the fleet was seen.
 
     `next_root` is the runs root that the person wants to see now, as it was at `replay_t` (unix s) if that is given;

@@ -6,9 +6,8 @@ Free memory is what nobody holds and no run was promised. What is not known neve
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 __all__ = ["DUTY", "Gpu", "Placement", "choices", "choose", "gpu_for", "promised", "scarce"]
 
@@ -18,8 +17,7 @@ _STEP = 0.1
 """Busy shares that differ by less say nothing: they change from one look to the next."""
 
 
-@dataclass(frozen=True, slots=True)
-class Gpu:
+class Gpu(Struct, frozen=True):
     """One GPU as a run finds it: `free` and `total` in bytes, `runs` that live on it, and how `busy` (0..1) it will be.
 
     `taken` bytes are claimed by those runs.
@@ -84,7 +82,7 @@ def scarce(gpus: Iterable[Gpu]) -> Gpu | None:
 def promised(gpu: Gpu, need_bytes: int) -> Gpu:
     """`gpu` once another run was given `need_bytes` of it."""
     free = None if gpu.free is None else gpu.free - need_bytes
-    return replace(gpu, free=free, runs=gpu.runs + 1, busy=gpu.busy + DUTY, taken=gpu.taken + need_bytes)
+    return structs.replace(gpu, free=free, runs=gpu.runs + 1, busy=gpu.busy + DUTY, taken=gpu.taken + need_bytes)
 
 
 def _seen(visible: str | None, uuids: Sequence[str]) -> list[str | None]:

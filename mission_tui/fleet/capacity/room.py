@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from msgspec import structs
+
 from mission_tui.fleet.capacity.machine_limits import MachineLimits
 from mission_tui.fleet.capacity.placement import Gpu, choose, promised
 from mission_tui.fleet.capacity.reservation import Claim
@@ -77,7 +79,7 @@ class Room:
         if most is None:
             return list(gpus)
         left = [(gpu, most - gpu.taken) for gpu in gpus]
-        return [replace(gpu, free=cap if gpu.free is None else min(gpu.free, cap)) for gpu, cap in left]
+        return [structs.replace(gpu, free=cap if gpu.free is None else min(gpu.free, cap)) for gpu, cap in left]
 
     def choose_for(self, run: InLine, gpus: Sequence[Gpu]) -> Gpu | None:
         """The one of `gpus` for `run`, with what its own limits ask for beside what it needs."""

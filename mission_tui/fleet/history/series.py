@@ -10,8 +10,9 @@ import math
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
+
+from msgspec import Struct, field
 
 from mission_tui.fleet.history.episode_counts import EpisodeCounts
 from mission_tui.fleet.history.metrics import Metric, UpdateDone, number, spoken
@@ -29,8 +30,7 @@ MAX_POINTS = 2000
 OWN = ("steps_per_s", "rollout_s", "update_s")
 
 
-@dataclass(frozen=True, slots=True)
-class Thinned:
+class Thinned(Struct, frozen=True):
     """Equal-length columns; x by bucket end, per series the bucket's least and greatest value, None where blank.
 
     `episodes` that ended in each bucket, and of them those of each of the `outcomes`; empty unless they were asked for.
@@ -45,8 +45,7 @@ class Thinned:
     outcomes: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class Column:
+class Column(Struct):
     """One series: `cells[i]` belongs to row i; shorter than the rows when the latest ones are blank."""
 
     cells: array[float] = field(default_factory=lambda: array("f"))

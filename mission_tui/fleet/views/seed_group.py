@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mission_tui.fleet.history.metrics import RETURN, number
 from mission_tui.fleet.history.outcome import ALIVE
@@ -17,8 +18,7 @@ from mission_tui.fleet.views.snapshot import RunView
 __all__ = ["SeedGroup", "group_key", "seed_groups"]
 
 
-@dataclass(frozen=True, slots=True)
-class SeedGroup:
+class SeedGroup(Struct, frozen=True):
     """Two runs or more, in the order in which they are listed."""
 
     members: tuple[RunView, ...]

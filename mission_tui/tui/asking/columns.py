@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mission_tui.fleet.history.outcome import Phase
 from mission_tui.fleet.strips.cells import WIDTHS, Cell
@@ -37,8 +38,7 @@ _CONTIGUOUS = 1.5
 """A cell reaches to the next one unless that begins later than so many times its width."""
 
 
-@dataclass(frozen=True, slots=True)
-class Axis:
+class Axis(Struct, frozen=True):
     """`columns` of `width_s` seconds each, of which the last is the one with number `newest` since the epoch."""
 
     newest: int
@@ -67,8 +67,7 @@ def axis_of(until: float, seconds: float, columns: int) -> Axis:
     return Axis(math.ceil(until / width) - 1, width, columns)
 
 
-@dataclass(frozen=True, slots=True)
-class Busy:
+class Busy(Struct, frozen=True):
     """What a value did in one column."""
 
     mean: float

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct, structs
 
 from mission_tui.fleet.history.metrics import Metric, number
 from mission_tui.fleet.views.snapshot import SERIES, RunView
@@ -34,8 +35,7 @@ _FIRST = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Course:
+class Course(Struct, frozen=True):
     """`points` are means of equal stretches of updates; `least` and `most` are finite, None where no value is."""
 
     points: tuple[Metric | None, ...] = ()
@@ -48,7 +48,7 @@ class Course:
         if value is None or not math.isfinite(value):
             return self
         known = [it for it in (self.least, self.most, value) if it is not None]
-        return replace(self, least=min(known), most=max(known))
+        return structs.replace(self, least=min(known), most=max(known))
 
 
 def metric_tags(view: RunView | None) -> list[str]:

@@ -6,8 +6,9 @@ Only what is on the screen is asked for, never twice at once, and again only whe
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
+
+from msgspec import Struct, field
 
 from mission_tui.errors import MissionError
 from mission_tui.fleet.history.outcome import ALIVE
@@ -36,8 +37,7 @@ EXACT = "exact"
 Answer = TypeVar("Answer")
 
 
-@dataclass(slots=True)
-class Dossier:
+class Dossier(Struct):
     """Answers about one run so far, histories by tag or finding; `trouble` is why the newest question failed."""
 
     run: str

@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 
+from msgspec import Struct
 from rich.style import Style
 
 from mission_tui.fleet.history.outcome import RunState
@@ -39,8 +39,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Palette:
+class Palette(Struct, frozen=True):
     """Colours as `#rrggbb`. `shades` are a chart's rows from top to bottom, `band` the span of a curve's values."""
 
     ground: str

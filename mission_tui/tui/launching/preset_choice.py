@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from mission_tui.errors import UsageError
 from mission_tui.fleet.specs.spec import Spec
@@ -27,8 +28,7 @@ LAUNCH_KEYS = (*"1234567890", "P")
 """The keys a preset may carry."""
 
 
-@dataclass(frozen=True, slots=True)
-class PresetChoice:
+class PresetChoice(Struct, frozen=True):
     """`launch` names the presets of a set; `error` is why the file cannot be used, and then it is not started."""
 
     name: str

@@ -6,7 +6,8 @@ It outlives snapshots: when the chosen run leaves the list, the choice moves to 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from mission_tui.fleet.views.seed_group import SeedGroup, group_key, seed_groups
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
@@ -20,8 +21,7 @@ RUN_TABS = ("learn", "health", "config", "machine", "episodes", "journal", "chec
 """Those of a run's own screen: what takes a whole screen to read has no short form below the list."""
 
 
-@dataclass(slots=True)
-class Outlook:
+class Outlook(Struct):
     """Mutable; changed by keys and settled against every snapshot. An `awaited` run is chosen once it is listed.
 
     `chosen` is the id of a row: a run's, or that of a group of seeds. `opened` are groups that are shown run by run.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from mission_tui.fleet.history.metrics import RETURN, number
 from mission_tui.fleet.history.outcome import ALIVE
@@ -22,8 +23,7 @@ SORTS = ("age", "run", "state", "done", "return", "st/s", "health", "ETA")
 Row = RunView | SeedGroup
 
 
-@dataclass(frozen=True, slots=True)
-class Roster:
+class Roster(Struct, frozen=True):
     """The listed rows: those with a living trainer, then those that wait or have ended. A group is one row."""
 
     live: tuple[Row, ...] = ()

@@ -6,7 +6,8 @@ A count is of what the journals say, in a stretch of time that does not move whi
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mission_tui.fleet.history.outcome import ALIVE, OVER, After
 from mission_tui.fleet.views.findings import Finding
@@ -19,8 +20,7 @@ GRACE_S = 10.0
 """A supervisor that was started for this screen resumes and judges for so long what it found."""
 
 
-@dataclass(frozen=True, slots=True)
-class Happening:
+class Happening(Struct, frozen=True):
     """One run and what became of it meanwhile: when it ended, when it began by itself, which findings opened."""
 
     view: RunView
@@ -30,8 +30,7 @@ class Happening:
     findings: tuple[Finding, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Away:
+class Away(Struct, frozen=True):
     """Everything after `since_t` and until one came back at `until_t` (unix s). `more`: there is more than is shown."""
 
     since_t: float

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mission_tui.fleet.history.metrics import number
 from mission_tui.ipc.replies import HistoryReply
@@ -18,8 +19,7 @@ FACTORS = (0.0, 0.5, 0.8, 0.9, 0.97, 0.99, 0.997, 0.999)
 """Weights of what was before, per update; 0 is no smoothing. One of 0.99 remembers about 100 updates."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(Struct, frozen=True):
     """A bucket that ends with `update`: its least and greatest value, what is drawn, and that without smoothing."""
 
     update: int
@@ -30,8 +30,7 @@ class Sample:
     drawn: float
 
 
-@dataclass(frozen=True, slots=True)
-class Curve:
+class Curve(Struct, frozen=True):
     """`slot` gives it letter and colour. `hidden` samples are not positive on a logarithmic scale, `broken` no number.
 
     Of both kinds the values are nan, in the order of the updates.

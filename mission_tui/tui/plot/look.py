@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from msgspec import Struct, field
 
 from mission_tui.tui.plot.curve import FACTORS
 from mission_tui.tui.plot.hues import MOST
@@ -12,8 +14,7 @@ from mission_tui.tui.plot.ruler import OVERS, Over
 __all__ = ["ChartLook"]
 
 
-@dataclass(slots=True)
-class ChartLook:
+class ChartLook(Struct):
     """Mutable; one for all runs of a session. `pinned` gives each metric that stays its slot, for letter and colour."""
 
     pinned: dict[str, int] = field(default_factory=dict)

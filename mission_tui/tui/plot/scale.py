@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import pairwise
+
+from msgspec import Struct
 
 from mission_tui.tui.drawing import numbers
 
@@ -20,8 +21,7 @@ _FINE = 1e-4
 _LARGE = 1e6
 
 
-@dataclass(frozen=True, slots=True)
-class Scale:
+class Scale(Struct, frozen=True):
     """`share` of a value is 0 at `low` and 1 at `high`. On a logarithmic scale both are positive."""
 
     low: float

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from mission_tui.tui.habits.shares import Shares
 from mission_tui.tui.widgets.pane import PANE_HEIGHT
@@ -39,8 +39,7 @@ def timeline_rows(width: int, height: int) -> int:
     return height // 4 if width >= BESIDE_FROM and height >= _TIMELINE_FROM else 0
 
 
-@dataclass(frozen=True, slots=True)
-class Arrangement:
+class Arrangement(Struct, frozen=True):
     """Heights in rows; 0 is not displayed, and the list takes what is left. `beside`: the detail is at the right.
 
     `others` is what panes and list keep of the rows when the detail is made larger by hand.

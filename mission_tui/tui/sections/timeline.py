@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import get_args
 
+from msgspec import Struct
 from rich.style import Style
 from textual.strip import Strip
 
@@ -66,8 +66,7 @@ def rows_for(gpus: int, lanes: int, most: int) -> int:
     return min(most, 1 + 2 * max(1, gpus) + (lanes + 1 if lanes else 0))
 
 
-@dataclass(frozen=True, slots=True)
-class _Track:
+class _Track(Struct, frozen=True):
     label: str
     cells: Sequence[Cell]
 

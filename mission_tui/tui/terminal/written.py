@@ -7,9 +7,9 @@ to begin nearly the same one again: of a picture of 16 runs those were six of se
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import cast
 
+from msgspec import Struct
 from rich.console import Console, RenderableType
 from rich.segment import Segment
 from rich.style import Style
@@ -22,8 +22,7 @@ _RESET = "\x1b[0m"
 _MARK = "x"
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(Struct, frozen=True):
     """A style as the parameters of a terminal's SGR sequence; no colour is the terminal's own."""
 
     attributes: frozenset[str] = frozenset()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
+from msgspec import Struct
 from rich.cells import cell_len
 from rich.style import Style
 
@@ -25,8 +25,7 @@ __all__ = ["Footer", "Hint", "fitting", "hints"]
 _ON_FINDINGS = frozenset({"apply", "acknowledge", "silence"})
 
 
-@dataclass(frozen=True, slots=True)
-class Hint:
+class Hint(Struct, frozen=True):
     """A smaller `rank` stays longer; hints of one group stand closer together."""
 
     key: str

@@ -5,8 +5,8 @@ that the supervisor is gone.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from rich.cells import cell_len
 from rich.style import Style
 from textual.strip import Strip
@@ -71,8 +71,7 @@ class Meters(Lines):
             self.show(_lines(self._snapshot, width, self.size.height - len(paid)) + paid)
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
+class _Piece(Struct, frozen=True):
     """A reading; of those that do not fit together, the highest rank goes first."""
 
     text: str

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
+from msgspec import Struct
 from textual import events
 from textual.message import Message
 from textual.strip import Strip
@@ -24,8 +24,7 @@ from mission_tui.tui.widgets.lines import Lines
 __all__ = ["COLUMNS", "RunTable"]
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Struct, frozen=True):
     """A column: `least` is the table width from which it is shown, `grow` its share of spare cells, up to `most`."""
 
     title: str
