@@ -17,7 +17,7 @@ from pathlib import Path
 
 from benchmarks.fleet.lab import ROOT, Lab, opened, until
 from benchmarks.fleet.sheet import finish
-from benchmarks.fleet.watching import Reading, keys_p95_s, walk, watch
+from benchmarks.fleet.watching import Reading, descend, keys_p95_s, walk, watch
 from benchmarks.results import Row, Spread
 from benchmarks.terminal import Terminal
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
@@ -99,14 +99,33 @@ def arriving(ended: int, rounds: int) -> tuple[list[float], list[float]]:
     compiles every module of ours at each start, and none of its peer's.
     """
     with tempfile.TemporaryDirectory() as kept, opened(PYTHONDONTWRITEBYTECODE="", PYTHONPYCACHEPREFIX=kept) as lab:
-        for number in range(ended):
-            stamp = f"{number // 60:04d}{number % 60:02d}"
-            shutil.copytree(RECORDED, lab.root / f"20261120-{stamp}-recorded-{number:04x}")
-        lab.views()
+        fill(lab, ended)
         pairs = [(first_paint_s(lab, OURS), first_paint_s(lab, SMALLEST)) for _ in range(rounds + 1)]
     # The first pair compiles, and warms the disk's cache.
     ours, smallest = zip(*pairs[1:], strict=True)
     return list(ours), list(smallest)
+
+
+def looked_through(pace: Pace) -> Reading:
+    """Walk down the list of many ended runs; what it leaves in memory is the question."""
+    reading, steps = Reading(), descend()
+    with opened() as lab:
+        fill(lab, pace.all_ended)
+        with Terminal(OURS, lab.environ, ROOT) as terminal:
+            terminal.until("recorded")
+            terminal.watch(3.0)
+            for _ in range(pace.rounds):
+                reading.key_ms.append(keys_p95_s(terminal, steps, pace.keys) * 1e3)
+                watch(terminal, pace.window_s, reading)
+    return reading
+
+
+def fill(lab: Lab, ended: int) -> None:
+    """Put so many ended runs into the lab and wait until its supervisor knows them."""
+    for number in range(ended):
+        stamp = f"{number // 60:04d}{number % 60:02d}"
+        shutil.copytree(RECORDED, lab.root / f"20261120-{stamp}-recorded-{number:04x}")
+    lab.views()
 
 
 def first_paint_s(lab: Lab, argv: Sequence[str]) -> float:
@@ -120,6 +139,7 @@ def rows(pace: Pace, script: Path | None) -> list[Row]:
     few, many = live(pace, pace.few), live(pace, pace.many)
     first, smallest = arriving(pace.ended, pace.starts)
     attach, _ = arriving(pace.all_ended, max(1, pace.starts // 2))
+    through = looked_through(pace)
     what = f"screen, {pace.few} live runs, default rate, real rows at 0.5 Hz"
     beside = [f"{name} not installed, not measured" for name in ("htop", "btop") if shutil.which(name) is None]
     if script is not None:
@@ -133,6 +153,8 @@ def rows(pace: Pace, script: Path | None) -> list[Row]:
         within(f"screen, {pace.many} live runs: key to paint, p95", "ms", many.key_ms, 50.0, f"with {cost(many)}"),
         beside_peer(paint, "the smallest Textual application", smallest, ratios),
         within(f"attach with {pace.all_ended:,} ended runs, to the list", "s", attach, 1.0),
+        resident(f"screen, {pace.few} live runs, keys pressed", few),
+        resident(f"screen, {pace.all_ended:,} ended runs, walked through", through),
         within(f"supervisor, {pace.few} runs, a screen attached", "% of a core", few.supervisor_percent, 3.0),
         within(f"supervisor, {pace.few} runs: resident memory", "MiB", few.supervisor_mib, 60.0),
     ]
@@ -142,6 +164,12 @@ def within(what: str, unit: str, values: Sequence[float], most: float, note: str
     """A row whose goal is a most."""
     spread = Spread.of(values)
     return Row(what, unit, spread, f"<= {most:g} {unit}", spread.median <= most, note=note)
+
+
+def resident(what: str, reading: Reading) -> Row:
+    """The row of the memory that a screen holds after its last round, which is about a minute of use."""
+    note = f"PSS {reading.share_mb[-1]:.0f} MB, after {len(reading.resident_mb)} rounds"
+    return within(f"{what}: resident memory", "MB", reading.resident_mb[-1:], 60.0, note)
 
 
 def beside_peer(row: Row, against: str, peer: Sequence[float], ratios: Sequence[float]) -> Row:

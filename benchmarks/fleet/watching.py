@@ -16,9 +16,9 @@ import psutil
 
 from benchmarks.terminal import Terminal
 
-__all__ = ["Reading", "busy_s", "keys_p95_s", "p95", "press_at_odd_moments", "walk", "watch"]
+__all__ = ["Reading", "busy_s", "descend", "keys_p95_s", "p95", "press_at_odd_moments", "walk", "watch"]
 
-RIGHT, LEFT = "\x1b[C", "\x1b[D"
+RIGHT, LEFT, DOWN = "\x1b[C", "\x1b[D", "\x1b[B"
 MARK = "┌>"
 MOMENTS = random.Random(4)
 """Keys come when they come, and not in step with anything that the screen does."""
@@ -26,11 +26,15 @@ MOMENTS = random.Random(4)
 
 @dataclass(slots=True)
 class Reading:
-    """One number per round: percent of a core, KB written a second, p95 of key to paint in ms, and the supervisor's."""
+    """One number per round: percent of a core, KB written a second, p95 of key to paint in ms, the screen's memory in
+    MB (resident; and its share, PSS), and the supervisor's.
+    """
 
     percent: list[float] = field(default_factory=list)
     kbytes: list[float] = field(default_factory=list)
     key_ms: list[float] = field(default_factory=list)
+    resident_mb: list[float] = field(default_factory=list)
+    share_mb: list[float] = field(default_factory=list)
     supervisor_percent: list[float] = field(default_factory=list)
     supervisor_mib: list[float] = field(default_factory=list)
 
@@ -44,6 +48,9 @@ def watch(terminal: Terminal, seconds: float, reading: Reading, supervisor: psut
     percents = [100 * (busy_s(each) - was) / taken for each, was in zip(processes, before, strict=True)]
     reading.percent.append(percents[0])
     reading.kbytes.append((terminal.written_bytes - written) / taken / 1000)
+    memory = processes[0].memory_full_info()
+    reading.resident_mb.append(memory.rss / 1e6)
+    reading.share_mb.append(memory.pss / 1e6)
     if supervisor is not None:
         reading.supervisor_percent.append(percents[1])
         reading.supervisor_mib.append(supervisor.memory_info().rss / 2**20)
@@ -57,6 +64,12 @@ def walk(runs: int) -> Iterator[tuple[str, str]]:
             by = -by
         at += by
         yield (RIGHT if by > 0 else LEFT), MARK
+
+
+def descend() -> Iterator[tuple[str, str]]:
+    """Keys that go down the list, each with the mark that it brings."""
+    while True:
+        yield DOWN, ">"
 
 
 def keys_p95_s(terminal: Terminal, steps: Iterator[tuple[str, str]], keys: int) -> float:
