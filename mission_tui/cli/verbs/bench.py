@@ -34,8 +34,12 @@ _SHARE = re.compile(r"(\d{1,3}(?:\.\d{1,3})?)\s*%?")
 @preset_argument
 @click.option("--preset", "files", multiple=True, metavar="FILE", help="A preset that is not in a presets folder.")
 @set_option
-@click.option("--duration", default="60s", show_default=True, metavar="TIME", help="Of each run: 30s, 10m, 1h.")
-@click.option("--repeat", "repeats", type=click.IntRange(1, 50), default=3, show_default=True, help="Runs of each.")
+@click.option(
+    "--duration", default="60s", show_default=True, metavar="TIME", help="How long each run is timed: 30s, 10m, 1h."
+)
+@click.option(
+    "--repeat", "repeats", type=click.IntRange(1, 50), default=3, show_default=True, help="Runs of each preset."
+)
 @click.option("--vs", metavar="PRESET|FILE", help=f"Hold it against this preset, or an earlier {METRICS}.")
 @click.option("--vs-set", "vs_assignments", multiple=True, metavar="KEY=VALUE", help="As --set, for the other preset.")
 @click.option("--fail-if-slower", "margin", metavar="5%", help="Exit 1 if it is surely slower, and by more than this.")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     "compare", epilog="Examples: mission-tui compare base slower --threshold 475; compare @last base --by time"
 )
 @runs_argument(required=True)
-@click.option("--by", type=click.Choice(("step", "time")), default="step", help="Areas and curves over what.")
+@click.option("--by", type=click.Choice(("step", "time")), default="step", help="What areas and curves are taken over.")
 @click.option(
     "--threshold", type=float, metavar="R", help="A return to reach (default: where the task counts as solved)."
 )

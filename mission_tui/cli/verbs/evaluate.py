@@ -38,9 +38,9 @@ EVALUATION_FACTS = (
     "--seed", type=click.IntRange(0, 2**31 - 1), default=10_000, show_default=True, help="Seed of the episodes."
 )
 @click.option(
-    "--seeds", type=click.IntRange(1, 100), default=1, metavar="N", help="So many seeds, each with its episodes."
+    "--seeds", type=click.IntRange(1, 100), default=1, metavar="N", help="How many seeds, each with its episodes."
 )
-@click.option("--accept", is_flag=True, help="Although the environment's source is not what it was.")
+@click.option("--accept", is_flag=True, help="Play although the environment's source has changed.")
 @click.option("--stochastic", is_flag=True, help="Sample actions instead of taking the most probable.")
 @click.option("--random", "random", is_flag=True, help="A random policy instead, for comparison.")
 @click.option(

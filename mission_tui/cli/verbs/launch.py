@@ -28,12 +28,17 @@ SEED_LIMIT = 2**31 - 1
 @click.option("--preset", "files", multiple=True, metavar="FILE", help="A preset that is not in a presets folder.")
 @click.option("-n", "copies", type=click.IntRange(1, 64), default=1, metavar="N", help="N runs of each.")
 @click.option("--name", help="Name of the run; several runs become NAME-1, NAME-2, ...")
-@click.option("--group", help="What the runs are listed and compared under; several get one of their own without.")
+@click.option("--group", help="Group they are listed and compared under; several runs get one anyway.")
 @set_option
 @click.option("--seed", "seed", multiple=True, type=click.IntRange(0, SEED_LIMIT), help="Seed; given twice, two runs.")
 @click.option("--seeds", type=click.IntRange(1, 64), metavar="N", help="N runs, seeds counting up from --seed (or 1).")
 @click.option("--dry-run", "dry", is_flag=True, help="Only say what would be launched.")
-@click.option("--priority", type=click.IntRange(-1000, 1000), metavar="N", help="Place in the queue: 1 is an hour.")
+@click.option(
+    "--priority",
+    type=click.IntRange(-1000, 1000),
+    metavar="N",
+    help="Place in the queue; a step is worth an hour of waiting.",
+)
 @click.option("--after", "after", multiple=True, metavar="RUN", help="Begin once RUN has ended, however it ends.")
 @click.option(
     "--profile", metavar="auto|none|FILE", help="Settings of this machine over the preset's (docs/tuning.md)."

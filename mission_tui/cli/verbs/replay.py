@@ -16,7 +16,9 @@ BACK_S = 600.0
 
 @click.command("replay", epilog="Examples: mission-tui replay --at 03:12; mission-tui replay --back 2h --json")
 @click.option("--at", metavar="TIME", help="A time of day, the last one before now, or 2026-11-21T03:12; local time.")
-@click.option("--back", metavar="SPAN", help="So long before now: 30s, 10m, 2h, 3d. Without either ten minutes.")
+@click.option(
+    "--back", metavar="SPAN", help="How long before now: 30s, 10m, 2h, 3d; ten minutes where neither is given."
+)
 @json_option
 @pass_session
 def command(session: Session, at: str | None, back: str | None, as_json: bool) -> int | None:

@@ -30,7 +30,7 @@ PAID_LINES = 4
 @click.option("--csv", "as_csv", is_flag=True, help="A series: a line per GPU, host and run for each stretch of time.")
 @click.option("--last", default="60s", show_default=True, metavar="TIME", help="With --csv: how far back, up to 24h.")
 @click.option(
-    "--every", default="1s", show_default=True, metavar="TIME", help="With --csv: the width of a line's time."
+    "--every", default="1s", show_default=True, metavar="TIME", help="With --csv: how much time a line covers."
 )
 @json_option
 @pass_session

@@ -42,12 +42,25 @@ PLANNED = ("knobs", "probe", "rounds", "repeats", "budget", "start", "allow_prec
     type=click.Choice(USUAL),
     help="Try only this (vec is n_workers too); again for more.  [default: all three]",
 )
-@click.option("--probe", default="10s", show_default=True, metavar="TIME", help="Of each probe: 5s, 1m.")
-@click.option("--rounds", type=click.IntRange(2, 20), default=3, show_default=True, help="Probes of each, at most.")
-@click.option("--repeat", "repeats", type=click.IntRange(2, 50), default=4, show_default=True, help="Last pairs.")
-@click.option("--budget", default="30m", show_default=True, metavar="TIME", help="After it no new round begins.")
+@click.option("--probe", default="10s", show_default=True, metavar="TIME", help="Length of a probe: 5s, 1m.")
 @click.option(
-    "--start", default="180s", show_default=True, metavar="TIME", help="To a first update, compiling and all."
+    "--rounds", type=click.IntRange(2, 20), default=3, show_default=True, help="Most probes of one candidate."
+)
+@click.option(
+    "--repeat",
+    "repeats",
+    type=click.IntRange(2, 50),
+    default=4,
+    show_default=True,
+    help="Pairs in the last comparison.",
+)
+@click.option("--budget", default="30m", show_default=True, metavar="TIME", help="No new round begins after it.")
+@click.option(
+    "--start",
+    default="180s",
+    show_default=True,
+    metavar="TIME",
+    help="Longest wait for a first update, compiling included.",
 )
 @click.option("--allow-precision", is_flag=True, help="Try bf16 too, whose numbers are not Stable-Baselines3's.")
 @click.option("--allow-shape", is_flag=True, help="Try n_envs, n_steps, batch_size too, within limits.")
