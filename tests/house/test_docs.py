@@ -19,6 +19,7 @@ from mission_tui.fleet.specs.spec import (
     RestartKeep,
     RunSpec,
 )
+from mission_tui.tui.actions import ACTIONS, key_label
 
 ROOT = Path(__file__).parents[2]
 
@@ -48,6 +49,15 @@ def test_the_readme_shows_every_preset() -> None:
     names = {path.stem for path in (ROOT / "presets").glob("*.toml")}
     assert {name for name in names if f"`{name}`" not in readme} == set()
     assert len(names) >= 12
+
+
+def test_the_key_reference_shows_every_key() -> None:
+    """docs/keys.md has a row for each action, with all of its keys as the screen writes them."""
+    page = (ROOT / "docs" / "keys.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`.*?`) \|", page, re.MULTILINE)
+    wanted = [" ".join(f"`{key_label(key)}`" for key in action.keys) for action in ACTIONS]
+    assert [keys for keys in wanted if keys not in rows] == []
+    assert len(rows) == len(wanted)
 
 
 def test_the_command_reference_shows_every_option() -> None:
