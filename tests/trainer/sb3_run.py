@@ -16,8 +16,6 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.trainer.arguments import ppo_arguments
 
-Wrap = Callable[[VecEnv], VecEnv]
-
 
 def sb3_vec(env_id: str, lanes: int, around: Callable[[Any], Any] = lambda env: env) -> DummyVecEnv:
     """`lanes` monitored environments in SB3's own vectorised one, each wrapped by `around`."""

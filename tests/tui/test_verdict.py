@@ -8,7 +8,6 @@ from mission_tui.fleet.resume.verdict import Change, Remedy, ResumeVerdict
 from mission_tui.ipc.replies import VerdictReply
 from mission_tui.tui.screens.verdict import Choice, VerdictScreen
 
-HELP = (Remedy("hold-steps", "fewer"), Remedy("branch", "new"))
 REPLY = VerdictReply(
     re=1,
     run="a",
