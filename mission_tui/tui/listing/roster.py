@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from mission_tui.fleet.history.metrics import RETURN, number
+from mission_tui.fleet.history.metrics import number
 from mission_tui.fleet.history.outcome import ALIVE
 from mission_tui.fleet.views.seed_group import SeedGroup, group_key, seed_groups
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
@@ -104,7 +104,7 @@ def _sort_key(sort: str, now: float) -> Callable[[RunView], tuple[bool, Any]]:
             case "done":
                 return falling(share_done(view))
             case "return":
-                return falling(number(view.metrics.get(RETURN)))
+                return falling(number(view.metrics.get("rollout/ep_rew_mean")))
             case "st/s":
                 return falling(view.pace)
             case "health":
