@@ -19,11 +19,11 @@ from mission_tui.fleet.text import clean
 from mission_tui.records.runs.attempt import Identity, read_identity, read_launch
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.identity import Process, Stat, boot_id, read_stat, see
+from mission_tui.supervisor.meters.process_files import rss_bytes
 
 __all__ = ["Leftover", "find_leftovers", "remove_leftover"]
 
 _TICKS = os.sysconf("SC_CLK_TCK")
-_PAGE = os.sysconf("SC_PAGE_SIZE")
 _COMMAND_CHARACTERS = 200
 
 
@@ -135,7 +135,7 @@ def _leftover(run: RunDir, attempt: int, stat: Stat, stats: dict[int, Stat]) -> 
         verdict="ours" if ours else "unverifiable",
         command=_command(stat.pid),
         age_s=max(0.0, uptime_s - stat.start_time / _TICKS),
-        memory_bytes=_resident_bytes(stat.pid),
+        memory_bytes=rss_bytes(stat.pid),
     )
 
 
@@ -158,10 +158,3 @@ def _command(pid: int) -> str:
     except OSError:
         return ""
     return clean(os.fsdecode(words.replace(b"\0", b" ")), _COMMAND_CHARACTERS)
-
-
-def _resident_bytes(pid: int) -> int | None:
-    try:
-        return int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) * _PAGE
-    except (OSError, ValueError, IndexError):
-        return None

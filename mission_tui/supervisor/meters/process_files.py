@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-__all__ = ["ProcessStat", "open_files", "pss_bytes", "read_stat", "read_state", "written_bytes"]
+__all__ = ["ProcessStat", "open_files", "pss_bytes", "read_stat", "read_state", "rss_bytes", "written_bytes"]
 
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -49,6 +49,12 @@ def pss_bytes(pid: int) -> int | None:
     """Resident bytes, of pages that several processes share its part: what a sum over processes may be made of."""
     kib = _counted(f"/proc/{pid}/smaps_rollup", b"\nPss:")
     return None if kib is None else kib * _KIB
+
+
+def rss_bytes(pid: int) -> int | None:
+    """Resident bytes, shared pages in full."""
+    stat = read_stat(pid)
+    return None if stat is None else stat.rss_bytes
 
 
 def written_bytes(pid: int) -> int | None:

@@ -6,10 +6,7 @@ little. What another user has reserved is warned of and never refuses a launch: 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from pathlib import Path
 
 from msgspec import structs
 
@@ -20,12 +17,11 @@ from mission_tui.fleet.capacity.reservation import Claim, as_seen, ram_wanted, v
 from mission_tui.fleet.capacity.together import assess_together
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.meters.process_files import rss_bytes
 from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.starting.caller import VISIBLE
 
 __all__ = ["check_machine", "claims_of", "coming", "live_claims", "look_around"]
-
-_PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 async def look_around(core: Core) -> None:
@@ -145,10 +141,5 @@ def _gpu_memory(core: Core, wanted: Sequence[Claim], beside: Sequence[Claim]) ->
 def _resident_bytes(run: LiveRun) -> int:
     """What the processes of the run hold; what they share is counted once for each, which is little."""
     found = (run.keeper, run.trainer)
-    return sum(map(_resident, [*(process.pid for process in found if process is not None), *run.workers]))
-
-
-def _resident(pid: int) -> int:
-    with suppress(OSError, ValueError, IndexError):
-        return int(Path(f"/proc/{pid}/statm").read_bytes().split()[1]) * _PAGE
-    return 0
+    pids = [*(process.pid for process in found if process is not None), *run.workers]
+    return sum(rss_bytes(pid) or 0 for pid in pids)
