@@ -24,7 +24,7 @@ class Request(Struct, frozen=True, kw_only=True, tag_field="op", forbid_unknown_
 
 
 class FromClient(Request, frozen=True, kw_only=True):
-    """Base of requests that are carried out with the client's interpreter, folder and (allow-listed) environment."""
+    """Base of requests that are carried out with the interpreter, folder and captured environment of the client."""
 
     cwd: str
     python: str

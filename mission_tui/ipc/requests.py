@@ -100,7 +100,8 @@ class Resume(GoingOn, Asking[Accepted | VerdictReply], frozen=True, kw_only=True
     """Continue a paused or ended run; `assignments` are `--set` words; warnings need `accept`.
 
     `remedies` (NAME or NAME:FIELD) of those that a verdict offers are carried out; each of `overrides` is a field whose
-    refusal is gone against. `branch` leaves the run alone and makes another, called `name`, with its weights.
+    refusal is gone against. `branch` leaves the run alone and makes another, called `name`, with its weights. With
+    `check_only` the verdict is the answer and nothing is done.
     """
 
     run: str
@@ -115,7 +116,10 @@ class Resume(GoingOn, Asking[Accepted | VerdictReply], frozen=True, kw_only=True
 
 
 class Set(Request, Asking[Accepted | VerdictReply], frozen=True, kw_only=True, tag="set"):
-    """Change settings of a run while it trains, from its next update on; warnings need `accept`."""
+    """Change settings of a run while it trains, from its next update on; warnings need `accept`.
+
+    With `check_only` the verdict is the answer and nothing is done.
+    """
 
     run: str
     assignments: tuple[str, ...]
@@ -171,6 +175,7 @@ class Apply(GoingOn, Asking[Accepted | VerdictReply], frozen=True, kw_only=True,
     """Follow a finding's advice: resume from the last good checkpoint with that change; a live run is stopped first.
 
     `checkpoint` is the one that a verdict has named and a person has agreed to; no other will do then.
+    With `check_only` the verdict is the answer and nothing is done.
     """
 
     run: str

@@ -10,7 +10,7 @@ from mission_tui.errors import DamagedError, UsageError, nearest
 from mission_tui.fleet.history.outcome import OVER
 from mission_tui.fleet.history.provenance import sources_of
 from mission_tui.fleet.specs.spec import Spec
-from mission_tui.ipc.requests import Apply, Clone, Resume
+from mission_tui.ipc.request import GoingOn
 from mission_tui.records.runs.attempt import read_launch
 from mission_tui.records.runs.best_checkpoint import best_checkpoint
 from mission_tui.records.runs.checkpoint import list_checkpoints, newest_undamaged
@@ -92,7 +92,7 @@ def named_checkpoint(run: RunDir, name: str) -> str:
     raise UsageError(f"{run.id} has no checkpoint '{name}'{nearest(name, names)}; it has {', '.join(names) or 'none'}")
 
 
-def caller_for(core: Core, run_id: str, request: Resume | Apply | Clone) -> Caller:
+def caller_for(core: Core, run_id: str, request: GoingOn) -> Caller:
     """Whoever asks, where they say who they are; else whoever launched the newest attempt of `run_id`.
 
     Raises `UsageError` as `caller_of`.
