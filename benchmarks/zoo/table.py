@@ -158,7 +158,7 @@ def _line(it: Measured) -> str:
 def _best(it: Measured) -> str:
     means = [float(one.evaluation["mean"]) for one in it.best if one is not None]
     if not means:
-        return "not played" if it.unplayed else "none kept" if it.means else ""
+        return "not played" if it.unplayed else "only the last kept" if it.means else ""
     return f"{_ours(means)} ({len(means)} of {len(it.jobs)} seeds)"
 
 
@@ -196,7 +196,7 @@ def _seed_cell(place: int, each: tuple[Job, Done | None]) -> str:
 
 def _best_cell(done: Done | None, best: Best | None) -> str:
     if best is None or done is None:
-        return "" if done is None else "none kept"
+        return "" if done is None else "only the last kept"
     if best.evaluation["checkpoint"] == done.evaluation.get("checkpoint"):
         return "the final one"
     return f"{_played(best.evaluation)} at {int(best.evaluation['checkpoint']):,}"
