@@ -187,7 +187,8 @@ class Store:
             (each.made.t, each.id, clean(each.made.name), False, clean(each.made.group or ""))
             for each in self._shelf.values()
         ]
-        return resolve(ref, [RunRef(*facts) for _, *facts in sorted([*known, *shelved])])
+        aged = sorted([*known, *shelved])
+        return resolve(ref, [RunRef(run_id, name, live, group) for _, run_id, name, live, group in aged])
 
     def load_history(self, run_id: str, records: Iterable[MetricRecord]) -> None:
         """Take in the whole of a run's `metrics.jsonl`; ended runs are let go again, the longest loaded first."""
