@@ -187,6 +187,8 @@ class MissionApp(App[int], inherit_bindings=False):
         elif needs == "none" or (runs := able(self.desk, name, runs)):
             work = VERBS[name](self.desk, runs)
             if action.sheet:
+                # What was told before would lie over the lower edge of the sheet, with the keys it takes.
+                self.desk.clear()
                 self.typed.expect()
             self.desk.start(self.typed.until_over(work) if action.sheet else work)
 

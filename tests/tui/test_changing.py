@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 from msgspec import structs
+from textual.widgets import Input
 
 from mission_tui.fleet.specs.setting_change import SettingChange
 from mission_tui.ipc import replies
-from mission_tui.ipc.requests import Clone, GetDetails, GetHistory, Label, Note, Rename, Set
+from mission_tui.ipc.request import Request
+from mission_tui.ipc.requests import Clone, GetDetails, GetHistory, Label, Note, Rename, Resume, Set
 from mission_tui.tui.screens.verdict import VerdictScreen
 from mission_tui.tui.screens.words import LineScreen
 from tests.tui.fake_client import details, history
@@ -162,3 +164,38 @@ async def test_labels_are_found_by_the_filter() -> None:
         await stage.press("slash", *"paper")
         await stage.until(lambda: LIVE[1].name not in stage.text())
         assert LIVE[0].name in stage.text()
+
+
+@pytest.mark.parametrize(("key", "kind"), [("S", Set), ("N", Clone), ("R", Resume)])
+async def test_what_is_refused_is_corrected_and_not_typed_anew(key: str, kind: type[Request]) -> None:
+    """The line opens again with the words and the reason; a second Enter asks again."""
+    fleet = a_fleet(ENDED) if key == "R" else a_fleet()
+    async with staged(fleet) as stage:
+        stage.client.answers[kind] = lambda request: replies.Refused(re=request.id, message="no such key")
+        await typed(stage, key, "ppo.lr=3")
+        await stage.shows("no such key")
+        assert stage.screen.query_one(Input).value == "ppo.lr=3"
+        await stage.press("x", "enter")
+        await stage.until(lambda: len(stage.client.asked_for(kind)) == 2)
+        await stage.until(lambda: isinstance(stage.screen, LineScreen))
+        assert stage.screen.query_one(Input).value == "ppo.lr=3x"
+
+
+async def test_what_saved_nothing_is_not_asked_with_which_settings() -> None:
+    """`R` says at once that there is nothing to go on from, and which key begins anew."""
+    lost = structs.replace(ENDED[0], last_checkpoint=None)
+    async with staged(a_fleet((lost,))) as stage:
+        await stage.press("R")
+        await stage.until(lambda: any("N starts a run like it" in toast for toast in stage.toasts()))
+        assert not isinstance(stage.screen, LineScreen)
+
+
+async def test_a_sheet_is_not_covered_by_what_was_told_before() -> None:
+    """Its last line names the keys that it takes."""
+    async with staged() as stage:
+        stage.app.desk.tell("something of before", seconds=60)
+        await stage.shows("something of before")
+        await stage.press("S")
+        await stage.until(lambda: isinstance(stage.screen, LineScreen))
+        await stage.shows("Esc back")
+        assert stage.toasts() == []

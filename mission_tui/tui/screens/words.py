@@ -19,26 +19,31 @@ __all__ = ["LineScreen", "settings_in"]
 
 
 class LineScreen(Sheet[str]):
-    """Dismissed with what was typed; `about` says what that may be, `deed` what Enter does with it."""
+    """Dismissed with what was typed; `about` says what that may be, `deed` what Enter does with it.
+
+    `trouble` is why `text`, which was typed before, was refused: it is then corrected, and not typed anew.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "turn_away", "back", priority=True)]
 
-    def __init__(self, title: str, about: str, deed: str, placeholder: str, text: str = "") -> None:
+    def __init__(self, title: str, about: str, deed: str, placeholder: str, text: str = "", trouble: str = "") -> None:
         super().__init__(title, f"Enter {deed}   Esc back")
         self._about = about
         self._placeholder = placeholder
         self._text = text
+        self._trouble = trouble
 
     def content(self) -> ComposeResult:
         """The line to type into, above what it is for."""
         # A whole text is typed over, a line that was only begun is gone on with.
-        whole = not self._text.endswith(" ")
+        whole = not self._text.endswith(" ") and not self._trouble
         yield Input(self._text, placeholder=self._placeholder, compact=True, max_length=1000, select_on_focus=whole)
         yield from super().content()
 
     def lines(self, width: int) -> list[Strip]:
-        """What to type."""
-        return [line([(text, colours.QUIET)], width) for text in wrap(self._about, width)]
+        """Why it was refused, and what to type."""
+        said = ((self._trouble, colours.ALARM), (self._about, colours.QUIET))
+        return [line([(text, style)], width) for words, style in said for text in wrap(words, width)]
 
     def on_mount(self) -> None:
         """Ready for typing."""

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 
+from mission_tui.errors import MissionError
 from mission_tui.fleet.history.outcome import RunState
 from mission_tui.fleet.views.abilities import refusal
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.requests import Act, ActVerb
 from mission_tui.tui.desk import Desk
 from mission_tui.tui.listing.standing import state_word
+from mission_tui.tui.screens.words import LineScreen
 
-__all__ = ["able", "act", "fitting", "names", "no_finding"]
+__all__ = ["able", "act", "fitting", "names", "no_finding", "typed"]
 
 
 def able(desk: Desk, verb: str, runs: Sequence[RunView]) -> tuple[RunView, ...]:
@@ -42,6 +44,31 @@ async def act(desk: Desk, verb: ActVerb, runs: Sequence[RunView]) -> None:
     desk.tell(f"{verb} accepted for {names(runs)}")
     for note in reply.notes:
         desk.tell(note, "warning")
+
+
+async def typed(
+    desk: Desk,
+    make: Callable[[str, str], LineScreen],
+    attempt: Callable[[str], Awaitable[None]],
+    text: str = "",
+    *,
+    empty: bool = False,
+) -> None:
+    """Ask for a line, begun as `text`, and `attempt` it; what is refused is asked again with the reason beside it.
+
+    `make` takes the text and the reason. An empty line is attempted only if `empty` is something to say.
+    """
+    trouble = ""
+    while True:
+        said = await desk.consult(make(text, trouble))
+        if said is None or not (said or empty):
+            return
+        try:
+            await attempt(said)
+        except MissionError as error:
+            text, trouble = said, str(error)
+        else:
+            return
 
 
 def no_finding(desk: Desk, verb: str, view: RunView) -> None:

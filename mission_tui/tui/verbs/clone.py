@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Clone
 from mission_tui.tui.desk import UNDO_S, Desk
 from mission_tui.tui.screens.words import LineScreen, settings_in
+from mission_tui.tui.verbs.acting import typed
 
 __all__ = ["clone"]
 
@@ -19,20 +22,21 @@ _HELP = (
 async def clone(desk: Desk, runs: tuple[RunView, ...]) -> None:
     """Ask what is to be different, and start it."""
     view, origin = runs[0], desk.origin
-    title = f"A new run like {view.name}"
-    typed = await desk.consult(LineScreen(title, _HELP, "starts it", "ppo.learning_rate=1e-4 run.seed=2"))
-    if typed is None:
-        return
-    words = settings_in(typed)
-    reply = await desk.ask(
-        lambda id_: Clone(
-            id=id_, run=view.id, assignments=words, cwd=origin.cwd, python=origin.python, environ=origin.environ
+
+    async def begin(said: str) -> None:
+        words = settings_in(said)
+        reply = await desk.ask(
+            lambda id_: Clone(
+                id=id_, run=view.id, assignments=words, cwd=origin.cwd, python=origin.python, environ=origin.environ
+            )
         )
-    )
-    assert isinstance(reply, Accepted)  # only an exact clone is asked about first
-    desk.launched(reply.runs)
-    first, *warnings = reply.notes
-    desk.tell(f"started: {first}; u undoes for {UNDO_S:.0f} s", seconds=UNDO_S)
-    for warning in warnings:
-        desk.tell(warning, "warning")
-    desk.redraw()
+        assert isinstance(reply, Accepted)  # only an exact clone is asked about first
+        desk.launched(reply.runs)
+        first, *warnings = reply.notes
+        desk.tell(f"started: {first}; u undoes for {UNDO_S:.0f} s", seconds=UNDO_S)
+        for warning in warnings:
+            desk.tell(warning, "warning")
+        desk.redraw()
+
+    make = partial(LineScreen, f"A new run like {view.name}", _HELP, "starts it", "ppo.learning_rate=1e-4 run.seed=2")
+    await typed(desk, make, begin, empty=True)

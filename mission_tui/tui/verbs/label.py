@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.requests import Label
 from mission_tui.tui.desk import Desk
 from mission_tui.tui.screens.words import LineScreen
+from mission_tui.tui.verbs.acting import typed
 
 __all__ = ["label"]
 
@@ -15,12 +18,13 @@ async def label(desk: Desk, runs: tuple[RunView, ...]) -> None:
     view = runs[0]
     has = f"It has {', '.join(view.labels)}." if view.labels else "It has none."
     about = f"+word puts a label on, -word takes it off, several with spaces between; / finds runs by them. {has}"
-    words = (
-        await desk.consult(LineScreen(f"Labels of {view.name}", about, "changes them", "+paper -draft")) or ""
-    ).split()
-    if not words:
-        return
-    add = tuple(word.removeprefix("+") for word in words if not word.startswith("-"))
-    remove = tuple(word[1:] for word in words if word.startswith("-"))
-    reply = await desk.ask(lambda id_: Label(id=id_, run=view.id, add=add, remove=remove))
-    desk.tell(reply.notes[0] if reply.notes else f"labels of {view.name}: {' '.join(words)}")
+
+    async def put(said: str) -> None:
+        words = said.split()
+        add = tuple(word.removeprefix("+") for word in words if not word.startswith("-"))
+        remove = tuple(word[1:] for word in words if word.startswith("-"))
+        reply = await desk.ask(lambda id_: Label(id=id_, run=view.id, add=add, remove=remove))
+        desk.tell(reply.notes[0] if reply.notes else f"labels of {view.name}: {' '.join(words)}")
+
+    title = f"Labels of {view.name}"
+    await typed(desk, partial(LineScreen, title, about, "changes them", "+paper -draft"), put)

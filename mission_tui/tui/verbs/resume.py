@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import Accepted, VerdictReply
 from mission_tui.ipc.requests import Resume
 from mission_tui.tui.desk import UNDO_S, Desk
 from mission_tui.tui.screens.verdict import Choice, VerdictScreen
 from mission_tui.tui.screens.words import LineScreen, settings_in
+from mission_tui.tui.verbs.acting import typed
 
 __all__ = ["resume", "resume_with"]
 
@@ -30,17 +33,20 @@ async def resume(desk: Desk, runs: tuple[RunView, ...]) -> None:
 async def resume_with(desk: Desk, runs: tuple[RunView, ...]) -> None:
     """Resume the first of `runs` with settings that are typed now."""
     view = runs[0]
-    typed = await desk.consult(
-        LineScreen(f"Resume {view.name} with other settings", _HELP, "shows what they do", "env.n_envs=64")
-    )
-    words = settings_in(typed or "")
-    if not words:
+    if view.last_checkpoint is None and "checkpoint" in view.can:
+        desk.tell(f"cannot resume {view.name}: it has no checkpoint to go on from; N starts a run like it", "warning")
         return
-    desk.expect_sheet()
-    reply = await _ask(desk, view.id, words=words, check_only=True)
-    agreed = reply if isinstance(reply, Accepted) else await _agreed(desk, view, reply, words)
-    if agreed is not None:
-        _tell(desk, view, agreed)
+
+    async def judge(said: str) -> None:
+        words = settings_in(said)
+        desk.expect_sheet()
+        reply = await _ask(desk, view.id, words=words, check_only=True)
+        agreed = reply if isinstance(reply, Accepted) else await _agreed(desk, view, reply, words)
+        if agreed is not None:
+            _tell(desk, view, agreed)
+
+    title = f"Resume {view.name} with other settings"
+    await typed(desk, partial(LineScreen, title, _HELP, "shows what they do", "env.n_envs=64"), judge)
 
 
 def _tell(desk: Desk, view: RunView, reply: Accepted) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from mission_tui.fleet.history.outcome import RunState
 from mission_tui.fleet.specs.setting_change import LIVE_KEYS
 from mission_tui.fleet.views.abilities import refusal
@@ -11,7 +13,7 @@ from mission_tui.ipc.requests import Set
 from mission_tui.tui.desk import Desk
 from mission_tui.tui.screens.verdict import Proposal, VerdictScreen
 from mission_tui.tui.screens.words import LineScreen, settings_in
-from mission_tui.tui.verbs.acting import fitting, no_finding
+from mission_tui.tui.verbs.acting import fitting, no_finding, typed
 
 __all__ = ["set_", "set_advice"]
 
@@ -24,11 +26,13 @@ async def set_(desk: Desk, runs: tuple[RunView, ...]) -> None:
     """Ask which, show what they do, and set them once that is agreed to."""
     for view in _settable(desk, runs):
         title = f"Change settings of {view.name} while it trains"
-        typed = await desk.consult(LineScreen(title, _HELP, "shows what they do", "ppo.learning_rate=1e-4"))
-        words = settings_in(typed or "")
-        if words:
+
+        async def judge(said: str, view: RunView = view) -> None:
             desk.expect_sheet()
-            await _set(desk, view, words)
+            await _set(desk, view, settings_in(said))
+
+        make = partial(LineScreen, title, _HELP, "shows what they do", "ppo.learning_rate=1e-4")
+        await typed(desk, make, judge)
 
 
 async def set_advice(desk: Desk, runs: tuple[RunView, ...]) -> None:
