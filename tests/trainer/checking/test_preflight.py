@@ -39,7 +39,7 @@ def preflight(spec: dict[str, Any], search_path: str = str(ROOT)) -> tuple[int, 
         text=True,
         cwd=ROOT,
         env=os.environ | {"PYTHONPATH": search_path},
-        timeout=30,
+        timeout=55,
     )
     *_, line = done.stdout.splitlines()
     return done.returncode, json.loads(line), done.stderr
