@@ -19,6 +19,7 @@ from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.strips import line
 from mission_tui.tui.listing.vitals import metric_title
 from mission_tui.tui.moves import Move
+from mission_tui.tui.screens.still_open import still_open
 from mission_tui.tui.sections.comparison import comparison
 from mission_tui.tui.widgets.overlay import Overlay
 from mission_tui.tui.widgets.scroll_lines import ScrollLines
@@ -80,7 +81,7 @@ class CompareScreen(Screen[None], inherit_bindings=False):
             if by != self._by:
                 return
             self._found, self._trouble = msgspec.convert(reply.comparison, Comparison), ""
-        if self.is_attached:
+        if still_open(self):
             self._draw()
 
     def _draw(self) -> None:

@@ -15,6 +15,7 @@ from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.sparkline import bar
 from mission_tui.tui.drawing.strips import Part, line
 from mission_tui.tui.screens.sheet import Sheet
+from mission_tui.tui.screens.still_open import still_open
 
 __all__ = ["EvaluationScreen", "result_rows"]
 
@@ -45,11 +46,11 @@ class EvaluationScreen(Sheet[None]):
                     self._progress = reply
                 elif isinstance(reply, Evaluated):
                     self._result = reply.result
-                if self.is_attached:
+                if still_open(self):
                     self.refill()
         except MissionError as error:
             self._trouble = str(error)
-        if not self.is_attached:
+        if not still_open(self):
             self._desk.tell(
                 f"{shown}: {self._trouble or _sentence(self._result)}", "error" if self._trouble else "information"
             )

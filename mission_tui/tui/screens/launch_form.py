@@ -26,6 +26,7 @@ from mission_tui.tui.launching.reckoning import Reckoning
 from mission_tui.tui.screens.picker import Choice
 from mission_tui.tui.screens.sheet import Sheet
 from mission_tui.tui.screens.smoke import SmokeScreen
+from mission_tui.tui.screens.still_open import still_open
 from mission_tui.tui.verbs.save_preset import save_preset
 from mission_tui.tui.widgets.form_fields import Changes, Field, Presets, Selector
 from mission_tui.tui.widgets.offer_line import OfferLine
@@ -108,7 +109,7 @@ class LaunchForm(Sheet[tuple[LaunchItem, ...]]):
     async def _await_presets(self) -> None:
         """The form may be open before they have been read."""
         await read_presets(self._desk)
-        if self.is_attached:
+        if still_open(self):
             self._list_presets(None)
 
     def _list_presets(self, chosen: str | None) -> None:
@@ -149,7 +150,7 @@ class LaunchForm(Sheet[tuple[LaunchItem, ...]]):
         self._reckoning.begin(self._preset, self._draft())
 
     def _reckoned(self) -> None:
-        if self.is_attached:
+        if still_open(self):
             self._offer()
             self.refill()
 
@@ -195,7 +196,7 @@ class LaunchForm(Sheet[tuple[LaunchItem, ...]]):
     async def _save(self) -> None:
         preset = self._preset
         saved = None if preset is None else await save_preset(self._desk, preset, self._reckoning.settings)
-        if saved is None or not self.is_attached:
+        if saved is None or not still_open(self):
             return
         for field in self.query(_SETTINGS).results(Field):
             field.value = ""

@@ -16,6 +16,7 @@ from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import line
 from mission_tui.tui.drawing.wrapping import wrap
 from mission_tui.tui.screens.sheet import Sheet
+from mission_tui.tui.screens.still_open import still_open
 
 __all__ = ["OutputScreen"]
 
@@ -53,12 +54,12 @@ class OutputScreen(Sheet[None]):
             self._text = "\n".join((self._text + data.decode(errors="replace")).split("\n")[-_MOST_LINES:])
             self._show()
         code = await process.wait()
-        if self.is_attached:
+        if still_open(self):
             self.hint("Esc back" if code == 0 else f"it ended with {code}   Esc back")
         self._show()
 
     def _show(self) -> None:
-        if self.is_attached:
+        if still_open(self):
             self.refill()
 
     def lines(self, width: int) -> list[Strip]:

@@ -22,6 +22,7 @@ from mission_tui.tui.listing.outlook import RUN_TABS
 from mission_tui.tui.moves import Move
 from mission_tui.tui.screens.arrangement import LEAST_HEIGHT, LEAST_WIDTH
 from mission_tui.tui.screens.shown import Shown
+from mission_tui.tui.screens.still_open import still_open
 from mission_tui.tui.sections.difference import held_against
 from mission_tui.tui.sections.tabs import section
 from mission_tui.tui.widgets.curves import ChartAct, Curves
@@ -113,8 +114,7 @@ class RunScreen(Shown, inherit_bindings=False):
         self.query_one(Footer).update(shown)
 
     def _answered(self) -> None:
-        # One that was left is attached for a while longer, without its widgets.
-        if self.is_attached and self in self.app.screen_stack:
+        if still_open(self):
             self._back.answered(self.query_one(LogLines))
             self._draw_body()
             self._read_off()

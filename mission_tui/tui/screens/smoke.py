@@ -16,6 +16,7 @@ from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.strips import line
 from mission_tui.tui.drawing.wrapping import wrap
 from mission_tui.tui.screens.sheet import Sheet
+from mission_tui.tui.screens.still_open import still_open
 
 __all__ = ["SmokeScreen", "figure_rows"]
 
@@ -62,11 +63,11 @@ class SmokeScreen(Sheet[None]):
                     self._doing = reply.note
                 else:
                     self._checked = reply
-                if self.is_attached:
+                if still_open(self):
                     self.refill()
         except MissionError as error:
             self._trouble = str(error)
-        if self.is_attached:
+        if still_open(self):
             self.hint("Esc back to the form")
             self.refill()
         else:
