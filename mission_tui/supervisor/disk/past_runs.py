@@ -28,7 +28,7 @@ from mission_tui.fleet.store import SNAPSHOT_ENDED, Store
 from mission_tui.fleet.views.snapshot import FleetSnapshot, GpuMeters, HostMeters, Pids, Replay, SupervisorInfo
 from mission_tui.records.files.past import PastFile
 from mission_tui.records.files.tail import read_newest
-from mission_tui.records.runs.attempt import read_identity
+from mission_tui.records.runs.attempt import read_exit, read_identity
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.trash import trashed
 from mission_tui.supervisor.disk.adoption import LAST_BYTES, SPARKLINE_BYTES
@@ -55,16 +55,13 @@ class _Past:
     dir: RunDir
     made: RunCreated
     over: AttemptEnded | None
+    over_t: float
     gone_t: float = float("inf")
     shown: str = ""
     events: list[FleetEvent] = field(default_factory=list)
     rows: int = 0
     journal: PastFile | None = None
     metrics: PastFile | None = None
-
-    @property
-    def over_t(self) -> float:
-        return float("inf") if self.over is None else self.over.t
 
 
 class PastRuns:
@@ -141,6 +138,8 @@ class PastRuns:
             return
         self._begin(past, "end")
         self._hear(past)
+        if past.over is not None and self.store.run(past.id).told.outcome is None:
+            self.store.apply(past.id, structs.replace(past.over, t=past.over_t))
         with suppress(OSError):
             for record in shown_rows(_newest(read_newest(past.dir.metrics, MetricRecord, newest_bytes))):
                 self.store.apply(past.id, record)
@@ -245,4 +244,15 @@ def _past_of(run_id: str, found: RunOnDisk) -> _Past | None:
     for event in found.events:
         if isinstance(event, AttemptStarting | AttemptEnded):
             over = event if isinstance(event, AttemptEnded) else None
-    return _Past(run_id, found.dir, made, over)
+    return _Past(run_id, found.dir, made, over, _over_t(found.dir, made, over))
+
+
+def _over_t(run: RunDir, made: RunCreated, over: AttemptEnded | None) -> float:
+    """When its last attempt was over: without a supervisor that was long before it was written to the journal."""
+    if over is None:
+        return float("inf")
+    with suppress(OSError, DamagedError):
+        ended = read_exit(run.attempt(over.attempt).exit)
+        if ended is not None and ended.attempt == over.attempt and made.t <= ended.ended_t:
+            return min(over.t, ended.ended_t)
+    return over.t

@@ -26,6 +26,8 @@ from mission_tui.fleet.views.findings import Finding
 from mission_tui.fleet.views.snapshot import GpuMeters, HostMeters, Replay, RunView
 from mission_tui.ipc.requests import GetLog, GetStrip
 from mission_tui.records.files.append import AppendLog
+from mission_tui.records.files.atomic import write_json
+from mission_tui.records.runs.attempt import ExitRecord
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.trash import throw_away
 from mission_tui.supervisor.disk.past_instruments import PastInstruments
@@ -249,3 +251,17 @@ def test_a_long_run_that_was_over_is_shown_by_its_newest_rows(root: Path) -> Non
     written(long.metrics, [lambda seq: TrainingStarted(seq, 1, 151.0), *rows])
     cart = at(PastRuns(root), 250.0)["cart"]
     assert (cart.update, cart.series["rollout/ep_rew_mean"]) == (400, tuple(float(at) for at in range(341, 401)))
+
+
+def test_a_run_that_ended_unseen_had_ended(root: Path) -> None:
+    """While no supervisor was there nobody wrote it down; the keeper knew, and later it is as the journal has it."""
+    attempt = RunDir(root / CART).attempt(1)
+    attempt.path.mkdir(parents=True)
+    write_json(attempt.exit, ExitRecord(attempt=1, ended_t=180.0, code=0))
+    runs = PastRuns(root)
+    assert at(runs, 179.0)["cart"].state == "running"
+    for moment in (185.0, 186.0):
+        cart = at(runs, moment)["cart"]
+        assert (cart.state, cart.outcome, cart.ended_t) == ("ended", "finished", 180.0)
+    assert at(runs, 250.0)["cart"].ended_t == 200.0
+    assert at(runs, 170.0)["cart"].state == "running"
