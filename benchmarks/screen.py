@@ -17,7 +17,7 @@ from pathlib import Path
 
 from benchmarks.fleet.lab import ROOT, Lab, opened, until
 from benchmarks.fleet.sheet import finish
-from benchmarks.fleet.watching import Reading, descend, keys_p95_s, walk, watch
+from benchmarks.fleet.watching import PAGE_DOWN, Reading, keys_p95_s, walk, watch
 from benchmarks.results import Row, Spread
 from benchmarks.terminal import Terminal
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
@@ -107,15 +107,17 @@ def arriving(ended: int, rounds: int) -> tuple[list[float], list[float]]:
 
 
 def looked_through(pace: Pace) -> Reading:
-    """Walk down the list of many ended runs; what it leaves in memory is the question."""
-    reading, steps = Reading(), descend()
+    """Page down the list of many ended runs; what it leaves in memory is the question."""
+    reading = Reading()
     with opened() as lab:
         fill(lab, pace.all_ended)
         with Terminal(OURS, lab.environ, ROOT) as terminal:
             terminal.until("recorded")
             terminal.watch(3.0)
             for _ in range(pace.rounds):
-                reading.key_ms.append(keys_p95_s(terminal, steps, pace.keys) * 1e3)
+                for _ in range(pace.keys):
+                    terminal.type(PAGE_DOWN)
+                    terminal.watch(0.25)
                 watch(terminal, pace.window_s, reading)
     return reading
 

@@ -54,6 +54,10 @@ class Terminal:
         self.until(words, timeout_s)
         return time.perf_counter() - begun
 
+    def type(self, key: str) -> None:
+        """Press a key that brings nothing to wait for."""
+        os.write(self._master, key.encode())
+
     def watch(self, seconds: float) -> None:
         """Read what comes for so long, as a terminal does."""
         deadline = time.perf_counter() + seconds

@@ -16,9 +16,9 @@ import psutil
 
 from benchmarks.terminal import Terminal
 
-__all__ = ["Reading", "busy_s", "descend", "keys_p95_s", "p95", "press_at_odd_moments", "walk", "watch"]
+__all__ = ["PAGE_DOWN", "Reading", "busy_s", "keys_p95_s", "p95", "press_at_odd_moments", "walk", "watch"]
 
-RIGHT, LEFT, DOWN = "\x1b[C", "\x1b[D", "\x1b[B"
+RIGHT, LEFT, PAGE_DOWN = "\x1b[C", "\x1b[D", "\x1b[6~"
 MARK = "┌>"
 MOMENTS = random.Random(4)
 """Keys come when they come, and not in step with anything that the screen does."""
@@ -64,12 +64,6 @@ def walk(runs: int) -> Iterator[tuple[str, str]]:
             by = -by
         at += by
         yield (RIGHT if by > 0 else LEFT), MARK
-
-
-def descend() -> Iterator[tuple[str, str]]:
-    """Keys that go down the list, each with the mark that it brings."""
-    while True:
-        yield DOWN, ">"
 
 
 def keys_p95_s(terminal: Terminal, steps: Iterator[tuple[str, str]], keys: int) -> float:
