@@ -73,7 +73,7 @@ def test_rows_are_shared_between_panes_list_and_detail() -> None:
     assert arrange(120, 37, 3, 6, panes=None, maximised=None).panes == 14
     assert arrange(80, 37, 3, 6, panes=True, maximised=None).panes == 21
     assert arrange(120, 37, 3, 6, panes=False, maximised=None).panes == 0
-    assert arrange(160, 47, 3, 6, panes=None, maximised=None) == Arrangement(7, 40, listed=True, beside=True)
+    assert arrange(160, 47, 3, 6, panes=None, maximised=None) == Arrangement(7, 40, listed=True, beside=True, others=11)
     assert arrange(80, 21, 3, 6, panes=None, maximised="detail") == Arrangement(0, 21, listed=False)
     assert arrange(80, 21, 3, 6, panes=None, maximised="list") == Arrangement(0, 0, listed=True)
 
