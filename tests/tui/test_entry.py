@@ -71,6 +71,13 @@ def test_the_screen_imports_nothing_heavy() -> None:
 
 
 def test_the_first_picture_waits_for_nothing_it_does_not_show() -> None:
-    """Health rules, verbs and screens over the fleet are loaded when they are wanted."""
-    later = {"mission_tui.fleet.health", "mission_tui.tui.verbs", "mission_tui.tui.screens.run"}
-    assert not later & loaded_after("import mission_tui.tui.session")
+    """Words of a command line, presets, verdicts, health rules, verbs and other screens are loaded when wanted."""
+    later = {
+        "click",
+        "mission_tui.fleet.health",
+        "mission_tui.fleet.resume.judge",
+        "mission_tui.fleet.specs.schema",
+        "mission_tui.tui.screens.run",
+        "mission_tui.tui.verbs",
+    }
+    assert not later & loaded_after("import mission_tui.__main__, mission_tui.cli.screen, mission_tui.tui.session")

@@ -7,11 +7,12 @@ from hypothesis import strategies as st
 from msgspec import structs
 from rich.segment import Segment
 from rich.style import Style
+from textual.app import App, ComposeResult
 from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
-from mission_tui.tui.widgets.lines import differences
+from mission_tui.tui.widgets.lines import Lines, differences
 from tests.tui.fleets import ENDED, LIVE, a_fleet
 from tests.tui.stage import Stage, staged
 
@@ -73,3 +74,34 @@ async def test_an_equal_snapshot_paints_nothing() -> None:
         painted = spied(stage)
         await stage.arrive(a_fleet(ENDED, revision=2))
         assert painted == []
+
+
+class Sized(Lines):
+    """Says how wide it is, and counts how often it was asked."""
+
+    asked = 0
+
+    def redraw(self) -> None:
+        """One line of its width."""
+        self.asked += 1
+        self.show([Strip([Segment(f"{self.size.width:<{self.size.width}}")])])
+
+
+class Bare(App[None]):
+    """Nothing but the widget."""
+
+    def compose(self) -> ComposeResult:
+        """The widget, which fills the screen."""
+        yield Sized()
+
+
+async def test_another_size_is_drawn_once_and_by_the_paint_that_shows_it() -> None:
+    """No blank or old picture is painted before the one that fits, nor the same one after it."""
+    async with Bare().run_test(size=(40, 5)) as pilot:
+        lines = pilot.app.query_one(Sized)
+        assert lines.render_line(0).text.split() == ["40"]
+        asked = lines.asked
+        await pilot.resize_terminal(60, 5)
+        await pilot.pause()
+        assert lines.render_line(0).text.split() == ["60"]
+        assert lines.asked == asked + 1
