@@ -16,7 +16,7 @@ from mission_tui.ipc.requests import GetDetails, GetHistory, GetLog
 from mission_tui.tui.asking.copied import MOST_BYTES
 from mission_tui.tui.screens.run import RunScreen
 from tests.tui.fake_client import a_spec, details
-from tests.tui.fleets import ENDED, LIVE, NOW, a_fleet, a_run
+from tests.tui.fleets import ENDED, LIVE, NOW, a_fleet, a_run, queued
 from tests.tui.stage import Stage, staged
 
 
@@ -499,3 +499,19 @@ async def test_names_that_differ_at_their_end_stay_different() -> None:
         await stage.press("enter")
         await stage.shows("it_first")
         assert "t_second" in stage.text()
+
+
+async def test_a_run_without_an_update_says_what_to_press() -> None:
+    """The chart has nothing to draw, and the footer nothing that would only be refused."""
+    waiting = queued("late")
+    young = a_run("young-01", update=None, timesteps=None, metrics={}, series={}, last_checkpoint=None)
+    async with staged(a_fleet((young, waiting))) as stage:
+        stage.client.answers[GetHistory] = lambda request: HistoryReply(
+            re=request.id, run=request.run, updates=(), timesteps=(), t=(), low={}, high={}
+        )
+        await stage.press("enter")
+        await stage.shows("no update has ended yet; l shows what it")
+        assert "e evaluate" not in stage.lines()[-1]
+        await stage.press("escape", "down", "enter")
+        await stage.shows("it has not begun; s takes it out of the")
+        assert "p pause" not in stage.lines()[-1]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from mission_tui.fleet.history.metrics import RETURN, Metric
+from mission_tui.fleet.history.outcome import OVER
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import HistoryReply
 from mission_tui.tui.asking.inquiry import EXACT, Dossier
@@ -40,7 +41,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """`at` and `said` are the place of the crosshair, `limits` what rules compare the chosen metric with."""
+    """`at` and `said` are the place of the crosshair, `limits` what rules compare the chosen metric with.
+
+    `empty` is why there may be nothing to draw, and the key that shows more.
+    """
 
     entries: tuple[Entry, ...]
     scene: Scene | None
@@ -49,6 +53,7 @@ class Content:
     log: bool
     limits: Sequence[Part] = ()
     trouble: str | None = None
+    empty: str = ""
     at: float | None = None
     said: tuple[str, ...] = ()
 
@@ -88,7 +93,17 @@ def content_of(
         )
         for slot, tag in shown
     )
-    return Content(entries, scene, look.over, look.factor, look.log, limits, dossier.trouble)
+    return Content(entries, scene, look.over, look.factor, look.log, limits, dossier.trouble, _empty(view))
+
+
+def _empty(view: RunView) -> str:
+    if view.state == "queued":
+        return "it has not begun; s takes it out of the queue"
+    if view.state in OVER:
+        return "there is no more of it; l shows what it printed"
+    if not view.update:
+        return "no update has ended yet; l shows what it prints"
+    return "the next update brings another"
 
 
 def crossed(content: Content, dossier: Dossier, update: int, now: float) -> Content:

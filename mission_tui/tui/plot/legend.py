@@ -12,6 +12,7 @@ from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.glyphs import SEVERITY_SHAPES
 from mission_tui.tui.drawing.literal import literal
 from mission_tui.tui.drawing.strips import Part, fit, fit_middle, line
+from mission_tui.tui.drawing.wrapping import wrap
 from mission_tui.tui.listing.vitals import metric_title
 from mission_tui.tui.plot.content import Content, Entry
 from mission_tui.tui.plot.hues import hue, letter
@@ -28,6 +29,8 @@ def legend(content: Content, width: int) -> list[Strip]:
     """One metric as a title; several as items, as many lines as they need; and below where the crosshair is."""
     if len(content.entries) == 1:
         rows = [_title(content, content.entries[0])]
+        if content.entries[0].curve is not None and not _drawn(content):
+            rows += [[(f" {text}", colours.QUIET)] for text in wrap(content.empty, width - 2)]
     else:
         rows = _wrapped([_item(content, entry, width) for entry in content.entries], width)
     if content.said:
@@ -37,12 +40,15 @@ def legend(content: Content, width: int) -> list[Strip]:
     return [line(row, width) for row in rows]
 
 
+def _drawn(content: Content) -> bool:
+    return content.scene is not None and content.scene.reach is not None
+
+
 def _title(content: Content, entry: Entry) -> list[Part]:
-    drawn = content.scene is not None and content.scene.reach is not None
     parts: list[Part] = [(f" {metric_title(entry.tag)}", colours.BOLD)]
     if entry.curve is None:
         return [*parts, (f": {content.trouble or 'asking…'}", colours.QUIET)]
-    parts.append((f" over {content.over}" if drawn else ": fewer than two points so far", colours.QUIET))
+    parts.append((f" over {content.over}" if _drawn(content) else ": fewer than two points so far", colours.QUIET))
     return [*parts, *content.limits, ("  ", colours.INK), *_missing(entry), *_newest(content, entry)]
 
 

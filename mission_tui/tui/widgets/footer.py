@@ -80,6 +80,10 @@ def _unfitting(chosen: RunView | None) -> frozenset[str]:
     if chosen is None:
         return frozenset(action.name for action in ACTIONS if action.needs != "none")
     unable = frozenset(action.name for action in ACTIONS if refusal(chosen.can, action.name) is not None)
+    if chosen.last_checkpoint is None:
+        unable |= {"evaluate"}
+    if chosen.state == "queued":
+        return unable | {"pause", "resume"}
     if chosen.state in ("ended", "parked"):
         # `r` goes on from a checkpoint; only a command may begin again without one.
         lost = {"resume"} if chosen.last_checkpoint is None and "checkpoint" in chosen.can else set()
