@@ -116,7 +116,7 @@ def looked_through(pace: Pace) -> Reading:
             terminal.watch(3.0)
             for _ in range(pace.rounds):
                 for _ in range(pace.keys):
-                    terminal.type(PAGE_DOWN)
+                    terminal.send(PAGE_DOWN)
                     terminal.watch(0.25)
                 watch(terminal, pace.window_s, reading)
     return reading

@@ -53,7 +53,7 @@ class Terminal:
         self.until(words, timeout_s)
         return time.perf_counter() - begun
 
-    def type(self, key: str) -> None:
+    def send(self, key: str) -> None:
         """Press a key that brings nothing to wait for."""
         os.write(self._master, key.encode())
 

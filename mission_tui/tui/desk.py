@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from msgspec import Struct
@@ -42,7 +41,6 @@ Severity = Literal["information", "warning", "error"]
 
 UNDO_S = 10.0
 _NONE_YET = Habits()
-_UNNOTICED_S = 0.1
 
 
 class Deed(Struct, frozen=True):
@@ -115,12 +113,6 @@ class Desk:
             from mission_tui.tui.screens.mishap import MishapScreen
 
             self._app.push_screen(MishapScreen(error))
-
-    async def first_news(self) -> None:
-        """Return once a snapshot was drawn or none can come, and at the latest when a person would wonder."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_UNNOTICED_S):
-                await self.heard.wait()
 
     async def ask(self, make: Callable[[int], Asking[Answer]]) -> Answer:
         """The supervisor's answer. Raises the `MissionError` that a refusal or a lost link stands for."""

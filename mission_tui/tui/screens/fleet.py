@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
 from typing import ClassVar
 
 from textual import on
@@ -46,6 +48,9 @@ from mission_tui.tui.widgets.timeline import Timeline
 
 __all__ = ["FleetScreen"]
 
+_UNNOTICED_S = 0.1
+"""For so long a terminal may stay empty before a person wonders."""
+
 
 class FleetScreen(Shown, inherit_bindings=False):
     """Owns the layout; what the person chose to look at is the `Outlook`, what there is to see the snapshot."""
@@ -77,7 +82,9 @@ class FleetScreen(Shown, inherit_bindings=False):
 
     async def on_mount(self) -> None:
         """Wait a moment for the first snapshot, so that the first layout is that of the list and is painted with it."""
-        await self._desk.first_news()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_UNNOTICED_S):
+                await self._desk.heard.wait()
         self.set_reactive(FleetScreen.snapshot, self._desk.snapshot)
         self._composed = True
         self.redraw()
