@@ -67,7 +67,7 @@ def check_rules(folder: Path, sealed: str | None = None) -> None:
         if _digest(folder / name) != digest:
             raise DamagedError(
                 f"{folder / name} is not what the run was trained by any more; put the file back as it was (SHA-256 "
-                f"{digest[:12]}...): nothing is played by other rules"
+                f"{digest[:12]}...): nothing is played or trained by other rules"
             )
 
 

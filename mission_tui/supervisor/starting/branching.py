@@ -20,6 +20,7 @@ from mission_tui.ipc.requests import Resume
 from mission_tui.records.files.storage import storing
 from mission_tui.records.runs.checkpoint import Manifest, newest_verified, verify_checkpoint
 from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.rules_snapshot import check_rules
 from mission_tui.records.runs.terms_file import write_terms
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.run_directory import create_run, rule_files
@@ -92,9 +93,10 @@ def _take_along(checkpoint: Path, terms: Terms, making: RunDir) -> None:
 
 
 def rules_for(core: Core, source: RunDir, was: Spec, now: Spec, caller: Caller) -> list[Path]:
-    """The rules as the source's newest attempt had them, unless others are asked for."""
+    """The rules as the source's newest attempt had them, unless others are asked for; checked."""
     newest = core.store.run(source.id).spec or was
     if (now.env.id, now.env.config) == (newest.env.id, newest.env.config) and source.snapshot.is_dir():
+        check_rules(source.snapshot)
         return sorted(source.snapshot.glob("*.toml"))
     return rule_files(now.env, caller.cwd)
 

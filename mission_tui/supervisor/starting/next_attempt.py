@@ -14,6 +14,7 @@ from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.files.storage import storing
 from mission_tui.records.runs.attempt import write_launch
 from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.rules_snapshot import check_rules
 from mission_tui.records.runs.spec_file import read_spec, write_spec
 from mission_tui.records.runs.terms_file import write_terms
 from mission_tui.supervisor.attempts import begin, hold_live
@@ -38,7 +39,7 @@ def start_next_attempt(
 ) -> None:
     """Write the attempt's files and hand it to a keeper; without a checkpoint it begins anew.
 
-    Raises `MissionError` with nothing started, and `StorageError` among them for a full disk.
+    Raises `MissionError` with nothing started: `StorageError` for a full disk, `DamagedError` for rules edited since.
     """
     core.check_room()
     run, known = core.run_dir(run_id), core.store.run(run_id)
@@ -48,6 +49,8 @@ def start_next_attempt(
     first = read_spec(run.spec)
     # The snapshot holds the rules of the newest attempt, whichever checkpoint this one goes on from.
     rules = rule_files(spec.env, caller.cwd) if spec.env.config != (known.spec or first).env.config else []
+    if not rules:
+        check_rules(run.snapshot)
     order = attempt_order(core.root, run, number, spec, caller, checkpoint)
     folder = run.attempt(number)
     try:

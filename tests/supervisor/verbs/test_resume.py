@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 import signal
 from typing import Any
@@ -260,6 +261,24 @@ def test_going_back_to_an_older_mission_brings_its_rules_back(lab: Lab) -> None:
     assert rules(made.runs[0]) == "old"
     assert isinstance(resume(lab, run, "env.config=../old", checkpoint=first, accept=True), Accepted)
     assert rules(run) == "old"
+
+
+@pytest.mark.timeout(60)
+def test_rules_that_were_edited_since_are_neither_trained_on_nor_branched_from(lab: Lab) -> None:
+    """The refusal names the file and nothing starts; put back, it goes on."""
+    (run,) = lab.launch(spec=structs.replace(stub_spec(), env=EnvSpec(id="MissionGym-v0", config="standard", n_envs=4)))
+    lab.running(run, 2)
+    lab.act("stop", run)
+    lab.ended(run)
+    world = lab.dir(run).snapshot / "world.toml"
+    was = world.read_bytes()
+    world.write_bytes(was + b"# other\n")
+    for branch in (False, True):
+        with pytest.raises(MissionError, match=re.escape(str(world))):
+            resume(lab, run, branch=branch)
+    assert (lab.view(run).attempt, len(lab.snapshot().runs)) == (1, 1)
+    world.write_bytes(was)
+    assert isinstance(resume(lab, run), Accepted)
 
 
 def test_a_branch_is_a_new_run_with_the_checkpoint_it_began_with(lab: Lab) -> None:
