@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
+from mission_tui.tui.screens.mishap import MishapScreen
 from mission_tui.tui.screens.output import OutputScreen
 from tests.tui.fleets import a_fleet, a_run
 from tests.tui.stage import staged
@@ -43,3 +44,11 @@ async def test_a_shell_is_only_for_a_folder_of_this_machine(tmp_path: Path, monk
         await stage.until(lambda: any("is not a folder" in toast for toast in stage.toasts()))
         await stage.press("down", "exclamation_mark")
         await stage.until(lambda: lent == [["/usr/bin/env"]])
+
+
+async def test_a_line_that_no_program_can_be_given_is_refused_in_words() -> None:
+    """A NUL that was pasted is no error of the screen."""
+    async with staged() as stage:
+        stage.app.push_screen(OutputScreen(stage.app.desk, ["status", "a\x00b"], "/home/ada/lab/runs"))
+        await stage.until(lambda: any("cannot be carried out" in toast for toast in stage.toasts()), "a toast")
+        assert not isinstance(stage.screen, MishapScreen)

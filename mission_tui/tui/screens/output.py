@@ -11,6 +11,7 @@ from contextlib import suppress
 
 from textual.strip import Strip
 
+from mission_tui.errors import UsageError
 from mission_tui.tui.desk import Desk
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import line
@@ -44,11 +45,14 @@ class OutputScreen(Sheet[None]):
                 self._process.send_signal(signal.SIGINT)
 
     async def _carry_out(self) -> None:
-        self._process = process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "mission_tui", *self._words,
-            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
-            env={**os.environ, "MISSION_TUI_RUNS": self._root, "NO_COLOR": "1"},
-        )  # fmt: skip
+        try:
+            self._process = process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "mission_tui", *self._words,
+                stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+                env={**os.environ, "MISSION_TUI_RUNS": self._root, "NO_COLOR": "1"},
+            )  # fmt: skip
+        except (OSError, ValueError) as error:  # a line may have been pasted that no program can be given
+            raise UsageError(f"this cannot be carried out: {error}") from error
         assert process.stdout is not None
         while data := await process.stdout.read(_READ_BYTES):
             self._text = "\n".join((self._text + data.decode(errors="replace")).split("\n")[-_MOST_LINES:])

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from types import FrameType, FunctionType, ModuleType
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import wraps
+from types import FunctionType, ModuleType
 from typing import Any
+from unittest import mock
 
 from rich.cells import cell_len
 from textual.screen import Screen
 from textual.strip import Strip
 from textual.widget import Widget
 
+from mission_tui import tui
 from mission_tui.tui import screens, sections, widgets
 from tests.faults.hostile.texts import MARK
 
@@ -39,13 +41,7 @@ def screens_of_the_program() -> frozenset[str]:
 
 def drawing_functions() -> frozenset[str]:
     """Every function that sections and widgets offer to others, as `module.function`."""
-    return frozenset(
-        f"{module.__name__.rpartition('.')[2]}.{name}"
-        for package in (sections, widgets)
-        for module in _modules(package)
-        for name in module.__all__
-        if isinstance(getattr(module, name), FunctionType)
-    )
+    return frozenset(name for name, _ in _functions())
 
 
 class Reach:
@@ -70,19 +66,30 @@ class Reach:
 def called() -> Iterator[set[str]]:
     """Collects the functions of sections and widgets that are called in the block, as `module.function`."""
     found: set[str] = set()
-    folders = tuple(f"/tui/{package.__name__.rpartition('.')[2]}/" for package in (sections, widgets))
-
-    def trace(frame: FrameType, event: str, _arg: object) -> None:
-        code = frame.f_code
-        if event == "call" and any(folder in code.co_filename for folder in folders):
-            found.add(f"{frame.f_globals['__name__'].rpartition('.')[2]}.{code.co_name}")
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
+    users = [importlib.import_module(it.name) for it in pkgutil.walk_packages(tui.__path__, f"{tui.__name__}.")]
+    with ExitStack() as patches:
+        for name, function in _functions():
+            for module in users:
+                for known in [known for known, value in vars(module).items() if value is function]:
+                    patches.enter_context(mock.patch.object(module, known, _noted(name, function, found)))
         yield found
-    finally:
-        sys.settrace(before)
+
+
+def _noted(name: str, function: Callable[..., Any], found: set[str]) -> Callable[..., Any]:
+    @wraps(function)
+    def noted(*given: Any, **named: Any) -> Any:
+        found.add(name)
+        return function(*given, **named)
+
+    return noted
+
+
+def _functions() -> Iterator[tuple[str, FunctionType]]:
+    for package in (sections, widgets):
+        for module in _modules(package):
+            for name in module.__all__:
+                if isinstance(function := getattr(module, name), FunctionType):
+                    yield f"{module.__name__.rpartition('.')[2]}.{name}", function
 
 
 def _visible(screen: Screen[Any]) -> Any:

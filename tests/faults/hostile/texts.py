@@ -25,9 +25,9 @@ FRAGMENTS = (
 )  # fmt: skip
 
 
-def hostile(luck: random.Random) -> str:
-    """One string: fragments, and characters from anywhere; every other one shows by `MARK` that it was drawn."""
+def hostile(luck: random.Random, *, marked: bool = False) -> str:
+    """One string: fragments, and characters from anywhere; one that is `marked` shows by `MARK` that it was drawn."""
     parts = [luck.choice(FRAGMENTS) for _ in range(luck.randrange(1, 5))]
     parts += [chr(luck.randrange(0x110000)) for _ in range(luck.randrange(3))]
     luck.shuffle(parts)
-    return MARK * luck.randrange(2) + "".join(parts)
+    return MARK * marked + "".join(parts)

@@ -1,9 +1,10 @@
 """Foreign text in every place of the screen that shows some, as an emulator sees it.
 
-A round is one fleet with hundreds of different strings in every field of every message that may hold one, looked at by
-two dozen keys of the table of actions, whatever they open; strings are pasted into what is typed into, too. What is
-painted holds no control and no hidden character, what is sent to the terminal is colours and positions and nothing
-else, and the emulator's title, modes and cursor are what they were.
+A round is one fleet, of the present or of a replay, with hundreds of different strings in every field of every message
+that may hold one, looked at by a dozen keys of the table of actions, whatever they open; strings are pasted into what
+is typed into, too. The first round at each size is a tour of all there is: a part that it never drew with foreign text
+is a violation. What is painted holds no control and no hidden character, what is sent to the terminal is colours and
+positions and nothing else, and the emulator's title, modes and cursor are what they were.
 """
 
 from __future__ import annotations
@@ -11,108 +12,42 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
-import re
 import traceback
-import unicodedata
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
 
-import msgspec
-import pyte
-from msgspec import structs
-from textual.events import Paste
-
-from mission_tui.fleet.compare import RETURN, compare
-from mission_tui.fleet.views.snapshot import FleetSnapshot, OtherRoot, RunView
-from mission_tui.ipc import replies, requests, tidying
-from mission_tui.ipc.request import Request
 from mission_tui.tui.actions import ACTIONS, Action, Place, offered
-from mission_tui.tui.launching.preset_choice import PresetChoice
 from mission_tui.tui.screens.mishap import MishapScreen
-from mission_tui.tui.screens.shown import Shown
-from mission_tui.tui.terminal.written import Pen, Written
 from tests.faults.campaign.part import Part, Tell, Violation, chance
-from tests.tui.fleets import BUSY, ENDED, a_fleet, queued
-from tests.tui.poison import Poison
-from tests.tui.sides import a_side
-from tests.tui.stage import Stage, staged
+from tests.faults.hostile.emulator import Emulator
+from tests.faults.hostile.reach import Reach, parts
+from tests.faults.hostile.supervisor import answer_foreign, foreign_fleet, foreign_presets
+from tests.faults.hostile.texts import hostile
+from tests.faults.hostile.visits import (
+    REPLAY,
+    SHOWN_MISHAP,
+    TOUR,
+    home,
+    paste,
+    show_mishap,
+    through_command,
+    through_form,
+)
+from tests.tui.fleets import NOW
+from tests.tui.stage import Stage, hurried, staged
 
-__all__ = ["PART", "hostile"]
+__all__ = ["PART", "TOURED"]
 
-FRAGMENTS = (
-    "[/", "[/]", "[bold]", "[red", "[@click=app.leave]x[/]", "[link=file:///etc/passwd]", "$(x)", "{0}",
-    "%s", "\\",
-    "\x1b[2J", "\x1b[31m", "\x1b[?1049l", "\x1b[6n", "\x1b]0;title\x07", "\x1b]8;;http://x\x1b\\",
-    "\x1b]52;c;aGk=\x07",
-    "\x1bP+q544e\x1b\\", "\x1b^x\x1b\\", "\x1b_x\x1b\\", "\x1bc", "\x1b#8", "\x9b31m", "\x9d0;t\x9c",
-    "\x90x\x9c", "\x84",
-    "\u202e", "\u2066", "\u2069", "\u200b", "\u200d", "\ufeff", "\u2028", "\u2029", "\u00ad", "\u061c",
-    "\ufff9", "\U000e0041",
-    "Z\u0351\u036b\u0343\u0323\u0348", "e\u0301" * 20, "\u0e33" * 4, "日本語", "ﷺ", "\uff21", "🚀", "👩‍👩‍👧",
-    "🏳️‍🌈", "\U0001f1e9", "\ud800",
-    "\udfff", "\t", "\r", "\n", "\b", "\x00", "\x07", "\x7f", "\x0e", "\x0f", "plain", "a" * 200, " ",
-    "\u3000", "\u00a0", "",
-)  # fmt: skip
 SIZES = ((80, 24), (160, 45), (100, 30), (40, 12))
+TOURED = (160, 45)
+"""Where all parts find room."""
 ROUNDS_A_STAGE = 12
-KEYS_A_ROUND = 24
-LEAVING = frozenset({"leave", "suspend", "replay"})
-SENT = re.compile(r"\x1b\[[0-9;:]*[mH]")
-"""Colours and positions: all that a picture needs."""
-
+KEYS_A_ROUND = 12
+REPLAYED = 1 / 6
+ANSWER_S = 0.3
+LEAVING = frozenset({"leave", "suspend", "replay", "shell"})
 BY_NAME = {action.name: action for action in ACTIONS}
-
-Text = Callable[[], str]
-
-
-def hostile(luck: random.Random) -> str:
-    """One string: fragments, and characters from anywhere."""
-    parts = [luck.choice(FRAGMENTS) for _ in range(luck.randrange(1, 5))]
-    parts += [chr(luck.randrange(0x110000)) for _ in range(luck.randrange(3))]
-    luck.shuffle(parts)
-    return "".join(parts)
-
-
-class Emulator(pyte.Screen):
-    """Takes what a staged screen sends, as its terminal would; `wrong` is what should not have come.
-
-    Every change is searched for what is no colour and no position; the whole picture is drawn as well, once a round,
-    because that takes long.
-    """
-
-    def __init__(self, stage: Stage, size: tuple[int, int]) -> None:
-        self.bells = 0
-        super().__init__(*size)
-        self.wrong: list[str] = []
-        self._before = self._state()
-        self._stage, self._pen = stage, Pen(stage.app.console)
-        self._stream = pyte.Stream(self)
-
-        def take(_screen: object, update: Any) -> None:
-            if update is not None:
-                self._sent(update)
-
-        setattr(stage.app, "_display", take)  # noqa: B010 - a spy
-
-    def bell(self, *_: Any) -> None:
-        self.bells += 1
-
-    def repaint(self) -> None:
-        """The whole picture."""
-        self._stream.feed(self._sent(self._stage.screen._compositor.render_update(full=True)))
-        if self._state() != self._before:
-            self.wrong.append(f"the terminal's state was {self._before}, and is {self._state()}")
-            self._before = self._state()
-
-    def _sent(self, update: Any) -> str:
-        sent = Written(update, self._pen).render_segments(self._stage.app.console)
-        if rest := [char for char in SENT.sub("", sent) if unicodedata.category(char) in ("Cc", "Cf", "Cs")]:
-            self.wrong.append(f"{rest[:5]!r} is sent to the terminal")
-        return sent
-
-    def _state(self) -> tuple[object, ...]:
-        kept = self.title, self.icon_name, frozenset(self.mode), self.charset, self.margins
-        return *kept, self.cursor.hidden, self.bells
+NUMBERS = frozenset({"ReplayLine", "Overlay", "Selector", "Timeline", "EvidenceChart"})
+"""Parts that are drawn, and have no room for a word of somebody else."""
 
 
 def _run(rounds: Iterable[int], seed: int, tell: Tell) -> Iterator[Violation]:
@@ -125,38 +60,107 @@ def _run(rounds: Iterable[int], seed: int, tell: Tell) -> Iterator[Violation]:
 async def _play(leg: Iterator[int], size: tuple[int, int], seed: int, tell: Tell) -> list[Violation]:
     """The rounds of one leg on one stage; what was wrong."""
     luck = chance(seed, 0)
-    wrong: list[Violation] = []
 
     def text() -> str:
         tell("strings", 1)
         return hostile(luck)
 
-    presets = (PresetChoice(text(), text(), "1"), PresetChoice("broken", key="2", error=text()))
-    async with staged(_fleet(text, luck, 1), size=size, presets=presets) as stage:
-        emulator = Emulator(stage, size)
-        for revision, index in enumerate(leg, start=2):
-            luck = chance(seed, index)
-            _answer(stage, text, luck)
-            last = "arriving"
-            try:
-                await stage.arrive(_fleet(text, luck, revision))
-                stage.app.clear_notifications()
-                stage.app.desk.tell(text(), "warning")
+    first = foreign_fleet(text, luck, 1, replay=False)
+    with hurried():
+        async with staged(first, size, presets=foreign_presets(text), last_seen_t=NOW - 9000) as stage:
+            visitor = _Visitor(stage, size, tell)
+            for revision, index in enumerate(leg, start=2):
+                luck = chance(seed, index)
+                if not await visitor.round(index, luck, 1000 * revision):
+                    break
+    return visitor.wrong
+
+
+class _Visitor:
+    """Goes over one staged screen, and looks at what is painted and sent after each key. `wrong` is what was found."""
+
+    def __init__(self, stage: Stage, size: tuple[int, int], tell: Tell) -> None:
+        self._stage, self._size, self._tell = stage, size, tell
+        self._emulator, self._reach = Emulator(stage, size), Reach()
+        self._luck, self._index, self._last = random.Random(0), 0, ""
+        self._touring = False
+        self.wrong: list[Violation] = []
+
+    async def round(self, index: int, luck: random.Random, revision: int) -> bool:
+        """Look at one fleet, the first time at all there is; false where the screen is not to be used any more."""
+        self._index, self._luck = index, luck
+        self._touring = toured = index % ROUNDS_A_STAGE == 0 and index < len(SIZES) * ROUNDS_A_STAGE
+        try:
+            self.seen("arriving")
+            answer_foreign(self._stage, self.text, luck, refuses=not toured)
+            self._stage.app.clear_notifications()
+            self._stage.app.desk.tell(self.text(), "warning")
+            if toured:
+                await self._tour(revision)
+            else:
+                await self._arrive(revision, replay=luck.random() < REPLAYED)
                 for action in _route(luck):
-                    last = f"{action.name!r} on {type(stage.screen).__name__}"
-                    await _look(stage, action, text)
-                    wrong += [f"round {index}, {size}, after {last}: {it}" for it in _harm(stage, emulator)]
-                    tell("keys", 1)
-                emulator.repaint()
-            except Exception as error:  # noqa: BLE001 - a screen that raises is what is looked for
-                where = traceback.extract_tb(error.__traceback__)[-1]
-                said = f"{type(error).__name__}: {error} ({where.filename}:{where.lineno})"
-                wrong.append(f"round {index}, {size}, after {last}: {said}")
-                break
-            if not stage.app.is_running:
-                wrong.append(f"round {index}, {size}, after {last}: the screen ended")
-                break
-    return wrong
+                    await self._press(action.keys[0], f"{action.name!r} on {type(self._stage.screen).__name__}")
+                    await home(self._stage)
+            self._emulator.repaint()
+            self.seen(self._last)
+        except Exception as error:  # noqa: BLE001 - a screen that raises is what is looked for
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            self._complain(f"{type(error).__name__}: {error} ({where.filename}:{where.lineno})")
+            return False
+        if not self._stage.app.is_running:
+            self._complain("the screen ended")
+        return self._stage.app.is_running
+
+    async def _tour(self, revision: int) -> None:
+        for part, keys in enumerate((TOUR, REPLAY)):
+            await self._arrive(revision + part, replay=keys is REPLAY)
+            for key in keys:
+                await self._press(key, f"{key!r} of the tour")
+            await home(self._stage)
+        await self._arrive(revision + 2, replay=False)
+        for visit in (through_form, through_command, show_mishap):
+            await visit(self._stage, self.text, self.seen)
+        if self._size == TOURED and (missed := parts() - self._reach.drawn):
+            self._complain(f"never drawn: {', '.join(sorted(missed))}")
+        if self._size == TOURED and (missed := parts() - NUMBERS - self._reach.foreign):
+            self._complain(f"never drawn with foreign text: {', '.join(sorted(missed))}")
+
+    async def _arrive(self, revision: int, *, replay: bool) -> None:
+        self._last = "arriving"
+        await self._stage.arrive(foreign_fleet(self.text, self._luck, revision, replay=replay))
+        self.seen(self._last)
+
+    async def _press(self, key: str, what: str) -> None:
+        self._last = what
+        if key == "~":
+            await asyncio.sleep(ANSWER_S)
+        else:
+            await self._stage.press(key.removeprefix("!"))
+        self.seen(what)
+        if self._stage.app.focused is not None and key[0] not in "!~":
+            await paste(self._stage, self.text)
+            self.seen(f"pasting after {what}")
+        self._tell("keys", 1)
+
+    def seen(self, what: str) -> None:
+        """Look at the picture after `what`."""
+        self._last = what
+        screen = self._stage.screen
+        strips = list(screen._compositor.render_strips())
+        self._reach.look(screen, strips)
+        for harm in self._emulator.harm(strips):
+            self._complain(harm)
+        if isinstance(screen, MishapScreen) and what != SHOWN_MISHAP:
+            self._complain("".join(screen._said[-3:]).replace("\n", " | "))
+
+    def text(self) -> str:
+        """The next foreign string."""
+        self._tell("strings", 1)
+        return hostile(self._luck, marked=self._touring)
+
+    def _complain(self, what: str) -> None:
+        self.wrong.append(f"round {self._index}, {self._size}, after {self._last}: {what}")
 
 
 def _route(luck: random.Random) -> Iterator[Action]:
@@ -168,69 +172,4 @@ def _route(luck: random.Random) -> Iterator[Action]:
         yield from luck.choices(list(actions.values()), k=KEYS_A_ROUND // 3 - 1)
 
 
-async def _look(stage: Stage, action: Action, text: Text) -> None:
-    """Press the action's key; paste into what it opens; go back to a screen of runs."""
-    await stage.press(action.keys[0])
-    if stage.app.focused is not None:
-        stage.app.focused.post_message(Paste(text()))
-        await stage.press("down")
-    for _ in range(4):
-        if isinstance(stage.screen, Shown) and stage.app.focused is None:
-            break
-        await stage.press("escape")
-
-
-def _harm(stage: Stage, emulator: Emulator) -> Iterator[str]:
-    for line in stage.lines():
-        if bad := [char for char in line if unicodedata.category(char) in ("Cc", "Cf", "Cs")]:
-            yield f"{bad!r} is painted in {line!r}"
-    if isinstance(stage.screen, MishapScreen):
-        yield "".join(stage.screen._said[-3:]).replace("\n", " | ")
-    yield from emulator.wrong
-    emulator.wrong.clear()
-
-
-def _fleet(text: Text, luck: random.Random, revision: int) -> FleetSnapshot:
-    """Live runs, one that waits, ended ones, and a machine; no two strings are the same."""
-    poison = Poison(text, luck)
-    runs = tuple(poison.poisoned(view) for view in (*BUSY.runs[:3], queued("beast-0c1d"), *ENDED))
-    fleet = structs.replace(poison.poisoned(a_fleet(revision=revision)), revision=revision, runs=runs)
-    return structs.replace(fleet, elsewhere=(OtherRoot(root=text()), OtherRoot(root=text())))
-
-
-def _answer(stage: Stage, text: Text, luck: random.Random) -> None:
-    """Whatever the supervisor is asked, it answers with foreign text; of eight questions one is refused."""
-    client, poison = stage.client, Poison(text, luck)
-    usual = type(client)._answer
-
-    def answer(request: Request) -> Any:
-        if luck.randrange(8) == 0:
-            return replies.Refused(re=request.id, message=text())
-        match request:
-            case requests.Clone():
-                return replies.Accepted(re=request.id, runs=(), notes=(text(),))
-            case requests.Compare(by=by):
-                sides = [a_side(poison.poisoned(view), 1 + at, 2.0) for at, view in enumerate(_views(stage)[:3])]
-                found = compare(sides, RETURN, by, 200.0)
-                return replies.ComparisonReply(re=request.id, comparison=msgspec.to_builtins(found))
-            case tidying.Clean():
-                ours = replies.Stale(key="1", kind="process", verdict="ours", pid=7)
-                stale = (ours, replies.Stale(key="2", kind="file", verdict="unverifiable"))
-                return replies.CleanReply(re=request.id, stale=tuple(poison.poisoned(each) for each in stale))
-            case requests.GetLog(run=run):
-                lines = "\n".join(text() for _ in range(20))
-                return replies.LogReply(re=request.id, run=run, attempt=1, text=lines, start=0, end=10, size=10)
-            case requests.GetStrip():
-                # A day of the fake's phases would take longer than all the rest of a round.
-                return poison.poisoned(usual(client, structs.replace(request, seconds=min(900.0, request.seconds))))
-            case _:
-                return poison.poisoned(usual(client, request))
-
-    setattr(client, "_answer", answer)  # noqa: B010 - instead of the fake's own
-
-
-def _views(stage: Stage) -> tuple[RunView, ...]:
-    return stage.client.snapshot.runs
-
-
-PART = Part("hostile-strings", ("I8", "I9"), 600, _run)
+PART = Part("hostile-strings", ("I8", "I9"), 400, _run)

@@ -1,0 +1,111 @@
+"""Ways over the screen: a key of the table with what it opens, and the tour on which every part of it is seen."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from collections.abc import Callable
+
+from textual.events import Paste
+
+from mission_tui.tui.screens.launch_form import LaunchForm
+from mission_tui.tui.screens.mishap import MishapScreen
+from mission_tui.tui.screens.output import OutputScreen
+from mission_tui.tui.screens.shown import Shown
+from tests.faults.hostile.supervisor import BEGUN, Text
+from tests.faults.hostile.texts import MARK
+from tests.tui.stage import Stage
+
+__all__ = ["REPLAY", "SHOWN_MISHAP", "TOUR", "Seen", "home", "paste", "show_mishap", "through_command", "through_form"]
+
+Seen = Callable[[str], None]
+"""Looks at the picture, after what was done."""
+
+TOUR: tuple[str, ...] = (
+    # The fleet: list and panes, detail with its tabs, filter, strip, marks, sheets over it.
+    "escape", "down", "v", "v", "tab", "]", "]", "]", "]", "]", "]", "escape", "slash", "escape", "f", "{", "}",
+    "space", "down", "space", "c", "t", "escape", "escape", "home", "w", "escape", "x", "escape", "colon", "down",
+    "escape", "question_mark", "escape", "K", "escape", "X", "escape", "e", "escape", "T", "escape", "!S", "!x",
+    "!enter", "~", "down", "escape", "m", "down", "m",
+    # A run: chart of several metrics with a crosshair, every tab, the config against preset and another run, the log.
+    "home", "enter", "~", "end", "space", "home", "down", "space", "~", "Y", "}", "tab", "left", "left", "escape",
+    "d", "v", "~", "!v", "~", "!down", "!enter", "~", "v", "]", "~", "h", "~", "down", "l", "v", "slash", "escape",
+    "o", "J", "right_square_bracket", "right_square_bracket", "right_square_bracket", "z", "z", "escape",
+)  # fmt: skip
+"""Keys from the fleet back to the fleet; `!`: nothing is pasted into what one opens; `~`: answers are waited for."""
+
+REPLAY: tuple[str, ...] = (
+    "comma", "full_stop", "left_parenthesis", "right_parenthesis", "g", "escape", "enter", "comma", "escape"
+)  # fmt: skip
+"""Keys of a replay."""
+SHOWN_MISHAP = "an error of the screen that was made on purpose"
+
+FIELDS = 9
+LOOK_S, PATIENCE = 0.05, 60
+
+
+async def paste(stage: Stage, text: Text) -> None:
+    """Foreign text into the line that is typed into."""
+    if stage.app.focused is not None:
+        stage.app.focused.post_message(Paste(text()))
+        await stage.pilot.pause()
+
+
+async def home(stage: Stage) -> None:
+    """Back to a screen of runs."""
+    for _ in range(6):
+        if isinstance(stage.screen, Shown) and stage.app.focused is None:
+            return
+        await stage.press("escape")
+
+
+async def through_form(stage: Stage, text: Text, seen: Seen) -> None:
+    """The launch form as it is found: its price, a smoke run; then foreign text in all its fields, and an offer."""
+    await stage.press("n")
+    if not isinstance(stage.screen, LaunchForm):
+        return
+    form = stage.screen
+    await stage.press("ctrl+t")
+    for _ in range(PATIENCE):
+        if stage.screen is not form:
+            break
+        await asyncio.sleep(LOOK_S)
+        await stage.press("ctrl+t")
+    await stage.pilot.pause()
+    seen("trying it")
+    if stage.screen is not form:
+        await stage.press("escape")
+    for at in range(FIELDS):
+        await stage.press("tab")
+        field = stage.app.focused
+        if field is not None:
+            field.post_message(Paste(BEGUN if field.id == "form-after" else text()))
+            await stage.press("down")
+            seen(f"pasting into field {at}")
+    await home(stage)
+
+
+async def through_command(stage: Stage, text: Text, seen: Seen) -> None:
+    """A line of the command line that is no verb, and what the program says to it."""
+    await stage.press(";")
+    field = stage.app.focused
+    assert field is not None
+    field.post_message(Paste(f"no-verb {shlex.quote(MARK + text())}"))
+    await stage.press("enter")
+    screen = stage.screen
+    seen("a command")
+    for _ in range(PATIENCE):
+        if isinstance(screen, OutputScreen) and screen._text:
+            break
+        await asyncio.sleep(LOOK_S)
+    await stage.pilot.pause()
+    seen("what a command says")
+    await home(stage)
+
+
+async def show_mishap(stage: Stage, text: Text, seen: Seen) -> None:
+    """An error of the screen whose words are foreign."""
+    stage.app.push_screen(MishapScreen(ValueError(text())))
+    await stage.pilot.pause()
+    seen(SHOWN_MISHAP)
+    await stage.press("escape")
