@@ -52,7 +52,8 @@ def _run(rounds: Iterable[int], seed: int, tell: Tell) -> Iterator[Violation]:
                 yield from (f"after size {index}: {it}" for it in _after_leg(played, size, whole[size]))
                 tell("pictures compared", 1)
             if played.process.poll() is not None:
-                yield f"after size {index}: the screen ended with {played.process.returncode}"
+                told = played.output[-1500:].decode(errors="replace")
+                yield f"after size {index}: the screen ended with {played.process.returncode}: {told!r}"
                 return
         yield from _left(played)
 
@@ -80,6 +81,8 @@ def _after_leg(played: Terminal, size: tuple[int, int], whole: Picture) -> Itera
     """Back to the fleet, at an ordinary size."""
     rows, columns = size
     _read(played, 0.2)
+    if played.process.poll() is not None:
+        return
     drawn = _Drawn(played, size)
     played.resize(rows, columns)
     for _ in range(ESCAPES):
@@ -134,7 +137,10 @@ def _read(played: Terminal, seconds: float) -> bytes:
     due, told = time.monotonic() + seconds, b""
     while (left := due - time.monotonic()) > 0:
         if select.select([played.master], [], [], left)[0]:
-            told += os.read(played.master, 1 << 16)
+            try:
+                told += os.read(played.master, 1 << 16)
+            except OSError:  # the program has ended
+                break
     played.output = (played.output + told)[-(1 << 20) :]
     return told
 
