@@ -28,6 +28,19 @@ async def test_a_storm_of_sizes_ends_in_the_right_picture() -> None:
         assert all(len(line) == 80 for line in stage.lines())
 
 
+@pytest.mark.parametrize("key", ["n", "x", "question_mark", "R", "semicolon"])
+async def test_a_sheet_outlives_a_terminal_that_shrinks_to_nothing(key: str) -> None:
+    """At some width each of its fields has no room at all; with room again it is still there."""
+    async with staged() as stage:
+        await stage.press(key)
+        sheet = stage.screen
+        for width in range(40, 0, -5):
+            await stage.pilot.resize_terminal(width, 24)
+        await stage.pilot.resize_terminal(80, 24)
+        await stage.until(lambda: "Esc back" in stage.text())
+        assert stage.screen is sheet
+
+
 async def test_too_small_says_so_and_recovers() -> None:
     """Below 40x10 there is a notice instead of a broken picture."""
     async with staged(size=(30, 8)) as stage:

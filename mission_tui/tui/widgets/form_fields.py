@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Protocol
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
+from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
@@ -59,6 +60,10 @@ class Changes(TextArea):
     def on_key(self, event: events.Key) -> None:
         """Keys in the order in which they were pressed."""
         _in_order(self, self._form, event)
+
+    def render_line(self, y: int) -> Strip:
+        """Blank where there is no room: Textual folds the placeholder to what is left, and no width ends the screen."""
+        return super().render_line(y) if self.content_size.width > 0 else Strip.blank(self.size.width)
 
     @property
     def typed(self) -> str:

@@ -39,7 +39,7 @@ def foreign_presets(text: Text) -> tuple[PresetChoice, ...]:
 def foreign_fleet(text: Text, luck: random.Random, revision: int, *, replay: bool) -> FleetSnapshot:
     """Live runs, one that waits, ended ones, and a machine; no two strings are the same."""
     poison = Poison(text, luck)
-    late = EnvWorkers(4, 1, (LateWorker(2, 4711, 31.0),), (), (101, 102, 103, 104), (0.001, 0.002, 0.004, 0.001))
+    late = EnvWorkers(4, 1, (LateWorker(2, 4711, 31.0),), None, (101, 102, 103, 104), (0.001, 0.002, 0.004, 0.001))
     ill = structs.replace(BUSY.runs[0], findings=(KL_FINDING, NAN_FINDING), workers=late)
     runs = tuple(poison.poisoned(view) for view in (ill, *BUSY.runs[1:3], queued("beast-0c1d"), *ENDED))
     findings = tuple(structs.replace(it, signal=KL_FINDING.signal) for it in runs[0].findings)
