@@ -106,7 +106,7 @@ def test_a_run_that_is_being_evaluated_stays(lab: Lab, tmp_path: Path) -> None:
     held, python = tmp_path / "held", tmp_path / "python"
     held.touch()
     python.write_text(
-        f'#!/bin/sh\ncase "$*" in *trainer.evaluate*)\n  while [ -e {held} ]; do sleep 0.05; done\n'
+        f'#!/bin/sh\ncase "$*" in *playing.evaluate*)\n  while [ -e {held} ]; do sleep 0.05; done\n'
         f'  echo \'{{"result": {{"mean": 1.0}}}}\'; exit;;\nesac\nexec {sys.executable} "$@"\n',
         encoding="ascii",
     )
