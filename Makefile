@@ -11,7 +11,7 @@ PEERS := .venv-peers
 BENCHMARKS := judging mission scaling startup cold_start stepping ppo precision supervisor sampling cpu_shares joining screen \
   reporting fleet.overhead fleet.heavy fleet.beast modes
 # One torch thread each: the tests start trainers of their own. Half of their time they wait, so three keep two cores busy.
-WORKERS := 3
+WORKERS := 4
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
 .DEFAULT_GOAL := run
@@ -25,7 +25,7 @@ run: $(INSTALLED)  ## open the screen
 
 # Real processes are waited for, and a neighbour may take the core that one needs: what failed is tried once more, alone.
 # The output keeps both; a test that fails alone as well has failed.
-test: $(INSTALLED)  ## every test; WORKERS=4 where there are cores for more at once
+test: $(INSTALLED)  ## every test; WORKERS=8 where there are cores for more at once
 	$(PYTEST) || { echo "what failed is run again, alone" >&2; \
 	  OMP_NUM_THREADS=1 $(BIN)/python -m pytest --last-failed --last-failed-no-failures none; }
 
