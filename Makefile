@@ -10,7 +10,7 @@ PEERS := .venv-peers
 # be done in parts: `make bench-ppo bench-report`.
 BENCHMARKS := judging mission scaling startup cold_start stepping ppo precision supervisor sampling cpu_shares joining screen \
   reporting fleet.overhead fleet.heavy fleet.beast modes
-# One torch thread each: the tests start trainers of their own. Half of their time they wait, so three keep two cores busy.
+# One torch thread each: the tests start trainers of their own. More than half of their time they wait, so four keep two cores busy.
 WORKERS := 4
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
