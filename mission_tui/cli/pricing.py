@@ -23,9 +23,13 @@ __all__ = ["priced"]
 
 
 def priced(session: Session, items: Sequence[LaunchItem]) -> Quoted:
-    """The price of every item. It never fails: what somebody could not answer is said, and the next one is asked."""
+    """The price of every item. What somebody could not answer is said, and the next one is asked.
+
+    Raises `UsageError` where the runs root cannot be written: a launch would be refused for that.
+    """
     from mission_tui.ipc.client import Connection
 
+    session.require_writable_root()
     try:
         with session.connect(start=False) as connection:
             return _asked(session, connection, items)
@@ -36,7 +40,9 @@ def priced(session: Session, items: Sequence[LaunchItem]) -> Quoted:
     try:
         with Connection.look_at(session.root) as connection:
             return _asked(session, connection, items)
-    except MissionError:
+    except MissionError as error:
+        if session.root.exists():
+            say(f"the price is arithmetic alone: {error}")
         return _reckoned(items)
 
 

@@ -19,7 +19,6 @@ from mission_tui.tui.actions import ACTIONS
 from mission_tui.tui.arrivals import Arrivals
 from mission_tui.tui.client import FleetClient
 from mission_tui.tui.desk import UNDO_S, Desk
-from mission_tui.tui.drawing.closed import forget_closed
 from mission_tui.tui.drawing.glyphs import speaks_utf8
 from mission_tui.tui.drawing.theme import THEME
 from mission_tui.tui.feed import follow
@@ -27,6 +26,7 @@ from mission_tui.tui.habits.record import Habits
 from mission_tui.tui.launching.origin import Origin
 from mission_tui.tui.launching.preset_choice import LoadPresets, Resolve, SavePreset, save_nothing
 from mission_tui.tui.listing.outlook import Outlook
+from mission_tui.tui.screens.closed import forget_closed
 from mission_tui.tui.screens.fleet import FleetScreen
 from mission_tui.tui.screens.shown import Shown
 from mission_tui.tui.terminal.bursts import WINDOW_S, LaunchGate

@@ -83,3 +83,11 @@ def test_a_sweep_is_said_before_it_starts(quick: Shell) -> None:
     assert [run["seed"] for run in planned["runs"]] == [1, 2, 1, 2]
     assert planned["asked"] == "files"
     assert all(run["cost"]["ram_bytes"] > 0 and run["cost"]["begins"] is None for run in planned["runs"])
+
+
+def test_a_dry_run_is_refused_where_the_launch_would_be(quick: Shell) -> None:
+    """A file in place of the runs root has no price that means anything."""
+    quick.root.write_text("", encoding="utf-8")
+    done = quick("launch", "tiny", "--dry-run")
+    assert done.returncode == 2
+    assert "cannot be written" in done.stderr

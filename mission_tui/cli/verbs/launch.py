@@ -96,7 +96,7 @@ def _show(session: Session, items: tuple[LaunchItem, ...], *, dry: bool, as_json
         show_plan(items)
         return
     from mission_tui.cli.pricing import priced
-    from mission_tui.cli.tables.price_table import price_facts, show_price
+    from mission_tui.cli.tables.price import price_facts, show_price
 
     quoted = priced(session, items)
     if as_json:
