@@ -22,8 +22,8 @@ from benchmarks.results import Row, Sheet, asked_as, busy_elsewhere, write_sheet
 from benchmarks.rows import bounded, compared
 from mission_tui.cli.plan import Wish, launch_items
 from mission_tui.envs import MissionGym, MissionGymVector
-from mission_tui.trainer.arguments import ppo_arguments
-from mission_tui.trainer.model import build_ppo
+from mission_tui.trainer.building.arguments import ppo_arguments
+from mission_tui.trainer.building.model import build_ppo
 from mission_tui.trainer.vec_env import build_vec_env
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -1,7 +1,7 @@
 """How one training is recorded: the trainer's own attempt in this process, and a tamperer's hand on it between updates.
 
-Everything that is written is written by `trainer.record`; a tamperer changes the model, its environments or the orders,
-as a mistake in somebody's code or in a resume would, and never a record.
+Everything that is written is written by `trainer.recording.record`; a tamperer changes the model, its environments or
+the orders, as a mistake in somebody's code or in a resume would, and never a record.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.telemetry_messages import Order, PhaseSaid, TelemetryMessage
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import write_spec
-from mission_tui.trainer import awake, record
 from mission_tui.trainer.attempt import Attempt
 from mission_tui.trainer.failures import classify
-from mission_tui.trainer.link import Link
-from mission_tui.trainer.orders import Orders
 from mission_tui.trainer.ppo import PPO
-from mission_tui.trainer.record import Record
+from mission_tui.trainer.recording import record
+from mission_tui.trainer.recording.record import Record
+from mission_tui.trainer.supervised import awake
+from mission_tui.trainer.supervised.link import Link
+from mission_tui.trainer.supervised.orders import Orders
 from mission_tui.trainer.training import Job
 
 __all__ = ["Bench", "Clock", "Tamper", "record_training"]

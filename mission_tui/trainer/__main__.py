@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 from mission_tui.errors import MissionError
 from mission_tui.process_name import call_process
 from mission_tui.trainer.attempt import Attempt
-from mission_tui.trainer.awake import notice_stops
 from mission_tui.trainer.failures import CallbackError, Failure, classify, complain
-from mission_tui.trainer.link import Link
-from mission_tui.trainer.orders import Orders
-from mission_tui.trainer.output import outlive_full_disk
-from mission_tui.trainer.process import cap_threads, collecting_later, keep_lease_private, lower_priority
-from mission_tui.trainer.record import Record
+from mission_tui.trainer.recording.record import Record
+from mission_tui.trainer.supervised.awake import notice_stops
+from mission_tui.trainer.supervised.link import Link
+from mission_tui.trainer.supervised.orders import Orders
+from mission_tui.trainer.supervised.output import outlive_full_disk
+from mission_tui.trainer.supervised.process import cap_threads, collecting_later, keep_lease_private, lower_priority
 
 if TYPE_CHECKING:
     from mission_tui.trainer.training import Job

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mission_tui.fleet.specs.spec import RunSpec
-from mission_tui.trainer.awake import awake_s
+from mission_tui.trainer.supervised.awake import awake_s
 
 __all__ = ["Budget", "Stopwatch"]
 

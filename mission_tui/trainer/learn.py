@@ -13,21 +13,21 @@ from typing import Any, Literal, TypeVar
 from mission_tui.errors import CheckpointError
 from mission_tui.fleet.history.lineage import diff_of
 from mission_tui.records.files.storage import StorageError
-from mission_tui.trainer.awake import awake_s
 from mission_tui.trainer.budget import Budget, Stopwatch
+from mission_tui.trainer.building.spaces import short
 from mission_tui.trainer.callbacks import Callbacks
 from mission_tui.trainer.failures import complain
 from mission_tui.trainer.live_settings import LiveSettings
-from mission_tui.trainer.orders import Orders
 from mission_tui.trainer.playing.periodic import Evaluating
 from mission_tui.trainer.ppo import PPO
-from mission_tui.trainer.record import CheckpointReason, Record
-from mission_tui.trainer.spaces import short
+from mission_tui.trainer.recording.record import CheckpointReason, Record
+from mission_tui.trainer.recording.tensorboard import EventFile
 from mission_tui.trainer.state.boundary import Boundary, Progress, capture
 from mission_tui.trainer.state.checkpoint import Checkpoints
 from mission_tui.trainer.state.resume import spec_facts
 from mission_tui.trainer.state.tree import Tree
-from mission_tui.trainer.tensorboard import EventFile
+from mission_tui.trainer.supervised.awake import awake_s
+from mission_tui.trainer.supervised.orders import Orders
 
 __all__ = ["Training"]
 

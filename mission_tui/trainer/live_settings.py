@@ -16,7 +16,7 @@ from mission_tui.fleet.resume.verdict import Change
 from mission_tui.fleet.specs.live_settings import check_live, with_words
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.telemetry_messages import Order
-from mission_tui.trainer.arguments import ppo_arguments
+from mission_tui.trainer.building.arguments import ppo_arguments
 from mission_tui.trainer.failures import complain
 from mission_tui.trainer.ppo import PPO
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from mission_tui.fleet.specs.spec import Spec
+from mission_tui.trainer.building.model import build_ppo
 from mission_tui.trainer.export import main as export
-from mission_tui.trainer.model import build_ppo
 from mission_tui.trainer.state.checkpoint import load_checkpoint
 from mission_tui.trainer.vec_env import build_vec_env
 from tests.trainer.contrib_cases import MASKABLE, RECURRENT, needs_contrib, theirs
@@ -140,7 +140,7 @@ def test_evaluation_plays_allowed_actions_only(policy: str, tmp_path: Path, capf
 def test_a_player_remembers_an_episode_and_forgets_it_at_the_next() -> None:
     """The same observation is answered by what came before it in this episode, and by nothing that came before that."""
     spec = spec_of(RECURRENT, env={"id": "Pendulum-v1", "n_envs": 1})
-    from mission_tui.trainer.arguments import ppo_arguments
+    from mission_tui.trainer.building.arguments import ppo_arguments
 
     model = build_ppo(ppo_arguments(spec), build_vec_env(spec, None).vec, 0, "cpu", "recurrent_ppo")
     assert model.env is not None

@@ -15,9 +15,9 @@ import torch as th
 from stable_baselines3.common.vec_env import VecNormalize
 
 from mission_tui.records.sb3_run.normalizer_file import read_statistics
-from mission_tui.trainer.arguments import ppo_arguments
+from mission_tui.trainer.building.arguments import ppo_arguments
+from mission_tui.trainer.building.model import build_ppo
 from mission_tui.trainer.export import main
-from mission_tui.trainer.model import build_ppo
 from mission_tui.trainer.state.boundary import restore_learner
 from mission_tui.trainer.state.checkpoint import load_checkpoint
 from mission_tui.trainer.vec_env import build_vec_env

@@ -16,9 +16,9 @@ from stable_baselines3.common.vec_env import VecEnv, unwrap_vec_normalize
 from mission_tui.errors import MissionError, PresetError, nearest, raised_by
 from mission_tui.fleet.specs.part import Part, as_part
 from mission_tui.fleet.specs.spec import Spec
+from mission_tui.trainer.building.env_ids import find_named
 from mission_tui.trainer.callbacks.calling import Callbacks, Named
 from mission_tui.trainer.checking.signatures import check_kwargs, parameters_of
-from mission_tui.trainer.env_ids import find_named
 from mission_tui.trainer.playing.envs import playing_spec
 from mission_tui.trainer.vec_env import build_vec_env
 

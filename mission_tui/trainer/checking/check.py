@@ -23,7 +23,7 @@ from typing import Any
 
 from mission_tui.errors import EX_CONFIG, EX_FAILED
 from mission_tui.fleet.history.fault import faulting_line
-from mission_tui.trainer.process import children
+from mission_tui.trainer.supervised.process import children
 
 __all__ = ["main"]
 

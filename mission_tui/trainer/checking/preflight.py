@@ -11,10 +11,10 @@ import sys
 from mission_tui.errors import PresetError, raised_by
 from mission_tui.fleet.specs.mission_gym import MISSION_GYM
 from mission_tui.fleet.specs.spec import EnvSpec, Spec
+from mission_tui.trainer.building.contrib import check_contrib
+from mission_tui.trainer.building.env_ids import make_env, native_refusal
 from mission_tui.trainer.checking.json_lines import Say, answer, asked_spec
 from mission_tui.trainer.checking.named_modules import import_all
-from mission_tui.trainer.contrib import check_contrib
-from mission_tui.trainer.env_ids import make_env, native_refusal
 
 __all__ = ["known_spaces", "main"]
 
@@ -59,7 +59,7 @@ def _check(say: Say) -> None:
         say({"ok": True, "obs": known[0], "act": known[1]})
         return
     from mission_tui.envs.masks import MASKS
-    from mission_tui.trainer.spaces import masks_refusal, refusal, short, stack_refusal, stacked
+    from mission_tui.trainer.building.spaces import masks_refusal, refusal, short, stack_refusal, stacked
 
     say({"doing": f"making an environment of env.id '{spec.env.id}'"})
     env = make_env(spec.env, None, around=lambda made: made)
@@ -91,7 +91,7 @@ def _import_trainer(say: Say) -> None:
 
 def _check_classes(spec: Spec) -> None:
     """Find every class of the user's that a training will need; these modules import torch, whoever names them."""
-    from mission_tui.trainer.arguments import ppo_arguments
+    from mission_tui.trainer.building.arguments import ppo_arguments
     from mission_tui.trainer.callbacks import check_callbacks
 
     ppo_arguments(spec)

@@ -22,7 +22,7 @@ from mission_tui.fleet.specs.spec import Spec
 from mission_tui.trainer.checking.json_lines import Say, answer, asked_spec
 from mission_tui.trainer.checking.named_modules import import_all
 from mission_tui.trainer.foreign_python import outside, version_line
-from mission_tui.trainer.process import cap_threads
+from mission_tui.trainer.supervised.process import cap_threads
 
 __all__ = ["Smoke", "main"]
 
@@ -58,9 +58,9 @@ class Smoke:
         if not (self._try("versions", _versions) and self._try("imports", lambda: self._imports(spec))):
             return self.exit_code
         cap_threads(spec.run.threads or 1)
+        from mission_tui.trainer.building.device import describe_device
         from mission_tui.trainer.checking.env_check import check_one
         from mission_tui.trainer.checking.smoke_attempt import SmokeAttempt
-        from mission_tui.trainer.device import describe_device
 
         if not self._try("device", lambda: describe_device(spec.run.device)):
             return self.exit_code

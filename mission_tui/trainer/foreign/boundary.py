@@ -14,10 +14,10 @@ from stable_baselines3.common.vec_env import VecEnv
 from mission_tui.errors import CheckpointError
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.runs.checkpoint import CheckpointFacts, save_checkpoint
-from mission_tui.trainer.arguments import ppo_arguments
-from mission_tui.trainer.effective import versions
+from mission_tui.trainer.building.arguments import ppo_arguments
+from mission_tui.trainer.building.effective import versions
+from mission_tui.trainer.building.model import build_scratch
 from mission_tui.trainer.foreign.zip_file import ForeignModel
-from mission_tui.trainer.model import build_scratch
 from mission_tui.trainer.ppo import PPO
 from mission_tui.trainer.state.boundary import Boundary, Progress, capture
 from mission_tui.trainer.state.checkpoint import checkpoint_name, fill_checkpoint

@@ -21,7 +21,7 @@ from mission_tui.trainer.checking.json_lines import Say, answer, asked_spec
 from mission_tui.trainer.eager import leave_compiler_out
 from mission_tui.trainer.foreign.boundary import foreign_boundary, model_for, save_foreign
 from mission_tui.trainer.foreign.zip_file import ForeignModel, read_foreign
-from mission_tui.trainer.process import cap_threads, lower_priority
+from mission_tui.trainer.supervised.process import cap_threads, lower_priority
 from mission_tui.trainer.vec_env import build_vec_env, in_this_process
 
 __all__ = ["main"]

@@ -25,7 +25,7 @@ from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.sb3_run import Sb3Folder, find_folder, rows_of, updates_in_table
 from mission_tui.trainer.checking.json_lines import Say, answer, asked_spec
 from mission_tui.trainer.foreign.rows import evaluations_of, records_of
-from mission_tui.trainer.process import cap_threads, lower_priority
+from mission_tui.trainer.supervised.process import cap_threads, lower_priority
 
 __all__ = ["main"]
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecEnv
 
 from mission_tui.fleet.history.metrics import Metric, spoken
-from mission_tui.trainer.episodes import outcome_of
+from mission_tui.trainer.recording.episodes import outcome_of
 
 __all__ = ["Act", "Episodes", "mean_of", "play", "summary", "together"]
 

@@ -9,7 +9,7 @@ from stable_baselines3.common.vec_env import VecEnv, unwrap_vec_normalize
 
 from mission_tui.errors import CheckpointError, DamagedError
 from mission_tui.records.runs.manifest import Manifest
-from mission_tui.trainer.spaces import short
+from mission_tui.trainer.building.spaces import short
 from mission_tui.trainer.state.checkpoint import Loaded
 
 __all__ = ["check_normalizer", "check_spaces", "check_spec"]

@@ -23,11 +23,11 @@ from mission_tui.fleet.views.picture import Canvas
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.checking.json_lines import Say, answer
 from mission_tui.trainer.eager import leave_compiler_out
-from mission_tui.trainer.episodes import outcome_of
 from mission_tui.trainer.failures import EnvError
 from mission_tui.trainer.playing.evaluate import actor, subject
 from mission_tui.trainer.playing.half_blocks import half_blocks
-from mission_tui.trainer.process import cap_threads, lower_priority
+from mission_tui.trainer.recording.episodes import outcome_of
+from mission_tui.trainer.supervised.process import cap_threads, lower_priority
 from mission_tui.trainer.vec_env import build_vec_env
 from mission_tui.trainer.vec_env.making import EnvMaker
 

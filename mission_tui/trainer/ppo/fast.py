@@ -31,7 +31,7 @@ from mission_tui.trainer.ppo.losses import ClipRanges, Losses
 from mission_tui.trainer.ppo.objective import Objective
 from mission_tui.trainer.ppo.pull import Pull
 from mission_tui.trainer.ppo.reference import PPO, RolloutWatch
-from mission_tui.trainer.signals import RolloutSignals
+from mission_tui.trainer.recording.signals import RolloutSignals
 
 __all__ = ["FastPPO"]
 

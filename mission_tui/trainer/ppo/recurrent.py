@@ -21,7 +21,7 @@ from mission_tui.trainer.playing.evaluation import Act
 from mission_tui.trainer.ppo.heads import Judged
 from mission_tui.trainer.ppo.losses import ClipRanges, Losses
 from mission_tui.trainer.ppo.reference import PPO
-from mission_tui.trainer.signals import head_entropies
+from mission_tui.trainer.recording.signals import head_entropies
 from mission_tui.trainer.state.tree import Tree
 
 __all__ = ["RecurrentPPO"]

@@ -21,11 +21,11 @@ from torch.nn.functional import mse_loss
 from mission_tui.fleet.specs.spec import Algo
 from mission_tui.trainer.callbacks import Callbacks
 from mission_tui.trainer.easing import Easing
-from mission_tui.trainer.episodes import EpisodeTally
 from mission_tui.trainer.finite import check_observations, check_parameters, check_rewards, check_rollout
 from mission_tui.trainer.ppo.heads import Judged
 from mission_tui.trainer.ppo.losses import ClipRanges, Losses
-from mission_tui.trainer.signals import RolloutSignals, UpdateSignals, head_entropies
+from mission_tui.trainer.recording.episodes import EpisodeTally
+from mission_tui.trainer.recording.signals import RolloutSignals, UpdateSignals, head_entropies
 from mission_tui.trainer.state.tree import Tree
 
 if TYPE_CHECKING:

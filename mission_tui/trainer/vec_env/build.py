@@ -15,8 +15,8 @@ from mission_tui.errors import PresetError
 from mission_tui.fleet.specs.part import as_part
 from mission_tui.fleet.specs.spec import EnvSpec, Normalize, Spec
 from mission_tui.fleet.views.env_workers import EnvWorkers
-from mission_tui.trainer.env_ids import env_kwargs, gym_id, native_refusal
-from mission_tui.trainer.spaces import stack_refusal
+from mission_tui.trainer.building.env_ids import env_kwargs, gym_id, native_refusal
+from mission_tui.trainer.building.spaces import stack_refusal
 from mission_tui.trainer.vec_env.choosing import Choice, VecKind, choose, keep
 from mission_tui.trainer.vec_env.inline import InlineVecEnv
 from mission_tui.trainer.vec_env.making import EnvMaker, make_batched

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from mission_tui.envs.assignment import Assignment, Raised
 from mission_tui.fleet.views.env_workers import EnvWorkers
-from mission_tui.trainer.awake import awake_s
 from mission_tui.trainer.failures import EnvError
+from mission_tui.trainer.supervised.awake import awake_s
 from mission_tui.trainer.vec_env.last_words import LastWords
 from mission_tui.trainer.vec_env.liveness import Liveness
 from mission_tui.trainer.vec_env.worker_process import Patience, WorkerProcess

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mission_tui.fleet.views.env_workers import MOST_EACH, MOST_LATE, EnvWorkers, LateWorker, SlowWorker
-from mission_tui.trainer.awake import awake_s
+from mission_tui.trainer.supervised.awake import awake_s
 
 __all__ = ["LATE_S", "Liveness"]
 

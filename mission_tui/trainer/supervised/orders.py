@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 
 from mission_tui.ipc.telemetry_messages import Order
-from mission_tui.trainer.record import CheckpointReason
+from mission_tui.trainer.recording.record import CheckpointReason
 
 __all__ = ["Orders"]
 

@@ -11,9 +11,9 @@ from mission_tui.fleet.history.metrics import Episodes, MetricRecord, UpdateDone
 from mission_tui.ipc.telemetry_messages import TelemetryMessage, WroteSaid
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.trainer.episodes import EpisodeTally
 from mission_tui.trainer.failures import EnvError, NonFiniteError, classify
-from mission_tui.trainer.record import Record
+from mission_tui.trainer.recording.episodes import EpisodeTally
+from mission_tui.trainer.recording.record import Record
 
 
 def test_rows_go_on_where_an_earlier_attempt_ended(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mission_tui.fleet.specs.spec import EnvSpec
-from mission_tui.trainer.env_ids import env_kwargs, find_env, mission_rules
+from mission_tui.trainer.building.env_ids import env_kwargs, find_env, mission_rules
 
 __all__ = ["Registration", "registration_of"]
 

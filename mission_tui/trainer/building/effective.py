@@ -15,9 +15,9 @@ import mission_tui
 from mission_tui.fleet.specs.scaling import scaling_of
 from mission_tui.fleet.specs.sizes import plan_batch
 from mission_tui.fleet.specs.spec import Algo, Spec
-from mission_tui.trainer.contrib import CONTRIB
+from mission_tui.trainer.building.contrib import CONTRIB
+from mission_tui.trainer.building.spaces import short
 from mission_tui.trainer.ppo import PPO, FastPPO
-from mission_tui.trainer.spaces import short
 from mission_tui.trainer.vec_env import BuiltEnvs
 
 __all__ = ["effective_toml", "versions"]

@@ -16,7 +16,7 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from mission_tui.errors import PresetError
 from mission_tui.fleet.specs.spec import Algo
-from mission_tui.trainer.model import build_scratch
+from mission_tui.trainer.building.model import build_scratch
 from mission_tui.trainer.ppo import PPO
 
 __all__ = ["choose_device", "describe_device", "update_seconds", "use_tf32"]

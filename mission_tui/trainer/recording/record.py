@@ -33,9 +33,9 @@ from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.storage import StorageError
 from mission_tui.records.runs.checkpoint import Manifest
 from mission_tui.records.runs.layout import RunDir
+from mission_tui.trainer.building.registration import Registration
 from mission_tui.trainer.failures import Failure, complain
 from mission_tui.trainer.playing.periodic import Played
-from mission_tui.trainer.registration import Registration
 
 __all__ = ["CheckpointReason", "Record"]
 

@@ -1,0 +1,1 @@
+"""What a training says of itself: one row an update, its episodes and signals, and the same as TensorBoard events."""
