@@ -7,7 +7,10 @@ from datetime import UTC, datetime, time, timedelta
 
 from mission_tui.errors import UsageError
 
-__all__ = ["moment_of", "span_s"]
+__all__ = ["BACK_S", "moment_of", "span_s"]
+
+BACK_S = 600.0
+"""How far back one looks where nobody says when."""
 
 _SPAN = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)([smhdw])")
 _UNIT_S = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}

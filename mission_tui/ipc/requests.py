@@ -38,6 +38,8 @@ from mission_tui.ipc.request import Asking, FromClient, GoingOn, Request
 from mission_tui.ipc.tidying import Clean, GetTrash, Prune, Remove, Restore
 
 PROTOCOL = 1
+UNDO_S = 10.0
+"""So long after it began a launch can be undone."""
 OPERATOR_LINE_BYTES = 1 << 20
 
 
@@ -81,7 +83,7 @@ class Quote(FromClient, Asking[Quoted], frozen=True, kw_only=True, tag="quote"):
 
 
 class Undo(Request, Asking[Accepted], frozen=True, kw_only=True, tag="undo"):
-    """Kill and remove runs launched less than ten seconds ago."""
+    """Kill and remove runs launched less than `UNDO_S` ago."""
 
     runs: tuple[str, ...]
 

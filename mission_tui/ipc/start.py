@@ -22,7 +22,7 @@ from mission_tui.fleet.text import clean
 from mission_tui.ipc.sockets import OPERATOR_SOCKET, connect
 from mission_tui.paths import socket_dir
 
-__all__ = ["captured_environ", "ensure_supervisor", "operator_socket", "start_onlooker"]
+__all__ = ["SUPERVISOR", "captured_environ", "ensure_supervisor", "operator_socket", "start_onlooker"]
 
 SUPERVISOR = "mission_tui.supervisor"
 ONLOOKER = "mission_tui.supervisor.disk.onlooker"

@@ -15,10 +15,11 @@ from textual.filter import LineFilter, NoColor
 from textual.screen import Screen
 
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
+from mission_tui.ipc.requests import UNDO_S
 from mission_tui.tui.actions import ACTIONS
 from mission_tui.tui.arrivals import Arrivals
 from mission_tui.tui.client import FleetClient
-from mission_tui.tui.desk import UNDO_S, Desk
+from mission_tui.tui.desk import Desk
 from mission_tui.tui.drawing.glyphs import speaks_utf8
 from mission_tui.tui.drawing.theme import THEME
 from mission_tui.tui.feed import follow

@@ -16,6 +16,7 @@ from mission_tui.errors import MissionError
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.ipc.replies import Progress
 from mission_tui.ipc.request import Asking
+from mission_tui.ipc.requests import UNDO_S
 from mission_tui.tui.asking.lookback import Zoom
 from mission_tui.tui.asking.scrubbing import Scrub
 from mission_tui.tui.client import FleetClient
@@ -34,12 +35,11 @@ if TYPE_CHECKING:
 
     from mission_tui.tui.app import MissionApp
 
-__all__ = ["UNDO_S", "Deed", "Desk"]
+__all__ = ["Deed", "Desk"]
 
 Answer = TypeVar("Answer")
 Severity = Literal["information", "warning", "error"]
 
-UNDO_S = 10.0
 _NONE_YET = Habits()
 
 

@@ -8,10 +8,10 @@ import sys
 import time
 from collections.abc import Iterator
 from math import floor
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 from mission_tui.errors import UsageError
-from mission_tui.fleet.history.outcome import Phase
+from mission_tui.fleet.history.outcome import PHASES
 from mission_tui.fleet.strips.cells import WIDTHS
 from mission_tui.fleet.strips.rows import StripRow, strip_rows
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["COLUMNS", "seconds_of", "write_series"]
 
-PHASES: tuple[Phase, ...] = get_args(Phase)
 COLUMNS = ("t", "what", "id", "name", "busy_min", "busy_mean", "busy_max", "power_w", "cpu_percent", *PHASES)
 LATE_S = 2.0
 """A row is written so long after its end: by then what trainers say of it has come."""

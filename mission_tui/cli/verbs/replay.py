@@ -11,8 +11,6 @@ from mission_tui.cli.options import json_option
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.errors import UsageError
 
-BACK_S = 600.0
-
 
 @click.command("replay", epilog="Examples: mission-tui replay --at 03:12; mission-tui replay --back 2h --json")
 @click.option("--at", metavar="TIME", help="A time of day, the last one before now, or 2026-11-21T03:12; local time.")
@@ -23,7 +21,7 @@ BACK_S = 600.0
 @pass_session
 def command(session: Session, at: str | None, back: str | None, as_json: bool) -> int | None:
     """Show the fleet as it was, from the files alone; nothing can be changed there."""
-    from mission_tui.fleet.moment_words import moment_of, span_s
+    from mission_tui.fleet.moment_words import BACK_S, moment_of, span_s
 
     if at is not None and back is not None:
         raise UsageError("give --at or --back, not both")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 from msgspec import Struct
 
 __all__ = [
     "ALIVE",
     "OVER",
+    "PHASES",
     "After",
     "Failed",
     "FailureKind",
@@ -31,6 +32,7 @@ After = Literal["failure", "reboot"]
 """What an attempt that begins by itself follows."""
 
 Phase = Literal["starting", "rollout", "update", "saving", "paused", "ending"]
+PHASES: tuple[Phase, ...] = get_args(Phase)
 FailureKind = Literal["config", "env", "callback", "nan", "oom", "gpu_lost", "crash", "exit", "start", "unknown"]
 
 

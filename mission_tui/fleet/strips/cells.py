@@ -14,7 +14,18 @@ from math import ceil
 
 from msgspec import Struct
 
-__all__ = ["CELL_S", "LEVELS", "METER_LEVELS", "SLOW_LEVELS", "WIDTHS", "Cell", "CellHistory", "Gathering", "merged"]
+__all__ = [
+    "CELL_S",
+    "LEVELS",
+    "METER_LEVELS",
+    "SLOW_LEVELS",
+    "WIDTHS",
+    "WINDOW_S",
+    "Cell",
+    "CellHistory",
+    "Gathering",
+    "merged",
+]
 
 CELL_S = 0.25
 """PPO's update bursts last from tenths of a second to minutes; a cell has five looks at them at 20 Hz."""
@@ -24,6 +35,8 @@ SLOW_LEVELS = LEVELS[1:]
 """For what is asked for once a second."""
 METER_LEVELS = ((10.0, 7_200.0), (60.0, 86_400.0))
 """For what only a replay shows: memory, disk, load, heat."""
+WINDOW_S = 20.0
+"""What the mean and the peak beside a meter are of."""
 FIELDS = 6
 MOST_STALE = 256
 WIDTHS = (CELL_S, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1_200.0, 1_800.0, 3_600.0)

@@ -11,9 +11,8 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import get_args
 
-from mission_tui.fleet.history.outcome import Phase
+from mission_tui.fleet.history.outcome import PHASES, Phase
 from mission_tui.fleet.strips.cells import WIDTHS
 from mission_tui.fleet.strips.strip import Span
 
@@ -21,7 +20,6 @@ __all__ = ["SPAN_LEVELS", "SpanGathering", "SpanHistory", "thinned"]
 
 SPAN_LEVELS = ((0.1, 900.0), (1.0, 7_200.0), (10.0, 86_400.0))
 """Width of the buckets and for how long their spans are kept, both in seconds; finest first."""
-PHASES: tuple[Phase, ...] = get_args(Phase)
 NUMBERS = {phase: number for number, phase in enumerate(PHASES)}
 TOUCHING_S = 1e-6
 MOST_STALE = 1024

@@ -14,7 +14,7 @@ from pathlib import Path
 from msgspec import structs
 
 from mission_tui.fleet.store import Store
-from mission_tui.fleet.strips.cells import METER_LEVELS, Cell, CellHistory, merged
+from mission_tui.fleet.strips.cells import METER_LEVELS, WINDOW_S, Cell, CellHistory, merged
 from mission_tui.fleet.strips.strip import Strip
 from mission_tui.fleet.views.snapshot import GpuMeters, HostMeters, Utilisation
 from mission_tui.ipc.requests import GetStrip
@@ -25,7 +25,6 @@ __all__ = ["PastInstruments"]
 
 STALE_S = 3.0
 """From the end of the last cell on; a look now and then is late on a busy machine."""
-WINDOW_S = 20.0
 MINUTE_S = 60
 NO_GPU = "no GPU meters kept"
 

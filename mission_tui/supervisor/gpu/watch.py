@@ -13,7 +13,7 @@ import time
 
 import msgspec
 
-from mission_tui.fleet.strips.cells import METER_LEVELS, SLOW_LEVELS, Cell, CellHistory, merged
+from mission_tui.fleet.strips.cells import METER_LEVELS, SLOW_LEVELS, WINDOW_S, Cell, CellHistory, merged
 from mission_tui.fleet.views.snapshot import GpuMeters, Utilisation
 from mission_tui.paths import GPU_DRIVER
 from mission_tui.supervisor.children import Child, start_child
@@ -27,7 +27,6 @@ START_S = 10.0
 BACK_OFF_S = (1.0, 5.0, 15.0, 60.0)
 ABSENT_RETRY_S = 600.0
 MOST_ABANDONED = 2
-_WINDOW_S = 20.0
 _HISTORY_S = 60.0
 _HISTORY_CELLS = 120
 _DRAW_S = 1.0
@@ -175,7 +174,7 @@ class GpuWatch:
         if now - drawn_at >= _DRAW_S:
             shown = self.busy[sample.uuid].between(now - _HISTORY_S, now, _HISTORY_CELLS)
             self._shown[sample.uuid] = now, shown
-        recent = merged(now, (cell for cell in shown if cell.t >= now - _WINDOW_S))
+        recent = merged(now, (cell for cell in shown if cell.t >= now - WINDOW_S))
         return GpuMeters(
             uuid=sample.uuid,
             name=sample.name,

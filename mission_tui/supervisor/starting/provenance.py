@@ -35,7 +35,6 @@ PATIENCE_S = 3.0
 """How long a verdict waits; without an answer it says nothing about it."""
 
 _UNKNOWN = "whether code, packages and machine are the same cannot be said"
-RECORD_BYTES = 1 << 20
 Compare = Callable[[Provenance, Provenance], tuple[Change, ...]]
 log = logging.getLogger(__name__)
 

@@ -7,14 +7,12 @@ import time
 
 from mission_tui.errors import UsageError
 from mission_tui.ipc.replies import Accepted
-from mission_tui.ipc.requests import Undo
+from mission_tui.ipc.requests import UNDO_S, Undo
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ending.taking_back import take_back
 from mission_tui.supervisor.targets import the_run
 
-__all__ = ["UNDO_S", "undo"]
-
-UNDO_S = 10.0
+__all__ = ["undo"]
 
 
 async def undo(core: Core, request: Undo) -> Accepted:

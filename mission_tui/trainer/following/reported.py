@@ -11,20 +11,19 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean
-from typing import Any, get_args
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from mission_tui.fleet.history.metrics import Episodes, Metric, spoken
-from mission_tui.fleet.history.outcome import Phase
+from mission_tui.fleet.history.outcome import PHASES, Phase
 from mission_tui.ipc.telemetry_messages import PhaseSaid, TelemetryMessage, WroteSaid
 from mission_tui.trainer.following.rows import MEAN_OF, Rows
 
 __all__ = ["Reported"]
 
 READ_BYTES = 1 << 20
-PHASES: tuple[Phase, ...] = get_args(Phase)
 FAMILY = "train/"
 DIVIDED: tuple[Phase, Phase] = ("rollout", "update")
 

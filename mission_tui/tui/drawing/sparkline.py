@@ -8,9 +8,9 @@ from itertools import pairwise
 
 from mission_tui.fleet.history.metrics import Metric, number
 
-__all__ = ["area", "bar", "spark"]
+__all__ = ["LEVELS", "area", "bar", "spark"]
 
-_LEVELS = "▁▂▃▄▅▆▇█"
+LEVELS = "▁▂▃▄▅▆▇█"
 _BROKEN = "×"
 
 
@@ -34,7 +34,7 @@ def spark(
 
 
 def _cell(height: float | None) -> str:
-    return " " if height is None else _LEVELS[min(7, int(height * 8))]
+    return " " if height is None else LEVELS[min(7, int(height * 8))]
 
 
 def _scale(values: Sequence[float | None], low: float | None, high: float | None) -> list[float | None]:
@@ -66,7 +66,7 @@ def _area_cell(share: float | None, row: int, height: int) -> str:
     if share is None or math.isnan(share):
         return " "
     within = 1 + round(share * (height * 8 - 1)) - row * 8
-    return " " if within <= 0 else _LEVELS[min(8, within) - 1]
+    return " " if within <= 0 else LEVELS[min(8, within) - 1]
 
 
 def _thinned(values: Sequence[float | None], width: int, last: int | None = None) -> list[float | None]:

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import get_args
 
 from msgspec import Struct
 from rich.style import Style
 from textual.strip import Strip
 
-from mission_tui.fleet.history.outcome import Phase
+from mission_tui.fleet.history.outcome import PHASES, Phase
 from mission_tui.fleet.strips.cells import Cell
 from mission_tui.fleet.strips.strip import Lane
 from mission_tui.fleet.strips.strip import Strip as MachineStrip
@@ -30,13 +29,13 @@ from mission_tui.tui.asking.columns import (
     update_share,
 )
 from mission_tui.tui.drawing import colours, numbers
+from mission_tui.tui.drawing.sparkline import LEVELS
 from mission_tui.tui.drawing.strips import Part, fit, line
 
 __all__ = ["LABEL", "TAIL", "columns_for", "phase_cell", "rows_for", "timeline"]
 
 LABEL, TAIL = 16, 14
 """Cells left of the columns, for who it is, and right of them, for the figures of the whole stretch."""
-_LEVELS = "▁▂▃▄▅▆▇█"
 _UPDATE_LEVELS = "▁▂▃▆▇█"
 """Without those whose ASCII stand-ins mean another phase."""
 _SHAPES: Mapping[Shown, tuple[str, Style]] = {
@@ -51,7 +50,6 @@ _SHAPES: Mapping[Shown, tuple[str, Style]] = {
     "parked": ("▣", colours.PAUSED),
 }
 _TRAINS: tuple[Phase, ...] = ("rollout", "update")
-_PHASES: tuple[Phase, ...] = get_args(Phase)
 _TICKS = 5
 _NICE_S = (1, 5, 10, 15, 30, 60, 120, 180, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600)
 
@@ -143,7 +141,7 @@ def _tracks(tracks: Sequence[_Track], axis: Axis, rows: int) -> Iterator[list[Pa
 
 
 def _blocks(percents: Iterable[float | None]) -> str:
-    return "".join(" " if percent is None else _LEVELS[min(7, max(0, int(percent / 100 * 8)))] for percent in percents)
+    return "".join(" " if percent is None else LEVELS[min(7, max(0, int(percent / 100 * 8)))] for percent in percents)
 
 
 def _percent(percent: float | None) -> str:
@@ -173,7 +171,7 @@ def _legend(hidden: int, drawn: Collection[Shown]) -> list[Part]:
     """What every phase looks like, and of the states in which a run stands those that are there."""
     parts: list[Part] = [(fit(f" {hidden} more" if hidden else "", LABEL), colours.QUIET)]
     for phase, (shape, style) in _SHAPES.items():
-        if phase not in _PHASES and phase not in drawn:
+        if phase not in PHASES and phase not in drawn:
             continue
         parts += [(shape, style), (f" {phase}  ", colours.QUIET)]
     return parts

@@ -6,8 +6,8 @@ from functools import partial
 
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import Accepted
-from mission_tui.ipc.requests import Clone
-from mission_tui.tui.desk import UNDO_S, Desk
+from mission_tui.ipc.requests import UNDO_S, Clone
+from mission_tui.tui.desk import Desk
 from mission_tui.tui.screens.words import LineScreen, settings_in
 from mission_tui.tui.verbs.acting import typed
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.specs.assignment import RUNS_AT_ONCE
-from mission_tui.ipc.requests import Launch, LaunchItem
-from mission_tui.tui.desk import UNDO_S, Desk
+from mission_tui.ipc.requests import UNDO_S, Launch, LaunchItem
+from mission_tui.tui.desk import Desk
 from mission_tui.tui.launching.preset_choice import PresetChoice, by_key, members
 from mission_tui.tui.launching.preset_reading import read_presets
 

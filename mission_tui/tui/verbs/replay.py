@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from mission_tui.fleet.moment_words import moment_of
+from mission_tui.fleet.moment_words import BACK_S, moment_of
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.desk import Desk
 from mission_tui.tui.screens.words import LineScreen
 
 __all__ = ["back", "coarser", "finer", "forward", "go_to", "replay"]
 
-BACK_S = 600.0
 _HELP = "A time of day such as 03:12, the last one before now; or with its date: 2026-11-21T03:12. Local time."
 
 

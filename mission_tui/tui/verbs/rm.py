@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from mission_tui.fleet.history.outcome import OVER
 from mission_tui.fleet.views.snapshot import RunView
+from mission_tui.ipc.requests import UNDO_S
 from mission_tui.ipc.tidying import Remove
-from mission_tui.tui.desk import UNDO_S, Deed, Desk
+from mission_tui.tui.desk import Deed, Desk
 from mission_tui.tui.verbs.acting import fitting, names
 
 __all__ = ["remove"]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.ipc.requests import Undo
+from mission_tui.ipc.requests import UNDO_S, Undo
 from mission_tui.ipc.tidying import Restore
-from mission_tui.tui.desk import UNDO_S, Desk
+from mission_tui.tui.desk import Desk
 
 __all__ = ["undo"]
 
