@@ -9,6 +9,7 @@ import os
 import socket
 import time
 from collections.abc import Iterable
+from functools import cached_property
 from pathlib import Path
 
 from msgspec import structs
@@ -27,13 +28,16 @@ STALE_S = 3.0
 """From the end of the last cell on; a look now and then is late on a busy machine."""
 MINUTE_S = 60
 NO_GPU = "no GPU meters kept"
+NO_METERS = "no meters of this moment: they are kept for a day, while a supervisor runs"
 
 
 class PastInstruments:
     """Meters and strip of the runs root at any moment of which its files tell."""
 
     def __init__(self, root: Path) -> None:
-        found, self._ahead = read_instruments(root, time.time())
+        now = time.time()
+        found, self._ahead = read_instruments(root, now)
+        self._kept_from = now - METER_LEVELS[-1][1]
         self._tracks = tracks_of(found, self._ahead)
         self._cells = found.cells
         self._host = HostMeters(socket.gethostname(), len(os.sched_getaffinity(0)), gpu_note=NO_GPU)
@@ -63,6 +67,21 @@ class PastInstruments:
             gpu_note="" if gpus else NO_GPU,
         )
         return host, gpus
+
+    def why_none(self, moment: float) -> str:
+        """Why there are no meters of unix time `moment`; before the first that were ever taken, when those were."""
+        first = self._first
+        if first is None or not self._kept_from < moment < first:
+            return NO_METERS
+        at, then = time.localtime(first), time.localtime(moment)
+        said = time.strftime("%H:%M:%S" if at[:3] == then[:3] else "%d %b %H:%M:%S", at)
+        return f"no meters yet at this moment: the first are of {said}"
+
+    @cached_property
+    def _first(self) -> float | None:
+        """When (unix s) the first of all cells begins; None where there are none."""
+        begun = (next(history.finest(0.0, float("inf")), None) for history in self._cells.values())
+        return min((cell.t + self._ahead for cell in begun if cell is not None), default=None)
 
     def _meter(self, what: str, gpu: str, moment: float) -> tuple[int | None, int | None]:
         """Bytes of a meter and of what they are a part; None where that was not kept."""

@@ -34,15 +34,15 @@ from mission_tui.records.runs.trash import trashed
 from mission_tui.supervisor.disk.adoption import LAST_BYTES, SPARKLINE_BYTES
 from mission_tui.supervisor.disk.run_on_disk import RunOnDisk, glimpse, read_fleet, read_specs, shown_rows
 
-__all__ = ["MetersAt", "PastRuns"]
-
-NO_METERS = "no meters of this moment: they are kept for a day, while a supervisor runs"
+__all__ = ["MetersAt", "PastRuns", "WhyNone"]
 
 ROWS = 2 * POINTS
 """So many rows of a run that was over are taken in: a step that meets two hundred more of them must stay quick."""
 
 MetersAt = Callable[[float], tuple[HostMeters, tuple[GpuMeters, ...]] | None]
 """What the meters showed at a unix time; None where nobody wrote it down."""
+WhyNone = Callable[[float], str]
+"""Why nothing is known of the meters at a unix time, in words for the person who looks."""
 
 
 @dataclass(slots=True)
@@ -67,9 +67,11 @@ class _Past:
 class PastRuns:
     """`store` holds the fleet at the moment that was gone to. `replay` is between which moments there is something."""
 
-    def __init__(self, root: Path, meters_at: MetersAt = lambda _t: None) -> None:
-        self._meters_at = meters_at
-        self._nothing = HostMeters(socket.gethostname(), len(os.sched_getaffinity(0)), gpu_note=NO_METERS)
+    def __init__(
+        self, root: Path, meters_at: MetersAt = lambda _t: None, why_none: WhyNone = lambda _t: "no meters"
+    ) -> None:
+        self._meters_at, self._why_none = meters_at, why_none
+        self._nothing = HostMeters(socket.gethostname(), len(os.sched_getaffinity(0)))
         now = time.time()
         self.store = Store(str(root), SupervisorInfo(None, __version__, now), self._nothing)
         self.live: frozenset[str] = frozenset()
@@ -94,7 +96,8 @@ class PastRuns:
         for past in runs:
             if past.over_t > moment:
                 self._show_life(past)
-        host, gpus = self._meters_at(moment) or (self._nothing, ())
+        known = self._meters_at(moment)
+        host, gpus = known or (structs.replace(self._nothing, gpu_note=self._why_none(moment)), ())
         self.store.observe_machine(host, gpus)
         self._revision += 1
 

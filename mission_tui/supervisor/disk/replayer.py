@@ -75,7 +75,7 @@ class Replayer:
         """The runs; the first who asks waits until they are read."""
         if self._runs is None:
             instruments = self._instruments = await asyncio.to_thread(PastInstruments, self._root)
-            runs = await asyncio.to_thread(PastRuns, self._root, instruments.meters_at)
+            runs = await asyncio.to_thread(PastRuns, self._root, instruments.meters_at, instruments.why_none)
             await asyncio.to_thread(runs.go, self._moment)
             gc.freeze()
             self._runs = runs

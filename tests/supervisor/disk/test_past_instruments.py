@@ -11,7 +11,7 @@ import pytest
 from mission_tui.fleet.strips.cells import Cell
 from mission_tui.records.instruments import TIERS, CellsKept, InstrumentFiles, Kept
 from mission_tui.records.runs.layout import instruments_dir
-from mission_tui.supervisor.disk.past_instruments import NO_GPU, PastInstruments
+from mission_tui.supervisor.disk.past_instruments import NO_GPU, NO_METERS, PastInstruments
 
 NOW = time.time() // 10 * 10
 
@@ -81,6 +81,15 @@ def test_a_gap_is_no_meter(tmp_path: Path) -> None:
     host, gpus = past.meters_at(NOW - 350) or pytest.fail("nothing is known")
     assert (host.cpu_percent, host.gpu_note, gpus) == (5.0, NO_GPU, ())
     assert len((past.meters_at(NOW - 390) or pytest.fail("nothing is known"))[0].cpu_history) == 11
+
+
+def test_before_the_first_meter_it_is_said_when_that_was(tmp_path: Path) -> None:
+    """In a gap, and of what was so long ago that it is not kept, the other reason is given."""
+    kept(tmp_path, 1, NOW - 600, cpu=(*cells(NOW - 600, NOW - 500, 1.0), *cells(NOW - 400, NOW - 300, 1.0)))
+    past = PastInstruments(tmp_path)
+    assert time.strftime("%H:%M:%S", time.localtime(NOW - 600)) in past.why_none(NOW - 604)
+    assert {past.why_none(moment) for moment in (NOW - 100_000, NOW - 450, NOW)} == {NO_METERS}
+    assert PastInstruments(tmp_path / "empty").why_none(NOW) == NO_METERS
 
 
 def test_without_files_nothing_is_known(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ from mission_tui.records.runs.attempt import ExitRecord
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.trash import throw_away
 from mission_tui.supervisor.disk.past_instruments import PastInstruments
-from mission_tui.supervisor.disk.past_runs import NO_METERS, PastRuns
+from mission_tui.supervisor.disk.past_runs import PastRuns
 from mission_tui.supervisor.disk.replayer import log_at
 
 HEAVY = "20261121-104207-heavy-3f9a"
@@ -168,9 +168,9 @@ def test_rows_end_at_the_moment(root: Path) -> None:
 def test_meters_are_those_of_the_moment_or_none(root: Path) -> None:
     """Nobody's meters are no zeros."""
     host, gpu = HostMeters("gpu-box", 8, cpu_percent=50.0), GpuMeters("GPU-1", "L4")
-    runs = PastRuns(root, lambda t: (host, (gpu,)) if t > 150 else None)
+    runs = PastRuns(root, lambda t: (host, (gpu,)) if t > 150 else None, lambda t: f"none at {t:g}")
     runs.go(140.0)
-    assert (runs.snapshot().host.cpu_percent, runs.snapshot().host.gpu_note) == (None, NO_METERS)
+    assert (runs.snapshot().host.cpu_percent, runs.snapshot().host.gpu_note) == (None, "none at 140")
     runs.go(160.0)
     assert (runs.snapshot().host, runs.snapshot().gpus) == (host, (gpu,))
 
