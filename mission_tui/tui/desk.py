@@ -88,7 +88,7 @@ class Desk:
         self.presets: tuple[PresetChoice, ...] = ()
         self.snapshot: FleetSnapshot | None = None
         self.banner: str | None = None
-        self.alarm = Alarm()
+        self.alarm = Alarm(muted=not habits.bell)
         self.coming_back = ComingBack(last_seen_t)
         self.habits = habits
         self.zoom = Zoom(habits.strip_s)

@@ -40,7 +40,7 @@ def test_nothing_is_kept_of_what_is_as_it_comes() -> None:
         {"shares": {"detail": "half"}},
         {"shares": {"detail": 40}},
         {"shares": [0.5]},
-        {"nobody": "knows"},
+        {"nobody": "knows", "bell": "off"},
     ],
 )
 def test_what_makes_no_sense_is_left_as_it_comes(damaged: dict[str, object]) -> None:
@@ -52,7 +52,7 @@ async def _choose(stage: Stage) -> None:
     await stage.press("v", ">", ">", "-", "{", "m", "{", ">", "escape")
     await stage.press("enter", "space", "t", "Y", "}", "}", "l")
     await stage.shows("slow step")
-    await stage.press("v", "escape")
+    await stage.press("v", "escape", "b")
 
 
 async def test_the_next_session_takes_up_where_this_one_was_left() -> None:
@@ -73,6 +73,7 @@ async def test_the_next_session_takes_up_where_this_one_was_left() -> None:
         "chart_log": True,
         "chart_smoothing": 0.8,
         "chart_kept": ("rollout/ep_rew_mean",),
+        "bell": False,
     }
     async with staged(size=(120, 36), habits=habits_in(kept)) as stage:
         assert kept_by(stage.app, habits_in(kept)) == {}

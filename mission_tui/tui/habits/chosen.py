@@ -26,5 +26,6 @@ def chosen(app: MissionApp) -> Habits:
         chart_log=desk.chart.log,
         chart_smoothing=desk.chart.factor,
         chart_kept=desk.chart.kept,
+        bell=not desk.alarm.muted,
         shares=desk.shares.as_table(),
     )

@@ -42,6 +42,7 @@ class Habits(msgspec.Struct, frozen=True):
     chart_log: bool = False
     chart_smoothing: Share = 0.0
     chart_kept: Annotated[tuple[Word, ...], Meta(max_length=MOST - 1)] = ()
+    bell: bool = True
     shares: dict[str, Share] = {}
 
 

@@ -19,8 +19,8 @@ _NOTE_LETTERS = 200
 class Alarm:
     """Remembers what has been told. `muted` keeps the terminal quiet; toasts come all the same."""
 
-    def __init__(self) -> None:
-        self.muted = False
+    def __init__(self, *, muted: bool = False) -> None:
+        self.muted = muted
         self._told: set[tuple[str, str]] | None = None
 
     def hear(self, snapshot: FleetSnapshot) -> tuple[News, ...]:

@@ -9,7 +9,7 @@ __all__ = ["bell"]
 
 
 async def bell(desk: Desk, _runs: tuple[RunView, ...]) -> None:
-    """Turn the bell off or on for this session."""
+    """Turn the bell off or on, until it is turned again."""
     desk.alarm.muted = not desk.alarm.muted
     rings = "stays quiet; toasts still tell of critical findings" if desk.alarm.muted else "rings again"
     desk.tell(f"the terminal {rings}", seconds=3.0)
