@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from rich.console import RenderableType
 from textual.app import App
 from textual.binding import Binding, BindingType
-from textual.events import Event, Key
+from textual.events import Event, Key, Resize
 from textual.filter import LineFilter, NoColor
 from textual.screen import Screen
 
@@ -34,6 +34,7 @@ from mission_tui.tui.terminal.bursts import WINDOW_S, LaunchGate
 from mission_tui.tui.terminal.driver import MeteredDriver
 from mission_tui.tui.terminal.filters import GlyphFilter
 from mission_tui.tui.terminal.flow import Flow
+from mission_tui.tui.terminal.painted import Painted
 from mission_tui.tui.terminal.typed_ahead import TypedAhead
 from mission_tui.tui.terminal.written import Pen, brief
 
@@ -99,7 +100,7 @@ class MissionApp(App[int], inherit_bindings=False):
         self.next_replay_t: float | None = None
         self._greeting = greeting
         self._glyphs = GlyphFilter(ascii_only=not speaks_utf8(environ))
-        self._pen = Pen(self.console)
+        self._pen, self._painted = Pen(self.console), Painted()
         self._gate = LaunchGate()
         self.register_theme(THEME)
         self.theme = THEME.name
@@ -109,6 +110,8 @@ class MissionApp(App[int], inherit_bindings=False):
         if isinstance(event, Key):
             await self.typed.take(event)
         else:
+            if isinstance(event, Resize):
+                self._painted.forget()
             await super().on_event(event)
 
     def _keys_dropped(self, many: int) -> None:
@@ -125,7 +128,9 @@ class MissionApp(App[int], inherit_bindings=False):
 
     def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
         coming_up = not getattr(screen, "drawn", True)
-        if not coming_up and not self._flow.holds(renderable):
+        if coming_up or self._flow.holds(renderable) or self._batch_count:
+            return
+        if not self._painted.repeats(renderable):
             super()._display(screen, brief(renderable, self._pen))
             self._flow.drew()
 
@@ -216,6 +221,7 @@ class MissionApp(App[int], inherit_bindings=False):
 
     def action_redraw(self) -> None:
         """Paint everything again, after something else has written on the terminal."""
+        self._painted.forget()
         self.refresh(repaint=True, layout=True)
 
     def leave_for(self, root: str, replay_t: float | None = None) -> None:
