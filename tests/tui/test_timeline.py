@@ -201,6 +201,16 @@ async def test_it_is_asked_for_once_a_column_and_never_twice_at_once() -> None:
     assert max(request.most for request in desk.client.asked_for(GetStrip)) <= 1200
 
 
+async def test_what_is_wanted_while_an_answer_is_awaited_is_asked_for_after_it() -> None:
+    """A terminal that was resized meanwhile has its own columns, also when nothing else draws the screen again."""
+    desk = Quiet()
+    lookback = Lookback(desk, lambda: None)
+    for columns in (120, 60, 80):
+        lookback.want(300.0, columns)
+    await desk.done()
+    assert [request.most for request in desk.client.asked_for(GetStrip)] == [480, 320]
+
+
 async def test_an_answer_that_does_not_come_is_asked_for_again() -> None:
     """The reason is known meanwhile, what was known stays, and the next answer takes the reason away."""
     desk = Quiet()

@@ -60,6 +60,7 @@ class Lookback:
         self._desk = desk
         self._changed = changed
         self._asked: tuple[float, int, float | None, float] | None = None
+        self._wanted: tuple[float, int, float | None] | None = None
         self._open = False
         self.strip: Strip | None = None
         self.trouble: str | None = None
@@ -69,7 +70,7 @@ class Lookback:
 
         In a replay they are those before unix time `moment`, of which nothing new is ever known.
         """
-        now = self._desk.clock()
+        now, self._wanted = self._desk.clock(), (seconds, columns, moment)
         if self._open or columns < 1:
             return
         if self._asked is not None:
@@ -93,3 +94,6 @@ class Lookback:
         finally:
             self._open = False
         self._changed()
+        if self._wanted is not None and self._asked is not None and self._wanted != self._asked[:3]:
+            # Another size, or stretch, while the answer was awaited: nobody may come by to ask for it again.
+            self.want(*self._wanted)
