@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import compileall
+import gc
 import os
 import signal
+import sys
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -29,6 +32,20 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["MISSION_TUI_LEDGER"] = "off"
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Let workers share what pytest makes of a test module, and never look for garbage in what stays to the end."""
+    # Each worker collects all tests: half of that was assertions written anew, a quarter the collector.
+    kept, sys.dont_write_bytecode = sys.dont_write_bytecode, False
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        sys.dont_write_bytecode = kept
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
