@@ -7,6 +7,7 @@ and null means absent. `seq` rises by one per line and never restarts; `update` 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
@@ -23,6 +24,7 @@ __all__ = [
     "TrainingEnded",
     "TrainingStarted",
     "UpdateDone",
+    "mean_value",
     "number",
     "plain",
     "spoken",
@@ -39,6 +41,15 @@ def spoken(value: float) -> Metric:
     if math.isfinite(value):
         return float(value)
     return "nan" if math.isnan(value) else ("inf" if value > 0 else "-inf")
+
+
+def mean_value(values: Iterable[float]) -> float:
+    """The mean of at least one value; nan for infinities of both signs, infinite where their sum is beyond floats."""
+    known = list(values)
+    try:
+        return math.fsum(known) / len(known)
+    except (ValueError, OverflowError):
+        return sum(known) / len(known)
 
 
 def plain(value: object) -> float | None:

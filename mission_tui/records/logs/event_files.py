@@ -9,10 +9,9 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
-from mission_tui.fleet.history.metrics import Episodes
+from mission_tui.fleet.history.metrics import Episodes, mean_value
 from mission_tui.records.logs.log import LogError, TableRow, TrainingLog
 from mission_tui.records.logs.read import log_of_rows
 
@@ -110,7 +109,10 @@ def _scalar(value: Any) -> float | None:
         return None
     from tensorboard.util.tensor_util import make_ndarray
 
-    return float(make_ndarray(value.tensor))
+    try:
+        return float(make_ndarray(value.tensor))
+    except (TypeError, ValueError):
+        return None  # a tensor of no numbers, or of other ones than its shape says
 
 
 def _row(step: Step) -> TableRow:
@@ -135,9 +137,9 @@ def _cleanrl_rows(steps: Iterable[Step]) -> Iterator[TableRow]:
         recent.extend(returns)
         lasted.extend(lengths)
         if recent:
-            cells["rollout/ep_rew_mean"] = fmean(recent)
+            cells["rollout/ep_rew_mean"] = mean_value(recent)
         if lasted:
-            cells["rollout/ep_len_mean"] = fmean(lasted)
+            cells["rollout/ep_len_mean"] = mean_value(lasted)
         yield TableRow(cells | {STEPS: float(step.step)}, step.t, episodes=Episodes(n=len(returns)))
         returns, lengths = [], []
 

@@ -13,6 +13,8 @@ from mission_tui.fleet.history.metrics import Episodes, spoken
 __all__ = ["Ended", "read_monitors", "sample_of"]
 
 SAMPLED = 256
+LONGEST = 2**40
+"""More steps than any episode has: such a line is damage, and their sum has to stay a number that can be written."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -60,13 +62,14 @@ def _read(path: Path) -> list[Ended]:
             t, r, length = (float(cells[place]) for place in places)
         except (ValueError, IndexError):
             continue
-        if math.isfinite(t) and math.isfinite(length) and length >= 0:
+        if math.isfinite(started + t) and 0 <= length <= LONGEST:
             episodes.append(Ended(started + t, r, int(length)))
     return episodes
 
 
 def _started(head: str) -> float:
     try:
-        return float(json.loads(head.removeprefix("#"))["t_start"])
-    except (ValueError, KeyError, TypeError):
+        started = float(json.loads(head.removeprefix("#"))["t_start"])
+        return started if math.isfinite(started) else 0.0
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return 0.0

@@ -41,7 +41,16 @@ class Sb3Folder:
 
 
 def find_folder(path: Path) -> Sb3Folder:
-    """The files in `path`, and of the zoo's inner folder of settings. Raises `UsageError` when it holds no log."""
+    """The files in `path`, and of the zoo's inner folder of settings. Raises `UsageError` when it holds no log, or
+    cannot be read.
+    """
+    try:
+        return _found(path)
+    except OSError as error:
+        raise UsageError(f"{error.filename or path}: cannot be read: {error.strerror or error}") from None
+
+
+def _found(path: Path) -> Sb3Folder:
     if not path.is_dir():
         raise UsageError(f"{path} is not a folder; name the one with progress.csv or monitor.csv of a run")
     if (path / "spec.toml").is_file() and (path / "events.jsonl").is_file():

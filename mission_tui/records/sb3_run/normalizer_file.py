@@ -60,7 +60,7 @@ def read_statistics(path: Path) -> Statistics:
         return Statistics(
             obs={str(key): _moments(it) for key, it in observations.items()},
             ret=_moments(state.get("ret_rms")),
-            normalize={ours: state[name] for name, ours in _OURS.items() if isinstance(state.get(name), int | float)},
+            normalize={ours: it for name, ours in _OURS.items() if (it := _plain(state.get(name))) is not None},
         )
     except PickledError as error:
         raise CheckpointError(
@@ -94,13 +94,13 @@ def _moments(value: object) -> Moments:
     if mean.shape != var.shape or count.shape:
         raise PickledError("its means and variances differ in shape")
     number = state.get("count")
-    return Moments(mean, var, number if isinstance(number, int | float) else _single(count))
+    return Moments(mean, var, _real(number) if isinstance(number, int | float) else _single(count))
 
 
 def _array(value: object) -> Array:
     """An array, or a single number, in each of the ways numpy describes them in a pickle."""
     if isinstance(value, int | float):
-        return Array("<f8", (), struct.pack("<d", float(value)))
+        return Array("<f8", (), struct.pack("<d", _real(value)))
     if not isinstance(value, Made) or not isinstance(value.what, Named) or not isinstance(value.arguments, tuple):
         raise PickledError(f"it holds {_said(value)} where numbers belong")
     name, given = value.what.name, value.arguments
@@ -125,15 +125,31 @@ def _checked(dtype: Made, shape: tuple[Any, ...], raw: bytes, *, by_column: bool
         if type(length) is not int or length < 0:
             raise PickledError("an array of it has no shape")
         size *= length
-    if kind not in _DTYPES or byte_order not in ("<", "=", "|") or (by_column and len(shape) > 1):
+    if (
+        not isinstance(kind, str)
+        or kind not in _DTYPES
+        or byte_order not in ("<", "=", "|")
+        or (by_column and len(shape) > 1)
+    ):
         raise PickledError("an array of it is not of plain floating-point numbers")
     if len(raw) != size * int(kind[1]):
         raise PickledError("an array of it has another length than its shape says")
     return Array(f"<{kind}", shape, raw)
 
 
-def _single(array: Array) -> float:
+def _plain(value: object) -> float | None:
+    """A truth or a number; None for anything else."""
+    return value if isinstance(value, bool) else _real(value) if isinstance(value, int | float) else None
 
+
+def _real(value: float) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        raise PickledError("a number of it is beyond all floating-point ones") from None
+
+
+def _single(array: Array) -> float:
     number: float = struct.unpack("<d" if array.dtype == "<f8" else "<f", array.raw)[0]
     return number
 

@@ -83,7 +83,10 @@ class _Reader:
 
     def named(self) -> None:
         module, name = self.stack[-2:]
-        self.stack[-2:] = [Named(str(module), str(name))]
+        # Said as text, tuples of one another would fill the memory.
+        if not (isinstance(module, str) and isinstance(name, str)):
+            raise PickledError("it names something by no words")
+        self.stack[-2:] = [Named(module, name)]
 
     def made(self) -> None:
         what, arguments = self.stack[-2:]

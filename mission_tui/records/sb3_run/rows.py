@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from statistics import fmean
+from functools import partial
+from pathlib import Path
 
 from msgspec import structs
 
-from mission_tui.fleet.history.metrics import UpdateDone, spoken
+from mission_tui.errors import PresetError
+from mission_tui.fleet.history.metrics import UpdateDone, mean_value, spoken
 from mission_tui.records.logs.event_files import read_events
 from mission_tui.records.logs.log import LogError
 from mission_tui.records.logs.monitor import Ended, read_monitors, sample_of
@@ -22,16 +24,45 @@ WINDOW = 100
 
 MOST_ROWS = 200_000
 
+_ANEW = 2
+"""A log that goes back to fewer steps than so many of its first row begins anew; to more, it goes on from a model."""
+
+_OF_PPO = frozenset(("train/approx_kl", "train/clip_fraction", "train/clip_range", "train/policy_gradient_loss"))
+_OF_OTHERS = frozenset(("train/actor_loss", "train/critic_loss", "train/policy_loss", "train/policy_objective"))
+_OF_OTHERS |= {"rollout/exploration_rate", "train/step_size"}
+"""Of SAC and its kin, A2C, TRPO, DQN and ARS, as Stable-Baselines3 and sb3-contrib write them."""
+
 
 def updates_in_table(folder: Sb3Folder) -> tuple[tuple[UpdateDone, ...], tuple[str, ...]]:
     """The updates of the log with a row each, all of one attempt, and what of it could not be used.
 
-    Nothing where there is no such log. Raises `LogError` naming the file.
+    Nothing where there is no such log, or none that can be read beside monitors. Raises `LogError` naming the file, and
+    `PresetError` for the log of another algorithm.
     """
-    if folder.table is None and not folder.events:
-        return (), ()
-    log = read_log(folder.table) if folder.table is not None else read_events(folder.path, folder.events)
-    return tuple(_counted_on(log.updates_done)), log.damage
+    damage: list[str] = []
+    readers = [partial(read_log, folder.table)] if folder.table is not None else []
+    readers += [partial(read_events, folder.path, folder.events)] if folder.events else []
+    for at, read in enumerate(readers, 1):
+        try:
+            log = read()
+        except LogError as error:
+            if at == len(readers) and not folder.monitors:
+                raise
+            damage.append(f"{error}; the folder's other logs count")
+            continue
+        updates = log.updates_done
+        _check_algorithm(log.path, updates)
+        return tuple(_counted_on(updates)), (*damage, *log.damage)
+    return (), tuple(damage)
+
+
+def _check_algorithm(path: Path, updates: Sequence[UpdateDone]) -> None:
+    tags = {tag for update in updates for tag in update.metrics}
+    if tags.isdisjoint(_OF_PPO) and not tags.isdisjoint(_OF_OTHERS):
+        raise PresetError(
+            f"{path}: is the log of another algorithm (it has {min(tags & _OF_OTHERS)} and no train/approx_kl); only "
+            "runs of PPO are taken over"
+        )
 
 
 def rows_of(
@@ -50,14 +81,31 @@ def rows_of(
     return rows
 
 
-def _counted_on(updates: Sequence[UpdateDone]) -> Iterator[UpdateDone]:
-    """Steps that begin anew, because `learn` was called again, are counted on."""
-    before = last = 0
-    for number, update in enumerate(updates, 1):
-        if update.timesteps + before < last:
-            before = last
-        last = update.timesteps + before
-        yield structs.replace(update, seq=number, attempt=1, timesteps=last)
+def _counted_on(updates: Sequence[UpdateDone]) -> list[UpdateDone]:
+    """Steps that begin anew, because `learn` was called again, are counted on. Where the training went on from an
+    earlier model, the rows after that one are taken back.
+    """
+    rows: list[UpdateDone] = []
+    before = lost = 0
+    for update in updates:
+        if rows and update.timesteps + before < rows[-1].timesteps:
+            last = rows[-1]
+            if update.timesteps <= _ANEW * updates[0].timesteps:
+                before = last.timesteps
+            else:
+                while rows and rows[-1].timesteps >= update.timesteps + before:
+                    rows.pop()
+                lost += last.update - (rows[-1].update if rows else 0)
+        rows.append(
+            structs.replace(
+                update,
+                seq=len(rows) + 1,
+                attempt=1,
+                update=update.update - lost,
+                timesteps=update.timesteps + before,
+            )
+        )
+    return rows
 
 
 def _with_episodes(table: Sequence[UpdateDone], episodes: Sequence[Ended]) -> Iterator[UpdateDone]:
@@ -92,8 +140,8 @@ def _of_monitors(episodes: Sequence[Ended], rollout: int, window: int) -> Iterat
             at += 1
         recent = episodes[max(0, at - window) : at]
         t = episodes[at - 1].t if at else 0.0
-        means = {"rollout/ep_rew_mean": fmean(it.r for it in recent)} if recent else {}
-        means |= {"rollout/ep_len_mean": fmean(it.length for it in recent)} if recent else {}
+        means = {"rollout/ep_rew_mean": mean_value(it.r for it in recent)} if recent else {}
+        means |= {"rollout/ep_len_mean": mean_value(it.length for it in recent)} if recent else {}
         yield UpdateDone(
             seq=number,
             attempt=1,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mission_tui.errors import PresetError, UsageError
+from mission_tui.errors import CheckpointError, PresetError, UsageError
 from mission_tui.fleet.history.metrics import UpdateDone
 from mission_tui.fleet.specs.spec import Schedule
 from mission_tui.records.logs.settings import settings_in
@@ -46,7 +46,7 @@ def said_in(folder: Sb3Folder, updates: Sequence[UpdateDone], *, zips: bool, env
     it was trained.
     """
     notes: list[str] = []
-    models = {path: settings_of_zip(path) for path in folder.zips} if zips else {}
+    models = _models(folder.zips) if zips else {}
     newest = max(models, key=lambda path: _steps(models[path]), default=None)
     layers: list[Tables] = [_of_log(updates)]
     if newest is not None:
@@ -94,11 +94,10 @@ def _complete(
 def _env_of(folder: Sb3Folder) -> str:
     """By a monitor's first line, or the zoo's name of the folder (`CartPole-v1_3`, with settings in `CartPole-v1`)."""
     for path in folder.monitors:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            head = file.readline(4096)
         try:
-            said = json.loads(head.removeprefix("#"))["env_id"]
-        except (ValueError, KeyError, TypeError):
+            with path.open(encoding="utf-8", errors="replace") as file:
+                said = json.loads(file.readline(4096).removeprefix("#"))["env_id"]
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             continue
         if isinstance(said, str) and said not in ("", "None"):
             return said
@@ -122,6 +121,20 @@ def _of_log(updates: Sequence[UpdateDone]) -> Tables:
 
 def _written(value: object) -> object:
     return {"start": value.start, "end": value.end} if isinstance(value, Schedule) else value
+
+
+def _models(zips: Sequence[Path]) -> dict[Path, dict[str, Any]]:
+    """What the zips say that can be read. Raises `CheckpointError` when there are some and none can."""
+    models: dict[Path, dict[str, Any]] = {}
+    first: CheckpointError | None = None
+    for path in zips:
+        try:
+            models[path] = settings_of_zip(path)
+        except CheckpointError as error:
+            first = first or error
+    if first is not None and not models:
+        raise first
+    return models
 
 
 def _steps(data: Mapping[str, Any]) -> int:

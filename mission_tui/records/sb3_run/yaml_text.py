@@ -14,8 +14,10 @@ from mission_tui.errors import UsageError
 __all__ = ["YamlError", "read_yaml"]
 
 _KEY = re.compile(
-    r"""(?P<key>'[^']*'|"[^"]*"|[^\s'"\[\]{}#&*!|>%@`-][^:#]*?|-[^\s:][^:#]*?)\s*:(?:\s+(?P<rest>.*))?$"""
+    r"""(?P<key>'[^']*'|"[^"]*"|[^\s'"\[\]{}#&*!|>%@`-][^:#]{0,200}?|-[^\s:][^:#]{0,200}?)\s*:(?:\s+(?P<rest>.*))?$"""
 )
+"""Keys are short: a line of many blanks would be tried at each of them."""
+
 _TAG = re.compile(r"!\S*\s*")
 _FLOW = re.compile(
     r"""\s*(?:(?P<mark>[\[\]{},:])|(?P<text>'(?:[^']|'')*'|"(?:[^"\\]|\\.)*"|[^\[\]{},:\s][^\[\]{},:]*))"""
@@ -121,8 +123,11 @@ def _scalar(lines: _Lines, text: str, above: int) -> object:
     """A value that may go on in lines deeper than `above`."""
     if text[0] in "&*|>%@`":
         raise YamlError(f"{text[:40]!r} is a kind of YAML that is not read here")
+    parts = [text]
     while lines.next is not None and lines.next[0] > above:
-        text, lines.at = f"{text} {lines.next[1]}", lines.at + 1
+        parts.append(lines.next[1])
+        lines.at += 1
+    text = " ".join(parts)
     if text[0] in "[{":
         return _flow(text)
     return _plain(text)

@@ -18,13 +18,21 @@ _PLAIN = (
 _SCHEDULES = ("learning_rate", "clip_range", "clip_range_vf")
 _OF_PPO = frozenset(("n_steps", "clip_range", "n_epochs"))
 _POLICIES = {
-    "ActorCriticPolicy": "MlpPolicy",
-    "ActorCriticCnnPolicy": "CnnPolicy",
-    "MultiInputActorCriticPolicy": "MultiInputPolicy",
+    "ActorCriticPolicy": ("ppo", "MlpPolicy"),
+    "ActorCriticCnnPolicy": ("ppo", "CnnPolicy"),
+    "MultiInputActorCriticPolicy": ("ppo", "MultiInputPolicy"),
+    "MaskableActorCriticPolicy": ("maskable_ppo", "MlpPolicy"),
+    "MaskableActorCriticCnnPolicy": ("maskable_ppo", "CnnPolicy"),
+    "MaskableMultiInputActorCriticPolicy": ("maskable_ppo", "MultiInputPolicy"),
+    "RecurrentActorCriticPolicy": ("recurrent_ppo", "MlpLstmPolicy"),
+    "RecurrentActorCriticCnnPolicy": ("recurrent_ppo", "CnnLstmPolicy"),
+    "RecurrentMultiInputActorCriticPolicy": ("recurrent_ppo", "MultiInputLstmPolicy"),
 }
+"""The algorithm and the name of the policy, by the class that was saved."""
 _MADE_BY = re.compile(r"<function (\w+)\.__init__")
-_CONSTANT = re.compile(r"ConstantSchedule\(val=([-+0-9.e]+)\)")
-_LINEAR = re.compile(r"LinearSchedule\(start=([-+0-9.e]+), end=([-+0-9.e]+), end_fraction=([-+0-9.e]+)\)")
+_NUMBER = r"([-+]?\d{1,20}(?:\.\d{0,20})?(?:e[-+]?\d{1,3})?)"
+_CONSTANT = re.compile(rf"ConstantSchedule\(val={_NUMBER}\)")
+_LINEAR = re.compile(rf"LinearSchedule\(start={_NUMBER}, end={_NUMBER}, end_fraction={_NUMBER}\)")
 _CLASS = re.compile(r"<class '[\w.]*?(\w+)'>")
 
 
@@ -71,7 +79,7 @@ def _policy(data: Mapping[str, Any], where: str, notes: list[str]) -> dict[str, 
     made = data.get("policy_class")
     match = _MADE_BY.match(str(made.get("__init__", ""))) if isinstance(made, Mapping) else None
     if match is not None and match[1] in _POLICIES:
-        said["policy"] = _POLICIES[match[1]]
+        said["algo"], said["policy"] = _POLICIES[match[1]]
     elif match is not None:
         notes.append(f"{where}: its policy is a {match[1]}; say which with --set ppo.policy=package.module:{match[1]}")
     kwargs = data.get("policy_kwargs")

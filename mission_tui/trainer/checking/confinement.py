@@ -19,15 +19,16 @@ PER_BYTE = 8
 """Of a file: its bytes, the tensors in them, the model's own and their copies, and the checkpoint being written."""
 
 
-def confine(file: Path, folder: Path) -> None:
-    """Limit this process for the rest of its life to what reading `file` and writing `folder` from it needs.
+def confine(file: Path, folder: Path, records_bytes: int = 0) -> None:
+    """Limit this process for the rest of its life to what reading `file` and writing `folder` from it needs, and a file
+    of `records_bytes` besides.
 
     Only limits of the kernel, so nothing in the file can undo them: address space, processor time, size of files made,
     and no further process. Raises `CheckpointError` when the kernel refuses one of them.
     """
     size = file.stat().st_size if file.is_file() else 0
     mapped = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()
-    room = min(2 * size + (64 << 20), max(0, shutil.disk_usage(folder.parent).free))
+    room = min(max(2 * size, records_bytes) + (64 << 20), max(0, shutil.disk_usage(folder.parent).free))
     used = resource.getrusage(resource.RUSAGE_SELF)
     _lower(resource.RLIMIT_AS, mapped + SPARE_BYTES + PER_BYTE * size)
     _lower(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime) + CPU_S)

@@ -10,11 +10,10 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import fmean
 
 from msgspec import structs
 
-from mission_tui.fleet.history.metrics import UpdateDone, spoken
+from mission_tui.fleet.history.metrics import UpdateDone, mean_value, spoken
 from mission_tui.records.logs import TableRow
 from mission_tui.records.logs.event_files import event_rows
 from mission_tui.records.logs.monitor import Ended, read_monitors, sample_of
@@ -85,8 +84,8 @@ class FollowedLogs:
         if fresh:
             recent = episodes[-MEAN_OF:]
             means = {
-                "rollout/ep_rew_mean": spoken(fmean(it.r for it in recent)),
-                "rollout/ep_len_mean": spoken(fmean(it.length for it in recent)),
+                "rollout/ep_rew_mean": spoken(mean_value(it.r for it in recent)),
+                "rollout/ep_len_mean": spoken(mean_value(it.length for it in recent)),
             }
             update = UpdateDone(0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0, means, sample_of(fresh))
             self._write(rows, update, fresh[-1].steps, self._rate(fresh[-1].steps - self.ended))

@@ -10,13 +10,12 @@ import time
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from mission_tui.fleet.history.metrics import Episodes, Metric, spoken
+from mission_tui.fleet.history.metrics import Episodes, Metric, mean_value, spoken
 from mission_tui.fleet.history.outcome import PHASES, Phase
 from mission_tui.ipc.telemetry_messages import PhaseSaid, TelemetryMessage, WroteSaid
 from mission_tui.trainer.following.rows import MEAN_OF, Rows
@@ -136,8 +135,8 @@ class Reported:
         self._episodes(said)
         metrics = {tag if "/" in tag else FAMILY + tag: value for tag, value in said.metrics.items()}
         if self._recent:
-            metrics.setdefault("rollout/ep_rew_mean", spoken(fmean(r for r, _ in self._recent)))
-            metrics.setdefault("rollout/ep_len_mean", spoken(fmean(length for _, length in self._recent)))
+            metrics.setdefault("rollout/ep_rew_mean", spoken(mean_value(r for r, _ in self._recent)))
+            metrics.setdefault("rollout/ep_len_mean", spoken(mean_value(length for _, length in self._recent)))
         episodes = Episodes(
             said.n, tuple(r for r, _ in said.ended), tuple(length for _, length in said.ended), said.outcomes
         )

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -21,11 +22,15 @@ from mission_tui.fleet.health.replay import replay
 from mission_tui.fleet.history.metrics import MetricRecord, UpdateDone
 from mission_tui.fleet.specs.spec import Spec, rollout_size
 from mission_tui.records.files.append import AppendLog
+from mission_tui.records.files.lines import encode_line
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.sb3_run import Sb3Folder, find_folder, rows_of, updates_in_table
 from mission_tui.trainer.checking.json_lines import Say, answer, asked_spec
 from mission_tui.trainer.foreign.rows import evaluations_of, records_of
 from mission_tui.trainer.supervised.process import cap_threads, lower_priority
+
+if TYPE_CHECKING:
+    from mission_tui.trainer.ppo import PPO
 
 __all__ = ["main"]
 
@@ -84,36 +89,55 @@ def _import(parsed: argparse.Namespace, say: Say) -> None:
 
 
 def _models(work: _Import, rows: Sequence[UpdateDone]) -> str:
-    """Each model of the folder as a checkpoint; the name of the newest."""
+    """Each model of the folder that can be read as a checkpoint; the name of the newest.
+
+    Raises `CheckpointError` when there is none; one that cannot be read beside others is left out, and named.
+    """
     from mission_tui.trainer.checking.confinement import confine
     from mission_tui.trainer.eager import leave_compiler_out
-    from mission_tui.trainer.foreign.boundary import foreign_boundary, model_for, save_foreign
-    from mission_tui.trainer.foreign.zip_file import read_foreign
+    from mission_tui.trainer.foreign.boundary import model_for
     from mission_tui.trainer.vec_env import build_vec_env, in_this_process
 
     leave_compiler_out()
     rules = work.into.snapshot if work.into.snapshot.is_dir() else None
     vec = build_vec_env(in_this_process(work.spec), rules).vec
     saved: dict[int, tuple[str, str]] = {}
+    refused: list[CheckpointError] = []
     try:
         model = model_for(work.spec, vec)
-        confine(max(work.folder.zips, key=lambda path: path.stat().st_size), work.into.checkpoints)
+        largest = max(work.folder.zips, key=lambda path: path.stat().st_size)
+        confine(largest, work.into.checkpoints, sum(len(encode_line(row)) for row in rows))
         for path in work.folder.zips:
-            foreign = read_foreign(path)
-            if foreign.timesteps in saved:
-                work.notes.append(f"{path.name} stands at the step of {saved[foreign.timesteps][1]}, which was taken")
-                continue
-            _statistics(work, path, model.get_vec_normalize_env())
             try:
-                boundary = foreign_boundary(model, foreign, work.spec, _update_at(rows, foreign.timesteps))
+                _save_model(work, path, model, rows, saved)
             except CheckpointError as error:
-                raise CheckpointError(f"{path.name}: {error}") from None
-            name = save_foreign(work.into.checkpoints, work.run, boundary, work.raw)
-            saved[foreign.timesteps] = (name, path.name)
+                refused.append(error)
     finally:
         with suppress(Exception):  # a confined environment may not be able to end in order, and nothing hangs on it
             vec.close()
+    if not saved:
+        raise refused[0]
+    work.notes += [f"left out: {error}" for error in refused]
     return saved[max(saved)][0]
+
+
+def _save_model(
+    work: _Import, path: Path, model: PPO, rows: Sequence[UpdateDone], saved: dict[int, tuple[str, str]]
+) -> None:
+    """The model in the zip `path` as a checkpoint; `saved` has name and file of those there are, by their steps."""
+    from mission_tui.trainer.foreign.boundary import foreign_boundary, save_foreign
+    from mission_tui.trainer.foreign.zip_file import read_foreign
+
+    foreign = read_foreign(path)
+    if foreign.timesteps in saved:
+        work.notes.append(f"{path.name} stands at the step of {saved[foreign.timesteps][1]}, which was taken")
+        return
+    _statistics(work, path, model.get_vec_normalize_env())
+    try:
+        boundary = foreign_boundary(model, foreign, work.spec, _update_at(rows, foreign.timesteps))
+    except CheckpointError as error:
+        raise CheckpointError(f"{path.name}: {error}") from None
+    saved[foreign.timesteps] = (save_foreign(work.into.checkpoints, work.run, boundary, work.raw), path.name)
 
 
 def _statistics(work: _Import, model: Path, normalizer: object) -> None:

@@ -30,6 +30,8 @@ def _moments(moments: Moments, path: Path) -> Tree:
     mean, var = _array(moments.mean), _array(moments.var)
     if not (np.isfinite(mean).all() and np.isfinite(var).all() and 0.0 < moments.count < np.inf):
         raise CheckpointError(f"{path}: its statistics hold nan or infinite numbers; nothing was taken over")
+    if (var < 0.0).any():
+        raise CheckpointError(f"{path}: its statistics hold a negative variance; nothing was taken over")
     return {"mean": mean, "var": var, "count": float(moments.count)}
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import zipfile
+import zlib
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -24,6 +26,7 @@ from mission_tui.fleet.history.metrics import (
 __all__ = ["evaluations_of", "records_of"]
 
 MOST_BYTES = 256 << 20
+_MOST_STEPS = 2**53
 
 
 def evaluations_of(path: Path | None, rows: Sequence[UpdateDone], notes: list[str]) -> list[EvaluationDone]:
@@ -39,12 +42,18 @@ def evaluations_of(path: Path | None, rows: Sequence[UpdateDone], notes: list[st
                 notes.append(f"{path.name} is larger than evaluations are, and was left out")
                 return []
         with np.load(path, allow_pickle=False) as kept:
-            steps, results = kept["timesteps"].astype(int).tolist(), kept["results"].astype(float)
-    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile, EOFError) as error:
+            steps, results = kept["timesteps"].astype(float), kept["results"].astype(float)
+    except (OSError, ValueError, KeyError, TypeError, EOFError, zlib.error, zipfile.BadZipFile) as error:
         notes.append(f"{path.name} was left out: {error}")
         return []
+    if steps.ndim != 1 or results.ndim != 2 or not results.size:
+        notes.append(f"{path.name} was left out: it holds no list of steps with the returns at each")
+        return []
     played = []
-    for timesteps, returns in zip(steps, results, strict=False):
+    for said, returns in zip(steps.tolist(), results, strict=False):
+        if not 0.0 <= said <= _MOST_STEPS:
+            continue
+        timesteps = int(said)
         at = bisect_right(rows, timesteps, key=lambda row: row.timesteps)
         update = rows[at - 1].update if at else 0
         t = rows[max(0, at - 1)].t
@@ -65,7 +74,7 @@ def records_of(
     between: list[UpdateDone | EvaluationDone] = [*rows, *played]
     between.sort(key=lambda it: (it.update, isinstance(it, EvaluationDone)))
     how: Literal["finished", "stopped"] = "finished" if total is not None and last.timesteps >= total else "stopped"
-    start = TrainingStarted(0, 1, next((row.t for row in rows if row.t), written_t))
+    start = TrainingStarted(0, 1, next((row.t for row in rows if row.t and math.isfinite(row.t)), written_t))
     end = TrainingEnded(0, 1, last.update, last.timesteps, written_t, how, cause=IMPORTED, checkpoint=checkpoint)
     return list(_in_time([start, *between, end], written_t))
 
@@ -73,5 +82,5 @@ def records_of(
 def _in_time(records: Sequence[MetricRecord], written_t: float) -> Iterator[MetricRecord]:
     before = 0.0
     for record in records:
-        before = max(before, record.t or written_t)
+        before = max(before, record.t if record.t and math.isfinite(record.t) else written_t)
         yield structs.replace(record, t=before)

@@ -54,11 +54,14 @@ def imported(folder: Path, into: Path) -> dict[str, Any]:
 
 def test_models_come_with_the_statistics_of_their_step(tmp_path: Path) -> None:
     """Weights, Adam's moments and normaliser equal what stock SB3 loads, so that the same actions follow; rows say the
-    rest.
+    rest. A zip that was cut short beside them is left out, and named.
     """
     folder = write_sb3_folder(tmp_path / "run")
+    (folder / "cut.zip").write_bytes((folder / "model.zip").read_bytes()[:9000])
     said = imported(folder, tmp_path / "work")
     assert "result" in said, said
+    (left_out,) = [note for note in said["result"]["notes"] if note.startswith("left out: ")]
+    assert "cut.zip is not a zip that Stable-Baselines3 writes" in left_out
     work = RunDir(tmp_path / "work")
     records, damage = read_all(work.metrics, MetricRecord)
     assert (damage, [row.seq for row in records]) == ([], list(range(1, len(records) + 1)))

@@ -1,0 +1,154 @@
+"""Odd and hostile run folders of SB3: what they claim is refused or left out in a sentence, and the rest is taken."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mission_tui.errors import CheckpointError, PresetError
+from mission_tui.fleet.history.metrics import UpdateDone, number
+from mission_tui.records.files.lines import decode_line, encode_line
+from mission_tui.records.logs import LogError
+from mission_tui.records.sb3_run import find_folder, rows_of, said_in, updates_in_table
+from mission_tui.records.sb3_run.normalizer_file import read_statistics
+from mission_tui.records.sb3_run.yaml_text import read_yaml
+from mission_tui.records.sb3_run.zip_settings import tables_of_zip
+from tests.records.test_sb3_run import MONITOR, PROGRESS
+
+NORMALIZE = ("stable_baselines3.common.vec_env.vec_normalize", "VecNormalize")
+MOMENTS = ("stable_baselines3.common.running_mean_std", "RunningMeanStd")
+TWO, HUGE = b"F2.0\n", b"I1" + 400 * b"0" + b"\n"
+
+
+def made(cls: tuple[str, str], **state: bytes) -> bytes:
+    """The codes of a pickle that make a `cls` with this `state`, without its class being known here."""
+    pairs = b"".join(b"V" + name.encode() + b"\n" + value for name, value in state.items())
+    return b"c" + "\n".join(cls).encode() + b"\n)\x81}(" + pairs + b"ub"
+
+
+def statistics(moments: bytes, **state: bytes) -> bytes:
+    """A whole `vecnormalize.pkl`."""
+    return b"\x80\x02" + made(NORMALIZE, obs_rms=moments, ret_rms=moments, **state) + b"."
+
+
+def nested(depth: int) -> bytes:
+    """A tuple of the same tuple twice, `depth` times: 2 ** `depth` elements to whoever says it as text."""
+    return b")" + b"".join(b"\x94h%c\x86" % at for at in range(depth))
+
+
+PLAIN = made(MOMENTS, mean=TWO, var=TWO, count=TWO)
+SCALAR = b"cnumpy.core.multiarray\nscalar\n(cnumpy\ndtype\n(]tRC\x08" + bytes(8) + b"tR"
+HOSTILE = {
+    "a count beyond floats": statistics(made(MOMENTS, mean=TWO, var=TWO, count=HUGE)),
+    "a mean beyond floats": statistics(made(MOMENTS, mean=HUGE, var=TWO, count=TWO)),
+    "a limit beyond floats": statistics(PLAIN, clip_obs=HUGE),
+    "a list for a dtype": statistics(made(MOMENTS, mean=SCALAR, var=TWO, count=TWO)),
+    "a tuple for a name": b"\x80\x04" + nested(16) + b"\x94h\x10\x93.",
+}
+
+
+@pytest.mark.parametrize("raw", HOSTILE.values(), ids=HOSTILE.keys())
+def test_hostile_statistics_are_refused_in_a_sentence(raw: bytes, tmp_path: Path) -> None:
+    """Numbers no float holds, names that are none: each by the sentence that says how to convert the file."""
+    file = tmp_path / "vecnormalize.pkl"
+    file.write_bytes(statistics(PLAIN, norm_obs=b"\x88", clip_obs=b"I5\n"))
+    read = read_statistics(file)
+    assert (read.ret.count, dict(read.normalize)) == (2.0, {"obs": True, "clip_obs": 5.0})
+    file.write_bytes(raw)
+    with pytest.raises(CheckpointError, match=r"cannot be read without unpickling.*(number|name|floating)"):
+        read_statistics(file)
+
+
+def test_a_line_of_blanks_is_read_in_linear_time() -> None:
+    """A settings file of a hundred thousand blanks costs a moment, and not half a minute."""
+    assert read_yaml("a" + " " * 100_000 + "b") == "a" + " " * 100_000 + "b"
+
+
+def test_monitors_with_damaged_clocks_and_returns_stay_records(tmp_path: Path) -> None:
+    """No start time that is a number, infinite returns of both signs, an absurd length: every row can be written."""
+    lines = "inf,50,1.0\n-inf,50,2.0\n1.0,1e300,3.0\n5.0,nan,4.0\n"
+    (tmp_path / "monitor.csv").write_text('#{"t_start": NaN, "env_id": "CartPole-v1"}\nr,l,t\n' + lines)
+    (row,) = rows_of(find_folder(tmp_path), (), rollout=100)
+    again = decode_line(encode_line(row), UpdateDone)
+    assert (again.timesteps, again.t, again.episodes.n) == (100, 2.0, 2)
+    assert again.metrics["rollout/ep_rew_mean"] == "nan"
+
+
+def test_where_the_table_is_broken_the_other_logs_count(tmp_path: Path) -> None:
+    """A `progress.csv` without a row is named and the monitors taken; alone it is refused."""
+    (tmp_path / "progress.csv").write_text(PROGRESS.splitlines()[0] + "\n")
+    with pytest.raises(LogError, match="tells of no update yet"):
+        updates_in_table(find_folder(tmp_path))
+    (tmp_path / "monitor.csv").write_text(MONITOR + "10.0,50,1.0\n20.0,50,2.0\n")
+    folder = find_folder(tmp_path)
+    table, damage = updates_in_table(folder)
+    assert (table, len(damage)) == ((), 1)
+    assert "progress.csv: tells of no update yet; the folder's other logs count" in damage[0]
+    assert [number(row.metrics["rollout/ep_rew_mean"]) for row in rows_of(folder, table, 100)] == [15.0]
+
+
+def test_a_second_learn_is_counted_on_and_a_resume_takes_rows_back(tmp_path: Path) -> None:
+    """Steps from the start again go on behind the last; steps from a model in between replace what followed it."""
+    head = "time/iterations,time/total_timesteps,train/approx_kl\n"
+    first = "1,100,0.01\n2,200,0.01\n3,300,0.01\n4,400,0.01\n"
+    (tmp_path / "progress.csv").write_text(
+        head + first + "1,300,0.02\n2,400,0.02\n" + head + "1,100,0.03\n2,200,0.03\n"
+    )
+    rows, _ = updates_in_table(find_folder(tmp_path))
+    assert [row.timesteps for row in rows] == [100, 200, 300, 400, 500, 600]
+    assert [row.update for row in rows] == [row.seq for row in rows] == [1, 2, 3, 4, 5, 6]
+    assert [number(row.metrics["train/approx_kl"]) for row in rows] == [0.01, 0.01, 0.02, 0.02, 0.03, 0.03]
+
+
+@pytest.mark.parametrize("tag", ["train/actor_loss", "train/policy_loss", "rollout/exploration_rate"])
+def test_logs_of_other_algorithms_are_refused(tag: str, tmp_path: Path) -> None:
+    """SAC, A2C and DQN are named by what only they write: PPO's rules would say nothing true of them."""
+    (tmp_path / "progress.csv").write_text(f"time/total_timesteps,rollout/ep_rew_mean,{tag}\n100,1.0,0.5\n")
+    with pytest.raises(PresetError, match=rf"the log of another algorithm \(it has {tag} "):
+        updates_in_table(find_folder(tmp_path))
+
+
+def data_of(cls: str, **more: Any) -> dict[str, Any]:
+    """The JSON in a zip whose policy is a `cls`."""
+    made_by = {"__init__": f"<function {cls}.__init__ at 0x7f>"}
+    return {"n_steps": 8, "n_epochs": 4, "clip_range": 0.2, "policy_class": made_by, "num_timesteps": 64} | more
+
+
+def test_zips_of_sb3_contrib_keep_their_algorithm() -> None:
+    """A masked and a recurrent policy are known by their class, so that an export of ours comes back as what it was."""
+    for cls, algo, policy in (
+        ("ActorCriticPolicy", "ppo", "MlpPolicy"),
+        ("MaskableActorCriticCnnPolicy", "maskable_ppo", "CnnPolicy"),
+        ("RecurrentActorCriticPolicy", "recurrent_ppo", "MlpLstmPolicy"),
+    ):
+        ppo = tables_of_zip(data_of(cls), "model.zip", [])["ppo"]
+        assert (ppo["algo"], ppo["policy"]) == (algo, policy)
+
+
+def test_schedules_that_are_no_numbers_are_notes() -> None:
+    """What only looks like a schedule is named, and nothing of it is taken."""
+    notes: list[str] = []
+    odd = {"value_schedule": "ConstantSchedule(val=1.2.3)"}
+    ppo = tables_of_zip(data_of("ActorCriticPolicy", learning_rate=odd), "model.zip", notes)["ppo"]
+    assert "learning_rate" not in ppo
+    assert notes == ["model.zip: learning_rate was a function, which is not opened"]
+
+
+def test_settings_come_from_the_zips_that_can_be_read(tmp_path: Path) -> None:
+    """A zip that was cut short is passed over beside a whole one, and refused by name alone."""
+    (tmp_path / "progress.csv").write_text(PROGRESS)
+    with zipfile.ZipFile(tmp_path / "model.zip", "w") as archive:
+        archive.writestr("data", json.dumps(data_of("ActorCriticPolicy", gamma=0.9)))
+        for name in ("policy.pth", "policy.optimizer.pth"):
+            archive.writestr(name, b"tensors")
+    raw = (tmp_path / "model.zip").read_bytes()
+    (tmp_path / "a_last.zip").write_bytes(raw[: len(raw) // 2])
+    folder = find_folder(tmp_path)
+    assert said_in(folder, (), zips=True, env=False).tables["ppo"]["gamma"] == 0.9
+    (tmp_path / "model.zip").unlink()
+    with pytest.raises(CheckpointError, match=r"a_last\.zip is not a zip that Stable-Baselines3 writes"):
+        said_in(find_folder(tmp_path), (), zips=True, env=False)

@@ -1,0 +1,38 @@
+"""What `EvalCallback` left, whatever its arrays hold: evaluations of ours, or a sentence on why there are none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mission_tui.trainer.foreign.rows import evaluations_of
+from tests.fleet.recorded import update
+
+ODD: dict[str, dict[str, Any]] = {
+    "steps that are one number": {"timesteps": 5, "results": [[1.0]]},
+    "returns without a list": {"timesteps": [5], "results": [1.0]},
+    "no return": {"timesteps": [5], "results": np.zeros((1, 0))},
+    "words": {"timesteps": ["soon"], "results": [[1.0]]},
+    "objects": {"timesteps": [5], "results": np.array([[1.0], [1.0, 2.0]], dtype=object)},
+    "no steps": {"results": [[1.0]]},
+}
+
+
+@pytest.mark.parametrize("arrays", ODD.values(), ids=ODD.keys())
+def test_a_file_of_other_arrays_is_left_out(arrays: dict[str, Any], tmp_path: Path) -> None:
+    """None is an error of the import: its name is in the notes."""
+    path = tmp_path / "evaluations.npz"
+    notes: list[str] = []
+    np.savez(path, **arrays)
+    assert evaluations_of(path, (update(1),), notes) == []
+    assert [note.startswith("evaluations.npz was left out: ") for note in notes] == [True]
+
+
+def test_steps_that_are_none_are_passed_over(tmp_path: Path) -> None:
+    """Negative ones and NaN have no place among the updates; NaN returns stay what they are."""
+    path = tmp_path / "evaluations.npz"
+    np.savez(path, timesteps=[-5.0, np.nan, 1e300, 4096.0], results=[[1.0]] * 3 + [[np.nan]])
+    assert [(it.timesteps, it.mean) for it in evaluations_of(path, (update(1),), [])] == [(4096, "nan")]
