@@ -24,12 +24,23 @@ def test_ticks_are_round(low: float, high: float, expected: list[float]) -> None
     assert ticks(low, high) == pytest.approx(expected, rel=1e-9)
 
 
-@pytest.mark.parametrize("returns", [[], [3.0], [3.0, 3.0], [1.0, 2.0, -5.0]])
+@pytest.mark.parametrize("returns", [[], [3.0], [3.0, 3.0], [1.0, 2.0, -5.0], [-1e17] * 3, [1e300, -1e300]])
 def test_every_comparison_has_a_picture(returns: list[float]) -> None:
-    """Without a point, with one, flat, or falling; names are text whatever is in them."""
+    """Without a point, with one, flat, of any size, or falling; names are text whatever is in them."""
     sides = [side("a<b>&", returns), side("c", returns, spec_of(2))]
     for by in ("step", "time"):
         root = ElementTree.fromstring(curves_svg(compare(sides, RETURN, by)))
         texts = [text.text for text in root.iter("{http://www.w3.org/2000/svg}text")]
         assert "A  a<b>&" in texts
         assert "nan" not in ElementTree.tostring(root, encoding="unicode")
+
+
+def test_the_legend_has_room_for_every_name() -> None:
+    """With sixty runs and names of sixty characters the last line and the end of a name are still on the picture."""
+    sides = [side(f"{'n' * 60}{number}", [1.0, 2.0], spec_of(gamma=number / 100)) for number in range(60)]
+    root = ElementTree.fromstring(curves_svg(compare(sides, RETURN)))
+    width, height = map(float, root.attrib["viewBox"].split()[2:])
+    named = [text for text in root.iter("{http://www.w3.org/2000/svg}text") if "nnn" in (text.text or "")]
+    assert len(named) == 60
+    assert max(float(text.attrib["y"]) for text in named) < height
+    assert max(float(text.attrib["x"]) + 6.5 * len(text.text or "") for text in named) < width

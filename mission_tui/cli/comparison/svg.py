@@ -9,6 +9,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from mission_tui.cli.tables.words import duration
+from mission_tui.fleet.text import clean
 
 if TYPE_CHECKING:
     from mission_tui.fleet.compare import Comparison, Curve
@@ -17,6 +18,8 @@ __all__ = ["curves_svg", "ticks"]
 
 _WIDTH, _HEIGHT = 900.0, 480.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 70.0, 200.0, 30.0, 45.0
+_LEGEND_TOP, _LEGEND_LINE, _LEGEND_TEXT, _CHARACTER = 40.0, 17.0, 44.0, 7.0
+_MOST = 1e300
 _FONT = 'font-family="sans-serif" font-size="12"'
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 _DASHES = ("", "6 3", "2 3", "8 3 2 3")
@@ -44,12 +47,7 @@ def curves_svg(found: Comparison) -> str:
     from mission_tui.fleet.compare import letter
 
     plane = _Plane(*_ranges(found))
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH:g} {_HEIGHT:g}" {_FONT}>',
-        f'<rect width="{_WIDTH:g}" height="{_HEIGHT:g}" fill="white"/>',
-        *_axes(plane, found),
-        *_goal(plane, found.threshold),
-    ]
+    parts = [*_axes(plane, found), *_goal(plane, found.threshold)]
     colour_of = {cohort.name: _COLOURS[at % len(_COLOURS)] for at, cohort in enumerate(found.cohorts)}
     parts += [part for band in found.bands for part in _band(plane, band, colour_of[band.name])]
     legend = [(f"{band.name}  median and band", colour_of[band.name], "") for band in found.bands]
@@ -59,7 +57,19 @@ def curves_svg(found: Comparison) -> str:
         colour = _COLOURS[run.cohort % len(_COLOURS)]
         parts += _line(plane, curve.x, curve.y, colour, dash, 1.0 if len(cohort.runs) > 1 else 1.8)
         legend.append((f"{letter(place)}  {run.name}", colour, dash))
-    return "\n".join([*parts, *_legend(legend), "</svg>"]) + "\n"
+    width, height = _size(legend)
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" {_FONT}>',
+        f'<rect width="{width:g}" height="{height:g}" fill="white"/>',
+    )
+    return "\n".join([*head, *parts, *_legend(legend), "</svg>"]) + "\n"
+
+
+def _size(legend: Sequence[tuple[str, str, str]]) -> tuple[float, float]:
+    """Room for the curves and for every line of the legend, however many and long they are."""
+    longest = max(len(name) for name, _, _ in legend)
+    right = max(_RIGHT, _LEGEND_TEXT + _CHARACTER * longest)
+    return _WIDTH - _RIGHT + right, max(_HEIGHT, _LEGEND_TOP + _LEGEND_LINE * len(legend))
 
 
 def ticks(low: float, high: float, most: int = 6) -> list[float]:
@@ -73,12 +83,13 @@ def ticks(low: float, high: float, most: int = 6) -> list[float]:
 def _ranges(found: Comparison) -> tuple[tuple[float, float], tuple[float, float]]:
     xs = [x for curve in found.curves for x in curve.x] or [0.0]
     ys = [y for curve in (*found.curves, *found.bands) for y in (*curve.y, *curve.low, *curve.high)] or [0.0]
-    return _widened(0.0, max(xs)), _widened(min(ys), max(ys))
+    return _widened(0.0, max(xs)), _widened(max(-_MOST, min(ys)), min(_MOST, max(ys)))
 
 
 def _widened(low: float, high: float) -> tuple[float, float]:
-    """A range that is not empty, so that one point can be drawn too."""
-    return (low, high) if high > low else (low - 0.5, high + 0.5)
+    """A range that can be divided by, so that one point can be drawn too, of whatever size."""
+    size = max(abs(low), abs(high))
+    return (low, high) if high - low > 1e-9 * size else (low - max(0.5, 1e-6 * size), high + max(0.5, 1e-6 * size))
 
 
 def _axes(plane: _Plane, found: Comparison) -> Iterator[str]:
@@ -93,7 +104,7 @@ def _axes(plane: _Plane, found: Comparison) -> Iterator[str]:
     yield f'<path d="M{_LEFT:g} {_TOP:g}V{bottom:g}H{right:g}" fill="none" stroke="#555555"/>'
     name = "time in rollouts and updates" if found.by == "time" else "timesteps"
     yield f'<text x="{(_LEFT + right) / 2:g}" y="{_HEIGHT - 8:g}" text-anchor="middle">{name}</text>'
-    yield f'<text x="{_LEFT:g}" y="{_TOP - 12:g}">{escape(found.metric)}</text>'
+    yield f'<text x="{_LEFT:g}" y="{_TOP - 12:g}">{escape(clean(found.metric, 80))}</text>'
 
 
 def _goal(plane: _Plane, threshold: float | None) -> Iterator[str]:
@@ -123,7 +134,7 @@ def _line(
 def _legend(entries: Sequence[tuple[str, str, str]]) -> Iterator[str]:
     left, right = _WIDTH - _RIGHT + 14, _WIDTH - _RIGHT + 38
     for row, (name, colour, dash) in enumerate(entries):
-        y = _TOP + 10 + 17 * row
+        y = _LEGEND_TOP + _LEGEND_LINE * row
         dashes = f' stroke-dasharray="{dash}"' if dash else ""
         yield f'<line x1="{left:g}" y1="{y:g}" x2="{right:g}" y2="{y:g}" stroke="{colour}" stroke-width="2"{dashes}/>'
-        yield f'<text x="{left + 30:g}" y="{y + 4:g}">{escape(name)}</text>'
+        yield f'<text x="{_WIDTH - _RIGHT + _LEGEND_TEXT:g}" y="{y + 4:g}">{escape(name)}</text>'
