@@ -34,16 +34,14 @@ def view_of(connection: Connection, run: str) -> RunView:
     return details_of(connection, run).view
 
 
-def views_of(connection: Connection, refs: Sequence[str]) -> list[RunView]:
-    """The runs behind references, each once, in their order; a group's name stands for its runs."""
-    from mission_tui.ipc.requests import GetSnapshot
+def views_of(connection: Connection, refs: Sequence[str]) -> tuple[RunView, ...]:
+    """The runs behind references, those of any age, each once; a group's name stands for its runs.
 
-    known = connection.ask(lambda id_: GetSnapshot(id=id_)).snapshot.runs
-    found: dict[str, RunView] = {}
-    for ref in refs:
-        members = sorted((view for view in known if view.group == ref), key=lambda view: view.id)
-        found |= {view.id: view for view in members or [view_of(connection, ref)]}
-    return list(found.values())
+    Raises `UsageError` for an unknown or ambiguous one.
+    """
+    from mission_tui.ipc.requests import GetNamed
+
+    return connection.ask(lambda id_: GetNamed(id=id_, refs=tuple(refs))).runs
 
 
 def snapshots(session: Session) -> Iterator[FleetSnapshot]:

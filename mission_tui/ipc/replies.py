@@ -171,6 +171,12 @@ class EndedReply(Reply, frozen=True, kw_only=True, tag="ended"):
     total: int
 
 
+class NamedReply(Reply, frozen=True, kw_only=True, tag="named"):
+    """The runs that the words of a request mean, each once, in the order of the words; of a group by their ids."""
+
+    runs: tuple[RunView, ...]
+
+
 class Stale(Struct, frozen=True, kw_only=True):
     """A leftover of a dead run. Only `ours` may be removed; `unverifiable` is shown and never touched."""
 
@@ -300,6 +306,7 @@ OperatorReply = (
     | ComparisonReply
     | LogReply
     | EndedReply
+    | NamedReply
     | CleanReply
     | RemovableReply
     | UpgradesReply

@@ -26,6 +26,7 @@ from mission_tui.ipc.replies import (
     HistoryReply,
     Launched,
     LogReply,
+    NamedReply,
     Quoted,
     SnapshotReply,
     StripReply,
@@ -235,6 +236,12 @@ class GetEnded(Request, Asking[EndedReply], frozen=True, kw_only=True, tag="ende
     limit: int = 200
 
 
+class GetNamed(Request, Asking[NamedReply], frozen=True, kw_only=True, tag="named"):
+    """The runs that words mean, those of any age: a group's name stands for its runs, any other word for one."""
+
+    refs: tuple[str, ...]
+
+
 class GoTo(Request, Asking[SnapshotReply], frozen=True, kw_only=True, tag="goto"):
     """In a replay: show the fleet as it was at unix time `t` from now on, or as near to it as the files tell."""
 
@@ -353,6 +360,7 @@ OperatorRequest = (
     | Compare
     | GetLog
     | GetEnded
+    | GetNamed
     | GoTo
     | Clean
     | Remove

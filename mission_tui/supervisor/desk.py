@@ -9,7 +9,7 @@ from contextlib import aclosing
 from typing import assert_never
 
 from mission_tui.errors import ProtocolError, UsageError
-from mission_tui.ipc.replies import EndedReply, OperatorReply, SnapshotReply
+from mission_tui.ipc.replies import EndedReply, NamedReply, OperatorReply, SnapshotReply
 from mission_tui.ipc.requests import (
     Act,
     Apply,
@@ -23,6 +23,7 @@ from mission_tui.ipc.requests import (
     GetEnded,
     GetHistory,
     GetLog,
+    GetNamed,
     GetSnapshot,
     GetStrip,
     GetUpgrades,
@@ -49,6 +50,7 @@ from mission_tui.ipc.server import Session
 from mission_tui.ipc.tidying import Clean, GetTrash, Prune, Remove, Restore
 from mission_tui.supervisor.asking import asked_by
 from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.disk.known import named_views
 from mission_tui.supervisor.tasks import tasks_at_work
 from mission_tui.supervisor.verbs.apply import apply
 from mission_tui.supervisor.verbs.bench import bench
@@ -90,7 +92,19 @@ __all__ = ["Desk"]
 
 PUSH_S = 0.25
 ATTENDED_S = 10.0
-Look = GetSnapshot | GetEnded | GetDetails | GetHistory | GetStrip | Compare | GetLog | GetTrash | GetUpgrades | Quote
+Look = (
+    GetSnapshot
+    | GetEnded
+    | GetNamed
+    | GetDetails
+    | GetHistory
+    | GetStrip
+    | Compare
+    | GetLog
+    | GetTrash
+    | GetUpgrades
+    | Quote
+)
 _ACTS = {"stop": stop, "kill": kill, "pause": pause, "freeze": freeze, "park": park, "checkpoint": checkpoint}
 
 
@@ -243,6 +257,8 @@ class Desk:
                 return self._snapshot(request.id)
             case GetEnded():
                 return await self._ended(request)
+            case GetNamed():
+                return NamedReply(re=request.id, runs=named_views(core, request.refs))
             case GetDetails():
                 return await details(core, request)
             case GetHistory():

@@ -107,9 +107,7 @@ def _views(session: Session, snapshot: FleetSnapshot, runs: tuple[str, ...]) -> 
     """
     if not runs:
         return snapshot.runs
-    from mission_tui.cli.watching import view_of
+    from mission_tui.cli.watching import views_of
 
     with session.connect() as connection:
-        groups = {run: [view for view in snapshot.runs if view.group == run] for run in runs}
-        named = (groups[run] or [view_of(connection, run)] for run in runs)
-        return tuple({view.id: view for views in named for view in views}.values())
+        return views_of(connection, runs)

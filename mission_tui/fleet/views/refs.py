@@ -45,7 +45,7 @@ def resolve(ref: str, runs: Sequence[RunRef]) -> tuple[str, ...]:
         return (matches[0].id,)
     if matches:
         raise UsageError(f"'{ref}' matches {len(matches)} runs: {_listed(matches)}; give more of the id")
-    words = {word for run in runs for word in (run.id, run.name)}
+    words = {word for run in runs for word in (run.id, run.name, run.group) if word}
     raise UsageError(f"no run matches '{ref}'{_hint(ref, words)}")
 
 

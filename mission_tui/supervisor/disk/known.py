@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from typing import Protocol
 
 from mission_tui.errors import UsageError
 from mission_tui.fleet.store import Store
+from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.records.runs.layout import RunDir
 
-__all__ = ["Known", "the_run"]
+__all__ = ["Known", "named_views", "the_run"]
 
 
 class Known(Protocol):
@@ -33,3 +34,11 @@ def the_run(known: Known, ref: str) -> str:
         raise UsageError(f"'{ref}' means {len(found)} runs here; name one")
     known.fetch(found[0])
     return found[0]
+
+
+def named_views(known: Known, refs: Sequence[str]) -> tuple[RunView, ...]:
+    """The runs that `refs` mean, each once; those of a group in the order of their ids. Raises `UsageError`."""
+    ids = dict.fromkeys(run_id for ref in refs for run_id in sorted(known.store.resolve(ref)))
+    for run_id in ids:
+        known.fetch(run_id)
+    return tuple(known.store.view(run_id) for run_id in ids)

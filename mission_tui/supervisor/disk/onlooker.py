@@ -17,12 +17,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from mission_tui.errors import MissionError, UsageError
-from mission_tui.ipc.replies import EndedReply, OperatorReply, SnapshotReply, StripReply
+from mission_tui.ipc.replies import EndedReply, NamedReply, OperatorReply, SnapshotReply, StripReply
 from mission_tui.ipc.requests import (
     GetDetails,
     GetEnded,
     GetHistory,
     GetLog,
+    GetNamed,
     GetSnapshot,
     GetStrip,
     OperatorRequest,
@@ -31,7 +32,7 @@ from mission_tui.ipc.requests import (
 )
 from mission_tui.ipc.roots import live_roots
 from mission_tui.ipc.server import Session, serve_link
-from mission_tui.supervisor.disk.known import Known
+from mission_tui.supervisor.disk.known import Known, named_views
 from mission_tui.supervisor.disk.seen_instruments import SeenInstruments
 from mission_tui.supervisor.disk.seen_quote import quote_seen
 from mission_tui.supervisor.disk.seen_runs import SeenRuns
@@ -98,6 +99,8 @@ class Onlooker:
                 return await log(runs, request)
             case GetEnded():
                 return ended_page(runs, request)
+            case GetNamed():
+                return NamedReply(re=request.id, runs=named_views(runs, request.refs))
             case Quote():
                 return await asyncio.to_thread(quote_seen, runs, request)
             case _:
