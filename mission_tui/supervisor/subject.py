@@ -87,7 +87,7 @@ def named_checkpoint(run: RunDir, name: str) -> str:
     """The checkpoint `name`, also given without its leading zeros. Raises `UsageError` with the nearest."""
     names = [manifest.name for manifest in list_checkpoints(run.checkpoints)]
     for known in names:
-        if name in (known, known.lstrip("0")):
+        if name in (known, known.lstrip("0") or "0"):
             return known
     raise UsageError(f"{run.id} has no checkpoint '{name}'{nearest(name, names)}; it has {', '.join(names) or 'none'}")
 

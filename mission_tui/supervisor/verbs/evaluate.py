@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -35,7 +36,9 @@ async def evaluate(core: Core, request: Evaluate) -> AsyncGenerator[Progress | E
             async for reply in shown:
                 yield reply
         return
-    out = subject.run.evaluations / f"{subject.checkpoint}-{time.strftime('%Y%m%d-%H%M%S')}.json"
+    # Two that were asked for in the same second are two results.
+    stamp = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
+    out = subject.run.evaluations / f"{subject.checkpoint}-{stamp}.json"
     words = ["--checkpoint", subject.checkpoint, "--episodes", str(request.episodes), "--seed", str(request.seed)]
     words += ["--seeds", str(request.seeds)]
     if not request.deterministic:

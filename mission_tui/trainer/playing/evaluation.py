@@ -15,12 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecEnv
 
+from mission_tui.errors import PresetError
 from mission_tui.fleet.history.metrics import Metric, spoken
 from mission_tui.trainer.recording.episodes import outcome_of
 
 __all__ = ["Act", "Episodes", "mean_of", "play", "summary", "together"]
 
 _RESAMPLES = 2000
+LONGEST = 1_000_000
+"""Steps of one episode after which nobody waits for its end any longer."""
 
 Act = Callable[[Any, NDArray[np.bool_]], NDArray[Any]]
 """From observations, and which of them begin an episode, to actions."""
@@ -46,15 +49,25 @@ class Episodes:
 
 
 def play(act: Act, vec: VecEnv, episodes: int, seed: int, progress: Callable[[int], None]) -> Episodes:
-    """Play `episodes` episodes in the lanes of `vec`, lane i seeded with `seed` + i; `progress` hears of each."""
+    """Play `episodes` episodes in the lanes of `vec`, lane i seeded with `seed` + i; `progress` hears of each.
+
+    Raises `PresetError` for an environment whose episodes do not end.
+    """
     played = Episodes()
     left = np.full(vec.num_envs, episodes // vec.num_envs)
     left[: episodes % vec.num_envs] += 1
     vec.seed(seed)
     observations = vec.reset()
     starts: NDArray[np.bool_] = np.ones(vec.num_envs, dtype=bool)
+    lasting = np.zeros(vec.num_envs, dtype=np.int64)
     while left.any():
         observations, _, starts, infos = vec.step(act(observations, starts))
+        lasting = np.where(starts, 0, lasting + 1)
+        if lasting[left > 0].max(initial=0) >= LONGEST:
+            raise PresetError(
+                f"an episode has not ended within {LONGEST:,} steps, so there is nothing to count; where none ends by "
+                "itself, train with a limit, such as env.kwargs.max_episode_steps"
+            )
         for lane, info in enumerate(infos):
             if left[lane] and "episode" in info:
                 left[lane] -= 1

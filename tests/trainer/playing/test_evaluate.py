@@ -19,13 +19,14 @@ from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from mission_tui.envs import mission_files
+from mission_tui.errors import PresetError
 from mission_tui.records.files.lines import encode_line
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.manifest import read_manifest
 from mission_tui.records.runs.rules_snapshot import write_rules
 from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.trainer.export import main as export
-from mission_tui.trainer.playing import evaluate
+from mission_tui.trainer.playing import evaluate, evaluation
 from mission_tui.trainer.playing.evaluation import Episodes, play, summary
 from tests.trainer.harness import PROBES, new_run, run_attempt, spec_with
 
@@ -197,6 +198,14 @@ def test_short_episodes_are_not_counted_more_often() -> None:
     assert heard == list(range(1, 403))
     assert Counter(played.lengths).keys() == {1, 50}
     assert 0.42 < np.mean(np.array(played.lengths) == 50) < 0.58
+
+
+def test_an_episode_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody would wait for it otherwise: the process has no one who listens once its client has left."""
+    monkeypatch.setattr(evaluation, "LONGEST", 49)
+    vec = DummyVecEnv([lambda: Monitor(Lengths())] * 2)
+    with pytest.raises(PresetError, match="has not ended within 49 steps"):
+        play(lambda _, __: np.zeros(2, dtype=np.int64), vec, 100, seed=1, progress=lambda _: None)
 
 
 def test_the_interval_is_one_of_the_mean() -> None:
