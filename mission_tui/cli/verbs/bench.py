@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import secrets
 import sys
@@ -13,6 +14,7 @@ import msgspec
 
 from mission_tui.cli.errors import say
 from mission_tui.cli.options import json_option, preset_argument, set_option
+from mission_tui.cli.output_file import check_output
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.spans import seconds_of
 from mission_tui.errors import EX_FAILED, UsageError
@@ -70,6 +72,8 @@ def command(
     from mission_tui.records.files.together import write_together
 
     share = _share(margin)
+    if out is not None:
+        check_output("--out", out)
     if share is not None and vs is None:
         raise UsageError("--fail-if-slower needs something to hold it against: give --vs PRESET or FILE")
     seconds, words = seconds_of("--duration", duration, 1.0, 86400.0), (*presets, *files)
@@ -128,7 +132,7 @@ def _recorded(word: str) -> Side:
         raise UsageError(f"--vs {word}: cannot be read: {error.strerror}") from None
     except (msgspec.MsgspecError, KeyError, TypeError) as error:
         raise UsageError(f"--vs {word}: not a {METRICS} of mission-tui bench ({error})") from None
-    if not sides or not sides[0].repeats:
+    if not sides or not sides[0].repeats or not all(0.0 < rate < math.inf for rate in sides[0].rates):
         raise UsageError(f"--vs {word}: holds no measured preset")
     return sides[0]
 

@@ -114,7 +114,9 @@ def _seeds(seed: tuple[int, ...], count: int | None) -> tuple[int, ...]:
     if len(seed) > 1:
         raise UsageError("--seeds N counts up from one --seed: give --seed once, or leave --seeds out")
     first = seed[0] if seed else 1
-    return tuple(range(first, min(first + count, SEED_LIMIT + 1)))
+    if first + count - 1 > SEED_LIMIT:
+        raise UsageError(f"--seeds {count} from --seed {first} goes beyond {SEED_LIMIT}, the largest seed")
+    return tuple(range(first, first + count))
 
 
 def _launch(session: Session, items: tuple[LaunchItem, ...]) -> Launched:

@@ -13,6 +13,7 @@ from click.core import ParameterSource
 
 from mission_tui.cli.errors import say
 from mission_tui.cli.options import json_option, preset_argument, set_option
+from mission_tui.cli.output_file import check_output
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.spans import seconds_of
 from mission_tui.errors import UsageError
@@ -107,8 +108,7 @@ def command(
             raise UsageError("--fleet keeps nothing: leave --continue and --out away")
         budget_s = seconds_of("--budget", budget, 1.0, 7 * 86400.0)
         return tune_fleet(session, _item(session, words[0], assignments), fleet, budget_s, as_json=as_json)
-    if go_on:
-        _refuse_planning(context)
+    _check_words(context, out, go_on=go_on)
     asked = (*knobs, *(("precision",) if allow_precision else ()), *(("shape",) if allow_shape else ()))
     plan = TunePlan(
         knobs=_knobs(asked),
@@ -131,9 +131,13 @@ def command(
     return 0
 
 
-def _refuse_planning(context: click.Context) -> None:
-    """A tune goes on as it was begun; an option that would be passed over is better refused. Raises `UsageError`."""
-    for parameter in context.command.params:
+def _check_words(context: click.Context, out: Path | None, *, go_on: bool) -> None:
+    """A tune goes on as it was begun; an option that would be passed over is better refused. Raises `UsageError`, also
+    for a place that cannot hold the profile.
+    """
+    if out is not None:
+        check_output("--out", out)
+    for parameter in context.command.params if go_on else ():
         name = parameter.name or ""
         if name in PLANNED and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             raise UsageError(f"--continue goes on as it was begun: leave {parameter.opts[0]} out, or begin anew")
