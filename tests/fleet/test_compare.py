@@ -11,7 +11,7 @@ from msgspec import structs
 from mission_tui.errors import UsageError
 from mission_tui.fleet.compare import RETURN, Axis, Comparison, Side, compare, letter, trace_of
 from mission_tui.fleet.compare.spread import spread_of
-from mission_tui.fleet.history.metrics import EvaluationDone, MetricRecord, TrainingStarted
+from mission_tui.fleet.history.metrics import EvaluationDone, MetricRecord, TrainingStarted, UpdateDone
 from mission_tui.fleet.history.provenance import Provenance, Repository
 from mission_tui.fleet.history.run import RunHistory
 from mission_tui.fleet.specs.spec import Normalize, Spec
@@ -45,6 +45,17 @@ def side(name: str, returns: Sequence[float] | list[MetricRecord], spec: Spec = 
 
 def compared(*sides: Side, by: Axis = "step", threshold: float | None = None) -> Comparison:
     return compare(sides, RETURN, by, threshold)
+
+
+def test_what_nobody_timed_is_unknown_and_never_0() -> None:
+    """An imported log without a clock: its steps to the threshold are known, seconds and speed are not."""
+    untimed = [
+        structs.replace(row, rollout_s=0.0, update_s=0.0, steps_per_s=0.0) if isinstance(row, UpdateDone) else row
+        for row in rows([1.0, 5.0])
+    ]
+    result = compared(side("a", untimed), side("b", [0.0, 1.0]), threshold=3.0).runs[0].result
+    assert result.threshold_timesteps == 2 * STEPS
+    assert (result.trained_s, result.threshold_s, result.steps_per_s) == (None, None, None)
 
 
 def test_results_are_those_of_the_rows() -> None:

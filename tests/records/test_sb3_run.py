@@ -150,6 +150,7 @@ def test_monitors_alone_make_updates(tmp_path: Path) -> None:
     assert [row.episodes.n for row in rows] == [2] * 8
     assert number(rows[-1].metrics["rollout/ep_rew_mean"]) == 45.0
     assert (rows[0].t, rows[-1].t) == (1001.1, 1008.1)
+    assert [row.steps_per_s for row in rows] == [pytest.approx(800 / 8.1)] * 8
     assert said_in(folder, (), zips=False).tables["env"] == {"id": "CartPole-v1", "n_envs": 2}
 
 

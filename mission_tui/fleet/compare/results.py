@@ -22,13 +22,14 @@ class Result(Struct, frozen=True, kw_only=True):
 
     `area` is the area under the curve over what all runs have of the axis, divided by its length, so it is a mean.
     `threshold_timesteps` and `threshold_s` (seconds of training) are where the metric first was at the threshold; None
-    for a run that never was. `steps_per_s` is the median over updates, `peak_rss_bytes` the
-    most memory the trainer had in RAM in attempts that have ended. `findings` counts all incidents by severity.
+    for a run that never was. Times and `steps_per_s`, the median over updates, are None where nobody timed them.
+    `peak_rss_bytes` is the most memory the trainer had in RAM in attempts that have ended. `findings` counts all
+    incidents by severity.
     """
 
     updates: int
     timesteps: int | None
-    trained_s: float
+    trained_s: float | None
     best: float | None
     best_timesteps: int | None
     final: float | None
@@ -52,19 +53,19 @@ def shared_span(traces: Sequence[Trace], by: Axis) -> tuple[float, float] | None
 def result_of(side: Side, by: Axis, span: tuple[float, float] | None, threshold: float | None) -> Result:
     """The numbers of one run; None where its rows do not say."""
     trace = side.trace
-    values = trace.values
+    values, clocked = trace.values, trace.end_s > 0.0 or not trace.updates
     best = max(range(len(values)), key=values.__getitem__, default=None)
     reached = next((at for at, value in enumerate(values) if threshold is not None and value >= threshold), None)
     return Result(
         updates=trace.updates,
         timesteps=trace.end_timesteps,
-        trained_s=trace.end_s,
+        trained_s=trace.end_s if clocked else None,
         best=None if best is None else values[best],
         best_timesteps=None if best is None else trace.timesteps[best],
         final=values[-1] if values else None,
         area=mean_level(trace.axis(by), values, *span) if span is not None else None,
         threshold_timesteps=None if reached is None else trace.timesteps[reached],
-        threshold_s=None if reached is None else trace.seconds[reached],
+        threshold_s=None if reached is None or not clocked else trace.seconds[reached],
         steps_per_s=statistics.median(trace.paces) if trace.paces else None,
         peak_rss_bytes=side.peak_rss_bytes,
         findings=dict(side.findings),

@@ -23,7 +23,8 @@ Axis = Literal["step", "time"]
 class Trace:
     """`values` (finite ones only) at `timesteps` and at `seconds` in rollouts and updates; all three equally long.
 
-    `paces` are steps per second of every update. `updates`, `end_timesteps` and `end_s` are where the run stands.
+    `paces` are steps per second of the updates that tell them. `updates`, `end_timesteps` and `end_s` are where the run
+    stands; `end_s` 0 after updates: nobody timed them.
     """
 
     timesteps: Sequence[int] = ()
@@ -58,7 +59,8 @@ def trace_of(records: Iterable[MetricRecord], tag: str = RETURN) -> Trace:
             before = last.timesteps if last is not None else 0
             last = record
             done_s += record.rollout_s + record.update_s or _at_its_pace(record, before)
-            paces.append(record.steps_per_s)
+            if record.steps_per_s > 0.0:
+                paces.append(record.steps_per_s)
             tags.update(record.metrics)
             value = getattr(record, tag) if tag in OWN else number(record.metrics.get(tag))
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mission_tui.fleet.history.metrics import Episodes, spoken
@@ -19,12 +19,16 @@ LONGEST = 2**40
 
 @dataclass(frozen=True, slots=True, order=True)
 class Ended:
-    """An episode: unix time of its end, return, steps, and the steps of all episodes up to it, itself included."""
+    """An episode: unix time of its end, return, steps, and the steps of all episodes up to it, itself included.
+
+    `after_s` are the seconds from its monitor's beginning to its end.
+    """
 
     t: float
     r: float
     length: int
     steps: int = 0
+    after_s: float = 0.0
 
 
 def read_monitors(paths: Iterable[Path]) -> list[Ended]:
@@ -37,7 +41,7 @@ def read_monitors(paths: Iterable[Path]) -> list[Ended]:
     counted: list[Ended] = []
     for episode in episodes:
         steps += episode.length
-        counted.append(Ended(episode.t, episode.r, episode.length, steps))
+        counted.append(replace(episode, steps=steps))
     return counted
 
 
@@ -63,7 +67,7 @@ def _read(path: Path) -> list[Ended]:
         except (ValueError, IndexError):
             continue
         if math.isfinite(started + t) and 0 <= length <= LONGEST:
-            episodes.append(Ended(started + t, r, int(length)))
+            episodes.append(Ended(started + t, r, int(length), after_s=t))
     return episodes
 
 

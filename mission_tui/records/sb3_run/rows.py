@@ -120,10 +120,13 @@ def _with_episodes(table: Sequence[UpdateDone], episodes: Sequence[Ended]) -> It
 
 
 def _pace_of(episodes: Sequence[Ended]) -> float:
-    """Steps per second from the first episode's end to the last one's; 0 where there is no clock."""
-    if not episodes or episodes[-1].t <= episodes[0].t:
+    """Steps per second from the monitors' beginning to the last episode's end; 0 where there is no clock.
+
+    Not from one end to another: episodes of equal lengths end together, at the same moment.
+    """
+    if not episodes or episodes[-1].after_s <= 0.0:
         return 0.0
-    return (episodes[-1].steps - episodes[0].steps) / (episodes[-1].t - episodes[0].t)
+    return episodes[-1].steps / episodes[-1].after_s
 
 
 def _of_monitors(episodes: Sequence[Ended], rollout: int, window: int) -> Iterator[UpdateDone]:

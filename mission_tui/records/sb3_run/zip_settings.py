@@ -54,7 +54,8 @@ def tables_of_zip(data: Mapping[str, Any], where: str, notes: list[str]) -> dict
             notes.append(f"{where}: {name} was a function, which is not opened")
     ppo |= _policy(data, where, notes)
     env = {"n_envs": data["n_envs"]} if type(data.get("n_envs")) is int else {}
-    totals = {"total_timesteps": data.get("_total_timesteps"), "seed": data.get("seed")}
+    # A model that was saved without having learned here, such as an export of ours, has a total of 0.
+    totals = {"total_timesteps": data.get("_total_timesteps") or None, "seed": data.get("seed")}
     return {"env": env, "ppo": ppo, "run": {name: it for name, it in totals.items() if type(it) is int and it >= 0}}
 
 
