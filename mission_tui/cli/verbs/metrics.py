@@ -84,11 +84,14 @@ def _write_csv(updates: list[UpdateDone]) -> None:
 
 def _write_table(updates: list[UpdateDone]) -> None:
     from mission_tui.cli.tables.table import Table
-    from mission_tui.cli.tables.words import count, measure
+    from mission_tui.cli.tables.words import UNKNOWN, count, measure
 
     heads = ("update", "timesteps", "rollout_s", "update_s", "steps/s", *(tag.partition("/")[2] for tag in SHOWN))
     table = Table(heads, numbers=frozenset(heads))
     for it in updates:
-        facts = (count(it.update), count(it.timesteps), f"{it.rollout_s:.2f}", f"{it.update_s:.2f}")
-        table.add(*facts, count(it.steps_per_s), *(measure(it.metrics.get(tag)) for tag in SHOWN))
+        # Nobody timed the phases of an imported run, and 0 is how its rows say so.
+        timed = it.rollout_s + it.update_s > 0.0
+        phases = [f"{spent_s:.2f}" if timed else UNKNOWN for spent_s in (it.rollout_s, it.update_s)]
+        facts = (count(it.update), count(it.timesteps), *phases, count(it.steps_per_s or None))
+        table.add(*facts, *(measure(it.metrics.get(tag)) for tag in SHOWN))
     table.write(sys.stdout)
