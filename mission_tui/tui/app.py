@@ -34,7 +34,6 @@ from mission_tui.tui.terminal.bursts import WINDOW_S, LaunchGate
 from mission_tui.tui.terminal.driver import MeteredDriver
 from mission_tui.tui.terminal.filters import GlyphFilter
 from mission_tui.tui.terminal.flow import Flow
-from mission_tui.tui.terminal.painted import Painted
 from mission_tui.tui.terminal.typed_ahead import TypedAhead
 from mission_tui.tui.terminal.written import Pen, brief
 
@@ -100,7 +99,7 @@ class MissionApp(App[int], inherit_bindings=False):
         self.next_replay_t: float | None = None
         self._greeting = greeting
         self._glyphs = GlyphFilter(ascii_only=not speaks_utf8(environ))
-        self._pen, self._painted = Pen(self.console), Painted()
+        self._pen = Pen(self.console)
         self._gate = LaunchGate()
         self.register_theme(THEME)
         self.theme = THEME.name
@@ -109,10 +108,10 @@ class MissionApp(App[int], inherit_bindings=False):
         """Keep keys for the screen for which they were typed, where that is still to come."""
         if isinstance(event, Key):
             await self.typed.take(event)
-        else:
-            if isinstance(event, Resize):
-                self._painted.forget()
-            await super().on_event(event)
+            return
+        if isinstance(event, Resize):
+            self._pen.kept.forget()  # terminals shift and wipe lines as they like
+        await super().on_event(event)
 
     def _keys_dropped(self, many: int) -> None:
         self.desk.tell(f"{many} key{'s' * (many > 1)} came before the answer and were not taken", "warning")
@@ -128,9 +127,7 @@ class MissionApp(App[int], inherit_bindings=False):
 
     def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
         coming_up = not getattr(screen, "drawn", True)
-        if coming_up or self._flow.holds(renderable) or self._batch_count:
-            return
-        if not self._painted.repeats(renderable):
+        if not coming_up and not self._flow.holds(renderable):
             super()._display(screen, brief(renderable, self._pen))
             self._flow.drew()
 
@@ -148,10 +145,6 @@ class MissionApp(App[int], inherit_bindings=False):
     def arrived(self, snapshot: FleetSnapshot) -> None:
         """A snapshot came, asked for or not."""
         self.arrivals.arrived(snapshot)
-
-    def redraw_screens(self) -> None:
-        """Draw again what does not come with a snapshot."""
-        self.arrivals.redraw_screens()
 
     def _refuses(self, name: str) -> bool:
         """Whether the action `name` would change something on a screen that only looks; then it says so."""
@@ -213,7 +206,7 @@ class MissionApp(App[int], inherit_bindings=False):
             self.desk.tell(f"{ignored} keys at once were ignored: a start is one key", "warning")
         elif keys:
             self.desk.start(launch_keys(self.desk, keys))
-            self.set_timer(UNDO_S + 1, self.redraw_screens)
+            self.set_timer(UNDO_S + 1, self.arrivals.redraw_screens)
 
     def action_pace(self, by: int) -> None:
         """Redraw more or less often."""
@@ -221,7 +214,7 @@ class MissionApp(App[int], inherit_bindings=False):
 
     def action_redraw(self) -> None:
         """Paint everything again, after something else has written on the terminal."""
-        self._painted.forget()
+        self._pen.kept.forget()
         self.refresh(repaint=True, layout=True)
 
     def leave_for(self, root: str, replay_t: float | None = None) -> None:

@@ -174,7 +174,7 @@ class Desk:
 
     def redraw(self) -> None:
         """Show the newest snapshot again, because what surrounds it changed."""
-        self._app.redraw_screens()
+        self._app.arrivals.redraw_screens()
 
     def launched(self, runs: tuple[str, ...]) -> None:
         """Remember `runs` of one launch for `u`, and have the first of them chosen: it is what the next key means."""

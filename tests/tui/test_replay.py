@@ -77,7 +77,7 @@ async def test_the_strip_is_that_of_the_moment() -> None:
         await stage.shows(f"{then}│")
         assert "now│" not in stage.text()
         stage.clock.advance(60)
-        stage.app.redraw_screens()
+        stage.app.arrivals.redraw_screens()
         await stage.still()
         assert [request.until - NOW for request in stage.client.asked_for(GetStrip)] == [0, -60]
 

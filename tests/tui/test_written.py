@@ -119,6 +119,10 @@ class Copyist:
         self.textuals += len(update.render_segments(console())) if isinstance(update, ChopsUpdate) else len(ours)
         self.paper.take(ours)
 
+    def forget(self) -> None:
+        """Know nothing of the paper any more."""
+        self._pen.kept.forget()
+
     def check(self) -> None:
         """The paper shows what a full repaint by Textual itself would."""
         fresh = Paper()
@@ -140,6 +144,37 @@ async def test_changes_add_up_to_the_whole_picture() -> None:
             await stage.press(key)
             await stage.still()
             copyist.check()
+
+
+async def test_what_stands_there_is_not_written_again() -> None:
+    """A screen that Textual paints once more, all of it or by widgets, costs nothing unless the terminal was wiped."""
+    async with staged(size=(WIDTH, HEIGHT)) as stage:
+        copyist = Copyist(stage)
+        stage.screen.refresh()
+        await stage.still()
+        stage.app.query("*").refresh()
+        await stage.still()
+        assert copyist.written == 0
+        copyist.forget()
+        stage.screen.refresh()
+        await stage.until(lambda: copyist.written > WIDTH * HEIGHT)
+
+
+def test_a_chop_of_which_a_part_was_written_is_not_taken_for_known() -> None:
+    """Only what was written is sure to stand there: the rest of the line may be older."""
+    pen, paper = Pen(console()), Paper(10, 1)
+
+    def write(text: str, first: int, last: int) -> None:
+        update = ChopsUpdate([{0: Strip([Segment(text)])}], [(0, first, last)], [[10]])
+        paper.take(Written(update, pen).render_segments(console()))
+
+    before, after = "0123456789", "abcdefghij"
+    write(before, 0, 10)
+    for whole in (before, after):
+        write(after, 2, 4)
+        assert paper.line(0) == "01cd456789"
+        write(whole, 0, 10)
+        assert paper.line(0) == whole
 
 
 async def test_a_changed_number_costs_a_few_bytes() -> None:

@@ -6,7 +6,6 @@ to begin nearly the same one again: of a picture of 16 runs those were six of se
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import cast
 
 from msgspec import Struct
@@ -15,6 +14,8 @@ from rich.segment import Segment
 from rich.style import Style
 from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
 from textual.strip import Strip
+
+from mission_tui.tui.terminal.kept_lines import KeptLines
 
 __all__ = ["Pen", "Written", "brief"]
 
@@ -34,9 +35,13 @@ _PLAIN = Look()
 
 
 class Pen:
-    """Writes text with the fewest SGR parameters; styles are asked of Textual once and remembered."""
+    """Writes text with the fewest SGR parameters; styles are asked of Textual once and remembered.
+
+    `kept` is what it has written that still stands.
+    """
 
     def __init__(self, console: Console) -> None:
+        self.kept = KeptLines()
         self._console = console
         self._looks: dict[Style, Look | None] = {}
         self._now = _PLAIN
@@ -112,32 +117,13 @@ class Written(CompositorUpdate):
     def render_segments(self, console: Console) -> str:
         """The bytes for the terminal, as text."""
         pen, said = self._pen, list[str]()
-        pieces = _pieces_of_spans(self._update) if isinstance(self._update, ChopsUpdate) else _pieces(self._update)
         at = None
-        for x, y, strip in pieces:
+        for x, y, strip in pen.kept.news_of(self._update):
             if at != (x, y):
                 said.append(f"\x1b[{y + 1};{x + 1}H")
             said += [pen.write(text, style) for text, style, _ in strip if text]
             at = (x + strip.cell_length, y)
         return "".join(said) + pen.lift()
-
-
-def _pieces(update: LayoutUpdate) -> Iterator[tuple[int, int, Strip]]:
-    for y, line in enumerate(update.strips, update.region.y):
-        x = update.region.x
-        for strip in line:
-            yield x, y, strip
-            x += strip.cell_length
-
-
-def _pieces_of_spans(update: ChopsUpdate) -> Iterator[tuple[int, int, Strip]]:
-    """What lies within the spans. A chop with wide characters is taken from its left edge, lest one be cut in half."""
-    for y, first, last in update.spans:
-        for end, (x, strip) in zip(update.chop_ends[y], update.chops[y].items(), strict=False):
-            if strip is None or x >= last or end <= first:
-                continue
-            start = max(x, first) if strip.cell_length == len(strip.text) else x
-            yield start, y, strip.crop(start - x, min(end, last) - x)
 
 
 def brief(renderable: RenderableType | None, pen: Pen) -> RenderableType | None:
