@@ -13,10 +13,10 @@ from textual.screen import Screen
 from mission_tui.tui.screens.fleet import FleetScreen
 from mission_tui.tui.screens.picker import Picker
 from tests.tui.fleets import LIVE, a_fleet
-from tests.tui.stage import Stage, staged
+from tests.tui.stage import staged
 
 
-def frames(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+def frames(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """Every picture that goes to the terminal from now on, line by line."""
     painted: list[list[str]] = []
     display = App._display
@@ -30,6 +30,22 @@ def frames(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     return painted
 
 
+@pytest.mark.parametrize("size", [(80, 24), (160, 50)])
+async def test_the_first_picture_of_the_fleet_has_its_runs_in_their_place(
+    size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What comes later, as the keys of presets do, moves none of them, and none is seen in another width before."""
+    painted = frames(monkeypatch)
+    names = [f" {view.name} " for view in a_fleet().runs]
+
+    def of_runs(lines: list[str]) -> dict[int, str]:
+        return {y: line for y, line in enumerate(lines) if any(name in line for name in names)}
+
+    async with staged(size=size) as stage:
+        assert len(of_runs(painted[0])) > 6
+        assert of_runs(painted[0]) == of_runs(stage.lines())
+
+
 OPENED = {"x": "pause", "question_mark": "start", "colon": "Commands", "n": "preset", "m": "CPU", "enter": "return"}
 
 
@@ -37,7 +53,7 @@ OPENED = {"x": "pause", "question_mark": "start", "colon": "Commands", "n": "pre
 async def test_no_frame_of_a_screen_that_opens_is_blank(key: str, word: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The frame of a sheet comes with its words; on a slow machine an empty one would stand for a second."""
     async with staged() as stage:
-        painted = frames(stage, monkeypatch)
+        painted = frames(monkeypatch)
         before = stage.screen
         await stage.press(key)
         await stage.until(lambda: stage.screen is not before and word in stage.text())
@@ -51,7 +67,7 @@ async def test_no_frame_of_a_screen_that_opens_is_blank(key: str, word: str, mon
 async def test_a_sheet_comes_up_in_its_place(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is not seen to jump from a first size to its own."""
     async with staged() as stage:
-        painted, before = frames(stage, monkeypatch), stage.screen
+        painted, before = frames(monkeypatch), stage.screen
         await stage.press(key)
         await stage.until(lambda: stage.screen is not before and "╭" in stage.text())
         await stage.still()

@@ -88,6 +88,8 @@ class FleetScreen(Shown, inherit_bindings=False):
         self.set_reactive(FleetScreen.snapshot, self._desk.snapshot)
         self._composed = True
         self.redraw()
+        # Every line has its words, and finds its size when it is painted: the first layout is the first picture.
+        self.drawn = bool(self.app.size)
 
     def chosen(self) -> RunView | None:
         """The run under the cursor."""
