@@ -131,6 +131,13 @@ class MissionApp(App[int], inherit_bindings=False):
             super()._display(screen, brief(renderable, self._pen))
             self._flow.drew()
 
+    def refresh_css(self, animate: bool = True) -> None:
+        """Style everything anew. Before there is anything, the stylesheets that are read then take up the colours."""
+        if self.screen_stack:
+            super().refresh_css(animate)
+        else:
+            self.stylesheet.set_variables(self.get_css_variables())
+
     def on_mount(self) -> None:
         """Begin to follow the supervisor."""
         self._flow.start()
