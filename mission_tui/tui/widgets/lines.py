@@ -28,6 +28,7 @@ class Lines(Widget):
         self._strips: list[Strip] = []
         self._size_drawn: Size | None = None
         self._painting = False
+        self._ground: Style | None = None
 
     def show(self, strips: Sequence[Strip]) -> None:
         """Draw `strips` from the top; only the cells that differ from what is drawn are repainted."""
@@ -44,6 +45,11 @@ class Lines(Widget):
     def redraw(self) -> None:
         """Compute the strips for the present size and show them."""
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """The lines of `crop`. Their ground is asked for once: for each line anew it was a fifth of a paint."""
+        self._ground = self.rich_style
+        return super().render_lines(crop)
+
     def render_line(self, y: int) -> Strip:
         """Line `y` of the widget."""
         # A new size is painted before its event arrives: without this, a frame of nothing, or of the former width.
@@ -53,9 +59,10 @@ class Lines(Widget):
                 self._draw_anew()
             finally:
                 self._painting = False
+        ground = self._ground or self.rich_style
         if y < len(self._strips):
-            return self._strips[y].apply_style(self.rich_style)
-        return Strip.blank(self.size.width, self.rich_style)
+            return self._strips[y].apply_style(ground)
+        return Strip.blank(self.size.width, ground)
 
     def on_resize(self, _event: events.Resize) -> None:
         """Another size is another picture."""
