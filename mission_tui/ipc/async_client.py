@@ -17,8 +17,8 @@ from typing import cast
 from mission_tui import __version__
 from mission_tui.errors import MissionError, NoSupervisorError
 from mission_tui.fleet.views.snapshot import FleetSnapshot
-from mission_tui.ipc.client import REPLIES, refusal, request_line, welcomed
-from mission_tui.ipc.framing import REPLY_LINE_BYTES, ConnectionLostError, LineReader, decode
+from mission_tui.ipc.client import refusal, request_line, understood, welcomed
+from mission_tui.ipc.framing import REPLY_LINE_BYTES, ConnectionLostError, LineReader
 from mission_tui.ipc.replies import OperatorReply, Progress, Refused, SnapshotReply
 from mission_tui.ipc.request import Answer, Asking, Request
 from mission_tui.ipc.requests import PROTOCOL, Hello, Watch
@@ -202,7 +202,7 @@ class _Link:
         try:
             while data := await self._reader.read(RECEIVE_BYTES):
                 for line in lines.feed(data):
-                    self._hand_out(decode(line, REPLIES))
+                    self._hand_out(understood(line))
             error = ConnectionLostError("the supervisor went away")
         except OSError as broken:
             error = ConnectionLostError(f"the connection to the supervisor broke: {broken}")
