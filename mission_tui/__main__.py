@@ -5,6 +5,7 @@ A call without a word is the screen, which comes up a tenth sooner without loadi
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -24,6 +25,7 @@ _COMPLETING = "_MISSION_TUI_COMPLETE"
 def main() -> None:
     """Run the command line and end the process with its exit code."""
     if len(sys.argv) == 1 and _COMPLETING not in os.environ:
+        gc.disable()  # what is loaded is no garbage; the screen's door says for how long
         from mission_tui.cli.screen import main as answer
     else:
         from mission_tui.cli.root import main as answer

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from mission_tui.errors import MissionError
@@ -17,11 +16,11 @@ from mission_tui.paths import socket_dir
 __all__ = ["LastSeen"]
 
 
-@dataclass(frozen=True, slots=True)
 class LastSeen:
     """`path` holds unix seconds."""
 
-    path: Path
+    def __init__(self, path: Path) -> None:
+        self.path = path
 
     @classmethod
     def of(cls, root: Path, environ: Mapping[str, str], *, ours: bool = True) -> LastSeen:

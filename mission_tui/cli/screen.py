@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,7 +35,7 @@ def open_screen(session: Session, replay_t: float | None = None) -> int:
         )
     farewell = _show(session, "" if replay_t is not None else _greeting(session), replay_t)
     while farewell.next_root is not None:
-        elsewhere = replace(session, root=Path(farewell.next_root))
+        elsewhere = session._replace(root=Path(farewell.next_root))
         stays = elsewhere.root == session.root
         try:
             greeting = _greeting(elsewhere) or (

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 __all__ = ["Check", "Level"]
 
 Level = Literal["ok", "note", "warn", "bad"]
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Struct, frozen=True):
     """Level `bad`: trainings cannot run here; `warn`: something will hurt; `note`: something optional is absent."""
 
     name: str

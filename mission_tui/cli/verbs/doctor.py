@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import click
 
 from mission_tui.cli.options import json_option
@@ -21,6 +19,8 @@ def command(session: Session, as_json: bool) -> int:
 
     Exit code 1 when trainings cannot run here.
     """
+    from msgspec.structs import asdict
+
     from mission_tui import __version__
     from mission_tui.cli.checkup import all_checks
     from mission_tui.cli.tables.documents import write_document

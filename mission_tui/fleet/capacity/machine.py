@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
+
+from msgspec import Struct
 
 from mission_tui.fleet.specs.algorithm import lstm_shape
 from mission_tui.fleet.specs.divisors import nearby_divisors
@@ -54,8 +55,7 @@ SB3_NET = (64, 64)
 _POOL = "envpool:"
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
+class Machine(Struct, frozen=True):
     """Facts about the machine a run would start on; bytes. None is unknown and never counts against a run."""
 
     cores: int
@@ -66,8 +66,7 @@ class Machine:
     gpu_count: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Assessment:
+class Assessment(Struct, frozen=True):
     """`hard` lacks (sentences) must refuse the run, `warnings` must be read; `ram_bytes` is the peak's estimate."""
 
     hard: tuple[str, ...]
@@ -75,8 +74,7 @@ class Assessment:
     ram_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
+class Memory(Struct, frozen=True):
     """Peak host memory of one run, in bytes: what every environment adds, and what is there without any.
 
     `tensor_bytes` of it are what lies on a GPU where one is used.

@@ -7,7 +7,6 @@ taken counts against others: what is held already shows in the machine's own met
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated
 
 from msgspec import Meta, Struct, structs
@@ -47,8 +46,7 @@ class Reservations(Struct, frozen=True, kw_only=True):
     claims: Annotated[tuple[Claim, ...], Meta(max_length=MOST_CLAIMS)] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Reserved:
+class Reserved(Struct, frozen=True):
     """Claims of another living supervisor. `trusted`: its user is this one or root, so that it may refuse a launch."""
 
     user: str

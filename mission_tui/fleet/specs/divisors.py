@@ -6,8 +6,9 @@ Every function is total: each buffer size from 1 up has an answer, and poor choi
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 __all__ = ["BatchChoice", "choose_batch", "divisors", "nearby_divisors"]
 
@@ -16,8 +17,7 @@ _FAR = 4.0
 _LARGEST_TRIAL = 2**16
 
 
-@dataclass(frozen=True, slots=True)
-class BatchChoice:
+class BatchChoice(Struct, frozen=True):
     """A divisor of the buffer, and the sentence that says why this one."""
 
     size: int

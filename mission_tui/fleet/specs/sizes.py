@@ -7,7 +7,8 @@ are those of source 004 (256 x 128 = 32,768 transitions, 4 minibatches of 8,192,
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mission_tui.fleet.specs.divisors import choose_batch, nearby_divisors
 from mission_tui.fleet.specs.spec import Schedule, Spec, rollout_size
@@ -35,8 +36,7 @@ SB3_EPOCHS = 10
 AUTO_MINIBATCHES = 4
 
 
-@dataclass(frozen=True, slots=True)
-class BatchPlan:
+class BatchPlan(Struct, frozen=True):
     """One update: `minibatches` of `batch_size` transitions, `n_epochs` times. `gradient_steps` is their product.
 
     `proposed_learning_rate` is what would hold the update near the reference; None when there is nothing to propose.

@@ -6,7 +6,6 @@ They were launched together from one preset, each with a seed of its own; a swee
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Iterable
 
 from msgspec import Struct
@@ -43,7 +42,13 @@ class SeedGroup(Struct, frozen=True):
         """The least, the median and the greatest of the newest returns; None while none is known."""
         known = [number(view.metrics.get(RETURN)) for view in self.members]
         finite = [value for value in known if value is not None and math.isfinite(value)]
-        return (min(finite), statistics.median(finite), max(finite)) if finite else None
+        return (min(finite), _middle(finite), max(finite)) if finite else None
+
+    @property
+    def pace(self) -> float | None:
+        """The median of the paces of the living, in steps per second; None while none is known."""
+        known = [view.pace for view in self.live if view.pace is not None]
+        return _middle(known) if known else None
 
     @property
     def medians(self) -> tuple[float | None, ...]:
@@ -77,7 +82,13 @@ def seed_groups(views: Iterable[RunView]) -> dict[tuple[str, str], SeedGroup]:
 
 def _median(values: list[float | None]) -> float | None:
     known = [value for value in values if value is not None]
-    return statistics.median(known) if len(known) == len(values) else None
+    return _middle(known) if len(known) == len(values) else None
+
+
+def _middle(values: list[float]) -> float:
+    from statistics import median  # a millisecond to load, and most lists have no group
+
+    return median(values)
 
 
 def _common(names: list[str]) -> str:

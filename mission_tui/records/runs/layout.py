@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from mission_tui.errors import UsageError
 
@@ -21,8 +21,7 @@ RUN_ID = re.compile(r"\d{8}-\d{6}-[a-z0-9][a-z0-9._-]*-[0-9a-f]{4}")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
-@dataclass(frozen=True, slots=True)
-class RunDir:
+class RunDir(Struct, frozen=True):
     """Paths of one run. Nothing is created by asking for a path."""
 
     path: Path
@@ -75,8 +74,7 @@ class RunDir:
         return sorted(int(entry.name) for entry in folder.iterdir() if entry.name.isdigit())
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptDir:
+class AttemptDir(Struct, frozen=True):
     """Paths of one attempt: `launch.json` (argv, cwd, env, nonce; 0600) is written before the keeper starts."""
 
     path: Path
@@ -155,7 +153,7 @@ def check_name(name: str) -> str:
 def new_run_id(stem: str, now: float | None = None) -> str:
     """A fresh id such as `20261121-104207-heavy-3f9a`: local start time, slug of `stem`, four random hex digits."""
     slug = re.sub(r"[^a-z0-9._-]+", "-", stem.lower()).strip("-._")[:40] or "run"
-    return f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(now))}-{slug}-{secrets.token_hex(2)}"
+    return f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(now))}-{slug}-{os.urandom(2).hex()}"
 
 
 def run_dirs(root: Path) -> Iterator[RunDir]:

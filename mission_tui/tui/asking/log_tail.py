@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from mission_tui.ipc.replies import LogReply
 from mission_tui.ipc.request import Asking
@@ -21,8 +22,7 @@ _CUT_BYTES = 3
 """A page ends before a character that would not be whole: that may leave so much between it and the next one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
+class Stretch(Struct, frozen=True):
     """Bytes `start` to `end` of an output of `size` bytes. Its lines are numbered from `first`: a line keeps its number
     while others come before it.
     """
@@ -33,8 +33,7 @@ class Stretch:
     first: int = 0
 
 
-@dataclass(slots=True)
-class _Page:
+class _Page(Struct):
     text: str
     start: int
     end: int

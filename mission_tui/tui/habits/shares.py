@@ -6,8 +6,8 @@ Pure arithmetic of cells; who draws says how many a part has, and takes as many 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from msgspec import Struct
 from textual.geometry import Region
 
 __all__ = ["Shares", "Split", "split_of"]
@@ -16,8 +16,7 @@ _STEP = 0.05
 """Of the whole; a row of a small terminal."""
 
 
-@dataclass(frozen=True, slots=True)
-class Split:
+class Split(Struct, frozen=True):
     """The part called `name` has `cells` of `whole`, rows or with `sideways` columns, and may have `least` to `most`.
 
     `edge` is its end that stays, `grip` the border that moves, in cells of the screen.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Callable, Mapping
 
 from rich.style import Style
@@ -78,8 +77,7 @@ def _rounded(value: float, places: int) -> str:
 
 
 def _speed(group: SeedGroup, _now: float, _width: int) -> Part:
-    paces = [view.pace for view in group.live if view.pace is not None]
-    return numbers.rate(statistics.median(paces) if paces else None), colours.INK
+    return numbers.rate(group.pace), colours.INK
 
 
 def _health(group: SeedGroup, _now: float, _width: int) -> Part:

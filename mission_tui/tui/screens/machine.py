@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import ClassVar
 
+from msgspec import structs
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.geometry import Region
@@ -47,7 +47,7 @@ class StripAndLines(Parted):
         at, whole = strip.region, self.size.height
         grip = Region(at.x, at.bottom, at.width, 1)
         split = split_of("strip", at, grip, whole, least=_STRIP_LEAST, other_least=_LINES_LEAST)
-        return replace(split, most=max(split.least, min(split.most, strip.wanted)))
+        return structs.replace(split, most=max(split.least, min(split.most, strip.wanted)))
 
 
 class MachineScreen(Shown, inherit_bindings=False):

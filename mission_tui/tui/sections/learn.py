@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from rich.style import Style
 from textual.strip import Strip
 
@@ -31,8 +31,7 @@ _CHARTED = ("rollout/ep_rew_mean", "train/approx_kl", "rollout/ep_len_mean")
 _FOLDED_MOST = 3
 
 
-@dataclass(frozen=True, slots=True)
-class _Told:
+class _Told(Struct, frozen=True):
     lead: str
     text: str
     style: Style = colours.INK
