@@ -81,6 +81,9 @@ def run(
     gc.disable()
     try:
         from mission_tui.ipc.async_client import AsyncConnection
+        from mission_tui.tui.loading import load_textual
+
+        load_textual()
         from mission_tui.tui.session import show
 
         client = AsyncConnection(root, from_files=from_files, replay_t=replay_t)

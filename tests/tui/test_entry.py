@@ -71,7 +71,7 @@ def test_the_screen_imports_nothing_heavy() -> None:
 
 
 def test_the_first_picture_waits_for_nothing_it_does_not_show() -> None:
-    """Words of a command line, presets, verdicts, health rules, verbs and other screens are loaded when wanted."""
+    """Words of a command line, presets, verdicts, health rules, verbs, inputs and other screens are loaded later."""
     later = {
         "click",
         "mission_tui.fleet.health",
@@ -79,5 +79,16 @@ def test_the_first_picture_waits_for_nothing_it_does_not_show() -> None:
         "mission_tui.fleet.specs.schema",
         "mission_tui.tui.screens.run",
         "mission_tui.tui.verbs",
+        "statistics",
+        "textual.command",
+        "textual.widgets._input",
     }
-    assert not later & loaded_after("import mission_tui.__main__, mission_tui.cli.screen, mission_tui.tui.session")
+    before = "from mission_tui.tui.loading import load_textual; load_textual(); import mission_tui.__main__"
+    assert not later & loaded_after(f"{before}, mission_tui.cli.screen, mission_tui.tui.session")
+
+
+def test_what_stood_in_for_the_palette_is_seen_by_nobody_else() -> None:
+    """Whoever wants Textual's palette after the loading gets it."""
+    wanted = "from textual.command import CommandPalette; assert CommandPalette.is_open"
+    loaded = loaded_after(f"from mission_tui.tui.loading import load_textual; load_textual(); {wanted}")
+    assert {"textual.app", "textual.widgets._option_list"} <= loaded

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from rich.style import Style
-from textual import on
-from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.message import Message
-from textual.widgets import Input
 
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import line
 from mission_tui.tui.widgets.scroll_lines import ScrollLines
+
+if TYPE_CHECKING:
+    from textual.widgets import Input
 
 __all__ = ["FilterBar"]
 
@@ -31,24 +32,29 @@ class FilterBar(Horizontal):
         super().__init__(id="filter")
         self.display = False
         self.pattern: re.Pattern[str] | None = None
-
-    def compose(self) -> ComposeResult:
-        """A slash, or an exclamation mark while the pattern is no regular expression yet, and a borderless input."""
-        yield ScrollLines(id="filter-sign")
-        yield Input(id="filter-input", compact=True, select_on_focus=False)
+        self._box: Input | None = None
 
     def open(self) -> None:
         """Show the line and type into it."""
+        if self._box is None:
+            self._box = self._mounted()
         self.display = True
         self._sign(" /", colours.KEY)
         # At once: `focus` would wait for a turn of the loop, and what is typed meanwhile would be taken for commands.
-        self.screen.set_focus(self.query_one(Input))
+        self.screen.set_focus(self._box)
+
+    def _mounted(self) -> Input:
+        """A slash, or an exclamation mark while the pattern is no regular expression yet, and a borderless input."""
+        from textual.widgets import Input  # not before somebody filters: the first picture comes sooner without
+
+        box = Input(id="filter-input", compact=True, select_on_focus=False)
+        self.mount(ScrollLines(id="filter-sign"), box)
+        return box
 
     def close(self, *, clear: bool) -> None:
         """Hide the line; `clear` also removes the filter."""
-        box = self.query_one(Input)
-        if clear and box.value:
-            box.value = ""
+        if clear and self._box is not None and self._box.value:
+            self._box.value = ""
             self.pattern = None
         self.display = False
         self.screen.set_focus(None)
@@ -57,8 +63,8 @@ class FilterBar(Horizontal):
     def _sign(self, sign: str, style: Style) -> None:
         self.query_one(ScrollLines).set(lambda width: [line([(sign, style)], width)])
 
-    @on(Input.Changed)
-    def _typed(self, event: Input.Changed) -> None:
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Filter by what is typed."""
         event.stop()
         try:
             self.pattern = re.compile(event.value, re.IGNORECASE) if event.value else None
@@ -68,7 +74,7 @@ class FilterBar(Horizontal):
         self._sign(" /", colours.KEY)
         self.post_message(self.Changed())
 
-    @on(Input.Submitted)
-    def _entered(self, event: Input.Submitted) -> None:
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Keep the filter."""
         event.stop()
         self.close(clear=False)
