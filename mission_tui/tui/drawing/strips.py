@@ -48,8 +48,26 @@ def fit_middle(text: str, width: int) -> str:
 
 def line(parts: Iterable[Part], width: int, ground: Style | None = None) -> Strip:
     """A strip of exactly `width` cells; `ground` lies under all parts."""
-    segments = [Segment(literal(text), ground + style if ground else style) for text, style in parts if text]
-    return Strip(segments).adjust_cell_length(width, ground or INK).simplify()
+    segments: list[Segment] = []
+    cells = 0
+    for text, own in parts:
+        cells += _append(segments, literal(text), ground + own if ground else own)
+    if cells > width:
+        return Strip(segments, cells).adjust_cell_length(width)
+    _append(segments, " " * (width - cells), ground or INK)
+    # One strip and not three: each brings seven caches of Textual's, which cost more than the words in it.
+    return Strip(segments, width)
+
+
+def _append(segments: list[Segment], text: str, style: Style) -> int:
+    """Put `text` after what is there, to its last segment if that has the same style; returns the cells it takes."""
+    if not text:
+        return 0
+    if segments and (segments[-1].style is style or segments[-1].style == style):
+        segments[-1] = Segment(segments[-1].text + text, style)
+    else:
+        segments.append(Segment(text, style))
+    return cell_len(text)
 
 
 def words(*parts: Part) -> Text:
