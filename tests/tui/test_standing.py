@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from typing import get_args
 
+import pytest
 from msgspec import structs
 
 from mission_tui.fleet.history.outcome import RunState
-from mission_tui.fleet.views.snapshot import Held, Restart
+from mission_tui.fleet.views.snapshot import Held, Restart, RunView
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.glyphs import OUTCOME_SHAPES, SEVERITY_SHAPES, STATE_SHAPES, to_ascii
 from mission_tui.tui.listing import standing
+from mission_tui.tui.listing.seen import seen
 from mission_tui.tui.news.away import while_away
-from mission_tui.tui.widgets.pane import pane
+from mission_tui.tui.widgets.pane import inside, pane
+from mission_tui.tui.widgets.run_table import COLUMNS
 from mission_tui.tui.widgets.tab_line import tab_line
-from tests.tui.fleets import ENDED, ENTROPY_FINDING, KL_FINDING, NAN_FINDING, NOW, a_fleet, a_run, ended, queued
+from tests.tui.fleets import ENDED, ENTROPY_FINDING, KL_FINDING, LIVE, NAN_FINDING, NOW, a_fleet, a_run, ended, queued
 
 
 def test_every_state_and_outcome_has_a_shape_of_its_own() -> None:
@@ -77,6 +80,21 @@ def test_information_gives_way_to_why_a_run_stands_still() -> None:
     said = "\n".join(strip.text for strip in pane(held, 80, NOW, chosen=False, marked=False))
     assert "stays held" in said
     assert "resumed as it was" not in said
+
+
+@pytest.mark.parametrize("view", [*LIVE, *ENDED], ids=lambda view: view.name)
+def test_what_is_not_seen_of_a_run_changes_no_pane_and_no_line(view: RunView) -> None:
+    """Views that differ in nothing else are not drawn again, so that nothing may be drawn from it."""
+    assert pane(view, 60, NOW, chosen=False, marked=True) == pane(seen(view), 60, NOW, chosen=False, marked=True)
+    cells = [[column.cell(it, NOW, 20) for column in COLUMNS] for it in (view, seen(view))]
+    assert cells[0] == cells[1]
+
+
+def test_the_phase_is_not_within_the_frame_of_a_pane() -> None:
+    """It changes with every rollout, and what is within is made anew with every update only."""
+    phases = (None, "rollout", "update", "saving")
+    bodies = [inside(structs.replace(view, phase=phase), 60, NOW) for view in LIVE[:1] for phase in phases]
+    assert all(body == bodies[0] for body in bodies)
 
 
 def test_a_finding_says_when_it_began_and_how_long_it_lasted(utc: None) -> None:

@@ -1,7 +1,11 @@
-"""One live run as a framed pane: progress, speed and phases, return and length, vitals, the worst finding."""
+"""One live run as a framed pane: progress, speed and phases, return and length, vitals, the worst finding.
+
+What is inside the frame changes with the run's updates; what stands on the frame, name and state, far more often.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 from rich.cells import cell_len
@@ -18,7 +22,7 @@ from mission_tui.tui.drawing.wrapping import clause
 from mission_tui.tui.listing import standing
 from mission_tui.tui.listing.vitals import vitals
 
-__all__ = ["PANE_HEIGHT", "pane"]
+__all__ = ["PANE_HEIGHT", "framed", "inside", "pane"]
 
 PANE_HEIGHT = 7
 _PHASE_CELLS = 8
@@ -26,14 +30,24 @@ _PHASE_CELLS = 8
 
 def pane(view: RunView, width: int, now: float, *, chosen: bool, marked: bool) -> list[Strip]:
     """`PANE_HEIGHT` strips of `width` cells."""
-    frame = colours.KEY if chosen else colours.LINE
-    inside = width - 4
+    return framed(view, inside(view, width, now), width, chosen=chosen, marked=marked)
+
+
+def inside(view: RunView, width: int, now: float) -> list[Strip]:
+    """What stands within the frame of a pane of `width` cells; the phase, for one, is not in it."""
+    width -= 4
     body = [
-        line(_progress(view, inside), inside),
-        *_facts(_cells(view, inside), inside),
-        line(vitals(view, inside), inside),
-        line(_concern(view, now, inside), inside),
-    ][: PANE_HEIGHT - 2]
+        line(_progress(view, width), width),
+        *_facts(_cells(view, width), width),
+        line(vitals(view, width), width),
+        line(_concern(view, now, width), width),
+    ]
+    return body[: PANE_HEIGHT - 2]
+
+
+def framed(view: RunView, body: Sequence[Strip], width: int, *, chosen: bool, marked: bool) -> list[Strip]:
+    """`body` as the pane of `view`."""
+    frame = colours.KEY if chosen else colours.LINE
     left, right = line([("│ ", frame)], 2), line([(" │", frame)], 2)
     return [
         _top(view, width, frame, chosen=chosen, marked=marked),

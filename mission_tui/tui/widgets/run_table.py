@@ -19,6 +19,7 @@ from mission_tui.tui.drawing.strips import Part, fit, line
 from mission_tui.tui.listing import standing
 from mission_tui.tui.listing.group_cells import GROUP_CELLS, group_shape
 from mission_tui.tui.listing.roster import Row, members
+from mission_tui.tui.listing.seen import seen
 from mission_tui.tui.widgets.lines import Lines
 
 __all__ = ["COLUMNS", "RunTable"]
@@ -164,7 +165,7 @@ class RunTable(Lines):
         strips = [self._titles(widths, len(shown))]
         for at, view in enumerate(shown, self._top):
             chosen = at == self._chosen
-            key = (view, width, chosen, self._is_marked(view), _key(view, self._now))
+            key = ([seen(it) for it in members(view)], width, chosen, self._is_marked(view), _key(view, self._now))
             kept = self._cache.get(view.id)
             fresh[view.id] = kept if kept and kept[0] == key else (key, self._row(view, widths, chosen=chosen))
             strips.append(fresh[view.id][1])
