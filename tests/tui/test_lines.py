@@ -12,7 +12,9 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
+from mission_tui.fleet.views.snapshot import Usage
 from mission_tui.tui.widgets.lines import Lines, differences
+from mission_tui.tui.widgets.pane_grid import PaneGrid
 from tests.tui.fleets import ENDED, LIVE, a_fleet
 from tests.tui.stage import Stage, staged
 
@@ -105,3 +107,50 @@ async def test_another_size_is_drawn_once_and_by_the_paint_that_shows_it() -> No
         await pilot.pause()
         assert lines.render_line(0).text.split() == ["60"]
         assert lines.asked == asked + 1
+
+
+async def test_a_line_is_painted_as_textual_would_paint_it() -> None:
+    """Whatever changed before: a number, the choice, the size, what stands beside it, the style."""
+
+    def both(stage: Stage) -> None:
+        for lines in stage.screen.query(Lines):
+            for whole in (lines.size.region, Region(2, 0, max(0, lines.size.width - 5), min(1, lines.size.height))):
+                own = lines.render_lines(whole)
+                lines._styles_cache.clear()
+                assert own == Widget.render_lines(lines, whole)
+
+    async with staged(size=(160, 50)) as stage:
+        both(stage)
+        await stage.arrive(a_fleet((LIVE[0], structs.replace(LIVE[1], steps_per_s=7.0), *LIVE[2:]), revision=2))
+        both(stage)
+        await stage.press("right", "tab")
+        both(stage)
+        for lines in stage.screen.query(Lines):
+            lines.styles.background = "#203040"
+        await stage.still()
+        both(stage)
+        await stage.pilot.resize_terminal(130, 40)
+        await stage.still()
+        both(stage)
+
+
+async def test_a_sign_of_life_paints_nothing() -> None:
+    """A live run says that it lives once a second, and its processes are looked at as often: neither is seen here."""
+    async with staged(size=(160, 50)) as stage:
+        painted = spied(stage)
+        lives = [structs.replace(run, heartbeat_t=1.0, phase_t=2.0, usage=Usage(7.0, 1, 1, 1)) for run in LIVE]
+        rest = stage.client.snapshot.runs[len(LIVE) :]
+        await stage.arrive(a_fleet((*lives, *rest), revision=2))
+        assert [widget for widget, _ in painted if widget in ("panes", "runs")] == []
+
+
+async def test_the_next_phase_is_one_line_of_a_pane() -> None:
+    """What stands within the frame stays, and so do the panes beside it."""
+    async with staged(size=(160, 50)) as stage:
+        panes = stage.screen.query_one(PaneGrid)
+        before = list(panes._strips)
+        changed = structs.replace(LIVE[1], phase="saving")
+        await stage.arrive(a_fleet((LIVE[0], changed, *stage.client.snapshot.runs[2:]), revision=2))
+        anew = [y for y, strip in enumerate(panes._strips) if strip is not before[y]]
+        assert anew == [0]
+        assert "saving" in panes._strips[0].text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.geometry import Region, Size
@@ -28,7 +29,7 @@ class Lines(Widget):
         self._strips: list[Strip] = []
         self._size_drawn: Size | None = None
         self._painting = False
-        self._ground: Style | None = None
+        self._kept_lines: dict[int, Strip] = {}
 
     def show(self, strips: Sequence[Strip]) -> None:
         """Draw `strips` from the top; only the cells that differ from what is drawn are repainted."""
@@ -37,8 +38,13 @@ class Lines(Widget):
         changed: list[Region] = []
         for y in range(max(len(before), len(self._strips))):
             known = y < len(before) and y < len(self._strips)
+            if known and before[y] is self._strips[y]:
+                continue
             spans = differences(before[y], self._strips[y]) if known else [(0, self.size.width)]
             changed += [Region(start, y, end - start, 1) for start, end in spans]
+            if not spans:
+                # Textual keeps what it made of a strip with that very strip.
+                self._strips[y] = before[y]
         if changed and self.is_mounted and not self._painting:
             self.refresh(*changed)
 
@@ -46,12 +52,31 @@ class Lines(Widget):
         """Compute the strips for the present size and show them."""
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """The lines of `crop`. Their ground is asked for once: for each line anew it was a fifth of a paint."""
-        self._ground = self.rich_style
-        return super().render_lines(crop)
+        """The lines of `crop`, of which only those are made that changed since they were painted.
+
+        Textual's own way asks for the styles of all ancestors again for every line, and looks at all lines of every
+        widget that a change comes near.
+        """
+        if self.gutter or self.opacity != 1.0 or self.hover_style._link_id:
+            # Textual knows how to draw a border around, and a link under the mouse.
+            return super().render_lines(crop)
+        wanted = [y for y in crop.line_range if y not in self._kept_lines]
+        if wanted:
+            ground, background, filters = self.rich_style, self.background_colors[1], self.get_line_filters()
+            for y in wanted:
+                strip = self._line_on(y, ground).adjust_cell_length(self.size.width, ground)
+                for it in filters:
+                    strip = strip.apply_filter(it, background)
+                self._kept_lines[y] = strip
+        lines = [self._kept_lines[y] for y in crop.line_range]
+        left, right = crop.column_span
+        return lines if (left, right) == (0, self.size.width) else [strip.crop(left, right) for strip in lines]
 
     def render_line(self, y: int) -> Strip:
         """Line `y` of the widget."""
+        return self._line_on(y, self.rich_style)
+
+    def _line_on(self, y: int, ground: Style) -> Strip:
         # A new size is painted before its event arrives: without this, a frame of nothing, or of the former width.
         if self._size_drawn != self.size:
             self._painting = True
@@ -59,10 +84,18 @@ class Lines(Widget):
                 self._draw_anew()
             finally:
                 self._painting = False
-        ground = self._ground or self.rich_style
         if y < len(self._strips):
             return self._strips[y].apply_style(ground)
         return Strip.blank(self.size.width, ground)
+
+    def _set_dirty(self, *regions: Region) -> None:
+        # Whatever has Textual paint a line again comes through here: new strips, another style, another size.
+        super()._set_dirty(*regions)
+        for region in regions:
+            for y in region.line_range:
+                self._kept_lines.pop(y, None)
+        if not regions:
+            self._kept_lines.clear()
 
     def on_resize(self, _event: events.Resize) -> None:
         """Another size is another picture."""
@@ -73,6 +106,7 @@ class Lines(Widget):
     def _draw_anew(self) -> None:
         self._size_drawn = self.size
         self._strips = []
+        self._kept_lines.clear()
         self.redraw()
 
 
@@ -80,11 +114,16 @@ def differences(before: Strip, after: Strip) -> list[tuple[int, int]]:
     """The cells from which and up to which two strips of one width differ; what lies close together is one span."""
     if before == after:
         return []
-    one, other = _cells(before), _cells(after)
-    if one is None or other is None or len(one) != len(other):
+    if before.cell_length != after.cell_length or not (_simple(before) and _simple(after)):
         return [(0, max(before.cell_length, after.cell_length))]
+    one, other = list(before), list(after)
+    first = next((at for at, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), 0)
+    most = min(len(one), len(other)) - first
+    last = next((at for at in range(most) if one[-1 - at] != other[-1 - at]), most)
+    start = sum(len(segment.text) for segment in one[:first])
+    old, new = _cells(one[first : len(one) - last]), _cells(other[first : len(other) - last])
     spans: list[tuple[int, int]] = []
-    for at in (at for at, cell in enumerate(other) if cell != one[at]):
+    for at in (at for at, (was, now) in enumerate(zip(old, new, strict=True), start) if was != now):
         if spans and at - spans[-1][1] <= _CLOSE:
             spans[-1] = spans[-1][0], at + 1
         else:
@@ -92,8 +131,10 @@ def differences(before: Strip, after: Strip) -> list[tuple[int, int]]:
     return spans
 
 
-def _cells(strip: Strip) -> list[tuple[str, Style | None]] | None:
-    """One cell a character; None where a character takes two cells, or none."""
-    if strip.cell_length != len(strip.text):
-        return None
-    return [(char, style) for text, style, _ in strip for char in text]
+def _simple(strip: Strip) -> bool:
+    """Whether it has one cell a character: none takes two cells, or none."""
+    return strip.cell_length == len(strip.text)
+
+
+def _cells(segments: Sequence[Segment]) -> list[tuple[str, Style | None]]:
+    return [(char, style) for text, style, _ in segments for char in text]
