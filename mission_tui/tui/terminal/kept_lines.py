@@ -6,13 +6,16 @@ all of it for a layout that moved nothing. What is kept is true of the terminal;
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
+from rich.segment import Segment
 from textual._compositor import ChopsUpdate, LayoutUpdate
 from textual.strip import Strip
 
 __all__ = ["KeptLines", "Piece"]
 
-Piece = tuple[int, int, Strip]
-"""Column, line, and what is to stand from there on."""
+Piece = tuple[int, int, int, Iterable[Segment]]
+"""Column and line, how many cells it takes, and what is to stand there."""
 
 
 class KeptLines:
@@ -35,7 +38,7 @@ class KeptLines:
             x, kept, now = update.region.x, self._lines.get(y, {}), dict[int, Strip]()
             for strip in line:
                 if kept.get(x) != strip:
-                    news.append((x, y, strip))
+                    news.append((x, y, strip.cell_length, strip))
                 now[x] = strip
                 x += strip.cell_length
             self._lines[y] = now
@@ -52,11 +55,31 @@ class KeptLines:
             for end, (x, strip) in zip(update.chop_ends[y], update.chops[y].items(), strict=False):
                 if strip is None or x >= last or end <= first or kept.get(x) == strip:
                     continue
-                start = max(x, first) if strip.cell_length == len(strip.text) else x
                 stop = min(end, last)
+                if sum(len(text) for text, _, _ in strip) == strip.cell_length:
+                    start, cells, segments = max(x, first), stop - max(x, first), _cut(strip, first - x, stop - x)
+                else:
+                    part = strip.crop(0, stop - x)
+                    start, cells, segments = x, part.cell_length, iter(part)
                 for at in [at for at, old in kept.items() if at < stop and at + old.cell_length > start]:
                     del kept[at]
                 if (start, stop) == (x, end):
                     kept[x] = strip
-                news.append((start, y, strip.crop(start - x, stop - x)))
+                news.append((start, y, cells, segments))
         return news
+
+
+def _cut(strip: Strip, first: int, last: int) -> Iterator[Segment]:
+    """The cells from `first` up to `last` of a strip with one cell a character."""
+    at = 0
+    for segment in strip:
+        text, style, _ = segment
+        end = at + len(text)
+        if end > first:
+            if at < first or end > last:
+                yield Segment(text[max(0, first - at) : last - at], style)
+            else:
+                yield segment
+        at = end
+        if at >= last:
+            return

@@ -118,11 +118,11 @@ class Written(CompositorUpdate):
         """The bytes for the terminal, as text."""
         pen, said = self._pen, list[str]()
         at = None
-        for x, y, strip in pen.kept.news_of(self._update):
+        for x, y, cells, segments in pen.kept.news_of(self._update):
             if at != (x, y):
                 said.append(f"\x1b[{y + 1};{x + 1}H")
-            said += [pen.write(text, style) for text, style, _ in strip if text]
-            at = (x + strip.cell_length, y)
+            said += [pen.write(text, style) for text, style, _ in segments if text]
+            at = (x + cells, y)
         return "".join(said) + pen.lift()
 
 
