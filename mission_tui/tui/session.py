@@ -29,6 +29,10 @@ SIZE_CHECK_S = 1.0
 REMEMBER_S = 15.0
 SETTLED_S = 1.0
 """After so long the first picture stands, or nobody answers."""
+YOUNG = 20_000
+"""Every picture makes some thousand objects, which go with the next one without being looked for: at Python's 700 they
+were looked through a dozen times a second, and all that is kept every few seconds, for 50 ms in which no key is heard.
+"""
 
 
 def show(
@@ -114,6 +118,7 @@ async def _keep(app: MissionApp, unkept: Unkept) -> None:
 def _collect_again() -> None:
     """Collect garbage from now on, but never again look through what came with the modules."""
     gc.freeze()
+    gc.set_threshold(YOUNG)
     gc.enable()
 
 
