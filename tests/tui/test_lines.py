@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
@@ -12,9 +13,9 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
-from mission_tui.fleet.views.snapshot import Usage
+from mission_tui.fleet.views.snapshot import RunView, Usage
+from mission_tui.tui.widgets import pane_grid
 from mission_tui.tui.widgets.lines import Lines, differences
-from mission_tui.tui.widgets.pane_grid import PaneGrid
 from tests.tui.fleets import ENDED, LIVE, a_fleet
 from tests.tui.stage import Stage, staged
 
@@ -134,21 +135,29 @@ async def test_a_line_is_painted_as_textual_would_paint_it() -> None:
         both(stage)
 
 
-async def test_a_sign_of_life_paints_nothing() -> None:
+async def test_a_sign_of_life_draws_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A live run says that it lives once a second, and its processes are looked at as often: neither is seen here."""
     async with staged(size=(160, 50)) as stage:
         painted = spied(stage)
+        drawn = list[str]()
+
+        def framed(view: RunView, body: list[Strip], *_: object, **__: object) -> list[Strip]:
+            drawn.append(view.name)
+            return body
+
+        monkeypatch.setattr(pane_grid, "framed", framed)
         lives = [structs.replace(run, heartbeat_t=1.0, phase_t=2.0, usage=Usage(7.0, 1, 1, 1)) for run in LIVE]
-        rest = stage.client.snapshot.runs[len(LIVE) :]
-        await stage.arrive(a_fleet((*lives, *rest), revision=2))
+        await stage.arrive(a_fleet((*lives, *stage.client.snapshot.runs[len(LIVE) :]), revision=2))
+        assert drawn == []
         assert [widget for widget, _ in painted if widget in ("panes", "runs")] == []
 
 
-async def test_the_next_phase_is_one_line_of_a_pane() -> None:
-    """What stands within the frame stays, and so do the panes beside it."""
+async def test_the_next_phase_is_one_line_of_a_pane(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What stands within the frame is not drawn again, and the panes beside it stay."""
     async with staged(size=(160, 50)) as stage:
-        panes = stage.screen.query_one(PaneGrid)
+        panes = stage.screen.query_one(pane_grid.PaneGrid)
         before = list(panes._strips)
+        monkeypatch.delattr(pane_grid, "inside")
         changed = structs.replace(LIVE[1], phase="saving")
         await stage.arrive(a_fleet((LIVE[0], changed, *stage.client.snapshot.runs[2:]), revision=2))
         anew = [y for y, strip in enumerate(panes._strips) if strip is not before[y]]
