@@ -22,6 +22,7 @@ from mission_tui.tui.client import FleetClient
 from mission_tui.tui.desk import Desk
 from mission_tui.tui.drawing.glyphs import speaks_utf8
 from mission_tui.tui.drawing.theme import THEME
+from mission_tui.tui.drawing.whole_strips import forget_whole
 from mission_tui.tui.feed import follow
 from mission_tui.tui.habits.record import Habits
 from mission_tui.tui.launching.origin import Origin
@@ -75,6 +76,7 @@ class MissionApp(App[int], inherit_bindings=False):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(driver_class=MeteredDriver)
+        forget_whole()
         environ = os.environ if environ is None else environ
         home = environ.get("HOME", "")
         self.typed = TypedAhead(self, super().on_event, self._keys_dropped)

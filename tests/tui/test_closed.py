@@ -6,7 +6,9 @@ import gc
 import weakref
 
 import pytest
+from textual.strip import Strip
 
+from tests.tui.fleets import a_fleet, a_run
 from tests.tui.stage import staged
 
 
@@ -26,3 +28,21 @@ async def test_a_closed_screen_leaves_nothing_behind(key: str) -> None:
             return not any(it() for it in kept)
 
         await stage.until(gone, "what was closed is gone")
+
+
+async def test_a_picture_that_was_drawn_over_needs_no_collector() -> None:
+    """What a snapshot drew is gone with the next one: what waited for the collector cost megabytes an hour."""
+    async with staged(a_fleet((a_run("one"),))) as stage:
+        gc.collect()
+        gc.disable()
+        try:
+            for revision in range(2, 7):
+                run = a_run("one", update=revision, timesteps=revision * 8192, steps_per_s=1000.0 + revision)
+                await stage.arrive(a_fleet((run,), revision=revision))
+            gc.set_debug(gc.DEBUG_SAVEALL)
+            gc.collect()
+            assert not [it for it in gc.garbage if isinstance(it, Strip)]
+        finally:
+            gc.set_debug(0)
+            gc.garbage.clear()
+            gc.enable()
