@@ -7,6 +7,7 @@ import weakref
 
 import pytest
 from textual.strip import Strip
+from textual.widgets._toast import ToastHolder
 
 from tests.tui.fleets import a_fleet, a_run
 from tests.tui.stage import staged
@@ -28,6 +29,16 @@ async def test_a_closed_screen_leaves_nothing_behind(key: str) -> None:
             return not any(it() for it in kept)
 
         await stage.until(gone, "what was closed is gone")
+
+
+async def test_a_toast_that_was_cleared_leaves_no_place() -> None:
+    """Textual takes away what it says alone."""
+    async with staged() as stage:
+        for number in range(3):
+            stage.app.desk.tell(f"said {number}")
+            await stage.shows(f"said {number}")
+            await stage.press("question_mark", "escape")
+        await stage.until(lambda: not stage.screen.query(ToastHolder), "the place of each toast is gone")
 
 
 async def test_a_picture_that_was_drawn_over_needs_no_collector() -> None:
