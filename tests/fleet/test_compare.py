@@ -58,6 +58,16 @@ def test_what_nobody_timed_is_unknown_and_never_0() -> None:
     assert (result.trained_s, result.threshold_s, result.steps_per_s) == (None, None, None)
 
 
+def test_different_tasks_are_not_ranked_by_their_returns() -> None:
+    """Three seeds of each: no rank, no difference of returns; speeds are what they are."""
+    other = structs.replace(SPEC, env=structs.replace(SPEC.env, id="Pendulum-v1"))
+    sides = [side(f"a{seed}", [1.0, 2.0 + seed], spec_of(seed)) for seed in range(3)]
+    sides += [side(f"b{seed}", [-1.0, -2.0], structs.replace(other, run=spec_of(seed).run)) for seed in range(3)]
+    found = compared(*sides)
+    assert (found.ranking, {it.measure for it in found.contrasts}) == ((), {"steps_per_s"})
+    assert any("the tasks differ" in note for note in found.notes)
+
+
 def test_results_are_those_of_the_rows() -> None:
     """Best and where first, final, first place at the threshold in steps and seconds, median speed."""
     found = compared(side("a", [1.0, 5.0, 3.0, 5.0, 4.0]), side("b", [0.0, 1.0]), threshold=3.0)

@@ -109,6 +109,8 @@ def _show(session: Session, items: tuple[LaunchItem, ...], *, dry: bool, as_json
 
 
 def _seeds(seed: tuple[int, ...], count: int | None) -> tuple[int, ...]:
+    if len(set(seed)) < len(seed):
+        raise UsageError("--seed is given twice with the same seed; -n 2 makes two runs of each")
     if count is None:
         return seed
     if len(seed) > 1:

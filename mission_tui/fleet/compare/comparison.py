@@ -22,7 +22,8 @@ MOST = 64
 """Runs of one comparison: as many as one launch makes."""
 
 _LETTERS = 26
-_CONTRASTED = ("best", "final", "area", "steps_per_s")
+_OF_THE_MACHINE = ("steps_per_s",)
+_CONTRASTED = ("best", "final", "area", *_OF_THE_MACHINE)
 _MACHINE = {"host", "cpu", "cores", "gpus"}
 _OTHER_TASK = ("env.id",)
 _OTHER_RETURNS = ("env.kwargs", "env.config", "env.wrappers")
@@ -58,7 +59,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
     """`span` is the part of the axis `by` that all runs have, over which areas are taken. `notes` are sentences.
 
     `curves` has one for each run, in order; `bands` one for each cohort of two runs or more that has any. `ranking` is
-    empty for one cohort, and for a metric of which nobody knows that more is better.
+    empty for one cohort, for a metric of which nobody knows that more is better, and for different tasks.
     """
 
     metric: str
@@ -97,6 +98,7 @@ def compare(sides: Sequence[Side], metric: str, by: Axis = "step", threshold: fl
         threshold = said.pop() if len(said) == 1 and is_return(metric) else None
     span = shared_span([side.trace for side in sides], by)
     settings, provenance = differing_settings(sides), differing_provenance(sides)
+    one_task = not any(row.name in _OTHER_TASK for row in settings)
     results = [result_of(side, by, span, threshold) for side in sides]
     groups = _grouped(sides)
     cohorts = tuple(_cohort(members, sides, results) for members in groups)
@@ -114,8 +116,8 @@ def compare(sides: Sequence[Side], metric: str, by: Axis = "step", threshold: fl
             _compared(side, result, place_of[at]) for at, (side, result) in enumerate(zip(sides, results, strict=True))
         ),
         cohorts=cohorts,
-        contrasts=tuple(_contrasts(cohorts, groups, sides, results)),
-        ranking=_ranking(groups, sides, results, settings) if is_return(metric) else (),
+        contrasts=tuple(_contrasts(cohorts, groups, sides, results, _CONTRASTED if one_task else _OF_THE_MACHINE)),
+        ranking=_ranking(groups, sides, results, settings) if is_return(metric) and one_task else (),
         settings=settings,
         provenance=provenance,
         notes=tuple(_notes(sides, cohorts, {row.name for row in settings + provenance}, span, metric)),
@@ -173,11 +175,15 @@ def _cohort(members: Sequence[int], sides: Sequence[Side], results: Sequence[Res
 
 
 def _contrasts(
-    cohorts: Sequence[Cohort], groups: Sequence[Sequence[int]], sides: Sequence[Side], results: Sequence[Result]
+    cohorts: Sequence[Cohort],
+    groups: Sequence[Sequence[int]],
+    sides: Sequence[Side],
+    results: Sequence[Result],
+    measures: Sequence[str],
 ) -> Iterator[Contrast]:
-    """Each further setting against the first, where both have seeds enough."""
+    """Each further setting against the first in each of `measures`, where both have seeds enough."""
     for cohort, members in zip(cohorts[1:], groups[1:], strict=True):
-        for measure in _CONTRASTED:
+        for measure in measures:
             counted = (_one_a_seed(side, sides) for side in (members, groups[0]))
             values, against = ([getattr(results[at], measure) for at in side] for side in counted)
             found = contrast_of(values, against)

@@ -44,7 +44,7 @@ def expand(assignments: Sequence[str]) -> list[list[Assignment]]:
     """The assignments of each run that `--set` words ask for: one list per run, every combination of the alternatives.
 
     Commas outside brackets and quotes separate alternatives; of several words for one key the last counts. Raises
-    `UsageError` for a word without ``=``, an empty alternative, or more than `MOST_RUNS` runs.
+    `UsageError` for a word without ``=``, an empty alternative, one that comes twice, or more than `MOST_RUNS` runs.
     """
     choices: dict[str, list[Assignment]] = {}
     for word in assignments:
@@ -56,10 +56,23 @@ def expand(assignments: Sequence[str]) -> list[list[Assignment]]:
         if len(parts) > 1 and not all(parts):
             raise UsageError(f"--set {shown(word)} has an empty value between its commas")
         choices[key] = [Assignment(key, _spoken(part)) for part in parts]
+        if (again := _again(choices[key])) is not None:
+            raise UsageError(f"--set {shown(word)} gives {shown(again)} twice; -n 2 makes two runs of each")
     runs = math.prod(len(values) for values in choices.values())
     if runs > MOST_RUNS:
         raise UsageError(f"--set asks for {runs:,} runs; give values for at most {MOST_RUNS:,}")
     return [list(combination) for combination in itertools.product(*choices.values())]
+
+
+def _again(given: Sequence[Assignment]) -> str | None:
+    """The text of the first value that was given before; `1` and `true` are not the same."""
+    before: list[tuple[type, object]] = []
+    for each in given:
+        value = None if each.value is None else each.value.value
+        if (type(value), value) in before:
+            return "none" if each.value is None else each.value.text
+        before.append((type(value), value))
+    return None
 
 
 def factors(assignments: Sequence[str]) -> dict[str, int]:

@@ -51,6 +51,16 @@ def test_the_last_word_for_a_key_counts() -> None:
     assert texts("run.seed=1,2", "run.seed=3") == [{"run.seed": "3"}]
 
 
+@pytest.mark.parametrize(
+    "word", ["ppo.gamma=0.9,0.99,0.90", "ppo.net_arch=[64,64],[64, 64]", "ppo.target_kl=none,None"]
+)
+def test_a_value_that_comes_twice_is_a_slip(word: str) -> None:
+    """Two runs that are the same tell nothing, however the value is written; another type is another value."""
+    with pytest.raises(UsageError, match="twice; -n 2 makes two runs of each"):
+        expand([word])
+    assert len(expand(["env.kwargs.x=1,true,1.0,'1'"])) == 4
+
+
 @pytest.mark.parametrize("word", ["ppo.n_steps", "=3", "", "ppo.gamma=1,,2", "ppo.gamma=1,"])
 def test_words_that_are_no_assignment_are_usage_errors(word: str) -> None:
     """A missing key, equals sign or alternative is refused as a mistake of the command line."""
