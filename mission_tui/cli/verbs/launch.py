@@ -73,9 +73,6 @@ def command(
         _show(session, items, dry=dry, as_json=dry and as_json)
     show_scaling(items)
     if dry:
-        for profile in dict.fromkeys(item.spec.profile for item in items):
-            if profile is not None:
-                say(profile)
         return 0
     launched = _launch(session, items)
     for warning in launched.warnings:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from mission_tui.fleet.capacity.cost import foretold
 from mission_tui.fleet.capacity.peaks import Peaks
 from mission_tui.fleet.history.run import RunHistory
+from mission_tui.fleet.specs.consistency import cautions
 from mission_tui.ipc.replies import Quoted
 from mission_tui.ipc.requests import Quote
 from mission_tui.paths import GPU_DRIVER
@@ -31,7 +32,8 @@ def quote_seen(runs: SeenRuns, request: Quote) -> Quoted:
         foretold(spec, cores, peaks.of(spec), pace, driver=driver)
         for spec, pace in zip(specs, paces(runs, specs), strict=True)
     )
-    return Quoted(re=request.id, costs=costs, decided=False)
+    warnings = dict.fromkeys(f"{spec.preset}: {caution}" for spec in specs for caution in cautions(spec))
+    return Quoted(re=request.id, costs=costs, decided=False, warnings=tuple(warnings))
 
 
 def _ended(runs: SeenRuns) -> Iterator[RunHistory]:

@@ -50,8 +50,11 @@ def test_a_quote_foretells_from_what_was_seen_here(lab: Lab) -> None:
 
 
 def test_files_alone_foretell_the_same(lab: Lab) -> None:
-    """Without a supervisor: memory as seen and the pace, and nothing of who would begin; nothing is written."""
+    """Without a supervisor: memory as seen, the pace and what a launch would warn of, and nothing of who would begin;
+    nothing is written.
+    """
     spec = on_cpu(stub_spec(total_timesteps=64 * 4))
+    spec = structs.replace(spec, ppo=structs.replace(spec.ppo, ent_coef=2.0))
     (run,) = lab.launch(spec=spec, name="seen")
     lab.ended(run)
     item = LaunchItem(spec=spec)
@@ -62,6 +65,9 @@ def test_files_alone_foretell_the_same(lab: Lab) -> None:
     assert (told.decided, seen.decided) == (True, False)
     assert seen.costs == told.costs
     assert seen.costs[0].ram_seen
+    (outweighs,) = seen.warnings
+    assert "ppo.ent_coef = 2 outweighs the policy loss" in outweighs
+    assert outweighs in told.warnings
     assert seen.costs[0].pace is not None
 
 
