@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from textual.events import Key
+from textual.widgets import Input
 
 from mission_tui.fleet.views.snapshot import Restart
 from mission_tui.ipc.requests import Act
 from mission_tui.tui.screens.fleet import FleetScreen
+from mission_tui.tui.widgets.filter_bar import FilterBar
 from tests.tui.fleets import ENDED, LIVE, NOW, a_fleet, a_run, ended
 from tests.tui.play import fleet_of
 from tests.tui.stage import Stage, staged
@@ -125,7 +127,19 @@ async def test_an_unfinished_expression_filters_nothing_new() -> None:
     async with staged() as stage:
         await stage.press("slash", "left_parenthesis")
         await stage.shows(" ! (")
+        assert "not yet an expression: missing )" in stage.text()
         assert len(fleet(stage).outlook.roster.runs) == 9
+
+
+async def test_an_endless_filter_is_given_up_and_said() -> None:
+    """A search that would freeze the screen is ended: all runs are listed, and the screen says why."""
+    endless = a_fleet((a_run("a" * 60), *ENDED), revision=2)
+    async with staged(endless) as stage:
+        await stage.press("slash")
+        fleet(stage).query_one(FilterBar).query_one(Input).value = r"(\w+)+=$"
+        await stage.until(lambda: any("takes too long" in toast for toast in stage.toasts()))
+        await stage.until(lambda: fleet(stage).outlook.pattern is None)
+        assert len(fleet(stage).outlook.roster.runs) == 1 + len(ENDED)
 
 
 async def test_a_filter_without_matches_says_how_to_get_back() -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from mission_tui.tui.listing.outlook import Outlook
 from mission_tui.tui.listing.roster import SORTS, muster
+from mission_tui.tui.listing.wanted import Wanted
 from tests.tui.fleets import ENDED, LIVE, a_fleet, a_run, queued
 
 
@@ -21,7 +20,7 @@ def test_live_runs_come_before_those_that_wait_or_ended() -> None:
 
 def test_the_pattern_finds_names_states_and_kinds() -> None:
     """What one sees of a run, one can filter by."""
-    names = [view.name for view in muster(a_fleet(), re.compile("nan|paused")).runs]
+    names = [view.name for view in muster(a_fleet(), Wanted("nan|paused")).runs]
     assert names == ["deep-77aa", "heavy-0b1e"]
 
 
@@ -63,10 +62,12 @@ def test_a_filtered_run_keeps_its_mark_but_is_no_target() -> None:
     outlook = Outlook()
     outlook.settle(a_fleet())
     outlook.mark()
-    outlook.pattern = re.compile("wide")
+    assert outlook.marks == "1 marked"
+    outlook.pattern = Wanted("wide")
     outlook.settle(a_fleet())
     assert outlook.targets() == (LIVE[1],)
     assert outlook.marked == {LIVE[0].id}
+    assert outlook.marks == "0 of 1 marked"
 
 
 def test_an_unknown_way_of_looking_is_an_error() -> None:

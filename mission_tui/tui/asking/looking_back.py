@@ -45,7 +45,7 @@ class LookingBack:
         new = tail.lines[: max(0, self._line - first) + 1]
         self._line = first
         far = self._from - tail.start >= _MOST_BYTES
-        self.busy = not (any(map(log.wanted.search, new)) or dossier.trouble or far or tail.start == 0)
+        self.busy = not (any(log.wanted.among(new)) or dossier.trouble or far or tail.start == 0)
         if self.busy:
             self._inquiry.want_log("earlier", _PAGE_BYTES)
             return

@@ -5,13 +5,12 @@ It outlives snapshots: when the chosen run leaves the list, the choice moves to 
 
 from __future__ import annotations
 
-import re
-
 from msgspec import Struct, field
 
 from mission_tui.fleet.views.seed_group import SeedGroup, group_key, seed_groups
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.tui.listing.roster import SORTS, Roster, Row, leader, members, muster
+from mission_tui.tui.listing.wanted import Wanted
 from mission_tui.tui.moves import Move
 
 __all__ = ["RUN_TABS", "TABS", "Outlook"]
@@ -30,7 +29,7 @@ class Outlook(Struct):
     chosen: str | None = None
     awaited: str | None = None
     marked: set[str] = field(default_factory=set)
-    pattern: re.Pattern[str] | None = None
+    pattern: Wanted | None = None
     sort: str = "age"
     panes: bool | None = None
     tab: str = TABS[0]
@@ -68,6 +67,14 @@ class Outlook(Struct):
         """The chosen run as listed; of a group the one in the worst health."""
         row = self.row
         return None if row is None else leader(row)
+
+    @property
+    def marks(self) -> str:
+        """How many runs are marked, and how many of them are listed: a filter hides the others from every action."""
+        if not self.marked:
+            return ""
+        listed = sum(view.id in self.marked for view in self.roster.runs)
+        return f"{listed} of {len(self.marked)} marked" if listed < len(self.marked) else f"{listed} marked"
 
     def targets(self) -> tuple[RunView, ...]:
         """The runs an action applies to: the marked ones in list order, else the chosen one or all of its group."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection
+from itertools import compress
 from typing import Any
 
 from msgspec import Struct
@@ -13,6 +13,7 @@ from mission_tui.fleet.history.outcome import ALIVE
 from mission_tui.fleet.views.seed_group import SeedGroup, group_key, seed_groups
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.tui.listing.standing import alarms, share_done, state_word
+from mission_tui.tui.listing.wanted import Wanted
 
 __all__ = ["SORTS", "Roster", "Row", "leader", "members", "muster"]
 
@@ -57,7 +58,7 @@ def leader(row: Row) -> RunView:
 
 def muster(
     snapshot: FleetSnapshot,
-    pattern: re.Pattern[str] | None = None,
+    pattern: Wanted | None = None,
     sort: str = "age",
     *,
     opened: Collection[str] = (),
@@ -68,7 +69,9 @@ def muster(
     Runs that differ by their seed alone are one row, but for groups whose id is in `opened`; with `live_apart` (there
     are panes for them) also while one of them lives.
     """
-    found = [view for view in snapshot.runs if pattern is None or pattern.search(_searched(view))]
+    found = list(snapshot.runs)
+    if pattern is not None:
+        found = list(compress(found, pattern.among(map(_searched, found))))
     if sort != "age":
         found.sort(key=_sort_key(sort, snapshot.t))
     closed = {

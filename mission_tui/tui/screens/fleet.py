@@ -110,9 +110,8 @@ class FleetScreen(Shown, inherit_bindings=False):
             return
         if self.snapshot is not None:
             self.outlook.settle(self.snapshot, live_apart=wants_panes(width, self.outlook.panes))
-        note = f"{len(self.outlook.marked)} marked" if self.outlook.marked else ""
-        pattern = f"/{self.outlook.pattern.pattern}" if self.outlook.pattern else ""
-        self.query_one(Header).update(self.snapshot, pattern, note)
+        pattern = f"/{self.outlook.pattern.words}" if self.outlook.pattern else ""
+        self.query_one(Header).update(self.snapshot, pattern, self.outlook.marks)
         self.query_one(Meters).update(self.snapshot, self._desk.banner)
         self.query_one(ReplayLine).update(self.snapshot, self._desk.scrub.step)
         back = self._desk.coming_back

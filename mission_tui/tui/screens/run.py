@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import ClassVar
 
 from textual import on
@@ -19,6 +18,7 @@ from mission_tui.tui.asking.inquiry import Inquiry
 from mission_tui.tui.asking.looking_back import LookingBack
 from mission_tui.tui.desk import Desk
 from mission_tui.tui.listing.outlook import RUN_TABS
+from mission_tui.tui.listing.wanted import Wanted
 from mission_tui.tui.moves import Move
 from mission_tui.tui.screens.arrangement import LEAST_HEIGHT, LEAST_WIDTH
 from mission_tui.tui.screens.shown import Shown
@@ -60,7 +60,7 @@ class RunScreen(Shown, inherit_bindings=False):
         self._inquiry = Inquiry(desk, self._answered)
         self._back = LookingBack(self._inquiry, desk.tell, self._draw_body)
         self._against = Against(desk, self._answered)
-        self._pattern: re.Pattern[str] | None = None
+        self._pattern: Wanted | None = None
 
     def compose(self) -> ComposeResult:
         """Headline, tabs, and one body per kind of tab, of which one is displayed."""

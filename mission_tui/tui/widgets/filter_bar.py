@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
 from rich.style import Style
 from textual.containers import Horizontal
 from textual.message import Message
 
 from mission_tui.tui.drawing import colours
-from mission_tui.tui.drawing.strips import line
+from mission_tui.tui.drawing.literal import literal
+from mission_tui.tui.drawing.strips import fit, line
+from mission_tui.tui.listing.wanted import NoExpressionError, Wanted
 from mission_tui.tui.widgets.scroll_lines import ScrollLines
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ class FilterBar(Horizontal):
     def __init__(self) -> None:
         super().__init__(id="filter")
         self.display = False
-        self.pattern: re.Pattern[str] | None = None
+        self.pattern: Wanted | None = None
         self._box: Input | None = None
 
     def open(self) -> None:
@@ -44,11 +46,11 @@ class FilterBar(Horizontal):
         self.screen.set_focus(self._box)
 
     def _mounted(self) -> Input:
-        """A slash, or an exclamation mark while the pattern is no regular expression yet, and a borderless input."""
+        """A slash and a borderless input; an exclamation mark while that is no regular expression yet, and why not."""
         from textual.widgets import Input  # not before somebody filters: the first picture comes sooner without
 
         box = Input(id="filter-input", compact=True, select_on_focus=False)
-        self.mount(ScrollLines(id="filter-sign"), box)
+        self.mount(ScrollLines(id="filter-sign"), box, ScrollLines(id="filter-trouble"))
         return box
 
     def close(self, *, clear: bool) -> None:
@@ -60,16 +62,20 @@ class FilterBar(Horizontal):
         self.screen.set_focus(None)
         self.post_message(self.Closed())
 
-    def _sign(self, sign: str, style: Style) -> None:
-        self.query_one(ScrollLines).set(lambda width: [line([(sign, style)], width)])
+    def _sign(self, sign: str, style: Style, trouble: str = "") -> None:
+        self.query_one("#filter-sign", ScrollLines).set(lambda width: [line([(sign, style)], width)])
+        told = self.query_one("#filter-trouble", ScrollLines)
+        told.display = bool(trouble)
+        told.styles.width = min(cell_len(trouble) + 2, self.screen.size.width // 2)
+        told.set(lambda width: [line([(f" {fit(trouble, width - 1)}", colours.QUIET)], width)])
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Filter by what is typed."""
         event.stop()
         try:
-            self.pattern = re.compile(event.value, re.IGNORECASE) if event.value else None
-        except re.error:
-            self._sign(" !", colours.ALARM)
+            self.pattern = Wanted(event.value, self._too_slow) if event.value else None
+        except NoExpressionError as error:
+            self._sign(" !", colours.ALARM, f"not yet an expression: {error}")
             return
         self._sign(" /", colours.KEY)
         self.post_message(self.Changed())
@@ -78,3 +84,11 @@ class FilterBar(Horizontal):
         """Keep the filter."""
         event.stop()
         self.close(clear=False)
+
+    def _too_slow(self) -> None:
+        words = self.pattern.words if self.pattern is not None else ""
+        self.pattern = None
+        self._sign(" !", colours.ALARM, "takes too long")
+        said = f"searching for {literal(words)} takes too long: nothing is filtered, make it simpler"
+        self.notify(said, severity="warning", timeout=8.0, markup=False)
+        self.post_message(self.Changed())

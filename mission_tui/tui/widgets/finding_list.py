@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from textual import events
@@ -17,18 +16,17 @@ from mission_tui.tui.listing.standing import finding_word, severity_shape
 from mission_tui.tui.moves import Move
 from mission_tui.tui.widgets.lines import Lines
 
-__all__ = ["FindingList", "found_in"]
+__all__ = ["FindingList", "words_of"]
 
 _WORD = 12
 _READINGS = "every value beside its limits"
 
 
-def found_in(finding: Finding, pattern: re.Pattern[str] | None) -> bool:
-    """Whether a filter lets `finding` through: by rule, severity, state or any of its words."""
-    said = " ".join(
+def words_of(finding: Finding) -> str:
+    """What a filter looks at: rule, severity, state and all that is said of `finding`."""
+    return " ".join(
         (finding.rule, finding.severity, finding.state, finding.sentence, finding.cause, finding.proposal, finding.id)
     )
-    return pattern is None or pattern.search(said) is not None
 
 
 class FindingList(Lines):
@@ -125,6 +123,10 @@ class FindingList(Lines):
             (f" {span}", colours.QUIET),
         ]
         return line(parts, width, colours.CHOSEN if chosen else None)
+
+    def wheel(self, by: int) -> None:
+        """The wheel moves the choice."""
+        self._pick(self._index + by)
 
     def on_click(self, event: events.Click) -> None:
         """A click chooses."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from itertools import compress
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -18,12 +18,13 @@ from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.strips import Part, line
 from mission_tui.tui.habits.shares import Shares, Split, split_of
 from mission_tui.tui.listing.vitals import metric_title
+from mission_tui.tui.listing.wanted import Wanted as Sought
 from mission_tui.tui.moves import Move
 from mission_tui.tui.sections.finding import finding_lines
 from mission_tui.tui.sections.health import calm
 from mission_tui.tui.sections.readings import reading_lines
 from mission_tui.tui.widgets.evidence_chart import EvidenceChart
-from mission_tui.tui.widgets.finding_list import FindingList, found_in
+from mission_tui.tui.widgets.finding_list import FindingList, words_of
 from mission_tui.tui.widgets.parted import Parted, give_columns
 from mission_tui.tui.widgets.scroll_lines import ScrollLines
 
@@ -72,12 +73,12 @@ class Findings(Parted):
         """The chosen finding."""
         return self.query_one(FindingList).finding
 
-    def update(
-        self, view: RunView, dossier: Dossier, now: float, pattern: re.Pattern[str] | None, note: str = ""
-    ) -> str:
+    def update(self, view: RunView, dossier: Dossier, now: float, pattern: Sought | None, note: str = "") -> str:
         """Show what `view` and `dossier` know; returns how many findings the filter found, or which are in sight."""
         self._shown = (view, dossier, now, note)
-        found = [finding for finding in view.findings if found_in(finding, pattern)]
+        found = view.findings
+        if pattern is not None:
+            found = tuple(compress(found, pattern.among(map(words_of, found))))
         beside = self.size.width >= _BESIDE_FROM
         said = calm(view) if not view.findings else "no finding matches; Esc shows all again"
         self.query_one(FindingList).update(found, with_readings=not beside, calm=said, over=view.state in OVER)

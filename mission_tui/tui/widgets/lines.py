@@ -97,6 +97,19 @@ class Lines(Widget):
         if not regions:
             self._kept_lines.clear()
 
+    def wheel(self, by: int) -> None:
+        """The wheel was turned over it: 1 is down, -1 up."""
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        """What lies around it is not meant."""
+        event.stop()
+        self.wheel(1)
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        """What lies around it is not meant."""
+        event.stop()
+        self.wheel(-1)
+
     def on_resize(self, _event: events.Resize) -> None:
         """Another size is another picture."""
         if self._size_drawn != self.size:

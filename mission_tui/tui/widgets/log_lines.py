@@ -5,13 +5,12 @@ Its first row says what is in sight and which keys go further. Foreign text thro
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections.abc import Sequence
+from itertools import compress
 
 from rich.cells import cell_len
 from rich.style import Style
-from textual import events
 from textual.message import Message
 from textual.strip import Strip
 
@@ -19,14 +18,13 @@ from mission_tui.tui.asking.log_tail import Stretch, Where
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.strips import Part, fit, line
 from mission_tui.tui.drawing.wrapping import fold
+from mission_tui.tui.listing.wanted import Wanted
 from mission_tui.tui.moves import Move
 from mission_tui.tui.widgets.lines import Lines
 
-__all__ = ["ERROR", "LogLines"]
+__all__ = ["LogLines"]
 
-ERROR = re.compile(
-    r"\b(\w*error|\w*exception|traceback|fatal|panic|segmentation fault|core dumped|out of memory|killed)\b", re.I
-)
+_ERROR = r"\b(\w*error|\w*exception|traceback|fatal|panic|segmentation fault|core dumped|out of memory|killed)\b"
 """What programs write when they break: where one jumps to while nothing is searched."""
 
 WHOLE = Stretch()
@@ -49,7 +47,8 @@ class LogLines(Lines):
         super().__init__(id="log")
         self._lines: Sequence[str] = ()
         self._detached = self._end_wanted = False
-        self._pattern: re.Pattern[str] | None = None
+        self._pattern: Wanted | None = None
+        self._errors = Wanted(_ERROR)
         self._rows: list[tuple[int, str]] = []
         self._laid_for: object = None
         self._top = 0
@@ -60,7 +59,7 @@ class LogLines(Lines):
         self.following = True
 
     def update(
-        self, lines: Sequence[str], pattern: re.Pattern[str] | None, stretch: Stretch = WHOLE, *, detached: bool = False
+        self, lines: Sequence[str], pattern: Wanted | None, stretch: Stretch = WHOLE, *, detached: bool = False
     ) -> None:
         """Show `lines`, which are those of `stretch`, or of them those in which `pattern` is found."""
         moved = self._stretch.first - stretch.first
@@ -89,17 +88,21 @@ class LogLines(Lines):
         last = max(0, len(self._rows) - (height - 1))
         self._top = last if self.following else max(0, min(self._top, last))
         window = self._rows[self._top : self._top + height - 1]
-        self.show([self._status(width), *(self._row(at, text, width) for at, text in window)])
+        found = self._pattern.spans(text for _, text in window) if self._pattern else [[]] * len(window)
+        rows = zip(window, found, strict=True)
+        self.show([self._status(width), *(self._row(at, text, spans, width) for (at, text), spans in rows)])
 
     def _lay_out(self, width: int) -> None:
         """Rows of the lines that are shown; the one at the top stays there."""
         anchor = self._rows[self._top][0] if self._top < len(self._rows) else 0
         within = self._top - bisect_left(self._rows, (anchor, ""))
         most = _MOST_FOLDS if self._folds else 1
+        lines = list(enumerate(self._lines))
+        if self._apart and self._pattern is not None:
+            lines = list(compress(lines, self._pattern.among(self._lines)))
         self._rows = [
             (at, row)
-            for at, text in enumerate(self._lines)
-            if not self._apart or self._pattern is None or self._pattern.search(text)
+            for at, text in lines
             for row in (fold(text, width - 1, most) if self._folds else [fit(text, width - 1).rstrip()])
         ]
         self._top = bisect_left(self._rows, (anchor, "")) + max(0, within)
@@ -128,14 +131,13 @@ class LogLines(Lines):
         which = "" if it.start and self._detached else " first" if self._detached else " last"
         return f"{joint}{which} {numbers.size(it.end - it.start)} of {numbers.size(it.size)}"
 
-    def _row(self, at: int, text: str, width: int) -> Strip:
+    def _row(self, at: int, text: str, found: Sequence[tuple[int, int]], width: int) -> Strip:
         lit = at == self._at
         parts: list[Part] = [(">" if lit else " ", colours.KEY)]
         end = 0
-        for found in self._pattern.finditer(text) if self._pattern else ():
-            if found.end() > found.start():
-                parts += [(text[end : found.start()], colours.INK), (found.group(), _FOUND)]
-                end = found.end()
+        for begin, stop in found:
+            parts += [(text[end:begin], colours.INK), (text[begin:stop], _FOUND)]
+            end = stop
         return line([*parts, (text[end:], colours.INK)], width, colours.CHOSEN if lit else None)
 
     def move(self, how: Move) -> None:
@@ -173,7 +175,7 @@ class LogLines(Lines):
             begin = (window[-1][0] + 1 if by < 0 else window[0][0] - 1) if window else 0
         begin = min(begin, len(self._lines))
         ahead = range(begin - 1, -1, -1) if by < 0 else range(begin + 1, len(self._lines))
-        found = next((at for at in ahead if wanted.search(self._lines[at])), None)
+        found = next(compress(ahead, wanted.among(self._lines[at] for at in ahead)), None)
         if found is None:
             return f"no {sought} {'above' if by < 0 else 'below'} this one" if self._at is not None else f"no {sought}"
         self._at, self._apart, self.following = found, False, False
@@ -183,9 +185,9 @@ class LogLines(Lines):
         return ""
 
     @property
-    def wanted(self) -> re.Pattern[str]:
+    def wanted(self) -> Wanted:
         """What `jump` looks for."""
-        return self._pattern or ERROR
+        return self._pattern or self._errors
 
     def turn_folding(self) -> bool:
         """Long lines folded, or cut at the edge; returns whether they are folded now."""
@@ -199,12 +201,6 @@ class LogLines(Lines):
         lines = [self._lines[at] for at in dict.fromkeys(at for at, _ in rows)]
         return f"{numbers.count(len(lines))} lines of the log", lines
 
-    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+    def wheel(self, by: int) -> None:
         """The wheel scrolls."""
-        event.stop()
-        self._scroll(3)
-
-    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        """The wheel scrolls."""
-        event.stop()
-        self._scroll(-3)
+        self._scroll(3 * by)
