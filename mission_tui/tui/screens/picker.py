@@ -50,6 +50,9 @@ class Choices(Lines):
             super().__init__()
             self.value = value
 
+    class Moved(Message):
+        """The cursor was moved by the mouse."""
+
     def __init__(self, choices: Sequence[Choice], *, id: str = "sheet-choices") -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
         self.choices = list(choices)
@@ -113,6 +116,11 @@ class Choices(Lines):
         top = max(0, min(self.at - self.size.height // 2, len(self.choices) - self.size.height))
         if top + event.y < len(self.choices):
             self.post_message(self.Taken(self.choices[top + event.y].value))
+
+    def wheel(self, by: int) -> None:
+        """The wheel moves the cursor."""
+        self.step(by)
+        self.post_message(self.Moved())
 
 
 class Picker(Sheet[str]):
@@ -192,6 +200,10 @@ class Picker(Sheet[str]):
     def on_choices_taken(self, message: Choices.Taken) -> None:
         """A click took it."""
         self.dismiss(message.value)
+
+    def on_choices_moved(self) -> None:
+        """The wheel moved the cursor."""
+        self._told()
 
     def action_step(self, by: int) -> None:
         """Move the cursor."""

@@ -81,12 +81,6 @@ class Chart(Lines):
         if event.button:
             self._point(event)
 
-    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        """The wheel moves the crosshair on."""
-        event.stop()
-        self.post_message(self.Wheeled(1))
-
-    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        """The wheel moves the crosshair back."""
-        event.stop()
-        self.post_message(self.Wheeled(-1))
+    def wheel(self, by: int) -> None:
+        """The wheel moves the crosshair."""
+        self.post_message(self.Wheeled(by))

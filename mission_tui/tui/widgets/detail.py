@@ -50,6 +50,12 @@ class Detail(Lines):
         """Scroll as a key asks; in a log the offset counts from the end."""
         page = max(1, self.size.height - 2)
         steps = {"up": -1, "down": 1, "page_up": -page, "page_down": page, "first": -(1 << 20), "last": 1 << 20}
-        step = steps.get(how, 0)
-        self._offset = max(0, self._offset + (-step if self._tab == "log" else step))
+        self._scroll(steps.get(how, 0))
+
+    def wheel(self, by: int) -> None:
+        """The wheel scrolls."""
+        self._scroll(3 * by)
+
+    def _scroll(self, by: int) -> None:
+        self._offset = max(0, self._offset + (-by if self._tab == "log" else by))
         self.redraw()

@@ -148,6 +148,10 @@ class Presets(Choices, can_focus=True):
         if self.current is not None:
             self.post_message(self.Chosen(self.current.value))
 
+    def wheel(self, by: int) -> None:
+        """The wheel moves the cursor."""
+        self.action_turn(by)
+
     def action_submit(self) -> None:
         """Start."""
         if self.current is not None:

@@ -167,6 +167,10 @@ class MetricList(Lines):
         slot = self._slots.get(tag)
         return [(f"{letter(slot)} ", hue(slot)) if slot is not None else ("  ", colours.INK)] if self._slots else []
 
+    def wheel(self, by: int) -> None:
+        """The wheel moves the choice."""
+        self.move("down" if by > 0 else "up")
+
     def on_click(self, event: events.Click) -> None:
         """A click chooses."""
         at = self._top() + event.y - (1 if self.size.width >= _SPANS_FROM else 0)

@@ -126,16 +126,9 @@ class PaneGrid(Lines):
         if column < columns and index < len(self._runs):
             self.post_message(RunTable.Picked(index, twice=event.chain == 2))
 
-    def on_mouse_scroll_down(self, _event: events.MouseScrollDown) -> None:
+    def wheel(self, by: int) -> None:
         """The wheel moves the choice by a row of panes."""
-        self._wheel(columns_for(self.size.width))
-
-    def on_mouse_scroll_up(self, _event: events.MouseScrollUp) -> None:
-        """The wheel moves the choice by a row of panes."""
-        self._wheel(-columns_for(self.size.width))
-
-    def _wheel(self, by: int) -> None:
-        at = max(0, min((self._chosen or 0) + by, len(self._runs) - 1))
+        at = max(0, min((self._chosen or 0) + by * columns_for(self.size.width), len(self._runs) - 1))
         self.post_message(RunTable.Picked(at, twice=False))
 
 

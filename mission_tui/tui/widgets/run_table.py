@@ -209,16 +209,9 @@ class RunTable(Lines):
                 self.post_message(self.SortPicked(column.title.strip()))
             at += width + 1
 
-    def on_mouse_scroll_down(self, _event: events.MouseScrollDown) -> None:
+    def wheel(self, by: int) -> None:
         """The wheel moves the choice."""
-        self._wheel(3)
-
-    def on_mouse_scroll_up(self, _event: events.MouseScrollUp) -> None:
-        """The wheel moves the choice."""
-        self._wheel(-3)
-
-    def _wheel(self, by: int) -> None:
-        at = max(0, min((self._chosen or 0) + by, len(self._runs) - 1))
+        at = max(0, min((self._chosen or 0) + 3 * by, len(self._runs) - 1))
         self.post_message(self.Picked(self._first + at, twice=False))
 
 

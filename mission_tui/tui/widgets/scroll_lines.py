@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from textual import events
 from textual.geometry import Size
 from textual.strip import Strip
 
@@ -74,14 +73,7 @@ class ScrollLines(Lines):
         self._top = min(max(self._top, at - self.size.height + 1), at)
         self.redraw()
 
-    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+    def wheel(self, by: int) -> None:
         """The wheel scrolls."""
-        event.stop()
-        self._top += 3
-        self.redraw()
-
-    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        """The wheel scrolls."""
-        event.stop()
-        self._top -= 3
+        self._top += 3 * by
         self.redraw()
