@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import pyte
 import pytest
@@ -37,6 +38,26 @@ def test_termination_leaves_a_clean_terminal() -> None:
         played.drain()
         assert played.ended_within(5.0) == 143
         assert played.output.index(b"\x1b[?1049l") < played.output.rindex(b"\x1b[?25h")
+
+
+def test_a_stop_without_a_word_costs_no_key_and_no_end() -> None:
+    """SIGSTOP and SIGCONT, as of a laptop that slept: the picture is painted again, keys work, and `q` leaves."""
+    with terminal() as played:
+        played.read_until(b"heavy-3f9a")
+        played.settle()
+        for signum in (signal.SIGSTOP, signal.SIGCONT):
+            os.kill(played.process.pid, signum)
+        played.output = b""
+        played.read_until(b"heavy-3f9a")
+        played.settle()
+        played.output = b""
+        os.write(played.master, b"?")
+        played.read_until(b"take back a start")
+        os.write(played.master, b"q")
+        played.settle()
+        os.write(played.master, b"q")
+        played.drain()
+        assert played.ended_within(5) == 0
 
 
 def test_a_real_terminal_shows_hostile_text_as_text() -> None:

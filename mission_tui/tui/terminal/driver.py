@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from typing import IO, Any
@@ -60,6 +61,25 @@ class MeteredDriver(LinuxDriver):
             self.answered()
         else:
             super().process_message(message)
+
+    def _sigcont_application(self, *arguments: object) -> None:
+        """Go on. Who was stopped without a word (SIGSTOP) gives the terminal back first: Textual would begin a second
+        thread that reads keys, and at the end wait for the first one until another key is pressed.
+        """
+        if self._auto_restart and not self._must_signal_resume:
+            if not self._in_front:
+                return
+            self.suspend_application_mode()
+            self._must_signal_resume = True
+        super()._sigcont_application(*arguments)
+
+    @property
+    def _in_front(self) -> bool:
+        """Whether the terminal is ours; whoever writes to it from behind is stopped again."""
+        try:
+            return os.tcgetpgrp(self.fileno) == os.getpgrp()
+        except OSError:
+            return False
 
     def stop_application_mode(self) -> None:
         """Give the terminal back. An answer on its way would be typed into the shell, so it is waited for."""

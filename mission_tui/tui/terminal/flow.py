@@ -93,6 +93,9 @@ class Flow:
         if self._missed:
             self._missed = False
             self._app.screen.refresh()
+        else:
+            # What changed meanwhile may have come no further than the screen, which has to be told to look again.
+            self._app.screen.check_idle()
 
     def _call(self, what: Callable[[], None]) -> None:
         """Have `what` done by the application, from a thread of the driver."""
