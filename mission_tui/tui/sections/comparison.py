@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from rich.style import Style
 from rich.table import Table
@@ -11,7 +12,8 @@ from textual.strip import Strip
 from mission_tui.fleet.compare import Comparison, Result, Row, letter, value_word
 from mission_tui.fleet.views.findings import Severity
 from mission_tui.tui.drawing import colours, numbers
-from mission_tui.tui.drawing.strips import line, rendered, words
+from mission_tui.tui.drawing.strips import fit, line, rendered, words
+from mission_tui.tui.drawing.table import Column, table
 from mission_tui.tui.drawing.wrapping import wrap
 
 __all__ = ["HUES", "comparison"]
@@ -20,15 +22,17 @@ _P = colours.PALETTE
 HUES = (_P.live, _P.warn, _P.good, _P.paused, _P.key, _P.alarm, _P.bold)
 """A colour per setting, in order; a curve's letter says what it is without them."""
 
-_NAME, _VALUE, _WIDE = 22, 11, 100
+_NAME, _VALUE, _NAMED_FROM = 22, 11, 70
 _FINDINGS: Mapping[Severity, str] = {"critical": "crit", "warning": "warn", "info": "info"}
+
+_WORDS = frozenset({"run", "measure", "findings", "verdict"})
 
 Words = Callable[[float | None], str]
 
 
 def comparison(found: Comparison, width: int) -> list[Strip]:
     """The lines for `width` cells."""
-    strips = rendered(_results(found, memory=width >= _WIDE), width)
+    strips = _results(found, width)
     for note in found.notes:
         first, *more = wrap(note, width - 4)
         strips.append(line([("  ! ", colours.WARN), (first, colours.INK)], width))
@@ -36,9 +40,9 @@ def comparison(found: Comparison, width: int) -> list[Strip]:
     if any(len(cohort.runs) > 1 for cohort in found.cohorts):
         title = "seeds of one setting together"
         title += ": in the chart their median, with the first letter" if found.bands else ""
-        strips += [_title(title, width), *rendered(_seeds(found), width)]
+        strips += [_title(title, width), *_seeds(found, width)]
     if found.contrasts:
-        strips += [_title(f"less {found.cohorts[0].name}", width), *rendered(_contrasts(found), width)]
+        strips += [_title(f"less {found.cohorts[0].name}", width), *_contrasts(found, width)]
     for title, rows in (("settings that differ", found.settings), ("provenance that differs", found.provenance)):
         if rows:
             strips += [_title(title, width), *_differing(found, rows, width)]
@@ -49,34 +53,47 @@ def _title(title: str, width: int) -> Strip:
     return line([(f" {title}", colours.QUIET)], width)
 
 
-def _grid(heads: Sequence[str], left: Sequence[int]) -> Table:
-    """A table whose `left` columns are text and all others numbers."""
-    table = Table.grid(padding=(0, 2, 0, 0))
-    for at, _ in enumerate(heads):
-        table.add_column(no_wrap=True, overflow="ellipsis", justify="left" if at in left else "right")
-    table.add_row(*(words((head, colours.QUIET)) for head in heads))
-    return table
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """A line of a table: its letter in the colour of its curve, and what stands in the columns."""
+
+    mark: str
+    hue: Style
+    cells: tuple[str, ...]
+
+
+def _table(heads: Sequence[tuple[str, int]], rows: Sequence[_Facts], width: int) -> list[Strip]:
+    """`heads` are titles and ranks: whole columns give way, the highest rank first."""
+    letters: Column[_Facts] = Column(" ", 1, lambda row: row.mark, left=True, style=lambda row: row.hue)
+    columns: list[Column[_Facts]] = [
+        Column(title, 1, _cell(at), left=title in _WORDS, rank=rank) for at, (title, rank) in enumerate(heads)
+    ]
+    return table([letters, *columns], rows, width)
+
+
+def _cell(at: int) -> Callable[[_Facts], str]:
+    return lambda row: row.cells[at]
 
 
 def _hue(found: Comparison, place: int) -> Style:
     return Style(color=HUES[found.runs[place].cohort % len(HUES)], bold=True)
 
 
-def _results(found: Comparison, *, memory: bool) -> Table:
-    goal = [f"to {numbers.reading(found.threshold)}", "in"] if found.threshold is not None else []
-    heads = ["", "run", "seed", "best", "final", "area", *goal, "st/s", *(["memory"] if memory else []), "findings"]
-    table = _grid(heads, (0, 1, len(heads) - 1))
+def _results(found: Comparison, width: int) -> list[Strip]:
+    heads = [("run", 0), ("seed", 3), ("best", 0), ("final", 1), ("area", 4)]
+    heads += [(f"to {numbers.reading(found.threshold)}", 2), ("in", 5)] if found.threshold is not None else []
+    heads += [("st/s", 3), ("memory", 6), ("findings", 2)]
+    name = _NAME if width >= _NAMED_FROM else _NAME // 2
+    rows: list[_Facts] = []
     for place, run in enumerate(found.runs):
         result = run.result
-        cells = [run.name if len(run.name) <= _NAME else f"{run.name[: _NAME - 1]}…"]
-        cells += [numbers.DASH if run.seed is None else str(run.seed)]
+        cells = [fit(run.name, name).rstrip(), numbers.DASH if run.seed is None else str(run.seed)]
         cells += [numbers.reading(value) for value in (result.best, result.final, result.area)]
-        cells += [numbers.compact(result.threshold_timesteps), numbers.duration(result.threshold_s)] if goal else []
-        cells += [numbers.rate(result.steps_per_s)] + ([numbers.size(result.peak_rss_bytes)] if memory else [])
-        cells.append(_findings(result))
-        row = (words((cell, colours.INK)) for cell in cells)
-        table.add_row(words((f" {letter(place)}", _hue(found, place))), *row)
-    return table
+        if found.threshold is not None:
+            cells += [numbers.compact(result.threshold_timesteps), numbers.duration(result.threshold_s)]
+        cells += [numbers.rate(result.steps_per_s), numbers.size(result.peak_rss_bytes), _findings(result)]
+        rows.append(_Facts(letter(place), _hue(found, place), tuple(cells)))
+    return _table(heads, rows, width)
 
 
 def _findings(result: Result) -> str:
@@ -84,8 +101,8 @@ def _findings(result: Result) -> str:
     return " ".join(said) or "none"
 
 
-def _seeds(found: Comparison) -> Table:
-    table = _grid(("", "measure", "seeds", "median", "least", "greatest", "95 % of the mean"), (0, 1))
+def _seeds(found: Comparison, width: int) -> list[Strip]:
+    rows: list[_Facts] = []
     for cohort in found.cohorts:
         place = next(at for at, run in enumerate(found.runs) if run.id == cohort.runs[0])
         name = cohort.name if len(cohort.runs) > 1 else letter(place)
@@ -94,20 +111,20 @@ def _seeds(found: Comparison) -> Table:
             seeds = str(spread.n) if spread.n == spread.of else f"{spread.n} of {spread.of}"
             interval = numbers.DASH if spread.interval is None else " to ".join(say(end) for end in spread.interval)
             cells = (title, seeds, say(spread.median), say(spread.low), say(spread.high), interval)
-            row = (words((cell, colours.INK)) for cell in cells)
-            table.add_row(words((f" {name}", _hue(found, place))), *row)
-    return table
+            rows.append(_Facts(name, _hue(found, place), cells))
+    heads = (("measure", 0), ("seeds", 1), ("median", 0), ("least", 2), ("greatest", 2), ("95 % of the mean", 1))
+    return _table(heads, rows, width)
 
 
-def _contrasts(found: Comparison) -> Table:
-    table = _grid(("", "measure", "difference", "95 % interval", ""), (0, 1, 4))
+def _contrasts(found: Comparison, width: int) -> list[Strip]:
+    rows: list[_Facts] = []
     for it in found.contrasts:
         title, _ = _measure(it.measure, found.threshold)
         verdict = ("higher" if it.difference > 0 else "lower") if it.sure else "no verdict: it contains 0"
         ends = " to ".join(numbers.reading(end) for end in it.interval)
-        cells = (f" {it.group}", title, numbers.reading(it.difference), ends, verdict)
-        table.add_row(*(words((cell, colours.INK)) for cell in cells))
-    return table
+        rows.append(_Facts(it.group, colours.INK, (title, verdict, numbers.reading(it.difference), ends)))
+    heads = (("measure", 0), ("verdict", 1), ("difference", 0), ("95 % interval", 2))
+    return _table(heads, rows, width)
 
 
 def _measure(name: str, threshold: float | None) -> tuple[str, Words]:
