@@ -15,6 +15,8 @@ from mission_tui.fleet.history.events import (
     KeeperLost,
     RunCreated,
     RunParked,
+    RunPaused,
+    RunResumed,
 )
 from mission_tui.fleet.history.metrics import CheckpointSaved, Episodes, TrainingStarted
 from mission_tui.fleet.history.observations import FlagSeen, HeartbeatSeen, LinkSeen, PhaseSeen, PidsSeen
@@ -325,3 +327,16 @@ def test_end_of_a_file_alone_gives_the_newest_rows() -> None:
     store.load_history(RUN, [update(number, seq=number + 500) for number in range(1, 530)])
     assert store.run(RUN).trained.complete
     assert len(store.history(RUN, []).updates) == 500
+
+
+def test_a_run_is_pausing_from_the_asking_until_its_update_ends() -> None:
+    """An update may take minutes: until it is over everybody sees that it was asked, or that this was taken back."""
+    asked = running(Asked(3, 93.0, "pause", 1))
+    view = asked.snapshot(100.0).runs[0]
+    assert (view.state, view.pausing) == ("running", True)
+    asked.apply(RUN, Asked(4, 94.0, "resume", 1))
+    assert not asked.snapshot(100.0).runs[0].pausing
+    paused = running(Asked(3, 93.0, "pause", 1), RunPaused(4, 94.0, 1))
+    assert (paused.snapshot(100.0).runs[0].state, paused.snapshot(100.0).runs[0].pausing) == ("paused", False)
+    paused.apply(RUN, RunResumed(5, 95.0, 1))
+    assert not paused.snapshot(100.0).runs[0].pausing

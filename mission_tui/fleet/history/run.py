@@ -206,6 +206,7 @@ class RunHistory:
             case RunPaused() | RunResumed():
                 if event.attempt == told.attempt:
                     told.paused = isinstance(event, RunPaused)
+                    told.asked.discard("pause")
                     told.declare(event)
             case RunFrozen() | RunThawed():
                 if event.attempt == told.attempt:

@@ -181,6 +181,8 @@ class Told:
     def ask(self, event: Asked) -> None:
         """Take in what was asked. Whoever ends a run that waits for its restart wants no restart."""
         self.asked.add(event.verb)
+        if event.verb == "resume":
+            self.asked.discard("pause")
         if event.verb in ENDING and self.restart is not None:
             self.restart = None
             self.gave_up = "on request, while it waited for a restart" if event.verb == "park" else ""

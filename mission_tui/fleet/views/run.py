@@ -44,6 +44,7 @@ def view_of(run: RunHistory) -> RunView:
         run_dir=run.run_dir,
         state=run.state,
         created_t=told.created_t,
+        pausing=run.state in ("starting", "running") and "pause" in told.asked,
         group=told.group,
         description=_description(spec),
         outcome=cast("Word", outcome_word(outcome)) if outcome else None,

@@ -182,7 +182,8 @@ class RunView(Struct, frozen=True, kw_only=True):
     are seconds in rollouts and updates over all attempts: what a budget in seconds (`duration_s`) counts. `again` are
     the last attempts that began by themselves; `rebooted`: the run ended because the machine was restarted. `workers`
     says how the env workers are of a run that has any. `placed` is the GPU that was chosen for its newest attempt, if
-    there was a choice. `payoff` is what it brought when it last joined the others, or left them.
+    there was a choice. `payoff` is what it brought when it last joined the others, or left them. `pausing`: it
+    was asked to pause, and will at its next update.
     """
 
     id: str
@@ -191,6 +192,7 @@ class RunView(Struct, frozen=True, kw_only=True):
     run_dir: str
     state: RunState
     created_t: float
+    pausing: bool = False
     group: str | None = None
     description: str = ""
     outcome: Literal["finished", "stopped", "killed", "failed", "lost"] | None = None

@@ -55,9 +55,11 @@ def shape(view: RunView) -> str:
 
 
 def state_word(view: RunView) -> str:
-    """One word: the outcome of an ended run, the phase of a running one, else the state."""
+    """One word: the outcome of an ended run, the phase of a running one unless it is to pause, else the state."""
     if view.state == "ended":
         return view.outcome or "ended"
+    if view.pausing:
+        return "pausing"
     if view.state == "running" and view.phase in _PHASES_SHOWN:
         return view.phase
     if view.restart is not None:
@@ -69,6 +71,8 @@ def state_style(view: RunView) -> Style:
     """The colour that goes with `state_word`."""
     if view.state == "ended":
         return colours.outcome_style(view.outcome or "")
+    if view.pausing:
+        return colours.PAUSED
     if view.state == "running" and view.phase in ("update", "saving"):
         return colours.UPDATE
     return colours.state_style(view.state)
