@@ -324,6 +324,35 @@ async def test_the_menu_offers_actions_with_their_keys() -> None:
         assert acts(stage) == [("stop", (LIVE[0].id,))]
 
 
+async def test_the_menu_offers_what_means_something_for_the_run() -> None:
+    """Of an ended run it can be resumed or removed; nothing is offered that would only be told that it is over."""
+    async with staged() as stage:
+        await stage.press("end", "x")
+        await stage.shows("move an ended run to the trash")
+        assert "hold at the next update" not in stage.text()
+        assert "end at once, unsaved" not in stage.text()
+
+
+async def test_the_menu_of_several_names_the_run_that_an_action_is_for_alone() -> None:
+    """While runs are marked the cursor is on another one, whose label or note it would be."""
+    async with staged(size=(120, 50)) as stage:
+        await stage.press("space", "space", "x")
+        await stage.shows("heavy-3f9a and wide-11c0")
+        assert f"{LIVE[2].name} alone: put labels on it" in stage.text()
+
+
+async def test_one_run_that_cannot_go_on_keeps_no_other_from_it() -> None:
+    """Each of several is resumed, or says why not."""
+    async with staged() as stage:
+        refused = Refused(re=1, message="cannot resume heavy-3f9a: it is rollout")
+        stage.client.answers[Resume] = lambda request: (
+            refused if request.run == LIVE[0].id else Accepted(re=request.id, runs=(request.run,))
+        )
+        await stage.press("space", "down", "space", "r")
+        await stage.until(lambda: f"resume accepted for {LIVE[2].name}" in stage.toasts())
+        assert refused.message in stage.toasts()
+
+
 async def test_the_palette_finds_an_action_by_typing() -> None:
     """`:` then a part of the name and Enter does it."""
     async with staged() as stage:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.history.outcome import RunState
 from mission_tui.fleet.views.abilities import refusal
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.requests import Act, ActVerb
 from mission_tui.tui.desk import Desk
+from mission_tui.tui.listing.applying import STATES
 from mission_tui.tui.listing.standing import state_word
 from mission_tui.tui.screens.words import LineScreen
 
@@ -24,9 +24,9 @@ def able(desk: Desk, verb: str, runs: Sequence[RunView]) -> tuple[RunView, ...]:
     return can
 
 
-def fitting(desk: Desk, verb: str, runs: Sequence[RunView], states: Collection[RunState]) -> tuple[RunView, ...]:
-    """The runs in one of `states`; says so when there is none."""
-    fit = tuple(view for view in runs if view.state in states)
+def fitting(desk: Desk, verb: str, runs: Sequence[RunView]) -> tuple[RunView, ...]:
+    """The runs in a state in which `verb` means something; says so when there is none."""
+    fit = tuple(view for view in runs if view.state in STATES[verb])
     if not fit and runs:
         one = runs[0]
         desk.tell(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from mission_tui.fleet.views.abilities import refusal
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.actions import key_label, offered
 from mission_tui.tui.desk import Desk
+from mission_tui.tui.listing.applying import applies
 from mission_tui.tui.screens.picker import Choice, Picker
 from mission_tui.tui.verbs.acting import names
 
@@ -14,14 +14,14 @@ __all__ = ["actions"]
 
 async def actions(desk: Desk, runs: tuple[RunView, ...]) -> None:
     """Offer the actions that need a run; carry out the one that is taken."""
-    choices = [
-        Choice(action.call, action.label, action.help, key_label(action.keys[0]))
-        for action in offered(desk.shown.PLACE, readonly=desk.readonly)
-        if action.menu and action.needs != "none" and _any_can(action.name, runs)
-    ]
+    one, finding = desk.shown.chosen(), desk.shown.finding()
+    choices: list[Choice] = []
+    for action in offered(desk.shown.PLACE, readonly=desk.readonly):
+        alone = action.needs == "run" and one is not None
+        meant = (one,) if one is not None and alone else runs
+        if action.menu and action.needs != "none" and any(applies(action.name, view, finding) for view in meant):
+            # The cursor moves on while one marks: nobody may take what is for its run alone for all that are marked.
+            told = f"{names(meant)} alone: {action.help}" if alone and len(runs) > 1 else action.help
+            choices.append(Choice(action.call, action.label, told, key_label(action.keys[0])))
     if call := await desk.consult(Picker(names(runs), choices, typed=False)):
         await desk.press(call)
-
-
-def _any_can(name: str, runs: tuple[RunView, ...]) -> bool:
-    return not runs or any(refusal(view.can, name) is None for view in runs)

@@ -11,5 +11,5 @@ __all__ = ["checkpoint"]
 
 async def checkpoint(desk: Desk, runs: tuple[RunView, ...]) -> None:
     """Ask the running and paused ones of `runs` for a checkpoint."""
-    if running := fitting(desk, "checkpoint", runs, ("running", "paused")):
+    if running := fitting(desk, "checkpoint", runs):
         await act(desk, "checkpoint", running)

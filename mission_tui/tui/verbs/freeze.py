@@ -11,5 +11,5 @@ __all__ = ["freeze"]
 
 async def freeze(desk: Desk, runs: tuple[RunView, ...]) -> None:
     """Freeze the running and paused ones of `runs`."""
-    if running := fitting(desk, "freeze", runs, ("running", "starting", "paused")):
+    if running := fitting(desk, "freeze", runs):
         await act(desk, "freeze", running)

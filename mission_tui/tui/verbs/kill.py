@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from mission_tui.fleet.history.outcome import ALIVE
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.desk import Desk
 from mission_tui.tui.screens.confirm import ConfirmScreen
@@ -13,7 +12,7 @@ __all__ = ["kill"]
 
 async def kill(desk: Desk, runs: tuple[RunView, ...]) -> None:
     """Kill the live and queued ones of `runs`, if the person says yes."""
-    live = fitting(desk, "kill", runs, ALIVE | {"queued"})
+    live = fitting(desk, "kill", runs)
     if not live:
         return
     facts = [f"{view.name}: {_loss(view)}" for view in live]

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from mission_tui.fleet.history.outcome import ALIVE, RunState
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.desk import Desk
 from mission_tui.tui.verbs.acting import act, fitting
 
 __all__ = ["park"]
 
-_WAITING: frozenset[RunState] = frozenset({"queued"})
-
 
 async def park(desk: Desk, runs: tuple[RunView, ...]) -> None:
     """Park the live and waiting ones of `runs`."""
-    if live := fitting(desk, "park", runs, ALIVE - {"stopping"} | _WAITING):
+    if live := fitting(desk, "park", runs):
         await act(desk, "park", live)

@@ -11,5 +11,5 @@ __all__ = ["pause"]
 
 async def pause(desk: Desk, runs: tuple[RunView, ...]) -> None:
     """Pause the running ones of `runs`."""
-    if running := fitting(desk, "pause", runs, ("running", "starting")):
+    if running := fitting(desk, "pause", runs):
         await act(desk, "pause", running)

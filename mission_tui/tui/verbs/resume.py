@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from mission_tui.errors import MissionError, NoSupervisorError, ProtocolError
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import Accepted, VerdictReply
 from mission_tui.ipc.requests import UNDO_S, Resume
@@ -23,11 +24,18 @@ _HELP = "KEY=VALUE, several with spaces between. Nothing starts yet: what each c
 async def resume(desk: Desk, runs: tuple[RunView, ...]) -> None:
     """Resume `runs` one after the other; each verdict is its own question."""
     for view in runs:
-        reply: Accepted | VerdictReply | None = await _ask(desk, view.id)
-        if isinstance(reply, VerdictReply):
-            reply = await _agreed(desk, view, reply)
-        if isinstance(reply, Accepted):
-            _tell(desk, view, reply)
+        try:
+            reply: Accepted | VerdictReply | None = await _ask(desk, view.id)
+            if isinstance(reply, VerdictReply):
+                reply = await _agreed(desk, view, reply)
+        except (NoSupervisorError, ProtocolError):
+            raise
+        except MissionError as error:
+            # One that cannot go on is no reason for the others to wait.
+            desk.tell(str(error), "error")
+        else:
+            if isinstance(reply, Accepted):
+                _tell(desk, view, reply)
 
 
 async def resume_with(desk: Desk, runs: tuple[RunView, ...]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from mission_tui.fleet.history.outcome import OVER
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.requests import UNDO_S
 from mission_tui.ipc.tidying import Remove
@@ -14,7 +13,7 @@ __all__ = ["remove"]
 
 async def remove(desk: Desk, runs: tuple[RunView, ...]) -> None:
     """Move the ended ones of `runs` to the trash, and say how they come back."""
-    ended = fitting(desk, "remove", runs, OVER)
+    ended = fitting(desk, "remove", runs)
     if not ended:
         return
     ids = tuple(view.id for view in ended)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 
-from mission_tui.fleet.history.outcome import RunState
 from mission_tui.fleet.specs.setting_change import LIVE_KEYS
 from mission_tui.fleet.views.abilities import refusal
 from mission_tui.fleet.views.snapshot import RunView
@@ -17,7 +16,6 @@ from mission_tui.tui.verbs.acting import fitting, no_finding, typed
 
 __all__ = ["set_", "set_advice"]
 
-_TRAINING: tuple[RunState, ...] = ("running", "paused", "frozen")
 _KEYS = ", ".join(LIVE_KEYS)
 _HELP = f"KEY=VALUE, several with spaces between: {_KEYS}. What they do is shown first."
 
@@ -49,7 +47,7 @@ async def set_advice(desk: Desk, runs: tuple[RunView, ...]) -> None:
 
 def _settable(desk: Desk, runs: tuple[RunView, ...]) -> tuple[RunView, ...]:
     """The first of `runs`, if it can take settings now; else says why not, before anything is typed."""
-    fit = fitting(desk, "set", runs[:1], _TRAINING)
+    fit = fitting(desk, "set", runs[:1])
     for view in fit:
         if why := refusal(view.can, "apply"):
             desk.tell(f"cannot set anything of {view.name}: {why}", "warning")

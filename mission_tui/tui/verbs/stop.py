@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from mission_tui.fleet.history.outcome import RunState
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.desk import Desk
 from mission_tui.tui.verbs.acting import act, fitting
 
 __all__ = ["stop"]
 
-_STOPPABLE: frozenset[RunState] = frozenset({"queued", "starting", "running", "paused", "frozen"})
-
 
 async def stop(desk: Desk, runs: tuple[RunView, ...]) -> None:
     """Stop the live and queued ones of `runs`; a second `s` on a stopping run changes nothing."""
-    if stoppable := fitting(desk, "stop", runs, _STOPPABLE):
+    if stoppable := fitting(desk, "stop", runs):
         await act(desk, "stop", stoppable)

@@ -9,14 +9,14 @@ from msgspec import Struct
 from rich.cells import cell_len
 from rich.style import Style
 
-from mission_tui.fleet.views.abilities import refusal
 from mission_tui.fleet.views.findings import Finding
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.tui.actions import ACTIONS, Action, Place, key_label, offered
+from mission_tui.tui.actions import Action, Place, key_label, offered
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.literal import literal
 from mission_tui.tui.drawing.strips import Part, line
 from mission_tui.tui.launching.preset_choice import PresetChoice, by_key
+from mission_tui.tui.listing.applying import applies
 from mission_tui.tui.widgets.lines import Lines
 
 __all__ = ["Footer", "Hint", "fitting", "hints"]
@@ -53,11 +53,6 @@ def hints(
 
     `finding` is the one that keys for findings would apply to; on a run's own screen they then stay longest.
     """
-    unfitting = _unfitting(chosen)
-    if finding is None or finding.state == "cleared":
-        unfitting |= _ON_FINDINGS
-    elif not finding.applicable:
-        unfitting |= {"apply"}
     shown: list[Hint] = []
     if undoable and not readonly:
         shown.append(Hint("u", "undo", "app.do('undo')", -1, "undo"))
@@ -67,30 +62,12 @@ def hints(
     return shown + [
         Hint(key_label(action.keys[0]), action.label, action.call, _rank(action, place), action.group)
         for action in offered(place, readonly=readonly)
-        if action.hint is not None and action.name not in unfitting
+        if action.hint is not None and (action.needs == "none" or (chosen and applies(action.name, chosen, finding)))
     ]
 
 
 def _rank(action: Action, place: Place) -> int:
     return 0 if place == "run" and action.name in _ON_FINDINGS else action.hint or 0
-
-
-def _unfitting(chosen: RunView | None) -> frozenset[str]:
-    """Verbs that would only be told that they do not apply; without a run all that need one."""
-    if chosen is None:
-        return frozenset(action.name for action in ACTIONS if action.needs != "none")
-    unable = frozenset(action.name for action in ACTIONS if refusal(chosen.can, action.name) is not None)
-    if chosen.last_checkpoint is None:
-        unable |= {"evaluate"}
-    if chosen.state == "queued":
-        return unable | {"pause", "resume"}
-    if chosen.state in ("ended", "parked"):
-        # `r` goes on from a checkpoint; only a command may begin again without one.
-        lost = {"resume"} if chosen.last_checkpoint is None and "checkpoint" in chosen.can else set()
-        return unable | {"pause", "stop", "kill"} | lost
-    if chosen.state in ("paused", "frozen") or chosen.restart is not None:
-        return unable | {"pause"}
-    return unable | {"resume"}
 
 
 def fitting(shown: Sequence[Hint], width: int) -> list[Hint]:
