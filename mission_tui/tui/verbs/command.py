@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from functools import partial
 
 from mission_tui.errors import UsageError
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.desk import Desk
 from mission_tui.tui.screens.words import LineScreen
+from mission_tui.tui.verbs.acting import typed
 
 __all__ = ["COMMANDS", "command", "type_command"]
 
@@ -48,12 +50,15 @@ async def type_command(desk: Desk, begun: str) -> None:
     """Ask for the line that begins so, and carry it out."""
     from mission_tui.tui.screens.output import OutputScreen
 
-    typed = await desk.consult(LineScreen("mission-tui", _HELP, "carries it out", "metrics --help", begun))
-    try:
-        words = shlex.split(typed or "")
-    except ValueError as error:
-        raise UsageError(f"{typed}: {error}") from error
-    if words[:1] == ["mission-tui"]:
-        del words[0]
-    if words and desk.snapshot is not None:
-        desk.open(OutputScreen(desk, words, desk.snapshot.runs_root))
+    async def carry_out(said: str) -> None:
+        try:
+            words = shlex.split(said)
+        except ValueError as error:
+            raise UsageError(f"that is no whole line: {str(error).lower()}") from error
+        if words[:1] == ["mission-tui"]:
+            del words[0]
+        if words and desk.snapshot is not None:
+            desk.open(OutputScreen(desk, words, desk.snapshot.runs_root))
+
+    make = partial(LineScreen, "mission-tui", _HELP, "carries it out", "metrics --help")
+    await typed(desk, make, carry_out, begun)

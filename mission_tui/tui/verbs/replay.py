@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from mission_tui.fleet.moment_words import BACK_S, moment_of
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.desk import Desk
 from mission_tui.tui.screens.words import LineScreen
+from mission_tui.tui.verbs.acting import typed
 
 __all__ = ["back", "coarser", "finer", "forward", "go_to", "replay"]
 
@@ -50,9 +53,12 @@ async def coarser(desk: Desk, _runs: tuple[RunView, ...]) -> None:
 async def go_to(desk: Desk, _runs: tuple[RunView, ...]) -> None:
     """Go to a moment that is typed."""
     if _replaying(desk):
-        word = await desk.consult(LineScreen("Go to", _HELP, "goes there", "03:12"))
-        if word and desk.snapshot is not None and desk.snapshot.replay is not None:
-            await desk.scrub.go(moment_of(word, desk.snapshot.replay.until))
+
+        async def there(word: str) -> None:
+            if desk.snapshot is not None and desk.snapshot.replay is not None:
+                await desk.scrub.go(moment_of(word, desk.snapshot.replay.until))
+
+        await typed(desk, partial(LineScreen, "Go to", _HELP, "goes there", "03:12"), there)
 
 
 def _replaying(desk: Desk) -> bool:

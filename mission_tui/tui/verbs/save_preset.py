@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 
 from mission_tui.fleet.specs.preset_file import Saving
 from mission_tui.tui.desk import Desk
@@ -11,6 +12,7 @@ from mission_tui.tui.launching.preset_choice import PresetChoice
 from mission_tui.tui.launching.preset_reading import read_presets
 from mission_tui.tui.screens.confirm import ConfirmScreen
 from mission_tui.tui.screens.words import LineScreen
+from mission_tui.tui.verbs.acting import typed
 
 __all__ = ["save_preset"]
 
@@ -21,21 +23,23 @@ _HELP = (
 
 
 async def save_preset(desk: Desk, preset: PresetChoice, words: Sequence[str]) -> str | None:
-    """Ask for the name, and before anything is written over; the name of what was saved, None where nothing was.
-
-    Raises `MissionError` for what is no preset.
+    """Ask for the name, again where it can be none, and before anything is written over; the name of what was saved,
+    None where nothing was.
     """
-    typed = await desk.consult(LineScreen(f"Save {preset.name} with these changes", _HELP, "saves it", "calm 5"))
-    if not typed:
-        return None
-    name, _, key = typed.partition(" ")
-    saving = Saving(preset.name, name, tuple(words), key.strip() or None)
-    saved = await asyncio.to_thread(desk.save_preset, saving, False)
-    if saved.there:
-        question, facts = f"Save {name} all the same?", (f"{saved.there}.",)
-        if not await desk.consult(ConfirmScreen(question, facts, "save it")):
-            return None
-        saved = await asyncio.to_thread(desk.save_preset, saving, True)
-    await read_presets(desk)
-    desk.tell(f"{saved.name} is saved as {saved.path}")
-    return saved.name
+    names: list[str] = []
+
+    async def save(said: str) -> None:
+        name, _, key = said.partition(" ")
+        saving = Saving(preset.name, name, tuple(words), key.strip() or None)
+        saved = await asyncio.to_thread(desk.save_preset, saving, False)
+        if saved.there:
+            question, facts = f"Save {name} all the same?", (f"{saved.there}.",)
+            if not await desk.consult(ConfirmScreen(question, facts, "save it")):
+                return
+            saved = await asyncio.to_thread(desk.save_preset, saving, True)
+        await read_presets(desk)
+        desk.tell(f"{saved.name} is saved as {saved.path}")
+        names.append(saved.name)
+
+    await typed(desk, partial(LineScreen, f"Save {preset.name} with these changes", _HELP, "saves it", "calm 5"), save)
+    return names[0] if names else None
