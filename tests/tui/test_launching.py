@@ -90,6 +90,20 @@ async def test_undo_takes_launches_back_one_by_one() -> None:
         assert [request.runs[0][16:] for request in stage.client.asked_for(Undo)] == ["fast-new0", "demo-new0"]
 
 
+async def test_undo_that_found_nobody_still_means_the_same_deed() -> None:
+    """While no supervisor answers nothing is taken back, and nothing is forgotten: the next `u` does it."""
+    async with staged() as stage:
+        await launched(stage, "1")
+        await stage.until(stage.app.desk.undoable)
+        stage.client.vanish()
+        await stage.press("u")
+        await stage.until(lambda: any("no supervisor answers" in toast for toast in stage.toasts()))
+        stage.client.come_back()
+        await stage.press("u")
+        await stage.until(lambda: not stage.app.desk.undoable())
+        assert len(stage.client.asked_for(Undo)) == 2
+
+
 async def test_a_burst_of_keys_starts_nothing() -> None:
     """Three launch keys at once are a paste or a held key: nothing starts, and the screen says why."""
     async with staged() as stage:

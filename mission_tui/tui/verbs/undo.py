@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from mission_tui.errors import NoSupervisorError, ProtocolError
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.requests import UNDO_S, Undo
 from mission_tui.ipc.tidying import Restore
-from mission_tui.tui.desk import Desk
+from mission_tui.tui.desk import UNDO_S, Deed, Desk
 
 __all__ = ["undo"]
 
@@ -16,8 +17,17 @@ async def undo(desk: Desk, _runs: tuple[RunView, ...]) -> None:
     if deed is None:
         desk.tell(f"nothing to undo: that works for {UNDO_S:.0f} seconds after a start or removal; K kills a run")
         return
-    desk.deeds.pop()
+    desk.deeds.remove(deed)
     desk.clear()
+    try:
+        await _take_back(desk, deed)
+    except (NoSupervisorError, ProtocolError):
+        # Nothing was taken back, because nobody was there to do it: the key still means this deed.
+        desk.deeds.append(deed)
+        raise
+
+
+async def _take_back(desk: Desk, deed: Deed) -> None:
     runs = deed.runs
     if deed.how == "removed":
         back = await desk.ask(lambda id_: Restore(id=id_, runs=runs))
