@@ -63,11 +63,13 @@ class Arrivals:
         if self._timer is None:
             self._draw_in(max(self.pace.due(self._desk.clock()), self._flow.rest_s()))
 
-    def lost(self, why: str) -> None:
-        """The supervisor is gone, or never came."""
-        state = (
-            "no supervisor yet, trying again" if self._newest is None else "supervisor gone, reconnecting; runs go on"
-        )
+    def lost(self, why: str, nobody: bool) -> None:
+        """There is `nobody`: the supervisor is gone, or never came; else one that does not take this screen's word."""
+        state = "supervisor gone, reconnecting; runs go on"
+        if not nobody:
+            state = "the supervisor refuses this screen: q leaves it, mission-tui shows a new one, runs go on"
+        elif self._newest is None:
+            state = "no supervisor yet, trying again"
         self._desk.banner = f"{state} ({why})"
         self._desk.heard.set()
         self.redraw_screens()

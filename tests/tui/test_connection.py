@@ -44,6 +44,18 @@ async def test_a_supervisor_that_never_answered_is_not_called_gone() -> None:
         await stage.shows("heavy-3f9a")
 
 
+async def test_a_supervisor_of_another_version_is_not_called_gone() -> None:
+    """It is there and refuses: the banner says so, all of it, with what helps, and keeps to the terminal's width."""
+    async with staged() as stage:
+        why = "this supervisor (2.0) speaks protocol 2, the client (1.0) 1: use one version of mission-tui for both"
+        stage.app.arrivals.lost(why, False)
+        await stage.still()
+        said = " ".join(" ".join(line.split()) for line in stage.lines()[1:5])
+        assert "▲ the supervisor refuses this screen: q leaves it, mission-tui shows a new one" in said
+        assert f"({why})" in said
+        assert "heavy-3f9a" in stage.text()
+
+
 async def test_a_key_without_a_supervisor_says_so() -> None:
     """The request fails as a toast; nothing hangs."""
     async with staged() as stage:

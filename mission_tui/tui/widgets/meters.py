@@ -18,6 +18,7 @@ from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.literal import literal
 from mission_tui.tui.drawing.sparkline import spark
 from mission_tui.tui.drawing.strips import fit, line
+from mission_tui.tui.drawing.wrapping import wrap
 from mission_tui.tui.widgets.lines import Lines
 
 __all__ = ["Meters"]
@@ -29,6 +30,7 @@ _MOST_SPARK = 60
 _SCARCE_BYTES = 2 << 30
 _FULL_SHOWN_S = 30 * 86400.0
 _FULL_SOON_S = 2 * 86400.0
+_MOST_LOST = 4
 
 
 class Meters(Lines):
@@ -50,6 +52,8 @@ class Meters(Lines):
         told = told_now(snapshot) if snapshot is not None and tall and banner is None else ()
         self._paid = told[0] if told else None
         self.rows = (gpus if gpus > 1 and tall else 1) + len(told[:1])
+        if banner is not None:
+            self.rows = max(1, len(self._lost(self.app.size.width)))
         self.styles.height = self.rows
         self.redraw()
 
@@ -57,7 +61,7 @@ class Meters(Lines):
         """Compose the lines for the present width."""
         width = self.size.width
         if self._banner is not None:
-            self.show([line([(f" ▲ {self._banner}", colours.WARN)], width)])
+            self.show(self._lost(width))
         elif self._snapshot is None:
             self.show([line([(" connecting to the supervisor…", colours.QUIET)], width)])
         elif self._snapshot.host.disk_full:
@@ -69,6 +73,12 @@ class Meters(Lines):
         else:
             paid = [] if self._paid is None else [_paid(self._paid, width)]
             self.show(_lines(self._snapshot, width, self.size.height - len(paid)) + paid)
+
+    def _lost(self, width: int) -> list[Strip]:
+        """Why nobody measures: what helps stands at the end of it."""
+        said = wrap(self._banner or "", max(10, width - 4))[:_MOST_LOST]
+        leads = (" ▲ ", *["   "] * _MOST_LOST)
+        return [line([(lead + text, colours.WARN)], width) for lead, text in zip(leads, said, strict=False)]
 
 
 class _Piece(Struct, frozen=True):
