@@ -33,6 +33,25 @@ async def test_a_line_that_fails_says_with_what() -> None:
         await stage.shows("it ended with 2")
 
 
+async def test_an_open_quote_is_asked_for_again_with_what_was_typed() -> None:
+    """A long line is corrected, and not typed anew."""
+    async with staged() as stage:
+        await stage.press("semicolon", *'note "a', "enter")
+        await stage.shows("no whole line: no closing quotation")
+        await stage.shows('note "a')
+
+
+async def test_of_an_output_without_an_end_the_newest_is_kept() -> None:
+    """A verb that prints for ever costs neither memory nor time; what is missing is said."""
+    async with staged() as stage:
+        screen = OutputScreen(stage.app.desk, ["--version"], "/home/ada/lab/runs")
+        screen._keep("a" * (1 << 20))
+        assert len(screen._text) == 1 << 18
+        screen._keep("\n".join(map(str, range(5000))))
+        assert screen._text.startswith("3000\n")
+        assert "not kept here" in screen.lines(80)[0].text
+
+
 async def test_a_shell_is_only_for_a_folder_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It begins in the run's folder; of another machine's run it is said that there is none."""
     view = structs.replace(a_run("near-1"), run_dir=str(tmp_path))

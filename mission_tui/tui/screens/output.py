@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import os
 import signal
 import sys
@@ -22,7 +23,10 @@ from mission_tui.tui.screens.still_open import still_open
 __all__ = ["OutputScreen"]
 
 _MOST_LINES = 2000
+_MOST_LETTERS = 1 << 18
+"""All of it is folded again whenever there is more."""
 _READ_BYTES = 1 << 16
+_PACE_S = 0.1
 
 
 class OutputScreen(Sheet[None]):
@@ -32,6 +36,7 @@ class OutputScreen(Sheet[None]):
         super().__init__(f"mission-tui {' '.join(words)}", "Esc ends it")
         self._desk, self._words, self._root = desk, list(words), root
         self._text = ""
+        self._cut = self._due = False
         self._process: asyncio.subprocess.Process | None = None
 
     def on_mount(self) -> None:
@@ -54,15 +59,25 @@ class OutputScreen(Sheet[None]):
         except (OSError, ValueError) as error:  # a line may have been pasted that no program can be given
             raise UsageError(f"this cannot be carried out: {error}") from error
         assert process.stdout is not None
+        letters = codecs.getincrementaldecoder("utf-8")(errors="replace")
         while data := await process.stdout.read(_READ_BYTES):
-            self._text = "\n".join((self._text + data.decode(errors="replace")).split("\n")[-_MOST_LINES:])
-            self._show()
+            self._keep(self._text + letters.decode(data))
+            if not self._due:
+                self._due = True
+                self.set_timer(_PACE_S, self._show)
         code = await process.wait()
         if still_open(self):
             self.hint("Esc back" if code == 0 else f"it ended with {code}   Esc back")
         self._show()
 
+    def _keep(self, text: str) -> None:
+        """The newest lines of `text`, or as much as there may be of a line without an end."""
+        kept = "\n".join(text.split("\n")[-_MOST_LINES:])[-_MOST_LETTERS:]
+        self._cut = self._cut or len(kept) < len(text)
+        self._text = kept
+
     def _show(self) -> None:
+        self._due = False
         if still_open(self):
             self.refill()
 
@@ -71,4 +86,7 @@ class OutputScreen(Sheet[None]):
         if not self._text:
             return [line([("…", colours.QUIET)], width)]
         said = self._text.rstrip("\n").split("\n")
-        return [line([(part, colours.INK)], width) for raw in said for part in wrap(raw, width) or [""]]
+        earlier = [line([("what came before is not kept here; a shell shows all", colours.QUIET)], width)]
+        return earlier * self._cut + [
+            line([(part, colours.INK)], width) for raw in said for part in wrap(raw, width) or [""]
+        ]
