@@ -21,6 +21,7 @@ from mission_tui.tui.listing.vitals import metric_title
 from mission_tui.tui.moves import Move
 from mission_tui.tui.screens.still_open import still_open
 from mission_tui.tui.sections.comparison import comparison
+from mission_tui.tui.widgets.hint_line import HintLine
 from mission_tui.tui.widgets.overlay import Overlay
 from mission_tui.tui.widgets.scroll_lines import ScrollLines
 
@@ -65,7 +66,7 @@ class CompareScreen(Screen[None], inherit_bindings=False):
         yield ScrollLines(self._title, id="compare-title")
         yield Overlay()
         yield ScrollLines(self._lines, id="compare-lines")
-        yield ScrollLines(lambda width: [line([(f" {_HINT}", colours.QUIET)], width)], id="compare-hint")
+        yield HintLine(lambda: f" {_HINT}", id="compare-hint")
 
     def on_mount(self) -> None:
         """Ask."""

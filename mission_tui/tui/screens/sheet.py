@@ -14,6 +14,7 @@ from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.literal import literal
 from mission_tui.tui.drawing.strips import line
 from mission_tui.tui.moves import Move
+from mission_tui.tui.widgets.hint_line import HintLine
 from mission_tui.tui.widgets.scroll_lines import ScrollLines
 
 __all__ = ["Sheet"]
@@ -54,7 +55,7 @@ class Sheet(ModalScreen[Answer], inherit_bindings=False):
         with Vertical(id="sheet"):
             yield ScrollLines(lambda width: [line([(self._title, colours.BOLD)], width)], id="sheet-title")
             yield from self.content()
-            yield ScrollLines(lambda width: [line([(self._hint, colours.QUIET)], width)], id="sheet-hint")
+            yield HintLine(lambda: self._hint, id="sheet-hint")
 
     def on_resize(self) -> None:
         """Long content scrolls within what the frame, the title and the hint leave of the screen."""

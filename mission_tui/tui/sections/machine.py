@@ -168,7 +168,7 @@ def machine_lines(
             width,
             sort=sort,
             lead=lambda use: _lead(use.view, chosen=use.view.id == chosen),
-            ground=lambda use: colours.CHOSEN if use.view.id == chosen else None,
+            ground=lambda use: _click(use.view) + (colours.CHOSEN if use.view.id == chosen else colours.INK),
         )
         strips += [line([(" ", colours.INK), *parts], width) for parts in _waiting(runs, width - 2)]
     strips += [line([(" ", colours.INK), *parts], width) for parts in _shared(snapshot)]
@@ -186,8 +186,11 @@ def _waiting(runs: Sequence[RunView], width: int) -> Iterator[list[Part]]:
 
 
 def _lead(view: RunView, *, chosen: bool) -> list[Part]:
-    click = Style(meta={"@click": f"screen.choose({view.id!r})"})
-    return [(">" if chosen else " ", colours.KEY + click), (standing.shape(view), standing.state_style(view) + click)]
+    return [(">" if chosen else " ", colours.KEY), (standing.shape(view), standing.state_style(view))]
+
+
+def _click(view: RunView) -> Style:
+    return Style(meta={"@click": f"screen.choose({view.id!r})"})
 
 
 def _host(host: HostMeters, width: int) -> Iterator[list[Part]]:

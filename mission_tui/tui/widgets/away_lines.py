@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rich.cells import cell_len
+from textual import events
 from textual.strip import Strip
 
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.literal import literal
+from mission_tui.tui.drawing.pressable import key_at
 from mission_tui.tui.drawing.strips import Part, line
 from mission_tui.tui.drawing.wrapping import wrap
 from mission_tui.tui.news.away import Away
@@ -55,6 +57,12 @@ class AwayLines(Lines):
             *strips,
             line([(" ", colours.INK), *best, (" " * max(1, gap), colours.INK), (_HINT, colours.QUIET)], width),
         ]
+
+    def on_click(self, event: events.Click) -> None:
+        """A click on a hint presses its key."""
+        begin = self.size.width - 1 - cell_len(_HINT)
+        if event.y == self.rows - 1 and (key := key_at(_HINT, event.x - begin)) is not None:
+            self.app.simulate_key(key)
 
     def _best_parts(self, room: int) -> list[Part]:
         """`best return cart-9a10 500  heavy-3f9a 12.4`, as many as fit."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 import time
 
 from rich.cells import cell_len
+from textual import events
 
 from mission_tui.fleet.history.outcome import ALIVE
 from mission_tui.fleet.views.findings import Severity
@@ -14,6 +15,7 @@ from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.glyphs import SEVERITY_SHAPES
 from mission_tui.tui.drawing.literal import literal
+from mission_tui.tui.drawing.pressable import key_at
 from mission_tui.tui.drawing.strips import Part, line
 from mission_tui.tui.listing.elsewhere import also_live, homely, least_cells
 from mission_tui.tui.listing.standing import open_findings
@@ -35,6 +37,7 @@ class Header(Lines):
         self._home = home
         self._snapshot: FleetSnapshot | None = None
         self._filter_text = ""
+        self._shown_way_out = ""
 
     def update(self, snapshot: FleetSnapshot | None, filter_text: str = "", note: str = "") -> None:
         """Show the counts of `snapshot`, the active filter, and a note such as "2 marked"."""
@@ -51,6 +54,7 @@ class Header(Lines):
         title = _title(self._snapshot)
         taken = sum(cell_len(literal(text)) for text, _ in counts) + sum(cell_len(text) for text, _ in title) + 2
         way_out = self._way_out if taken + len(self._way_out) < width else "?"
+        self._shown_way_out = way_out
         right: list[Part] = [(way_out, colours.QUIET), (" ", colours.QUIET)]
         fixed = taken + len(way_out) + 1
         roots = self._snapshot.elsewhere if self._snapshot else ()
@@ -64,6 +68,12 @@ class Header(Lines):
         blank: Part = (" " * max(2, room + 2), colours.INK)
         left: list[Part] = [*title, (where, colours.INK), *also, blank]
         self.show([line([*left, *counts, *right], width)])
+
+    def on_click(self, event: events.Click) -> None:
+        """A click on the way out takes it."""
+        begin = self.size.width - 1 - len(self._shown_way_out)
+        if (key := key_at(self._shown_way_out, event.x - begin)) is not None:
+            self.app.simulate_key(key)
 
 
 def _title(snapshot: FleetSnapshot | None) -> list[Part]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rich.cells import cell_len
+from rich.style import Style
 
 from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.tui.drawing import colours, numbers
@@ -13,6 +14,7 @@ __all__ = ["ReplayLine"]
 
 _LEAST_BAR = 8
 _MOST_BAR = 80
+_BLANK: Part = (" ", colours.INK)
 
 
 class ReplayLine(Lines):
@@ -46,10 +48,10 @@ class ReplayLine(Lines):
         before = "nothing before " if snapshot.t <= first else ""
         start, end = f" {before}{numbers.clock(first, last)} ", f" {numbers.clock(last, last)}"
         keys = [
-            [(", .", colours.KEY), (f" {self._step} back, on", colours.INK)],
-            [("H", colours.KEY), (" now", colours.INK)],
-            [("( )", colours.KEY), (" step", colours.INK)],
-            [("g", colours.KEY), (" time", colours.INK)],
+            [_key(",", "back in time"), _BLANK, _key(".", "forward in time"), (f" {self._step} back, on", colours.INK)],
+            [_key("H", "replay"), (" now", colours.INK)],
+            [_key("(", "finer"), _BLANK, _key(")", "coarser"), (" step", colours.INK)],
+            [_key("g", "go to"), (" time", colours.INK)],
         ]
         fixed = cell_len(start) + cell_len(end)
         while keys and width - fixed - _cells(keys) < _LEAST_BAR:
@@ -67,6 +69,10 @@ class ReplayLine(Lines):
         for hint in keys:
             parts += [("  ", colours.INK), *hint]
         self.show([line(parts, width)])
+
+
+def _key(label: str, action: str) -> Part:
+    return label, colours.KEY + Style(meta={"@click": f"app.do({action!r})"})
 
 
 def _cells(keys: list[list[Part]]) -> int:
