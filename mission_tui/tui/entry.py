@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from mission_tui.errors import UsageError
 from mission_tui.tui.launching.preset_choice import LoadPresets, PresetChoice, Resolve, SavePreset, save_nothing
+from mission_tui.tui.loading import load_textual
 
 __all__ = ["Farewell", "PresetChoice", "replay", "run"]
 
@@ -80,10 +81,8 @@ def run(
     # Nothing that is loaded is garbage, and looking for some takes a twelfth of the time to the first picture.
     gc.disable()
     try:
-        from mission_tui.ipc.async_client import AsyncConnection
-        from mission_tui.tui.loading import load_textual
-
         load_textual()
+        from mission_tui.ipc.async_client import AsyncConnection
         from mission_tui.tui.session import show
 
         client = AsyncConnection(root, from_files=from_files, replay_t=replay_t)
