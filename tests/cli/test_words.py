@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mission_tui.cli.tables.words import count, duration, gibibytes, measure, percent, size
+from mission_tui.cli.tables.words import count, duration, gibibytes, inert, measure, percent, size
 
 
 @pytest.mark.parametrize(
@@ -65,3 +65,12 @@ def test_counts_separate_thousands() -> None:
 def test_sizes_have_the_largest_unit_that_fits(size_bytes: int | None, word: str) -> None:
     """A worker of 25 MB is not 0.0G."""
     assert size(size_bytes) == word
+
+
+@pytest.mark.parametrize(
+    ("text", "cell"),
+    [("=1+1/x", "'=1+1/x"), ("@sum/x", "'@sum/x"), ("-1/x", "'-1/x"), ("train/approx_kl", "train/approx_kl"), ("", "")],
+)
+def test_a_cell_is_no_formula(text: str, cell: str) -> None:
+    """A script's own metric may be called anything; a spreadsheet shows it and calculates nothing."""
+    assert inert(text) == cell

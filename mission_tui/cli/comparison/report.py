@@ -18,7 +18,9 @@ from mission_tui.cli.comparison.facts import comparison_facts
 from mission_tui.cli.comparison.svg import curves_svg
 from mission_tui.cli.comparison.tables import comparison_tables
 from mission_tui.cli.tables.documents import SCHEMA
+from mission_tui.cli.tables.words import inert
 from mission_tui.errors import UsageError
+from mission_tui.fleet.text import clean
 from mission_tui.records.files.storage import StorageError
 from mission_tui.records.files.together import write_together
 
@@ -88,6 +90,8 @@ def _curve_rows(found: Comparison) -> Iterator[Sequence[object]]:
 
 
 def _csv(rows: Iterator[Sequence[object]]) -> bytes:
+    """Words are anybody's, also those of a run directory that somebody sent: none of them is a formula."""
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
+    said = ([inert(clean(cell)) if isinstance(cell, str) else cell for cell in row] for row in rows)
+    csv.writer(text, lineterminator="\n").writerows(said)
     return text.getvalue().encode()

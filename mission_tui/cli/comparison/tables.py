@@ -37,11 +37,14 @@ def write_comparison(found: Comparison) -> None:
 
 def comparison_tables(found: Comparison) -> Iterator[tuple[str, Table]]:
     """Title and table: results, seeds together, which setting is best, what differs in settings and provenance."""
-    yield f"{found.metric}, {_over(found)}", _results(found)
+    from mission_tui.fleet.text import clean
+
+    metric = clean(found.metric)
+    yield f"{metric}, {_over(found)}", _results(found)
     if any(len(cohort.runs) > 1 for cohort in found.cohorts):
         yield "seeds of one setting together", _groups(found)
     if found.ranking:
-        yield f"ranking by the last {found.metric} of each seed", _ranking(found)
+        yield f"ranking by the last {metric} of each seed", _ranking(found)
     if found.contrasts:
         yield f"less {found.cohorts[0].name}", _contrasts(found)
     if found.settings:

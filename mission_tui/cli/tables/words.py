@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-__all__ = ["UNKNOWN", "count", "duration", "gibibytes", "measure", "percent", "size"]
+__all__ = ["UNKNOWN", "count", "duration", "gibibytes", "inert", "measure", "percent", "size"]
 
 UNKNOWN = "-"
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def inert(text: str) -> str:
+    """`text` for a cell of a CSV file: what a spreadsheet would take for a formula has an apostrophe before it."""
+    return f"'{text}" if text.startswith(_FORMULA) else text
 
 
 def count(value: float | None) -> str:

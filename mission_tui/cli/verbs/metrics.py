@@ -75,9 +75,11 @@ def _updates(records: list[MetricRecord]) -> list[UpdateDone]:
 
 
 def _write_csv(updates: list[UpdateDone]) -> None:
+    from mission_tui.cli.tables.words import inert
+
     tags = sorted({tag for it in updates for tag in it.metrics})
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow([*COLUMNS, *tags])
+    writer.writerow([*COLUMNS, *map(inert, tags)])
     for it in updates:
         writer.writerow([*(getattr(it, column) for column in COLUMNS), *(it.metrics.get(tag, "") for tag in tags)])
 

@@ -15,6 +15,7 @@ from mission_tui.fleet.compare.side import Side
 from mission_tui.fleet.compare.spread import LEAST_SEEDS, Contrast, Spread, contrast_of, spread_of
 from mission_tui.fleet.compare.trace import Axis
 from mission_tui.fleet.history.outcome import OVER
+from mission_tui.fleet.text import clean
 
 __all__ = ["MOST", "Cohort", "Compared", "Comparison", "compare", "letter"]
 
@@ -239,7 +240,7 @@ def _notes(
     if going_on := [side.view.name for side in sides if side.view.state not in OVER]:
         yield f"{', '.join(going_on)} {'has' if len(going_on) == 1 else 'have'} not ended: numbers so far"
     if without := [side.view.name for side in sides if not side.trace.values]:
-        yield f"no value of {metric} yet: {', '.join(without)}"
+        yield f"no value of {clean(metric)} yet: {', '.join(without)}"
     if span is None and all(side.trace.values for side in sides):
         yield "the curves have no part of the axis in common, so there are no areas"
     unknown = [side.view.name for side in sides if side.provenance is None]

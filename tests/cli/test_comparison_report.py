@@ -1,0 +1,41 @@
+"""The files of a report: whatever a metric or a name says is text to a spreadsheet, a Markdown page and a picture."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+from msgspec import structs
+
+from mission_tui.cli.comparison.report import write_report
+from mission_tui.fleet.compare import compare, trace_of
+from mission_tui.fleet.history.metrics import MetricRecord
+from tests.fleet.recorded import update
+from tests.fleet.test_compare import side, spec_of
+
+HOSTILE = '=HYPERLINK("http://x")|<b>&\x1b[31m`*_/y'
+
+
+def test_hostile_words_are_text_in_every_file(tmp_path: Path) -> None:
+    """No formula, no markup, no cell more than there are columns, no character that XML cannot have."""
+    rows: list[MetricRecord] = [structs.replace(update(n), metrics={HOSTILE: float(n)}) for n in (1, 2, 3)]
+    trace = trace_of(rows, HOSTILE)
+    sides = [replace(side(name, rows, spec_of(seed)), trace=trace) for seed, name in enumerate(("=1+1|x", "<script>"))]
+    write_report(tmp_path, compare(sides, HOSTILE))
+    with (tmp_path / "comparison.csv").open(encoding="utf-8", newline="") as file:
+        assert [row["name"] for row in csv.DictReader(file)] == ["'=1+1|x", "<script>"]
+    with (tmp_path / "curves.csv").open(encoding="utf-8", newline="") as file:
+        heads, *cells = csv.reader(file)
+    assert heads[2].startswith("'=HYPERLINK")
+    assert {len(row) for row in cells} == {len(heads)}
+    root = ElementTree.parse(tmp_path / "comparison.svg").getroot()
+    assert root.findall(".//{http://www.w3.org/2000/svg}b") == []
+    page = (tmp_path / "comparison.md").read_text(encoding="utf-8")
+    assert "\x1b" not in page
+    assert "<" not in page.replace("\\<", "")
+    tables = [line for line in page.splitlines() if line.startswith("| ")]
+    assert {line.replace("\\|", "").count("|") for line in tables if "1+1" in line or line.startswith("|  | run")} == {
+        14
+    }
