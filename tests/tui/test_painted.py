@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from rich.console import RenderableType
 from textual.app import App
 from textual.screen import Screen
 
@@ -22,7 +21,7 @@ def written(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     lengths: list[int] = []
     display = App._display
 
-    def painting(self: App[Any], screen: Screen[Any], renderable: RenderableType | None) -> None:
+    def painting(self: App[Any], screen: Screen[Any], renderable: object) -> None:
         if isinstance(renderable, Written):
             lengths.append(len(renderable.render_segments(self.console)))
         display(self, screen, renderable)
