@@ -87,8 +87,9 @@ def test_the_first_picture_waits_for_nothing_it_does_not_show() -> None:
     assert not later & loaded_after(f"{before}, mission_tui.cli.screen, mission_tui.tui.session")
 
 
-def test_what_stood_in_for_the_palette_is_seen_by_nobody_else() -> None:
-    """Whoever wants Textual's palette after the loading gets it."""
-    wanted = "from textual.command import CommandPalette; assert CommandPalette.is_open"
-    loaded = loaded_after(f"from mission_tui.tui.loading import load_textual; load_textual(); {wanted}")
-    assert {"textual.app", "textual.widgets._option_list"} <= loaded
+@pytest.mark.parametrize("stand_ins", ["it._TAKEN", "()"])
+def test_what_stood_in_for_the_palette_is_seen_by_nobody_else(stand_ins: str) -> None:
+    """Whoever wants Textual's palette gets it; a Textual that takes more from it is loaded as it is."""
+    load = f"import mission_tui.tui.loading as it; it._TAKEN = {stand_ins}; it.load_textual()"
+    wanted = "import mission_tui.tui.session; from textual.command import CommandPalette; CommandPalette.is_open"
+    assert {"textual.app", "textual.widgets._option_list"} <= loaded_after(f"{load}; {wanted}")

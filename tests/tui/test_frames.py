@@ -8,6 +8,7 @@ import pytest
 from msgspec import structs
 from rich.console import RenderableType
 from textual.app import App
+from textual.css.stylesheet import Stylesheet
 from textual.screen import Screen
 
 from mission_tui.tui.screens.fleet import FleetScreen
@@ -44,6 +45,14 @@ async def test_the_first_picture_of_the_fleet_has_its_runs_in_their_place(
     async with staged(size=size) as stage:
         assert len(of_runs(painted[0])) > 6
         assert of_runs(painted[0]) == of_runs(stage.lines())
+
+
+async def test_no_stylesheet_is_read_twice_before_the_first_picture(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading them takes a tenth of what happens between the start of the program's loop and that picture."""
+    read: list[object] = []
+    monkeypatch.setattr(Stylesheet, "reparse", lambda sheets: read.append(sheets))
+    async with staged():
+        assert read == []
 
 
 OPENED = {"x": "pause", "question_mark": "start", "colon": "Commands", "n": "preset", "m": "CPU", "enter": "return"}
