@@ -21,7 +21,7 @@ def written(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     lengths: list[int] = []
     display = App._display
 
-    def painting(self: App[Any], screen: Screen[Any], renderable: object) -> None:
+    def painting(self: App[Any], screen: Screen[Any], renderable: Any) -> None:
         if isinstance(renderable, Written):
             lengths.append(len(renderable.render_segments(self.console)))
         display(self, screen, renderable)
