@@ -49,8 +49,12 @@ async def test_the_first_picture_of_the_fleet_has_its_runs_in_their_place(
 
 async def test_no_stylesheet_is_read_twice_before_the_first_picture(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reading them takes a tenth of what happens between the start of the program's loop and that picture."""
-    read: list[object] = []
-    monkeypatch.setattr(Stylesheet, "reparse", lambda sheets: read.append(sheets))
+    read: list[Stylesheet] = []
+
+    def reparse(sheets: Stylesheet) -> None:
+        read.append(sheets)
+
+    monkeypatch.setattr(Stylesheet, "reparse", reparse)
     async with staged():
         assert read == []
 

@@ -160,6 +160,21 @@ async def test_what_stands_there_is_not_written_again() -> None:
         await stage.until(lambda: copyist.written > WIDTH * HEIGHT)
 
 
+@pytest.mark.parametrize("wiped", ["redraw", "resize"])
+async def test_a_terminal_that_may_have_been_wiped_is_written_anew(wiped: str) -> None:
+    """After a resize, and when the person asks for it, nothing is taken to stand there."""
+    async with staged() as stage:
+        whole: Any = stage.screen._compositor.render_update(full=True)
+        kept = stage.app._pen.kept
+        assert kept.news_of(whole)
+        assert kept.news_of(whole) == []
+        if wiped == "redraw":
+            await stage.app.run_action("redraw")
+        else:
+            await stage.pilot.resize_terminal(100, 30)
+        assert len(kept.news_of(whole)) >= 24
+
+
 def test_a_chop_of_which_a_part_was_written_is_not_taken_for_known() -> None:
     """Only what was written is sure to stand there: the rest of the line may be older."""
     pen, paper = Pen(console()), Paper(10, 1)
