@@ -30,8 +30,8 @@ REMEMBER_S = 15.0
 SETTLED_S = 1.0
 """After so long the first picture stands, or nobody answers."""
 YOUNG = 20_000
-"""Every picture makes some thousand objects, which go with the next one without being looked for: at Python's 700 they
-were looked through a dozen times a second, and all that is kept every few seconds, for 50 ms in which no key is heard.
+"""Every picture makes some thousand objects and lets go of those of the picture before. At Python's 700 they were
+looked through a dozen times a second, and every few seconds with all that is kept, for 50 ms in which no key is heard.
 """
 
 

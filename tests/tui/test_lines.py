@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -163,3 +165,22 @@ async def test_the_next_phase_is_one_line_of_a_pane(monkeypatch: pytest.MonkeyPa
         anew = [y for y, strip in enumerate(panes._strips) if strip is not before[y]]
         assert anew == [0]
         assert "saving" in panes._strips[0].text
+
+
+async def test_what_was_painted_is_let_go_of_with_the_next_picture() -> None:
+    """Without a search through all that is held, in which no key is heard: it lies in no circle."""
+    async with staged(size=(160, 50)) as stage:
+        gc.collect()
+        gc.disable()
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        try:
+            for revision in range(2, 6):
+                changed = structs.replace(LIVE[1], steps_per_s=float(revision))
+                await stage.arrive(a_fleet((LIVE[0], changed, *stage.client.snapshot.runs[2:]), revision=revision))
+            gc.collect()
+            circles = [it for it in gc.garbage if isinstance(it, Strip)]
+        finally:
+            gc.set_debug(0)
+            gc.garbage.clear()
+            gc.enable()
+        assert circles == []
