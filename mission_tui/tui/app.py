@@ -28,7 +28,7 @@ from mission_tui.tui.habits.record import Habits
 from mission_tui.tui.launching.origin import Origin
 from mission_tui.tui.launching.preset_choice import LoadPresets, Resolve, SavePreset, save_nothing
 from mission_tui.tui.listing.outlook import Outlook
-from mission_tui.tui.screens.closed import forget_closed
+from mission_tui.tui.screens.closed import Closed
 from mission_tui.tui.screens.fleet import FleetScreen
 from mission_tui.tui.screens.shown import Shown
 from mission_tui.tui.terminal.bursts import WINDOW_S, LaunchGate
@@ -103,6 +103,7 @@ class MissionApp(App[int], inherit_bindings=False):
         self._glyphs = GlyphFilter(ascii_only=not speaks_utf8(environ))
         self._pen = Pen(self.console)
         self._gate = LaunchGate()
+        self._closed_screens = Closed(self)
         self.register_theme(THEME)
         self.theme = THEME.name
 
@@ -144,7 +145,7 @@ class MissionApp(App[int], inherit_bindings=False):
         """Begin to follow the supervisor."""
         self._flow.start()
         self.screen_change_signal.subscribe(self, self.typed.changed)
-        self.screen_change_signal.subscribe(self, lambda _: forget_closed(self))
+        self.screen_change_signal.subscribe(self, lambda _: self._closed_screens.forget())
         self.screen_change_signal.subscribe(self, lambda _: self.arrivals.catch_up())
         self.app_resume_signal.subscribe(self, lambda _: self.action_redraw())
         self.desk.start(follow(self._client, self.arrived, self.arrivals.lost))

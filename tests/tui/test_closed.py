@@ -31,6 +31,19 @@ async def test_a_closed_screen_leaves_nothing_behind(key: str) -> None:
         await stage.until(gone, "what was closed is gone")
 
 
+async def test_what_closed_screens_leave_is_collected_soon() -> None:
+    """Not when the collector comes to it: until then those of many screens would pile up."""
+    async with staged() as stage:
+        gc.disable()
+        try:
+            await stage.press("x")
+            kept = weakref.ref(stage.screen)
+            await stage.press("escape")
+            await stage.until(lambda: kept() is None, "what was closed is gone")
+        finally:
+            gc.enable()
+
+
 async def test_a_toast_that_was_cleared_leaves_no_place() -> None:
     """Textual takes away what it says alone."""
     async with staged() as stage:
