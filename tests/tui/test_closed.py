@@ -34,14 +34,15 @@ async def test_a_closed_screen_leaves_nothing_behind(key: str) -> None:
 async def test_what_closed_screens_leave_is_collected_soon() -> None:
     """Not when the collector comes to it: until then those of many screens would pile up."""
     async with staged() as stage:
-        gc.disable()
+        usual = gc.get_threshold()
+        gc.set_threshold(0)
         try:
             await stage.press("x")
             kept = weakref.ref(stage.screen)
             await stage.press("escape")
             await stage.until(lambda: kept() is None, "what was closed is gone")
         finally:
-            gc.enable()
+            gc.set_threshold(*usual)
 
 
 async def test_a_toast_that_was_cleared_leaves_no_place() -> None:

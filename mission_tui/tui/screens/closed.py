@@ -37,7 +37,8 @@ class Closed:
 
     def _collect(self) -> None:
         self._due = False
-        gc.collect()
+        if gc.isenabled():  # a session that has just begun looks through nothing that came with the modules
+            gc.collect()
 
 
 def _forget(app: App[Any]) -> None:
