@@ -29,7 +29,7 @@ class Closed:
         self._due = False
 
     def forget(self) -> None:
-        """To be called whenever another screen lies on top; costs microseconds."""
+        """To be called whenever another screen lies on top; costs less than a millisecond."""
         _forget(self._app)
         if not self._due:
             self._due = True
