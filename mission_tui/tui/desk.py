@@ -40,6 +40,8 @@ __all__ = ["Deed", "Desk"]
 Answer = TypeVar("Answer")
 Severity = Literal["information", "warning", "error"]
 
+ONE_DEED_S = 0.5
+"""What is told within so long of each other belongs together."""
 _NONE_YET = Habits()
 
 
@@ -123,7 +125,13 @@ class Desk:
         return self._client.stream(make)
 
     def tell(self, sentence: str, severity: Severity = "information", seconds: float | None = None) -> None:
-        """A toast. Foreign text in `sentence` is shown as it is."""
+        """A toast. Foreign text in `sentence` is shown as it is. What was told of an earlier deed gives way to it, unless
+        that warned: each line more would cover one of what lies below.
+        """
+        if severity == "information":
+            for earlier in list(self._app._notifications):
+                if earlier.severity == severity and earlier.time_left < earlier.timeout - ONE_DEED_S:
+                    self._app._unnotify(earlier)
         timeout = seconds or {"information": 4.0, "warning": 8.0, "error": 10.0}[severity]
         self._app.notify(literal(sentence), severity=severity, timeout=timeout, markup=False)
 
