@@ -52,6 +52,7 @@ class Curves(Parted):
         self._crossed: object = None
         self._patience: Timer | None = None
         self._overdue = False
+        self._moved = False
 
     def compose(self) -> ComposeResult:
         """The chart at the left, metrics at the right, keys below."""
@@ -104,6 +105,11 @@ class Curves(Parted):
         slots = self._slots()
         metrics = self.query_one(MetricList)
         metrics.update(view, flags(read), {tag: slot for slot, tag in slots} if self._look.pinned else {})
+        if self._moved:
+            # The cursor is painted first: curves take longer, and a key that is held passes over most of them.
+            self._moved = False
+            self.call_after_refresh(self._follow)
+            return
         look, chosen = self._look, metrics.tag
         histories = [dossier.history.get(tag) for tag in self.tags]
         newest = [view.metrics.get(tag) for tag in self.tags]
@@ -127,6 +133,11 @@ class Curves(Parted):
         self.query_one("#chart-keys", ScrollLines).set(
             lambda width: [line(controls(look, kept=kept, reading=reading, width=width), width)]
         )
+
+    def _follow(self) -> None:
+        """Draw the curves of the metric that the cursor has come to."""
+        if self.is_mounted and not self._moved and self._shown is not None:
+            self.update(*self._shown)
 
     def _await(self) -> None:
         if self._patience is None:
@@ -186,6 +197,7 @@ class Curves(Parted):
     def on_metric_list_changed(self, message: MetricList.Changed) -> None:
         """Another metric needs its history."""
         message.stop()
+        self._moved = True
         self.post_message(self.Wanted())
 
     def on_chart_pointed(self, message: Chart.Pointed) -> None:
