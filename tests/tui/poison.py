@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -25,6 +26,12 @@ _KEPT = frozenset(
 _DEEPEST = 6
 
 
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    """Compiled from words each time, they would take a third of a campaign."""
+    return get_type_hints(kind, include_extras=True)
+
+
 class Poison:
     """`text` gives the next foreign string; everything else that is random comes from `luck`."""
 
@@ -34,7 +41,7 @@ class Poison:
     def poisoned(self, value: Value) -> Value:
         """A struct with other text in it, and something in most of what was empty."""
         assert isinstance(value, Struct)
-        hints = get_type_hints(type(value), include_extras=True)
+        hints = _hints(type(value))
         fields: dict[str, Any] = {}
         for name in value.__struct_fields__:
             held = getattr(value, name)
@@ -76,7 +83,7 @@ class Poison:
         if origin is dict:
             return {self._text(): self._made(inner[1], name, depth + 1) for _ in range(self._luck.randrange(3))}
         if isinstance(hint, type) and issubclass(hint, Struct):
-            hints = get_type_hints(hint, include_extras=True)
+            hints = _hints(hint)
             return hint(**{each: self._made(hints[each], each, depth + 1) for each in hint.__struct_fields__})
         if hint is bool:
             return self._luck.random() < 0.5

@@ -27,11 +27,14 @@ __all__ = ["Reach", "called", "drawing_functions", "parts", "screens_of_the_prog
 
 _BASES = frozenset({"Lines", "Sheet", "Shown"})
 """Nothing of these alone is ever on a screen."""
+_THEIRS = frozenset({"Input", "TextArea", "Toast"})
+"""Textual's own, which are shown as they come."""
 
 
 def parts() -> frozenset[str]:
     """Every widget and screen that the program can show, by the name of its class."""
-    return frozenset(name for package in (widgets, screens) for name in _classes(package, Widget)) - _BASES
+    ours = frozenset(name for package in (widgets, screens) for name in _classes(package, Widget)) - _BASES
+    return ours | _THEIRS
 
 
 def screens_of_the_program() -> frozenset[str]:
@@ -50,16 +53,22 @@ class Reach:
     def __init__(self) -> None:
         self.drawn: set[str] = set()
         self.foreign: set[str] = set()
+        self._before: frozenset[str] = frozenset()
 
-    def look(self, screen: Screen[Any], strips: Sequence[Strip]) -> None:
-        """Take in one picture of `screen`, which is painted as `strips`."""
+    def look(self, screen: Screen[Any], strips: Sequence[Strip]) -> int:
+        """Take in one picture of `screen`, which is painted as `strips`; how many of its lines show foreign text that
+        was not there before.
+        """
         marks = list(_marks(strips))
+        shown = frozenset(strips[y].text for _, y in marks)
+        more, self._before = len(shown - self._before), shown
         seen = [(screen, screen.region), *((it, a.intersection(b)) for it, (a, b) in _visible(screen).items())]
         for widget, region in seen:
             names = {kind.__name__ for kind in type(widget).__mro__} - _BASES
             self.drawn |= names
             if any(region.contains(x, y) for x, y in marks):
                 self.foreign |= names
+        return more
 
 
 @contextmanager

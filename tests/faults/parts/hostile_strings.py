@@ -2,9 +2,9 @@
 
 A round is one fleet, of the present or of a replay, with hundreds of different strings in every field of every message
 that may hold one, looked at by a dozen keys of the table of actions, whatever they open; strings are pasted into what
-is typed into, too. The first round at each size is a tour of all there is: a part that it never drew with foreign text
-is a violation. What is painted holds no control and no hidden character, what is sent to the terminal is colours and
-positions and nothing else, and the emulator's title, modes and cursor are what they were.
+is typed into, too. The first round of each stage is a tour of all there is: where all finds room, a part that it never
+drew with foreign text is a violation. What is painted holds no control and no hidden character, what is sent to the
+terminal is colours and positions and nothing else, and the emulator's title, modes and cursor are what they were.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ import traceback
 from collections.abc import Iterable, Iterator
 
 from mission_tui.tui.actions import ACTIONS, Action, Place, offered
+from mission_tui.tui.news.alarm import desktop_note
 from mission_tui.tui.screens.mishap import MishapScreen
 from tests.faults.campaign.part import Part, Tell, Violation, chance
-from tests.faults.hostile.emulator import Emulator
+from tests.faults.hostile.emulator import Emulator, hidden
 from tests.faults.hostile.reach import Reach, parts
 from tests.faults.hostile.supervisor import answer_foreign, foreign_fleet, foreign_presets
 from tests.faults.hostile.texts import hostile
@@ -40,9 +41,11 @@ __all__ = ["PART", "TOURED"]
 SIZES = ((80, 24), (160, 45), (100, 30), (40, 12))
 TOURED = (160, 45)
 """Where all parts find room."""
-ROUNDS_A_STAGE = 12
+ROUNDS_A_STAGE = 6
 KEYS_A_ROUND = 12
 REPLAYED = 1 / 6
+MARKED = 1 / 2
+"""Of the strings begin with a sign by which they are known on the screen; on a tour all do."""
 ANSWER_S = 0.3
 LEAVING = frozenset({"leave", "suspend", "replay", "shell"})
 BY_NAME = {action.name: action for action in ACTIONS}
@@ -89,7 +92,7 @@ class _Visitor:
     async def round(self, index: int, luck: random.Random, revision: int) -> bool:
         """Look at one fleet, the first time at all there is; false where the screen is not to be used any more."""
         self._index, self._luck = index, luck
-        self._touring = toured = index % ROUNDS_A_STAGE == 0 and index < len(SIZES) * ROUNDS_A_STAGE
+        self._touring = toured = index % ROUNDS_A_STAGE == 0
         try:
             self.seen("arriving")
             answer_foreign(self._stage, self.text, luck, refuses=not toured)
@@ -121,14 +124,21 @@ class _Visitor:
         await self._arrive(revision + 2, replay=False)
         for visit in (through_form, through_command, show_mishap):
             await visit(self._stage, self.text, self.seen)
-        if self._size == TOURED and (missed := parts() - self._reach.drawn):
-            self._complain(f"never drawn: {', '.join(sorted(missed))}")
-        if self._size == TOURED and (missed := parts() - NUMBERS - self._reach.foreign):
-            self._complain(f"never drawn with foreign text: {', '.join(sorted(missed))}")
+        if self._size != TOURED:
+            return
+        undrawn, unforeign = parts() - self._reach.drawn, parts() - NUMBERS - self._reach.foreign
+        for what, missed in (("drawn", undrawn), ("drawn with foreign text", unforeign)):
+            if missed:
+                self._complain(f"never {what}: {', '.join(sorted(missed))}")
+        self._tell("tours on which each part drew some", not unforeign)
 
     async def _arrive(self, revision: int, *, replay: bool) -> None:
         self._last = "arriving"
-        await self._stage.arrive(foreign_fleet(self.text, self._luck, revision, replay=replay))
+        fleet = foreign_fleet(self.text, self._luck, revision, replay=replay)
+        await self._stage.arrive(fleet)
+        note = desktop_note([(view, finding) for view in fleet.runs for finding in view.findings])
+        if hidden(note.removeprefix("\x1b]9;").removesuffix("\x07")):
+            self._complain(f"the note to the terminal is {note!r}")
         self.seen(self._last)
 
     async def _press(self, key: str, what: str) -> None:
@@ -148,7 +158,7 @@ class _Visitor:
         self._last = what
         screen = self._stage.screen
         strips = list(screen._compositor.render_strips())
-        self._reach.look(screen, strips)
+        self._tell("lines painted", self._reach.look(screen, strips))
         for harm in self._emulator.harm(strips):
             self._complain(harm)
         if isinstance(screen, MishapScreen) and what != SHOWN_MISHAP:
@@ -157,7 +167,7 @@ class _Visitor:
     def text(self) -> str:
         """The next foreign string."""
         self._tell("strings", 1)
-        return hostile(self._luck, marked=self._touring)
+        return hostile(self._luck, marked=self._touring or self._luck.random() < MARKED)
 
     def _complain(self, what: str) -> None:
         self.wrong.append(f"round {self._index}, {self._size}, after {self._last}: {what}")
@@ -172,4 +182,4 @@ def _route(luck: random.Random) -> Iterator[Action]:
         yield from luck.choices(list(actions.values()), k=KEYS_A_ROUND // 3 - 1)
 
 
-PART = Part("hostile-strings", ("I8", "I9"), 400, _run)
+PART = Part("hostile-strings", ("I8", "I9"), 160, _run)
