@@ -22,6 +22,9 @@ from mission_tui.tui.launching.origin import Origin
 from mission_tui.tui.launching.preset_choice import PresetChoice
 from tests.tui.fake_client import FakeClient, a_spec
 from tests.tui.fleets import a_fleet
+from tests.tui.stylesheets import share_rules
+
+share_rules()
 
 PRESETS = (
     PresetChoice("demo", "MissionGym, about two minutes", "1"),
