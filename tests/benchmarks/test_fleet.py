@@ -9,6 +9,7 @@ import psutil
 import pytest
 import torch as th
 
+from benchmarks.fleet import heavy
 from benchmarks.fleet.beast import Seen, Stopped, equal, rows
 from benchmarks.fleet.floor import Floor, measured
 from benchmarks.fleet.heavy import ceiling, row, theirs
@@ -52,12 +53,13 @@ def test_a_floor_lies_between_before_and_after() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(180)
-def test_sb3s_scripts_say_how_fast_they_are() -> None:
-    """Four of them begin together, answer while they go on, and leave no process behind."""
+def test_sb3s_scripts_say_how_fast_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They begin together, answer while they go on, and leave no process behind; two show it as well as four."""
+    monkeypatch.setattr(heavy, "RUNS", 2)
     tiny = ["env.n_envs=2", "ppo.n_steps=16", "ppo.batch_size=16", "ppo.n_epochs=2", "ppo.net_arch=[8]"]
     begun = time.time()
-    found = theirs(tiny, 5.0, 1)
-    assert len(found) == 4
+    found = theirs(tiny, 1.0, 1)
+    assert len(found) == 2
     for one in found:
         assert one["steps_per_s"] == pytest.approx(32 / (one["rollout_s"] + one["update_s"]))
         assert one["share_of_update"] >= 0.5
