@@ -1,4 +1,4 @@
-"""Which tests are slow: those marked so, and all of the rooms whose tests start real processes."""
+"""Which tests are slow: those marked so, and all of the rooms whose tests start real processes; and their order."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import gc
 import os
 import signal
 import sys
+from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from hypothesis import settings
 TESTS = Path(__file__).parent
 PACKAGE = TESTS.parent / "mission_tui"
 PROCESS_ROOMS = {"supervisor", "keeper", "trainer", "e2e", "faults"}
+QUICK_ROOMS = {"envs", "fleet", "ipc", "records", "tui"}
 
 # Everywhere new examples are tried; CI repeats the same ones, so that it fails for a change and not for a draw of luck.
 settings.register_profile("explore", deadline=None)
@@ -49,7 +51,28 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark every test of a room that lives with real processes."""
+    """Mark the tests of rooms that live with real processes, and let those that wait run beside those that compute."""
     for item in items:
-        if item.path.is_relative_to(TESTS) and item.path.relative_to(TESTS).parts[0] in PROCESS_ROOMS:
+        if room(item) in PROCESS_ROOMS:
             item.add_marker(pytest.mark.slow)
+    items[:] = in_turn(items)
+
+
+def room(item: pytest.Item) -> str:
+    """The folder of tests that the item is from."""
+    return item.path.relative_to(TESTS).parts[0] if item.path.is_relative_to(TESTS) else ""
+
+
+def in_turn(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Whole modules, of all rooms by turns: each room begins at the beginning and ends at the end.
+
+    One room after another, the cores are idle through the tests that wait and too few for those that compute.
+    """
+    sizes, passed = Counter(map(room, items)), Counter[str]()
+    begins: dict[Path, float] = {}
+    for item in items:
+        # What is slow ends before what is quick: no worker is left alone with it.
+        span = 1.0 if room(item) in QUICK_ROOMS else 0.9
+        begins.setdefault(item.path, span * passed[room(item)] / sizes[room(item)])
+        passed[room(item)] += 1
+    return sorted(items, key=lambda item: begins[item.path])
