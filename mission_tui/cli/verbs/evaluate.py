@@ -111,11 +111,13 @@ def _print(result: dict[str, Any]) -> None:
     """The result as a person reads it: how good, how sure, and how the episodes ended."""
     from mission_tui.cli.tables.words import measure, percent
 
-    low, high = result["ci95"]
     who = "a random policy" if result.get("policy") == "random" else f"checkpoint {result['checkpoint']}"
-    click.echo(f"{who} of {result['run']}: {result['episodes']} episodes")
+    click.echo(f"{who} of {result['run']}: {result['episodes']} episode{'' if result['episodes'] == 1 else 's'}")
     click.echo(f"return {measure(result['mean'])} ± {measure(result['std'])}, median {measure(result['median'])}")
-    click.echo(f"95 % interval of the mean {measure(low)} to {measure(high)}")
+    if result["ci95"] is None:
+        click.echo("no interval: one episode says nothing of how others end")
+    else:
+        click.echo(f"95 % interval of the mean {' to '.join(map(measure, result['ci95']))}")
     if len(result.get("by_seed", ())) > 1:
         means = "  ".join(f"{it['seed']}: {measure(it['mean'])}" for it in result["by_seed"])
         click.echo(f"mean by seed {means}")

@@ -94,17 +94,16 @@ def mean_of(episodes: Episodes) -> Metric:
 
 def summary(episodes: Episodes, winning: Collection[str] | None) -> dict[str, Any]:
     """The figures of an evaluation: mean, median, standard deviation (population, as SB3's `evaluate_policy`), 95 %
-    interval of the mean, mean length, outcomes, and the share won: of outcomes in `winning`, else of reported
-    successes, else None.
+    interval of the mean (None for one episode), mean length, outcomes, and the share won: of outcomes in `winning`,
+    else of reported successes, else None.
     """
     returns = np.array(episodes.returns)
-    low, high = _interval(returns)
     return {
         "episodes": len(returns),
         "mean": spoken(float(returns.mean())),
         "std": spoken(float(returns.std())),
         "median": spoken(float(np.median(returns))),
-        "ci95": [spoken(low), spoken(high)],
+        "ci95": [spoken(end) for end in _interval(returns)] if len(returns) > 1 else None,
         "lengths": {"mean": float(np.mean(episodes.lengths))},
         "outcomes": dict(episodes.outcomes.most_common()),
         "won": _share_won(episodes, winning),

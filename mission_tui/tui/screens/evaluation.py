@@ -74,10 +74,10 @@ class EvaluationScreen(Sheet[None]):
 
 def result_rows(result: dict[str, Any]) -> list[list[Part]]:
     """The result as label and value: mean with spread and interval, length, share won, outcomes."""
-    interval = result.get("ci95") or (None, None)
+    interval = result.get("ci95")
     rows: list[tuple[str, str]] = [
         ("return", f"{_reading(result.get('mean'))} ± {_reading(result.get('std'))}"),
-        ("95 % of mean", f"{_reading(interval[0])} to {_reading(interval[1])}"),
+        ("95 % of mean", " to ".join(map(_reading, interval)) if interval else numbers.DASH),
         (
             "episodes",
             f"{result.get('episodes', numbers.DASH)}, length {_reading((result.get('lengths') or {}).get('mean'))}",

@@ -103,13 +103,13 @@ def _attempt(row: AttemptView, now: float) -> list[tuple[str, Style]]:
 
 
 def _evaluation(row: dict[str, Any], now: float) -> list[tuple[str, Style]]:
-    interval = row.get("ci95") or (None, None)
-    span = f"[{_number(interval[0])}, {_number(interval[1])}]"
+    interval = row.get("ci95")
+    ends = [_number(end) for end in interval] if isinstance(interval, list | tuple) else []
     won = row.get("won")
     return [
         (f"  {row.get('checkpoint', numbers.DASH)}", colours.INK),
         (f"{_number(row.get('mean'))} ± {_number(row.get('std'))}", colours.INK),
-        (f"95% {span}", colours.QUIET),
+        (f"95% [{', '.join(ends)}]" if ends else "no interval", colours.QUIET),
         (f"{row.get('episodes', numbers.DASH)} episodes", colours.QUIET),
         (f"won {numbers.percent(won)}" if isinstance(won, float | int) else "", colours.GOOD),
         (numbers.ago(row["t"], now) if isinstance(row.get("t"), float | int) else "", colours.QUIET),

@@ -216,6 +216,7 @@ def test_the_interval_is_one_of_the_mean() -> None:
     low, high = summary(flips, ("heads",))["ci95"]
     assert 0.15 < high - low < 0.25
     assert summary(flips, ("heads",))["won"] == 0.5
+    assert summary(Episodes([3.0], [1]), None)["ci95"] is None
 
 
 def test_a_checkpoint_that_is_not_there_is_said_on_one_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
