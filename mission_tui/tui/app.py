@@ -19,8 +19,8 @@ from mission_tui.ipc.requests import UNDO_S
 from mission_tui.tui.actions import ACTIONS
 from mission_tui.tui.arrivals import Arrivals
 from mission_tui.tui.client import FleetClient
-from mission_tui.tui.desk import Desk
-from mission_tui.tui.drawing.glyphs import speaks_utf8
+from mission_tui.tui.desk import UNDO_S, Desk
+from mission_tui.tui.drawing.glyphs import draws_unicode
 from mission_tui.tui.drawing.theme import THEME
 from mission_tui.tui.drawing.whole_strips import forget_whole
 from mission_tui.tui.feed import follow
@@ -100,7 +100,7 @@ class MissionApp(App[int], inherit_bindings=False):
         self.next_root: str | None = None
         self.next_replay_t: float | None = None
         self._greeting = greeting
-        self._glyphs = GlyphFilter(ascii_only=not speaks_utf8(environ))
+        self._glyphs = GlyphFilter(ascii_only=not draws_unicode(environ))
         self._pen = Pen(self.console)
         self._gate = LaunchGate()
         self._closed_screens = Closed(self)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mission_tui.tui.drawing.glyphs import speaks_utf8, to_ascii
+from mission_tui.tui.drawing.glyphs import draws_unicode, speaks_utf8, to_ascii
 
 
 @pytest.mark.parametrize(
@@ -26,3 +26,9 @@ def test_the_locale_variables_decide_in_their_order(environ: dict[str, str], utf
 def test_glyphs_have_stand_ins_of_the_same_width() -> None:
     """Frames, bars, sparklines, the chart's dots; anything else is a question mark per cell."""
     assert to_ascii("┌─ ━━╸── ▁▄█ ▲ ✗ ⣀⠛⣿⠀ é 日") == "+- ==>-- _-# ! x .':  ? ??"
+
+
+@pytest.mark.parametrize(("kind", "drawn"), [("linux", False), ("xterm", True), ("screen-256color", True)])
+def test_the_console_of_the_kernel_is_drawn_in_plain_letters(kind: str, drawn: bool) -> None:
+    """It speaks UTF-8 and has no glyph for dots, sparks and most shapes: they would be blank squares."""
+    assert draws_unicode({"LANG": "C.UTF-8", "TERM": kind}) is drawn

@@ -14,7 +14,7 @@ from mission_tui.fleet.history.outcome import RunState
 from mission_tui.fleet.views.findings import Severity
 from mission_tui.tui.drawing.literal import literal
 
-__all__ = ["ASCII", "OUTCOME_SHAPES", "SEVERITY_SHAPES", "STATE_SHAPES", "speaks_utf8", "to_ascii"]
+__all__ = ["ASCII", "OUTCOME_SHAPES", "SEVERITY_SHAPES", "STATE_SHAPES", "draws_unicode", "speaks_utf8", "to_ascii"]
 
 STATE_SHAPES: Mapping[RunState, str] = {
     "queued": "◌",
@@ -71,6 +71,11 @@ ASCII: Mapping[int, str] = _Ascii({ord(glyph): plain for glyph, plain in _STAND_
 def to_ascii(text: str) -> str:
     """`text` with only ASCII characters and, cell for cell, the same width."""
     return literal(text).translate(ASCII)
+
+
+def draws_unicode(environ: Mapping[str, str]) -> bool:
+    """Whether the terminal has our glyphs: the kernel's own console speaks UTF-8, with a font of a few hundred."""
+    return speaks_utf8(environ) and environ.get("TERM") != "linux"
 
 
 def speaks_utf8(environ: Mapping[str, str]) -> bool:
