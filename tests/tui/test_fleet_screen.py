@@ -7,6 +7,7 @@ from textual.widgets import Input
 
 from mission_tui.fleet.views.snapshot import Restart
 from mission_tui.ipc.requests import Act
+from mission_tui.tui.listing.roster import SORTS
 from mission_tui.tui.screens.fleet import FleetScreen
 from mission_tui.tui.widgets.filter_bar import FilterBar
 from tests.tui.fleets import ENDED, LIVE, NOW, a_fleet, a_run, ended
@@ -56,6 +57,12 @@ async def test_the_header_tells_those_that_wait_and_rest_from_those_that_ended()
         assert stage.lines()[0].rstrip().endswith("?")
         await stage.arrive(a_fleet((*LIVE, waits[0], parked), revision=50))
         assert "1 restarts now 1 parked 0 ended" in stage.lines()[0]
+
+
+async def test_a_narrow_header_keeps_what_asks_for_somebody() -> None:
+    """At 40 columns the ended runs are not counted, and the findings are."""
+    async with staged(size=(40, 10)) as stage:
+        assert "3 live 1 queued ▲1" in stage.lines()[0]
 
 
 async def test_moving_shows_the_chosen_run_below() -> None:
@@ -282,3 +289,11 @@ async def test_many_wishes_for_a_settled_layout_are_one_picture() -> None:
         assert len(drawn) == 1
         screen.redraw_later()
         await stage.until(lambda: len(drawn) == 2, "the next picture")
+
+
+async def test_every_order_is_marked_on_its_whole_title() -> None:
+    """Also the shortest column says whole by what is sorted."""
+    async with staged() as stage:
+        for title in SORTS[1:]:
+            await stage.press("greater_than_sign")
+            await stage.until(lambda title=title: f"{title}▾" in stage.text(), f"{title} is marked")

@@ -11,7 +11,8 @@ from mission_tui.fleet.views.findings import Finding
 from mission_tui.fleet.views.seed_group import SeedGroup, seed_groups
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.requests import Act
-from tests.tui.fleets import LIVE, a_fleet, a_run
+from mission_tui.tui.listing.group_cells import GROUP_CELLS
+from tests.tui.fleets import LIVE, a_fleet, a_run, ended, queued
 from tests.tui.stage import staged
 
 KL = Finding("9", "kl-persistent", "warning", 5, 5, "KL is high", "lr", "lower it")
@@ -106,3 +107,13 @@ async def test_panes_show_each_of_them() -> None:
             assert f"{name} " in stage.text()
         (row,) = [line for line in stage.lines() if "wide x2" in line]
         assert "finished" in row
+
+
+def test_the_state_of_a_large_group_is_never_cut() -> None:
+    """How many live is said in the cells that there are; of a group that is over, only that it is."""
+    state = GROUP_CELLS["state"]
+    some = SeedGroup(tuple(seed(number, 1.0, state="running" if number < 4 else "queued") for number in range(1, 16)))
+    assert [state(some, 0.0, width)[0] for width in (8, 9)] == ["3/15", "3/15 live"]
+    over = [ended(f"wide-{number}", 5, outcome) for number, outcome in enumerate(("finished", "failed"))]
+    assert state(SeedGroup(tuple(over)), 0.0, 8)[0] == "ended"
+    assert state(SeedGroup((*over, queued("wide-9"))), 0.0, 8)[0] == "queued"

@@ -29,11 +29,15 @@ def _name(group: SeedGroup, _now: float, _width: int) -> Part:
     return f"{group.name} x{len(group.members)}", colours.INK if group.live else colours.QUIET
 
 
-def _state(group: SeedGroup, _now: float, _width: int) -> Part:
+def _state(group: SeedGroup, _now: float, width: int) -> Part:
+    if group.live:
+        part = f"{len(group.live)}/{len(group.members)}"
+        return part + " live" * (len(part) + 5 <= width), colours.LIVE
     words = {standing.state_word(view) for view in group.members}
-    if not group.live and len(words) == 1:
+    if len(words) == 1:
         return next(iter(words)), standing.state_style(group.members[0])
-    return f"{len(group.live)}/{len(group.members)} live", colours.LIVE if group.live else colours.QUIET
+    waiting = any(view.state == "queued" for view in group.members)
+    return "queued" if waiting else "ended", colours.QUIET
 
 
 def _done(group: SeedGroup, _now: float, _width: int) -> Part:

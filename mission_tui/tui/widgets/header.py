@@ -48,10 +48,10 @@ class Header(Lines):
     def redraw(self) -> None:
         """Place name left, counts in the middle and the way out right; the runs root gives way first."""
         width = self.size.width
-        counts = _counts(self._snapshot)
+        title = _title(self._snapshot)
+        counts = _fitting(_counts(self._snapshot), width - sum(cell_len(text) for text, _ in title) - 3)
         if self._filter_text:
             counts = [(f"{self._filter_text}  ", colours.KEY), *counts]
-        title = _title(self._snapshot)
         taken = sum(cell_len(literal(text)) for text, _ in counts) + sum(cell_len(text) for text, _ in title) + 2
         way_out = self._way_out if taken + len(self._way_out) < width else "?"
         self._shown_way_out = way_out
@@ -117,6 +117,13 @@ def _counts(snapshot: FleetSnapshot | None) -> list[Part]:
     counted = ((severity, sum(finding.severity == severity for finding in asking)) for severity in _COUNTED)
     flags = [(f"{SEVERITY_SHAPES[kind]}{count} ", colours.severity_style(kind)) for kind, count in counted if count]
     return [*parts, *flags, (" ", colours.QUIET)] if flags else parts
+
+
+def _fitting(counts: list[Part], room: int) -> list[Part]:
+    """What is over gives way where there is no room for all, so that what asks for somebody is never cut."""
+    if sum(cell_len(text) for text, _ in counts) <= room:
+        return counts
+    return [(text, style) for text, style in counts if not text.endswith(("ended  ", "parked "))]
 
 
 def _restarting(due: list[float], now: float) -> str:

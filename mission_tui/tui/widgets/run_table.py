@@ -180,7 +180,9 @@ class RunTable(Lines):
             if column.title == "run" and rows < len(self._runs):
                 title += f" {self._top + 1}-{self._top + rows}/{len(self._runs)}"
             style = colours.KEY if sorted_by else colours.QUIET
-            parts.append((fit(title, width, column.align) + " ", style))
+            # The mark of the order takes the blank after a column that has no cell for it.
+            over = sorted_by and len(title) > width
+            parts.append((fit(title, width + over, column.align) + " " * (not over), style))
         return line(parts, self.size.width)
 
     def _is_marked(self, row: Row) -> bool:
