@@ -35,8 +35,7 @@ STANDINGS = {"open": 0, "acknowledged": 1, "silenced": 2, "cleared": 3}
 def view_of(run: RunHistory) -> RunView:
     """The view of `run`. Text from outside is cleaned here or was when it came in."""
     told, trained, seen, spec, row = run.told, run.trained, run.seen, run.spec, run.trained.row
-    outcome, drawn = told.outcome, _drawn(trained)
-    trained_by_us = spec if spec is not None and spec.run.command is None else None
+    outcome, drawn, trained_by_us = told.outcome, _drawn(trained), _trained_by_us(spec)
     return RunView(
         id=run.id,
         name=told.name,
@@ -93,6 +92,10 @@ def view_of(run: RunHistory) -> RunView:
         placed=told.placed,
         payoff=told.payoffs[-1] if told.payoffs else None,
     )
+
+
+def _trained_by_us(spec: Spec | None) -> Spec | None:
+    return spec if spec is not None and spec.run.command is None else None
 
 
 def _drawn(trained: Trained) -> Drawn:

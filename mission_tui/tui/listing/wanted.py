@@ -66,7 +66,7 @@ def _compiled(words: str) -> re.Pattern[str]:
             warnings.simplefilter("ignore")
             return re.compile(words, re.IGNORECASE)
     except re.error as error:
-        raise NoExpressionError(error.msg) from error
+        raise NoExpressionError(error.msg.partition(",")[0]) from error
     except (OverflowError, RecursionError) as error:
         raise NoExpressionError("it is too large") from error
 

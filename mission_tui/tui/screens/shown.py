@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
 from textual.reactive import reactive
@@ -12,7 +12,11 @@ from mission_tui.fleet.views.findings import Finding
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.tui.actions import Place
 from mission_tui.tui.listing.standing import open_findings
+from mission_tui.tui.widgets.filter_bar import FilterBar
 from mission_tui.tui.widgets.parted import Parted
+
+if TYPE_CHECKING:
+    from mission_tui.tui.desk import Desk
 
 __all__ = ["Shown"]
 
@@ -22,6 +26,7 @@ class Shown(Screen[None], inherit_bindings=False):
 
     AUTO_FOCUS = ""
     PLACE: ClassVar[Place]
+    _desk: Desk
 
     snapshot: reactive[FleetSnapshot | None] = reactive(None, init=False, repaint=False)
     _redraw_due = False
@@ -31,6 +36,12 @@ class Shown(Screen[None], inherit_bindings=False):
     def watch_snapshot(self) -> None:
         """Everything is drawn from the newest snapshot; widgets repaint what changed."""
         self.redraw()
+
+    @on(FilterBar.GivenUp)
+    def _filter_given_up(self, message: FilterBar.GivenUp) -> None:
+        self._desk.tell(
+            f"searching for {message.words} takes too long: nothing is filtered, make it simpler", "warning"
+        )
 
     @on(Parted.Moved)
     def _border_moved(self) -> None:

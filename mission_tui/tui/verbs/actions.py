@@ -21,7 +21,7 @@ async def actions(desk: Desk, runs: tuple[RunView, ...]) -> None:
         meant = (one,) if one is not None and alone else runs
         if action.menu and action.needs != "none" and any(applies(action.name, view, finding) for view in meant):
             # The cursor moves on while one marks: nobody may take what is for its run alone for all that are marked.
-            told = f"{names(meant)} alone: {action.help}" if alone and len(runs) > 1 else action.help
+            told = f"{names(meant)} alone: {action.help}" if alone and action.changes and len(runs) > 1 else action.help
             choices.append(Choice(action.call, action.label, told, key_label(action.keys[0])))
     if call := await desk.consult(Picker(names(runs), choices, typed=False)):
         await desk.press(call)

@@ -10,7 +10,6 @@ from textual.containers import Horizontal
 from textual.message import Message
 
 from mission_tui.tui.drawing import colours
-from mission_tui.tui.drawing.literal import literal
 from mission_tui.tui.drawing.strips import fit, line
 from mission_tui.tui.listing.wanted import NoExpressionError, Wanted
 from mission_tui.tui.widgets.scroll_lines import ScrollLines
@@ -26,6 +25,13 @@ class FilterBar(Horizontal):
 
     class Changed(Message):
         """`FilterBar.pattern` is another one."""
+
+    class GivenUp(Message):
+        """Searching for `words` took too long, and the line that would say so is closed."""
+
+        def __init__(self, words: str) -> None:
+            super().__init__()
+            self.words = words
 
     class Closed(Message):
         """The person has finished typing."""
@@ -89,6 +95,6 @@ class FilterBar(Horizontal):
         words = self.pattern.words if self.pattern is not None else ""
         self.pattern = None
         self._sign(" !", colours.ALARM, "takes too long")
-        said = f"searching for {literal(words)} takes too long: nothing is filtered, make it simpler"
-        self.notify(said, severity="warning", timeout=8.0, markup=False)
+        if not self.display:
+            self.post_message(self.GivenUp(words))
         self.post_message(self.Changed())
