@@ -296,4 +296,4 @@ async def test_every_order_is_marked_on_its_whole_title() -> None:
     async with staged() as stage:
         for title in SORTS[1:]:
             await stage.press("greater_than_sign")
-            await stage.until(lambda title=title: f"{title}▾" in stage.text(), f"{title} is marked")
+            await stage.shows(f"{title}▾")
