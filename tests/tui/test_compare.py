@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 import pytest
 
-from mission_tui.fleet.compare import RETURN, Side, compare
+from mission_tui.fleet.compare import RETURN, Side, Trace, compare
 from mission_tui.ipc import replies
 from mission_tui.ipc.requests import Compare
 from mission_tui.tui.screens.compare import CompareScreen
@@ -103,6 +105,15 @@ async def test_the_axis_turns_to_seconds_and_back() -> None:
         await stage.press("f5")
         await stage.until(lambda: len(stage.client.asked_for(Compare)) == 3)
         assert [request.by for request in stage.client.asked_for(Compare)] == ["step", "time", "time"]
+
+
+async def test_without_a_curve_the_tables_have_the_screen() -> None:
+    """Two runs that have not ended an update yet: no empty frame where a chart would be."""
+    async with staged() as stage:
+        answer(stage, *(replace(a_side(view, 7, 2.0), trace=Trace()) for view in LIVE[:2]))
+        await stage.press("space", "space", "c")
+        await stage.shows("findings")
+        await stage.until(lambda: "findings" in stage.lines()[1])
 
 
 async def test_what_cannot_be_compared_is_said_on_the_screen() -> None:

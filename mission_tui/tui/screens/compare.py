@@ -88,6 +88,7 @@ class CompareScreen(Screen[None], inherit_bindings=False):
     def _draw(self) -> None:
         if self._found is not None:
             overlay = self.query_one(Overlay)
+            overlay.display = any(len(curve.x) > 1 for curve in (*self._found.curves, *self._found.bands))
             overlay.styles.height = self._chart_rows(len(comparison(self._found, self.size.width)))
             overlay.draw_comparison(self._found)
         for widget in self.query(ScrollLines):

@@ -111,7 +111,7 @@ class FleetScreen(Shown, inherit_bindings=False):
         if self.snapshot is not None:
             self.outlook.settle(self.snapshot, live_apart=wants_panes(width, self.outlook.panes))
         pattern = f"/{self.outlook.pattern.words}" if self.outlook.pattern else ""
-        self.query_one(Header).update(self.snapshot, pattern, self.outlook.marks)
+        self.query_one(Header).update(self.snapshot, pattern, _note(self._desk, self.outlook))
         self.query_one(Meters).update(self.snapshot, self._desk.banner)
         self.query_one(ReplayLine).update(self.snapshot, self._desk.scrub.step)
         back = self._desk.coming_back
@@ -267,6 +267,13 @@ class FleetScreen(Shown, inherit_bindings=False):
         if message.title in SORTS:
             self.outlook.sort = "age" if self.outlook.sort == message.title else message.title
         self.redraw()
+
+
+def _note(desk: Desk, outlook: Outlook) -> str:
+    """What the header says of this screen. Of a replay it is plain that nothing can be changed there."""
+    past = desk.snapshot is not None and desk.snapshot.replay is not None
+    looks = "read-only" if desk.readonly and not past else ""
+    return "  ".join(filter(None, (looks, outlook.marks)))
 
 
 def _too_small(width: int) -> list[Strip]:
