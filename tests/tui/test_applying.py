@@ -23,6 +23,8 @@ def test_every_state_has_its_own_verbs() -> None:
     assert meant["queued"] == {"park", "stop", "kill"}
     assert meant["stopping"] == {"kill"}
     assert meant["frozen"] == {"park", "stop", "kill", "resume"}
+    pausing = structs.replace(LIVE[0], pausing=True)
+    assert (applies("pause", pausing), applies("resume", pausing)) == (False, True)
     assert meant["parked"] == meant["ended"] == {"resume", "remove"}
 
 

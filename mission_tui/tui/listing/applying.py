@@ -39,6 +39,8 @@ def applies(action: str, view: RunView, finding: Finding | None = None) -> bool:
         return False
     if action in _ON_FINDINGS:
         return _on_finding(action, finding)
+    if action == "pause":
+        return not view.pausing
     if action == "evaluate":
         return view.last_checkpoint is not None
     if action == "resume":
