@@ -19,7 +19,7 @@ from mission_tui.ipc.requests import UNDO_S
 from mission_tui.tui.actions import ACTIONS
 from mission_tui.tui.arrivals import Arrivals
 from mission_tui.tui.client import FleetClient
-from mission_tui.tui.desk import UNDO_S, Desk
+from mission_tui.tui.desk import Desk
 from mission_tui.tui.drawing.glyphs import draws_unicode
 from mission_tui.tui.drawing.theme import THEME
 from mission_tui.tui.drawing.whole_strips import forget_whole

@@ -125,8 +125,9 @@ class Desk:
         return self._client.stream(make)
 
     def tell(self, sentence: str, severity: Severity = "information", seconds: float | None = None) -> None:
-        """A toast. Foreign text in `sentence` is shown as it is. What was told of an earlier deed gives way to it, unless
-        that warned: each line more would cover one of what lies below.
+        """A toast. Foreign text in `sentence` is shown as it is.
+
+        What was told of an earlier deed gives way to it, unless that warned: each line more would cover one below.
         """
         if severity == "information":
             for earlier in list(self._app._notifications):
