@@ -91,8 +91,9 @@ class Footer(Lines):
 
     def update(self, shown: Sequence[Hint]) -> None:
         """Show those of `shown` that fit."""
-        self._hints = shown
-        self.redraw()
+        if self._size_drawn != self.size or self._hints != shown:
+            self._hints = shown
+            self.redraw()
 
     def redraw(self) -> None:
         """Write keys bright and labels quiet."""

@@ -33,14 +33,15 @@ class Lines(Widget):
 
     def show(self, strips: Sequence[Strip]) -> None:
         """Draw `strips` from the top; only the cells that differ from what is drawn are repainted."""
-        before = self._strips if self._size_drawn == self.size else []
-        self._strips, self._size_drawn = list(strips), self.size
+        size = self.size
+        before = self._strips if self._size_drawn == size else []
+        self._strips, self._size_drawn = list(strips), size
         changed: list[Region] = []
         for y in range(max(len(before), len(self._strips))):
             known = y < len(before) and y < len(self._strips)
             if known and before[y] is self._strips[y]:
                 continue
-            spans = differences(before[y], self._strips[y]) if known else [(0, self.size.width)]
+            spans = differences(before[y], self._strips[y]) if known else [(0, size.width)]
             changed += [Region(start, y, end - start, 1) for start, end in spans]
             if not spans:
                 # Textual keeps what it made of a strip with that very strip.
@@ -57,26 +58,32 @@ class Lines(Widget):
         Textual's own way asks for the styles of all ancestors again for every line, and looks at all lines of every
         widget that a change comes near.
         """
-        if self.gutter or self.opacity != 1.0 or self.hover_style._link_id:
-            # Textual knows how to draw a border around, and a link under the mouse.
-            return super().render_lines(crop)
-        wanted = [y for y in crop.line_range if y not in self._kept_lines]
+        self._fit()
+        width, kept = self.size.width, self._kept_lines
+        wanted = [y for y in crop.line_range if y not in kept]
         if wanted:
+            if self.gutter or self.opacity != 1.0 or self.hover_style._link_id:
+                # Textual knows how to draw a border around, and a link under the mouse.
+                return super().render_lines(crop)
             ground, background, filters = self.rich_style, self.background_colors[1], self.get_line_filters()
             for y in wanted:
-                strip = self._line_on(y, ground).adjust_cell_length(self.size.width, ground)
+                strip = self._line_on(y, ground, width).adjust_cell_length(width, ground)
                 for it in filters:
                     strip = strip.apply_filter(it, background)
-                self._kept_lines[y] = strip
-        lines = [self._kept_lines[y] for y in crop.line_range]
+                kept[y] = strip
+        lines = [kept[y] for y in crop.line_range]
         left, right = crop.column_span
-        return lines if (left, right) == (0, self.size.width) else [strip.crop(left, right) for strip in lines]
+        return lines if (left, right) == (0, width) else [strip.crop(left, right) for strip in lines]
 
     def render_line(self, y: int) -> Strip:
         """Line `y` of the widget."""
-        return self._line_on(y, self.rich_style)
+        self._fit()
+        return self._line_on(y, self.rich_style, self.size.width)
 
-    def _line_on(self, y: int, ground: Style) -> Strip:
+    def _line_on(self, y: int, ground: Style, width: int) -> Strip:
+        return self._strips[y].apply_style(ground) if y < len(self._strips) else Strip.blank(width, ground)
+
+    def _fit(self) -> None:
         # A new size is painted before its event arrives: without this, a frame of nothing, or of the former width.
         if self._size_drawn != self.size:
             self._painting = True
@@ -84,9 +91,6 @@ class Lines(Widget):
                 self._draw_anew()
             finally:
                 self._painting = False
-        if y < len(self._strips):
-            return self._strips[y].apply_style(ground)
-        return Strip.blank(self.size.width, ground)
 
     def _set_dirty(self, *regions: Region) -> None:
         # Whatever has Textual paint a line again comes through here: new strips, another style, another size.
