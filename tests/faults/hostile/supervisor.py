@@ -44,7 +44,10 @@ def foreign_fleet(text: Text, luck: random.Random, revision: int, *, replay: boo
     runs = tuple(poison.poisoned(view) for view in (ill, *BUSY.runs[1:3], queued("beast-0c1d"), *ENDED))
     findings = tuple(structs.replace(it, signal=KL_FINDING.signal) for it in runs[0].findings)
     offered = structs.replace(runs[0], name=BEGUN + MARK + text(), findings=findings)
-    fleet = structs.replace(poison.poisoned(a_fleet(revision=revision)), revision=revision, runs=(offered, *runs[1:]))
+    calm = structs.replace(runs[1], findings=())  # of whom the screen says something else
+    fleet = structs.replace(
+        poison.poisoned(a_fleet(revision=revision)), revision=revision, runs=(offered, calm, *runs[2:])
+    )
     span = Replay(NOW - 7200.0, NOW + 3600.0) if replay else None
     return structs.replace(fleet, elsewhere=(OtherRoot(root=text()), OtherRoot(root=text())), replay=span)
 
