@@ -78,7 +78,7 @@ def launch_items(
             f"this would launch {len(specs)} runs at once ({_factors(wish, len(members))}), and {RUNS_AT_ONCE} is the "
             "most: give fewer values, seeds or copies"
         )
-    group = None if wish.group is None else check_name(wish.group)
+    group = None if wish.group is None else check_name(wish.group, "--group")
     if group is None and len(specs) > 1:
         stem = wish.name or next((preset.name for preset in loaded if preset.launch), specs[0].preset)
         group = f"{stem}-{secrets.token_hex(2)}"

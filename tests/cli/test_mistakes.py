@@ -20,6 +20,7 @@ MISTAKES = [
     (("launch", "tiny", "--set", "env.n_envs=many"), 78, "env.n_envs"),
     (("launch", "tiny", "--name", "x" * 300), 2, "run name"),
     (("launch", "tiny", "--name", "../x"), 2, "'../x'"),
+    (("launch", "tiny", "--group", "../x"), 2, "--group '../x'"),
     (("launch", "../x"), 78, "../x"),
     (("launch", "broken"), 78, "broken.toml"),
     (("launch", "--preset", "nowhere.toml"), 78, "nowhere.toml"),

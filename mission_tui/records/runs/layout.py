@@ -140,13 +140,13 @@ def instruments_dir(root: Path) -> Path:
     return supervisor_dir(root) / "instruments"
 
 
-def check_name(name: str) -> str:
-    """`name` if it can name a run, else a `UsageError` that says what can."""
+def check_name(name: str, what: str = "run name") -> str:
+    """`name` if it can name a run, or a group of them, else a `UsageError` that says of `what` which can."""
     if NAME.fullmatch(name):
         return name
     shown = name if len(name) <= 40 else name[:37] + "..."
     raise UsageError(
-        f"run name {shown!r} cannot be used: give 1 to 64 letters, digits, '.', '_' or '-', first a letter or digit"
+        f"{what} {shown!r} cannot be used: give 1 to 64 letters, digits, '.', '_' or '-', first a letter or digit"
     )
 
 
