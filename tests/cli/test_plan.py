@@ -63,7 +63,7 @@ def test_a_group_may_be_named(presets: tuple[Path, ...]) -> None:
     for copies in (1, 2):
         items = launch_items(Wish(("tiny",), copies=copies, group="sweep-1"), presets)
         assert [it.group for it in items] == ["sweep-1"] * copies
-    with pytest.raises(UsageError, match="run name"):
+    with pytest.raises(UsageError, match="--group"):
         launch_items(Wish(("tiny",), group="../x"), presets)
 
 

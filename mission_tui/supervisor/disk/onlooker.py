@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from mission_tui.errors import MissionError, UsageError
+from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import EndedReply, NamedReply, OperatorReply, SnapshotReply, StripReply
 from mission_tui.ipc.requests import (
     GetDetails,
@@ -32,6 +33,7 @@ from mission_tui.ipc.requests import (
 )
 from mission_tui.ipc.roots import live_roots
 from mission_tui.ipc.server import Session, serve_link
+from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.disk.known import Known, named_views
 from mission_tui.supervisor.disk.seen_instruments import SeenInstruments
 from mission_tui.supervisor.disk.seen_quote import quote_seen
@@ -100,7 +102,7 @@ class Onlooker:
             case GetEnded():
                 return ended_page(runs, request)
             case GetNamed():
-                return NamedReply(re=request.id, runs=named_views(runs, request.refs))
+                return NamedReply(re=request.id, runs=_legible(named_views(runs, request.refs)))
             case Quote():
                 return await asyncio.to_thread(quote_seen, runs, request)
             case _:
@@ -115,6 +117,17 @@ class Onlooker:
 
     def _snapshot(self, re: int) -> SnapshotReply:
         return SnapshotReply(re=re, snapshot=self._runs.store.snapshot(time.time()))
+
+
+def _legible(views: tuple[RunView, ...]) -> tuple[RunView, ...]:
+    """`views`, once each journal could be opened: nobody waits for, or compares, a run that is closed to them.
+
+    Raises `OSError`.
+    """
+    for view in views:
+        with RunDir(Path(view.run_dir)).events.open("rb"):
+            pass
+    return views
 
 
 def ended_page(runs: Known, request: GetEnded) -> EndedReply:
