@@ -38,6 +38,14 @@ def test_learn_draws_a_chart_where_there_is_room() -> None:
     assert "over the last 60 updates" in text(learn(LIVE[0], 80, 12, NOW))
 
 
+def test_learn_says_both_phases_or_neither() -> None:
+    """Half of `0.41s + 0.12s` would be another figure."""
+    for width in range(40, 100):
+        first = learn(LIVE[0], width, 8, NOW)[0].text
+        assert ("rollout" in first) == ("+ update 0.12s" in first), first
+    assert "rollout 0.41s + update 0.12s" in learn(LIVE[0], 80, 8, NOW)[0].text
+
+
 def test_learn_puts_trouble_before_outcomes() -> None:
     """A finding with cause and advice takes the place of the episodes' shares."""
     assert "episodes: captured 61%   timeout 30%   stalled 9%" in text(learn(LIVE[0], 80, 8, NOW))

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from msgspec import Struct
+from rich.cells import cell_len
 from rich.style import Style
 from textual.strip import Strip
 
@@ -107,8 +108,9 @@ def _progress(view: RunView, width: int) -> list[Part]:
     parts: list[Part] = [(done, colours.LIVE), (rest, colours.TRACK)]
     parts.append((f" {numbers.percent(share)}  {steps}  update {numbers.count(view.update)}", colours.INK))
     phases = (numbers.split_second(view.rollout_s), numbers.split_second(view.update_s))
-    parts.append(("  rollout {} + update {}".format(*phases), colours.QUIET))
-    return parts
+    split = "  rollout {} + update {}".format(*phases)
+    fits = 1 + sum(cell_len(text) for text, _ in parts) + len(split) <= width
+    return [*parts, (split, colours.QUIET)] if fits else parts
 
 
 def _paid(view: RunView) -> list[_Told]:
