@@ -13,8 +13,7 @@ import gc
 import json
 import sys
 import time
-from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -47,8 +46,6 @@ KEYS = (
 UNSEEN = frozenset({"OutputScreen", "SmokeScreen", "MishapScreen"})
 """One runs a program, one waits for real seconds until the form knows its price, one is of errors."""
 PATIENCE_S = 60.0
-TOAST_STEP_S = 0.05
-"""About how long a step takes: with toasts up for real seconds, those of twenty minutes would lie on the screen."""
 
 curve = lru_cache(128)(fleets.curve)
 
@@ -103,7 +100,6 @@ async def _through_the_day(stage: Stage) -> None:
             drawn[0] += bool(Written(update, pen).render_segments(stage.app.console))
 
     setattr(stage.app, "_display", write)  # noqa: B010 - a terminal that is not there
-    setattr(stage.app, "notify", partial(_told_briefly, stage.app.notify))  # noqa: B010
     stage.client.answers |= {tidying.Clean: _left_behind, requests.Compare: _compared}
     second = STEP_S
     second = await _live_through(stage, second, WARM_S)
@@ -117,6 +113,7 @@ async def _live_through(stage: Stage, second: int, seconds: int) -> int:
     for now in range(second, second + seconds, STEP_S):
         snapshot = fleet_at(now)
         stage.clock.advance(STEP_S)
+        stage.app.desk.clear()  # toasts go by a real clock: those of twenty minutes would lie on the screen
         stage.client.show(snapshot)
         await _drawn(stage, snapshot)
         if (step := now % TOUR_S // STEP_S) < len(KEYS):
@@ -132,11 +129,6 @@ async def _drawn(stage: Stage, snapshot: FleetSnapshot) -> None:
         assert time.monotonic() < due, f"not drawn: revision {snapshot.revision}"
         await asyncio.sleep(0)
     await asyncio.sleep(0.002)
-
-
-def _told_briefly(notify: Callable[..., None], message: str, **said: Any) -> None:
-    """A toast is up for less than the time from one snapshot to the next; it goes by a real clock."""
-    notify(message, **{**said, "timeout": said["timeout"] / STEP_S * TOAST_STEP_S})
 
 
 def _left_behind(request: tidying.Clean) -> replies.OperatorReply:
