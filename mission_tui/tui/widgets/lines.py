@@ -95,13 +95,10 @@ class Lines(Widget):
     def _set_dirty(self, *regions: Region) -> None:
         # Whatever has Textual paint a line again comes through here: new strips, another style, another size.
         super()._set_dirty(*regions)
-        self._forget({y for region in regions for y in region.line_range} if regions else set(self._kept_lines))
-
-    def _forget(self, lines: set[int]) -> None:
-        for y in lines & self._kept_lines.keys():
-            # Textual 8.2 keeps a strip within itself, as what a cut at its end leaves of it: that is a circle, and to
-            # find those in the heap took a hundredth of the processor, and now and then 50 ms in which no key is heard.
-            self._kept_lines.pop(y)._divide_cache.clear()
+        for y in (y for region in regions for y in region.line_range):
+            self._kept_lines.pop(y, None)
+        if not regions:
+            self._kept_lines.clear()
 
     def wheel(self, by: int) -> None:
         """The wheel was turned over it: 1 is down, -1 up."""
@@ -125,7 +122,7 @@ class Lines(Widget):
     def _draw_anew(self) -> None:
         self._size_drawn = self.size
         self._strips = []
-        self._forget(set(self._kept_lines))
+        self._kept_lines.clear()
         self.redraw()
 
 
