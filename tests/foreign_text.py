@@ -14,7 +14,7 @@ from pathlib import Path
 __all__ = ["complaints"]
 
 _DOORS = {
-    "Segment": {"strips.py", "filters.py", "written.py"},
+    "Segment": {"strips.py", "filters.py", "written.py", "kept_lines.py"},
     "Strip": {"strips.py", "written.py"},
     "Text": {"strips.py"},
     "Console": {"strips.py"},

@@ -164,7 +164,14 @@ class Lab:
 
 def living(processes: Sequence[psutil.Process]) -> list[psutil.Process]:
     """Those that are neither gone nor zombies."""
-    return [p for p in processes if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
+    return [p for p in processes if _lives(p)]
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:  # it went between the two questions
+        return False
 
 
 def end(processes: Sequence[psutil.Process]) -> None:

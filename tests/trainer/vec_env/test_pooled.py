@@ -65,7 +65,7 @@ def test_preflight_sees_its_spaces(vec: str) -> None:
         text=True,
         timeout=30,
     )
-    assert json.loads(done.stdout) == {"ok": True, "obs": "Box(4,)", "act": "Discrete(2)"}
+    assert json.loads(done.stdout.splitlines()[-1]) == {"ok": True, "obs": "Box(4,)", "act": "Discrete(2)"}
 
 
 @needs_envpool
