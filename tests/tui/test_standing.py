@@ -14,7 +14,7 @@ from mission_tui.tui.drawing.glyphs import OUTCOME_SHAPES, SEVERITY_SHAPES, STAT
 from mission_tui.tui.listing import standing
 from mission_tui.tui.listing.seen import seen
 from mission_tui.tui.news.away import while_away
-from mission_tui.tui.widgets.pane import inside, pane
+from mission_tui.tui.widgets.pane import framed, inside
 from mission_tui.tui.widgets.run_table import COLUMNS
 from mission_tui.tui.widgets.tab_line import tab_line
 from tests.tui.fleets import ENDED, ENTROPY_FINDING, KL_FINDING, LIVE, NAN_FINDING, NOW, a_fleet, a_run, ended, queued
@@ -77,7 +77,7 @@ def test_information_gives_way_to_why_a_run_stands_still() -> None:
     """The pane of a frozen run says what is held, whatever a rule has to tell."""
     info = structs.replace(KL_FINDING, id="p", rule="resume-probe", severity="info", sentence="resumed as it was")
     held = a_run("a", state="frozen", cause="frozen: 1.0 GiB of memory stays held", findings=(info,))
-    said = "\n".join(strip.text for strip in pane(held, 80, NOW, chosen=False, marked=False))
+    said = "\n".join(strip.text for strip in inside(held, 80, NOW))
     assert "stays held" in said
     assert "resumed as it was" not in said
 
@@ -85,7 +85,8 @@ def test_information_gives_way_to_why_a_run_stands_still() -> None:
 @pytest.mark.parametrize("view", [*LIVE, *ENDED], ids=lambda view: view.name)
 def test_what_is_not_seen_of_a_run_changes_no_pane_and_no_line(view: RunView) -> None:
     """Views that differ in nothing else are not drawn again, so that nothing may be drawn from it."""
-    assert pane(view, 60, NOW, chosen=False, marked=True) == pane(seen(view), 60, NOW, chosen=False, marked=True)
+    panes = [framed(it, inside(it, 60, NOW), 60, chosen=False, marked=True) for it in (view, seen(view))]
+    assert panes[0] == panes[1]
     cells = [[column.cell(it, NOW, 20) for column in COLUMNS] for it in (view, seen(view))]
     assert cells[0] == cells[1]
 

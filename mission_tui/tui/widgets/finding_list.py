@@ -16,17 +16,10 @@ from mission_tui.tui.listing.standing import finding_word, severity_shape
 from mission_tui.tui.moves import Move
 from mission_tui.tui.widgets.lines import Lines
 
-__all__ = ["FindingList", "words_of"]
+__all__ = ["FindingList"]
 
 _WORD = 12
 _READINGS = "every value beside its limits"
-
-
-def words_of(finding: Finding) -> str:
-    """What a filter looks at: rule, severity, state and all that is said of `finding`."""
-    return " ".join(
-        (finding.rule, finding.severity, finding.state, finding.sentence, finding.cause, finding.proposal, finding.id)
-    )
 
 
 class FindingList(Lines):

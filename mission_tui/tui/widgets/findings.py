@@ -24,7 +24,7 @@ from mission_tui.tui.sections.finding import finding_lines
 from mission_tui.tui.sections.health import calm
 from mission_tui.tui.sections.readings import reading_lines
 from mission_tui.tui.widgets.evidence_chart import EvidenceChart
-from mission_tui.tui.widgets.finding_list import FindingList, words_of
+from mission_tui.tui.widgets.finding_list import FindingList
 from mission_tui.tui.widgets.parted import Parted, give_columns
 from mission_tui.tui.widgets.scroll_lines import ScrollLines
 
@@ -78,7 +78,7 @@ class Findings(Parted):
         self._shown = (view, dossier, now, note)
         found = view.findings
         if pattern is not None:
-            found = tuple(compress(found, pattern.among(map(words_of, found))))
+            found = tuple(compress(found, pattern.among(map(_words, found))))
         beside = self.size.width >= _BESIDE_FROM
         said = calm(view) if not view.findings else "no finding matches; Esc shows all again"
         self.query_one(FindingList).update(found, with_readings=not beside, calm=said, over=view.state in OVER)
@@ -156,3 +156,10 @@ def _legend(finding: Finding, pending: str | None, points: int, *, own: bool) ->
     if finding.window > 1:
         parts += [("   │ ", colours.LINE), (f"{finding.window} updates looked at", colours.INK)]
     return parts
+
+
+def _words(finding: Finding) -> str:
+    """What a filter looks at: rule, severity, state and all that is said of `finding`."""
+    return " ".join(
+        (finding.rule, finding.severity, finding.state, finding.sentence, finding.cause, finding.proposal, finding.id)
+    )

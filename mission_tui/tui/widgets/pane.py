@@ -22,15 +22,10 @@ from mission_tui.tui.drawing.wrapping import clause
 from mission_tui.tui.listing import standing
 from mission_tui.tui.listing.vitals import vitals
 
-__all__ = ["PANE_HEIGHT", "framed", "inside", "pane"]
+__all__ = ["PANE_HEIGHT", "framed", "inside"]
 
 PANE_HEIGHT = 7
 _PHASE_CELLS = 8
-
-
-def pane(view: RunView, width: int, now: float, *, chosen: bool, marked: bool) -> list[Strip]:
-    """`PANE_HEIGHT` strips of `width` cells."""
-    return framed(view, inside(view, width, now), width, chosen=chosen, marked=marked)
 
 
 def inside(view: RunView, width: int, now: float) -> list[Strip]:
@@ -46,7 +41,7 @@ def inside(view: RunView, width: int, now: float) -> list[Strip]:
 
 
 def framed(view: RunView, body: Sequence[Strip], width: int, *, chosen: bool, marked: bool) -> list[Strip]:
-    """`body` as the pane of `view`."""
+    """`body` as the pane of `view`: `PANE_HEIGHT` strips of `width` cells."""
     frame = colours.KEY if chosen else colours.LINE
     left, right = line([("│ ", frame)], 2), line([(" │", frame)], 2)
     return [
