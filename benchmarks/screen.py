@@ -50,7 +50,7 @@ class Pace:
     rounds: int = 3
     window_s: float = 10.0
     keys: int = 30
-    starts: int = 7
+    starts: int = 15
     few: int = 16
     many: int = 64
     ended: int = 200
