@@ -101,6 +101,8 @@ class Arrivals:
         if self._desk.banner is not None:
             self._desk.banner = None
             self.redraw_screens()
+        if not self._app.screen_stack:  # the program ends, and a picture was due
+            return
         if not self._app.screen.is_modal or self._desk.clock() - self._behind_t >= _BEHIND_S:
             self._behind_t = self._desk.clock()
             self.catch_up()

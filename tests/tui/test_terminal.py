@@ -4,12 +4,35 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 
 import pyte
 import pytest
 
 from tests.tui.played import terminal
 from tests.waiting import until
+
+WATCHING = """
+import asyncio, os, pty
+from mission_tui.tui.terminal.hangup import watch_terminal
+
+async def main():
+    left = asyncio.get_running_loop().create_future()
+    master, slave = pty.openpty()
+    watch_terminal(slave, left.set_result)
+    os.dup2(os.open(os.devnull, os.O_RDWR), slave)
+    os.close(master)
+    print(await asyncio.wait_for(left, 10))
+
+asyncio.run(main())
+"""
+
+
+def test_a_watch_outlives_that_another_replaces_the_terminal() -> None:
+    """Each session of a program has a watch; whichever hears of the hang-up first puts /dev/null in its place."""
+    done = subprocess.run([sys.executable, "-c", WATCHING], stdout=subprocess.PIPE, text=True, timeout=30)
+    assert done.stdout == "129\n"
 
 
 @pytest.mark.parametrize("ignoring", [False, True], ids=["signal", "nohup"])

@@ -31,11 +31,15 @@ def watch_signals(leave: Callable[[int], None]) -> None:
 def watch_terminal(terminal_fd: int, leave: Callable[[int], None]) -> None:
     """Wait in a daemon thread until `terminal_fd` hangs up; then leave in order, or without if that takes too long."""
     loop = asyncio.get_running_loop()
+    # A descriptor of its own: the watch of an earlier session replaces the terminal's, and the kernel, when it wakes a
+    # poll, looks at what the number stands for by then.
+    watched = os.dup(terminal_fd)
 
     def wait() -> None:
         poll = select.poll()
-        poll.register(terminal_fd, 0)  # hang-up and error are reported without being asked for
+        poll.register(watched, 0)  # hang-up and error are reported without being asked for
         poll.poll()
+        os.close(watched)
         _replace_terminal()
         try:
             loop.call_soon_threadsafe(leave, HUNG_UP)
