@@ -83,6 +83,7 @@ def test_the_first_picture_waits_for_nothing_it_does_not_show() -> None:
         "mission_tui.fleet.specs.schema",
         "mission_tui.tui.screens.run",
         "mission_tui.tui.verbs",
+        "ssl",
         "statistics",
         "textual.command",
         "textual.widgets._input",
