@@ -172,7 +172,7 @@ class EndedReply(Reply, frozen=True, kw_only=True, tag="ended"):
 
 
 class NamedReply(Reply, frozen=True, kw_only=True, tag="named"):
-    """The runs that the words of a request mean, each once, in the order of the words; of a group by their ids."""
+    """The runs that the words of a request mean, each once, in the order of the words; of a group, oldest first."""
 
     runs: tuple[RunView, ...]
 

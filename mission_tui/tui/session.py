@@ -21,7 +21,7 @@ from mission_tui.tui.habits.chosen import chosen
 from mission_tui.tui.habits.record import Keep, Unkept, habits_in, keep_nothing
 from mission_tui.tui.launching.origin import Origin
 from mission_tui.tui.launching.preset_choice import LoadPresets, Resolve, SavePreset
-from mission_tui.tui.terminal.hangup import watch_signals, watch_terminal
+from mission_tui.tui.terminal.hangup import watch_signals, watched_terminal
 
 __all__ = ["play", "show"]
 
@@ -81,7 +81,6 @@ async def play(
         # Rich then assumes 25 lines and Textual's driver 24, and the layout would swing between them for ever.
         app.console.size = ConsoleDimensions(*shutil.get_terminal_size())
     watch_signals(app.exit)
-    watch_terminal(terminal_fd, app.exit)
     watches = [
         asyncio.create_task(_watch_size(app, terminal_fd)),
         asyncio.create_task(_remember(app, remember)),
@@ -89,7 +88,8 @@ async def play(
     ]
     asyncio.get_running_loop().call_later(SETTLED_S, _collect_again)
     try:
-        code = await app.run_async()
+        with watched_terminal(terminal_fd, app.exit):
+            code = await app.run_async()
     finally:
         for watch in watches:
             watch.cancel()

@@ -24,14 +24,20 @@ def test_ticks_are_round(low: float, high: float, expected: list[float]) -> None
     assert ticks(low, high) == pytest.approx(expected, rel=1e-9)
 
 
-@pytest.mark.parametrize("returns", [[], [3.0], [3.0, 3.0], [1.0, 2.0, -5.0], [-1e17] * 3, [1e300, -1e300]])
+@pytest.mark.parametrize(
+    "returns", [[], [3.0], [3.0, 3.0], [1.0, 2.0, -5.0], [-1e17] * 3, [1e9, 1e9 + 1000], [1e300, -1e300]]
+)
 def test_every_comparison_has_a_picture(returns: list[float]) -> None:
-    """Without a point, with one, flat, of any size, or falling; names are text whatever is in them."""
+    """Without a point, with one, flat, of any size, or falling; names are text whatever is in them, and no two
+    ticks read the same.
+    """
     sides = [side("a<b>&", returns), side("c", returns, spec_of(2))]
     for by in ("step", "time"):
         root = ElementTree.fromstring(curves_svg(compare(sides, RETURN, by)))
-        texts = [text.text for text in root.iter("{http://www.w3.org/2000/svg}text")]
-        assert "A  a<b>&" in texts
+        texts = list(root.iter("{http://www.w3.org/2000/svg}text"))
+        assert "A  a<b>&" in [text.text for text in texts]
+        heights = [text.text for text in texts if text.attrib.get("text-anchor") == "end"]
+        assert len(set(heights)) == len(heights) > 1
         assert "nan" not in ElementTree.tostring(root, encoding="unicode")
 
 

@@ -111,3 +111,10 @@ async def test_leaving_tells_when_it_was_seen_and_how_many_go_on() -> None:
         await stage.press("q")
         assert stage.app.return_value == 0
         assert (stage.app.arrivals.last_seen_t, stage.app.arrivals.live) == (NOW, 4)
+
+
+async def test_a_picture_that_is_due_when_the_program_ends_is_not_drawn() -> None:
+    """Its timer may come after the last screen went; there is nothing to draw it on, and nothing to say."""
+    async with staged() as stage:
+        await stage.press("q")
+    stage.app.arrivals._draw()

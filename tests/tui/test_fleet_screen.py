@@ -149,6 +149,19 @@ async def test_an_endless_filter_is_given_up_and_said() -> None:
         assert len(fleet(stage).outlook.roster.runs) == 1 + len(ENDED)
 
 
+async def test_a_filter_that_a_new_run_makes_endless_is_told_of() -> None:
+    """What was quick among these names is not among those: the list is whole again, and a line says why."""
+    async with staged() as stage:
+        await stage.press("slash")
+        fleet(stage).query_one(FilterBar).query_one(Input).value = r"^(\w+)+-[0-9a-f]*$"
+        await stage.press("enter")
+        await stage.until(lambda: fleet(stage).outlook.pattern is not None)
+        stage.client.show(a_fleet((a_run("a" * 60), *LIVE), revision=2))
+        stage.clock.advance(1)
+        await stage.until(lambda: any("takes too long: nothing is filtered" in told for told in stage.toasts()))
+        assert len(fleet(stage).outlook.roster.runs) == 1 + len(LIVE)
+
+
 async def test_a_filter_without_matches_says_how_to_get_back() -> None:
     """No match is a sentence, not an empty screen."""
     async with staged() as stage:

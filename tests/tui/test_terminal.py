@@ -14,25 +14,48 @@ from tests.tui.played import terminal
 from tests.waiting import until
 
 WATCHING = """
-import asyncio, os, pty
-from mission_tui.tui.terminal.hangup import watch_terminal
+import asyncio, os, pty, threading
+from mission_tui.tui.terminal.hangup import watched_terminal
 
 async def main():
     left = asyncio.get_running_loop().create_future()
     master, slave = pty.openpty()
-    watch_terminal(slave, left.set_result)
-    os.dup2(os.open(os.devnull, os.O_RDWR), slave)
-    os.close(master)
-    print(await asyncio.wait_for(left, 10))
+    with watched_terminal(slave, left.set_result):
+        {meanwhile}
 
 asyncio.run(main())
+{after}
+"""
+REPLACED = """
+        os.dup2(os.open(os.devnull, os.O_RDWR), slave)
+        os.close(master)
+        print(await asyncio.wait_for(left, 10))
+        os._exit(0)  # as a screen that leaves in order
+"""
+ENDED = """
+for thread in threading.enumerate():
+    if thread.name == "terminal-watch":
+        thread.join(10)
+print(threading.active_count(), len(os.listdir("/proc/self/fd")) - before)
 """
 
 
-def test_a_watch_outlives_that_another_replaces_the_terminal() -> None:
+def watching(meanwhile: str, after: str = "") -> str:
+    """What a program prints that watches a terminal of its own."""
+    program = WATCHING.format(meanwhile=meanwhile, after=after)
+    begin = 'import os\nbefore = len(os.listdir("/proc/self/fd")) + 2  # the two ends of its terminal\n'
+    command = [sys.executable, "-c", begin + program]
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=30).stdout
+
+
+def test_a_watch_outlives_that_its_terminal_is_replaced() -> None:
     """Each session of a program has a watch; whichever hears of the hang-up first puts /dev/null in its place."""
-    done = subprocess.run([sys.executable, "-c", WATCHING], stdout=subprocess.PIPE, text=True, timeout=30)
-    assert done.stdout == "129\n"
+    assert watching(REPLACED) == "129\n"
+
+
+def test_a_watch_ends_with_its_session() -> None:
+    """A visit to a replay is a session; neither its thread nor a descriptor of it stays."""
+    assert watching("pass", ENDED) == "1 0\n"
 
 
 @pytest.mark.parametrize("ignoring", [False, True], ids=["signal", "nohup"])

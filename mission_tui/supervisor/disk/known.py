@@ -37,8 +37,8 @@ def the_run(known: Known, ref: str) -> str:
 
 
 def named_views(known: Known, refs: Sequence[str]) -> tuple[RunView, ...]:
-    """The runs that `refs` mean, each once; those of a group in the order of their ids. Raises `UsageError`."""
-    ids = dict.fromkeys(run_id for ref in refs for run_id in sorted(known.store.resolve(ref)))
+    """The runs that `refs` mean, each once; of a group, oldest first. Raises `UsageError`."""
+    ids = dict.fromkeys(run_id for ref in refs for run_id in known.store.resolve(ref))
     for run_id in ids:
         known.fetch(run_id)
     return tuple(known.store.view(run_id) for run_id in ids)

@@ -12,9 +12,10 @@ import select
 import signal
 import stat
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
-__all__ = ["HUNG_UP", "watch_signals", "watch_terminal"]
+__all__ = ["HUNG_UP", "watch_signals", "watched_terminal"]
 
 HUNG_UP = 129
 _GRACE_S = 1.2
@@ -28,27 +29,42 @@ def watch_signals(leave: Callable[[int], None]) -> None:
         loop.add_signal_handler(signal.SIGHUP, _hung_up, leave)
 
 
-def watch_terminal(terminal_fd: int, leave: Callable[[int], None]) -> None:
-    """Wait in a daemon thread until `terminal_fd` hangs up; then leave in order, or without if that takes too long."""
-    loop = asyncio.get_running_loop()
-    # A descriptor of its own: the watch of an earlier session replaces the terminal's, and the kernel, when it wakes a
-    # poll, looks at what the number stands for by then.
+@contextmanager
+def watched_terminal(terminal_fd: int, leave: Callable[[int], None]) -> Iterator[None]:
+    """Until the block ends, a thread waits for `terminal_fd` to hang up; then it leaves in order, or without if that
+    takes too long.
+    """
+    # A descriptor of its own: whoever hears of the hang-up first replaces the terminal's, and the kernel, when it wakes
+    # a poll, looks at what the number stands for by then.
     watched = os.dup(terminal_fd)
+    over, running = os.pipe()
+    loop = asyncio.get_running_loop()
 
     def wait() -> None:
         poll = select.poll()
-        poll.register(watched, 0)  # hang-up and error are reported without being asked for
-        poll.poll()
+        for fd in (watched, over):
+            poll.register(fd, 0)  # hang-up and error are reported without being asked for
+        gone = watched in dict(poll.poll())
         os.close(watched)
-        _replace_terminal()
-        try:
-            loop.call_soon_threadsafe(leave, HUNG_UP)
-        except RuntimeError:
-            return  # the loop has ended by itself meanwhile
-        threading.Event().wait(_GRACE_S)
-        os._exit(HUNG_UP)
+        os.close(over)
+        if gone:
+            _end(loop, leave)
 
     threading.Thread(target=wait, name="terminal-watch", daemon=True).start()
+    try:
+        yield
+    finally:
+        os.close(running)
+
+
+def _end(loop: asyncio.AbstractEventLoop, leave: Callable[[int], None]) -> None:
+    _replace_terminal()
+    try:
+        loop.call_soon_threadsafe(leave, HUNG_UP)
+    except RuntimeError:
+        return  # the loop has ended by itself meanwhile
+    threading.Event().wait(_GRACE_S)
+    os._exit(HUNG_UP)
 
 
 def _hung_up(leave: Callable[[int], None]) -> None:

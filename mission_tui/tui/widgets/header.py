@@ -5,6 +5,7 @@ many findings ask.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 
 from rich.cells import cell_len
 from textual import events
@@ -49,10 +50,12 @@ class Header(Lines):
         """Place name left, counts in the middle and the way out right; the runs root gives way first."""
         width = self.size.width
         title = _title(self._snapshot)
-        counts = _fitting(_counts(self._snapshot), width - sum(cell_len(text) for text, _ in title) - 3)
+        counts = _counts(self._snapshot)
+        if _cells(counts) > width - _cells(title) - 3:
+            counts = _counts(self._snapshot, over=False)
         if self._filter_text:
             counts = [(f"{self._filter_text}  ", colours.KEY), *counts]
-        taken = sum(cell_len(literal(text)) for text, _ in counts) + sum(cell_len(text) for text, _ in title) + 2
+        taken = _cells(counts) + _cells(title) + 2
         way_out = self._way_out if taken + len(self._way_out) < width else "?"
         self._shown_way_out = way_out
         right: list[Part] = [(way_out, colours.QUIET), (" ", colours.QUIET)]
@@ -64,7 +67,7 @@ class Header(Lines):
         also = also_live(roots, self._home, room - 2) if where else []
         if also:
             where += "  "
-            room -= 2 + sum(cell_len(text) for text, _ in also)
+            room -= 2 + _cells(also)
         blank: Part = (" " * max(2, room + 2), colours.INK)
         left: list[Part] = [*title, (where, colours.INK), *also, blank]
         self.show([line([*left, *counts, *right], width)])
@@ -97,7 +100,8 @@ def _where(snapshot: FleetSnapshot | None, home: str, width: int) -> str:
     return "…" + root[-(width - 1) :]
 
 
-def _counts(snapshot: FleetSnapshot | None) -> list[Part]:
+def _counts(snapshot: FleetSnapshot | None, over: bool = True) -> list[Part]:
+    """Without `over` what has ended gives way, so that what asks for somebody is never cut."""
     if snapshot is None:
         return []
     live = sum(view.state in ALIVE for view in snapshot.runs)
@@ -109,9 +113,10 @@ def _counts(snapshot: FleetSnapshot | None) -> list[Part]:
         parts.append((f"{queued} queued ", colours.INK))
     if restarts:
         parts.append((_restarting([restart.due_t for restart in restarts], snapshot.t), colours.INK))
-    if snapshot.parked_total:
+    if over and snapshot.parked_total:
         parts.append((f"{snapshot.parked_total} parked ", colours.INK))
-    parts.append((f"{snapshot.ended_total - snapshot.parked_total} ended  ", colours.QUIET))
+    if over:
+        parts.append((f"{snapshot.ended_total - snapshot.parked_total} ended  ", colours.QUIET))
     if stale := sum(run.processes for run in snapshot.stale):
         parts.append((f"{stale} stale X  ", colours.WARN))
     counted = ((severity, sum(finding.severity == severity for finding in asking)) for severity in _COUNTED)
@@ -119,11 +124,8 @@ def _counts(snapshot: FleetSnapshot | None) -> list[Part]:
     return [*parts, *flags, (" ", colours.QUIET)] if flags else parts
 
 
-def _fitting(counts: list[Part], room: int) -> list[Part]:
-    """What is over gives way where there is no room for all, so that what asks for somebody is never cut."""
-    if sum(cell_len(text) for text, _ in counts) <= room:
-        return counts
-    return [(text, style) for text, style in counts if not text.endswith(("ended  ", "parked "))]
+def _cells(parts: Iterable[Part]) -> int:
+    return sum(cell_len(literal(text)) for text, _ in parts)
 
 
 def _restarting(due: list[float], now: float) -> str:
