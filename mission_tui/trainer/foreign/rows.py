@@ -49,9 +49,10 @@ def evaluations_of(path: Path | None, rows: Sequence[UpdateDone], notes: list[st
     if steps.ndim != 1 or results.ndim != 2 or not results.size:
         notes.append(f"{path.name} was left out: it holds no list of steps with the returns at each")
         return []
-    played = []
+    played, nowhere = [], 0
     for said, returns in zip(steps.tolist(), results, strict=False):
         if not 0.0 <= said <= _MOST_STEPS:
+            nowhere += 1
             continue
         timesteps = int(said)
         at = bisect_right(rows, timesteps, key=lambda row: row.timesteps)
@@ -59,6 +60,8 @@ def evaluations_of(path: Path | None, rows: Sequence[UpdateDone], notes: list[st
         t = rows[max(0, at - 1)].t
         mean, std = spoken(float(np.mean(returns))), spoken(float(np.std(returns)))
         played.append(EvaluationDone(0, 1, update, timesteps, t, mean, std, int(np.size(returns))))
+    if nowhere:
+        notes.append(f"{path.name}: {nowhere} of its evaluations stand at no number of steps, and were left out")
     return played
 
 

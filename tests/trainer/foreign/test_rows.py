@@ -32,7 +32,8 @@ def test_a_file_of_other_arrays_is_left_out(arrays: dict[str, Any], tmp_path: Pa
 
 
 def test_steps_that_are_none_are_passed_over(tmp_path: Path) -> None:
-    """Negative ones and NaN have no place among the updates; NaN returns stay what they are."""
-    path = tmp_path / "evaluations.npz"
+    """Negative ones and NaN have no place among the updates, and are counted; NaN returns stay what they are."""
+    path, notes = tmp_path / "evaluations.npz", list[str]()
     np.savez(path, timesteps=[-5.0, np.nan, 1e300, 4096.0], results=[[1.0]] * 3 + [[np.nan]])
-    assert [(it.timesteps, it.mean) for it in evaluations_of(path, (update(1),), [])] == [(4096, "nan")]
+    assert [(it.timesteps, it.mean) for it in evaluations_of(path, (update(1),), notes)] == [(4096, "nan")]
+    assert notes == ["evaluations.npz: 3 of its evaluations stand at no number of steps, and were left out"]
