@@ -6,8 +6,8 @@ INSTALLED := $(VENV)/.installed
 REPORTING := $(VENV)/.reporting
 BENCH_ENV := $(VENV)/.benchmarking
 PEERS := .venv-peers
-# The light ones first; `learning` trains for long and is asked for by name. Each leaves a sheet, so that `make bench` may
-# be done in parts: `make bench-ppo bench-report`.
+# The light ones first; `learning` and `verdicts` take long and are asked for by name. Each leaves a sheet, so that
+# `make bench` may be done in parts: `make bench-ppo bench-report`.
 BENCHMARKS := judging mission scaling startup cold_start stepping ppo precision supervisor sampling cpu_shares joining screen \
   reporting fleet.overhead fleet.heavy fleet.beast modes
 # One torch thread each: the tests start trainers of their own. More than half of their time they wait, so four keep two cores busy.

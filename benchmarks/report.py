@@ -1,24 +1,22 @@
 """Writes `docs/performance.md` and `docs/performance.json` from the sheets that the benchmarks left.
 
-The whole table of goals appears in its order, whatever was measured: a miss is called a miss, and a line without a
-sheet says how to get one. Run: python -m benchmarks.report [--sheets FOLDER] [--docs FOLDER]
+The second keeps the sheets, so that a checkout that measured one thing anew changes that alone. The whole table of
+goals appears in its order, whatever was measured: a miss is called a miss, and a line without a sheet says how to get
+one. Run: python -m benchmarks.report [--sheets FOLDER] [--docs FOLDER]
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 from benchmarks.goals import LINES, Line, line_of
-from benchmarks.results import Row, Sheet, Spread, read_sheets
+from benchmarks.results import Row, Sheet, Spread, keep_sheets, kept_sheets, read_sheets
 
-__all__ = ["as_json", "main", "markdown"]
+__all__ = ["main", "markdown"]
 
 ROOT = Path(__file__).resolve().parents[1]
-SCHEMA = 1
 QUIET_CORES = 0.25
 HEAD = "| what | ours | against | theirs | ratio | goal | |\n|---|---|---|---|---|---|---|"
 METHOD = """\
@@ -167,33 +165,19 @@ def provenance(sheets: Mapping[str, Sheet]) -> list[str]:
     return ["\n".join(table), total, *described]
 
 
-def as_json(sheets: Mapping[str, Sheet]) -> str:
-    """The same for programs: every line with its rows, the other rows, and the sheets without theirs."""
-    answers, others = sorted_rows(sheets)
-    lines = [
-        {"what": line.what, "against": line.against, "goal": line.goal, "rows": [asdict(row) for row in answers[line]]}
-        | ({} if answers[line] else {"note": line.absence})
-        for line in LINES
-    ]
-    about = {
-        name: {key: value for key, value in asdict(sheet).items() if key != "rows"} for name, sheet in sheets.items()
-    }
-    return json.dumps(
-        {"schema": SCHEMA, "lines": lines, "others": [asdict(row) for _, row in others], "sheets": about}, indent=1
-    )
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Write both files."""
     parser = argparse.ArgumentParser(prog="benchmarks.report", description="Write docs/performance.md and .json.")
     parser.add_argument("--sheets", type=Path, default=ROOT / "benchmarks" / "results")
     parser.add_argument("--docs", type=Path, default=ROOT / "docs")
     asked = parser.parse_args(arguments)
-    sheets = read_sheets(asked.sheets)
+    kept = asked.docs / "performance.json"
+    new = read_sheets(asked.sheets)
+    sheets = dict(sorted((kept_sheets(kept) | new).items()))
     asked.docs.mkdir(parents=True, exist_ok=True)
     (asked.docs / "performance.md").write_text(markdown(sheets), encoding="utf-8")
-    (asked.docs / "performance.json").write_text(as_json(sheets) + "\n", encoding="utf-8")
-    print(f"{len(sheets)} sheets read from {asked.sheets}; written to {asked.docs / 'performance.md'} and .json")
+    keep_sheets(sheets, kept)
+    print(f"{len(new)} sheets read from {asked.sheets}; {len(sheets)} in {asked.docs / 'performance.md'} and .json")
 
 
 if __name__ == "__main__":

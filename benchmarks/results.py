@@ -1,7 +1,7 @@
 """What a benchmark found: rows of the table of goals, each beside the peer that was measured in the same run.
 
-A benchmark writes its rows to one JSON file; `python -m benchmarks.report` makes `docs/performance.md` and
-`docs/performance.json` of all of them. Nothing here judges except by a row's own goal.
+A benchmark writes its rows to one JSON file; `python -m benchmarks.report` makes `docs/performance.md` of all of them,
+and keeps them in `docs/performance.json`. Nothing here judges except by a row's own goal.
 """
 
 from __future__ import annotations
@@ -13,15 +13,27 @@ import shlex
 import statistics
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Row", "Sheet", "Spread", "asked_as", "busy_elsewhere", "facts_of_the_machine", "read_sheets", "write_sheet"]
+__all__ = [
+    "Row",
+    "Sheet",
+    "Spread",
+    "asked_as",
+    "busy_elsewhere",
+    "facts_of_the_machine",
+    "keep_sheets",
+    "kept_sheets",
+    "read_sheets",
+    "write_sheet",
+]
 
+SCHEMA = 2
 BEGUN_S = time.monotonic()
 PACKAGES = ("torch", "stable-baselines3", "gymnasium", "numpy", "textual")
 
@@ -137,6 +149,19 @@ def write_sheet(sheet: Sheet, file: Path) -> None:
 def read_sheets(folder: Path) -> dict[str, Sheet]:
     """Every sheet of `folder` by the name of its file, without the suffix; none where there is no such folder."""
     return {file.stem: _sheet(json.loads(file.read_text(encoding="utf-8"))) for file in sorted(folder.glob("*.json"))}
+
+
+def keep_sheets(sheets: Mapping[str, Sheet], file: Path) -> None:
+    """Write all of `sheets` to one JSON file."""
+    kept = {"schema": SCHEMA, "sheets": {name: asdict(sheet) for name, sheet in sheets.items()}}
+    file.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+
+
+def kept_sheets(file: Path) -> dict[str, Sheet]:
+    """What `keep_sheets` wrote to `file`; none where there is no such file."""
+    if not file.exists():
+        return {}
+    return {name: _sheet(read) for name, read in json.loads(file.read_text(encoding="utf-8"))["sheets"].items()}
 
 
 def _sheet(read: dict[str, Any]) -> Sheet:

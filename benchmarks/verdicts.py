@@ -13,11 +13,15 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["RIGHT", "Answer", "benched", "main", "tally"]
+from benchmarks.fleet.sheet import finish
+from benchmarks.results import Row, asked_as
+from benchmarks.rows import bounded
+
+__all__ = ["RIGHT", "Answer", "benched", "main", "row_of"]
 
 PRESET = "cartpole"
 EPOCHS = 20  # those of the preset
@@ -25,7 +29,7 @@ RIGHT = {"itself": ("same", 0.95), "three times its epochs": ("slower", 1.0)}
 FAILED = "failed"
 
 Answer = dict[str, Any]
-"""`verdict` in a word or None, `sentence`, and of a bench that came to an end `ratio`, `lo` and `hi`."""
+"""`verdict` in a word or None, and the `sentence` that says it."""
 
 
 def benched(root: Path, duration: str, repeats: int, against: str) -> Answer:
@@ -46,14 +50,13 @@ def benched(root: Path, duration: str, repeats: int, against: str) -> Answer:
     return {"verdict": found["verdict"], **found["ratio"]}
 
 
-def tally(answers: Mapping[str, Sequence[Answer]]) -> tuple[dict[str, dict[str, int]], bool]:
-    """How often each word was said, and whether the right ones were said often enough of all benches."""
-    counts = {
-        against: dict(Counter(answer["verdict"] or "no verdict" for answer in given))
-        for against, given in answers.items()
-    }
-    held = (counts[against].get(word, 0) >= share * len(answers[against]) for against, (word, share) in RIGHT.items())
-    return counts, all(held)
+def row_of(against: str, answers: Sequence[Answer]) -> Row:
+    """How many of the benches said the right word, and what the others said."""
+    word, share = RIGHT[against]
+    said = Counter(answer["verdict"] or "no verdict" for answer in answers)
+    others = ", ".join(f"{count} said {other}" for other, count in said.items() if other != word)
+    what, total = f"`bench {PRESET}` against {against}, that say {word}", len(answers)
+    return bounded(what, f"of {total}", [said[word]], at_least=share * total, note=others)
 
 
 def main(words: Sequence[str]) -> int:
@@ -75,12 +78,9 @@ def main(words: Sequence[str]) -> int:
             stdout=subprocess.DEVNULL,
             check=False,  # there may be none, if the last bench failed for want of one
         )
-    counts, held = tally(answers)
-    for against, (word, _) in RIGHT.items():
-        print(f"against {against}: {counts[against].get(word, 0)} of {asked.benches} say {word} ({counts[against]})")
-    if asked.json is not None:
-        asked.json.write_text(json.dumps({"counts": counts, "benches": answers}, indent=1) + "\n", encoding="utf-8")
-    return 0 if held else 1
+    rows = [row_of(against, given) for against, given in answers.items()]
+    finish("Verdicts of `bench`", asked_as("benchmarks.verdicts"), rows, asked.json)
+    return 0 if all(row.met for row in rows) else 1
 
 
 if __name__ == "__main__":

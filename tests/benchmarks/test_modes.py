@@ -8,7 +8,8 @@ import pytest
 
 from benchmarks.fleet.shapes import spec_of
 from benchmarks.modes import TASKS, page, row_of
-from benchmarks.verdicts import benched, tally
+from benchmarks.verdicts import benched
+from benchmarks.verdicts import row_of as row_of_verdicts
 from mission_tui.fleet.bench import incomparable, work_of
 
 
@@ -49,13 +50,22 @@ def test_workers_are_held_against_one_process() -> None:
     assert words.count("env.id=envpool:CoinrunEasy-v0") == 2
 
 
-def test_a_failed_bench_is_counted_as_a_wrong_answer() -> None:
-    """It ends nothing; one of twenty may say something else than "same", none something else than "slower"."""
-    same, slower, failed = ({"verdict": word, "sentence": ""} for word in ("same", "slower", "failed"))
-    counts, held = tally({"itself": [same] * 19 + [failed], "three times its epochs": [slower] * 20})
-    assert (counts["itself"], held) == ({"same": 19, "failed": 1}, True)
-    assert not tally({"itself": [same] * 20, "three times its epochs": [slower] * 19 + [failed]})[1]
-    assert not tally({"itself": [same] * 18 + [failed] * 2, "three times its epochs": [slower] * 20})[1]
+@pytest.mark.parametrize(
+    ("against", "said", "met"),
+    [
+        ("itself", ["same"] * 19 + ["failed"], True),
+        ("itself", ["same"] * 18 + [None, "slower"], False),
+        ("three times its epochs", ["slower"] * 20, True),
+        ("three times its epochs", ["slower"] * 19 + ["same"], False),
+    ],
+)
+def test_a_wrong_verdict_is_counted(against: str, said: list[str | None], met: bool) -> None:
+    """One of twenty may say something else than "same", none something else than "slower"; a failed bench counts."""
+    row = row_of_verdicts(against, [{"verdict": word, "sentence": ""} for word in said])
+    assert row.met is met
+    assert row.ours is not None
+    assert row.ours.median == said.count(said[0])
+    assert row.note.count("1 said") == len(set(said)) - 1
 
 
 def test_a_bench_that_cannot_begin_says_its_last_words(tmp_path: Any) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from benchmarks.goals import LINES, line_of
 from benchmarks.report import main, markdown
-from benchmarks.results import Row, Sheet, Spread, read_sheets, write_sheet
+from benchmarks.results import Row, Sheet, Spread, kept_sheets, read_sheets, write_sheet
 from benchmarks.rows import best_of, bounded, compared, unmeasured
 
 MACHINE = {"cores": "2", "torch": "2.13.0"}
@@ -43,7 +42,6 @@ def test_with_no_sheets_every_line_says_how_to_measure_it(tmp_path: Path) -> Non
     assert table.count("not measured: ") == len(LINES)
     assert "run `make bench-stepping`" in table
     assert "0 of 0 measured goals are met." in text
-    assert len(json.loads((tmp_path / "performance.json").read_text(encoding="utf-8"))["lines"]) == len(LINES)
 
 
 def test_the_lines_stand_in_the_order_of_the_table() -> None:
@@ -106,6 +104,17 @@ def test_sheets_are_read_as_they_were_written(tmp_path: Path) -> None:
     written = sheet(stepping(2.0), unmeasured("x", "", "why"))
     write_sheet(written, tmp_path / "results" / "stepping.json")
     assert read_sheets(tmp_path / "results") == {"stepping": written}
+
+
+def test_what_another_checkout_measured_is_kept(tmp_path: Path) -> None:
+    """Whoever measures one thing anew has none of the other sheets but those in the docs."""
+    one, other, anew = (sheet(stepping(goal)) for goal in (1.0, 1.5, 2.5))
+    for checkout, name, measured in (("a", "stepping", one), ("a", "x", other), ("b", "x", anew)):
+        write_sheet(measured, tmp_path / checkout / f"{name}.json")
+    for checkout in "ab":
+        main(["--sheets", str(tmp_path / checkout), "--docs", str(tmp_path)])
+    assert kept_sheets(tmp_path / "performance.json") == {"stepping": one, "x": anew}
+    assert (tmp_path / "performance.md").read_text(encoding="utf-8") == markdown({"stepping": one, "x": anew})
 
 
 @pytest.mark.parametrize(
