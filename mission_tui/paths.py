@@ -6,10 +6,18 @@ Standard library only. Nothing here creates a directory.
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
+
+# As in the standard library's `random`: `hashlib` loads OpenSSL, for which every process of ours would wait.
+try:
+    from _sha2 import sha256  # type: ignore[import-not-found]  # Python 3.12 and newer
+except ImportError:
+    try:
+        from _sha256 import sha256  # type: ignore[import-not-found]  # Python 3.11
+    except ImportError:
+        from hashlib import sha256
 
 __all__ = [
     "GPU_DRIVER",
@@ -41,7 +49,8 @@ def runs_root(explicit: str | None, cwd: Path, environ: Mapping[str, str]) -> Pa
 
 def lent_dir(environ: Mapping[str, str], packages: str) -> Path:
     """The folder from which the packages that `packages` describes are lent to Pythons that lack them."""
-    return _state_dir(environ) / "lent" / hashlib.sha256(os.fsencode(packages)).hexdigest()[:12]
+    digest: str = sha256(os.fsencode(packages)).hexdigest()[:12]
+    return _state_dir(environ) / "lent" / digest
 
 
 def habits_path(environ: Mapping[str, str]) -> Path:
@@ -51,7 +60,7 @@ def habits_path(environ: Mapping[str, str]) -> Path:
 
 def socket_dir(root: Path) -> Path:
     """The folder of a runs root's sockets: short (107-byte limit of Unix sockets) and not removed at logout."""
-    digest = hashlib.sha256(os.fsencode(root.resolve())).hexdigest()[:12]
+    digest: str = sha256(os.fsencode(root.resolve())).hexdigest()[:12]
     return Path("/tmp") / f"mission-tui-{os.getuid()}" / digest  # noqa: S108 - 0700 and owner-checked by ipc
 
 

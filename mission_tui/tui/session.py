@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-import shutil
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -77,9 +76,10 @@ async def play(
     """Run `app` to its end. What was looked at is told to `remember`, what was chosen to `keep`, which may block."""
     unkept = Unkept(chosen(app), keep)
     terminal_fd = sys.__stdin__.fileno() if sys.__stdin__ else 0
-    if 0 in os.get_terminal_size(terminal_fd):
+    columns, lines = os.get_terminal_size(terminal_fd)
+    if 0 in (columns, lines):
         # Rich then assumes 25 lines and Textual's driver 24, and the layout would swing between them for ever.
-        app.console.size = ConsoleDimensions(*shutil.get_terminal_size())
+        app.console.size = ConsoleDimensions(columns or 80, lines or 24)
     watch_signals(app.exit)
     watches = [
         asyncio.create_task(_watch_size(app, terminal_fd)),

@@ -132,9 +132,16 @@ def test_the_warm_up_lasts_a_tenth_of_the_time() -> None:
 
 def test_too_few_updates_are_no_timing() -> None:
     """Two updates after the warm-up are the least from which a speed is taken."""
-    assert timing_of(recorded([4.0, 4.0, 4.0]), asked_s=10.0) is None
+    assert timing_of(recorded([8.0, 4.0]), asked_s=10.0) is None
     assert timing_of([], asked_s=10.0) is None
-    assert timing_of(recorded([4.0, 4.0, 4.0, 4.0]), asked_s=10.0) is not None
+
+
+@pytest.mark.parametrize(("updates_s", "warmup_s"), [([4.0] * 3, 4.0), ([4.0] * 4, 8.0), ([4.0] * 9, 8.0)])
+def test_the_warm_up_is_two_updates_or_the_first_of_three(updates_s: list[float], warmup_s: float) -> None:
+    """One run of a comparison that did an update less than the others is no reason to have none."""
+    timing = timing_of(recorded(updates_s), asked_s=10.0)
+    assert timing is not None
+    assert timing.warmup_s == pytest.approx(warmup_s)
 
 
 def test_what_is_not_comparable_is_named() -> None:

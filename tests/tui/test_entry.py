@@ -77,12 +77,15 @@ def test_the_screen_imports_nothing_heavy() -> None:
 def test_the_first_picture_waits_for_nothing_it_does_not_show() -> None:
     """Words of a command line, presets, verdicts, health rules, verbs, inputs and other screens are loaded later."""
     later = {
+        "_hashlib",
         "click",
         "mission_tui.fleet.health",
         "mission_tui.fleet.resume.judge",
         "mission_tui.fleet.specs.schema",
         "mission_tui.tui.screens.run",
         "mission_tui.tui.verbs",
+        "platformdirs",
+        "shutil",
         "ssl",
         "statistics",
         "textual.command",
@@ -92,9 +95,10 @@ def test_the_first_picture_waits_for_nothing_it_does_not_show() -> None:
     assert not later & loaded_after(f"{before}, mission_tui.cli.screen, mission_tui.tui.session")
 
 
-@pytest.mark.parametrize("stand_ins", ["it._TAKEN", "()"])
-def test_what_stood_in_for_the_palette_is_seen_by_nobody_else(stand_ins: str) -> None:
-    """Whoever wants Textual's palette gets it; a Textual that takes more from it is loaded as it is."""
-    load = f"import mission_tui.tui.loading as it; it._TAKEN = {stand_ins}; it.load_textual()"
+@pytest.mark.parametrize("stand_ins", ["it._STAND_INS", "dict.fromkeys(it._STAND_INS, ())"])
+def test_what_stood_in_is_seen_by_nobody_else(stand_ins: str) -> None:
+    """Whoever wants Textual's palette or a folder gets it; a Textual that takes more is loaded as it is."""
+    load = f"import mission_tui.tui.loading as it; it._STAND_INS = {stand_ins}; it.load_textual()"
     wanted = "import mission_tui.tui.session; from textual.command import CommandPalette; CommandPalette.is_open"
-    assert {"textual.app", "textual.widgets._option_list"} <= loaded_after(f"{load}; {wanted}")
+    also = "from platformdirs import user_cache_dir; from mimetypes import guess_type"
+    assert {"textual.app", "textual.widgets._option_list"} <= loaded_after(f"{load}; {wanted}; {also}")

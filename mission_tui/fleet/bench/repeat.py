@@ -18,7 +18,9 @@ __all__ = ["Load", "Repeat", "Side", "Timing", "timing_of"]
 
 WARMUP_UPDATES = 2
 WARMUP_SHARE = 0.1
-"""The first updates load code, fill caches and size pools: two of them at least, and a tenth of the time."""
+"""The first updates load code, fill caches and size pools: two of them at least, and a tenth of the time. Of slow ones
+the first is enough, so that no comparison fails at the one of its runs that did three.
+"""
 
 LEAST_UPDATES = 2
 FINAL_SHARE = 10
@@ -92,16 +94,15 @@ class Side(Struct, frozen=True, kw_only=True):
 
 def timing_of(records: Iterable[MetricRecord], asked_s: float, warmup_updates: int = WARMUP_UPDATES) -> Timing | None:
     """The timing of a run that was to train for `asked_s` seconds; None where too few updates followed the warm-up,
-    which has `warmup_updates` at least.
+    which has `warmup_updates` at least, or one where they are all but too few.
     """
     kept, _ = kept_records(records)
     begun = next((it.t for it in kept if isinstance(it, TrainingStarted)), None)
     rows = [it for it in kept if isinstance(it, UpdateDone)]
     if begun is None:
         return None
-    warm = next(
-        (at for at, row in enumerate(rows, 1) if at >= warmup_updates and row.t - begun >= WARMUP_SHARE * asked_s), None
-    )
+    least = min(warmup_updates, max(1, len(rows) - LEAST_UPDATES))
+    warm = next((at for at, row in enumerate(rows, 1) if at >= least and row.t - begun >= WARMUP_SHARE * asked_s), None)
     if warm is None or len(rows) - warm < LEAST_UPDATES:
         return None
     last, start = rows[-1], rows[warm - 1]

@@ -7,6 +7,7 @@ to stay: when that client hangs up, the run that is under way is killed and all 
 from __future__ import annotations
 
 import asyncio
+import math
 import socket
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["bench"]
 
 LOOK_S = 1.0
+ENOUGH_UPDATES = 5
 
 
 async def bench(core: Core, request: Bench) -> AsyncGenerator[Progress | Benched]:
@@ -109,10 +111,12 @@ async def _trained(
 def _unfinished(core: Core, run_id: str, asked_s: float) -> str:
     view = core.store.view(run_id)
     if view.outcome == "finished":
-        done = view.update or 0
+        done = view.update or 1
+        taken_s = max(view.trained_s, asked_s)
+        enough_s = 10 * math.ceil(ENOUGH_UPDATES * taken_s / done / 10)
         return (
-            f"{view.name} did {done} update{'' if done == 1 else 's'} in {asked_s:g} s, too few to take a speed from "
-            "after a warm-up of two; give a longer --duration"
+            f"{view.name} did {done} update{'' if done == 1 else 's'} in {taken_s:.0f} s, too few to take a speed from "
+            f"after a warm-up; give --duration {enough_s}s or more"
         )
     why = f": {view.cause}" if view.cause else ""
     return f"{view.name} {view.outcome or view.state}{why}; it stays, `mission-tui logs {view.name}` shows its output"
