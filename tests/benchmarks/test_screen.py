@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.fleet.watching import MARK, p95, walk
-from benchmarks.screen import Pace, live, within
+from benchmarks.screen import Pace, live, times, within
 from benchmarks.terminal import Terminal
 
 ECHO = """
@@ -77,3 +77,10 @@ def test_the_screen_is_watched_with_live_runs() -> None:
     assert 0.0 < reading.key_ms[0] < 5000.0
     assert reading.supervisor_mib[0] > 10.0
     assert len(reading.percent) == len(reading.supervisor_percent) == 1
+
+
+@pytest.mark.parametrize(("share", "met"), [(0.6, True), (0.5, False)])
+def test_a_slow_machine_is_told_by_the_smallest_application(share: float, met: bool) -> None:
+    """Ours may take 0.3 s for each 0.172 s that it takes: 1.74 times as long, and not twice."""
+    row = times("first paint", [share, 0.1, 0.9])
+    assert (row.met, row.ours and row.ours.median) == (met, pytest.approx(1 / share))

@@ -87,7 +87,7 @@ def _ranges(found: Comparison) -> tuple[tuple[float, float], tuple[float, float]
 
 
 def _widened(low: float, high: float) -> tuple[float, float]:
-    """A range that can be divided by, so that one point can be drawn too, of whatever size; curves have seven digits."""
+    """A range that can be divided by, so that one point can be drawn too, of whatever size."""
     size = max(abs(low), abs(high))
     return (low, high) if high > low else (low - max(0.5, 1e-6 * size), high + max(0.5, 1e-6 * size))
 
