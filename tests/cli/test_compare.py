@@ -44,7 +44,9 @@ def test_two_settings_are_shown_beside_each_other(quick: Shell) -> None:
 
 
 def test_a_report_is_files_that_can_be_sent_on(quick: Shell, tmp_path: Path) -> None:
-    """Of a whole group by its name; each file opens as what it is, and the JSON has the curves."""
+    """Of a whole group by its name, in the order of the launch; each file opens as what it is, and the JSON has the
+    curves.
+    """
     runs = over(quick, "--seeds", "3")
     folder = tmp_path / "a" / "report"
     done = quick("compare", str(quick.view(runs[0])["group"]), "--report", str(folder))
@@ -56,7 +58,7 @@ def test_a_report_is_files_that_can_be_sent_on(quick: Shell, tmp_path: Path) -> 
     kept = json.loads((folder / "comparison.json").read_bytes())
     assert [len(kept[name]) for name in ("runs", "groups", "curves", "bands")] == [3, 1, 3, 1]
     with (folder / "comparison.csv").open(encoding="utf-8", newline="") as file:
-        assert [row["run"] for row in csv.DictReader(file)] == sorted(runs)
+        assert [row["run"] for row in csv.DictReader(file)] == runs
     lines = ElementTree.parse(folder / "comparison.svg").findall(".//{http://www.w3.org/2000/svg}polyline")
     assert len(lines) == 4
     assert "![curves](comparison.svg)" in (folder / "comparison.md").read_text(encoding="utf-8")

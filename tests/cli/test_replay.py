@@ -16,7 +16,7 @@ def test_a_moment_is_one_document(quick: Shell) -> None:
     quick.advancing(run)
     assert quick("supervisor", "stop", "--with-runs").returncode == 0
     rows = [row for row in quick.rows(run) if row["kind"] == "update"]
-    moment = datetime.fromtimestamp(rows[0]["t"], UTC)
+    moment = datetime.fromtimestamp(rows[0]["t"] + 1e-3, UTC)  # it is told in microseconds, rounded
     before = quick.json("replay", "--at", moment.isoformat())
     assert before["since"] <= before["t"] <= before["until"]
     assert [(it["id"], it["state"], it["update"]) for it in before["runs"]] == [(run, "running", 1)]

@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[3]
 COMPILE = spec_with(run={"compile": True})
 COMPILED = {"schedules, truncated minibatch": CASES["schedules"] | CASES["truncated minibatch"]}
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 @pytest.fixture(autouse=True)
