@@ -14,8 +14,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.campaign import Done, Job, carry_out, findings_of, read_done, updates_of
-from benchmarks.results import Sheet, write_sheet
+from benchmarks.results import Sheet, facts_of_the_machine, write_sheet
 from benchmarks.zoo.best import best_of, play_best, unplayed
+from benchmarks.zoo.kept import keep, with_kept
 from benchmarks.zoo.many_seeds import many_seeds
 from benchmarks.zoo.published import TABLE, TASKS, Published, Task, read_published
 from benchmarks.zoo.table import Course, Measured, page, row_of
@@ -41,15 +42,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MissionError as error:
         print(error, file=sys.stderr)
         return error.exit_code
-    measured = [_measured(asked, task, published[task.zoo_env], own) for task, own in jobs.items()]
+    here = [_measured(asked, task, published[task.zoo_env], own) for task, own in jobs.items()]
+    kept = asked.page and asked.page.with_suffix(".json")
+    measured = here if kept is None else with_kept(here, kept)
     rows = tuple(map(row_of, measured))
     sheet = Sheet("The zoo's table", "make zoo", rows)
     for it in measured:
-        print(f"{it.task.name}: {it.said}; seeds {', '.join(f'{mean:.1f}' for mean in it.means) or '-'}")
+        print(f"{it.name}: {it.said}; seeds {', '.join(f'{mean:.1f}' for mean in it.means) or '-'}")
     if asked.json is not None:
         write_sheet(sheet, asked.json)
-    if asked.page is not None:
+    if kept is not None:
         asked.page.write_text(page(measured, sheet), encoding="utf-8")
+        keep(measured, kept)
     for name, why in failures.items():
         print(f"given up: {name}: {why}", file=sys.stderr)
     return 1 if failures else 0
@@ -58,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="benchmarks.zoo", description="Train the zoo's table again.")
     parser.add_argument("--json", type=Path, help="write the sheet there")
-    parser.add_argument("--page", type=Path, help="write the table there, as Markdown")
+    parser.add_argument("--page", type=Path, help="write the table there, and beside it what it is made of")
     parser.add_argument("--folder", type=Path, default=Path("build/zoo"), help="where runs and results are kept")
     learning = Path("build/learning")
     parser.add_argument("--learning", type=Path, default=learning, help="where benchmarks.learning keeps trainings")
@@ -82,6 +86,7 @@ def _made(jobs: Sequence[Job], asked: argparse.Namespace) -> dict[str, str]:
 def _measured(asked: argparse.Namespace, task: Task, published: Published, jobs: tuple[Job, ...]) -> Measured:
     folder = asked.folder
     done = tuple(read_done(folder, job) for job in jobs)
+    many = many_seeds(asked.learning, jobs[0], len(jobs))
     return Measured(
         task,
         published,
@@ -90,7 +95,8 @@ def _measured(asked: argparse.Namespace, task: Task, published: Published, jobs:
         courses=tuple(None if one is None else _course(folder, one) for one in done),
         best=tuple(best_of(folder, job) for job in jobs),
         unplayed=len(unplayed(folder, jobs)),
-        elsewhere=() if task.unjudged else tuple(many_seeds(asked.learning, jobs[0], len(jobs))),
+        elsewhere=() if task.unjudged else tuple(it.said(published.bound) for it in many),
+        processor=facts_of_the_machine()["processor"],
     )
 
 

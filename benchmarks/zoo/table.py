@@ -1,12 +1,14 @@
 """The zoo's table with ours beside it: rows for the sheet, and the page `docs/zoo.md`.
 
 A task is judged by the mean over all its seeds, so one with seeds missing is shown and not judged; so is one of which
-the zoo trained another version.
+the zoo trained another version. Processors round differently, and what a seed comes to depends on that: each has lines
+of its own.
 """
 
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +18,6 @@ from benchmarks.fleet.shapes import as_options
 from benchmarks.results import Row, Sheet, Spread
 from benchmarks.rows import unmeasured
 from benchmarks.zoo.best import Best
-from benchmarks.zoo.many_seeds import ManySeeds
 from benchmarks.zoo.published import Published, Task
 from mission_tui.fleet.compare.spread import spread_of
 
@@ -43,6 +44,9 @@ zoo calls its table no quantitative benchmark, because each row is one run. *Our
 less the larger of its ± and one percent: the mean over all five seeds has to reach it, so a seed that learned nothing
 counts in full.
 
+Processors round differently, so a seed trains differently on each: what was trained on another one keeps its line,
+and is judged for itself.
+
 *Best kept checkpoint* is what `evaluate RUN --checkpoint best` plays in the same way: of the checkpoints that a run
 still has, the one saved at its highest mean return in training. It decides nothing here. A run that kept its last one
 alone has none; the repeat of CartPole-v1 keeps ten, which changes no number of the training."""
@@ -62,8 +66,8 @@ class Measured:
     """A task with the zoo's row and what its jobs came to, in the order of the seeds; None is not done.
 
     `courses` are how those trainings went, None where their runs are gone; `best` what the best checkpoints they kept
-    came to, None where there was none to play, or nobody has, as of `unplayed` seeds. `elsewhere` are many seeds of the
-    same, trained without a supervisor.
+    came to, None where there was none to play, or nobody has, as of `unplayed` seeds. `elsewhere` says what many
+    seeds of the same came to that were trained without a supervisor. All of it was trained on `processor`.
     """
 
     task: Task
@@ -73,7 +77,13 @@ class Measured:
     courses: tuple[Course | None, ...] = ()
     best: tuple[Best | None, ...] = ()
     unplayed: int = 0
-    elsewhere: tuple[ManySeeds, ...] = ()
+    elsewhere: tuple[str, ...] = ()
+    processor: str = ""
+
+    @property
+    def name(self) -> str:
+        """What its lines are called: the task, and where it was trained."""
+        return f"{self.task.name} on {self.processor}" if self.processor and self.means else self.task.name
 
     @property
     def means(self) -> list[float]:
@@ -108,7 +118,7 @@ class Measured:
 def row_of(measured: Measured) -> Row:
     """The line of the sheet."""
     task, published = measured.task, measured.published
-    what = f"the zoo's {task.name}, {len(measured.jobs)} seeds, return of the final policy"
+    what = f"the zoo's {measured.name}, {len(measured.jobs)} seeds, return of the final policy"
     goal, against = f"mean >= {published.bound:.1f}", f"published ({task.zoo_env}, one agent)"
     if not measured.means:
         return unmeasured(what, goal, task.missing or "run `make zoo`", against)
@@ -140,10 +150,10 @@ def page(measured: Sequence[Measured], sheet: Sheet) -> str:
 
 def _reading(measured: Sequence[Measured]) -> str:
     judged = [it for it in measured if it.met is not None]
-    missed = [it.task.name for it in judged if not it.met]
-    text = f"{len(judged) - len(missed)} of {len(judged)} judged tasks are met"
+    missed = [it.name for it in judged if not it.met]
+    text = f"{len(judged) - len(missed)} of {len(judged)} judged lines are met"
     text += f"; missed: {', '.join(missed)}." if missed else "."
-    if others := [it.task.name for it in measured if it.met is None]:
+    if others := [it.name for it in measured if it.met is None]:
         text += f" Not judged: {', '.join(others)}."
     return text
 
@@ -152,7 +162,7 @@ def _line(it: Measured) -> str:
     published = f"{_figure(it.published.mean, it.published.std)} ({it.published.episodes:,} episodes)"
     steps = it.jobs[0].spec.run.total_timesteps or 0
     bound = f"{it.published.bound:.1f}"
-    return _cells(it.task.name, f"{steps:,}", published, bound, _ours(it.means), _interval(it), it.said, _best(it))
+    return _cells(it.name, f"{steps:,}", published, bound, _ours(it.means), _interval(it), it.said, _best(it))
 
 
 def _best(it: Measured) -> str:
@@ -179,9 +189,7 @@ def _by_seed(measured: Sequence[Measured]) -> str:
     most = max(len(it.jobs) for it in measured)
     lines = [_cells("task", *(f"seed {number}" for number in range(1, most + 1))), "|---" * (most + 1) + "|"]
     for it in measured:
-        lines.append(
-            _cells(it.task.name, *(_seed_cell(*each) for each in enumerate(zip(it.jobs, it.done, strict=True))))
-        )
+        lines.append(_cells(it.name, *(_seed_cell(*each) for each in enumerate(zip(it.jobs, it.done, strict=True)))))
         if any(it.best):
             both = zip(it.done, it.best, strict=True)
             lines.append(_cells("- its best kept checkpoint, not judged", *(_best_cell(*each) for each in both)))
@@ -205,7 +213,7 @@ def _best_cell(done: Done | None, best: Best | None) -> str:
 def _below(measured: Sequence[Measured]) -> list[str]:
     """Seeds that ended below the bound, and how good they had been: not to have learned is not to have forgotten."""
     lines = [
-        _told(it.task, job, one, course)
+        _told(it.name, job, one, course)
         for it in measured
         for job, one, course in zip(it.jobs, it.done, it.courses, strict=False)
         if one is not None and course is not None and float(one.evaluation["mean"]) < it.published.bound
@@ -216,17 +224,17 @@ def _below(measured: Sequence[Measured]) -> list[str]:
 
 def _elsewhere(it: Measured) -> str:
     """Five seeds say little of how often that happens."""
-    counts = ", ".join(each.said(it.published.bound) for each in it.elsewhere)
+    counts = ", ".join(it.elsewhere)
     return (
-        f"How often does {it.task.name} end below {it.published.bound:.1f}? Trained with more seeds and without a "
+        f"How often does {it.name} end below {it.published.bound:.1f}? Trained with more seeds and without a "
         f"supervisor (`python -m benchmarks.learning`): {counts}."
     )
 
 
-def _told(task: Task, job: Job, done: Done, course: Course) -> str:
+def _told(name: str, job: Job, done: Done, course: Course) -> str:
     length = job.spec.run.total_timesteps or 0
     ended = (
-        f"- {task.name}, seed {job.seed}: {_played(done.evaluation)} at the end; the mean of a hundred episodes in "
+        f"- {name}, seed {job.seed}: {_played(done.evaluation)} at the end; the mean of a hundred episodes in "
         "training was"
     )
     reached = f"at most {course.best:.1f}, after {course.steps:,} of {length:,} steps."
@@ -243,7 +251,7 @@ def _cells(*cells: str) -> str:
 
 
 def _commands(measured: Sequence[Measured]) -> str:
-    first = [(it.jobs[0], f"--seeds {len(it.jobs)}" + _from(it.jobs[0])) for it in measured]
+    first = list(dict.fromkeys((it.jobs[0], f"--seeds {len(it.jobs)}" + _from(it.jobs[0])) for it in measured))
     lines = [
         "make zoo                 # two runs at a time; goes on where it was left",
         "make zoo SECONDS=600     # the same, for so long; what then trains is stopped with a checkpoint",
@@ -259,12 +267,12 @@ def _from(job: Job) -> str:
 
 
 def _provenance(measured: Sequence[Measured], sheet: Sheet) -> str:
-    done = [one for it in measured for one in it.done if one is not None]
-    resumed = sum(one.attempts > 1 for one in done)
-    machine = ", ".join(f"{name} {value}" for name, value in sheet.machine.items())
-    text = f"{len(done)} runs, trained for {sum(one.trained_s for one in done) / 60:.0f} minutes together"
-    text += f", {resumed} of them stopped on the way and gone on from a checkpoint" if resumed else ""
-    return f"{text}. No time is compared, so the machine may have been busy.\n\n{sheet.when}; {machine}."
+    runs: Counter[str] = Counter()
+    for it in measured:
+        runs[it.processor or "a processor without a name"] += sum(one is not None for one in it.done)
+    counts = ", ".join(f"{count} on {processor}" for processor, count in runs.items() if count)
+    machine = ", ".join(f"{name} {value}" for name, value in sheet.machine.items() if name != "processor")
+    return f"Runs: {counts}. No time is compared, so machines may have been busy.\n\n{sheet.when}; {machine}."
 
 
 def _figure(mean: float | str, std: float | str | None) -> str:

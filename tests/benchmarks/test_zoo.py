@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.campaign import Done, Job
-from benchmarks.results import Sheet
+from benchmarks.results import Sheet, facts_of_the_machine
 from benchmarks.zoo.__main__ import main
+from benchmarks.zoo.kept import keep, with_kept
 from benchmarks.zoo.many_seeds import many_seeds
 from benchmarks.zoo.published import TASKS, Published, Task, read_published
 from benchmarks.zoo.table import Course, Measured, page, row_of
@@ -76,7 +77,7 @@ def test_a_repeat_is_named_and_takes_nothing_back(tmp_path: Path) -> None:
     missed = measured(200.0, 500.0)
     text = page([missed, again], Sheet("", "", ()))
     assert (again.met, missed.met) == (None, False)
-    assert "0 of 1 judged tasks are met; missed: CartPole-v1. Not judged: CartPole-v1, seeds from 6." in text
+    assert "0 of 1 judged lines are met; missed: CartPole-v1. Not judged: CartPole-v1, seeds from 6." in text
     assert "| CartPole-v1, seeds from 6 | seed 6: 500.0 ± 2.0 | seed 7: 500.0 ± 2.0 |" in text
     assert "--seeds 2 --seed 6" in text
 
@@ -95,7 +96,7 @@ def test_many_seeds_say_how_often_it_happens(tmp_path: Path) -> None:
     assert (found.engine, found.means) == ("fast", {1: 500.0, 2: 200.0})
     assert found.said(495.0) == "by the default engine 1 of 2 seeds (seed 2: 200.0)"
     assert many_seeds(tmp_path, job, 2) == []
-    text = page([replace(measured(500.0), elsewhere=(found,))], Sheet("", "", ()))
+    text = page([replace(measured(500.0), elsewhere=(found.said(495.0),))], Sheet("", "", ()))
     assert "without a supervisor (`python -m benchmarks.learning`): by the default engine 1 of 2" in text
 
 
@@ -122,18 +123,42 @@ def test_the_page_is_written_from_what_is_done(tmp_path: Path, capsys: pytest.Ca
     best = {"name": name, "evaluation": {"mean": 499.0, "std": 0.0, "checkpoint": "000040000"}}
     (folder / f"{name}.best.json").write_text(json.dumps(best))
     words = ["--report", "--folder", str(folder), "--published", str(tmp_path / "published.csv"), "--seeds", "2"]
-    assert main([*words, "--page", str(page), "--json", str(tmp_path / "zoo.json")]) == 0
+    assert main([*words, "--page", str(page), "--json", str(tmp_path / "sheet.json")]) == 0
     text = page.read_text(encoding="utf-8")
     lines = {line.split(" | ")[0].removeprefix("| "): line for line in text.splitlines() if line.startswith("| ")}
-    assert set(lines) >= {task.name for task in TASKS}
+    here = f"CartPole-v1 on {facts_of_the_machine()['processor']}"
+    assert set(lines) >= {task.name for task in TASKS[1:]} | {here}
     assert (
-        "| CartPole-v1 | 100,000 | 500.0 ± 0.0 (300 episodes) | 495.0 | 497.5 ± 3.5 |  | met | 499.0 (1 of 2 seeds) |"
+        f"| {here} | 100,000 | 500.0 ± 0.0 (300 episodes) | 495.0 | 497.5 ± 3.5 |  | met | 499.0 (1 of 2 seeds) |"
         in text
     )
     assert "| - its best kept checkpoint, not judged | only the last kept | 499.0 ± 0.0 at 40,000 |" in text
-    assert "| CartPole-v1 | 495.0 ± 0.5 | 500.0 ± 0.5 |" in text
+    assert f"| {here} | 495.0 ± 0.5 | 500.0 ± 0.5 |" in text
     assert text.count("not measured") == len(TASKS) - 1
-    assert "1 of them stopped on the way" in text
+    assert "Runs: 2 on " in text
     assert str(tmp_path) not in text
-    assert "CartPole-v1: met" in capsys.readouterr().out
-    assert sum(row["met"] is True for row in json.loads((tmp_path / "zoo.json").read_text())["rows"]) == 1
+    assert f"{here}: met" in capsys.readouterr().out
+    assert sum(row["met"] is True for row in json.loads((tmp_path / "sheet.json").read_text())["rows"]) == 1
+
+
+def test_what_another_processor_came_to_keeps_its_line(tmp_path: Path) -> None:
+    """A result of one's own takes the place of the kept one of the same processor, and of no other."""
+    file = tmp_path / "zoo.json"
+    there = replace(measured(200.0, 500.0), processor="A", elsewhere=("by one engine 1 of 9 seeds",))
+    here = replace(measured(500.0, 500.0), processor="B")
+    assert with_kept([there], file) == [there]
+    keep([there], file)
+    nothing = replace(measured(None, None), processor="B")
+    (kept,) = with_kept([nothing], file)
+    assert (kept.name, kept.means, kept.met, kept.elsewhere) == (there.name, there.means, False, there.elsewhere)
+    assert [it.name for it in with_kept([here], file)] == ["CartPole-v1 on B", "CartPole-v1 on A"]
+    better = replace(measured(498.0, 500.0), processor="A")
+    assert with_kept([better], file) == [better]
+
+
+def test_what_was_trained_with_other_settings_is_not_kept(tmp_path: Path) -> None:
+    """Other seeds, settings or versions are other jobs: what they came to says nothing of these."""
+    keep([replace(measured(500.0, 500.0), processor="A")], tmp_path / "zoo.json")
+    other = measured(None, None)
+    other = replace(other, jobs=tuple(Job("cartpole", seed) for seed in (8, 9)))
+    assert with_kept([other], tmp_path / "zoo.json") == [other]
