@@ -39,7 +39,7 @@ class Lab:
     """The runs root at `root`, and what a person or a script does with it."""
 
     def __init__(self, root: Path, environ: dict[str, str]) -> None:
-        self.root = root
+        self.root = root = root.resolve()
         kept = {name: value for name, value in os.environ.items() if not name.startswith("MISSION_TUI")}
         self.environ = {
             **kept,

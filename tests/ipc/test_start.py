@@ -57,6 +57,13 @@ def test_first_client_starts_it_and_the_second_finds_it(root: Path) -> None:
     assert session != os.getsid(0)
 
 
+def test_a_runs_root_is_seen_from_the_callers_folder(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The supervisor works from `/`, where a relative path would be another one."""
+    monkeypatch.chdir(root.parent)
+    with Connection.connect(Path("runs")) as connection:
+        assert connection.welcome.runs_root == str(root)
+
+
 def test_fifty_clients_at_once_start_one(root: Path) -> None:
     """Fifty connections begun together are all served, by one process that was started once."""
     (root / "late").touch()
