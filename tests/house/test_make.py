@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -72,20 +73,21 @@ def test_every_install_line_is_constrained() -> None:
     assert [line for line in lines if "-c constraints.txt" not in line] == []
 
 
+def normal(name: str) -> str:
+    """A package's name as an index compares it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
 def test_constraints_pin_what_this_environment_has() -> None:
     """Every package that an install brings is pinned, and the tests run with these very versions."""
-    from importlib.metadata import PackageNotFoundError, version
+    from importlib.metadata import distributions
 
     pins = dict(
         line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines() if line and line[0] != "#"
     )
-    other = {}
-    for name, pin in pins.items():
-        try:
-            found = version(name).partition("+")[0]
-        except PackageNotFoundError:
-            continue
-        if found != pin:
-            other[name] = found
+    # Of the environment alone: setuptools, once imported, brings other versions of its own along.
+    places = [sysconfig.get_path(name) for name in ("purelib", "platlib")]
+    found = {normal(it.name): it.version.partition("+")[0] for it in distributions(path=places)}
+    other = {name: found[normal(name)] for name, pin in pins.items() if found.get(normal(name), pin) != pin}
     assert other == {}
     assert {"torch", "textual", "stable-baselines3", "pytest"} <= set(pins)
