@@ -28,19 +28,18 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
 
 def with_kept(here: Sequence[Measured], file: Path) -> list[Measured]:
     """What was measured here, and after each task what `file` has of it: of other settings nothing, and of this
-    processor only where nothing was measured.
+    processor only as long as not every seed is done here.
     """
     read = msgspec.json.decode(file.read_bytes(), type=tuple[Kept, ...]) if file.exists() else ()
     together = []
     for own in here:
         names = tuple(job.name for job in own.jobs)
         others = [it for it in read if (it.task, it.names) == (own.task.name, names)]
-        if own.means:
+        elsewhere = [it for it in others if it.processor != own.processor]
+        if own.is_whole or (own.means and elsewhere == others) or not others:
             together.append(own)
-            others = [it for it in others if it.processor != own.processor]
+            others = elsewhere
         together += [_restored(own, it) for it in others]
-        if not own.means and not others:
-            together.append(own)
     return together
 
 

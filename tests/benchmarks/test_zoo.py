@@ -142,7 +142,7 @@ def test_the_page_is_written_from_what_is_done(tmp_path: Path, capsys: pytest.Ca
 
 
 def test_what_another_processor_came_to_keeps_its_line(tmp_path: Path) -> None:
-    """A result of one's own takes the place of the kept one of the same processor, and of no other."""
+    """A whole result of one's own takes the place of the kept one of the same processor, and of no other."""
     file = tmp_path / "zoo.json"
     there = replace(measured(200.0, 500.0), processor="A", elsewhere=("by one engine 1 of 9 seeds",))
     here = replace(measured(500.0, 500.0), processor="B")
@@ -154,6 +154,8 @@ def test_what_another_processor_came_to_keeps_its_line(tmp_path: Path) -> None:
     assert [it.name for it in with_kept([here], file)] == ["CartPole-v1 on B", "CartPole-v1 on A"]
     better = replace(measured(498.0, 500.0), processor="A")
     assert with_kept([better], file) == [better]
+    (kept,) = with_kept([replace(measured(498.0, None), processor="A")], file)
+    assert kept.means == there.means
 
 
 def test_what_was_trained_with_other_settings_is_not_kept(tmp_path: Path) -> None:
