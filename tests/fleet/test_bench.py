@@ -8,7 +8,7 @@ from itertools import accumulate
 import pytest
 from msgspec.structs import replace
 
-from mission_tui.fleet.bench import incomparable, pace_of, ratio_of, timing_of, turns, work_of
+from mission_tui.fleet.bench import counted, incomparable, is_enough, order_of, pace_of, ratio_of, timing_of, work_of
 from mission_tui.fleet.history.metrics import Episodes, MetricRecord, TrainingStarted, UpdateDone
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, Spec
 
@@ -33,13 +33,13 @@ def test_a_preset_is_the_same_as_itself(noise: float, repeats: int, paired: bool
 def test_a_machine_that_slows_down_is_nobodys_fault() -> None:
     """With turns A B B A A B, a machine that loses a third of its speed during the bench changes no verdict."""
     draws = random.Random(3)
-    order = turns(3, 2)
+    order = [side for number in (1, 2, 3) for side in order_of(number, 2)]
     words = []
     for _ in range(500):
         fading = [9000 * (1 - 0.06 * at) * draws.lognormvariate(0.0, 0.02) for at in range(len(order))]
         sides: list[list[float]] = [[], []]
-        for turn, rate in zip(order, fading, strict=True):
-            sides[turn.side].append(rate)
+        for side, rate in zip(order, fading, strict=True):
+            sides[side].append(rate)
         words.append(ratio_of(sides[0], sides[1], paired=True).verdict)
     assert words.count("same") == 500
 
@@ -90,8 +90,50 @@ def test_a_failure_needs_a_sure_difference() -> None:
 
 def test_turns_go_forth_and_back() -> None:
     """A B, B A, A B; one side alone simply repeats."""
-    assert "".join("AB"[turn.side] for turn in turns(3, 2)) == "ABBAAB"
-    assert [(turn.side, turn.number) for turn in turns(2, 1)] == [(0, 1), (0, 2)]
+    assert [order_of(number, 2) for number in (1, 2, 3)] == [(0, 1), (1, 0), (0, 1)]
+    assert [order_of(number, 1) for number in (1, 2)] == [(0,), (0,)]
+
+
+@pytest.mark.parametrize(
+    ("loads", "enough", "places"),
+    [
+        pytest.param([(1.0, 2.0), (0.0, 4.9), (3.0, 0.5)], True, (0, 1, 2), id="calm"),
+        pytest.param([(61.0, 62.0), (60.0, 64.0), (61.0, 60.0)], True, (0, 1, 2), id="load that stays"),
+        pytest.param([(1.0, 2.0), (1.0, 40.0), (3.0, 1.0)], False, (0, 1, 2), id="one side loaded"),
+        pytest.param([(1.0, 2.0), (40.0, 40.0), (3.0, 1.0)], False, (0, 1, 2), id="both sides loaded"),
+        pytest.param([(1.0, 2.0), (1.0, 40.0), (3.0, 1.0), (2.0, 2.0)], True, (0, 2, 3), id="run again"),
+        pytest.param([(9.0, 2.0)] * 2 + [(30.0, 8.0)] * 3 + [(20.0, 20.0)], True, (0, 1, 2, 3, 4, 5), id="never calm"),
+        pytest.param([(None, None), (None, 90.0), (1.0, 2.0)], False, (0, 1, 2), id="partly unknown"),
+        pytest.param([(None, None)] * 3, True, (0, 1, 2), id="unknown"),
+        pytest.param([(5.0,), (30.0,), (6.0,)], False, (0, 1, 2), id="one preset"),
+        pytest.param([(5.0, 30.0), (6.0, 7.0), (5.0, 6.0)], False, (0, 1, 2), id="two calm"),
+    ],
+)
+def test_rounds_that_met_more_of_other_work_are_run_again(
+    loads: list[tuple[float | None, ...]], enough: bool, places: tuple[int, ...]
+) -> None:
+    """Three rounds are asked for; a loaded one is replaced by a calm one, or by whatever came within six."""
+    assert is_enough(loads, 3) is enough
+    assert counted(loads, 3) == places
+
+
+def test_stolen_time_hides_no_slowness_and_invents_none() -> None:
+    """A host that takes up to two thirds of a core from single runs changes hardly any verdict."""
+    draws = random.Random(8)
+
+    def bench(slowness: float) -> str | None:
+        rounds: list[tuple[float, float]] = []
+        loads: list[tuple[float, float]] = []
+        while not is_enough(loads, 3):
+            taken = [draws.uniform(0.0, 0.02) if draws.random() < 0.7 else draws.uniform(0.1, 0.65) for _ in "AB"]
+            speeds = [9000 * (1.0 - share) * draws.lognormvariate(0.0, 0.03) for share in taken]
+            rounds.append((speeds[0] / slowness, speeds[1]))
+            loads.append((50 * taken[0], 50 * taken[1]))  # of two cores
+        one, other = zip(*(rounds[place] for place in counted(loads, 3)), strict=True)
+        return ratio_of(one, other, paired=True).verdict
+
+    assert sum(bench(2.2) == "slower" for _ in range(1000)) >= 960
+    assert sum(bench(1.0) == "same" for _ in range(1000)) >= 940
 
 
 def recorded(update_s: list[float], steps: int = 100) -> list[MetricRecord]:

@@ -52,6 +52,11 @@ def _names(sides: tuple[Side, ...]) -> tuple[str, ...]:
 
 
 def _load_notes(sides: tuple[Side, ...], benched: Benched) -> Iterator[str]:
+    aside = [repeat for side in sides[: len(benched.sides)] for repeat in side.set_aside]
+    if aside:
+        rounds, most = len(sides[0].set_aside), max(repeat.load.elsewhere_percent or 0.0 for repeat in aside)
+        plural = "" if rounds == 1 else "s"
+        yield f"{rounds} loaded round{plural} left out: other work took up to {most:.0f} % of all cores meanwhile"
     if benched.others:
         yield f"beside them lived {', '.join(benched.others)}: what is measured is the speed in that company"
     busy = [

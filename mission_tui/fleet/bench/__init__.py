@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from mission_tui.fleet.bench.calm import counted, is_enough
 from mission_tui.fleet.bench.comparable import incomparable, work_of
 from mission_tui.fleet.bench.ratio import MARGIN, Pace, Ratio, Word, pace_of, ratio_of
 from mission_tui.fleet.bench.repeat import Load, Repeat, Side, Timing, timing_of
-from mission_tui.fleet.bench.turns import Turn, turns
+from mission_tui.fleet.bench.turns import order_of
 
 __all__ = [
     "MARGIN",
@@ -15,12 +16,13 @@ __all__ = [
     "Repeat",
     "Side",
     "Timing",
-    "Turn",
     "Word",
+    "counted",
     "incomparable",
+    "is_enough",
+    "order_of",
     "pace_of",
     "ratio_of",
     "timing_of",
-    "turns",
     "work_of",
 ]

@@ -73,8 +73,9 @@ class Repeat(Struct, frozen=True, kw_only=True):
 
 
 class Side(Struct, frozen=True, kw_only=True):
-    """All repeats of one preset on one machine, in the order they were run.
+    """The repeats of one preset on one machine that count, in the order they were run.
 
+    `set_aside` are the repeats of rounds that were run again because other work took more of the machine then.
     `work` are the settings on which it depends what is learned, `host` tells one machine from another, `versions` are
     of what a speed can depend on.
     """
@@ -85,6 +86,7 @@ class Side(Struct, frozen=True, kw_only=True):
     work: dict[str, Any]
     host: dict[str, str] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
+    set_aside: tuple[Repeat, ...] = ()
 
     @property
     def rates(self) -> tuple[float, ...]:

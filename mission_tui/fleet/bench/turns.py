@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-__all__ = ["Turn", "turns"]
+__all__ = ["order_of"]
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """Repeat `number` (from 1) of side `side` (0 is the preset itself, 1 what it is held against)."""
-
-    side: int
-    number: int
-
-
-def turns(repeats: int, sides: int) -> tuple[Turn, ...]:
-    """Every repeat of every side once; each further round goes the other way round."""
+def order_of(number: int, sides: int) -> tuple[int, ...]:
+    """The sides (0 is the preset itself, 1 what it is held against) in their order in round `number`, from 1."""
     forth = tuple(range(sides))
-    return tuple(
-        Turn(side, number) for number in range(1, repeats + 1) for side in (forth if number % 2 else reversed(forth))
-    )
+    return forth if number % 2 else forth[::-1]

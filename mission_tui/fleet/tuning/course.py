@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from mission_tui.fleet.bench import Ratio, ratio_of
+from mission_tui.fleet.bench import Ratio, counted, is_enough, ratio_of
 from mission_tui.fleet.tuning.candidates import Candidate, Refused, challengers
 from mission_tui.fleet.tuning.plan import Knob
 from mission_tui.fleet.tuning.race import hopeless, winner
@@ -52,8 +52,8 @@ class Course:
     """How far a tune has come. `ask` None: it is over.
 
     `champion` has the words of what is to be used: none where nothing was surely better than the preset's own.
-    `tried` are the words that won all stages, `ratio` is what the fresh pairs say of them. `cut` names the knobs that
-    the budget left no time for.
+    `tried` are the words that won all stages, `ratio` is what the fresh pairs that count say of them. `cut` names the
+    knobs that the budget left no time for.
     """
 
     ask: Ask | None = None
@@ -145,8 +145,11 @@ class _Fold:
         return probed[winner([stage.rates[each.words] for each in probed])]
 
     def _pairs(self, own: Candidate, best: Candidate) -> Course:
-        found = self._found
-        for number in range(1, self._plan.repeats + 1):
+        """Fresh pairs of both; those that met more of other work are probed again, as rounds of a bench are."""
+        found, loads, number = self._found, list[tuple[float | None, ...]](), 0
+        while not is_enough(loads, self._plan.repeats):
+            number += 1
+            met: list[float | None] = []
             for candidate in (best, own) if number % 2 else (own, best):
                 known = self._probe(PAIRS, number, candidate)
                 if known is None:
@@ -155,6 +158,11 @@ class _Fold:
                     found.stages[-1].out[candidate.words] = f"failed in the fresh pairs: {known.why}"
                     return found
                 found.pairs[candidate is own].append(known.steps_per_s)
+                met.append(known.elsewhere_percent)
+            loads.append(tuple(met))
+        places = counted(loads, self._plan.repeats)
+        for rates in found.pairs:
+            rates[:] = [rates[place] for place in places]
         found.ratio = ratio_of(*found.pairs, paired=True)
         if found.ratio.verdict == "faster":
             found.champion = best.words
@@ -164,7 +172,7 @@ class _Fold:
         """The most that may come: every round of everybody still in it, stages to come as they look now, the pairs."""
         plan, later = self._plan, 0
         if ask.stage == PAIRS:
-            later = 2 * plan.repeats - sum(map(len, self._found.pairs)) - 1
+            later = 2 * max(plan.repeats, ask.round) - sum(map(len, self._found.pairs)) - 1
         else:
             if self._found.stages and ask.stage != OWN:
                 stage = self._found.stages[-1]

@@ -33,42 +33,69 @@ if TYPE_CHECKING:
 __all__ = ["bench"]
 
 LOOK_S = 1.0
+LEAST_LOOKS = 5
+"""During a run that lasts as long as was asked: what it met is the mean from the first to the last."""
 ENOUGH_UPDATES = 5
 
 
 async def bench(core: Core, request: Bench) -> AsyncGenerator[Progress | Benched]:
     """Progress in seconds, then every repeat of every side. Raises `MissionError` for a run that does not finish."""
     # Not before somebody measures: every start of a supervisor would wait for it.
-    from mission_tui.fleet.bench import turns
+    from mission_tui.fleet.bench import counted, is_enough
 
     if not 1 <= len(request.items) <= 2:
         raise UsageError("bench takes one preset, and one to hold it against")
-    caller = Caller(request.python, request.cwd, request.environ)
-    order = turns(request.repeats, len(request.items))
-    repeats: list[list[Repeat]] = [[] for _ in request.items]
+    rounds: list[tuple[Repeat, ...]] = []
+    loads: list[tuple[float | None, ...]] = []
     made: list[str] = []
     try:
-        for place, turn in enumerate(order):
-            item = _numbered(request.items[turn.side], turn.side, turn.number)
-            (run_id,), _ = await begin_runs(core, (item,), caller)
-            made.append(run_id)
-            letter = f"{'AB'[turn.side]} " if len(request.items) > 1 else ""
-            label = f"{letter}{item.spec.preset} {turn.number} of {request.repeats}"
-            before_s = place * request.duration_s
-            async with aclosing(_trained(core, request, run_id, before_s, len(order), label)) as steps:
+        while not is_enough(loads, request.repeats):
+            async with aclosing(_round(core, request, len(rounds) + 1, made)) as steps:
                 async for step in steps:
                     if isinstance(step, Progress):
                         yield step
                     else:
-                        repeats[turn.side].append(step)
-            if not repeats[turn.side] or repeats[turn.side][-1].run != run_id:
-                made.remove(run_id)  # it stays, for its log to be read
-                raise MissionError(_unfinished(core, run_id, request.duration_s))
-        asked = zip(request.items, repeats, strict=True)
-        sides = [await asyncio.to_thread(_side, core, item.spec, request.duration_s, found) for item, found in asked]
+                        rounds.append(step)
+            loads.append(tuple(repeat.load.elsewhere_percent for repeat in rounds[-1]))
+        places = counted(loads, request.repeats)
+        sides = [
+            await asyncio.to_thread(_side, core, item.spec, request.duration_s, [each[side] for each in rounds], places)
+            for side, item in enumerate(request.items)
+        ]
         yield Benched(re=request.id, sides=tuple(map(msgspec.to_builtins, sides)), others=company(core, made))
     finally:
         await clear_away(core, made, keep=request.keep)
+
+
+async def _round(
+    core: Core, request: Bench, number: int, made: list[str]
+) -> AsyncGenerator[Progress | tuple[Repeat, ...]]:
+    """Progress while each side is run once; last their repeats. Runs are added to `made`, but for one that failed: it
+    stays, for its log to be read.
+    """
+    from mission_tui.fleet.bench import order_of
+
+    caller, sides = Caller(request.python, request.cwd, request.environ), len(request.items)
+    planned = max(number, request.repeats)
+    found: dict[int, Repeat] = {}
+    for side in order_of(number, sides):
+        item = _numbered(request.items[side], side, number)
+        (run_id,), _ = await begin_runs(core, (item,), caller)
+        made.append(run_id)
+        letter = f"{'AB'[side]} " if sides > 1 else ""
+        label = f"{letter}{item.spec.preset} {number} of {planned}"
+        before_s = ((number - 1) * sides + len(found)) * request.duration_s
+        async with aclosing(_trained(core, run_id, request.duration_s)) as steps:
+            async for step in steps:
+                if isinstance(step, tuple):
+                    done_s, total_s = round(before_s + step[0]), round(planned * sides * request.duration_s)
+                    yield Progress(re=request.id, done=done_s, total=total_s, note=f"{label}: {step[1]}")
+                else:
+                    found[side] = step
+        if side not in found:
+            made.remove(run_id)
+            raise MissionError(_unfinished(core, run_id, request.duration_s))
+    yield tuple(found[side] for side in range(sides))
 
 
 def _numbered(item: LaunchItem, side: int, number: int) -> LaunchItem:
@@ -82,10 +109,8 @@ def _numbered(item: LaunchItem, side: int, number: int) -> LaunchItem:
     )
 
 
-async def _trained(
-    core: Core, request: Bench, run_id: str, before_s: float, turns: int, label: str
-) -> AsyncGenerator[Progress | Repeat]:
-    """Progress while the run lives; last its `Repeat`, if it finished and did enough updates."""
+async def _trained(core: Core, run_id: str, duration_s: float) -> AsyncGenerator[tuple[float, str] | Repeat]:
+    """Seconds trained and the pace while the run lives; last its `Repeat`, if it finished and did enough updates."""
     from mission_tui.fleet.bench import Repeat, timing_of
     from mission_tui.supervisor.timing.gauge import Gauge
 
@@ -94,16 +119,14 @@ async def _trained(
         gauge.look()
         view = core.store.view(run_id)
         pace = f"{view.steps_per_s:,.0f} steps/s" if view.steps_per_s is not None else view.cause or view.state
-        done_s = round(before_s + min(view.trained_s, request.duration_s))
-        total_s = round(turns * request.duration_s)
-        yield Progress(re=request.id, done=done_s, total=total_s, note=f"{label}: {pace}")
+        yield min(view.trained_s, duration_s), pace
         with suppress(TimeoutError):
-            await asyncio.wait_for(run.gone.wait(), LOOK_S)
+            await asyncio.wait_for(run.gone.wait(), min(LOOK_S, duration_s / LEAST_LOOKS))
     view = core.store.view(run_id)
     if view.outcome != "finished":
         return
     records, peak = await asyncio.to_thread(read_timed, core.run_dir(run_id))
-    timing = timing_of(records, request.duration_s)
+    timing = timing_of(records, duration_s)
     if timing is not None:
         yield Repeat(run=run_id, seed=view.seed, timing=timing, load=gauge.load(peak))
 
@@ -122,8 +145,10 @@ def _unfinished(core: Core, run_id: str, asked_s: float) -> str:
     return f"{view.name} {view.outcome or view.state}{why}; it stays, `mission-tui logs {view.name}` shows its output"
 
 
-def _side(core: Core, spec: Spec, asked_s: float, repeats: list[Repeat]) -> Side:
-    """One preset's repeats, with what the machine was and the versions that the trainer said it ran with."""
+def _side(core: Core, spec: Spec, asked_s: float, repeats: list[Repeat], counted: tuple[int, ...]) -> Side:
+    """One preset's repeats, of which those at the places `counted` count, with what the machine was and the versions
+    that the trainer said it ran with.
+    """
     from mission_tui.fleet.bench import Side, work_of
 
     run = core.run_dir(repeats[0].run)
@@ -136,7 +161,8 @@ def _side(core: Core, spec: Spec, asked_s: float, repeats: list[Repeat]) -> Side
     return Side(
         preset=spec.preset,
         asked_s=asked_s,
-        repeats=tuple(repeats),
+        repeats=tuple(repeats[place] for place in counted),
+        set_aside=tuple(repeat for place, repeat in enumerate(repeats) if place not in counted),
         work=work_of(spec),
         host=host,
         versions=versions,

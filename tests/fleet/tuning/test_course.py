@@ -13,7 +13,7 @@ from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.sizes import plan_batch
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec, rollout_size
 from mission_tui.fleet.tuning.candidates import challengers, label_of
-from mission_tui.fleet.tuning.course import Course, Field, course
+from mission_tui.fleet.tuning.course import PAIRS, Ask, Course, Field, course
 from mission_tui.fleet.tuning.finding import find
 from mission_tui.fleet.tuning.guard import shape_refusal, steps_per_sample
 from mission_tui.fleet.tuning.plan import KNOBS, TunePlan
@@ -21,6 +21,7 @@ from mission_tui.fleet.tuning.probing import GIVE_UP_TIMES, patience_s, probe_sp
 from mission_tui.fleet.tuning.record import ProbeDone, Resolved, TuneBegun
 
 Speed = Callable[[Spec], float | None]
+Load = Callable[[Ask], float | None]
 
 
 def spec_with(n_envs: int = 8, n_steps: int = 32, batch_size: int = 64, **env: object) -> Spec:
@@ -38,8 +39,13 @@ def begun_with(spec: Spec, cores: int = 4, **plan: object) -> TuneBegun:
     return TuneBegun(seq=1, t=0.0, spec=spec, plan=msgspec.convert(plan, TunePlan), cores=cores, host={"host": "box"})
 
 
-def run_through(begun: TuneBegun, speed: Speed, done: list[ProbeDone] | None = None) -> tuple[Course, list[ProbeDone]]:
-    """Probe what the course asks for until it is over; a probe takes 10 s, and None stands for one that fails."""
+def run_through(
+    begun: TuneBegun, speed: Speed, done: list[ProbeDone] | None = None, load: Load = lambda _: None
+) -> tuple[Course, list[ProbeDone]]:
+    """Probe what the course asks for until it is over; a probe takes 10 s, and None stands for one that fails.
+
+    `load` is what other work takes of all cores meanwhile, in percent.
+    """
     done = list(done or [])
     kept: dict[object, Field] = {}
     while (ask := (found := course(begun, done, kept)).ask) is not None:
@@ -50,6 +56,7 @@ def run_through(begun: TuneBegun, speed: Speed, done: list[ProbeDone] | None = N
         fields = {"steps_per_s": rate, "resolved": resolved, "learn_s": 10.0} if rate else {"why": "it fails"}
         at = len(done) + 2
         probe = ProbeDone(seq=at, t=0.0, stage=ask.stage, round=ask.round, words=words, wall_s=10.0, **fields)
+        probe = msgspec.structs.replace(probe, elsewhere_percent=load(ask))
         done.append(probe)
     return found, done
 
@@ -91,6 +98,20 @@ def test_luck_in_the_race_does_not_win_the_pairs() -> None:
     begun = begun_with(spec_with(), knobs=("vec",), rounds=2)
     won = sum(bool(run_through(begun, lambda _: draws.lognormvariate(7.0, 0.1))[0].champion) for _ in range(40))
     assert won <= 5
+
+
+def test_a_pair_that_met_other_work_is_probed_again() -> None:
+    """The second pair is left out, and as many count as were asked for."""
+    begun = begun_with(spec_with())
+
+    def load(ask: Ask) -> float:
+        return 45.0 if (ask.stage, ask.round) == (PAIRS, 2) and ask.candidate.words else 1.0
+
+    calm, without = run_through(begun, two_workers_and_threads)
+    found, done = run_through(begun, two_workers_and_threads, load=load)
+    assert [probe.round for probe in done if probe.stage == PAIRS] == [1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
+    assert len(done) == len(without) + 2
+    assert (found.champion, found.ratio, found.pairs) == (calm.champion, calm.ratio, calm.pairs)
 
 
 def test_a_repeat_chooses_the_same_speed() -> None:
