@@ -39,6 +39,12 @@ def run_folders(shell: Shell) -> list[Path]:
     return [path.parent for path in shell.root.glob("*/spec.toml")]
 
 
+def begin_with(code: str, shell: Shell, folder: Path) -> None:
+    """Let every interpreter that the shell starts begin with this code."""
+    (folder / "sitecustomize.py").write_text(code, encoding="utf-8")
+    shell.environ["PYTHONPATH"] = f"{folder}{os.pathsep}{shell.environ['PYTHONPATH']}"
+
+
 def test_a_slower_preset_fails_a_build_and_leaves_only_its_numbers(quick: Shell) -> None:
     """A tenth of the speed: verdict slower, exit 1, the document in a file too, and no run is left."""
     words = ("--duration", "1s", "--repeat", "2", "--set", SLOW, "--vs", "small", "--vs-set", QUICK)
@@ -59,10 +65,7 @@ def test_a_slower_preset_fails_a_build_and_leaves_only_its_numbers(quick: Shell)
 
 def test_a_round_that_met_other_work_is_run_again(quick: Shell, tmp_path: Path) -> None:
     """What a host takes from one run of the second round: three rounds are run, two count, and it is said."""
-    meters = tmp_path / "meters"
-    meters.mkdir()
-    (meters / "sitecustomize.py").write_text(STOLEN.format(root=str(quick.root)), encoding="utf-8")
-    quick.environ["PYTHONPATH"] = f"{meters}{os.pathsep}{quick.environ['PYTHONPATH']}"
+    begin_with(STOLEN.format(root=str(quick.root)), quick, tmp_path)
     found = quick.json("bench", "tiny", *TWICE, "--vs", "tiny", "--vs-set", QUICK, timeout_s=80)
     assert [[it["seed"] for it in side["repeats"]] for side in found["sides"]] == [[1, 3], [1, 3]]
     assert [[it["seed"] for it in side["set_aside"]] for side in found["sides"]] == [[2], [2]]
@@ -113,6 +116,18 @@ def test_updates_too_slow_for_the_time_say_which_would_do(quick: Shell) -> None:
     assert re.search(r"did 1 update in \d s, too few .*; give --duration [12]0s or more", done.stderr)
     assert len(run_folders(quick)) == 1
     assert not (quick.root / "benchmarks").exists()
+
+
+def test_a_later_run_that_had_no_time_ends_nothing(quick: Shell, tmp_path: Path) -> None:
+    """Its round is run again, and nothing stays of it."""
+    slow = "import os, sys\nif any('-b2-' in word for word in sys.orig_argv): os.environ['STUB_UPDATE_S'] = '1.5'\n"
+    begin_with(slow, quick, tmp_path)
+    found = quick.json("bench", "tiny", *TWICE, "--vs", "tiny", "--vs-set", QUICK, timeout_s=80)
+    seeds = [[it["seed"] for it in (*side["repeats"], *side["set_aside"])] for side in found["sides"]]
+    assert seeds[0] == seeds[1]
+    assert {1, 3} <= set(seeds[0])
+    assert 2 not in seeds[0]
+    assert run_folders(quick) == []
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mission_tui.fleet.bench.calm import counted, is_enough
+from mission_tui.fleet.bench.calm import MOST_TIMES, counted, is_enough
 from mission_tui.fleet.bench.comparable import incomparable, work_of
 from mission_tui.fleet.bench.ratio import MARGIN, Pace, Ratio, Word, pace_of, ratio_of
 from mission_tui.fleet.bench.repeat import Load, Repeat, Side, Timing, timing_of
@@ -10,6 +10,7 @@ from mission_tui.fleet.bench.turns import order_of
 
 __all__ = [
     "MARGIN",
+    "MOST_TIMES",
     "Load",
     "Pace",
     "Ratio",

@@ -9,18 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["MORE_PERCENT", "counted", "is_enough"]
+__all__ = ["MORE_PERCENT", "MOST_TIMES", "counted", "is_enough"]
 
 MORE_PERCENT = 5.0
 """Beyond the calmest run's, of all cores."""
+MOST_TIMES = 2
+"""So many times the rounds that were asked for are run at most."""
 
 Loads = Sequence[Sequence[float | None]]
 """For each round what other work took during each of its runs, in percent of all cores; None is not known."""
 
 
 def is_enough(loads: Loads, repeats: int) -> bool:
-    """Whether `repeats` rounds were calm, or as many as that were run once more already."""
-    return len(_calm(loads)) >= repeats or len(loads) >= 2 * repeats
+    """Whether `repeats` rounds were calm, or `MOST_TIMES` as many were run."""
+    return len(_calm(loads)) >= repeats or len(loads) >= MOST_TIMES * repeats
 
 
 def counted(loads: Loads, repeats: int) -> tuple[int, ...]:

@@ -41,7 +41,7 @@ ENOUGH_UPDATES = 5
 async def bench(core: Core, request: Bench) -> AsyncGenerator[Progress | Benched]:
     """Progress in seconds, then every repeat of every side. Raises `MissionError` for a run that does not finish."""
     # Not before somebody measures: every start of a supervisor would wait for it.
-    from mission_tui.fleet.bench import counted, is_enough
+    from mission_tui.fleet.bench import MOST_TIMES, counted, is_enough
 
     if not 1 <= len(request.items) <= 2:
         raise UsageError("bench takes one preset, and one to hold it against")
@@ -49,14 +49,16 @@ async def bench(core: Core, request: Bench) -> AsyncGenerator[Progress | Benched
     loads: list[tuple[float | None, ...]] = []
     made: list[str] = []
     try:
-        while not is_enough(loads, request.repeats):
-            async with aclosing(_round(core, request, len(rounds) + 1, made)) as steps:
+        for number in range(1, MOST_TIMES * request.repeats + 1):
+            async with aclosing(_round(core, request, number, made)) as steps:
                 async for step in steps:
                     if isinstance(step, Progress):
                         yield step
                     else:
                         rounds.append(step)
-            loads.append(tuple(repeat.load.elsewhere_percent for repeat in rounds[-1]))
+                        loads.append(tuple(repeat.load.elsewhere_percent for repeat in step))
+            if is_enough(loads, request.repeats):
+                break
         places = counted(loads, request.repeats)
         sides = [
             await asyncio.to_thread(_side, core, item.spec, request.duration_s, [each[side] for each in rounds], places)
@@ -70,8 +72,9 @@ async def bench(core: Core, request: Bench) -> AsyncGenerator[Progress | Benched
 async def _round(
     core: Core, request: Bench, number: int, made: list[str]
 ) -> AsyncGenerator[Progress | tuple[Repeat, ...]]:
-    """Progress while each side is run once; last their repeats. Runs are added to `made`, but for one that failed: it
-    stays, for its log to be read.
+    """Progress while each side is run once; last their repeats, none where after the first round a run did too few
+    updates: the machine had little time for it. Runs are added to `made`, but for one that ends the bench with a
+    `MissionError`: it stays, for its log to be read.
     """
     from mission_tui.fleet.bench import order_of
 
@@ -93,6 +96,8 @@ async def _round(
                 else:
                     found[side] = step
         if side not in found:
+            if number > 1 and core.store.view(run_id).outcome == "finished":
+                return
             made.remove(run_id)
             raise MissionError(_unfinished(core, run_id, request.duration_s))
     yield tuple(found[side] for side in range(sides))
