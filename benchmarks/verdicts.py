@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -29,7 +30,9 @@ RIGHT = {"itself": ("same", 0.95), "three times its epochs": ("slower", 1.0)}
 FAILED = "failed"
 
 Answer = dict[str, Any]
-"""`verdict` in a word or None, and the `sentence` that says it."""
+"""`verdict` in a word or None, the `sentence` that says it, and `elsewhere`: what other work took of all cores, in
+percent, at the median of its runs.
+"""
 
 
 def benched(root: Path, duration: str, repeats: int, against: str) -> Answer:
@@ -47,16 +50,21 @@ def benched(root: Path, duration: str, repeats: int, against: str) -> Answer:
         last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
         return {"verdict": FAILED, "sentence": f"failed with exit code {done.returncode}: {last}"}
     found = json.loads(done.stdout)
-    return {"verdict": found["verdict"], **found["ratio"]}
+    timed = [repeat for side in found["sides"] for repeat in (*side["repeats"], *side["set_aside"])]
+    elsewhere = statistics.median(repeat["load"]["elsewhere_percent"] or 0.0 for repeat in timed)
+    return {"verdict": found["verdict"], **found["ratio"], "elsewhere": elsewhere}
 
 
 def row_of(against: str, answers: Sequence[Answer]) -> Row:
     """How many of the benches said the right word, and what the others said."""
     word, share = RIGHT[against]
     said = Counter(answer["verdict"] or "no verdict" for answer in answers)
-    others = ", ".join(f"{count} said {other}" for other, count in said.items() if other != word)
+    others = [f"{count} said {other}" for other, count in said.items() if other != word]
+    met = [answer["elsewhere"] for answer in answers if "elsewhere" in answer]
+    if met:
+        others.append(f"other work took {statistics.median(met):.0f} % of all cores, {max(met):.0f} % at most")
     what, total = f"`bench {PRESET}` against {against}, that say {word}", len(answers)
-    return bounded(what, f"of {total}", [said[word]], at_least=share * total, note=others)
+    return bounded(what, f"of {total}", [said[word]], at_least=share * total, note="; ".join(others))
 
 
 def main(words: Sequence[str]) -> int:

@@ -68,6 +68,13 @@ def test_a_wrong_verdict_is_counted(against: str, said: list[str | None], met: b
     assert row.note.count("1 said") == len(set(said)) - 1
 
 
+def test_how_busy_the_machine_was_is_said() -> None:
+    """The median of the benches and the most; of failed ones nothing is known."""
+    answers = [{"verdict": "same", "sentence": "", "elsewhere": load} for load in (1.0, 3.0, 60.0)]
+    row = row_of_verdicts("itself", [*answers, {"verdict": "failed", "sentence": ""}])
+    assert row.note == "1 said failed; other work took 3 % of all cores, 60 % at most"
+
+
 def test_a_bench_that_cannot_begin_says_its_last_words(tmp_path: Any) -> None:
     """The real verb with a time it refuses: no exception, its sentence."""
     answer = benched(tmp_path, "soon", 1, "itself")
