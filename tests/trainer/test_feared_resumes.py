@@ -72,19 +72,29 @@ class Padded(gymnasium.ObservationWrapper[NDArray[np.float32], Any, NDArray[np.f
         return np.append(observation, np.float32(0.0))
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Trained]:
-    """Each of the sizes, trained once."""
-    found = {}
-    for name, (tables, total) in SIZES.items():
+class Trainings(dict[str, Trained]):
+    """Each of the sizes, trained when it is first asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder = folder
+
+    def __missing__(self, name: str) -> Trained:
+        tables, total = SIZES[name]
         spec = spec_with(**tables, run={"total_timesteps": total, "seed": 1, "engine": "stock"})
-        ran = run_attempt(new_run(tmp_path_factory.mktemp("trained") / "run", spec))
+        ran = run_attempt(new_run(self.folder / name.replace(" ", "-"), spec))
         checkpoint = ran.ended().checkpoint
         assert checkpoint is not None
         further = draft_change(spec, [f"run.total_timesteps={total + FURTHER}"])
         shares = [float(row.metrics["train/grad_clipped_share"]) for row in ran.updates()[-20:]]
-        found[name] = Trained(ran.run_dir, further, checkpoint, total, statistics.fmean(shares))
-    return found
+        self[name] = Trained(ran.run_dir, further, checkpoint, total, statistics.fmean(shares))
+        return self[name]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Trainings:
+    """What the tests of one process share."""
+    return Trainings(tmp_path_factory.mktemp("trained"))
 
 
 def verdict(of: Trained, now: Spec, **facts: Any) -> ResumeVerdict:
@@ -146,7 +156,7 @@ def pressed(rows: list[UpdateDone]) -> float:
     return statistics.fmean(float(row.metrics["train/approx_kl_all"]) for row in rows[:3])
 
 
-def test_eight_environments_become_sixty_four(trained: dict[str, Trained], tmp_path: Path) -> None:
+def test_eight_environments_become_sixty_four(trained: Trainings, tmp_path: Path) -> None:
     """Warned of eight times the gradient steps; held, they move the policy less and it learns on."""
     of = trained["8 envs"]
     now = draft_change(of.spec, ["env.n_envs=64"])
@@ -160,7 +170,7 @@ def test_eight_environments_become_sixty_four(trained: dict[str, Trained], tmp_p
     assert keeps_it(held, gone_on(of, tmp_path / "as it was", of.spec))
 
 
-def test_sixty_four_environments_become_eight(trained: dict[str, Trained], tmp_path: Path) -> None:
+def test_sixty_four_environments_become_eight(trained: Trainings, tmp_path: Path) -> None:
     """A low risk, with fewer gradient steps from fewer transitions; more epochs make up for them."""
     of = trained["64 envs"]
     now = draft_change(of.spec, ["env.n_envs=8"])
@@ -175,7 +185,7 @@ def test_sixty_four_environments_become_eight(trained: dict[str, Trained], tmp_p
 
 
 @pytest.mark.parametrize("names", [("scale-lr", "target-kl"), ("reset-adam", "target-kl")])
-def test_a_minibatch_of_2048_becomes_64(names: tuple[str, ...], trained: dict[str, Trained], tmp_path: Path) -> None:
+def test_a_minibatch_of_2048_becomes_64(names: tuple[str, ...], trained: Trainings, tmp_path: Path) -> None:
     """Warned of Adam's second moment and of 32 times the steps; each remedy moves the policy less, and it learns on."""
     of = trained["large batch"]
     now = draft_change(of.spec, ["ppo.batch_size=64"])
@@ -193,7 +203,7 @@ def test_a_minibatch_of_2048_becomes_64(names: tuple[str, ...], trained: dict[st
     assert keeps_it(eased, gone_on(of, tmp_path / "as it was", of.spec))
 
 
-def test_a_missing_normalizer_is_restored(trained: dict[str, Trained], tmp_path: Path) -> None:
+def test_a_missing_normalizer_is_restored(trained: Trainings, tmp_path: Path) -> None:
     """Refused, because every input changes; restored, the training is the very one that never stopped."""
     of = trained["large batch"]
     now = draft_change(of.spec, ["env.normalize=false"])
@@ -211,7 +221,7 @@ def test_a_missing_normalizer_is_restored(trained: dict[str, Trained], tmp_path:
     assert first[0] < first[1], "the override does what the refusal said"
 
 
-def test_another_observation_space_is_branched(trained: dict[str, Trained], tmp_path: Path) -> None:
+def test_another_observation_space_is_branched(trained: Trainings, tmp_path: Path) -> None:
     """Refused for good; as a branch, the weights that fit begin a run of their own, which learns."""
     of = trained["8 envs"]
     now = draft_change(of.spec, [f"env.wrappers=['{__name__}:Padded']", f"run.total_timesteps={FURTHER}"])
