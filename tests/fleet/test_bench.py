@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import math
 import random
+import statistics
 from itertools import accumulate
 
 import pytest
 from msgspec.structs import replace
 
-from mission_tui.fleet.bench import counted, incomparable, is_enough, order_of, pace_of, ratio_of, timing_of, work_of
+from mission_tui.fleet.bench import (
+    counted,
+    incomparable,
+    is_enough,
+    noise_of,
+    order_of,
+    pace_of,
+    ratio_of,
+    timing_of,
+    work_of,
+)
 from mission_tui.fleet.history.metrics import Episodes, MetricRecord, TrainingStarted, UpdateDone
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, Spec
 
@@ -28,6 +40,38 @@ def test_a_preset_is_the_same_as_itself(noise: float, repeats: int, paired: bool
     words = [ratio_of(one, other, paired=paired).verdict for one, other in sides]
     # 1,900 is what an interval of 95 % promises; three times the scatter of 2,000 benches is 29.
     assert words.count("same") >= 1871
+
+
+def drifting(draws: random.Random, level: float, noise: float) -> tuple[list[float], list[float]]:
+    """Speeds of three runs and how they drifted; what disturbs lasts for half a run or for a whole one."""
+    halves = [[draws.gauss(0.0, noise) for _ in range(2)] for _ in range(3)]
+    whole = [draws.gauss(0.0, noise) for _ in range(3)]
+    speeds = [level * math.exp(each + statistics.fmean(two)) for each, two in zip(whole, halves, strict=True)]
+    return speeds, [0.2 + two[1] - two[0] for two in halves]
+
+
+@pytest.mark.parametrize("noise", [0.03, 0.05, 0.1])
+def test_pairs_that_happen_to_be_alike_are_no_certainty(noise: float) -> None:
+    """What the halves of each run say of the noise halves the wrong verdicts, and hides nothing that is slower.
+
+    All runs speed up by a fifth, as an environment does that is learned: that is no noise.
+    """
+    draws = random.Random(6)
+    alone, known, slower = 0, 0, 0
+    for _ in range(2000):
+        (one, first), (other, second) = (drifting(draws, 9000, noise) for _ in range(2))
+        alone += ratio_of(one, other, paired=True).verdict == "same"
+        known += ratio_of(one, other, paired=True, noise=noise_of(first, second)).verdict == "same"
+        slow = [0.42 * rate for rate in one]
+        slower += ratio_of(slow, other, paired=True, noise=noise_of(first, second)).verdict == "slower"
+    assert 2000 - known <= (2000 - alone) / 2
+    assert slower >= (1860 if noise == 0.1 else 2000)
+
+
+def test_a_measurement_without_halves_is_judged_by_its_pairs() -> None:
+    """One run, or none whose halves are known, says nothing of noise."""
+    assert noise_of((), (0.3,)) == 0.0
+    assert noise_of((0.1, 0.3), (0.2,)) == pytest.approx(0.02 / 4)
 
 
 def test_a_machine_that_slows_down_is_nobodys_fault() -> None:
@@ -158,10 +202,18 @@ def test_the_warm_up_does_not_count() -> None:
     assert timing.steps_per_s == pytest.approx(200.0)
     assert timing.warmup_s == pytest.approx(5.0)
     assert timing.overshoot_s == pytest.approx(0.5)
+    assert timing.halves_steps_per_s == pytest.approx((200.0, 200.0))
     assert (timing.rollout_share, timing.update_share) == pytest.approx((0.6, 0.3))
     assert timing.other_share == pytest.approx(0.1)
     assert (timing.timesteps, timing.updates, timing.episodes) == (1300, 13, 26)
     assert (timing.reward_initial, timing.reward_best, timing.reward_final) == (-7.0, 0.0, -5.0)
+
+
+def test_what_disturbs_one_half_is_seen() -> None:
+    """The first half at 200 steps/s, the second at 100."""
+    timing = timing_of(recorded([0.5] * 7 + [1.0] * 5), asked_s=8.0)
+    assert timing is not None
+    assert timing.halves_steps_per_s == pytest.approx((200.0, 100.0))
 
 
 def test_the_warm_up_lasts_a_tenth_of_the_time() -> None:

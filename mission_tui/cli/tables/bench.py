@@ -34,13 +34,16 @@ class Judged:
 
 def judged(benched: Benched, recorded: Side | None) -> Judged:
     """The measurement with its verdict, against the second side or an earlier one."""
-    from mission_tui.fleet.bench import Side, incomparable, ratio_of
+    from mission_tui.fleet.bench import Side, incomparable, noise_of, ratio_of
 
     sides = tuple(msgspec.convert(facts, Side) for facts in benched.sides)
     if recorded is not None:
         sides = (*sides, recorded)
-    ratio = ratio_of(sides[0].rates, sides[1].rates, paired=recorded is None) if len(sides) > 1 else None
-    notes = list(incomparable(sides[0].work, sides[1].work, sides[0].host, sides[1].host)) if len(sides) > 1 else []
+    ratio, notes = None, list[str]()
+    if len(sides) > 1:
+        noise = noise_of(*(side.drifts for side in sides))
+        ratio = ratio_of(sides[0].rates, sides[1].rates, paired=recorded is None, noise=noise)
+        notes += incomparable(sides[0].work, sides[1].work, sides[0].host, sides[1].host)
     if recorded is not None:
         notes.append(f"{recorded.preset} was measured at another time, so a machine that changed since looks like it")
     return Judged(sides, ratio, (*notes, *_load_notes(sides, benched)))

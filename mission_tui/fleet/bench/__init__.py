@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mission_tui.fleet.bench.calm import MOST_TIMES, counted, is_enough
 from mission_tui.fleet.bench.comparable import incomparable, work_of
-from mission_tui.fleet.bench.ratio import MARGIN, Pace, Ratio, Word, pace_of, ratio_of
+from mission_tui.fleet.bench.ratio import MARGIN, Pace, Ratio, Word, noise_of, pace_of, ratio_of
 from mission_tui.fleet.bench.repeat import Load, Repeat, Side, Timing, timing_of
 from mission_tui.fleet.bench.turns import order_of
 
@@ -21,6 +21,7 @@ __all__ = [
     "counted",
     "incomparable",
     "is_enough",
+    "noise_of",
     "order_of",
     "pace_of",
     "ratio_of",

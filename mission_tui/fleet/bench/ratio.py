@@ -2,6 +2,9 @@
 
 Speeds are compared as ratios, so the arithmetic is done on their logarithms: Student's interval, of the pairs where the
 two took turns, because other load comes and goes more slowly than turns do; else with a pooled variance.
+
+Three pairs know little of their own noise, and three that happen to be alike look like certainty. What each run did in
+its two halves knows more: pairs are never taken for more alike than that.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-__all__ = ["MARGIN", "Pace", "Ratio", "Word", "pace_of", "ratio_of"]
+__all__ = ["MARGIN", "Pace", "Ratio", "Word", "noise_of", "pace_of", "ratio_of"]
 
 Word = Literal["faster", "same", "slower"]
 
@@ -65,8 +68,18 @@ def pace_of(rates: Sequence[float]) -> Pace:
     return Pace(median=median, lo=lo, hi=hi)
 
 
-def ratio_of(rates: Sequence[float], against: Sequence[float], *, paired: bool) -> Ratio:
-    """What steps per second `rates` say beside `against`, all above 0; `paired`: each was run beside its like.
+def noise_of(*drifts: Sequence[float]) -> float:
+    """The least variance of a logarithm of a ratio of two runs' speeds, by how differently the runs of each side drift.
+
+    `drifts` are, for each side, logarithms of second halves' speeds over first ones'. A half's noise has half the
+    variance of a drift, the mean of two halves a quarter; noise that outlasts a run comes on top.
+    """
+    return sum(statistics.variance(each) for each in drifts if len(each) > 1) / 4.0
+
+
+def ratio_of(rates: Sequence[float], against: Sequence[float], *, paired: bool, noise: float = 0.0) -> Ratio:
+    """What steps per second `rates` say beside `against`, all above 0; `paired`: each was run beside its like. `noise`
+    is the least variance that logarithms of their ratios are believed to have.
 
     Same: the interval contains 1 or lies within 5 % of it. Slower (faster): it lies below (above) 1, and the ratio is
     more than 5 % away. Else no verdict, and none where there are not two repeats of both.
@@ -77,9 +90,9 @@ def ratio_of(rates: Sequence[float], against: Sequence[float], *, paired: bool) 
         sentence = f"no verdict: {ratio:.2f} x the speed, and one repeat has no interval; give --repeat 3"
         return Ratio(ratio=ratio, lo=None, hi=None, verdict=None, sentence=sentence)
     if paired:
-        lo, hi = _mean_interval(pairs)
+        lo, hi = _mean_interval(pairs, noise)
     else:
-        lo, hi = _pooled_interval([math.log(rate) for rate in rates], [math.log(rate) for rate in against])
+        lo, hi = _pooled_interval([math.log(rate) for rate in rates], [math.log(rate) for rate in against], noise / 2.0)
     verdict = _verdict(ratio, lo, hi)
     figures = f"{ratio:.2f} x the speed, 95 % interval {lo:.2f} to {hi:.2f}"
     if verdict is None:
@@ -101,16 +114,17 @@ def _verdict(ratio: float, lo: float, hi: float) -> Word | None:
     return None
 
 
-def _mean_interval(values: Sequence[float]) -> tuple[float, float]:
+def _mean_interval(values: Sequence[float], noise: float = 0.0) -> tuple[float, float]:
     logs = [math.log(value) for value in values]
-    centre, half = statistics.fmean(logs), _student(len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs))
+    variance = max(statistics.variance(logs), noise)
+    centre, half = statistics.fmean(logs), _student(len(logs) - 1) * math.sqrt(variance / len(logs))
     return math.exp(centre - half), math.exp(centre + half)
 
 
-def _pooled_interval(one: Sequence[float], other: Sequence[float]) -> tuple[float, float]:
+def _pooled_interval(one: Sequence[float], other: Sequence[float], noise: float) -> tuple[float, float]:
     freedom = len(one) + len(other) - 2
     pooled = ((len(one) - 1) * statistics.variance(one) + (len(other) - 1) * statistics.variance(other)) / freedom
-    half = _student(freedom) * math.sqrt(pooled * (1 / len(one) + 1 / len(other)))
+    half = _student(freedom) * math.sqrt(max(pooled, noise) * (1 / len(one) + 1 / len(other)))
     centre = statistics.fmean(one) - statistics.fmean(other)
     return math.exp(centre - half), math.exp(centre + half)
 

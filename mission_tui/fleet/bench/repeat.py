@@ -28,7 +28,8 @@ FINAL_SHARE = 10
 
 class Timing(Struct, frozen=True, kw_only=True):
     """One timed run. `duration_s` lasts from the start of learning to the last update, `overshoot_s` of it beyond what
-    was asked. `steps_per_s` leaves out the first `warmup_s`; `final_steps_per_s` is over the last tenth of the updates.
+    was asked. `steps_per_s` leaves out the first `warmup_s`; `final_steps_per_s` is over the last tenth of the updates,
+    `halves_steps_per_s` over the first half of those that count and over the second; None where time stood still.
 
     `rollout_share`, `update_share` and `other_share` are of the time after the warm-up; `other` is checkpoints,
     callbacks and records. Rewards are `rollout/ep_rew_mean`: first, last and highest; None where no episode ended.
@@ -41,6 +42,7 @@ class Timing(Struct, frozen=True, kw_only=True):
     updates: int
     steps_per_s: float
     final_steps_per_s: float
+    halves_steps_per_s: tuple[float, float] | None = None
     rollout_share: float
     update_share: float
     other_share: float
@@ -93,6 +95,12 @@ class Side(Struct, frozen=True, kw_only=True):
         """Steps per second of each repeat."""
         return tuple(repeat.timing.steps_per_s for repeat in self.repeats)
 
+    @property
+    def drifts(self) -> tuple[float, ...]:
+        """The logarithm of the second half's speed over the first's, of each repeat where both are known."""
+        halves = (repeat.timing.halves_steps_per_s for repeat in self.repeats)
+        return tuple(math.log(each[1] / each[0]) for each in halves if each is not None)
+
 
 def timing_of(records: Iterable[MetricRecord], asked_s: float, warmup_updates: int = WARMUP_UPDATES) -> Timing | None:
     """The timing of a run that was to train for `asked_s` seconds; None where too few updates followed the warm-up,
@@ -121,6 +129,7 @@ def timing_of(records: Iterable[MetricRecord], asked_s: float, warmup_updates: i
         timesteps=last.timesteps,
         updates=last.update,
         steps_per_s=(last.timesteps - start.timesteps) / taken_s,
+        halves_steps_per_s=_halves([start, *measured]),
         final_steps_per_s=(last.timesteps - tail.timesteps) / max(last.t - tail.t, 1e-9),
         rollout_share=rollout / taken_s,
         update_share=update / taken_s,
@@ -130,6 +139,14 @@ def timing_of(records: Iterable[MetricRecord], asked_s: float, warmup_updates: i
         reward_final=rewards[-1] if rewards else None,
         reward_best=max(rewards, default=None),
     )
+
+
+def _halves(rows: Sequence[UpdateDone]) -> tuple[float, float] | None:
+    first, middle, last = rows[0], rows[len(rows) // 2], rows[-1]
+    if not first.t < middle.t < last.t:
+        return None
+    rates = [(b.timesteps - a.timesteps) / (b.t - a.t) for a, b in ((first, middle), (middle, last))]
+    return rates[0], rates[1]
 
 
 def _rewards(rows: Sequence[UpdateDone]) -> list[float]:
