@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from mission_tui.fleet.bench import Ratio, counted, is_enough, ratio_of
+from mission_tui.fleet.bench import MARGIN, Ratio, counted, is_enough, ratio_of
 from mission_tui.fleet.tuning.candidates import Candidate, Refused, challengers
-from mission_tui.fleet.tuning.plan import Knob
+from mission_tui.fleet.tuning.plan import Knob, in_order
 from mission_tui.fleet.tuning.race import hopeless, winner
 from mission_tui.fleet.tuning.record import ProbeDone, Resolved, TuneBegun
 
@@ -82,6 +82,7 @@ class _Fold:
     def __init__(self, begun: TuneBegun, done: Sequence[ProbeDone], kept: dict[object, Field]) -> None:
         self._kept = kept
         self._begun, self._plan = begun, begun.plan
+        self._knobs = begun.plan.knobs
         self._done = {(each.stage, each.round, each.words): each for each in done}
         self._found = Course()
         self._spent_s = 0.0
@@ -93,12 +94,16 @@ class _Fold:
             return self._asking(Ask(OWN, 1, own), 0)
         if first.steps_per_s is None:
             return found
+        self._knobs = in_order(self._plan.knobs, first.rollout_share)
         held, resolved = own, first.resolved or Resolved("")
-        for place, knob in enumerate(self._plan.knobs):
+        for place, knob in enumerate(self._knobs):
             if self._spent_s >= self._plan.budget_s:
-                found.cut = list(self._plan.knobs[place:])
+                found.cut = list(self._knobs[place:])
                 break
             new, refused = self._field(knob, held.words, resolved)
+            if knob == "vec" and first.rollout_share is not None and first.rollout_share < MARGIN:
+                why = f"rollouts take {first.rollout_share:.0%} of the time, so it could not bring {MARGIN:.0%}"
+                refused, new = (*refused, *(Refused(each.words, why) for each in new)), ()
             stage = Stage(knob, (held, *new), refused)
             found.stages.append(stage)
             ask = next(self._race(stage), None)
@@ -153,7 +158,7 @@ class _Fold:
             for candidate in (best, own) if number % 2 else (own, best):
                 known = self._probe(PAIRS, number, candidate)
                 if known is None:
-                    return self._asking(Ask(PAIRS, number, candidate), len(self._plan.knobs))
+                    return self._asking(Ask(PAIRS, number, candidate), len(self._knobs))
                 if known.steps_per_s is None:
                     found.stages[-1].out[candidate.words] = f"failed in the fresh pairs: {known.why}"
                     return found
@@ -180,7 +185,7 @@ class _Fold:
                 probed = sum(len(stage.rates.get(each.words, ())) == ask.round for each in alive)
                 later = len(alive) * (plan.rounds - ask.round + 1) - probed - 1
                 place += 1
-            later += sum(self._size(knob) * plan.rounds for knob in plan.knobs[place:]) + 2 * plan.repeats
+            later += sum(self._size(knob) * plan.rounds for knob in self._knobs[place:]) + 2 * plan.repeats
         self._found.ask = Ask(ask.stage, ask.round, ask.candidate, later)
         return self._found
 

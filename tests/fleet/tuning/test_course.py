@@ -40,11 +40,15 @@ def begun_with(spec: Spec, cores: int = 4, **plan: object) -> TuneBegun:
 
 
 def run_through(
-    begun: TuneBegun, speed: Speed, done: list[ProbeDone] | None = None, load: Load = lambda _: None
+    begun: TuneBegun,
+    speed: Speed,
+    done: list[ProbeDone] | None = None,
+    load: Load = lambda _: None,
+    share: float | None = None,
 ) -> tuple[Course, list[ProbeDone]]:
     """Probe what the course asks for until it is over; a probe takes 10 s, and None stands for one that fails.
 
-    `load` is what other work takes of all cores meanwhile, in percent.
+    `load` is what other work takes of all cores meanwhile, in percent, `share` what rollouts take of the time.
     """
     done = list(done or [])
     kept: dict[object, Field] = {}
@@ -56,7 +60,7 @@ def run_through(
         fields = {"steps_per_s": rate, "resolved": resolved, "learn_s": 10.0} if rate else {"why": "it fails"}
         at = len(done) + 2
         probe = ProbeDone(seq=at, t=0.0, stage=ask.stage, round=ask.round, words=words, wall_s=10.0, **fields)
-        probe = msgspec.structs.replace(probe, elsewhere_percent=load(ask))
+        probe = msgspec.structs.replace(probe, elsewhere_percent=load(ask), rollout_share=share)
         done.append(probe)
     return found, done
 
@@ -112,6 +116,36 @@ def test_a_pair_that_met_other_work_is_probed_again() -> None:
     assert [probe.round for probe in done if probe.stage == PAIRS] == [1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
     assert len(done) == len(without) + 2
     assert (found.champion, found.ratio, found.pairs) == (calm.champion, calm.ratio, calm.pairs)
+
+
+@pytest.mark.parametrize(
+    ("share", "order"),
+    [
+        (None, ["vec", "threads", "compile", "shape"]),
+        (0.5, ["vec", "threads", "compile", "shape"]),
+        (0.2, ["threads", "compile", "vec", "shape"]),
+    ],
+)
+def test_what_takes_most_of_the_time_is_tuned_first(share: float | None, order: list[str]) -> None:
+    """Rollouts or learning, as the first probe of the preset says; a budget that runs out cuts what comes last."""
+    knobs = ("vec", "threads", "compile", "shape")
+    begun = begun_with(spec_with(), knobs=knobs, budget_s=60.0)
+    found, done = run_through(begun, lambda _: 1000.0, share=share)
+    assert [*(stage.knob for stage in found.stages), *found.cut] == order
+    _, again = run_through(begun, lambda _: 1000.0, done[:3], share=share)
+    assert again == done
+
+
+def test_what_could_bring_nothing_is_not_tried() -> None:
+    """Where rollouts take less than 5 % of the time, other ways to step environments are not probed, and it is said."""
+    begun = begun_with(spec_with())
+    found, done = run_through(begun, two_workers_and_threads, share=0.04)
+    assert found.champion == ("run.threads=2",)
+    assert not any("env.vec" in word for probe in done for word in probe.words)
+    rows = [row for row in find(begun, done, "now").rows if row.stage == "vec" and row.words]
+    assert {(row.fate, row.why) for row in rows} == {
+        ("not tried", "rollouts take 4% of the time, so it could not bring 5%")
+    }
 
 
 def test_a_repeat_chooses_the_same_speed() -> None:
