@@ -97,13 +97,13 @@ class _Fold:
         self._knobs = in_order(self._plan.knobs, first.rollout_share)
         held, resolved = own, first.resolved or Resolved("")
         for place, knob in enumerate(self._knobs):
-            if self._spent_s >= self._plan.budget_s:
-                found.cut = list(self._knobs[place:])
-                break
+            vain = _vain(knob, first.rollout_share)
+            if self._spent_s >= self._plan.budget_s and not vain:
+                found.cut.append(knob)
+                continue
             new, refused = self._field(knob, held.words, resolved)
-            if knob == "vec" and first.rollout_share is not None and first.rollout_share < MARGIN:
-                why = f"rollouts take {first.rollout_share:.0%} of the time, so it could not bring {MARGIN:.0%}"
-                refused, new = (*refused, *(Refused(each.words, why) for each in new)), ()
+            if vain:
+                refused, new = (*refused, *(Refused(each.words, vain) for each in new)), ()
             stage = Stage(knob, (held, *new), refused)
             found.stages.append(stage)
             ask = next(self._race(stage), None)
@@ -198,3 +198,10 @@ class _Fold:
     def _size(self, knob: Knob) -> int:
         new, _ = self._field(knob, (), Resolved(""))
         return len(new) + 1 if new else 0
+
+
+def _vain(knob: Knob, rollout_share: float | None) -> str:
+    """Why the knob could bring nothing that changes a decision; empty where it could."""
+    if knob != "vec" or rollout_share is None or rollout_share >= MARGIN:
+        return ""
+    return f"rollouts take {rollout_share:.0%} of the time, so it could not bring {MARGIN:.0%}"

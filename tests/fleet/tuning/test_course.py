@@ -136,11 +136,15 @@ def test_what_takes_most_of_the_time_is_tuned_first(share: float | None, order: 
     assert again == done
 
 
-def test_what_could_bring_nothing_is_not_tried() -> None:
-    """Where rollouts take less than 5 % of the time, other ways to step environments are not probed, and it is said."""
-    begun = begun_with(spec_with())
+@pytest.mark.parametrize(("budget_s", "cut"), [(1800.0, []), (65.0, ["compile"])])
+def test_what_could_bring_nothing_is_not_tried(budget_s: float, cut: list[str]) -> None:
+    """Where rollouts take less than 5 % of the time, other ways to step environments are not probed, and it is said;
+    no larger budget would help them.
+    """
+    begun = begun_with(spec_with(), budget_s=budget_s)
     found, done = run_through(begun, two_workers_and_threads, share=0.04)
     assert found.champion == ("run.threads=2",)
+    assert found.cut == cut
     assert not any("env.vec" in word for probe in done for word in probe.words)
     rows = [row for row in find(begun, done, "now").rows if row.stage == "vec" and row.words]
     assert {(row.fate, row.why) for row in rows} == {
