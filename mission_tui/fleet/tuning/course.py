@@ -83,6 +83,7 @@ class _Fold:
         self._kept = kept
         self._begun, self._plan = begun, begun.plan
         self._knobs = begun.plan.knobs
+        self._share: float | None = None
         self._done = {(each.stage, each.round, each.words): each for each in done}
         self._found = Course()
         self._spent_s = 0.0
@@ -94,10 +95,11 @@ class _Fold:
             return self._asking(Ask(OWN, 1, own), 0)
         if first.steps_per_s is None:
             return found
-        self._knobs = in_order(self._plan.knobs, first.rollout_share)
+        self._share = first.rollout_share
+        self._knobs = in_order(self._plan.knobs, self._share)
         held, resolved = own, first.resolved or Resolved("")
         for place, knob in enumerate(self._knobs):
-            vain = _vain(knob, first.rollout_share)
+            vain = _vain(knob, self._share)
             if self._spent_s >= self._plan.budget_s and not vain:
                 found.cut.append(knob)
                 continue
@@ -185,7 +187,8 @@ class _Fold:
                 probed = sum(len(stage.rates.get(each.words, ())) == ask.round for each in alive)
                 later = len(alive) * (plan.rounds - ask.round + 1) - probed - 1
                 place += 1
-            later += sum(self._size(knob) * plan.rounds for knob in self._knobs[place:]) + 2 * plan.repeats
+            coming = [knob for knob in self._knobs[place:] if not _vain(knob, self._share)]
+            later += sum(self._size(knob) * plan.rounds for knob in coming) + 2 * plan.repeats
         self._found.ask = Ask(ask.stage, ask.round, ask.candidate, later)
         return self._found
 

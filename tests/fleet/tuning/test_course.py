@@ -20,6 +20,9 @@ from mission_tui.fleet.tuning.plan import KNOBS, TunePlan
 from mission_tui.fleet.tuning.probing import GIVE_UP_TIMES, patience_s, probe_spec
 from mission_tui.fleet.tuning.record import ProbeDone, Resolved, TuneBegun
 
+TO_COME = 3 * 3 + 2 * 3 + 2 * 4
+"""Probes of three numbers of threads and of both ways to compile in three rounds each, and four pairs."""
+
 Speed = Callable[[Spec], float | None]
 Load = Callable[[Ask], float | None]
 
@@ -145,6 +148,8 @@ def test_what_could_bring_nothing_is_not_tried(budget_s: float, cut: list[str]) 
     found, done = run_through(begun, two_workers_and_threads, share=0.04)
     assert found.champion == ("run.threads=2",)
     assert found.cut == cut
+    asks = [course(begun, done[:at]).ask for at in range(1, 3)]
+    assert [ask and ask.most for ask in asks] == [TO_COME - 1, TO_COME - 2]
     assert not any("env.vec" in word for probe in done for word in probe.words)
     rows = [row for row in find(begun, done, "now").rows if row.stage == "vec" and row.words]
     assert {(row.fate, row.why) for row in rows} == {
