@@ -28,6 +28,8 @@ __all__ = [
     "preset_dirs",
     "profile_dir",
     "runs_root",
+    "seal_keys",
+    "sha256",
     "shipped_presets",
     "socket_dir",
     "user_presets",
@@ -56,6 +58,13 @@ def lent_dir(environ: Mapping[str, str], packages: str) -> Path:
 def habits_path(environ: Mapping[str, str]) -> Path:
     """The file of what this user chose about the look of the screen."""
     return _state_dir(environ) / "screen.json"
+
+
+def seal_keys(environ: Mapping[str, str]) -> tuple[Path, Path]:
+    """Where the secret lies that seals what this user launches on this machine: the user's state folder, or where that
+    cannot be written the private folder of sockets, which does not outlive the boot.
+    """
+    return _state_dir(environ) / "seal.key", socket_dir(Path("/")).parent / "seal.key"
 
 
 def socket_dir(root: Path) -> Path:

@@ -180,15 +180,18 @@ class Store:
     def resolve(self, ref: str) -> tuple[str, ...]:
         """Run ids that `ref` means (see `fleet.views.refs`); raises `UsageError`."""
         known = [
-            (*_age(run), run.told.name, run.state not in ("ended", "parked"), run.told.group or "")
+            (
+                *_age(run),
+                RunRef(run.id, it.name, run.state not in ("ended", "parked"), it.group or "", bool(it.foreign)),
+            )
             for run in self._runs.values()
+            for it in (run.told,)
         ]
         shelved = [
-            (each.made.t, each.id, clean(each.made.name), False, clean(each.made.group or ""))
+            (each.made.t, each.id, RunRef(each.id, clean(each.made.name), False, clean(each.made.group or "")))
             for each in self._shelf.values()
         ]
-        aged = sorted([*known, *shelved])
-        return resolve(ref, [RunRef(run_id, name, live, group) for _, run_id, name, live, group in aged])
+        return resolve(ref, [found for *_, found in sorted([*known, *shelved], key=lambda aged: aged[:2])])
 
     def load_history(self, run_id: str, records: Iterable[MetricRecord]) -> None:
         """Take in the whole of a run's `metrics.jsonl`; ended runs are let go again, the longest loaded first."""
@@ -235,6 +238,11 @@ class Store:
 
 def _age(run: RunHistory) -> tuple[float, str]:
     return run.told.created_t, run.id
+
+
+def _ref(run: RunHistory) -> RunRef:
+    told = run.told
+    return RunRef(run.id, told.name, run.state not in ("ended", "parked"), told.group or "", bool(told.foreign))
 
 
 def _newest(paid: Iterable[tuple[str, Payoff]]) -> tuple[tuple[str, Payoff], ...]:

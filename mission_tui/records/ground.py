@@ -16,7 +16,7 @@ from pathlib import Path
 
 from mission_tui.errors import UsageError
 
-__all__ = ["SHARED", "check_locks", "check_private", "file_system"]
+__all__ = ["SHARED", "check_locks", "check_private", "file_system", "others_may_write"]
 
 SHARED = ("nfs", "nfs4", "cifs", "smb3", "lustre", "fuse", "9p", "beegfs", "gpfs")
 """File systems that other machines may hold too; their locks can be missing, slow or only pretended."""
@@ -91,6 +91,12 @@ def file_system(path: Path, mounts: Path = MOUNTS) -> tuple[str, Path]:
         if real.is_relative_to(mount) and len(mount.parts) >= len(best.parts):
             best, kind = mount, found
     return kind, best
+
+
+def others_may_write(facts: os.stat_result) -> bool:
+    """Whether anybody but its owner may write into the folder or file that `facts` are of; a group of one may."""
+    everybody, group = facts.st_mode & stat.S_IWOTH, facts.st_mode & stat.S_IWGRP
+    return bool(everybody) or (bool(group) and not _group_of_one(facts.st_gid, os.getuid()))
 
 
 def _group_of_one(group: int, user: int) -> bool:

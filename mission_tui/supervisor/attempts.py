@@ -113,7 +113,7 @@ def begin(
         )
         core.ask(run, starting)
         _close_findings(core, run)
-        run.keeper = core.launcher.submit(run.dir, order)
+        run.keeper = core.submit(run.dir, order)
     except MissionError as error:
         abandon(core, run, Failed(kind="start", cause=str(error), checkpoint=checkpoint))
         return
@@ -224,7 +224,7 @@ def _begin_after_all(core: Core, run: LiveRun) -> bool:
     if order is None or core.store.run(run.id).told.asked & ENDING:
         return False
     try:
-        run.keeper = core.launcher.submit(run.dir, order)
+        run.keeper = core.submit(run.dir, order)
     except MissionError as error:
         abandon(core, run, Failed(kind="start", cause=str(error)))
         return True

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mission_tui import __version__
+from mission_tui.errors import UsageError
 from mission_tui.fleet.capacity.other_program import OtherProgram
 from mission_tui.fleet.capacity.peaks import Peaks
 from mission_tui.fleet.history.events import Asked, FleetEvent, Verb
@@ -27,13 +28,16 @@ from mission_tui.paths import limits_files
 from mission_tui.records.files.reserve import Reserve
 from mission_tui.records.files.storage import StorageError
 from mission_tui.records.limits_files import LimitsFiles
+from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.records.runs.layout import RunDir, supervisor_dir
+from mission_tui.records.runs.seal import Seals
 from mission_tui.supervisor.asking import signed
 from mission_tui.supervisor.disk.journal import FleetJournal, Make, RunJournal
 from mission_tui.supervisor.disk.ledger import ledger_folder
 from mission_tui.supervisor.disk.neighbours import Neighbours
 from mission_tui.supervisor.exits import Exits
 from mission_tui.supervisor.gpu.watch import GpuWatch
+from mission_tui.supervisor.identity import Process
 from mission_tui.supervisor.launchers import Launcher
 from mission_tui.supervisor.meters.host import HostSampler
 from mission_tui.supervisor.meters.vram import GpuHolders
@@ -80,6 +84,7 @@ class Core:
         self.neighbours = Neighbours(ledger_folder(os.environ))
         self.limits = LimitsFiles(limits_files(os.environ))
         self.peaks = Peaks()
+        self.seals = Seals.of(os.environ)
         self.provenance = ProvenanceWatch()
         self.reserve = Reserve(supervisor_dir(root) / "reserve", RESERVE_BYTES)
         self.reserve.hold()
@@ -223,6 +228,35 @@ class Core:
         """Whether `attempt` is the running one of a live run."""
         run = self.live.get(run_id)
         return run is not None and run.attempt == attempt
+
+    def is_spared(self, run_id: str, attempt: int) -> bool:
+        """Whether nothing of the attempt may be cleaned up: it lives, or is not ours. May be asked from any thread."""
+        return self.is_live(run_id, attempt) or bool(self.seals.check(self.run_dir(run_id), attempt).foreign)
+
+    def submit(self, run: RunDir, order: LaunchOrder) -> Process:
+        """Hand the written order to a keeper; the returned process is held. Raises `MissionError`, also for an order
+        that is not the one that was sealed.
+        """
+        if why := self.seals.check(run, order.attempt).foreign:
+            raise UsageError(f"attempt {order.attempt} of {run.id} is not started: {why}")
+        return self.launcher.submit(run, order)
+
+    def check_ours(self, run_id: str, verb: str, *, starts: bool) -> None:
+        """Raise `UsageError` for a run that is foreign. Of one that `verb` `starts` something of, the seal is looked at
+        anew: order and specs must be as they were when it was launched. What lives and is ours can always be ended.
+        """
+        self.fetch(run_id)
+        told = self.store.run(run_id).told
+        why = told.foreign
+        if starts and not why:
+            sealed = self.seals.check(self.run_dir(run_id), max(1, told.attempt))
+            changed = f"{', '.join(sealed.changed)} was changed since it was launched" if sealed.changed else ""
+            why = sealed.foreign or changed
+        if why:
+            raise UsageError(
+                f"cannot {verb} {told.name}, which is foreign: {why}; "
+                f"`mission-tui adopt {told.name}` shows what it would run, and takes it for yours"
+            )
 
 
 async def _nothing_new() -> bool:

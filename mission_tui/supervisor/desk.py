@@ -51,6 +51,7 @@ from mission_tui.ipc.tidying import Clean, GetTrash, Prune, Remove, Restore
 from mission_tui.supervisor.asking import asked_by
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.known import named_views
+from mission_tui.supervisor.targets import check_runs_are_ours
 from mission_tui.supervisor.tasks import tasks_at_work
 from mission_tui.supervisor.verbs.apply import apply
 from mission_tui.supervisor.verbs.bench import bench
@@ -135,6 +136,7 @@ class Desk:
             await self._carry_out(request, session)
 
     async def _carry_out(self, request: OperatorRequest, session: Session) -> None:
+        check_runs_are_ours(self._core, request)
         match request:
             case Watch():
                 self._watching.setdefault(session, {})[request.id] = 0

@@ -6,12 +6,11 @@ import asyncio
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mission_tui.errors import DamagedError, UsageError, nearest
+from mission_tui.errors import UsageError, nearest
 from mission_tui.fleet.history.outcome import OVER
 from mission_tui.fleet.history.provenance import sources_of
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.request import GoingOn
-from mission_tui.records.runs.attempt import read_launch
 from mission_tui.records.runs.best_checkpoint import best_checkpoint
 from mission_tui.records.runs.checkpoint import list_checkpoints, newest_undamaged
 from mission_tui.records.runs.layout import RunDir
@@ -105,13 +104,9 @@ def caller_for(core: Core, run_id: str, request: GoingOn) -> Caller:
 def caller_of(core: Core, run: RunDir, attempt: int) -> Caller:
     """Who launched `attempt`, with its secrets if it was this supervisor that started it.
 
-    Raises `UsageError` when that cannot be read any more.
+    Raises `UsageError` when that cannot be read any more, or is not what was written there.
     """
-    try:
-        order = read_launch(run.attempt(attempt).launch)
-    except (DamagedError, OSError):
-        order = None
-    if order is None:
-        path = run.attempt(attempt).launch
-        raise UsageError(f"{path} is gone or damaged, so the run's interpreter and environment are unknown")
-    return Caller.of(order, core.secrets.get(run.id))
+    sealed = core.seals.check(run, attempt)
+    if sealed.order is None:
+        raise UsageError(f"who launched attempt {attempt} of {run.id} is not known here: {sealed.foreign}")
+    return Caller.of(sealed.order, core.secrets.get(run.id))

@@ -7,13 +7,61 @@ from collections.abc import Callable, Container, Sequence
 from mission_tui.errors import UsageError, nearest
 from mission_tui.fleet.views.abilities import refusal
 from mission_tui.fleet.views.findings import Finding
+from mission_tui.ipc.requests import (
+    Act,
+    Apply,
+    Clone,
+    Evaluate,
+    Export,
+    Label,
+    Mark,
+    Note,
+    OperatorRequest,
+    Rename,
+    Resume,
+    Set,
+    Undo,
+)
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.known import the_run
 from mission_tui.supervisor.run import LiveRun
 
-__all__ = ["live_targets", "require", "the_finding", "the_run"]
+__all__ = ["check_runs_are_ours", "live_targets", "require", "the_finding", "the_run"]
 
 Objection = Callable[[LiveRun], str | None]
+
+
+def check_runs_are_ours(core: Core, request: OperatorRequest) -> None:
+    """Raise `UsageError` for a request that would act on a run which is foreign, or whose specs were changed.
+
+    Every request that names runs comes through here. Looking may be done at all of them, and removing: that starts
+    nothing and signals nobody.
+    """
+    starts = True
+    match request:
+        case Act():
+            refs, verb, starts = request.runs, str(request.verb), False
+        case Undo():
+            refs, verb, starts = request.runs, "undo", False
+        case Rename() | Note() | Label() | Mark():
+            refs, verb, starts = (request.run,), type(request).__name__.lower(), False
+        case Resume():
+            refs, verb = (request.run,), "branch" if request.branch else "resume"
+        case Set() | Clone() | Apply() | Evaluate() | Export():
+            refs, verb = (request.run,), type(request).__name__.lower()
+        case _:
+            return
+    for ref in refs:
+        for run_id in _meant(core, ref):
+            core.check_ours(run_id, verb, starts=starts)
+
+
+def _meant(core: Core, ref: str) -> tuple[str, ...]:
+    """The runs that `ref` means; none where it means none: whoever carries out the request says so."""
+    try:
+        return core.store.resolve(ref)
+    except UsageError:
+        return ()
 
 
 def live_targets(

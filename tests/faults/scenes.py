@@ -27,6 +27,7 @@ from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.attempt import LaunchOrder, read_launch
 from mission_tui.records.runs.checkpoint import newest_verified, prune, verify_checkpoint
 from mission_tui.records.runs.layout import RunDir, supervisor_dir
+from mission_tui.records.runs.seal import Seals
 from mission_tui.records.runs.spec_file import read_spec
 from mission_tui.records.runs.trash import purge, put_back, throw_away, trashed
 from mission_tui.supervisor.core import Core
@@ -182,7 +183,8 @@ class _Create(Scene):
     def act(self, folder: Path, acknowledge: Acknowledge) -> None:
         run = RunDir(folder / RECORDED.name)
         order = LaunchOrder(run=run.id, attempt=1, argv=("true",), cwd="/", nonce="n")
-        create_run(folder, run, read_spec(RECORDED / "spec.toml"), order, [RECORDED / "spec.toml"], "recorded", None)
+        spec = RECORDED / "spec.toml"
+        create_run(folder, Seals(bytes(32)), run, read_spec(spec), order, [spec], "recorded", None)
         acknowledge("created")
 
     def wrong(self, folder: Path, acknowledged: list[str]) -> Iterator[str]:

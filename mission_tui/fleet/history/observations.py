@@ -13,6 +13,7 @@ from mission_tui.fleet.views.snapshot import Pids, RunFlag, Usage
 
 __all__ = [
     "FlagSeen",
+    "ForeignSeen",
     "HeartbeatSeen",
     "LinkSeen",
     "Observation",
@@ -57,6 +58,15 @@ class FlagSeen(Struct, frozen=True):
     raised: bool
 
 
+class ForeignSeen(Struct, frozen=True):
+    """The run was not launched by this user on this machine, and `why` that is known: it is shown and never acted on.
+
+    Whatever its journal says, nothing of it goes on here.
+    """
+
+    why: str
+
+
 class SizeSeen(Struct, frozen=True):
     """The files of the run have `size_bytes` bytes."""
 
@@ -81,4 +91,15 @@ class WaitSeen(Struct, frozen=True):
     why: str
 
 
-Observation = LinkSeen | PhaseSeen | HeartbeatSeen | PidsSeen | FlagSeen | SizeSeen | UsageSeen | WaitSeen | WorkersSeen
+Observation = (
+    LinkSeen
+    | PhaseSeen
+    | HeartbeatSeen
+    | PidsSeen
+    | FlagSeen
+    | ForeignSeen
+    | SizeSeen
+    | UsageSeen
+    | WaitSeen
+    | WorkersSeen
+)

@@ -49,6 +49,7 @@ from mission_tui.fleet.history.metrics import (
 )
 from mission_tui.fleet.history.observations import (
     FlagSeen,
+    ForeignSeen,
     HeartbeatSeen,
     LinkSeen,
     Observation,
@@ -59,7 +60,7 @@ from mission_tui.fleet.history.observations import (
     WaitSeen,
     WorkersSeen,
 )
-from mission_tui.fleet.history.outcome import Phase, RunState
+from mission_tui.fleet.history.outcome import Lost, Phase, RunState
 from mission_tui.fleet.history.told import Told
 from mission_tui.fleet.history.trained import POINTS, Trained, fold_record
 from mission_tui.fleet.specs.spec import Spec
@@ -148,6 +149,7 @@ class RunHistory:
                 | HeartbeatSeen()
                 | PidsSeen()
                 | FlagSeen()
+                | ForeignSeen()
                 | SizeSeen()
                 | UsageSeen()
                 | WaitSeen()
@@ -236,6 +238,8 @@ class RunHistory:
                 told.flags.add("damaged")
 
     def _see(self, observation: Observation) -> bool:
+        if isinstance(observation, ForeignSeen):
+            return self._disown(observation.why)
         seen = self.seen
         waits = isinstance(observation, WaitSeen) and self.told.restart is not None
         if self.told.outcome is not None and not waits and not isinstance(observation, FlagSeen | SizeSeen):
@@ -261,6 +265,18 @@ class RunHistory:
                 changed, seen.waits = seen.waits != why, why
             case SizeSeen(size_bytes=size_bytes):
                 changed, self.size_bytes = self.size_bytes != size_bytes, size_bytes
+        return changed
+
+    def _disown(self, why: str) -> bool:
+        """What is foreign is over here: how it stands where it was made, and what was to follow, is not known."""
+        changed, self.told.foreign = self.told.foreign != why, why
+        self.told.restart, self.told.gave_up = None, ""
+        if self.told.outcome is None:
+            row = self.trained.row
+            last_t = max(self.told.created_t, self.told.started_t or 0.0, row.t if row is not None else 0.0)
+            lost = Lost("how it ended, or whether it did, is not known here", self.trained.checkpoint)
+            self.told.end(AttemptEnded(self.told.seq, last_t, self.told.attempt, lost))
+            self.seen = Seen()
         return changed
 
 

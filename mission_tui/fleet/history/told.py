@@ -53,6 +53,8 @@ class Told:
     `rebooted`: a restart of the machine ended the attempt, and it `stood` then because it was paused or frozen.
     `reboots` counts the attempts in a row that began by themselves after one. `again` is when attempts last began by
     themselves (unix s), and after what. `payoffs` is what it brought when it joined the others or left them.
+
+    `foreign` says why the run counts as somebody else's; that is seen, not told. Empty: it is ours.
     """
 
     name: str
@@ -74,6 +76,7 @@ class Told:
     stood: bool = False
     again: list[tuple[float, After]] = field(default_factory=list)
     gave_up: str = ""
+    foreign: str = ""
     asked: set[Verb] = field(default_factory=set)
     flags: set[RunFlag] = field(default_factory=set)
     findings: dict[str, Finding] = field(default_factory=dict)

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from mission_tui.errors import UsageError, nearest
@@ -22,15 +23,21 @@ class RunRef:
     name: str
     live: bool
     group: str = ""
+    foreign: bool = False
 
 
 def resolve(ref: str, runs: Sequence[RunRef]) -> tuple[str, ...]:
     """Ids that `ref` means among `runs` (oldest first). `@live` may be empty, a group may have several; every other ref
     gives exactly one id.
 
+    A foreign run is meant only where no other can be: what somebody else named must not stand in the way of ours.
     An exact id wins over an exact name, that over a group's name, and that over a prefix. Raises `UsageError` naming
     the nearest run for an unknown ref and the candidates for an ambiguous one.
     """
+    ours = [run for run in runs if not run.foreign]
+    if len(ours) < len(runs):
+        with suppress(UsageError):
+            return resolve(ref, ours)
     if ref == "@live":
         return tuple(run.id for run in runs if run.live)
     if not runs:

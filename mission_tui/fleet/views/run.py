@@ -49,7 +49,7 @@ def view_of(run: RunHistory) -> RunView:
         outcome=cast("Word", outcome_word(outcome)) if outcome else None,
         kind=outcome.kind if isinstance(outcome, Failed) else None,
         cause="; ".join(filter(None, (sentence_of(told), clean(seen.waits)))) or None,
-        flags=tuple(sorted(told.flags | seen.flags)),
+        flags=tuple(sorted((told.flags | seen.flags | {"foreign"}) if told.foreign else told.flags | seen.flags)),
         attempt=told.attempt,
         phase=seen.phase,
         phase_t=seen.phase_t,

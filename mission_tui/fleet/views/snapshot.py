@@ -43,7 +43,7 @@ __all__ = [
 SERIES = ("rollout/ep_rew_mean", "rollout/ep_len_mean", "steps_per_s", "train/approx_kl")
 """The four series of which every snapshot carries the last 60 points per run."""
 
-RunFlag = Literal["keeperless", "unkillable", "unverifiable", "damaged", "slow-start"]
+RunFlag = Literal["keeperless", "unkillable", "unverifiable", "damaged", "slow-start", "foreign"]
 
 
 class Utilisation(Struct, frozen=True):

@@ -13,7 +13,8 @@ __all__ = ["sentence_of"]
 def sentence_of(told: Told) -> str | None:
     """The sentence; None for a run that trains, or waits for nothing but its turn."""
     if told.outcome is not None:
-        return clean(told.gave_up or told.outcome.cause, CAUSE_CHARACTERS)
+        cause = told.gave_up or told.outcome.cause
+        return clean(f"foreign: {told.foreign}; {cause}" if told.foreign else cause, CAUSE_CHARACTERS)
     return None if told.frozen is None or told.asked & ENDING else _frozen(told.frozen)
 
 

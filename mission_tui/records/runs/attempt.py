@@ -9,9 +9,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
+import msgspec
 from msgspec import Struct, field, structs
 
-from mission_tui.records.files.atomic import read_json, write_json
+from mission_tui.records.files.atomic import read_json, write_atomic
+from mission_tui.records.runs.place import Place
 
 __all__ = [
     "ExitRecord",
@@ -19,6 +21,8 @@ __all__ = [
     "LaunchOrder",
     "LeftProcess",
     "ProcessIdentity",
+    "Seal",
+    "launch_document",
     "read_exit",
     "read_identity",
     "read_launch",
@@ -79,6 +83,19 @@ class ExitRecord(Struct, frozen=True, kw_only=True):
     last_output: str = ""
 
 
+class Seal(Struct, frozen=True, kw_only=True):
+    """Proof that this user's own program wrote an order on this machine: see `records.runs.seal`.
+
+    `files` are the specs that the attempt is of, as SHA-256 by their path below the run directory; `place` is that
+    directory. `mac` authenticates the whole document with `mac` itself taken as zeros.
+    """
+
+    run: str
+    place: Place
+    files: dict[str, str]
+    mac: str
+
+
 class LaunchOrder(Struct, frozen=True, kw_only=True):
     """What the keeper is to start: `env` is the trainer's whole environment, `grace_s` lies between TERM and KILL.
 
@@ -101,6 +118,7 @@ class LaunchOrder(Struct, frozen=True, kw_only=True):
     withheld: tuple[str, ...] = ()
     gpu: str = ""
     visible: str | None = None
+    seal: Seal | None = None
 
 
 def read_identity(path: Path) -> Identity | None:
@@ -120,5 +138,10 @@ def read_launch(path: Path) -> LaunchOrder | None:
 
 def write_launch(path: Path, order: LaunchOrder) -> None:
     """Write `order` without its secrets, readable by its owner only. Raises `StorageError`."""
+    write_atomic(path, launch_document(order), mode=0o600)
+
+
+def launch_document(order: LaunchOrder) -> bytes:
+    """`order` as it is written down: without the values of its secrets."""
     said = {name: value for name, value in order.env.items() if name not in order.withheld}
-    write_json(path, structs.replace(order, env=said), mode=0o600)
+    return msgspec.json.format(msgspec.json.encode(structs.replace(order, env=said)), indent=2) + b"\n"

@@ -22,12 +22,13 @@ from mission_tui.fleet.history.events import (
     Verb,
 )
 from mission_tui.fleet.history.metrics import MetricRecord
+from mission_tui.fleet.history.observations import FlagSeen, ForeignSeen
 from mission_tui.fleet.history.outcome import Failed
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.store import SNAPSHOT_ENDED
 from mission_tui.fleet.text import clean
 from mission_tui.records.files.tail import read_newest
-from mission_tui.records.runs.attempt import read_exit, read_launch
+from mission_tui.records.runs.attempt import read_exit
 from mission_tui.supervisor.attempts import begin, hold_live, settle
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.journal import Make, RunJournal, damaged
@@ -90,11 +91,14 @@ def load_ended(core: Core, found: RunOnDisk, newest_bytes: int = SPARKLINE_BYTES
     run_id = found.dir.id
     if not found.whole:
         found = read_run(found.dir)
-    _know(core, found)
+    _, why = _know(core, found)
     try:
         records = read_newest(found.dir.metrics, MetricRecord, newest_bytes)
     except OSError as error:
         records, found.damage[found.dir.metrics.name] = [], str(error)
+    if why:
+        _show_foreign(core, found, records, why)
+        return
     for make in _mending(found):
         _append(core, found, make)
     for record in shown_rows(records):
@@ -111,42 +115,58 @@ def load_ended(core: Core, found: RunOnDisk, newest_bytes: int = SPARKLINE_BYTES
 
 def adopt_live(core: Core, found: RunOnDisk) -> None:
     """Know a run that has not ended, and watch whoever of it lives; a run that was made but not begun begins now."""
-    spec = _know(core, found)
+    spec, why = _know(core, found)
+    if why:
+        _show_foreign(core, found, read_newest(found.dir.metrics, MetricRecord, SPARKLINE_BYTES), why)
+        return
     for make in _mending(found):
         _append(core, found, make)
     run = hold_live(core, found.dir, spec)
-    attempt = max(1, run.attempt)
-    try:
-        order = read_launch(found.dir.attempt(attempt).launch)
-    except (DamagedError, OSError):
-        order = None
-    if run.attempt == 0:
-        if order is None:
-            abandon(core, run, Failed(kind="start", cause="its launch order was lost before it was started"))
-        else:
-            # Nothing is known of the machine yet, nor of what others were promised.
-            line_up(run, order, partial(begin, core, run, order))
+    order = core.seals.check(found.dir, max(1, run.attempt)).order
+    if order is None:
+        # It was there a moment ago, when the run was taken for ours.
+        abandon(core, run, Failed(kind="start", cause="its launch order was lost before it was started"))
         return
-    run.nonce, run.unbegun = (order.nonce, order) if order is not None else ("", None)
-    run.visible_gpus = None if order is None else order.env.get("CUDA_VISIBLE_DEVICES")
+    if run.attempt == 0:
+        # Nothing is known of the machine yet, nor of what others were promised.
+        line_up(run, order, partial(begin, core, run, order))
+        return
+    run.nonce, run.unbegun = order.nonce, order
+    run.visible_gpus = order.env.get("CUDA_VISIBLE_DEVICES")
     run.wants_pause = _wants(found.events, "pause")
     settle(core, run)
-    if order is not None and run.trainer is not None:
+    if run.trainer is not None:
         core.secrets[run.id] = told_before(order, run.trainer)
     take_up_freeze(core, run, _wants(found.events, "freeze"))
     react_to_due(core, run)
 
 
-def _know(core: Core, found: RunOnDisk) -> Spec | None:
-    """Apply the run's events; what its newest attempt began with, None when that cannot be read.
+def _know(core: Core, found: RunOnDisk) -> tuple[Spec | None, str]:
+    """Apply the run's events; what its newest attempt began with (None when that cannot be read), and why it is
+    foreign: empty for what is ours.
 
     The run is known by the spec that came of it since: with what was set while it trained.
     """
     spec, as_set = read_specs(found)
+    attempts = [event.attempt for event in found.events if isinstance(event, AttemptStarting)]
+    sealed = core.seals.check(found.dir, attempts[-1] if attempts else 1)
+    if sealed.changed:
+        found.damage["spec.toml"] = f"{', '.join(sealed.changed)} was changed since it was launched"
+        spec = as_set = None
     core.add(found.dir, as_set)
     for event in found.events:
         core.store.apply(found.dir.id, event)
-    return spec
+    return spec, sealed.foreign
+
+
+def _show_foreign(core: Core, found: RunOnDisk, records: list[MetricRecord], why: str) -> None:
+    """Know what is not ours: its files are read and nothing more; what is wrong with them is not written there."""
+    run_id = found.dir.id
+    for record in shown_rows(records):
+        core.store.apply(run_id, record)
+    if found.damage:
+        core.store.apply(run_id, FlagSeen("damaged", raised=True))
+    core.store.apply(run_id, ForeignSeen(why))
 
 
 def _mending(found: RunOnDisk) -> Iterator[Make]:

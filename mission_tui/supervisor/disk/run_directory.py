@@ -20,9 +20,10 @@ from mission_tui.fleet.specs.spec import EnvSpec, Spec
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.atomic import sync_folder
 from mission_tui.records.files.storage import storing
-from mission_tui.records.runs.attempt import LaunchOrder, write_launch
+from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.records.runs.layout import RunDir, supervisor_dir
 from mission_tui.records.runs.rules_snapshot import write_rules
+from mission_tui.records.runs.seal import Seals
 from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.records.runs.trash import REMOVING
 from mission_tui.supervisor.asking import asker
@@ -36,6 +37,7 @@ MAKING = "making-"
 
 def create_run(
     root: Path,
+    seals: Seals,
     run: RunDir,
     spec: Spec,
     order: LaunchOrder,
@@ -59,7 +61,7 @@ def create_run(
             making.path.mkdir(mode=0o755)
             making.attempt(order.attempt).path.mkdir(parents=True)
         write_spec(making.spec, spec)
-        write_launch(making.attempt(order.attempt).launch, order)
+        seals.write_order(making, order, run.id)
         write_snapshot(making, rules)
         if fill is not None:
             fill(making)

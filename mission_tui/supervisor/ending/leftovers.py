@@ -45,8 +45,8 @@ class Leftover:
         return f"process:{self.pid}:{self.start_time}"
 
 
-def find_leftovers(root: Path, is_live: Callable[[str, int], bool]) -> list[Leftover]:
-    """Marked processes of runs below `root` for whose run and attempt `is_live` is false, by pid."""
+def find_leftovers(root: Path, is_spared: Callable[[str, int], bool]) -> list[Leftover]:
+    """Marked processes of runs below `root` for whose run and attempt `is_spared` is false, by pid."""
     stats = dict(_processes())
     found = []
     for pid, stat in sorted(stats.items()):
@@ -55,7 +55,7 @@ def find_leftovers(root: Path, is_live: Callable[[str, int], bool]) -> list[Left
             continue
         run = RunDir(root / marker["MISSION_TUI_RUN"])
         attempt = int(marker["MISSION_TUI_ATTEMPT"]) if marker["MISSION_TUI_ATTEMPT"].isdigit() else 0
-        if marker["MISSION_TUI_RUN_DIR"] != str(run.path) or is_live(run.id, attempt):
+        if marker["MISSION_TUI_RUN_DIR"] != str(run.path) or is_spared(run.id, attempt):
             continue
         if _nonce(run, attempt) != marker["MISSION_TUI_NONCE"]:
             continue

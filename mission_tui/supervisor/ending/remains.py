@@ -48,15 +48,15 @@ class Remains:
         return f"{self.kind}:{self.path}:{self.inode}"
 
 
-def find_remains(root: Path, is_live: Callable[[str, int], bool], doomed: Collection[int]) -> list[Remains]:
-    """Remains of runs below `root` by path. `is_live` tells of run and attempt; `doomed` processes hold nothing up."""
+def find_remains(root: Path, is_spared: Callable[[str, int], bool], doomed: Collection[int]) -> list[Remains]:
+    """Remains of runs below `root` by path. `is_spared` is asked of each attempt; `doomed` processes hold none up."""
     found: list[Remains] = []
     boot = boot_id()
     for run in run_dirs(root):
         attempts = run.attempts()
-        live = any(is_live(run.id, attempt) for attempt in attempts)
+        live = any(is_spared(run.id, attempt) for attempt in attempts)
         for attempt in attempts:
-            if not is_live(run.id, attempt):
+            if not is_spared(run.id, attempt):
                 found += _shared(run, attempt, boot)
         if not live:
             found += _half_written(run)

@@ -92,11 +92,17 @@ class Purging:
         if self._work is not None and not self._work.done():
             return
         try:
-            due = [item for item in trashed(self._core.root) if now - item.t > KEPT_S]
+            due = [item for item in trashed(self._core.root) if now - item.t > KEPT_S and self._is_ours(item)]
         except StorageError as error:
             log.warning("%s", error)
             return
         self._work = asyncio.create_task(self._purge(due), name="purge") if due else None
+
+    def _is_ours(self, item: Trashed) -> bool:
+        """What somebody else threw away, in a runs root that was received, is nobody's to remove."""
+        run = RunDir(item.path) if item.checkpoint is None else self._core.run_dir(item.run)
+        attempts = run.attempts()
+        return bool(attempts) and not self._core.seals.check(run, attempts[-1], name=item.run).foreign
 
     async def _purge(self, due: list[Trashed]) -> None:
         for item in due:

@@ -78,7 +78,7 @@ async def _made(core: Core, source_id: str, request: Resume, plan: Plan) -> str:
     order = attempt_order(core.root, run, 1, spec, plan.caller, None)
     origin = Origin("branch", source_id, source_name, plan.checkpoint.name, diff_of(plan.verdict.changes))
     name, rules = request.name or run.id[16:], rules_for(core, source, plan.was, plan.now, plan.caller)
-    made = partial(create_run, core.root, run, spec, order, rules, name, None)
+    made = partial(create_run, core.root, core.seals, run, spec, order, rules, name, None)
     created = await asyncio.to_thread(made, origin=origin, fill=fill)
     begin_first_attempt(core, run, spec, order, created, terms)
     return run.id

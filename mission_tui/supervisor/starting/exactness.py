@@ -14,7 +14,6 @@ from mission_tui.fleet.resume import ResumeFacts, judge_resume
 from mission_tui.fleet.resume.verdict import Change
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.requests import Clone
-from mission_tui.records.runs.attempt import read_launch
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import read_attempt_spec
 from mission_tui.supervisor.core import Core
@@ -56,7 +55,7 @@ async def as_it_began(core: Core, run_id: str, request: Clone) -> Begun:
 def _caller(core: Core, run: RunDir, environ: Mapping[str, str]) -> tuple[Caller, tuple[Change, ...]]:
     """Who launched the first attempt; secrets that nobody remembers are those of who asks now, which is said."""
     caller = caller_of(core, run, 1)
-    order = read_launch(run.attempt(1).launch)
+    order = core.seals.check(run, 1).order
     forgotten = [name for name in (order.withheld if order else ()) if name not in caller.environ]
     known = {name: environ[name] for name in forgotten if name in environ}
     words = {_COMMAND: environ[_COMMAND]} if _COMMAND in environ else {}

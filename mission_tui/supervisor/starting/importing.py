@@ -73,6 +73,7 @@ class Bringing:
             partial(
                 create_run,
                 core.root,
+                core.seals,
                 self.run,
                 self.spec,
                 attempt_order(core.root, self.run, 1, self.spec, self.caller, None),

@@ -84,7 +84,7 @@ def _make_all(core: Core, items: Sequence[LaunchItem], caller: Caller) -> list[_
             rules = rule_files(spec.env, caller.cwd)
             after = tuple(the_run(core, ref) for ref in item.after)
             name = item.name or run.id[16:]
-            created = create_run(core.root, run, spec, order, rules, name, item.group, after=after)
+            created = create_run(core.root, core.seals, run, spec, order, rules, name, item.group, after=after)
             made.append(_Made(run, spec, order, created))
     except MissionError:
         for each in made:

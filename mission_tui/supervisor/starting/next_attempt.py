@@ -12,7 +12,6 @@ from mission_tui.fleet.resume.terms import AS_IT_WAS, Terms
 from mission_tui.fleet.resume.verdict import Change
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.files.storage import storing
-from mission_tui.records.runs.attempt import write_launch
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.rules_snapshot import check_rules
 from mission_tui.records.runs.spec_file import read_spec, write_spec
@@ -59,7 +58,7 @@ def start_next_attempt(
         if spec != first:
             write_spec(folder.spec, spec)
         write_terms(folder.terms, terms)
-        write_launch(folder.launch, order)
+        core.seals.write_order(run, order)
         _replace_rules(run, number, rules)
     except MissionError:
         shutil.rmtree(folder.path, ignore_errors=True)

@@ -11,7 +11,7 @@ from mission_tui.fleet.capacity.lacks import size_of
 from mission_tui.fleet.capacity.machine_limits import MachineLimits
 from mission_tui.fleet.capacity.placement import Gpu, Placement, choices, choose, scarce
 from mission_tui.fleet.capacity.reservation import wanted_by
-from mission_tui.records.runs.attempt import LaunchOrder, write_launch
+from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.starting.caller import VISIBLE
@@ -34,13 +34,13 @@ def placed(core: Core, run: LiveRun, order: LaunchOrder) -> tuple[LaunchOrder, P
         if ":" in device and visible is None and ORDER not in order.env:
             # CUDA counts the fastest first; whoever wrote a number has read it where GPUs are listed by their slots.
             order = structs.replace(order, env=order.env | {ORDER: AS_LISTED})
-            write_launch(run.dir.attempt(order.attempt).launch, order)
+            core.seals.write_order(run.dir, order)
         return order, None
     gpus = [gpu for gpu in room_now(core, MachineLimits()).gpus if gpu.uuid in open_]
     by_uuid = {gpu.uuid: gpu for gpu in gpus}
     gpu = by_uuid.get(chosen_by_queue) or _best(run, core, gpus)
     order = structs.replace(order, env=order.env | {VISIBLE: gpu.uuid}, gpu=gpu.uuid, visible=visible)
-    write_launch(run.dir.attempt(order.attempt).launch, order)
+    core.seals.write_order(run.dir, order)
     return order, Placement(gpu.uuid, uuids.index(gpu.uuid), _why(gpu, len(gpus)))
 
 

@@ -23,7 +23,7 @@ DEATH_S = 3.0
 async def clean(core: Core, request: Clean) -> CleanReply:
     """List everything, and remove those whose keys were named and that still pass the verdict."""
     await core.measure()
-    leftovers = await asyncio.to_thread(find_leftovers, core.root, core.is_live)
+    leftovers = await asyncio.to_thread(find_leftovers, core.root, core.is_spared)
     sockets = await asyncio.to_thread(find_dead_sockets, core.root)
     wanted = set(request.remove)
     vram = {item.pid: vram_of(item.pid, core.gpu.held) for item in leftovers}
@@ -33,7 +33,7 @@ async def clean(core: Core, request: Clean) -> CleanReply:
     stale = [_process(item, vram[item.pid], item.pid in gone) for item in leftovers]
     # Whoever is ours goes first or together with what it holds, so it holds nothing up.
     ours = {item.pid for item in leftovers if item.verdict == "ours"}
-    for remains in await asyncio.to_thread(find_remains, core.root, core.is_live, ours):
+    for remains in await asyncio.to_thread(find_remains, core.root, core.is_spared, ours):
         removed = remains.key in wanted and remove_remains(remains)
         if removed:
             core.fleet.leftover_removed(remains.run, f"{remains.kind} {remains.path}")

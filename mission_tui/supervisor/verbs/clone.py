@@ -92,7 +92,8 @@ async def _made(
         run = new_run_dir(core, request.name or f"{source_name[:24]}-clone")
         order = attempt_order(core.root, run, 1, spec, caller, None)
         origin = Origin("cloned", source_id, source_name, diff=diff_of(changes)[:_MOST])
-        made = partial(create_run, core.root, run, spec, order, rules, request.name or run.id[16:], None, origin=origin)
+        name = request.name or run.id[16:]
+        made = partial(create_run, core.root, core.seals, run, spec, order, rules, name, None, origin=origin)
         created = await asyncio.to_thread(made)
         begin_first_attempt(core, run, spec, order, created)
     return run.id, lacking

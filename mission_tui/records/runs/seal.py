@@ -1,0 +1,263 @@
+"""Which runs are this user's own on this machine: every launch order carries a seal, and so does each runs root.
+
+A seal is an HMAC with a secret that lies outside every runs root (`paths.seal_keys`, 0600), over the order, over the
+specs it is of, and over what the file system calls the run directory (`place`). So nothing that was copied, received,
+restored or made by somebody else has one, whatever is written in it. What has none is *foreign*: shown, never acted on.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct, structs
+
+from mission_tui.errors import DamagedError, UsageError
+from mission_tui.paths import seal_keys, sha256
+from mission_tui.records.files.atomic import write_all, write_atomic
+from mission_tui.records.files.regular import open_regular
+from mission_tui.records.files.storage import StorageError, storing
+from mission_tui.records.ground import others_may_write
+from mission_tui.records.runs.attempt import LaunchOrder, Seal, launch_document
+from mission_tui.records.runs.layout import RunDir, supervisor_dir
+from mission_tui.records.runs.place import Place, place_of, same_place
+
+__all__ = ["NOTHING_SEALED", "Sealed", "Seals", "has_runs", "root_seal_file"]
+
+KEY_BYTES = 32
+MACHINE_ID = Path("/etc/machine-id")
+MOST_ORDER_BYTES = 4 << 20
+_NO_MAC = b"0" * 64
+_BLOCK = 64
+"""Of SHA-256, as HMAC (RFC 2104) pads its key."""
+
+
+class _RootSeal(Struct, frozen=True, kw_only=True):
+    place: Place
+    mac: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """What the seal of an attempt says: why the run is `foreign` (empty: it is ours), and which of its specs were
+    `changed` since. `order` is the one that was checked; None where the run is foreign.
+    """
+
+    foreign: str = ""
+    changed: tuple[str, ...] = ()
+    order: LaunchOrder | None = None
+
+
+class Seals:
+    """Makes and checks seals with one secret; without one (`None`) nothing is ours."""
+
+    def __init__(self, key: bytes | None) -> None:
+        self._key = key
+
+    @classmethod
+    def of(cls, environ: Mapping[str, str], *, make: bool = True) -> Seals:
+        """With this user's secret, made if there is none and `make`. Raises `UsageError` for one that is not private,
+        `StorageError` when none can be made.
+        """
+        usual, spare = seal_keys(environ)
+        key = _read_key(usual) or _read_key(spare)
+        if key is None and make:
+            try:
+                key = _make_key(usual)
+            except StorageError:
+                key = _make_key(spare)
+        return cls(key)
+
+    def write_order(self, run: RunDir, order: LaunchOrder, name: str = "") -> None:
+        """Write and seal `order`, whose specs are on disk. `name` is the run's where its folder has another one yet.
+
+        Raises `StorageError`.
+        """
+        folder = run.attempt(order.attempt)
+        with storing(folder.launch):
+            files = dict(_digests(run, order.attempt))
+            seal = Seal(run=name or run.id, place=place_of(run.path), files=files, mac=_NO_MAC.decode())
+        document = launch_document(structs.replace(order, seal=seal))
+        before, _, after = document.rpartition(_NO_MAC)
+        write_atomic(folder.launch, before + self._mac(b"order", document) + after, mode=0o600)
+
+    def check(self, run: RunDir, attempt: int, name: str = "") -> Sealed:
+        """Whether `attempt` of the run was launched here, in this very directory. Raises nothing.
+
+        `name` is the run's where its folder bears another, as in the trash.
+        """
+        path = run.attempt(attempt).launch
+        try:
+            raw = _read(path)
+            order = msgspec.json.decode(raw, type=LaunchOrder)
+        except FileNotFoundError:
+            return Sealed(f"nothing says who launched it: attempts/{attempt}/launch.json is not there")
+        except (OSError, ValueError, RecursionError) as error:
+            return Sealed(f"nothing says who launched it: attempts/{attempt}/launch.json cannot be used ({error})")
+        if order.seal is None:
+            return Sealed("it carries no seal: it was made by an earlier version, or elsewhere")
+        mac = order.seal.mac.encode()
+        before, _, after = raw.rpartition(mac)
+        if len(mac) != len(_NO_MAC) or not _same(mac, self._mac(b"order", before + _NO_MAC + after)):
+            return Sealed("its seal is not yours on this machine, or its launch order was changed since")
+        if (order.run, order.attempt, order.seal.run) != (name or run.id, attempt, name or run.id):
+            return Sealed(f"its seal is that of {order.seal.run}, attempt {order.attempt}")
+        if why := _not_ours(run.path, order.seal.place):
+            return Sealed(why)
+        # One that is not there any more is missed by whoever needs it.
+        changed = tuple(name for name, digest in _digests(run, attempt) if digest != order.seal.files.get(name))
+        return Sealed("", changed, order)
+
+    def seal_root(self, root: Path) -> None:
+        """Make the runs root this user's own, from now on. Raises `StorageError`."""
+        if not self.owns_root(root):
+            with storing(root, "seal"):
+                place = place_of(root)
+            seal = _RootSeal(place=place, mac=self._mac(b"root", msgspec.json.encode(place)).decode())
+            write_atomic(root_seal_file(root), msgspec.json.encode(seal) + b"\n", mode=0o600)
+
+    def owns_root(self, root: Path) -> bool:
+        """Whether this user's own supervisor has used the runs root on this machine, and it is no copy."""
+        with suppress(OSError, ValueError, RecursionError):
+            seal = msgspec.json.decode(_read(root_seal_file(root)), type=_RootSeal)
+            mac = self._mac(b"root", msgspec.json.encode(seal.place))
+            return _same(mac, seal.mac.encode()) and same_place(seal.place, place_of(root))
+        return False
+
+    def _mac(self, kind: bytes, document: bytes) -> bytes:
+        """64 hex digits that only this user on this machine can say of `document`."""
+        if self._key is None:
+            return b""
+        # Not `hmac` from the library: it loads OpenSSL, for which every client would wait.
+        key = self._key.ljust(_BLOCK, b"\0")
+        said = b"\0".join((b"mission-tui", kind, _machine(), document))
+        inner = sha256(bytes(byte ^ 0x36 for byte in key) + said).digest()
+        digest: str = sha256(bytes(byte ^ 0x5C for byte in key) + inner).hexdigest()
+        return digest.encode()
+
+
+NOTHING_SEALED = Seals(None)
+"""For whoever has no secret: everything is foreign."""
+
+
+def root_seal_file(root: Path) -> Path:
+    """Where the seal of a runs root lies."""
+    return supervisor_dir(root) / "seal.json"
+
+
+def has_runs(root: Path) -> bool:
+    """Whether anything lies in the runs root that mission-tui could have put there."""
+    try:
+        with os.scandir(root) as entries:
+            return any(entry.name != ".gitignore" for entry in entries)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+
+
+def _not_ours(folder: Path, sealed: Place) -> str:
+    """Why `folder` is not the directory that was sealed, or not ours alone; empty when it is."""
+    try:
+        facts = folder.lstat()
+        if not stat.S_ISDIR(facts.st_mode):
+            return "it is no directory"
+        if not same_place(sealed, place_of(folder)):
+            return "it is a copy: its seal is that of another directory"
+    except OSError as error:
+        return f"it cannot be looked at: {error.strerror or error}"
+    if facts.st_uid not in (os.getuid(), 0) and os.getuid() != 0:
+        return f"it belongs to user {facts.st_uid}"
+    return "others may write in it" if others_may_write(facts) else ""
+
+
+def _digests(run: RunDir, attempt: int) -> Iterator[tuple[str, str]]:
+    """SHA-256 of every spec that the attempt may be of, by its path below the run directory."""
+    for path in (run.spec, run.attempt(attempt).spec):
+        try:
+            raw = _read(path)
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError):
+            raw = b""  # the digest of something that is no spec: it never equals that of one
+        digest: str = sha256(raw).hexdigest()
+        yield str(path.relative_to(run.path)), digest
+
+
+def _read(path: Path) -> bytes:
+    with open_regular(path) as file:
+        raw = file.read(MOST_ORDER_BYTES + 1)
+    if len(raw) > MOST_ORDER_BYTES:
+        raise ValueError(f"it is longer than {MOST_ORDER_BYTES} bytes")
+    return raw
+
+
+def _read_key(path: Path) -> bytes | None:
+    """The secret in `path`; None where there is none. Raises `UsageError` for one that others may know."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise UsageError(f"{path}, which seals your runs, cannot be read: {error.strerror or error}") from error
+    try:
+        facts = os.fstat(descriptor)
+        private = stat.S_ISREG(facts.st_mode) and facts.st_uid == os.getuid() and not facts.st_mode & 0o077
+        key = os.read(descriptor, KEY_BYTES + 1) if private else b""
+    finally:
+        os.close(descriptor)
+    if len(key) != KEY_BYTES:
+        why = f"does not hold {KEY_BYTES} bytes" if private else "is not a file of yours that nobody else may read"
+        raise UsageError(f"{path}, which seals your runs, {why}: remove it, and adopt your runs anew")
+    return key
+
+
+def _make_key(path: Path) -> bytes:
+    """A new secret at `path`, or that of whoever was quicker."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with storing(path, "make"):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder = path.parent.lstat()
+        if not stat.S_ISDIR(folder.st_mode) or folder.st_uid != os.getuid() or others_may_write(folder):
+            raise PermissionError(errno.EPERM, "others may write in its folder", str(path.parent))
+        with suppress(FileNotFoundError):
+            temporary.unlink()
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            write_all(descriptor, os.urandom(KEY_BYTES))
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        try:
+            with suppress(FileExistsError):
+                path.hardlink_to(temporary)
+        finally:
+            temporary.unlink()
+    key = _read_key(path)
+    if key is None:
+        raise DamagedError(f"{path} was removed while it was made")
+    return key
+
+
+@cache
+def _machine() -> bytes:
+    """What tells this machine from others that share a home folder with it; empty where the system does not say."""
+    try:
+        return MACHINE_ID.read_bytes().strip()
+    except OSError:
+        return b""
+
+
+def _same(one: bytes, other: bytes) -> bool:
+    """Whether two digests are equal, in a time that does not tell where they differ."""
+    different = len(one) ^ len(other)
+    for left, right in zip(one, other, strict=False):
+        different |= left ^ right
+    return different == 0 and bool(one)
