@@ -1,0 +1,178 @@
+"""What a spec would run or set that did not come with the program: every command, class, folder and variable it names.
+
+Asked before a preset of somebody's folder is launched, and before a run from elsewhere is adopted. Nothing is imported,
+opened or looked up: what a name means is decided by whoever starts it. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from mission_tui.fleet.specs.mission_gym import MISSION_GYM
+from mission_tui.fleet.specs.part import Part, part_words
+from mission_tui.fleet.specs.secrecy import is_secret
+from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
+
+__all__ = ["CODE_KEYS", "HARMLESS_KEYS", "CodeKind", "OwnCode", "own_code", "own_code_words"]
+
+CodeKind = Literal[
+    "command",
+    "resume command",
+    "python",
+    "folder",
+    "pythonpath",
+    "env file",
+    "variable",
+    "imports",
+    "environment",
+    "wrapper",
+    "policy",
+    "class",
+    "callback",
+    "on_event",
+    "apprise",
+]
+
+CODE_KEYS: Mapping[str, str] = {
+    "env.id": "`module:id` imports the module",
+    "env.kwargs": "a value may be `module:Name`, which the environment may import",
+    "env.wrappers": "classes that are imported and made",
+    "env.imports": "modules that are imported",
+    "ppo.policy": "`module:Class` is imported and made",
+    "ppo.policy_kwargs": "`module:Class` is imported and made",
+    "run.command": "a program",
+    "run.resume_command": "a program",
+    "run.python": "the interpreter that everything runs in",
+    "run.cwd": "the folder that relative names are of",
+    "run.env": "variables such as PYTHONPATH and LD_PRELOAD decide what is loaded",
+    "run.env_file": "variables too",
+    "run.pythonpath": "in front of every other folder of modules",
+    "run.callbacks": "classes that are imported and made",
+    "keep.health.on_event": "a command of the shell",
+    "keep.health.apprise": "sends messages through apprise",
+}
+"""Every key of a spec that can have something run, imported, set or sent, and how."""
+
+HARMLESS_KEYS = frozenset(
+    {
+        *("preset", "description", "profile"),
+        *("env.n_envs", "env.vec", "env.n_workers", "env.frame_stack", "env.normalize"),
+        "env.config",  # a folder of rules, which are read as TOML and copied
+        *("ppo.n_steps", "ppo.batch_size", "ppo.n_epochs", "ppo.learning_rate", "ppo.gamma", "ppo.gae_lambda"),
+        *("ppo.clip_range", "ppo.clip_range_vf", "ppo.normalize_advantage", "ppo.ent_coef", "ppo.vf_coef"),
+        *("ppo.max_grad_norm", "ppo.use_sde", "ppo.sde_sample_freq", "ppo.target_kl", "ppo.stats_window_size"),
+        *("ppo.net_arch", "ppo.algo"),
+        *("run.total_timesteps", "run.duration_s", "run.seed", "run.device", "run.threads", "run.auto_scale"),
+        *("run.engine", "run.precision", "run.compile", "run.tf32", "run.grace_s"),
+        "run.follow",  # logs that are read as text, numbers and TensorBoard's records
+        *("keep.checkpoint.every_s", "keep.checkpoint.every_steps", "keep.checkpoint.last"),
+        *("keep.restart.most", "keep.restart.wait_s", "keep.restart.also", "keep.on_reboot", "keep.health.profile"),
+        *("keep.limits.disk_free", "keep.limits.ram_free", "keep.limits.vram_free", "keep.limits.cores_free"),
+        *("keep.limits.runs", "keep.limits.runs_per_gpu", "keep.limits.priority", "keep.limits.marginal_gain"),
+        "keep.limits.queue",
+        *("evaluate.every", "evaluate.episodes", "evaluate.deterministic"),
+    }
+)
+"""Every other key, but those of the health rules' own tables: numbers and words that are only compared or shown."""
+
+_SHIPPED = frozenset({"mission_tui.envs.atari:AtariWrapper", "mission_tui.envs.hidden_velocity:HiddenVelocity"})
+"""Classes of ours that presets are meant to name; any other name in the package is no part that was made for it."""
+_POOL = "envpool"
+_CLASS = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+_DEEPEST = 32
+
+
+class OwnCode(Struct, frozen=True):
+    """One thing that would be run or set: what it is, the spec's key that says so, and what it says there."""
+
+    kind: CodeKind
+    key: str
+    value: str
+
+
+def own_code(spec: Spec) -> tuple[OwnCode, ...]:
+    """All that `spec` would run, import, set or send beyond the program's own, in the order of what decides most.
+
+    Values of variables whose name says that they are secret are left out.
+    """
+    run = spec.run
+    found: list[OwnCode] = []
+    if run.command is not None:
+        found.append(OwnCode("command", "run.command", shlex.join(run.command)))
+    if run.resume_command is not None:
+        found.append(OwnCode("resume command", "run.resume_command", shlex.join(run.resume_command)))
+    found += [*_places(run), *_of_env(spec.env), *_of_policy(spec.ppo)]
+    found += [OwnCode("callback", "run.callbacks", _part(part)) for part in run.callbacks]
+    if spec.keep.health.on_event is not None:
+        found.append(OwnCode("on_event", "keep.health.on_event", spec.keep.health.on_event))
+    if spec.keep.health.apprise:
+        found.append(OwnCode("apprise", "keep.health.apprise", "sends to what your apprise configuration names"))
+    return tuple(found)
+
+
+def own_code_words(found: Iterable[OwnCode]) -> str:
+    """``imports my_envs, other; command python x.py``: each kind once, in one line."""
+    by_kind: dict[str, list[str]] = {}
+    for code in found:
+        by_kind.setdefault(code.kind, []).append(code.value)
+    return "; ".join(f"{kind} {', '.join(values)}" for kind, values in by_kind.items())
+
+
+def _places(run: RunSpec) -> Iterator[OwnCode]:
+    if run.python is not None:
+        yield OwnCode("python", "run.python", run.python)
+    if run.cwd is not None:
+        yield OwnCode("folder", "run.cwd", run.cwd)
+    for folder in run.pythonpath:
+        yield OwnCode("pythonpath", "run.pythonpath", folder)
+    if run.env_file is not None:
+        yield OwnCode("env file", "run.env_file", run.env_file)
+    for name, value in run.env.items():
+        yield OwnCode("variable", "run.env", f"{name}=(secret)" if is_secret(name, value) else f"{name}={value}")
+
+
+def _of_env(env: EnvSpec) -> Iterator[OwnCode]:
+    for module in env.imports:
+        yield OwnCode("imports", "env.imports", module)
+    module, colon, name = env.id.rpartition(":")
+    if colon and module != _POOL and (module, name) != ("mission_tui.envs", MISSION_GYM):
+        yield OwnCode("environment", "env.id", env.id)
+    yield from _classes("env.kwargs", env.kwargs)
+    for part in env.wrappers:
+        named = part.cls if isinstance(part, Part) else part
+        if named not in _SHIPPED:
+            yield OwnCode("wrapper", "env.wrappers", _part(part))
+        elif isinstance(part, Part):
+            yield from _classes("env.wrappers", part.kwargs)
+
+
+def _of_policy(ppo: PpoSpec) -> Iterator[OwnCode]:
+    if ":" in ppo.policy:
+        yield OwnCode("policy", "ppo.policy", ppo.policy)
+    # A class without a module is looked up in torch or SB3, by its last word.
+    yield from _classes("ppo.policy_kwargs", ppo.policy_kwargs)
+
+
+def _part(part: str | Part) -> str:
+    return part if isinstance(part, str) else part_words(part) or part.cls
+
+
+def _classes(key: str, value: Any, depth: int = 0) -> Iterator[OwnCode]:
+    """Every `module:Name` in the arguments at `key`, each with where in them it stands."""
+    if depth > _DEEPEST:
+        yield OwnCode("class", key, "tables too deep to be read")
+    elif isinstance(value, str):
+        # The trainer takes whatever has a colon in a policy's arguments for a class; others say what they like there.
+        if _CLASS.fullmatch(value) or (":" in value and key.startswith("ppo.")):
+            yield OwnCode("class", key, value)
+    elif isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield from _classes(f"{key}.{name}", inner, depth + 1)
+    elif isinstance(value, list | tuple):
+        for index, inner in enumerate(value):
+            yield from _classes(f"{key}[{index}]", inner, depth + 1)
