@@ -31,6 +31,7 @@ VERBS = (
     "resume",
     "set",
     "clone",
+    "adopt",
     "rename",
     "note",
     "label",
@@ -100,6 +101,9 @@ def cli(ctx: click.Context, runs_dir: str | None, readonly: bool) -> int | None:
         from mission_tui.cli.screen import open_screen
 
         return open_screen(ctx.obj)
+    if ctx.obj.received and not readonly and ctx.invoked_subcommand in LOOKING:
+        ctx.obj = ctx.obj._replace(readonly=True)
+        say(ctx.obj.what_was_received)
     if readonly and ctx.invoked_subcommand not in LOOKING:
         looking = ", ".join(LOOKING)
         raise click.UsageError(f"--readonly changes nothing: it is for the screen (no verb), {looking}", ctx)

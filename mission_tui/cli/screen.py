@@ -35,7 +35,7 @@ def open_screen(session: Session, replay_t: float | None = None) -> int:
         )
     farewell = _show(session, "" if replay_t is not None else _greeting(session), replay_t)
     while farewell.next_root is not None:
-        elsewhere = session._replace(root=Path(farewell.next_root))
+        elsewhere = session._replace(root=Path(farewell.next_root), received=False)
         stays = elsewhere.root == session.root
         try:
             greeting = _greeting(elsewhere) or (
@@ -50,6 +50,8 @@ def open_screen(session: Session, replay_t: float | None = None) -> int:
 
 def _greeting(session: Session) -> str:
     """What is to be said first. Raises `UsageError` for a runs root that cannot be shown like this."""
+    if session.received:
+        return session.what_was_received
     if session.readonly and not session.is_ours:
         return "read from the files alone: no supervisor is asked, and nothing can be changed from here"
     session.require_writable_root()
@@ -70,11 +72,11 @@ def _show(session: Session, greeting: str, replay_t: float | None = None) -> Far
         session.root,
         lambda: _choices(session),
         lambda name, assignments: _specs(session, name, assignments),
-        readonly=session.readonly,
+        readonly=session.readonly or session.received,
         last_seen_t=seen.read(),
         remember=seen.write,
         greeting=greeting,
-        from_files=session.readonly and not session.is_ours,
+        from_files=session.received or (session.readonly and not (session.is_ours and session.is_supervised)),
         save_preset=lambda saving, replace: save_preset(session, saving, replace=replace),
         habits=habits.read(),
         keep=habits.write,

@@ -27,12 +27,16 @@ class Session(NamedTuple):
     cwd: Path
     environ: Mapping[str, str]
     readonly: bool = False
+    received: bool = False
+    """The runs root was chosen only because it lies in the working folder, and nothing says that it is this user's."""
 
     @classmethod
     def begin(cls, runs_dir: str | None, *, readonly: bool = False) -> Session:
         """The session of this process: `--runs-dir` if given, else what `paths.runs_root` says."""
         cwd = Path.cwd()
-        return cls(runs_root(runs_dir, cwd, os.environ), cwd, os.environ, readonly)
+        root = runs_root(runs_dir, cwd, os.environ)
+        found = not runs_dir and not os.environ.get("MISSION_TUI_RUNS") and root == (cwd / "runs").resolve()
+        return cls(root, cwd, os.environ, readonly, received=found and _is_received(root, os.environ))
 
     @property
     def preset_dirs(self) -> tuple[Path, ...]:
@@ -60,9 +64,24 @@ class Session(NamedTuple):
 
         if self.readonly:
             return Connection.look_at(self.root)
+        if self.received and start:
+            raise UsageError(f"{self.what_was_received}; --runs-dir {self.root} uses it, another one leaves it alone")
         if start:
             self.require_writable_root()
         return Connection.connect(self.root, start=start)
+
+    @property
+    def is_supervised(self) -> bool:
+        """Whether a supervisor of this user answers for the runs root now."""
+        return _is_supervised(self.root)
+
+    @property
+    def what_was_received(self) -> str:
+        """Why a runs root that was received is only looked at."""
+        return (
+            f"the runs root {self.root} carries no seal of yours (it came with this folder, is a copy, or was made by "
+            "an earlier version): it is only looked at; `mission-tui adopt --all` shows what its runs would run"
+        )
 
     @property
     def is_ours(self) -> bool:
@@ -90,6 +109,27 @@ class Session(NamedTuple):
                 "give another with --runs-dir or MISSION_TUI_RUNS"
             )
         check_private(self.root)
+
+
+def _is_received(root: Path, environ: Mapping[str, str]) -> bool:
+    """Whether something lies in `root` and nothing says that this user put it there: no seal, no supervisor."""
+    from mission_tui.records.runs.seal import Seals, has_runs
+
+    if not has_runs(root) or Seals.of(environ, make=False).owns_root(root):
+        return False
+    return not _is_supervised(root)
+
+
+def _is_supervised(root: Path) -> bool:
+    """Whether a supervisor of this user answers for the runs root now."""
+    from mission_tui.ipc.sockets import OPERATOR_SOCKET, connect
+    from mission_tui.paths import socket_dir
+
+    try:
+        connect(socket_dir(root) / OPERATOR_SOCKET, timeout_s=1.0).close()
+    except OSError:
+        return False
+    return True
 
 
 def pass_session(verb: Callable[Concatenate[Session, P], R]) -> Callable[P, R]:

@@ -64,6 +64,31 @@ class Accepted(Reply, frozen=True, kw_only=True, tag="accepted"):
     notes: tuple[str, ...] = ()
 
 
+class AdoptRow(Struct, frozen=True):
+    """One thing that a run would start or set: what it is (command, python, variable, ...), and what it says."""
+
+    kind: str
+    value: str
+
+
+class Adoptable(Struct, frozen=True, kw_only=True):
+    """A run that is not ours, `why`, and everything that it would run or set if it were. `digest` is of what was read
+    for that, so that nothing else can be adopted than what was shown.
+    """
+
+    run: str
+    name: str
+    why: str
+    rows: tuple[AdoptRow, ...]
+    digest: str
+
+
+class AdoptableReply(Reply, frozen=True, kw_only=True, tag="adoptable"):
+    """Runs that are foreign, or whose specs were changed since they were launched."""
+
+    items: tuple[Adoptable, ...]
+
+
 class VerdictReply(Reply, frozen=True, kw_only=True, tag="verdict"):
     """What a resume from `checkpoint` would change; nothing was started. `accept_needed`: `accept` would start it."""
 
@@ -299,6 +324,7 @@ OperatorReply = (
     | Launched
     | Quoted
     | Accepted
+    | AdoptableReply
     | VerdictReply
     | DetailsReply
     | HistoryReply

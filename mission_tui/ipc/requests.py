@@ -15,6 +15,7 @@ from mission_tui.fleet.tuning.plan import TunePlan
 from mission_tui.fleet.views.picture import Canvas
 from mission_tui.ipc.replies import (
     Accepted,
+    AdoptableReply,
     Benched,
     Checked,
     ComparisonReply,
@@ -141,6 +142,19 @@ class Clone(GoingOn, Asking[Accepted | VerdictReply], frozen=True, kw_only=True,
     name: str | None = None
     exact: bool = False
     accept: bool = False
+
+
+class GetAdoptable(Request, Asking[AdoptableReply], frozen=True, kw_only=True, tag="adoptable"):
+    """What `runs` (none: all that are foreign) would run if they were ours. Nothing is done."""
+
+    runs: tuple[str, ...] = ()
+
+
+class Adopt(Request, Asking[Accepted], frozen=True, kw_only=True, tag="adopt"):
+    """Take foreign runs for ours, by id; `digests` are those of what a person was shown, in the same order."""
+
+    runs: tuple[str, ...]
+    digests: tuple[str, ...]
 
 
 class Rename(Request, Asking[Accepted], frozen=True, kw_only=True, tag="rename"):
@@ -349,6 +363,8 @@ OperatorRequest = (
     | Resume
     | Set
     | Clone
+    | GetAdoptable
+    | Adopt
     | Rename
     | Note
     | Label

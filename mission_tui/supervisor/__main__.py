@@ -78,6 +78,7 @@ async def _supervise(root: Path, lock: int, limits: TimeLimits) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, core.leave, f"{number.name}")
+    core.seals.seal_root(root)
     core.fleet.started()
     sweep_up(root)
     for swept in sweep_socket_folders(root):

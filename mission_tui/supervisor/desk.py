@@ -12,6 +12,7 @@ from mission_tui.errors import ProtocolError, UsageError
 from mission_tui.ipc.replies import EndedReply, NamedReply, OperatorReply, SnapshotReply
 from mission_tui.ipc.requests import (
     Act,
+    Adopt,
     Apply,
     Bench,
     Check,
@@ -19,6 +20,7 @@ from mission_tui.ipc.requests import (
     Compare,
     Evaluate,
     Export,
+    GetAdoptable,
     GetDetails,
     GetEnded,
     GetHistory,
@@ -53,6 +55,7 @@ from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.known import named_views
 from mission_tui.supervisor.targets import check_runs_are_ours
 from mission_tui.supervisor.tasks import tasks_at_work
+from mission_tui.supervisor.verbs.adopt import adopt, adoptable
 from mission_tui.supervisor.verbs.apply import apply
 from mission_tui.supervisor.verbs.bench import bench
 from mission_tui.supervisor.verbs.check import check
@@ -103,6 +106,7 @@ Look = (
     | Compare
     | GetLog
     | GetTrash
+    | GetAdoptable
     | GetUpgrades
     | Quote
 )
@@ -217,6 +221,8 @@ class Desk:
                 return await set_(core, request)
             case Clone():
                 return await clone(core, request)
+            case Adopt():
+                return await adopt(core, request)
             case Rename():
                 return await rename(core, request)
             case Note():
@@ -273,6 +279,8 @@ class Desk:
                 return await log(core, request)
             case GetTrash():
                 return await in_trash(core, request)
+            case GetAdoptable():
+                return await adoptable(core, core.seals, request)
             case GetUpgrades():
                 return await upgrades(core, request)
             case Quote():

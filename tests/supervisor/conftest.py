@@ -21,6 +21,7 @@ from mission_tui.ipc.request import Request
 from mission_tui.ipc.requests import Act, GetSnapshot, Launch, LaunchItem
 from mission_tui.paths import socket_dir
 from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.seal import Seals
 from tests.nvml import library, machine  # noqa: F401 - fixtures
 from tests.supervisor.gpu_watching import watch  # noqa: F401 - a fixture
 from tests.waiting import until
@@ -153,6 +154,11 @@ class Lab:
                 if os.fsencode(self.root) in words:
                     found.append(psutil.Process(int(folder.name)))
         return living(found)
+
+    @property
+    def seals(self) -> Seals:
+        """What this runs root's supervisor seals orders with."""
+        return Seals.of(self.environ)
 
     def family(self, run: str) -> list[psutil.Process]:
         """Keeper, trainer and workers of the run's live attempt."""

@@ -29,7 +29,7 @@ from mission_tui.records.runs.attempt import LaunchOrder, Seal, launch_document
 from mission_tui.records.runs.layout import RunDir, supervisor_dir
 from mission_tui.records.runs.place import Place, place_of, same_place
 
-__all__ = ["NOTHING_SEALED", "Sealed", "Seals", "has_runs", "root_seal_file"]
+__all__ = ["Sealed", "Seals", "digest_of", "has_runs", "orders_of", "root_seal_file"]
 
 KEY_BYTES = 32
 MACHINE_ID = Path("/etc/machine-id")
@@ -115,6 +115,17 @@ class Seals:
         changed = tuple(name for name, digest in _digests(run, attempt) if digest != order.seal.files.get(name))
         return Sealed("", changed, order)
 
+    def adopt(self, run: RunDir, telemetry: Path) -> None:
+        """Seal every attempt of the run as it lies here, with `telemetry` as the socket of this runs root.
+
+        Raises `StorageError`, and `DamagedError` for a run without any order.
+        """
+        orders = dict(_orders(run))
+        if not orders:
+            raise DamagedError(f"{run.path} cannot be adopted: no launch order of it can be read")
+        for attempt, order in orders.items():
+            self.write_order(run, _at_home(run, structs.replace(order, attempt=attempt), telemetry))
+
     def seal_root(self, root: Path) -> None:
         """Make the runs root this user's own, from now on. Raises `StorageError`."""
         if not self.owns_root(root):
@@ -143,8 +154,20 @@ class Seals:
         return digest.encode()
 
 
-NOTHING_SEALED = Seals(None)
-"""For whoever has no secret: everything is foreign."""
+def orders_of(run: RunDir) -> list[LaunchOrder]:
+    """The launch orders of a run, ours or not, first attempt first, as far as they can be read."""
+    return [order for _, order in _orders(run)]
+
+
+def digest_of(run: RunDir) -> str:
+    """SHA-256 of all that says what the run would start: its journal apart, which only tells how far it came."""
+    parts = []
+    for attempt in run.attempts():
+        with suppress(OSError, ValueError):
+            parts.append(_read(run.attempt(attempt).launch))
+        parts += [f"{name} {digest}".encode() for name, digest in _digests(run, attempt)]
+    digest: str = sha256(b"\0".join(parts)).hexdigest()
+    return digest
 
 
 def root_seal_file(root: Path) -> Path:
@@ -161,6 +184,27 @@ def has_runs(root: Path) -> bool:
         return False
     except OSError:
         return True
+
+
+def _orders(run: RunDir) -> Iterator[tuple[int, LaunchOrder]]:
+    for attempt in run.attempts():
+        with suppress(OSError, ValueError, RecursionError):
+            yield attempt, msgspec.json.decode(_read(run.attempt(attempt).launch), type=LaunchOrder)
+
+
+def _at_home(run: RunDir, order: LaunchOrder, telemetry: Path) -> LaunchOrder:
+    """The order with this directory wherever it names the one that it was written for."""
+    before = order.env.get("MISSION_TUI_RUN_DIR", "")
+
+    def here(word: str) -> str:
+        if not before.startswith("/") or not (word == before or word.startswith(f"{before}/")):
+            return word
+        return f"{run.path}{word.removeprefix(before)}"
+
+    env = {name: here(value) for name, value in order.env.items()}
+    if "MISSION_TUI_TELEMETRY" in env:
+        env["MISSION_TUI_TELEMETRY"] = str(telemetry)
+    return structs.replace(order, run=run.id, argv=tuple(here(word) for word in order.argv), env=env)
 
 
 def _not_ours(folder: Path, sealed: Place) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
+import os
 import socket
 import sys
 import time
@@ -20,6 +21,7 @@ from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import EndedReply, NamedReply, OperatorReply, SnapshotReply, StripReply
 from mission_tui.ipc.requests import (
+    GetAdoptable,
     GetDetails,
     GetEnded,
     GetHistory,
@@ -34,10 +36,12 @@ from mission_tui.ipc.requests import (
 from mission_tui.ipc.roots import live_roots
 from mission_tui.ipc.server import Session, serve_link
 from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.seal import Seals
 from mission_tui.supervisor.disk.known import Known, named_views
 from mission_tui.supervisor.disk.seen_instruments import SeenInstruments
 from mission_tui.supervisor.disk.seen_quote import quote_seen
 from mission_tui.supervisor.disk.seen_runs import SeenRuns
+from mission_tui.supervisor.verbs.adopt import adoptable
 from mission_tui.supervisor.verbs.details import details
 from mission_tui.supervisor.verbs.history import history
 from mission_tui.supervisor.verbs.log import log
@@ -52,7 +56,8 @@ class Onlooker:
     """Looks once a second, and shows what changed to whoever watches."""
 
     def __init__(self, root: Path) -> None:
-        self._runs = SeenRuns(root)
+        self._seals = _seals()
+        self._runs = SeenRuns(root, self._seals)
         self._instruments = SeenInstruments(root)
         self._root = root
         self._ready = asyncio.Event()
@@ -103,6 +108,8 @@ class Onlooker:
                 return ended_page(runs, request)
             case GetNamed():
                 return NamedReply(re=request.id, runs=_legible(named_views(runs, request.refs)))
+            case GetAdoptable():
+                return await adoptable(runs, self._seals, request)
             case Quote():
                 return await asyncio.to_thread(quote_seen, runs, request)
             case _:
@@ -145,6 +152,14 @@ def readable(root: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise MissionError(f"{error.filename or root} cannot be read: {error.strerror or error}") from error
+
+
+def _seals() -> Seals:
+    """This user's secret, where there is one that can be used: whoever only looks makes none."""
+    try:
+        return Seals.of(os.environ, make=False)
+    except MissionError:
+        return Seals(None)
 
 
 async def _serve(root: Path, link: socket.socket) -> None:

@@ -6,6 +6,7 @@ is supposed, by the rules of the supervisor, and forgotten as soon as its journa
 
 from __future__ import annotations
 
+import os
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from mission_tui.fleet.views.snapshot import Pids, SupervisorInfo
 from mission_tui.records.files.tail import Tail, read_newest
 from mission_tui.records.runs.attempt import ProcessIdentity, read_exit, read_identity
 from mission_tui.records.runs.layout import RunDir, run_dirs
+from mission_tui.records.runs.seal import Seals
 from mission_tui.supervisor.disk.adoption import LAST_BYTES, SPARKLINE_BYTES
 from mission_tui.supervisor.disk.run_on_disk import (
     RunOnDisk,
@@ -63,8 +65,9 @@ class SeenRuns:
     Of those that are `waiting` name and end are known alone.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, seals: Seals | None = None) -> None:
         self._root = root
+        self._seals = seals or Seals(None)
         self._host = HostSampler(root)
         info = SupervisorInfo(pid=None, version=__version__, started_t=time.time())
         self.store = Store(str(root), info, self._host.sample(GPU_NOTE))
@@ -72,8 +75,11 @@ class SeenRuns:
         self.waiting: dict[str, None] = {}
         self._changed_at: dict[str, int] = {}
         self._listed_at = -1
+        self._own = False
         self._looks = 0
         self._boot = boot_id()
+        with suppress(OSError):
+            self._own = root.stat().st_uid == os.getuid()
 
     def run_dir(self, run_id: str) -> RunDir:
         return RunDir(self._root / run_id)
@@ -167,6 +173,13 @@ class SeenRuns:
             found.damage[found.dir.metrics.name] = str(error)
         if found.damage:
             self.store.apply(run_id, FlagSeen("damaged", raised=True))
+        self._mark_foreign(found.dir, self.store.run(run_id).told.attempt)
+
+    def _mark_foreign(self, run: RunDir, attempt: int) -> None:
+        """Say of a run in a root of ours that it was not launched here. What is somebody else's is not called foreign."""
+        if self._own:
+            foreign = bool(self._seals.check(run, max(1, attempt)).foreign)
+            self.store.apply(run.id, FlagSeen("foreign", raised=foreign))
 
     def _unreadable(self, found: RunOnDisk) -> None:
         """A run of which nothing is known but its name says why, as one that is lost to whoever looks."""
@@ -208,6 +221,7 @@ class SeenRuns:
 
     def _look_for(self, seen: _Seen, attempt: int) -> None:
         """Who of the attempt lives; when nobody has for a while, how it must have ended."""
+        self._mark_foreign(seen.dir, attempt)
         folder = seen.dir.attempt(attempt)
         try:
             identity = read_identity(folder.identity)

@@ -23,7 +23,7 @@ from mission_tui.fleet.history.outcome import Killed
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.tail import read_all
-from mission_tui.records.runs.attempt import read_launch, write_launch
+from mission_tui.records.runs.attempt import read_launch
 from mission_tui.supervisor.attempts import PATIENCE_S
 from tests.supervisor.conftest import STUB, Lab, living, stub_spec
 from tests.waiting import until
@@ -284,7 +284,7 @@ def unbegun(lab: Lab) -> str:
     folder.attempt(2).path.mkdir()
     argv = tuple("2" if word == "1" else word for word in order.argv)
     environ = order.env | {"MISSION_TUI_ATTEMPT": "2"}
-    write_launch(folder.attempt(2).launch, structs.replace(order, attempt=2, argv=argv, env=environ))
+    lab.seals.write_order(folder, structs.replace(order, attempt=2, argv=argv, env=environ))
     journal = AppendLog(folder.events)
     journal.append(lambda seq: AttemptStarting(seq, time.time(), 2))
     journal.close()

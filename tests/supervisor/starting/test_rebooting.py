@@ -15,6 +15,7 @@ from mission_tui.fleet.specs.spec import LimitsKeep, RunSpec, Spec
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Resume
 from mission_tui.records.files.tail import read_all
+from mission_tui.records.runs.attempt import read_launch
 from mission_tui.records.runs.spec_file import read_spec, write_spec
 from tests.full_disk import fill, small_disk
 from tests.rebooting import forget_boot
@@ -212,6 +213,9 @@ def test_it_waits_for_a_machine_that_is_not_ready(lab: Lab) -> None:
     power_cut(lab)
     spec = read_spec(lab.dir(run).spec)
     write_spec(lab.dir(run).spec, structs.replace(spec, run=structs.replace(spec.run, device="cuda:7")))
+    order = read_launch(lab.dir(run).attempt(1).launch)
+    assert order is not None
+    lab.seals.write_order(lab.dir(run), order)
     lab.start()
     view = lab.wait(run, lambda view: "waits for the machine" in (view.cause or ""))
     assert (view.state, view.attempt) == ("queued", 1)

@@ -1,0 +1,103 @@
+"""`mission-tui adopt`: what a run that was made elsewhere would run, and its taking over on a person's word."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from mission_tui.cli.errors import say
+from mission_tui.cli.options import json_option, runs_argument
+from mission_tui.cli.session import Session, pass_session
+from mission_tui.errors import UsageError
+
+if TYPE_CHECKING:
+    from mission_tui.ipc.replies import Adoptable
+
+
+@click.command(
+    "adopt",
+    epilog="Examples: mission-tui adopt heavy-3f9a; mission-tui --runs-dir copy adopt --all --trust",
+)
+@runs_argument()
+@click.option("--all", "every", is_flag=True, help="Every foreign run of this runs root.")
+@click.option("--trust", is_flag=True, help="Take them for yours; without it, or a yes, they are only shown.")
+@json_option
+@pass_session
+def command(session: Session, runs: tuple[str, ...], every: bool, trust: bool, as_json: bool) -> int:
+    """Show what foreign runs would run, and take them for yours.
+
+    A run is foreign when it carries no seal of this user on this machine: it was copied, received, restored, or made by
+    an earlier version. It is shown and judged, and never started, signalled or evaluated until it is adopted.
+    """
+    if every == bool(runs):
+        raise UsageError("name at least one run, or give --all for every foreign one")
+    items = _shown(session, runs)
+    if not as_json:
+        _print(items)
+    if not items:
+        if not as_json:
+            say("no run here is foreign")
+    elif trust or _asked(items, as_json):
+        _adopt(session, items)
+        trust = True
+    else:
+        say("nothing was adopted; --trust takes what is shown for yours")
+    if as_json:
+        _write(items, adopted=trust)
+    return 0
+
+
+def _shown(session: Session, runs: tuple[str, ...]) -> tuple[Adoptable, ...]:
+    """What is foreign, read without changing anything: no supervisor is started for that."""
+    from mission_tui.ipc.requests import GetAdoptable
+
+    looking = session._replace(readonly=not session.is_supervised)
+    with looking.connect() as connection:
+        return connection.ask(lambda id_: GetAdoptable(id=id_, runs=runs)).items
+
+
+def _adopt(session: Session, items: Sequence[Adoptable]) -> None:
+    from mission_tui.ipc.requests import Adopt
+
+    with session._replace(received=False).connect() as connection:
+        wanted, digests = tuple(item.run for item in items), tuple(item.digest for item in items)
+        connection.ask(lambda id_: Adopt(id=id_, runs=wanted, digests=digests))
+    say(f"{len(items)} run{'s are' if len(items) > 1 else ' is'} yours now, as if launched here")
+
+
+def _print(items: Sequence[Adoptable]) -> None:
+    from mission_tui.fleet.text import clean
+
+    for item in items:
+        click.echo(clean(f"{item.name} ({item.run}) is foreign: {item.why}", 1000))
+        for row in item.rows:
+            click.echo(f"  {row.kind:14} {clean(row.value, 2000)}")
+
+
+def _asked(items: Sequence[Adoptable], as_json: bool) -> bool:
+    if as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return False
+    number = "this run" if len(items) == 1 else f"these {len(items)} runs"
+    return click.confirm(f"Take {number} for yours, with everything above?", default=False)
+
+
+def _write(items: Sequence[Adoptable], *, adopted: bool) -> None:
+    from mission_tui.cli.tables.documents import write_document
+
+    write_document(
+        {
+            "adopted": adopted,
+            "runs": [
+                {
+                    "id": item.run,
+                    "name": item.name,
+                    "why": item.why,
+                    "would_run": [{"kind": row.kind, "value": row.value} for row in item.rows],
+                }
+                for item in items
+            ],
+        }
+    )
