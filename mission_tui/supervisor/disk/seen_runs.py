@@ -17,7 +17,7 @@ from mission_tui.errors import DamagedError
 from mission_tui.fleet.history.classify import classify
 from mission_tui.fleet.history.events import AttemptEnded, AttemptStarting, FleetEvent, RunCreated
 from mission_tui.fleet.history.metrics import MetricRecord, TrainingEnded
-from mission_tui.fleet.history.observations import FlagSeen, PidsSeen, SizeSeen
+from mission_tui.fleet.history.observations import FlagSeen, ForeignSeen, PidsSeen, SizeSeen
 from mission_tui.fleet.history.outcome import Lost
 from mission_tui.fleet.store import SNAPSHOT_ENDED, Store
 from mission_tui.fleet.text import clean
@@ -67,7 +67,7 @@ class SeenRuns:
 
     def __init__(self, root: Path, seals: Seals | None = None) -> None:
         self._root = root
-        self._seals = seals or Seals(None)
+        self._seals = seals
         self._host = HostSampler(root)
         info = SupervisorInfo(pid=None, version=__version__, started_t=time.time())
         self.store = Store(str(root), info, self._host.sample(GPU_NOTE))
@@ -149,7 +149,7 @@ class SeenRuns:
     def _take(self, found: RunOnDisk) -> None:
         if not found.events and found.damage:
             self._unreadable(found)
-        elif found.ended_t is not None:
+        elif found.ended_t is not None or self._foreign(found):
             self._load(found, SPARKLINE_BYTES)
         else:
             run = found.dir
@@ -173,13 +173,15 @@ class SeenRuns:
             found.damage[found.dir.metrics.name] = str(error)
         if found.damage:
             self.store.apply(run_id, FlagSeen("damaged", raised=True))
-        self._mark_foreign(found.dir, self.store.run(run_id).told.attempt)
+        if why := self._foreign(found):
+            self.store.apply(run_id, ForeignSeen(why))
 
-    def _mark_foreign(self, run: RunDir, attempt: int) -> None:
-        """Say of a run in a root of ours that it was not launched here. What is somebody else's is not called foreign."""
-        if self._own:
-            foreign = bool(self._seals.check(run, max(1, attempt)).foreign)
-            self.store.apply(run.id, FlagSeen("foreign", raised=foreign))
+    def _foreign(self, found: RunOnDisk) -> str:
+        """Why the run was not launched here; empty in somebody else's root: what lies there is his."""
+        if self._seals is None or not self._own:
+            return ""
+        attempts = [event.attempt for event in found.events if isinstance(event, AttemptStarting)]
+        return self._seals.check(found.dir, attempts[-1] if attempts else 1).foreign
 
     def _unreadable(self, found: RunOnDisk) -> None:
         """A run of which nothing is known but its name says why, as one that is lost to whoever looks."""
@@ -221,7 +223,6 @@ class SeenRuns:
 
     def _look_for(self, seen: _Seen, attempt: int) -> None:
         """Who of the attempt lives; when nobody has for a while, how it must have ended."""
-        self._mark_foreign(seen.dir, attempt)
         folder = seen.dir.attempt(attempt)
         try:
             identity = read_identity(folder.identity)
@@ -266,8 +267,9 @@ def _living(recorded: ProcessIdentity) -> int | None:
 
 
 def _changed_at(run: RunDir) -> int:
-    """When its journal was last written, in nanoseconds; -1 when that cannot be seen."""
-    try:
-        return run.events.stat().st_mtime_ns
-    except OSError:
-        return -1
+    """When its journal or its rows were last written, in nanoseconds; -1 when that cannot be seen."""
+    newest = -1
+    for path in (run.events, run.metrics):
+        with suppress(OSError):
+            newest = max(newest, path.stat().st_mtime_ns)
+    return newest
