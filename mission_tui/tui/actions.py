@@ -51,6 +51,7 @@ class Action(Struct, frozen=True):
 _SHEETS = frozenset(
     [
         "actions",
+        "adopt",
         "apply",
         "away",
         "clean",
@@ -115,6 +116,7 @@ ACTIONS: tuple[Action, ...] = (
     _verb("E", "rename", "call it something else", needs="run"),
     _verb("T", "note", "write something about it into its journal", needs="run"),
     _verb("L", "label", "put labels on it, or take them off", needs="run"),
+    _verb("D", "adopt", "a foreign run: see what it would run, and take it for yours"),
     _verb("delete", "remove", "move an ended run to the trash, for a day; u takes it back"),
     _verb("X", "clean", "see what dead runs left behind, and remove it", needs="none"),
     Action("act", "actions", ("x",), "more", "everything that can be done with these runs", "app.do('actions')",

@@ -87,19 +87,21 @@ def _adoptable(run: RunDir, seals: Seals) -> tuple[str, tuple[AdoptRow, ...], st
 
 
 def _rows(run: RunDir) -> Iterator[AdoptRow]:
-    """Everything that any attempt of it was started with, and what its specs name besides."""
-    for order in orders_of(run):
+    """Everything that any attempt of it was started with, and what its specs name besides; variables come last."""
+    orders = orders_of(run)
+    for order in orders:
         yield _row("command", shlex.join(order.argv))
         yield _row("python", order.python or (order.argv[0] if order.argv else ""))
         yield _row("folder", order.cwd)
-        for name, value in sorted(order.env.items()):
-            yield _row("variable", f"{name}={value}")
-        for name in sorted(set(order.withheld) - order.env.keys()):
-            yield _row("variable", f"{name}=(a secret, which is not written down)")
     for spec in _specs(run):
         yield _row("environment", spec.env.id)
         for part in own_code(spec):
             yield _row(part.kind, part.value)
+    for order in orders:
+        for name, value in sorted(order.env.items()):
+            yield _row("variable", f"{name}={value}")
+        for name in sorted(set(order.withheld) - order.env.keys()):
+            yield _row("variable", f"{name}=(a secret, which is not written down)")
 
 
 def _specs(run: RunDir) -> Iterator[Spec]:

@@ -30,11 +30,23 @@ STATES: Mapping[str, frozenset[RunState]] = {
 }
 """By the action's name; what is not here means something in every state."""
 
+_FOR_OURS = frozenset(
+    {
+        *("pause", "freeze", "park", "resume", "resume with", "set", "set advice", "clone", "stop", "kill"),
+        *("checkpoint", "evaluate", "apply", "acknowledge", "silence", "rename", "note", "label"),
+    }
+)
+"""What is refused for a foreign run."""
+
 _ON_FINDINGS = frozenset({"apply", "acknowledge", "silence", "set advice"})
 
 
 def applies(action: str, view: RunView, finding: Finding | None = None) -> bool:
     """Whether `action` would do something to `view`; `finding` is the one that keys for findings would apply to."""
+    if action == "adopt":
+        return "foreign" in view.flags
+    if "foreign" in view.flags and action in _FOR_OURS:
+        return False
     if refusal(view.can, action) is not None or view.state not in STATES.get(action, (view.state,)):
         return False
     if action in _ON_FINDINGS:

@@ -9,6 +9,7 @@ from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.desk import Desk
 from mission_tui.tui.verbs.acknowledge import acknowledge
 from mission_tui.tui.verbs.actions import actions
+from mission_tui.tui.verbs.adopt import adopt
 from mission_tui.tui.verbs.apply import apply
 from mission_tui.tui.verbs.away import away
 from mission_tui.tui.verbs.bell import bell
@@ -51,6 +52,7 @@ Verb = Callable[[Desk, tuple[RunView, ...]], Coroutine[Any, Any, None]]
 VERBS: Mapping[str, Verb] = {
     "acknowledge": acknowledge,
     "actions": actions,
+    "adopt": adopt,
     "apply": apply,
     "away": away,
     "back in time": back,
