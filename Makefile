@@ -15,7 +15,7 @@ WORKERS := 4
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
 .DEFAULT_GOAL := run
-.PHONY: help run test check fmt lint types fast slow bench bench-report peers health health-traces zoo large-batch faults tour night
+.PHONY: help run test check fmt lint types fast slow explore bench bench-report peers health health-traces zoo large-batch faults tour night
 
 help:  ## what can be made here
 	@sed -nE 's/^([a-z%-]+):[^#]*## (.*)/\1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -48,6 +48,10 @@ fast: $(INSTALLED)  ## tests without trainings, supervisors at work and terminal
 
 slow: $(INSTALLED)  ## the others
 	$(PYTEST) -m "slow or tmux"
+
+# ONLY=replay,framing explores those alone. What fails is kept in .hypothesis/ and printed as an @example.
+explore: $(INSTALLED)  ## new examples for every property test; MINUTES=60
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.exploring --minutes $(or $(MINUTES),10) --only "$(ONLY)"
 
 bench: $(BENCH_ENV) peers  ## every speed beside its peers and floors, then docs/performance.md; nothing is asserted
 	@for name in $(BENCHMARKS); do $(MAKE) --no-print-directory bench-$$name || exit 1; done

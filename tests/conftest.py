@@ -12,17 +12,25 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, is_hypothesis_test, settings
+from hypothesis.database import DirectoryBasedExampleDatabase
+from hypothesis.internal.conjecture import providers
 
 TESTS = Path(__file__).parent
 PACKAGE = TESTS.parent / "mission_tui"
 PROCESS_ROOMS = {"supervisor", "keeper", "trainer", "e2e", "faults"}
 QUICK_ROOMS = {"envs", "fleet", "ipc", "records", "tui"}
 
-# Everywhere new examples are tried; CI repeats the same ones, so that it fails for a change and not for a draw of luck.
-settings.register_profile("explore", deadline=None)
-settings.register_profile("ci", deadline=None, derandomize=True)
-settings.load_profile("ci" if os.environ.get("CI") else "explore")
+# The same examples everywhere, so that a test fails for a change and not for a draw of luck. `make explore` asks for the
+# other profile: new ones, and what fails is kept in the checkout. A slow machine is no reason to fail in either.
+settings.register_profile("repeat", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "explore",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    database=DirectoryBasedExampleDatabase(TESTS.parent / ".hypothesis" / "examples"),
+)
+settings.load_profile("repeat")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -39,6 +47,9 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Let workers share what pytest makes of a test module, and never look for garbage in what stays to the end."""
+    if settings.get_current_profile_name() == "repeat":
+        # Hypothesis also draws what stands as a constant in the modules loaded so far: those depend on the tests before.
+        providers._get_local_constants = lambda: providers._local_constants
     # Each worker collects all tests: half of that was assertions written anew, a quarter the collector.
     kept, sys.dont_write_bytecode = sys.dont_write_bytecode, False
     gc.disable()
@@ -55,6 +66,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if room(item) in PROCESS_ROOMS:
             item.add_marker(pytest.mark.slow)
+        if is_hypothesis_test(getattr(item, "obj", None)):
+            item.add_marker(pytest.mark.property)
     items[:] = in_turn(items)
 
 
