@@ -12,7 +12,7 @@ BENCHMARKS := judging mission scaling startup cold_start stepping ppo precision 
   reporting fleet.overhead fleet.heavy fleet.beast modes
 # One torch thread each: the tests start trainers of their own. More than half of their time they wait, so four keep two cores busy.
 WORKERS := 4
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
+PYTEST := LC_ALL=C.UTF-8 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
 .DEFAULT_GOAL := run
 .PHONY: help run test check fmt lint types fast slow explore bench bench-report peers health health-traces zoo large-batch faults tour night

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import compileall
+import functools
 import gc
 import os
+import shutil
 import signal
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
@@ -21,8 +25,17 @@ PACKAGE = TESTS.parent / "mission_tui"
 PROCESS_ROOMS = {"supervisor", "keeper", "trainer", "e2e", "faults"}
 QUICK_ROOMS = {"envs", "fleet", "ipc", "records", "tui"}
 
-# The same examples everywhere, so that a test fails for a change and not for a draw of luck. `make explore` asks for the
-# other profile: new ones, and what fails is kept in the checkout. A slow machine is no reason to fail in either.
+# What may be set where the tests are started, and changes what the program does.
+FAMILIES = ("MISSION_TUI", "XDG_", "LC_", "GIT_", "TEXTUAL", "STUB_")
+STRAY = {
+    "LANGUAGE", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLORTERM", "COLUMNS", "LINES", "TMUX",
+    "TMUX_PANE", "SSH_CONNECTION", "RANK", "VIRTUAL_ENV", "PYTHONHOME", "PYTHONWARNINGS", "PYTHONOPTIMIZE",
+}  # fmt: skip
+ASKED = {"MISSION_TUI_NIGHT"}
+AT_HOME = pytest.StashKey[str]()
+
+# The same examples everywhere, so that a test fails for a change and not for a draw of luck. `make explore` asks for
+# the other profile: new ones, and what fails is kept in the checkout. A slow machine is no reason to fail in either.
 settings.register_profile("repeat", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile(
     "explore",
@@ -34,21 +47,47 @@ settings.load_profile("repeat")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """A background run of the tests ignores SIGINT, as would all that it starts; and no test shares a ledger."""
+    """A background run of the tests ignores SIGINT, as would all that it starts; none knows who started it."""
     # Where PYTHONDONTWRITEBYTECODE is set, each of a thousand interpreters would compile what it imports.
     if not hasattr(config, "workerinput"):
         compileall.compile_dir(PACKAGE, quiet=2)
-    # What tests reserve is nobody else's business, nor the other way round; who tests the ledger names a folder.
-    os.environ["MISSION_TUI_LEDGER"] = "off"
+    forget_the_outside(config)
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def forget_the_outside(config: pytest.Config) -> None:
+    """Drop or replace the variables by which whoever starts the tests would change what they see.
+
+    What they start inherits it. A test about one of these variables sets it for itself.
+    """
+    for name in list(os.environ):
+        if (name.startswith(FAMILIES) or name in STRAY) and name not in ASKED:
+            del os.environ[name]
+    os.environ |= {"LANG": "C.UTF-8", "TERM": "xterm-256color"}
+    # What tests reserve is nobody else's business, nor the other way round; who tests the ledger names a folder.
+    os.environ["MISSION_TUI_LEDGER"] = "off"
+    # One for all workers: what one process keeps of this user, another one finds.
+    at_home = getattr(config, "workerinput", {}).get("at_home")
+    if at_home is None:
+        at_home = tempfile.mkdtemp(prefix="mission-tui-tests-")
+        config.add_cleanup(functools.partial(shutil.rmtree, at_home, ignore_errors=True))
+    config.stash[AT_HOME] = at_home
+    for kind in ("config", "state", "cache", "data"):
+        os.environ[f"XDG_{kind.upper()}_HOME"] = str(Path(at_home, kind))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Workers use the folders of the process that started them."""
+    node.workerinput["at_home"] = node.config.stash[AT_HOME]
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Let workers share what pytest makes of a test module, and never look for garbage in what stays to the end."""
     if settings.get_current_profile_name() == "repeat":
-        # Hypothesis also draws what stands as a constant in the modules loaded so far: those depend on the tests before.
+        # Hypothesis also draws the constants of all modules loaded so far: those depend on the tests before.
         providers._get_local_constants = lambda: providers._local_constants
     # Each worker collects all tests: half of that was assertions written anew, a quarter the collector.
     kept, sys.dont_write_bytecode = sys.dont_write_bytecode, False

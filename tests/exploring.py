@@ -1,8 +1,8 @@
 """`make explore`: new examples for every property test, rounds of them, until the time is over.
 
-The tests themselves repeat fixed examples (tests/conftest.py). Here each visit to a test is a pytest process of its own
-with the profile `explore` and as many examples as its share of the round allows. What fails is kept in `.hypothesis/`, so
-that the next visit begins with it, and printed as an `@example(...)` to be written above the test.
+The tests themselves repeat fixed examples (tests/conftest.py). Here each visit to a test is a pytest process of its
+own with the profile `explore` and as many examples as its share of the round allows. What fails is kept in
+`.hypothesis/`, so that the next visit begins with it, and printed as an `@example(...)` to be written above the test.
 """
 
 from __future__ import annotations
@@ -165,7 +165,8 @@ def _line(one: Explored) -> str:
 
 
 def _report(all_explored: list[Explored], seconds: float) -> Iterator[str]:
-    yield f"explored {len(all_explored)} tests for {seconds / 60:.1f} min: {sum(it.ran for it in all_explored):,} examples"
+    ran = sum(one.ran for one in all_explored)
+    yield f"explored {len(all_explored)} tests for {seconds / 60:.1f} min: {ran:,} examples"
     for one in all_explored:
         yield _line(one)
     for one in all_explored:

@@ -1,0 +1,54 @@
+"""Tests see nothing of who started them: no variable, no file of a user changes what they find."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from mission_tui.paths import habits_path, health_files, limits_files, runs_root
+
+ROOT = Path(__file__).parents[2]
+HERE = "tests/house/test_outside.py::test_a_test_sees_its_own_folders_only"
+COLOURS = "tests/tui/test_colours.py::test_nothing_written_has_the_colour_of_its_ground_with_16_colours"
+
+
+def test_a_test_sees_its_own_folders_only() -> None:
+    """State, settings and runs root lie in a temporary folder that all tests of a session share."""
+    folders = {Path(os.environ[f"XDG_{kind}_HOME"]).parent for kind in ("CONFIG", "STATE", "CACHE", "DATA")}
+    (own,) = folders
+    assert own.is_dir()
+    assert own.parent == Path(tempfile.gettempdir())
+    mine = [habits_path(os.environ), health_files(os.environ)[0], limits_files(os.environ)[0]]
+    assert all(path.is_relative_to(own) for path in (*mine, runs_root(None, Path("/"), os.environ)))
+    assert {name for name in os.environ if name.startswith("MISSION_TUI")} <= {
+        "MISSION_TUI_LEDGER",
+        "MISSION_TUI_NIGHT",
+    }
+    assert {"NO_COLOR", "COLUMNS", "LC_ALL", "GIT_DIR"} & os.environ.keys() == set()
+
+
+def test_a_hostile_outside_changes_no_test(tmp_path: Path) -> None:
+    """Broken files of the user, another runs root, no colours, no UTF-8, a hook of git: the same tests pass."""
+    broken = tmp_path / "config" / "mission-tui"
+    broken.mkdir(parents=True)
+    for name in ("health.toml", "limits.toml"):
+        (broken / name).write_text("broken = [")
+    outside = {
+        "MISSION_TUI_RUNS": "/proc/nowhere",
+        "MISSION_TUI_THEME": "light",
+        "MISSION_TUI_IDLE_S": "soon",
+        "XDG_CONFIG_HOME": str(broken.parent),
+        "XDG_STATE_HOME": "/proc/nowhere",
+        "NO_COLOR": "1",
+        "LANG": "C",
+        "LC_ALL": "C",
+        "COLUMNS": "20",
+        "TERM": "dumb",
+        "GIT_DIR": "/proc/nowhere",
+    }
+    words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", HERE, COLOURS, "tests/cli/test_judge.py"]
+    done = subprocess.run([sys.executable, *words], cwd=ROOT, env=os.environ | outside, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
