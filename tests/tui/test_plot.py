@@ -6,7 +6,7 @@ import math
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import structs
 
@@ -77,13 +77,19 @@ def said(content: Content, width: int = 80) -> str:
     return "\n".join(strip.text for strip in legend(content, width))
 
 
-@given(st.lists(st.floats(-1e9, 1e9), min_size=1), st.booleans())
+@given(st.lists(st.floats(-1e9, 1e9) | st.floats(allow_nan=False, allow_infinity=False), min_size=1), st.booleans())
+@example([5e-324], True)
+@example([0.0, 1e-323], False)
+@example([-1.7e308, 1.7e308], False)
+@example([1.7976931348623157e308], True)
 def test_every_value_has_a_place_on_its_own_scale(values: list[float], log: bool) -> None:
     """Inside the axis, higher values higher; on a logarithmic one only what is positive."""
     scale = scale_of(values, log=log)
     places = [scale.share(value) for value in sorted(values) if value > 0 or not log] if scale else []
     assert bool(places) == any(value > 0 or not log for value in values)
     shares = [place for place in places if place is not None]
+    ticks = [value for value, _ in scale.ticks(8)] if scale else []
+    assert scale is None or None not in map(scale.share, ticks)
     assert len(shares) == len(places)
     assert shares == sorted(shares)
     assert all(0 <= place <= 1 for place in shares)

@@ -10,6 +10,7 @@ import statistics
 from bisect import insort
 from collections import deque
 from collections.abc import Mapping
+from operator import itemgetter
 
 from mission_tui.fleet.health.rule import Break, Explanation, Patient, Row, Rule
 from mission_tui.fleet.health.words import rounded
@@ -47,7 +48,8 @@ class Hang(Rule):
     def paused(self, t: float, cause: Break) -> None:
         """The run was held or went on at unix time `t`; told in any order, and also ahead of rows not judged yet."""
         if cause in _HOLDS or cause in _RELEASES:
-            insort(self._pauses, (t, cause))
+            # Of those at one instant the one told last counts last: paused again is paused.
+            insort(self._pauses, (t, cause), key=itemgetter(0))
 
     def changed(self) -> None:
         """Other settings: how long an update takes is learned anew."""

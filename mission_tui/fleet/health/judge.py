@@ -11,6 +11,7 @@ import math
 from bisect import insort
 from contextlib import suppress
 from dataclasses import replace
+from operator import itemgetter
 
 from msgspec import structs
 
@@ -35,6 +36,9 @@ from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.views.findings import Finding, Severity
 
 __all__ = ["Judge", "acts", "cleared", "is_news", "judge_of"]
+
+UNTIL_A_ROW = (Hang.id, NotFinite.id)
+"""Rules that also speak without a row. Were their incidents over by anything else, the same one could open twice."""
 
 KEPT = 256
 """Incidents that are remembered; of more, the oldest that are over are forgotten (they are in the journal)."""
@@ -92,7 +96,7 @@ class Judge:
     def broken(self, t: float, cause: Break) -> None:
         """A declared break at unix time `t`; it counts for every row that ended later, and is told before it."""
         if math.isfinite(t):
-            insort(self._breaks, (t, cause))
+            insort(self._breaks, (t, cause), key=itemgetter(0))
             self._hang.paused(t, cause)
 
     def update(self, record: UpdateDone) -> list[Finding]:
@@ -115,11 +119,15 @@ class Judge:
         return changed
 
     def changed(self, record: SettingsChanged) -> list[Finding]:
-        """Other settings from here on: what is open is over, windows start anew, silence is counted on."""
+        """Other settings from here on: windows start anew, and what was concluded from them is over.
+
+        A silence and a number that is not finite last until a row ends them, as whoever judges later finds them.
+        """
         changed = self._enter(record.attempt)
         if record.attempt < self._attempt:
             return changed
-        changed += self.silence(_moment(record.t)) + self.close()
+        changed += self.silence(_moment(record.t))
+        changed += [self._clear(rule) for rule in list(self._open) if rule not in UNTIL_A_ROW]
         known = self._settings
         if self._spec is not None:
             with suppress(MissionError):

@@ -19,6 +19,7 @@ _LEAST_DECADES = 0.02
 _WORD = 7
 _FINE = 1e-4
 _LARGE = 1e6
+_MOST = sys.float_info.max
 
 
 class Scale(Struct, frozen=True):
@@ -33,6 +34,8 @@ class Scale(Struct, frozen=True):
         if not math.isfinite(value) or (self.log and value <= 0):
             return None
         low, high = self._bent(self.low), self._bent(self.high)
+        if not math.isfinite(high - low):
+            return (value / 2 - low / 2) / (high / 2 - low / 2)
         return (self._bent(value) - low) / (high - low)
 
     def ticks(self, most: int) -> list[tuple[float, str]]:
@@ -55,7 +58,7 @@ class Scale(Struct, frozen=True):
             return [10.0**power for power in range(first, last + 1, every)]
         for leaves in ((1, 2, 5), (1, 3), (1,)):
             values = [leaf * 10.0**power for power in range(first - 1, last + 1) for leaf in leaves]
-            inside = [value for value in values if self.low <= value <= self.high * (1 + 1e-9)]
+            inside = [value for value in values if self.low <= value <= min(self.high * (1 + 1e-9), _MOST)]
             if len(inside) <= most:
                 return inside
         return []
@@ -69,15 +72,17 @@ def scale_of(values: Iterable[float], *, log: bool) -> Scale | None:
     low, high = min(known), max(known)
     if log:
         room = max(_HEADROOM * (math.log10(high) - math.log10(low)), _LEAST_DECADES)
-        return Scale(min(low, max(10 ** (math.log10(low) - room), sys.float_info.min)), high * 10**room, log=True)
+        # The least numbers there are leave no room below or above them, and their neighbours have the same logarithm.
+        bottom = min(low, max(10 ** (math.log10(low) - room), sys.float_info.min))
+        return Scale(bottom, max(min(high * 10**room, _MOST), sys.float_info.min), log=True)
     room = _HEADROOM * (high - low) or 0.5 * abs(high) or 1.0
-    return Scale(low - room, high + room)
+    return Scale(max(low - room, -_MOST), min(high + room, _MOST))
 
 
 def steps_between(low: float, high: float, most: int) -> list[float]:
     """At most `most` multiples of 1, 2 or 5 times a power of ten from `low` to `high`."""
     span = high - low
-    if span <= 0 or not math.isfinite(span) or most < 1:
+    if span < sys.float_info.min or not math.isfinite(span) or most < 1:
         return []
     power = 10.0 ** math.floor(math.log10(span / most))
     for leaf in (1, 2, 5, 10, 20, 50):

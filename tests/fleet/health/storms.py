@@ -21,8 +21,10 @@ from mission_tui.fleet.history.events import (
     FindingChanged,
     FleetEvent,
     RunCreated,
+    RunFrozen,
     RunPaused,
     RunResumed,
+    RunThawed,
 )
 from mission_tui.fleet.history.metrics import (
     CheckpointSaved,
@@ -62,13 +64,25 @@ SPECS: tuple[Spec, ...] = (
 )
 
 
+HELD: dict[str, type[RunPaused | RunResumed | RunFrozen | RunThawed]] = {
+    "hold": RunPaused,
+    "go": RunResumed,
+    "freeze": RunFrozen,
+    "thaw": RunThawed,
+}
+
+
 @dataclass(frozen=True)
 class Deed:
-    """What happens next: `count` updates of `seconds` in `regime`, or something that takes `seconds`."""
+    """What happens next: `count` updates of `seconds` in `regime`, or something that takes `seconds`.
+
+    Between two deeds no time passes by itself: those that take none happen at the same instant.
+    """
 
     what: Literal[
-        "update", "pause", "company", "evaluation", "checkpoint", "set", "wait", "attempt", "away", "back", "look"
-    ]
+        "update", "pause", "hold", "go", "freeze", "thaw", "company", "evaluation", "checkpoint", "set", "wait", "clock",
+        "attempt", "away", "back", "look",
+    ]  # fmt: skip
     count: int = 1
     seconds: float = 1.0
     regime: str = "calm"
@@ -109,6 +123,8 @@ class Storm:
                 self.write(SettingsChanged(number, self.attempt, self.update, 0, self.t, number, words))
             case "wait":
                 self.wait(deed.seconds)
+            case "clock":
+                self.t += deed.seconds
             case "away":
                 self.watcher = None
             case "back":
@@ -129,6 +145,8 @@ class Storm:
             self.say(RunPaused(len(self.events) + 1, self.t, self.attempt))
             self.wait(deed.seconds)
             self.say(RunResumed(len(self.events) + 1, self.t, self.attempt))
+        elif deed.what in HELD:
+            self.say(HELD[deed.what](len(self.events) + 1, self.t, self.attempt))
         else:
             self.end(tidy=deed.count > 1, known=deed.regime == "calm")
             self.begin()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
@@ -24,6 +24,7 @@ deeds = st.lists(
     | st.builds(Deed, st.just("wait"), st.just(1), st.sampled_from([5.0, 100.0, 130.0, 1000.0]))
     | st.builds(Deed, st.just("pause"), st.just(1), st.sampled_from([5.0, 500.0]))
     | st.builds(Deed, st.sampled_from(["company", "evaluation", "checkpoint", "set"]), st.integers(0, 3))
+    | st.builds(Deed, st.sampled_from(["hold", "go", "freeze", "thaw"]))
     | st.builds(Deed, st.just("attempt"), st.integers(1, 2), st.just(1.0), st.sampled_from(["calm", "hot"]))
     | st.sampled_from(COMINGS),
     max_size=25,
@@ -80,8 +81,30 @@ def test_a_bad_day_is_found_again() -> None:
     assert {finding.state for finding in again.values() if "-3-" not in finding.id} == {"cleared"}
 
 
+@pytest.mark.parametrize("ended_by", ["hang", "nan"])
+def test_an_incident_outlives_other_settings_until_a_row_ends_it(ended_by: str) -> None:
+    """A silence, and a number that is not finite, are the same incident before and after a `set`, and open once."""
+    rows = [Deed("update", 5), Deed("update", 1, regime="broken")] if ended_by == "nan" else [Deed("update", 5)]
+    storm = stormed([*rows, Deed("wait", seconds=1000.0), Deed("set"), Deed("wait", seconds=1000.0), Deed("set")])
+    told = [event.finding for event in storm.events if isinstance(event, FindingChanged)]
+    assert [(finding.rule, finding.state) for finding in told if finding.rule == ended_by] == [(ended_by, "open")]
+    storm.do(Deed("attempt", 2))
+    again = replayed(storm)
+    assert journaled(storm, again) == again
+    assert {finding.state for finding in again.values()} == {"cleared"}
+
+
+def test_a_pause_right_after_a_resume_is_a_pause() -> None:
+    """Declared breaks of one instant count in the order in which they were declared: a run held again is no hang."""
+    held = [Deed("update", 5), Deed("hold"), Deed("wait", seconds=50.0), Deed("go"), Deed("hold")]
+    storm = stormed([*held, Deed("wait", seconds=5000.0)])
+    assert replayed(storm) == {}
+    assert not any(isinstance(event, FindingChanged) for event in storm.events)
+
+
 @pytest.mark.timeout(120)
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@example([Deed("wait", 1, 1000.0), Deed("set", 0)], 0)
 @given(deeds, st.integers(0, 9))
 def test_the_journal_and_the_replay_agree(done: list[Deed], seed: int) -> None:
     """Whatever happens, and whenever supervisors come and go: the same incidents, severities, moments and words."""
