@@ -270,9 +270,11 @@ class Evaluate(Request, Asking[Evaluated], frozen=True, kw_only=True, tag="evalu
     """Play episodes, so many of each seed, with a checkpoint (None: latest verified), from the run's snapshot.
 
     `accept`: although its environment's source is another. Streams `Progress`; with `render` pictures of one episode.
+    `environ` is the client's: variables of the run whose values nobody remembers are taken from there.
     """
 
     run: str
+    environ: dict[str, str] | None = None
     checkpoint: str | None = None
     episodes: int = 100
     deterministic: bool = True

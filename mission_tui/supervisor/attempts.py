@@ -13,7 +13,7 @@ from mission_tui.errors import DamagedError, MissionError
 from mission_tui.fleet.health import cleared
 from mission_tui.fleet.history.events import ENDING, AttemptStarting, FindingChanged, KeeperLost
 from mission_tui.fleet.history.metrics import MetricRecord
-from mission_tui.fleet.history.observations import FlagSeen, PidsSeen
+from mission_tui.fleet.history.observations import FlagSeen, PidsSeen, WaitSeen
 from mission_tui.fleet.history.outcome import Failed
 from mission_tui.fleet.history.provenance import sources_of
 from mission_tui.fleet.history.restarting import ASKED, Row
@@ -37,7 +37,8 @@ from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.starting.caller import Caller
 from mission_tui.supervisor.starting.following_others import ends_of_others
 from mission_tui.supervisor.starting.placing import placed
-from mission_tui.supervisor.starting.turns import held_back
+from mission_tui.supervisor.starting.turns import held_back, line_up
+from mission_tui.supervisor.starting.variables import LackingVariablesError, completed, remember, variables_lack
 from mission_tui.supervisor.watching.feed import begin_judging, read_everything
 from mission_tui.supervisor.watching.following import still_follows
 
@@ -84,7 +85,20 @@ def begin(
     An attempt that cannot be started ends at once, with the reason.
     """
     by = asker() if by is None and row == ASKED else by or ""
-    if held_back(core, run, order, partial(begin, core, run, order, changes=changes, terms=terms, by=by)):
+    again = partial(begin, core, run, order, changes=changes, terms=terms, by=by)
+    if held_back(core, run, order, again):
+        return
+    try:
+        order = completed(core, run, order)
+    except LackingVariablesError as error:
+        if run.attempt == 0:
+            _wait_for_variables(core, run, order)
+            line_up(run, order, again)
+        else:
+            abandon(core, run, Failed(kind="start", cause=f"lacks {error}", checkpoint=checkpoint))
+        return
+    except MissionError as error:
+        abandon(core, run, Failed(kind="start", cause=str(error), checkpoint=checkpoint))
         return
     try:
         order, placement = placed(core, run, order)
@@ -95,7 +109,7 @@ def begin(
     run.attempt, run.nonce, run.workers = order.attempt, order.nonce, ()
     run.followed_until, run.followed_elsewhere = 0.0, False
     run.visible_gpus = order.env.get("CUDA_VISIBLE_DEVICES")
-    core.secrets[run.id] = {name: order.env[name] for name in order.withheld if name in order.env}
+    remember(core, order)
     begin_judging(run)
     try:
         starting = partial(
@@ -224,13 +238,25 @@ def _begin_after_all(core: Core, run: LiveRun) -> bool:
     if order is None or core.store.run(run.id).told.asked & ENDING:
         return False
     try:
+        order = completed(core, run, order)
         run.keeper = core.submit(run.dir, order)
+    except LackingVariablesError:
+        run.unbegun = order
+        _wait_for_variables(core, run, order)
+        return True
     except MissionError as error:
         abandon(core, run, Failed(kind="start", cause=str(error)))
         return True
+    core.see(run.id, WaitSeen(""))
+    remember(core, order)
     log.warning("%s: attempt %d had no keeper; it is started now", run.id, run.attempt)
     _await_word(core, run, run.keeper)
     return True
+
+
+def _wait_for_variables(core: Core, run: LiveRun, order: LaunchOrder) -> None:
+    core.lacking[run.id] = order
+    core.see(run.id, WaitSeen(variables_lack(core, run.id)))
 
 
 def _exit_record(core: Core, run: LiveRun) -> ExitRecord | None:

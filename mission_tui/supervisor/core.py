@@ -65,7 +65,8 @@ class Core:
     """One per process. `live` holds every run that has not ended; `launched` when (monotonic) a run was made here.
     `counted` says whose bytes are known.
 
-    `secrets` are the variables of runs started here that are on no disk.
+    `secrets` are the variables of runs started here that are on no disk. `lacking` are the orders of those that wait
+    because nobody has the values of some.
 
     `waiting` are the ended runs of which only name and end are known yet, the last to end first; `fetch` reads the
     whole of one of them, and whoever speaks of a single run calls it first. `others` are programs that belong to no
@@ -99,6 +100,7 @@ class Core:
         self.live: dict[str, LiveRun] = {}
         self.launched: dict[str, float] = {}
         self.secrets: dict[str, dict[str, str]] = {}
+        self.lacking: dict[str, LaunchOrder] = {}
         self.unwritten: dict[str, RunJournal] = {}
         self.counted: dict[str, Counted] = {}
         self.waiting: dict[str, None] = {}
@@ -137,6 +139,7 @@ class Core:
         self.waiting.pop(run_id, None)
         self.launched.pop(run_id, None)
         self.secrets.pop(run_id, None)
+        self.lacking.pop(run_id, None)
         self.counted.pop(run_id, None)
         self.changed.set()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from mission_tui.fleet.history.outcome import OVER
 from mission_tui.fleet.history.provenance import sources_of
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.request import GoingOn
+from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.records.runs.best_checkpoint import best_checkpoint
 from mission_tui.records.runs.checkpoint import list_checkpoints, newest_undamaged
 from mission_tui.records.runs.layout import RunDir
@@ -18,6 +20,7 @@ from mission_tui.records.runs.spec_file import read_spec
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.starting.caller import Caller
 from mission_tui.supervisor.starting.interpreter import as_module
+from mission_tui.supervisor.starting.variables import recall
 from mission_tui.supervisor.targets import require, the_run
 from mission_tui.supervisor.tasks import Task
 
@@ -32,6 +35,8 @@ class Subject:
     checkpoint: str
     spec: Spec
     caller: Caller
+    lack: str = ""
+    """Of which of the run's variables nobody has the values."""
 
     def task(self, module: str, *words: str, attended: bool = False) -> Task:
         """A short process that is `module` with `words` in the run's own Python.
@@ -50,8 +55,12 @@ class Subject:
         return Task((*argv, *words), home.cwd, home.environ, about=self.run.id, attended=attended)
 
 
-async def subject_of(core: Core, ref: str, checkpoint: str | None, verb: str) -> Subject:
+async def subject_of(
+    core: Core, ref: str, checkpoint: str | None, verb: str, environ: Mapping[str, str] | None = None
+) -> Subject:
     """The named checkpoint of the run, for `verb`: by its step, "best" or "latest"; None takes the newest.
+
+    What nobody remembers of the run's variables is taken from `environ`, that of whoever asks.
 
     Raises `UsageError` without one, `CheckpointError` where the newest is damaged: an older one has to be named.
     """
@@ -71,7 +80,8 @@ async def subject_of(core: Core, ref: str, checkpoint: str | None, verb: str) ->
         name = newest.name
     known = core.store.run(run_id)
     spec = known.spec if known.spec is not None else read_spec(run.spec)
-    return Subject(run, name, spec, caller_of(core, run, known.told.attempt))
+    recalled = recall(core, _order_of(core, run, known.told.attempt), spec, environ)
+    return Subject(run, name, spec, recalled.caller, recalled.lack)
 
 
 def _best(run: RunDir) -> str:
@@ -102,11 +112,15 @@ def caller_for(core: Core, run_id: str, request: GoingOn) -> Caller:
 
 
 def caller_of(core: Core, run: RunDir, attempt: int) -> Caller:
-    """Who launched `attempt`, with its secrets if it was this supervisor that started it.
+    """Who launched `attempt`, with those of its secrets whose values can be had now.
 
     Raises `UsageError` when that cannot be read any more, or is not what was written there.
     """
+    return recall(core, _order_of(core, run, attempt), core.store.run(run.id).spec).caller
+
+
+def _order_of(core: Core, run: RunDir, attempt: int) -> LaunchOrder:
     sealed = core.seals.check(run, attempt)
     if sealed.order is None:
         raise UsageError(f"who launched attempt {attempt} of {run.id} is not known here: {sealed.foreign}")
-    return Caller.of(sealed.order, core.secrets.get(run.id))
+    return sealed.order

@@ -69,6 +69,7 @@ def command(
     from mission_tui.cli.tables.progress import TaskBar
     from mission_tui.ipc.replies import Progress
     from mission_tui.ipc.requests import Evaluate
+    from mission_tui.ipc.start import captured_environ
 
     if fps is not None and render is None:
         raise UsageError("--fps belongs to --render ansi")
@@ -80,6 +81,7 @@ def command(
         return Evaluate(
             id=id_,
             run=run,
+            environ=captured_environ(session.environ),
             checkpoint=checkpoint,
             episodes=episodes,
             deterministic=not stochastic,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["is_harmless", "is_secret"]
+__all__ = ["is_harmless", "is_of_session", "is_secret"]
 
 _SECRET = re.compile(r"(^|_)(api_?key|keys?|tokens?|secrets?|passw(or)?d|passphrase|credentials?|auth)(_|$)", re.I)
 _LOGIN = re.compile(r"://[^/@\s]*@")
@@ -23,6 +23,22 @@ _HARMLESS = frozenset({
 _HARMLESS_FAMILIES = (
     "LC_", "PYTHON", "CONDA_", "CUDA_", "NVIDIA_", "NCCL_", "CUBLAS_", "TORCH_", "TORCHINDUCTOR_", "TRITON_",
     "OMP_", "MKL_", "OPENBLAS_", "KMP_", "GOMP_", "MALLOC_", "WANDB_", "HF_", "XDG_", "MUJOCO_", "JAX_", "XLA_",
+)
+# fmt: on
+# fmt: off
+_SESSION = frozenset({
+    "LS_COLORS", "LSCOLORS", "CLICOLOR", "COLORTERM", "COLORFGBG", "GREP_COLORS", "GCC_COLORS", "LESS", "LESSOPEN",
+    "LESSCLOSE", "PAGER", "MANPAGER", "EDITOR", "VISUAL", "BROWSER", "MAIL", "MAILCHECK", "HOST", "HOSTNAME", "HOSTTYPE",
+    "MACHTYPE", "OSTYPE", "PS1", "PS2", "PS4", "PROMPT", "PROMPT_COMMAND", "RPROMPT", "HISTFILE", "HISTCONTROL",
+    "HISTSIZE", "HISTFILESIZE", "SAVEHIST", "DBUS_SESSION_BUS_ADDRESS", "DESKTOP_SESSION", "SESSION_MANAGER",
+    "GDMSESSION", "WAYLAND_DISPLAY", "XAUTHORITY", "XMODIFIERS", "IM_CONFIG_PHASE", "GJS_DEBUG_OUTPUT",
+    "GJS_DEBUG_TOPICS", "MOTD_SHOWN", "DEBUGINFOD_URLS", "WSLENV", "WSL_DISTRO_NAME", "WSL_INTEROP", "WT_SESSION",
+    "WT_PROFILE_ID", "MANAGERPID", "ZSH", "SHELL_SESSION_ID", "PROFILEHOME", "LOGIN_SHELL", "INSIDE_EMACS",
+})
+_SESSION_FAMILIES = (
+    "SSH_", "TERM_", "ITERM_", "VTE_", "KITTY_", "KONSOLE_", "ALACRITTY_", "WEZTERM_", "GHOSTTY_", "TERMINATOR_",
+    "TILIX_", "VSCODE_", "TMUX_", "ZELLIJ", "GNOME_", "KDE_", "GTK_", "QT_", "FZF_", "STARSHIP_", "P9K_", "BASH_FUNC_",
+    "BYOBU_", "SUDO_", "_CE_", "LC_",
 )
 # fmt: on
 _PLACE = re.compile(r"_(DIR|PATH|HOME|ROOT|FOLDER)$", re.I)
@@ -41,3 +57,10 @@ def is_harmless(name: str, value: str) -> bool:
     if name in _HARMLESS or name.startswith(_HARMLESS_FAMILIES):
         return True
     return (_PLACE.search(name) is not None and value.startswith("/")) or _SWITCH.fullmatch(value) is not None
+
+
+def is_of_session(name: str) -> bool:
+    """Whether the variable describes a terminal, a login or a desktop (`LS_COLORS`, `SSH_CONNECTION`): a run that is
+    started again needs none of them, and by then they may be another's.
+    """
+    return name in _SESSION or name.startswith(_SESSION_FAMILIES)

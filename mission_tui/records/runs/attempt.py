@@ -102,6 +102,8 @@ class LaunchOrder(Struct, frozen=True, kw_only=True):
     Values of the variables that `withheld` names are secrets and are never written; the keeper hears them when it is
     started. `python` is the interpreter that was asked for, which a command need not begin with.
 
+    Those of them that `from_file` names were in `run.env_file`, which is read again at each start.
+
     `gpu` (UUID) was chosen for the attempt and is all that its `CUDA_VISIBLE_DEVICES` names; `visible` is what that
     said before.
     """
@@ -116,6 +118,7 @@ class LaunchOrder(Struct, frozen=True, kw_only=True):
     output_cap_bytes: int = 64 << 20
     python: str = ""
     withheld: tuple[str, ...] = ()
+    from_file: tuple[str, ...] = ()
     gpu: str = ""
     visible: str | None = None
     seal: Seal | None = None

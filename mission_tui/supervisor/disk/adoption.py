@@ -136,7 +136,8 @@ def adopt_live(core: Core, found: RunOnDisk) -> None:
     run.wants_pause = _wants(found.events, "pause")
     settle(core, run)
     if run.trainer is not None:
-        core.secrets[run.id] = told_before(order, run.trainer)
+        known = told_before(order, run.trainer)
+        core.secrets[run.id] = {name: value for name, value in known.items() if name not in order.from_file}
     take_up_freeze(core, run, _wants(found.events, "freeze"))
     react_to_due(core, run)
 

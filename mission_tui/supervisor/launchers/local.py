@@ -28,7 +28,7 @@ from mission_tui.supervisor.launchers import Found
 from mission_tui.supervisor.starting.caller import OURS, Caller, at_home, program
 from mission_tui.supervisor.starting.interpreter import as_module
 
-__all__ = ["LeaseHeldError", "LocalLauncher", "attempt_order", "trainer_environ"]
+__all__ = ["LeaseHeldError", "LocalLauncher", "attempt_order", "trainer_environ", "withheld_names"]
 
 OUTPUT_CAP_BYTES = 64 << 20
 
@@ -73,7 +73,8 @@ def attempt_order(
         grace_s=spec.run.grace_s,
         output_cap_bytes=OUTPUT_CAP_BYTES,
         python=caller.python,
-        withheld=tuple(name for name, value in env.items() if _is_withheld(name, value, caller, spec)),
+        withheld=withheld_names(env, caller, spec),
+        from_file=tuple(sorted(caller.from_file)),
     )
 
 
@@ -96,6 +97,11 @@ def _trainer(spec: Spec, caller: Caller) -> tuple[tuple[str, ...], Caller]:
 def _threads(count: int) -> dict[str, str]:
     libraries = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
     return dict.fromkeys(libraries, str(count)) | {"OMP_WAIT_POLICY": "PASSIVE"}
+
+
+def withheld_names(env: Mapping[str, str], caller: Caller, spec: Spec) -> tuple[str, ...]:
+    """Those of an order's variables whose values are never written down."""
+    return tuple(name for name, value in env.items() if _is_withheld(name, value, caller, spec))
 
 
 def _is_withheld(name: str, value: str, caller: Caller, spec: Spec) -> bool:

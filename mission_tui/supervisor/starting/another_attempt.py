@@ -28,6 +28,7 @@ from mission_tui.supervisor.starting.caller import Caller, at_home, settled
 from mission_tui.supervisor.starting.live_load import check_machine
 from mission_tui.supervisor.starting.next_attempt import start_next_attempt
 from mission_tui.supervisor.starting.preflight import Spaces, preflight
+from mission_tui.supervisor.starting.variables import left_behind
 from mission_tui.supervisor.subject import caller_for
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "plan_attempt",
     "start_attempt",
     "terms_before",
+    "warned",
     "verdict_first",
     "without_remedies",
 ]
@@ -124,6 +126,7 @@ async def plan_attempt(
         terms, agreed = before, True
     since = await core.provenance.no_longer_same(run, checkpoint.attempt, caller, sources_of(now))
     verdict = noted(judge_resume(was, now, facts, terms), since)
+    verdict = warned(verdict, left_behind(core, run_id, caller, now))
     return Plan(was=was, now=now, checkpoint=checkpoint, verdict=verdict, caller=caller, terms=terms, agreed=agreed)
 
 
@@ -136,6 +139,14 @@ def _made_under(run: RunDir, checkpoint: Manifest, newest: Spec) -> Spec:
         return with_words(read_attempt_spec(run, checkpoint.attempt), words)
     except (MissionError, msgspec.ValidationError):
         return newest
+
+
+def warned(verdict: ResumeVerdict, changes: tuple[Change, ...]) -> ResumeVerdict:
+    """The verdict with warnings added."""
+    if not changes:
+        return verdict
+    grade = verdict.grade if verdict.grade == "refuse" else "warn"
+    return structs.replace(verdict, grade=grade, changes=(*verdict.changes, *changes))
 
 
 def verdict_first(request: Resume | Apply, run_id: str, plan: NextAttempt) -> VerdictReply | None:

@@ -32,28 +32,28 @@ OURS = frozenset(
 class Caller:
     """Whose interpreter, folder and environment an attempt runs with: the client's, never the supervisor's.
 
-    `secrets` names variables whose values must not be written down, beside those that are not known to be harmless.
+    `secrets` names variables whose values must not be written down, beside those that are not known to be harmless;
+    `from_file` are those of them that `run.env_file` gave. `without_file`: who asks gave what that file would have.
     """
 
     python: str
     cwd: str
     environ: Mapping[str, str]
     secrets: frozenset[str] = frozenset()
+    from_file: frozenset[str] = frozenset()
+    without_file: bool = False
 
     @classmethod
-    def of(cls, order: LaunchOrder, withheld: Mapping[str, str] | None = None) -> Caller:
-        """Who launched the attempt of `order`; `withheld` are its secrets, as far as somebody still knows them."""
-        environ = {name: value for name, value in (order.env | dict(withheld or {})).items() if name not in OURS}
+    def of(cls, order: LaunchOrder) -> Caller:
+        """Who launched the attempt of `order`, with those of its variables that the order says."""
+        environ = {name: value for name, value in order.env.items() if name not in OURS}
         if order.gpu:
             # It was chosen for that attempt alone; another one may find another GPU calmer, or this one gone.
             environ.pop(VISIBLE, None)
             environ |= {} if order.visible is None else {VISIBLE: order.visible}
-        return cls(order.python or order.argv[0], order.cwd, environ, frozenset(order.withheld))
-
-    @property
-    def forgotten(self) -> tuple[str, ...]:
-        """Variables of the recorded attempt whose values were in memory only, and are there no more."""
-        return tuple(sorted(self.secrets - self.environ.keys()))
+        return cls(
+            order.python or order.argv[0], order.cwd, environ, frozenset(order.withheld), frozenset(order.from_file)
+        )
 
 
 def forget_marks(environ: MutableMapping[str, str]) -> None:
@@ -98,14 +98,21 @@ def at_home(spec: Spec, caller: Caller) -> Caller:
     What comes from `run.env_file` is read now, and is named as secret.
     """
     run = spec.run
-    secrets = {} if run.env_file is None else read_env_file(Path(run.env_file))
+    reads = run.env_file is not None and not caller.without_file
+    secrets = read_env_file(Path(run.env_file)) if run.env_file is not None and reads else {}
     environ = {**caller.environ, **run.env, **secrets}
     if run.pythonpath:
         known = [entry for entry in environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
         environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys((*run.pythonpath, *known)))
     if run.cwd is not None and not Path(run.cwd).is_dir():
         raise PresetError(f"run.cwd = '{run.cwd}' is not a folder; nothing was started")
-    home = replace(caller, cwd=run.cwd or caller.cwd, environ=environ, secrets=caller.secrets | secrets.keys())
+    home = replace(
+        caller,
+        cwd=run.cwd or caller.cwd,
+        environ=environ,
+        secrets=caller.secrets | secrets.keys(),
+        from_file=frozenset(secrets) if reads else caller.from_file,
+    )
     environ["PWD"] = home.cwd
     if run.python is None:
         return home

@@ -12,8 +12,9 @@ from mission_tui.fleet.specs.spec import RunSpec, Spec
 from mission_tui.fleet.text import clean
 from mission_tui.ipc.requests import Resume
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.starting.another_attempt import NextAttempt
+from mission_tui.supervisor.starting.another_attempt import NextAttempt, warned
 from mission_tui.supervisor.starting.caller import at_home, check_program, settled
+from mission_tui.supervisor.starting.variables import left_behind
 from mission_tui.supervisor.subject import caller_for
 
 __all__ = ["plan_again"]
@@ -42,7 +43,8 @@ def plan_again(core: Core, run_id: str, spec: Spec, request: Resume) -> NextAtte
     if now.run.resume_command is None:
         changes.append(_ANEW)
     grade: Grade = "warn" if _ANEW in changes else "note" if changes else "safe"
-    return NextAttempt(was=spec, now=now, verdict=ResumeVerdict(grade, tuple(changes)), caller=caller)
+    verdict = warned(ResumeVerdict(grade, tuple(changes)), left_behind(core, run_id, caller, now))
+    return NextAttempt(was=spec, now=now, verdict=verdict, caller=caller)
 
 
 def _changes(was: RunSpec, now: RunSpec) -> Iterator[Change]:

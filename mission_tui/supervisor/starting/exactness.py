@@ -55,8 +55,7 @@ async def as_it_began(core: Core, run_id: str, request: Clone) -> Begun:
 def _caller(core: Core, run: RunDir, environ: Mapping[str, str]) -> tuple[Caller, tuple[Change, ...]]:
     """Who launched the first attempt; secrets that nobody remembers are those of who asks now, which is said."""
     caller = caller_of(core, run, 1)
-    order = core.seals.check(run, 1).order
-    forgotten = [name for name in (order.withheld if order else ()) if name not in caller.environ]
+    forgotten = sorted(caller.secrets - caller.environ.keys())
     known = {name: environ[name] for name in forgotten if name in environ}
     words = {_COMMAND: environ[_COMMAND]} if _COMMAND in environ else {}
     why = "its value was a secret and never written down"

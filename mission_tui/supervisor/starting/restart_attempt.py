@@ -9,14 +9,13 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
-from mission_tui.errors import MissionError, PresetError
+from mission_tui.errors import DamagedError, MissionError, PresetError
 from mission_tui.fleet.history.events import RestartDue, RunParked
 from mission_tui.fleet.history.observations import WaitSeen
 from mission_tui.fleet.history.restarting import ASKED, Row
 from mission_tui.fleet.resume.terms import AS_IT_WAS
-from mission_tui.fleet.resume.verdict import Change
-from mission_tui.fleet.text import clean
 from mission_tui.records.files.storage import StorageError
+from mission_tui.records.runs.attempt import read_launch
 from mission_tui.records.runs.checkpoint import newest_verified
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.starting.another_attempt import terms_before
@@ -25,6 +24,7 @@ from mission_tui.supervisor.starting.live_load import check_machine, look_around
 from mission_tui.supervisor.starting.next_attempt import start_next_attempt
 from mission_tui.supervisor.starting.restarting import due_restarts
 from mission_tui.supervisor.starting.turns import why_it_waits
+from mission_tui.supervisor.starting.variables import recall, variables_lack
 from mission_tui.supervisor.subject import caller_of
 
 __all__ = ["Restarts", "start_again"]
@@ -68,7 +68,7 @@ class Restarts:
         core = self._core
         if not core.launcher.is_free(core.run_dir(run_id)):
             return False
-        why = full or why_it_waits(core, run_id, now) or _lacks(core, run_id)
+        why = full or why_it_waits(core, run_id, now) or _lacks(core, run_id) or _variables(core, run_id)
         core.see(run_id, WaitSeen(why))
         return not why
 
@@ -83,7 +83,7 @@ class Restarts:
         # Stopped, resumed or removed by somebody while the checkpoint was read.
         if run_id not in core.store.live_ids() or (due := core.store.run(run_id).told.restart) is None:
             return
-        if why := _lacks(core, run_id):
+        if why := _lacks(core, run_id) or _variables(core, run_id):
             core.see(run_id, WaitSeen(why))
             return
         attempt, row = core.store.run(run_id).told.attempt, _row(core, run_id, due)
@@ -108,6 +108,19 @@ def _lacks(core: Core, run_id: str) -> str:
     return ""
 
 
+def _variables(core: Core, run_id: str) -> str:
+    """Of which variables nobody has the values, as a sentence: an order that is gone is found out when it begins."""
+    known = core.store.run(run_id)
+    try:
+        order = read_launch(core.run_dir(run_id).attempt(known.told.attempt).launch)
+    except (DamagedError, OSError):
+        order = None
+    if order is None or not recall(core, order, known.spec).lack:
+        return ""
+    core.lacking[run_id] = order
+    return variables_lack(core, run_id)
+
+
 def _row(core: Core, run_id: str, due: RestartDue) -> Row:
     told = core.store.run(run_id).told
     return Row(told.restarts, due.number) if due.after == "reboot" else Row(due.number, told.reboots)
@@ -119,13 +132,4 @@ def start_again(core: Core, run_id: str, caller: Caller, checkpoint: str | None,
     assert spec is not None
     check_machine(core, (spec,))
     terms = terms_before(core, run_id, checkpoint) or AS_IT_WAS
-    changes = _forgotten(caller)
-    start_next_attempt(core, run_id, spec, caller, checkpoint, terms=terms, changes=changes, row=row)
-
-
-def _forgotten(caller: Caller) -> tuple[Change, ...]:
-    names = caller.forgotten
-    if not names:
-        return ()
-    why = "their values were in the memory of an earlier supervisor; stop and resume from a shell that has them"
-    return (Change("variables", clean(" ".join(names), 200), "not there", "note", why),)
+    start_next_attempt(core, run_id, spec, caller, checkpoint, terms=terms, row=row)

@@ -32,6 +32,7 @@ from mission_tui.supervisor.starting.live_load import claims_of
 from mission_tui.supervisor.starting.marginal_gain import gain_lack
 from mission_tui.supervisor.starting.restarting import due_restarts
 from mission_tui.supervisor.starting.room import in_line, room_now
+from mission_tui.supervisor.starting.variables import variables_lack
 
 __all__ = ["Turns", "held_back", "line_up", "standing_in_line", "why_it_waits"]
 
@@ -130,5 +131,6 @@ def _standing(core: Core, run_id: str, spec: Spec, visible: str | None, now: flo
     held = waits_for_others(core, told.after) if told.attempt == 0 else ""
     if not held and gain is not None:
         held = gain_lack(core, gain, now) or ""
+    held = held or variables_lack(core, run_id)
     run = in_line(core, run_id, told.name, spec, visible, told.created_t, held)
     return run if told.priority is None else replace(run, limits=structs.replace(run.limits, priority=told.priority))

@@ -6,6 +6,7 @@ import secrets
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from typing import Any
 
 import msgspec
 
@@ -16,9 +17,8 @@ from mission_tui.ipc.replies import Evaluated, Progress
 from mission_tui.ipc.requests import Evaluate
 from mission_tui.records.runs.checkpoint import list_checkpoints
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.starting.caller import at_home
 from mission_tui.supervisor.subject import Subject, subject_of
-from mission_tui.supervisor.tasks import run_task
+from mission_tui.supervisor.tasks import Task, TaskError, run_task
 
 __all__ = ["evaluate"]
 
@@ -28,7 +28,7 @@ async def evaluate(core: Core, request: Evaluate) -> AsyncGenerator[Progress | E
 
     With `render` the progress is pictures, nothing is written, and it does end.
     """
-    subject = await subject_of(core, request.run, request.checkpoint, "evaluate")
+    subject = await subject_of(core, request.run, request.checkpoint, "evaluate", request.environ)
     if not request.accept and request.policy == "trained":
         await _check_sources(core, subject)
     if request.render is not None:
@@ -46,7 +46,7 @@ async def evaluate(core: Core, request: Evaluate) -> AsyncGenerator[Progress | E
     words += ["--policy", request.policy, "--out", str(out)]
     task = subject.task("mission_tui.trainer.playing.evaluate", str(subject.run.path), *words)
     result = None
-    async for said in run_task(task):
+    async for said in _heard(task, subject):
         if "result" in said:
             result = said["result"]
         elif isinstance(done := said.get("done"), int) and isinstance(total := said.get("total"), int):
@@ -61,12 +61,27 @@ async def _shown(request: Evaluate, subject: Subject, canvas: Canvas) -> AsyncGe
     words = ["--checkpoint", subject.checkpoint, "--seed", str(request.seed), "--policy", request.policy]
     words += ["--canvas", msgspec.json.encode(canvas).decode(), *(() if request.deterministic else ("--stochastic",))]
     task = subject.task("mission_tui.trainer.playing.show", str(subject.run.path), *words, attended=True)
-    async with aclosing(run_task(task)) as hearing:
+    async with aclosing(_heard(task, subject)) as hearing:
         async for said in hearing:
             if isinstance(frame := said.get("frame"), str) and isinstance(step := said.get("step"), int):
                 yield Progress(re=request.id, done=step, total=0, note=picture(frame, canvas))
             elif isinstance(result := said.get("result"), dict):
                 yield Evaluated(re=request.id, result=result)
+
+
+async def _heard(task: Task, subject: Subject) -> AsyncGenerator[dict[str, Any]]:
+    """What the process says. Raises `TaskError`, with the variables that it may have failed for."""
+    async with aclosing(run_task(task)) as hearing:
+        try:
+            async for said in hearing:
+                yield said
+        except TaskError as error:
+            if not subject.lack:
+                raise
+            raise TaskError(
+                f"{error}; {subject.run.id} was trained with {subject.lack}: export what is missing and ask again",
+                error.exit_code,
+            ) from error
 
 
 async def _check_sources(core: Core, subject: Subject) -> None:
@@ -77,8 +92,7 @@ async def _check_sources(core: Core, subject: Subject) -> None:
     attempt = max(
         (it.attempt for it in list_checkpoints(subject.run.checkpoints) if it.name == subject.checkpoint), default=1
     )
-    home = at_home(subject.spec, subject.caller)
-    since = await core.provenance.every_difference(subject.run, attempt, home, sources)
+    since = await core.provenance.every_difference(subject.run, attempt, subject.caller, sources)
     for change in since:
         if change.name.startswith("source of"):
             raise NeedsAcceptError(

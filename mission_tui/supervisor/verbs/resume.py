@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from mission_tui.errors import MissionError, UsageError
+from mission_tui.fleet.history.observations import WaitSeen
 from mission_tui.fleet.resume.verdict import ResumeVerdict
 from mission_tui.ipc.replies import Accepted, VerdictReply
 from mission_tui.ipc.requests import Resume
@@ -25,6 +26,7 @@ from mission_tui.supervisor.starting.branching import branch
 from mission_tui.supervisor.starting.command_attempt import plan_again
 from mission_tui.supervisor.starting.live_load import look_around
 from mission_tui.supervisor.starting.restart_attempt import start_again
+from mission_tui.supervisor.starting.variables import supply
 from mission_tui.supervisor.subject import caller_for, named_checkpoint
 from mission_tui.supervisor.targets import the_run
 
@@ -76,6 +78,8 @@ def _go_on(core: Core, run: LiveRun, request: Resume) -> Accepted:
     """Let a paused or frozen run go on, or take back a pause that it has not reached yet."""
     name = core.store.view(run.id).name
     state = core.store.run(run.id).state
+    if run.id in core.lacking and (run.turn is not None or run.unbegun is not None):
+        return _give_variables(core, run, request)
     if state == "stopping" or not (run.freezes or run.wants_pause or state in ("paused", "frozen")):
         raise UsageError(f"cannot resume {name}: it is {state}")
     if request.assignments or request.checkpoint:
@@ -90,6 +94,18 @@ def _go_on(core: Core, run: LiveRun, request: Resume) -> Accepted:
     if run.link is not None:
         run.link.send(Order("unpause"))
     return Accepted(re=request.id, runs=(run.id,))
+
+
+def _give_variables(core: Core, run: LiveRun, request: Resume) -> Accepted:
+    """Let a run that waits for variables have those of the shell that asks; it begins when it is its turn."""
+    name = core.store.view(run.id).name
+    if request.assignments or request.checkpoint or request.check_only:
+        raise UsageError(f"{name} waits for variables and begins as it is; resume gives it those of your shell")
+    names = supply(core, run.id, request.environ or {})
+    core.lacking.pop(run.id, None)
+    core.see(run.id, WaitSeen(""))
+    given = f"with {', '.join(names)} of your shell" if names else "what it lacked is there again"
+    return Accepted(re=request.id, runs=(run.id,), notes=(f"{name} begins in its turn: {given}",))
 
 
 def _checkpoint(run: RunDir, name: str | None) -> Manifest | None:

@@ -39,9 +39,11 @@ class EvaluationScreen(Sheet[None]):
         self._desk.start(self._play())
 
     async def _play(self) -> None:
-        run, shown = self._view.id, self._view.name
+        run, shown, environ = self._view.id, self._view.name, self._desk.origin.environ
         try:
-            async for reply in self._desk.stream(lambda id_: Evaluate(id=id_, run=run, episodes=_EPISODES)):
+            async for reply in self._desk.stream(
+                lambda id_: Evaluate(id=id_, run=run, episodes=_EPISODES, environ=environ)
+            ):
                 if isinstance(reply, Progress):
                     self._progress = reply
                 elif isinstance(reply, Evaluated):

@@ -1,0 +1,183 @@
+"""The variables of a run whose values are on no disk, had again whenever something of it is started.
+
+`run.env_file` is read again each time, and what stands there now is what counts. Other values are remembered by the
+supervisor that launched the run, or by its living trainer; after both, whoever asks may have them. What cannot be had
+is named, and no attempt is started without it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from msgspec import structs
+
+from mission_tui.errors import DamagedError, PresetError
+from mission_tui.fleet.resume.verdict import Change
+from mission_tui.fleet.specs.secrecy import is_of_session, is_secret
+from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.text import clean
+from mission_tui.records.files.env_file import read_env_file
+from mission_tui.records.runs.attempt import LaunchOrder, read_launch, write_launch
+from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.launchers.local import trainer_environ, withheld_names
+from mission_tui.supervisor.run import LiveRun
+from mission_tui.supervisor.starting.caller import OURS, VISIBLE, Caller, at_home
+
+__all__ = ["LackingVariablesError", "Recalled", "completed", "left_behind", "recall", "remember", "supply", "variables_lack"]
+
+_MOST_NAMES = 6
+
+
+class LackingVariablesError(PresetError):
+    """A start needs variables whose values nobody has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """Who launched an attempt, with every variable whose value could be had; `missing` are the others.
+
+    `fault`: why `run.env_file` cannot be read, as a sentence; empty where it can, or where who asks gave its variables.
+    """
+
+    caller: Caller
+    missing: tuple[str, ...]
+    fault: str = ""
+
+    @property
+    def lack(self) -> str:
+        """What cannot be had, in words that follow "waits for"; empty for nothing."""
+        if self.fault:
+            return self.fault
+        if not self.missing:
+            return ""
+        shown = ", ".join(self.missing[:_MOST_NAMES])
+        more = f" and {len(self.missing) - _MOST_NAMES} more" if len(self.missing) > _MOST_NAMES else ""
+        if len(self.missing) == 1:
+            return clean(f"variable {shown}: its value was only in memory", 300)
+        return clean(f"variables {shown}{more}: their values were only in memory", 300)
+
+
+def recall(core: Core, order: LaunchOrder, spec: Spec | None, asking: Mapping[str, str] | None = None) -> Recalled:
+    """What can be had now of the variables of `order`; `asking` is the environment of whoever asks, if somebody does.
+
+    A withheld value is that of the env file as it reads now, else the remembered one, else that of who asks. One whose
+    name is no secret's may be that of the client that started this supervisor.
+    """
+    env_file = None if spec is None else spec.run.env_file
+    file: dict[str, str] = {}
+    fault = ""
+    if env_file is not None:
+        try:
+            file = read_env_file(Path(env_file))
+        except PresetError as error:
+            fault = str(error)
+    # What was read from the file before counts no more: it may have been changed since, on purpose.
+    remembered = {name: order.env[name] for name in order.withheld if name in order.env and name not in order.from_file}
+    remembered |= core.secrets.get(order.run, {})
+    values: dict[str, str] = {}
+    for name in order.withheld:
+        for source in (file, remembered, asking or {}):
+            if name in source:
+                values[name] = source[name]
+                break
+        else:
+            if name in os.environ and name not in order.from_file and not is_secret(name, os.environ[name]):
+                values[name] = os.environ[name]
+    needed = order.from_file or order.withheld
+    given = bool(fault) and bool(needed) and all(name in values for name in needed)
+    known = {name: value for name, value in order.env.items() if name not in order.withheld}
+    caller = Caller.of(structs.replace(order, env={**known, **file, **values}))
+    missing = (name for name in order.withheld if name not in values and not is_of_session(name))
+    return Recalled(
+        replace(caller, secrets=caller.secrets | file.keys(), without_file=given),
+        tuple(sorted(missing)),
+        "" if given else fault,
+    )
+
+
+def completed(core: Core, run: LiveRun, order: LaunchOrder) -> LaunchOrder:
+    """The order as it is handed to a keeper now, with every variable.
+
+    Raises `LackingVariablesError` for what cannot be had, `PresetError` and `StorageError`.
+    """
+    spec = run.spec
+    all_there = all(name in order.env for name in order.withheld)
+    if all_there and (spec is None or spec.run.env_file is None):
+        return order
+    recalled = recall(core, order, spec)
+    if recalled.lack:
+        raise LackingVariablesError(recalled.lack)
+    if spec is None:
+        return structs.replace(order, env=order.env | dict(recalled.caller.environ))
+    home = at_home(spec, recalled.caller)
+    ours = {name: order.env[name] for name in OURS if name in order.env}
+    env = {**home.environ, **ours, **trainer_environ(spec)} | ({VISIBLE: order.gpu} if order.gpu else {})
+    whole = structs.replace(
+        order, env=env, withheld=withheld_names(env, home, spec), from_file=tuple(sorted(home.from_file))
+    )
+    if _on_record(whole) != _on_record(order):
+        write_launch(run.dir.attempt(order.attempt).launch, whole)
+    return whole
+
+
+def remember(core: Core, order: LaunchOrder) -> None:
+    """Keep in memory what only the order knows: its withheld variables, but for those that the env file gives.
+
+    Those too, where the file could not be read and somebody gave them.
+    """
+    given = core.secrets.get(order.run, {})
+    core.secrets[order.run] = {
+        name: order.env[name]
+        for name in order.withheld
+        if name in order.env and (name not in order.from_file or name in given)
+    }
+
+
+def variables_lack(core: Core, run_id: str) -> str:
+    """Why the run waits that lacked variables when its turn came, in a sentence; empty when they can be had now."""
+    order = core.lacking.get(run_id)
+    if order is None:
+        return ""
+    lack = recall(core, order, core.store.run(run_id).spec).lack
+    if not lack:
+        del core.lacking[run_id]
+        return ""
+    name = core.store.view(run_id).name
+    return f"waits for {lack}; put it right, or `mission-tui resume {name}` from a shell that has what is missing"
+
+
+def left_behind(core: Core, run_id: str, caller: Caller, spec: Spec) -> tuple[Change, ...]:
+    """A warning for each secret of the newest attempt that one of `caller` would not have."""
+    try:
+        order = read_launch(core.run_dir(run_id).attempt(core.store.run(run_id).told.attempt).launch)
+        file = {} if spec.run.env_file is None else read_env_file(Path(spec.run.env_file))
+    except (DamagedError, OSError, PresetError):
+        return ()
+    has = caller.environ.keys() | spec.run.env.keys() | file.keys()
+    names = () if order is None else sorted(name for name in order.withheld if is_secret(name) and name not in has)
+    why = "the attempt before had it; export it where you resume, or accept to go on without"
+    return tuple(Change(f"variable {clean(name, 60)}", "set", "not set", "warn", why) for name in names)
+
+
+def supply(core: Core, run_id: str, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Remember for a run that waits for variables what whoever asks has of them; the names.
+
+    Raises `LackingVariablesError` for what is missing still.
+    """
+    order, spec = core.lacking[run_id], core.store.run(run_id).spec
+    recalled = recall(core, order, spec)
+    wanted = {*recalled.missing, *(order.from_file or order.withheld if recalled.fault else ())}
+    found = {name: environ[name] for name in wanted if name in environ}
+    core.secrets[run_id] = core.secrets.get(run_id, {}) | found
+    if lack := recall(core, order, spec).lack:
+        raise LackingVariablesError(f"{core.store.view(run_id).name} lacks {lack}; your shell has it neither")
+    return tuple(sorted(found))
+
+
+def _on_record(order: LaunchOrder) -> LaunchOrder:
+    """What of the order is written down; the order of names says nothing."""
+    said = {name: value for name, value in order.env.items() if name not in order.withheld}
+    return structs.replace(order, env=said, withheld=tuple(sorted(order.withheld)))

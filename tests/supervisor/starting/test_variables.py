@@ -1,0 +1,200 @@
+"""Variables whose values are on no disk: read or asked for at each start, and nothing is started without them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from mission_tui.errors import MissionError, PresetError
+from mission_tui.fleet.specs.spec import KeepSpec, LimitsKeep, RestartKeep, Spec
+from mission_tui.ipc.replies import Accepted, VerdictReply
+from mission_tui.ipc.requests import Resume
+from mission_tui.records.runs.attempt import read_launch
+from tests.supervisor.conftest import Lab, living
+from tests.supervisor.starting.test_command import output, shell
+from tests.waiting import until
+
+SECRET = "hunter2-and-nothing-else"
+ONE = KeepSpec(limits=LimitsKeep(runs=1))
+SAYS = 'echo "key=$DATABASE_URL token=$API_TOKEN own=$MY_OWN"; exec sleep 60'
+
+
+def one_at_a_time(script: str, **run: object) -> Spec:
+    """A command that waits while another run of the machine lives."""
+    return structs.replace(shell(script, **run), keep=ONE)
+
+
+def queued(lab: Lab, **run: str) -> tuple[str, str]:
+    """A run that lives, and one that waits for it in the queue; what the second is launched with is `run`."""
+    file = {"env_file": run.pop("env_file")} if "env_file" in run else {}
+    (first,) = lab.launch(spec=one_at_a_time("exec sleep 60"))
+    lab.wait(first, lambda view: view.state == "running")
+    (second,) = lab.launch(spec=one_at_a_time(SAYS, **file), **run)
+    lab.wait(second, lambda view: view.state == "queued" and view.cause)
+    return first, second
+
+
+def without_supervisor(lab: Lab, then: object = None) -> None:
+    """Another supervisor takes over, which remembers nothing."""
+    lab.kill_supervisor()
+    if callable(then):
+        then()
+    lab.start()
+
+
+def resume(lab: Lab, run: str, **environ: str) -> object:
+    """What somebody is told who resumes it from a shell with `environ`."""
+    mine = {"PATH": os.environ["PATH"]} | environ
+    return lab.ask(lambda id_: Resume(id=id_, run=run, cwd="/", python=sys.executable, environ=mine))
+
+
+def on_disk(lab: Lab) -> list[Path]:
+    """The files below the runs root in which the secret stands, but for what the runs printed."""
+    files = [path for path in lab.root.rglob("*") if path.is_file() and path.name != "output.log"]
+    return [path for path in files if SECRET.encode() in path.read_bytes()]
+
+
+def test_a_queued_run_reads_its_env_file_when_it_begins(lab: Lab, tmp_path: Path) -> None:
+    """Whichever supervisor begins it, with what the file says then, a name that was not in it before included."""
+    file = tmp_path / "k.env"
+    file.write_text("DATABASE_URL=old\n")
+    first, second = queued(lab, env_file=str(file))
+    without_supervisor(lab, lambda: file.write_text(f"DATABASE_URL={SECRET}\nAPI_TOKEN={SECRET}!\n"))
+    lab.act("kill", first)
+    until(lambda: output(lab, second) == f"key={SECRET} token={SECRET}! own=\n", 20)
+    order = read_launch(lab.dir(second).attempt(1).launch)
+    assert order is not None
+    assert (sorted(order.withheld), order.from_file) == (["API_TOKEN", "DATABASE_URL"], ("API_TOKEN", "DATABASE_URL"))
+    assert on_disk(lab) == []
+
+
+def test_the_same_supervisor_reads_it_again_too(lab: Lab, tmp_path: Path) -> None:
+    """What was read at the launch is not what it begins with."""
+    file = tmp_path / "k.env"
+    file.write_text("DATABASE_URL=old\n")
+    first, second = queued(lab, env_file=str(file))
+    file.write_text("DATABASE_URL=new\n")
+    lab.act("kill", first)
+    until(lambda: output(lab, second) == "key=new token= own=\n", 20)
+
+
+@pytest.mark.parametrize("lost", ["gone", "without it", "damaged"])
+def test_without_its_env_file_a_queued_run_waits_and_says_so(lab: Lab, tmp_path: Path, lost: str) -> None:
+    """Gone, or no longer naming what it named: nothing is started, others pass it, and with the file back it begins."""
+    file = tmp_path / "k.env"
+    file.write_text(f"DATABASE_URL={SECRET}\n")
+    first, second = queued(lab, env_file=str(file))
+
+    def lose() -> None:
+        file.unlink()
+        if lost != "gone":
+            file.write_text("# nothing\n" if lost == "without it" else f"{SECRET}\n")
+
+    without_supervisor(lab, lose)
+    lab.act("kill", first)
+    why = {"gone": "cannot read", "without it": "DATABASE_URL", "damaged": "is not NAME=VALUE"}[lost]
+    view = lab.wait(second, lambda view: why in (view.cause or ""))
+    assert (view.state, view.attempt, SECRET in str(view.cause)) == ("queued", 0, False)
+    (third,) = lab.launch(spec=one_at_a_time("echo third"))
+    assert lab.ended(third).outcome == "finished"
+    assert output(lab, second) == ""
+    file.write_text(f"DATABASE_URL={SECRET}\n")
+    until(lambda: output(lab, second).startswith(f"key={SECRET} "), 20)
+    assert lab.view(second).cause is None
+
+
+def test_what_only_memory_held_is_waited_for_and_given_by_resume(lab: Lab) -> None:
+    """The launching shell's token: named with what helps, refused from a shell without it, taken from one that has."""
+    first, second = queued(lab, API_TOKEN=SECRET, MY_OWN="only there")
+    without_supervisor(lab)
+    lab.act("kill", first)
+    view = lab.wait(second, lambda view: "API_TOKEN" in (view.cause or ""))
+    assert view.state == "queued"
+    assert "only in memory" in (view.cause or "")
+    assert f"`mission-tui resume {view.name}`" in (view.cause or "")
+    with pytest.raises(PresetError, match="MY_OWN"):
+        resume(lab, second, API_TOKEN=SECRET)
+    reply = resume(lab, second, API_TOKEN=SECRET, MY_OWN="mine")
+    assert isinstance(reply, Accepted)
+    assert "API_TOKEN" in reply.notes[0] or "MY_OWN" in reply.notes[0]
+    until(lambda: output(lab, second) == f"key= token={SECRET} own=mine\n", 20)
+    assert on_disk(lab) == []
+
+
+def test_a_run_that_waits_for_variables_can_be_taken_from_the_queue(lab: Lab) -> None:
+    """It is in line like any other."""
+    first, second = queued(lab, API_TOKEN=SECRET)
+    without_supervisor(lab)
+    lab.act("kill", first)
+    lab.wait(second, lambda view: "API_TOKEN" in (view.cause or ""))
+    lab.act("stop", second)
+    assert lab.ended(second).outcome == "killed"
+
+
+def test_what_is_no_secret_may_come_from_the_client_that_started_the_supervisor(lab: Lab) -> None:
+    """A variable of the shell that both were asked from; what describes a terminal is not waited for at all."""
+    first, second = queued(lab, MY_OWN="ours", LS_COLORS="rs=0", SSH_CONNECTION="::1 1 ::1 2")
+    lab.kill_supervisor()
+    lab.start(MY_OWN="ours", API_TOKEN="not yours")
+    lab.act("kill", first)
+    until(lambda: output(lab, second) == "key= token= own=ours\n", 20)
+
+
+def test_a_restart_waits_for_what_nobody_remembers(lab: Lab) -> None:
+    """It crashed, its supervisor is gone: it does not go on without its token, and a person's shell gives it."""
+    spec = structs.replace(
+        shell('test -n "$API_TOKEN" && echo has it; exit 3'),
+        keep=KeepSpec(restart=RestartKeep(most=1, wait_s=4.0)),
+    )
+    (run,) = lab.launch(spec=spec, API_TOKEN=SECRET)
+    lab.wait(run, lambda view: view.restart is not None)
+    without_supervisor(lab)
+    view = lab.wait(run, lambda view: "API_TOKEN" in (view.cause or ""))
+    assert (view.state, view.attempt) == ("queued", 1)
+    verdict = resume(lab, run)
+    assert isinstance(verdict, VerdictReply)
+    assert ("variable API_TOKEN", "warn") in [(it.name, it.grade) for it in verdict.verdict.changes]
+    mine = {"PATH": os.environ["PATH"], "API_TOKEN": SECRET}
+    lab.ask(lambda id_: Resume(id=id_, run=run, accept=True, cwd="/", python=sys.executable, environ=mine))
+    until(lambda: output(lab, run, 2) == "has it\n", 20)
+    assert on_disk(lab) == []
+
+
+def test_a_restart_reads_the_env_file_again_and_waits_without_it(lab: Lab, tmp_path: Path) -> None:
+    """Also by the supervisor that had read it before."""
+    file = tmp_path / "k.env"
+    file.write_text("DATABASE_URL=old\n")
+    spec = structs.replace(
+        shell("echo $DATABASE_URL; exit 3", env_file=str(file)),
+        keep=KeepSpec(restart=RestartKeep(most=1, wait_s=0.2)),
+    )
+    file_gone = "cannot read"
+    script = structs.replace(spec, run=structs.replace(spec.run, command=("/bin/sh", "-c", f"rm {file}; exit 3")))
+    (run,) = lab.launch(spec=script)
+    view = lab.wait(run, lambda view: file_gone in (view.cause or ""))
+    assert (view.state, view.attempt) == ("queued", 1)
+    file.write_text("DATABASE_URL=new\n")
+    lab.wait(run, lambda view: view.attempt == 2)
+
+
+def test_an_attempt_whose_keeper_never_came_waits_as_well(lab: Lab) -> None:
+    """Its supervisor was killed between the journal and the keeper: the next one has the order without its secrets."""
+    (run,) = lab.launch(spec=shell(SAYS), API_TOKEN=SECRET)
+    until(lambda: output(lab, run) != "")
+    lab.kill_supervisor()
+    for process in living(lab.processes()):
+        process.kill()
+    attempt = lab.dir(run).attempt(1)
+    for path in (attempt.identity, attempt.exit, attempt.output):
+        path.unlink(missing_ok=True)
+    lab.start()
+    lab.wait(run, lambda view: "API_TOKEN" in (view.cause or ""))
+    assert output(lab, run) == ""
+    with pytest.raises(MissionError, match="your shell has it neither"):
+        resume(lab, run)
+    resume(lab, run, API_TOKEN=SECRET)
+    until(lambda: output(lab, run) == f"key= token={SECRET} own=\n", 20)
