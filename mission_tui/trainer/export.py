@@ -16,13 +16,15 @@ from pathlib import Path
 from typing import Any
 
 import stable_baselines3
-from stable_baselines3.common.vec_env import VecNormalize, unwrap_vec_normalize
+from stable_baselines3.common.vec_env import VecEnv, VecNormalize, unwrap_vec_normalize
 
+from mission_tui.errors import CheckpointError
 from mission_tui.fleet.specs.spec import Algo, Spec
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import read_attempt_spec
 from mission_tui.trainer.building.arguments import ppo_arguments
 from mission_tui.trainer.building.contrib import check_contrib
+from mission_tui.trainer.building.spaces import described_space
 from mission_tui.trainer.checking.json_lines import Say, answer
 from mission_tui.trainer.eager import leave_compiler_out
 from mission_tui.trainer.state.boundary import Boundary
@@ -30,7 +32,7 @@ from mission_tui.trainer.state.checkpoint import load_checkpoint
 from mission_tui.trainer.state.normalizer import restore_normalizer
 from mission_tui.trainer.state.tensors import put_moments, put_parameters
 from mission_tui.trainer.supervised.process import lower_priority
-from mission_tui.trainer.vec_env import build_vec_env, in_this_process
+from mission_tui.trainer.vec_env import build_vec_env, in_this_process, spaces_alone
 
 __all__ = ["main"]
 
@@ -50,7 +52,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _export(run_dir: RunDir, checkpoint: str, file: Path, say: Say) -> None:
     loaded = load_checkpoint(run_dir.checkpoints / checkpoint)
     spec = read_attempt_spec(run_dir, loaded.manifest.attempt)
-    vec = build_vec_env(in_this_process(spec), run_dir.snapshot).vec
+    vec = _vec(spec, run_dir, loaded.boundary)
     try:
         model = _stock_model(spec, vec, loaded.boundary)
         _replace(file, model.save)
@@ -59,6 +61,21 @@ def _export(run_dir: RunDir, checkpoint: str, file: Path, say: Say) -> None:
     finally:
         vec.close()
     say({"result": {"path": str(file), "checkpoint": loaded.manifest.name, "normalizer": normalizer}})
+
+
+def _vec(spec: Spec, run_dir: RunDir, boundary: Boundary) -> VecEnv:
+    """The environment for its spaces: they are in the checkpoint, but for those that older versions made.
+
+    So an export asks for nothing that the environment would: no files, no variables, not even its packages.
+    """
+    said = boundary.state.get("spaces")
+    if said is None:
+        return build_vec_env(in_this_process(spec), run_dir.snapshot).vec
+    try:
+        spaces = described_space(said["observations"]), described_space(said["actions"])
+    except (KeyError, TypeError) as error:
+        raise CheckpointError(f"the checkpoint's description of its spaces cannot be read: {error!r}") from error
+    return spaces_alone(spec, *spaces)
 
 
 def _stock_model(spec: Spec, vec: Any, boundary: Boundary) -> Any:

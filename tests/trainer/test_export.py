@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 import stable_baselines3
 import torch as th
+from gymnasium import spaces
 from stable_baselines3.common.vec_env import VecNormalize
 
 from mission_tui.records.sb3_run.normalizer_file import read_statistics
 from mission_tui.trainer.building.arguments import ppo_arguments
 from mission_tui.trainer.building.model import build_ppo
-from mission_tui.trainer.export import main
+from mission_tui.trainer.building.spaces import described, described_space
+from mission_tui.trainer.export import _vec, main
 from mission_tui.trainer.state.boundary import restore_learner
 from mission_tui.trainer.state.checkpoint import load_checkpoint
+from mission_tui.trainer.state.tree import read_tree, write_tree
 from mission_tui.trainer.vec_env import build_vec_env
 from tests.trainer.harness import equal, new_run, run_attempt, spec_with
 
@@ -106,3 +111,72 @@ def test_a_failed_export_leaves_no_file(tmp_path: Path, capfd: pytest.CaptureFix
     assert main([str(run_dir.path), "--checkpoint", "000000128", str(tmp_path / "model.zip")]) == 1
     assert "000000128" in json.loads(capfd.readouterr().out)["error"]
     assert not (tmp_path / "model.zip").exists()
+
+
+class Keyed(gymnasium.Env[Any, Any]):
+    """An environment that cannot be made without a variable of its run."""
+
+    observation_space = spaces.Dict({"at": spaces.Box(-1.0, np.array([1.0, 2.0], np.float32)), "on": spaces.Discrete(3)})
+    action_space = spaces.MultiDiscrete([2, 3])
+
+    def __init__(self) -> None:
+        self.key = os.environ["EXPORT_TEST_KEY"]
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Somewhere."""
+        super().reset(seed=seed)
+        return {"at": np.zeros(2, np.float32), "on": np.int64(1)}, {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Over after ten."""
+        return self.reset()[0], 1.0, bool(self.np_random.random() < 0.1), False, {}
+
+
+gymnasium.register("ExportKeyed-v0", Keyed)
+
+
+def test_an_export_needs_neither_the_environment_nor_its_variables(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its constructor raises without its key; the spaces lie in the checkpoint, and SB3 opens the zip."""
+    env = {"id": "ExportKeyed-v0", "imports": ["tests.trainer.test_export"]}
+    spec = spec_with(env=env, ppo={"policy": "MultiInputPolicy"}, run={"total_timesteps": 128})
+    with monkeypatch.context() as there:
+        there.setenv("EXPORT_TEST_KEY", "1")
+        ran = run_attempt(new_run(tmp_path / "run", spec))
+    file = tmp_path / "model.zip"
+    assert main([str(ran.run_dir.path), "--checkpoint", "000000128", str(file)]) == 0, capfd.readouterr().out
+    loaded = stable_baselines3.PPO.load(file, device="cpu")
+    assert (loaded.observation_space, loaded.action_space) == (Keyed.observation_space, Keyed.action_space)
+    boundary = load_checkpoint(ran.run_dir.checkpoints / "000000128").boundary
+    assert equal(dict(loaded.policy.named_parameters()), boundary.parameters)
+
+
+def test_an_older_checkpoint_has_its_environment_made(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """One without spaces is exported as it was before."""
+    ran = run_attempt(new_run(tmp_path / "run", spec_with(run={"total_timesteps": 128})))
+    boundary = load_checkpoint(ran.run_dir.checkpoints / "000000128").boundary
+    del boundary.state["spaces"]
+    assert _vec(spec_with(), ran.run_dir, boundary).observation_space == gymnasium.make("CartPole-v1").observation_space
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        spaces.Box(0, 255, (84, 84, 4), np.uint8),
+        spaces.Box(np.array([-np.inf, 0.0]), np.array([np.inf, 1.5]), dtype=np.float64),
+        spaces.Discrete(4, start=-1),
+        spaces.MultiDiscrete([[2, 3], [4, 5]]),
+        spaces.MultiBinary(5),
+        spaces.MultiBinary([2, 3]),
+        spaces.Dict({"b": spaces.Discrete(2), "a": spaces.Dict({"x": spaces.Box(-1, 1, (2,))})}),
+    ],
+    ids=str,
+)
+def test_a_space_comes_back_from_its_description(space: spaces.Space[Any], tmp_path: Path) -> None:
+    """Through the files of a checkpoint, equal in bounds, type and order; one of a kind of its own has none."""
+    write_tree({"space": described(space)}, tmp_path / "state")
+    back = described_space(read_tree(tmp_path / "state")["space"])
+    assert back == space
+    assert back.dtype == space.dtype
+    assert described(spaces.Text(4)) is None

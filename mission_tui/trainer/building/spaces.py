@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 from gymnasium import spaces
+from numpy.typing import NDArray
 
 from mission_tui.envs.masks import MASKS
+from mission_tui.errors import CheckpointError
 from mission_tui.fleet.specs.spec import PpoSpec
 
-__all__ = ["masks_refusal", "refusal", "short", "stack_refusal", "stacked"]
+__all__ = ["described", "described_space", "masks_refusal", "refusal", "short", "stack_refusal", "stacked"]
 
 _NATURE_PIXELS = 36
 """Fewer in a side leave nothing of an image behind the third convolution of SB3's `NatureCNN`."""
@@ -26,6 +28,58 @@ _MULTI_INPUT = {"MlpPolicy": "MultiInputPolicy", "CnnPolicy": "MultiInputPolicy"
 def short(space: spaces.Space[Any]) -> str:
     """``Box(4,)``, ``Discrete(2)``, ``MultiDiscrete([9 9])``: the space without its bounds."""
     return f"Box{space.shape}" if isinstance(space, spaces.Box) else str(space)
+
+
+def described(space: spaces.Space[Any]) -> dict[str, Any] | None:
+    """The space as JSON values and arrays, so that it is known without its environment; None for a kind of its own."""
+    match space:
+        case spaces.Box():
+            bounds = {"low": _bound(space.low), "high": _bound(space.high)}
+            return {"kind": "box", "shape": list(space.shape), "dtype": str(space.dtype), **bounds}
+        case spaces.Discrete():
+            return {"kind": "discrete", "n": int(space.n), "start": int(space.start)}
+        case spaces.MultiDiscrete():
+            return {"kind": "multi_discrete", "nvec": np.array(space.nvec), "start": np.array(space.start)}
+        case spaces.MultiBinary():
+            return {"kind": "multi_binary", "shape": list(space.shape)}
+        case spaces.Dict():
+            parts = {key: described(part) for key, part in space.items()}
+            whole = all(part is not None for part in parts.values())
+            return {"kind": "dict", "spaces": [[key, parts[key]] for key in parts]} if whole else None
+        case _:
+            return None
+
+
+def described_space(said: Any) -> spaces.Space[Any]:
+    """The space of a description. Raises `CheckpointError` for what is none."""
+    try:
+        return _described_space(said)
+    except (KeyError, TypeError, ValueError, AssertionError, AttributeError) as error:
+        raise CheckpointError(f"the checkpoint's description of its spaces cannot be read: {error!r}") from error
+
+
+def _described_space(said: Any) -> spaces.Space[Any]:
+    match said["kind"]:
+        case "box":
+            shape, dtype = tuple(said["shape"]), np.dtype(said["dtype"])
+            low, high = (np.broadcast_to(np.asarray(said[key], dtype), shape) for key in ("low", "high"))
+            return spaces.Box(low.copy(), high.copy(), dtype=dtype.type)
+        case "discrete":
+            return spaces.Discrete(said["n"], start=said["start"])
+        case "multi_discrete":
+            return spaces.MultiDiscrete(said["nvec"], start=said["start"])
+        case "multi_binary":
+            shape = said["shape"]
+            return spaces.MultiBinary(shape[0] if len(shape) == 1 else shape)
+        case "dict":
+            return spaces.Dict({key: _described_space(part) for key, part in said["spaces"]})
+        case kind:
+            raise ValueError(f"no kind of space is called {kind}")
+
+
+def _bound(values: NDArray[Any]) -> NDArray[Any]:
+    """The bounds as they are, one number where all are the same: those of an image would be as large as itself."""
+    return np.array(values.flat[0]) if values.size and (values == values.flat[0]).all() else np.array(values)
 
 
 def refusal(observations: spaces.Space[Any], actions: spaces.Space[Any], ppo: PpoSpec) -> str | None:

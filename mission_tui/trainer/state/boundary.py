@@ -15,6 +15,7 @@ import numpy as np
 
 from mission_tui.errors import CheckpointError
 from mission_tui.fleet.resume.terms import AS_IT_WAS, Terms
+from mission_tui.trainer.building.spaces import described
 from mission_tui.trainer.easing import Easing
 from mission_tui.trainer.ppo import PPO
 from mission_tui.trainer.state.frames import capture_frames, restore_frames
@@ -72,6 +73,7 @@ def capture(model: PPO, progress: Progress, facts: Mapping[str, Any]) -> Boundar
         "memory": model.memory(),
         "last_episode_starts": np.array(model._last_episode_starts),
         "callbacks": None if model.callbacks is None else model.callbacks.state,
+        "spaces": _spaces(model.env.unwrapped),
     }
     return Boundary(
         update=progress.update,
@@ -133,6 +135,12 @@ def restore_envs(model: PPO, boundary: Boundary) -> bool:
 def restore_random_state(model: PPO, boundary: Boundary) -> None:
     """Put all random generators back; the last thing before training goes on, because building things draws numbers."""
     restore_random(boundary.state["random"], model.device, model.action_space)
+
+
+def _spaces(base: Any) -> Tree | None:
+    """What the environment itself shows and takes, below all wrappers: an export needs no more of it."""
+    observations, actions = described(base.observation_space), described(base.action_space)
+    return None if observations is None or actions is None else {"observations": observations, "actions": actions}
 
 
 def _window(model: PPO) -> Tree:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mission_tui.trainer.vec_env.build import BuiltEnvs, build_vec_env, in_this_process
+from mission_tui.trainer.vec_env.build import BuiltEnvs, build_vec_env, in_this_process, spaces_alone
 from mission_tui.trainer.vec_env.inline import InlineVecEnv
 from mission_tui.trainer.vec_env.native import NativeVecEnv
 from mission_tui.trainer.vec_env.savable import SavableVecEnv, savable
@@ -17,4 +17,5 @@ __all__ = [
     "build_vec_env",
     "in_this_process",
     "savable",
+    "spaces_alone",
 ]

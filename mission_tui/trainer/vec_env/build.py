@@ -6,7 +6,9 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import gymnasium
 import msgspec
 from stable_baselines3.common.vec_env import VecEnv, VecFrameStack, VecNormalize
 
@@ -23,7 +25,7 @@ from mission_tui.trainer.vec_env.making import EnvMaker, make_batched
 from mission_tui.trainer.vec_env.native import NativeVecEnv
 from mission_tui.trainer.vec_env.workers import WorkersVecEnv
 
-__all__ = ["BuiltEnvs", "build_vec_env", "in_this_process"]
+__all__ = ["BuiltEnvs", "build_vec_env", "in_this_process", "spaces_alone"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,21 @@ def build_vec_env(
     else:
         assert choice.n_workers is not None
         vec = _workers(spec.env, snapshot, maker, choice.n_workers, all_infos=all_infos)
-    return BuiltEnvs(_stacked(_normalized(vec, spec), spec.env), choice.kind, choice.reason)
+    return BuiltEnvs(_wrapped(vec, spec), choice.kind, choice.reason)
+
+
+def spaces_alone(spec: Spec, observations: gymnasium.Space[Any], actions: gymnasium.Space[Any]) -> VecEnv:
+    """The environment of a run as its model sees it, made of spaces and of nothing that could be stepped."""
+    return _wrapped(InlineVecEnv([lambda: _Nowhere(observations, actions)]), spec)
+
+
+class _Nowhere(gymnasium.Env[Any, Any]):
+    def __init__(self, observations: gymnasium.Space[Any], actions: gymnasium.Space[Any]) -> None:
+        self.observation_space, self.action_space = observations, actions
+
+
+def _wrapped(vec: VecEnv, spec: Spec) -> VecEnv:
+    return _stacked(_normalized(vec, spec), spec.env)
 
 
 def in_this_process(spec: Spec, native: int = 1, inline: int = 1) -> Spec:
