@@ -26,6 +26,7 @@ from mission_tui.trainer.building.model import build_ppo, engine_options
 from mission_tui.trainer.building.registration import registration_of
 from mission_tui.trainer.building.spaces import masks_refusal, refusal
 from mission_tui.trainer.callbacks import Callbacks, build_callbacks
+from mission_tui.trainer.checking.state_proof import unproven
 from mission_tui.trainer.failures import Failure, complain
 from mission_tui.trainer.learn import Training
 from mission_tui.trainer.live_settings import LiveSettings
@@ -60,11 +61,13 @@ class Job:
     envs: BuiltEnvs | None = None
     callbacks: Callbacks | None = None
     training: Training | None = None
+    _proven: bool = True
 
     def train(self) -> Literal["finished", "stopped"]:
         """Build envs, build PPO, learn, save. Raises whatever went wrong; `close` is the caller's duty either way."""
         start = self._load()
         was: Facts = start.boundary.state["facts"] if start else {}
+        self._try_state(start)
         self.envs = build_vec_env(self.spec, self.attempt.run_dir.snapshot, was.get("vec"), was.get("n_workers"))
         self.link.name_workers(self.envs.worker_pids, self.envs.look)
         self._check_spaces(self.envs)
@@ -81,6 +84,16 @@ class Job:
         resumed = probe(model, start.boundary, self.spec, snapshot, exact=exact) if start else None
         self.record.started(update, model.num_timesteps, self.attempt.checkpoint, exact, registration, resumed)
         return self.training.learn()
+
+    def _try_state(self, start: Loaded | None) -> None:
+        """Before anything of the training is made: whether environments can be put back into their episodes."""
+        if start is None or not start.boundary.has_env_state:
+            return
+        was = start.boundary.state["facts"].get("vec")
+        why = unproven(self.spec.env, self.attempt.run_dir.snapshot, batched=was == "native")
+        if why:
+            self._proven = False
+            complain(f"the resume is continued, not exact: of env.id '{self.spec.env.id}' {why}; episodes begin anew")
 
     def _build(self, envs: BuiltEnvs, was: Facts) -> tuple[PPO, Facts, dict[str, str]]:
         """PPO on `envs`, the circumstances it will learn under, and the reasons for those that were chosen here."""
@@ -178,7 +191,7 @@ class Job:
             boundary = start.boundary
             progress = Progress(boundary.update, boundary.trained_s, boundary.state.get("entropy"))
             checkpoints.started_from(start)
-            exact = put_back(model, start.boundary, facts, attempt.number, terms)
+            exact = put_back(model, start.boundary, facts, attempt.number, terms, proven=self._proven)
         # Resets the environments, unless they were put back into the middle of their episodes.
         model._setup_learn(0, reset_num_timesteps=False)
         if start is not None and facts["seed"] == start.boundary.state["facts"]["seed"]:

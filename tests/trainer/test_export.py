@@ -116,7 +116,9 @@ def test_a_failed_export_leaves_no_file(tmp_path: Path, capfd: pytest.CaptureFix
 class Keyed(gymnasium.Env[Any, Any]):
     """An environment that cannot be made without a variable of its run."""
 
-    observation_space = spaces.Dict({"at": spaces.Box(-1.0, np.array([1.0, 2.0], np.float32)), "on": spaces.Discrete(3)})
+    observation_space = spaces.Dict(
+        {"at": spaces.Box(-1.0, np.array([1.0, 2.0], np.float32)), "on": spaces.Discrete(3)}
+    )
     action_space = spaces.MultiDiscrete([2, 3])
 
     def __init__(self) -> None:

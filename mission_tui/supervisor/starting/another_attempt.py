@@ -14,8 +14,10 @@ from mission_tui.fleet.resume import ResumeFacts, as_chosen, judge_resume
 from mission_tui.fleet.resume.terms import AS_IT_WAS, Terms
 from mission_tui.fleet.resume.verdict import Change, ResumeVerdict
 from mission_tui.fleet.specs.live_settings import with_words
+from mission_tui.fleet.specs.mission_gym import MISSION_GYM
 from mission_tui.fleet.specs.preset import draft_change
 from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.text import clean
 from mission_tui.ipc.replies import VerdictReply
 from mission_tui.ipc.requests import Apply, Resume
 from mission_tui.records.runs.checkpoint import Manifest
@@ -27,7 +29,7 @@ from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.starting.caller import Caller, at_home, settled
 from mission_tui.supervisor.starting.live_load import check_machine
 from mission_tui.supervisor.starting.next_attempt import start_next_attempt
-from mission_tui.supervisor.starting.preflight import Spaces, preflight
+from mission_tui.supervisor.starting.preflight import Spaces, known_by_heart, preflight
 from mission_tui.supervisor.starting.variables import left_behind
 from mission_tui.supervisor.subject import caller_for
 
@@ -39,8 +41,8 @@ __all__ = [
     "plan_attempt",
     "start_attempt",
     "terms_before",
-    "warned",
     "verdict_first",
+    "warned",
     "without_remedies",
 ]
 
@@ -126,6 +128,8 @@ async def plan_attempt(
         terms, agreed = before, True
     since = await core.provenance.no_longer_same(run, checkpoint.attempt, caller, sources_of(now))
     verdict = noted(judge_resume(was, now, facts, terms), since)
+    if isinstance(request, Resume) and not request.branch:
+        verdict = noted(verdict, await _inexact(now, caller, checkpoint))
     verdict = warned(verdict, left_behind(core, run_id, caller, now))
     return Plan(was=was, now=now, checkpoint=checkpoint, verdict=verdict, caller=caller, terms=terms, agreed=agreed)
 
@@ -192,6 +196,17 @@ async def _spaces(was: Spec, now: Spec, caller: Caller) -> tuple[Spaces | None, 
     if task_was == task_now:
         return None, None
     return await preflight(was, at_home(was, caller)), await preflight(now, at_home(now, caller))
+
+
+async def _inexact(now: Spec, caller: Caller, checkpoint: Manifest) -> tuple[Change, ...]:
+    """A note where the checkpoint holds a state of environments that was found not to restore them."""
+    if not checkpoint.extra.get("env_state") or known_by_heart(now) or now.env.id == MISSION_GYM:
+        return ()
+    spaces = await preflight(now, at_home(now, caller))
+    if not spaces.state:
+        return ()
+    why = clean(f"of env.id '{now.env.id}' {spaces.state}; its episodes begin anew", 400)
+    return (Change("environments", "exact", "continued", "note", why),)
 
 
 def _task(spec: Spec) -> tuple[object, ...]:

@@ -47,24 +47,30 @@ async def begin_runs(
     items = [structs.replace(item, spec=settled(item.spec, caller.cwd)) for item in wanted]
     specs = [item.spec for item in items]
     async with reserved(core, specs, caller.environ) as lacking:
-        await _tried(specs, caller)
+        inexact = await _tried(specs, caller)
         check_new_names(core, [item.name for item in items if item.name is not None])
         made = _make_all(core, items, caller)
         for each in made:
             begin_first_attempt(core, each.run, each.spec, each.order, each.created)
     cautioned = (f"{spec.preset}: {caution}" for spec in specs for caution in cautions(spec))
-    return tuple(each.run.id for each in made), tuple(dict.fromkeys((*lacking, *cautioned)))
+    return tuple(each.run.id for each in made), tuple(dict.fromkeys((*lacking, *inexact, *cautioned)))
 
 
-async def _tried(specs: Sequence[Spec], caller: Caller) -> None:
-    """Preflight every environment that is not known by heart, each once; look for commands. Raises `MissionError`."""
+async def _tried(specs: Sequence[Spec], caller: Caller) -> list[str]:
+    """Preflight every environment that is not known by heart, each once; look for commands. Raises `MissionError`.
+
+    Warnings of those whose state was found not to be restored by what they save.
+    """
     tried: list[Spec] = []
+    warnings: list[str] = []
     for spec in specs:
         home = at_home(spec, caller)
         check_program(spec, home)
         if not known_by_heart(spec) and not any(_same_task(spec, other) for other in tried):
-            await preflight(spec, home)
+            if said := (await preflight(spec, home)).continued(spec):
+                warnings.append(f"{spec.preset}: {said}")
             tried.append(spec)
+    return warnings
 
 
 def _same_task(spec: Spec, other: Spec) -> bool:

@@ -26,10 +26,20 @@ _SENTENCE_CHARACTERS = 800
 
 @dataclass(frozen=True, slots=True)
 class Spaces:
-    """Observation and action space in the short form that preflight prints."""
+    """Observation and action space in the short form that preflight prints.
+
+    `state`: why its state cannot be restored although it says so, in words that follow its name; empty where it can.
+    """
 
     obs: str
     act: str
+    state: str = ""
+
+    def continued(self, spec: Spec) -> str:
+        """What to say of it at a launch and before a resume; empty where there is nothing."""
+        if not self.state:
+            return ""
+        return f"a resume will be continued, not exact: of env.id '{spec.env.id}' {self.state}"
 
 
 def known_by_heart(spec: Spec) -> bool:
@@ -61,7 +71,8 @@ async def preflight(spec: Spec, caller: Caller) -> Spaces:
         async for said in run_task(task, LIMIT_S):
             doing = str(said.get("doing", doing))
             if said.get("ok"):
-                return Spaces(str(said.get("obs")), str(said.get("act")))
+                state = clean(str(said.get("state") or ""), _SENTENCE_CHARACTERS)
+                return Spaces(str(said.get("obs")), str(said.get("act")), state)
     except DeathError as error:
         raise PresetError(clean(f"{doing}: {error}", _SENTENCE_CHARACTERS)) from error
     raise PresetError(f"preflight of env.id '{spec.env.id}' gave no answer")

@@ -26,7 +26,16 @@ from mission_tui.supervisor.launchers.local import trainer_environ, withheld_nam
 from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.starting.caller import OURS, VISIBLE, Caller, at_home
 
-__all__ = ["LackingVariablesError", "Recalled", "completed", "left_behind", "recall", "remember", "supply", "variables_lack"]
+__all__ = [
+    "LackingVariablesError",
+    "Recalled",
+    "completed",
+    "left_behind",
+    "recall",
+    "remember",
+    "supply",
+    "variables_lack",
+]
 
 _MOST_NAMES = 6
 

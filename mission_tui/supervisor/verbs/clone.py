@@ -86,8 +86,7 @@ async def _made(
             check_new_names(core, [request.name])
         home = at_home(spec, caller)
         check_program(spec, home)
-        if not known_by_heart(spec):
-            await preflight(spec, home)
+        inexact = "" if known_by_heart(spec) else (await preflight(spec, home)).continued(spec)
         source_name = core.store.view(source_id).name
         run = new_run_dir(core, request.name or f"{source_name[:24]}-clone")
         order = attempt_order(core.root, run, 1, spec, caller, None)
@@ -96,4 +95,4 @@ async def _made(
         made = partial(create_run, core.root, core.seals, run, spec, order, rules, name, None, origin=origin)
         created = await asyncio.to_thread(made)
         begin_first_attempt(core, run, spec, order, created)
-    return run.id, lacking
+    return run.id, (*lacking, *filter(None, (inexact,)))

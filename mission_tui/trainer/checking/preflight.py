@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from mission_tui.errors import PresetError, raised_by
+from mission_tui.errors import MissionError, PresetError, raised_by
 from mission_tui.fleet.specs.mission_gym import MISSION_GYM
 from mission_tui.fleet.specs.spec import EnvSpec, Spec
 from mission_tui.trainer.building.contrib import check_contrib
@@ -75,9 +75,26 @@ def _check(say: Say) -> None:
             sentence = native_refusal(spec.env)
         if sentence is not None:
             raise PresetError(f"env.id '{spec.env.id}' cannot be trained: {sentence}")
-        say({"ok": True, "obs": short(observations), "act": short(env.action_space)})
+        say({"doing": f"saving and restoring an environment of env.id '{spec.env.id}'"})
+        state = _unproven(spec)
+        say({"ok": True, "obs": short(observations), "act": short(env.action_space), "state": state})
     finally:
         env.close()
+
+
+def _unproven(spec: Spec) -> str:
+    """Why a resume will not be exact although the environment says that it saves its state; empty for no such reason.
+
+    What cannot be tried at all is none: it is tried again before a resume is called exact.
+    """
+    from mission_tui.trainer.checking.state_proof import unproven
+
+    env = spec.env
+    batched = env.vec == "native" or (env.vec == "auto" and native_refusal(env) is None)
+    try:
+        return unproven(env, None, batched=batched)
+    except MissionError:
+        return ""
 
 
 def _import_trainer(say: Say) -> None:

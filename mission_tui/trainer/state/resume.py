@@ -56,16 +56,19 @@ def starting_seed(seed: int, attempt: int) -> int:
     return (seed + _ATTEMPT_STRIDE * attempt) % _SEED_SPAN
 
 
-def put_back(model: PPO, boundary: Boundary, now: Facts, attempt: int, terms: Terms = AS_IT_WAS) -> bool:
+def put_back(
+    model: PPO, boundary: Boundary, now: Facts, attempt: int, terms: Terms = AS_IT_WAS, *, proven: bool = True
+) -> bool:
     """Make `model` stand at `boundary` as far as the circumstances `now` and `terms` allow; True if that is exact.
 
+    Environments that were not `proven` to restore their state begin anew.
     Random generators are left to the caller, because building and resetting draw numbers. Raises `CheckpointError` when
     the boundary is of another policy.
     """
     was: Facts = boundary.state["facts"]
     restore_learner(model, boundary, terms)
     same_task = _task(was) == _task(now) and was["vec"] == now["vec"] and was["seed"] == now["seed"]
-    in_place = same_task and restore_envs(model, boundary)
+    in_place = same_task and proven and restore_envs(model, boundary)
     if not in_place:
         assert model.env is not None
         model.env.seed(starting_seed(now["seed"], attempt))

@@ -1,0 +1,185 @@
+"""Environments that say that they save their state: one that does, and others that are wrong about it in one way each.
+
+The point drifts at random, also where it begins; an episode ends at the edge, or after `LIMIT` steps.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from mission_tui.envs.generators import generator_from_words, generator_words
+
+LIMIT = 30
+DRIFT = np.random.default_rng(5)
+
+
+class Honest(gymnasium.Env[Any, Any]):
+    """Everything that changes is in its state."""
+
+    observation_space = spaces.Box(-10.0, 10.0, (2,), np.float64)
+    action_space = spaces.Discrete(3)
+
+    def __init__(self) -> None:
+        self.at, self.age, self.steps_of_all = np.zeros(2), 0, 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Somewhere near the middle."""
+        super().reset(seed=seed)
+        self.at, self.age = self.draw() * 0.5, 0
+        return self.at.copy(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """A step and a gust."""
+        self.age += 1
+        self.steps_of_all += 1
+        self.at += 0.2 * (np.array([action - 1.0, 0.0]) + self.draw())
+        far = float(np.abs(self.at).max())
+        return self.at.copy(), -far, far > 3.0, self.age >= LIMIT, {"age": self.age}
+
+    def draw(self) -> Any:
+        """By chance."""
+        return self.np_random.normal(size=2)
+
+    def get_state(self) -> dict[str, Any]:
+        """A copy."""
+        return {"at": self.at.copy(), "age": self.age, "random": generator_words(self.np_random)}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """As saved."""
+        self.at, self.age = np.array(state["at"]), state["age"]
+        self.np_random = generator_from_words(state["random"])
+
+
+class NoRandom(Honest):
+    """Its generator is left out."""
+
+    def get_state(self) -> dict[str, Any]:
+        return {name: value for name, value in super().get_state().items() if name != "random"}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        super().set_state(state | {"random": generator_words(np.random.default_rng(1))})
+
+
+class Live(Honest):
+    """What it gives goes on changing."""
+
+    def get_state(self) -> dict[str, Any]:
+        return super().get_state() | {"at": self.at}
+
+
+class Deaf(Honest):
+    """It takes no state."""
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        pass
+
+
+class Ageless(Honest):
+    """How many steps are done is left out."""
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        super().set_state(state | {"age": 0})
+
+
+class FarLimit(Ageless):
+    """Likewise, and its limit is so far away that nobody who tries it gets there."""
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        observation, reward, ended, _, _ = super().step(action)
+        return observation, reward, ended, self.age >= 10**9, {}
+
+
+class FromNumPy(Honest):
+    """It draws from NumPy's global generator."""
+
+    def draw(self) -> Any:
+        return np.random.normal(size=2)
+
+
+class FromModule(Honest):
+    """It draws from a generator of its module's."""
+
+    def draw(self) -> Any:
+        return DRIFT.normal(size=2)
+
+
+class Objects(Honest):
+    """Its state holds what no file does."""
+
+    def get_state(self) -> dict[str, Any]:
+        return super().get_state() | {"self": self}
+
+
+class Raises(Honest):
+    """It cannot take its state."""
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        raise KeyError("at")
+
+
+class Batch(gymnasium.vector.VectorEnv[Any, Any, Any]):
+    """Lanes of a point each, all in one array; `random` is part of its state or not."""
+
+    metadata: ClassVar[dict[str, Any]] = {"autoreset_mode": gymnasium.vector.AutoresetMode.SAME_STEP}
+    honest = True
+
+    def __init__(self, num_envs: int = 2) -> None:
+        self.num_envs = num_envs
+        self.single_observation_space, self.single_action_space = Honest.observation_space, Honest.action_space
+        self.observation_space = gymnasium.vector.utils.batch_space(self.single_observation_space, num_envs)
+        self.action_space = gymnasium.vector.utils.batch_space(self.single_action_space, num_envs)
+        self.at = np.zeros((num_envs, 2))
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        """All in the middle."""
+        super().reset(seed=seed[0] if isinstance(seed, list) else seed)
+        self.at = self.np_random.normal(size=(self.num_envs, 2)) * 0.5
+        return self.at.copy(), {}
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """All drift; who is at the edge begins anew."""
+        self.at += 0.3 * self.np_random.normal(size=self.at.shape)
+        ended = np.abs(self.at).max(axis=1) > 3.0
+        final = self.at.copy()
+        self.at[ended] = self.np_random.normal(size=(int(ended.sum()), 2)) * 0.5
+        return self.at.copy(), np.ones(self.num_envs), ended, np.zeros_like(ended), {"final_obs": final}
+
+    def get_state(self) -> dict[str, Any]:
+        """A copy."""
+        return {"at": self.at.copy(), "random": generator_words(self.np_random)}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """As saved."""
+        self.at = np.array(state["at"])
+        self.np_random = generator_from_words(state["random"])
+
+
+class ForgetfulBatch(Batch):
+    """Its generator begins anew."""
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        super().set_state(state | {"random": generator_words(np.random.default_rng(1))})
+
+
+class TimeLimit(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Of the name of one that is known, and with a memory of its own."""
+
+    _elapsed_steps = 0
+    _last = 0.0
+
+    def step(self, action: Any) -> Any:
+        """What it shows is smeared."""
+        observation, reward, *rest = self.env.step(action)
+        self._last = 0.5 * self._last + float(reward)
+        return observation, self._last, *rest
+
+
+LIARS = (NoRandom, Live, Deaf, Ageless, FarLimit, FromNumPy, FromModule, Objects, Raises)
+for cls in (Honest, *LIARS):
+    gymnasium.register(f"State{cls.__name__}-v0", cls, max_episode_steps=None)
+gymnasium.register("StateBatch-v0", Honest, vector_entry_point=Batch)
+gymnasium.register("StateForgetfulBatch-v0", Honest, vector_entry_point=ForgetfulBatch)
