@@ -27,7 +27,7 @@ MISTAKES = [
     (("launch", "tiny", "-n", "0"), 2, "-n"),
     (("launch", "tiny", "--seed", "minus"), 2, "--seed"),
     (("launch", "tiny", "--seed", "1", "--seed", "2", "--seeds", "3"), 2, "--seeds"),
-    (("launch", "tiny", "--seed", str(2**31 - 1), "--seeds", "2"), 2, "--seeds 2"),
+    (("launch", "tiny", "--seed", str(2**32 - 1), "--seeds", "2"), 2, "--seeds 2"),
     (("bench", "tiny", "--out", "."), 2, "is a folder"),
     (("lauhcn", "tiny"), 2, "did you mean 'launch'?"),
     (("stop",), 2, "--all"),

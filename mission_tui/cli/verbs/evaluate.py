@@ -35,7 +35,7 @@ EVALUATION_FACTS = (
 @click.option("--checkpoint", metavar="NAME", help="A step, `latest` or `best` (default: the newest).")
 @click.option("--episodes", type=click.IntRange(1, 100_000), default=100, show_default=True, help="How many to play.")
 @click.option(
-    "--seed", type=click.IntRange(0, 2**31 - 1), default=10_000, show_default=True, help="Seed of the episodes."
+    "--seed", type=click.IntRange(0, 2**32 - 1), default=10_000, show_default=True, help="Seed of the episodes."
 )
 @click.option(
     "--seeds", type=click.IntRange(1, 100), default=1, metavar="N", help="How many seeds, each with its episodes."

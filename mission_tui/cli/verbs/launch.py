@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mission_tui.ipc.replies import Launched
     from mission_tui.ipc.requests import LaunchItem
 
-SEED_LIMIT = 2**31 - 1
+SEED_LIMIT = 2**32 - 1
 
 
 @click.command("launch", cls=WithCommand)

@@ -14,6 +14,7 @@ from mission_tui.fleet.limits.thresholds import HealthKeep
 from mission_tui.fleet.specs.part import Part
 
 __all__ = [
+    "LARGEST_SEED",
     "Algo",
     "CheckpointKeep",
     "Engine",
@@ -30,6 +31,9 @@ __all__ = [
     "Spec",
     "rollout_size",
 ]
+
+LARGEST_SEED = 2**32 - 1
+"""NumPy's global generator takes no larger one, and SB3 seeds that too."""
 
 Positive = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 Steps = Annotated[int, Meta(ge=1, le=10**15)]
@@ -118,7 +122,7 @@ class RunSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     total_timesteps: Steps | None = None
     duration_s: AboveZero | None = None
-    seed: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
+    seed: Annotated[int, Meta(ge=0, le=LARGEST_SEED)] | None = None
     device: str = "auto"
     threads: Positive | None = None
     auto_scale: bool = False

@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 
 from mission_tui.fleet.paying import Payoff
 from mission_tui.fleet.paying.payoff import WORTH
-from mission_tui.fleet.specs.spec import EvaluateSpec, LimitsKeep, RestartKeep, Spec
+from mission_tui.fleet.specs.spec import LARGEST_SEED, EvaluateSpec, LimitsKeep, RestartKeep, Spec
 
 __all__ = ["FleetSaid", "company_spec", "goes_on", "said_of"]
 
@@ -29,7 +29,9 @@ def company_spec(spec: Spec, number: int, seconds: float) -> Spec:
     base = spec.run.seed if spec.run.seed is not None else 1
     return structs.replace(
         spec,
-        run=structs.replace(spec.run, total_timesteps=None, duration_s=seconds, seed=(base + number - 1) % 2**31),
+        run=structs.replace(
+            spec.run, total_timesteps=None, duration_s=seconds, seed=(base + number - 1) % (LARGEST_SEED + 1)
+        ),
         keep=structs.replace(spec.keep, restart=RestartKeep(), limits=LimitsKeep(), on_reboot="leave"),
         evaluate=EvaluateSpec(),
     )

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mission_tui.errors import PresetError
+from mission_tui.fleet.specs.spec import LARGEST_SEED
 
 __all__ = ["arguments_table", "called", "tables_of_zoo"]
 
@@ -71,7 +72,7 @@ def arguments_table(said: object, where: str, notes: list[str]) -> Tables:
         env["id"] = words["env"]
     if isinstance(words.get("env_kwargs"), dict) and words["env_kwargs"]:
         env["kwargs"] = words["env_kwargs"]
-    if isinstance(seed := words.get("seed"), int) and 0 <= seed < 2**31:
+    if isinstance(seed := words.get("seed"), int) and 0 <= seed <= LARGEST_SEED:
         run["seed"] = seed
     # The zoo writes -1 for "as config.yml says".
     if isinstance(total := words.get("n_timesteps"), int | float) and total > 0:

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import structs
 
 from mission_tui.errors import MissionError, UsageError
-from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.specs.spec import LARGEST_SEED, Spec
 from mission_tui.ipc.replies import Benched, Progress
 from mission_tui.ipc.requests import Bench, LaunchItem
 from mission_tui.records.runs.provenance_file import read_provenance
@@ -106,7 +106,7 @@ async def _round(
 def _numbered(item: LaunchItem, side: int, number: int) -> LaunchItem:
     """Repeat `number` of both sides has the same seed: what one meets, the other does."""
     run = item.spec.run
-    seed = ((run.seed if run.seed is not None else 1) + number - 1) % 2**31
+    seed = ((run.seed if run.seed is not None else 1) + number - 1) % (LARGEST_SEED + 1)
     return structs.replace(
         item,
         spec=structs.replace(item.spec, run=structs.replace(run, seed=seed)),

@@ -18,6 +18,7 @@ import msgspec
 from msgspec import structs
 
 from mission_tui.errors import MissionError, UsageError
+from mission_tui.fleet.specs.spec import LARGEST_SEED
 from mission_tui.ipc.replies import Progress, Tuned
 from mission_tui.ipc.requests import LaunchItem, Tune
 from mission_tui.records.files.append import AppendLog
@@ -136,7 +137,7 @@ def _left_behind(core: Core, name: str) -> list[str]:
 def _item(ask: Ask, begun: TuneBegun, name: str, number: int) -> LaunchItem:
     """Every candidate of a round has the same seed: what one meets, the others do."""
     spec, base = ask.candidate.spec, begun.spec.run.seed if begun.spec.run.seed is not None else 1
-    seed = (base + ask.round - 1) % 2**31
+    seed = (base + ask.round - 1) % (LARGEST_SEED + 1)
     return LaunchItem(
         spec=structs.replace(spec, run=structs.replace(spec.run, seed=seed)), name=f"{name}-{number}", group=name
     )

@@ -91,8 +91,20 @@ def _moments(loaded: object, where: str) -> dict[int, Tensors]:
     for index, kept in state.items():
         if type(index) is not int or not isinstance(kept, dict) or kept.keys() != _MOMENTS:
             raise CheckpointError(f"{where} is not the state of Adam, which is what PPO trains with")
-        moments[index] = {name: _plain(tensor, f"{where}: {index}/{name}") for name, tensor in kept.items()}
+        moments[index] = {
+            name: (_steps if name == "step" else _plain)(value, f"{where}: {index}/{name}")
+            for name, value in kept.items()
+        }
     return moments
+
+
+def _steps(value: object, where: str) -> th.Tensor:
+    """Adam's count of its steps: a number up to torch 1.11, as most published agents have it, since then a tensor."""
+    if type(value) is not int:
+        return _plain(value, where)
+    if not 0 <= value <= _COUNT_LIMIT:
+        raise CheckpointError(f"{where} is no count of steps")
+    return th.tensor(float(value), dtype=th.float32)
 
 
 def _plain(tensor: object, where: str) -> th.Tensor:

@@ -12,14 +12,14 @@ from mission_tui.fleet.specs.algorithm import engine_of
 from mission_tui.fleet.specs.assignment import factors
 from mission_tui.fleet.specs.completion import doubtful_env
 from mission_tui.fleet.specs.sizes import plan_batch, update_pressure
-from mission_tui.fleet.specs.spec import Schedule, Spec, rollout_size
+from mission_tui.fleet.specs.spec import LARGEST_SEED, Schedule, Spec, rollout_size
 from mission_tui.ipc.requests import LaunchItem
 from mission_tui.tui.drawing import numbers
 
 __all__ = ["Draft", "assignments", "followed", "heading", "meaning", "words"]
 
 _MOST_RUNS = 64
-_LAST_SEED = 2**31 - 1
+_LAST_SEED = LARGEST_SEED
 _MOST_PRIORITY = 1000
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -13,7 +14,7 @@ import pytest
 import torch as th
 
 from mission_tui.trainer.state.checkpoint import load_checkpoint
-from tests.faults.foreign_zips import members, stock_model, written
+from tests.faults.foreign_zips import Members, members, stock_model, written
 from tests.trainer.harness import equal, new_run, run_attempt, spec_with
 
 MODULE = ("-m", "mission_tui.trainer.foreign.import_checkpoint")
@@ -134,3 +135,41 @@ def test_without_its_limits_the_file_is_not_opened(name: str, error: str, tmp_pa
     assert code == 1
     assert str(said["error"]).startswith("this process cannot be confined; the file was not opened: ")
     assert not (tmp_path / "checkpoints").exists()
+
+
+def as_published(step: object, content: Members | None = None) -> Members:
+    """What torch up to 1.11 and SB3 1.x left: Adam's step as a number, rates as pickled functions, no system info."""
+    content = dict(content or members())
+    optimizer = th.load(io.BytesIO(content["policy.optimizer.pth"]), weights_only=True)
+    for kept in optimizer["state"].values():
+        kept["step"] = step
+    file = io.BytesIO()
+    th.save(optimizer, file)
+    data = json.loads(content["data"])
+    function = {":type:": "<class 'function'>", ":serialized:": "gAWVCgAAAAAAAAB9lC4="}
+    data |= {"clip_range": function, "lr_schedule": function, "seed": 2**32 - 5}
+    for space in ("observation_space", "action_space"):
+        data[space] = {**data[space], ":type:": "<class 'gym.spaces.box.Box'>"}
+    content.pop("system_info.txt", None)
+    return content | {"policy.optimizer.pth": file.getvalue(), "data": json.dumps(data).encode()}
+
+
+@pytest.mark.timeout(60)
+def test_an_agent_that_torch_of_old_saved_comes_along(tmp_path: Path) -> None:
+    """Up to 1.11 Adam counted its steps in a number; training goes on with that count."""
+    run_dir = new_run(tmp_path / "run", spec_with(run={"total_timesteps": 192, "seed": 2**32 - 5}))
+    file = written(tmp_path / "foreign.zip", as_published(16))
+    code, said = imported(file, run_dir.checkpoints, run={"seed": 2**32 - 5})
+    assert code == 0, said
+    moments = load_checkpoint(run_dir.checkpoints / "000000064").boundary.moments
+    steps = [tensor for name, tensor in moments.items() if name.endswith("/step")]
+    assert {(float(step), step.dtype) for step in steps} == {(16.0, th.float32)}
+    assert run_attempt(run_dir, 2, "000000064").exit_code == 0
+
+
+@pytest.mark.parametrize("step", [-1, 10**16, True, 3.5, "9", None], ids=str)
+def test_a_count_of_steps_that_is_none_is_refused(step: object, tmp_path: Path) -> None:
+    """Only a whole number that somebody may have counted to stands for the tensor of today."""
+    code, said = imported(written(tmp_path / "foreign.zip", as_published(step)), tmp_path / "checkpoints")
+    assert code == 1
+    assert "/step is" in str(said["error"])
