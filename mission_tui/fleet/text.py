@@ -1,15 +1,16 @@
 """Foreign text made harmless once, at the door: what env output, exceptions, names and drivers say.
 
-What comes out is one line of printable characters: no control or escape sequence, no bidirectional override, nothing
-of zero width except a few combining marks in a row.
+What comes out is printable characters: no control or escape sequence, no bidirectional override, nothing of zero width
+except a few combining marks in a row, and one line of them, except from `clean_lines`.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
 
-__all__ = ["clean"]
+__all__ = ["clean", "clean_line", "clean_lines"]
 
 ESCAPES = re.compile(
     r"(?:\x1b[P\]X^_]|[\x90\x9d\x98\x9e\x9f]).*?(?:\x07|\x1b\\|\x9c|\Z)"  # strings to the terminal, up to their end
@@ -19,6 +20,8 @@ ESCAPES = re.compile(
 )
 BLANKS = frozenset("\t\n\v\f\r\x85\u2028\u2029")
 MARKS_IN_A_ROW = 3
+_UNDECODED = re.compile("[\ud800-\udfff]")
+_TAB_COLUMNS = 8
 
 
 def clean(text: str, limit: int = 200) -> str:
@@ -30,16 +33,39 @@ def clean(text: str, limit: int = 200) -> str:
     if len(text) <= limit and text.isascii() and text.isprintable():
         return " ".join(text.split())  # nearly all there is, and said again with every snapshot
     window = 16 * limit + 4096
+    line = " ".join(_printable(ESCAPES.sub("", text[:window])).split())
+    if len(line) > limit or len(text) > window:
+        return line[: limit - 1].rstrip() + "…"
+    return line
+
+
+def clean_line(text: str, limit: int | None = None) -> str:
+    """The same, but every blank stays where it is, so that columns stay columns; tabs reach to the next eighth column.
+
+    Without a `limit` the whole text is looked at. Bytes of a file name that are no UTF-8 leave a mark each.
+    """
+    if (limit is None or len(text) <= limit) and text.isascii() and text.isprintable():
+        return text
+    window = len(text) if limit is None else 16 * limit + 4096
+    line = _printable(_UNDECODED.sub("\ufffd", ESCAPES.sub("", text[:window])).expandtabs(_TAB_COLUMNS))
+    if limit is not None and (len(line) > limit or len(text) > window):
+        return line[: limit - 1].rstrip() + "…"
+    return line
+
+
+def clean_lines(text: str) -> str:
+    """`text` of several lines, each as `clean_line` has it."""
+    return "\n".join(map(clean_line, text.split("\n")))
+
+
+def _printable(characters: Iterable[str]) -> str:
     kept: list[str] = []
     marks = 0
-    for character in ESCAPES.sub("", text[:window]):
+    for character in characters:
         if character in BLANKS or unicodedata.category(character) == "Zs":
             kept.append(" ")
         elif character.isprintable():
             marks = marks + 1 if unicodedata.combining(character) else 0
             if marks <= MARKS_IN_A_ROW:
                 kept.append(character)
-    line = " ".join("".join(kept).split())
-    if len(line) > limit or len(text) > window:
-        return line[: limit - 1].rstrip() + "…"
-    return line
+    return "".join(kept)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mission_tui.fleet.text import clean
+from mission_tui.fleet.text import clean, clean_line, clean_lines
 
 
 @pytest.mark.parametrize(
@@ -58,3 +58,38 @@ def test_any_text_gives_one_printable_line(text: str, limit: int) -> None:
     assert line.isprintable()
     assert len(line) <= limit
     assert clean(line, limit) == line
+
+
+@pytest.mark.parametrize(
+    ("text", "cleaned"),
+    [
+        ("|  rollout/     |       |", "|  rollout/     |       |"),
+        ("  indented\t\tby tabs", "  indented              by tabs"),
+        ("\x1b[32m  a   b\x1b[0m  ", "  a   b  "),
+        ("overwritten\rby this", "overwritten by this"),
+        ("two\nlines", "two lines"),
+        ("a\x9b2Jb\x85c\u202ed\x7f", "ab cd"),
+        ("name-\udcff\udcfe", "name-\ufffd\ufffd"),
+    ],
+)
+def test_a_line_keeps_its_columns(text: str, cleaned: str) -> None:
+    """Blanks stay as they are, also between words, and everything else goes as it does everywhere."""
+    assert clean_line(text) == cleaned
+    assert clean_line(text, 80) == cleaned
+
+
+def test_lines_are_cleaned_one_by_one() -> None:
+    """A string to the terminal that never ends takes no line but its own."""
+    assert clean_lines("a  b\n\x1b]0;never\nc\n") == "a  b\n\nc\n"
+
+
+@given(st.text(), st.integers(min_value=1, max_value=300))
+def test_any_text_gives_a_line_and_lines_without_controls(text: str, limit: int) -> None:
+    """Printable, no longer than asked for, and not changed by being cleaned again."""
+    line, lines = clean_line(text, limit), clean_lines(text)
+    assert line.isprintable()
+    assert len(line) <= limit
+    assert clean_line(line) == line
+    assert lines.replace("\n", "").isprintable()
+    assert lines.count("\n") == text.count("\n")
+    assert clean_lines(lines) == lines

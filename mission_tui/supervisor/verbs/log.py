@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from mission_tui.errors import UsageError
-from mission_tui.fleet.text import clean
+from mission_tui.fleet.text import clean_line
 from mission_tui.ipc.replies import LogReply
 from mission_tui.ipc.requests import GetLog
 from mission_tui.supervisor.disk.known import Known, the_run
@@ -54,10 +54,9 @@ def _whole_characters(raw: bytes, more_follows: bool) -> bytes:
 
 
 def _harmless(raw: bytes) -> str:
-    """The text with its line breaks and indentation; everything else that could move a cursor is taken out."""
+    """The text with its line breaks and its blanks; everything else that could move a cursor is taken out."""
     return "\n".join(_line(line) for line in raw.decode("utf-8", "replace").split("\n"))
 
 
 def _line(line: str) -> str:
-    indent = len(line) - len(line.lstrip(" "))
-    return " " * min(indent, LINE_CHARACTERS) + clean(line, LINE_CHARACTERS)
+    return clean_line(line, LINE_CHARACTERS).rstrip()
