@@ -9,6 +9,7 @@ import gc
 import os
 import signal
 import sys
+from types import TracebackType
 
 # Until the command line can answer a Ctrl-C itself, the process ends at once, and not in the traceback of an import.
 # Whoever ignores it, as a shell lets its background jobs do, goes on ignoring it.
@@ -22,8 +23,16 @@ _COMPLETING = "_MISSION_TUI_COMPLETE"
 """Set by a shell that asks click for completions; the call itself has no words then."""
 
 
+def _say_traceback(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """What nobody foresaw may have names of anybody's in it."""
+    from mission_tui.cli.writing import say_traceback
+
+    say_traceback(kind, error, trace)
+
+
 def main() -> None:
     """Run the command line and end the process with its exit code."""
+    sys.excepthook = _say_traceback
     if len(sys.argv) == 1 and _COMPLETING not in os.environ:
         gc.disable()  # what is loaded is no garbage; the screen's door says for how long
         from mission_tui.cli.screen import main as answer

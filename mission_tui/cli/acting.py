@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import click
-
 from mission_tui.cli.errors import say
 from mission_tui.cli.options import chosen
 from mission_tui.cli.session import Session
+from mission_tui.cli.writing import write
 
 if TYPE_CHECKING:
     from mission_tui.ipc.replies import Accepted
@@ -35,6 +34,6 @@ def print_accepted(reply: Accepted, as_json: bool) -> None:
         write_document({"runs": [{"id": run} for run in reply.runs], "notes": list(reply.notes)})
         return
     for run in reply.runs:
-        click.echo(run)
+        write(run)
     for note in reply.notes:
         say(note)

@@ -6,9 +6,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from mission_tui.cli.errors import say
+from mission_tui.cli.writing import write
 from mission_tui.errors import MissionError
 
 if TYPE_CHECKING:
@@ -28,7 +27,9 @@ def show_all_roots(as_json: bool) -> None:
         write_document({"roots": [status_facts(snapshot, snapshot.runs) for snapshot in snapshots]})
         return
     for place, snapshot in enumerate(snapshots):
-        click.echo(("\n" if place else "") + machine_line(snapshot))
+        if place:
+            write()
+        write(machine_line(snapshot))
         fleet_table(snapshot.runs).write(sys.stdout)
     if not snapshots:
         say("no runs root of yours has a supervisor now; `mission-tui status` starts that of this folder")

@@ -7,10 +7,9 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
-import click
-
 from mission_tui.cli.acting import print_accepted
 from mission_tui.cli.errors import say
+from mission_tui.cli.writing import Colour, Styled, styled, write
 
 if TYPE_CHECKING:
     from mission_tui.fleet.resume.verdict import Change, Grade, Remedy
@@ -22,7 +21,7 @@ Deed = Literal["resume", "set"]
 
 _NOT_DONE: Mapping[Deed, str] = {"resume": "was not resumed", "set": "trains on as it was"}
 _OVERRIDE: Mapping[Deed, str] = {"resume": ", or be overridden by name where that is offered", "set": ""}
-_COLOURS: Mapping[Grade, str | None] = {"safe": None, "note": None, "warn": "yellow", "refuse": "red"}
+_COLOURS: Mapping[Grade, Colour | None] = {"safe": None, "note": None, "warn": "yellow", "refuse": "red"}
 _INDENT, _HANG = 8, 4
 _LEAST, _PIPED = 40, 120
 _CHARACTERS = 2000
@@ -53,26 +52,27 @@ def print_answer(answer: Accepted | VerdictReply, deed: Deed = "resume") -> None
         return
     width = width_of(sys.stderr)
     for line in (line for change in answer.verdict.changes for line in change_lines(change, width)):
-        click.echo(line, err=True)
+        write(*line, stream=sys.stderr)
     say(f"{answer.run} {_NOT_DONE[deed]}: {_todo(answer, deed)}")
 
 
-def change_lines(change: Change, width: int) -> Iterator[str]:
-    """One change in `width` columns: grade and values, why it matters, each option that helps; a paragraph each.
+def change_lines(change: Change, width: int) -> Iterator[tuple[str | Styled, ...]]:
+    """One change in `width` columns, a line's parts each: grade and values, why it matters, each option that helps.
 
     A word that is longer than a line stays whole, so that it can be copied.
     """
     head = _folded(f"{change.name}: {change.was} -> {change.now}", width, _INDENT)
-    head[0] = click.style(f"{change.grade:<{_INDENT}}", fg=_COLOURS[change.grade]) + head[0][_INDENT:]
-    yield from head
-    yield from _folded(change.why, width, _INDENT)
+    yield styled(f"{change.grade:<{_INDENT}}", _COLOURS[change.grade]), head[0][_INDENT:]
+    yield from ((line,) for line in head[1:])
+    rest = _folded(change.why, width, _INDENT)
     for remedy in change.remedies:
         option = "--branch" if remedy.name == "branch" else f"--remedy {remedy.name}"
-        yield from _folded(f"{option}: {remedy.what}{words(remedy)}", width, _INDENT, _HANG)
+        rest += _folded(f"{option}: {remedy.what}{words(remedy)}", width, _INDENT, _HANG)
     if change.override:
-        yield from _folded(f"--override {change.name}: resumes against this refusal", width, _INDENT, _HANG)
+        rest += _folded(f"--override {change.name}: resumes against this refusal", width, _INDENT, _HANG)
     if change.remedy and not change.remedies:
-        yield from _folded(f"instead: {change.remedy}", width, _INDENT, _HANG)
+        rest += _folded(f"instead: {change.remedy}", width, _INDENT, _HANG)
+    yield from ((line,) for line in rest)
 
 
 def _folded(text: str, width: int, indent: int, hang: int = 0) -> list[str]:

@@ -19,10 +19,10 @@ SENTENCE_CHARACTERS = 1000
 
 def say(sentence: str) -> None:
     """One diagnostic line on stderr, without anything a terminal would act on."""
+    from mission_tui.cli.writing import write
     from mission_tui.fleet.text import clean
 
-    sys.stderr.write(f"mission-tui: {clean(sentence, SENTENCE_CHARACTERS)}\n")
-    sys.stderr.flush()
+    write(f"mission-tui: {clean(sentence, SENTENCE_CHARACTERS)}", stream=sys.stderr)
 
 
 def exit_code_of(verb: Callable[[], int | None]) -> int:

@@ -130,4 +130,7 @@ def _run(words: list[str]) -> int | None:
         return EX_USAGE
     except click.Abort:
         return EX_INTERRUPTED
+    except click.ClickException as error:
+        say(error.format_message())
+        return error.exit_code
     return code

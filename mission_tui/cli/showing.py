@@ -15,9 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
-import click
-
 from mission_tui.cli.tables.words import UNKNOWN, measure
+from mission_tui.cli.writing import enter_screen, leave_screen, write, write_picture
 
 if TYPE_CHECKING:
     from mission_tui.fleet.views.picture import Canvas, Colours
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
 __all__ = ["canvas_of", "show"]
 
 WATCHED_FPS, FASTEST_FPS = 8.0, 60.0
-_ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
-_HOME, _TO_LINE_END, _TO_SCREEN_END = "\x1b[H", "\x1b[K", "\x1b[J"
 _LEAVING = frozenset(("q", "Q", "\x1b"))
 _FULL = frozenset(("truecolor", "24bit"))
 
@@ -54,25 +51,24 @@ def show(replies: Iterable[Evaluated | Progress], out: TextIO) -> None:
                 break
             last, step = reply.note, reply.done
             if not on_screen:
-                out.write(f"{last}\nstep {reply.done}\n\n")
+                write_picture(last, out, below=f"step {reply.done}")
+                write(stream=out)
                 continue
-            rows = [f"{row}{_TO_LINE_END}" for row in (*last.split("\n"), f"step {reply.done}   q leaves")]
-            out.write(_HOME + "\r\n".join(rows) + _TO_SCREEN_END)
-            out.flush()
+            write_picture(last, out, below=f"step {reply.done}   q leaves", home=True)
             if _left():
                 break
     if on_screen:
-        click.echo(last)
+        write_picture(last, out)
     if result is None:
-        click.echo(f"left at step {step}")
+        write(f"left at step {step}")
     else:
         _say(result)
 
 
 def _say(result: Mapping[str, Any]) -> None:
     outcome = result.get("outcome") or UNKNOWN
-    click.echo(f"checkpoint {result['checkpoint']} of {result['run']}, seed {result['seed']}: one episode")
-    click.echo(f"return {measure(result['return'])} in {result['steps']} steps, outcome {outcome}")
+    write(f"checkpoint {result['checkpoint']} of {result['run']}, seed {result['seed']}: one episode")
+    write(f"return {measure(result['return'])} in {result['steps']} steps, outcome {outcome}")
 
 
 def _colours(environ: Mapping[str, str], out: TextIO) -> Colours:
@@ -92,11 +88,10 @@ def _screen(out: TextIO) -> Iterator[bool]:
     before = termios.tcgetattr(keys)
     try:
         tty.setcbreak(keys)
-        out.write(_ENTER)
+        enter_screen(out)
         yield True
     finally:
-        out.write(_LEAVE)
-        out.flush()
+        leave_screen(out)
         termios.tcsetattr(keys, termios.TCSADRAIN, before)
 
 

@@ -6,10 +6,9 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import click
-
 from mission_tui.cli.tables.table import Table
 from mission_tui.cli.tables.words import UNKNOWN, count, duration, measure, size
+from mission_tui.cli.writing import styled, write
 
 if TYPE_CHECKING:
     from mission_tui.fleet.compare import Compared, Comparison, Ranked, Row
@@ -28,11 +27,11 @@ _UNITS: Mapping[str, Callable[[float | None], str]] = {
 def write_comparison(found: Comparison) -> None:
     """Print each table under its title, then what to mind."""
     for title, table in comparison_tables(found):
-        click.secho(title, bold=True)
+        write(styled(title, bold=True))
         table.write(sys.stdout)
-        click.echo()
+        write()
     for note in found.notes:
-        click.echo(f"- {note}")
+        write(f"- {note}")
 
 
 def comparison_tables(found: Comparison) -> Iterator[tuple[str, Table]]:

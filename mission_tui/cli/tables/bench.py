@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import click
 import msgspec
 
 from mission_tui.cli.tables.table import Table
 from mission_tui.cli.tables.words import UNKNOWN, count, duration, measure, size
+from mission_tui.cli.writing import styled, write
 
 if TYPE_CHECKING:
     from mission_tui.fleet.bench import Ratio, Repeat, Side
@@ -114,11 +114,11 @@ def write_bench(found: Judged) -> None:
     for name, side in zip(names, found.sides, strict=True):
         pace = pace_of(side.rates)
         interval = "" if pace.lo is None else f", 95 % interval of the mean {count(pace.lo)} to {count(pace.hi)}"
-        click.echo(f"{name}: {count(pace.median)} steps/s (median of {len(side.rates)}){interval}")
+        write(f"{name}: {count(pace.median)} steps/s (median of {len(side.rates)}){interval}")
     if found.ratio is not None:
-        click.secho(f"{names[0]} against {names[1]}: {found.ratio.sentence}", bold=True)
+        write(styled(f"{names[0]} against {names[1]}: {found.ratio.sentence}", bold=True))
     for note in found.notes:
-        click.echo(f"- {note}")
+        write(f"- {note}")
 
 
 def _cells(repeat: Repeat) -> tuple[str, ...]:

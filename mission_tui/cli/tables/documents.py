@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import click
 import msgspec
 
+from mission_tui.cli.writing import write_json
 from mission_tui.fleet.paying import Payoff
 from mission_tui.fleet.views.findings import Finding
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
@@ -189,4 +189,4 @@ def status_facts(snapshot: FleetSnapshot, runs: tuple[RunView, ...]) -> dict[str
 
 def write_document(facts: dict[str, Any]) -> None:
     """Print one document on stdout, as one line."""
-    click.echo(msgspec.json.encode({"schema": SCHEMA, **facts}))
+    write_json({"schema": SCHEMA, **facts})

@@ -6,11 +6,10 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TextIO
 
-import click
-
 from mission_tui.cli.tables.fleet import share_done, state_word
 from mission_tui.cli.tables.table import Table
 from mission_tui.cli.tables.words import UNKNOWN, count, duration, measure, percent
+from mission_tui.cli.writing import console_on, draw, text_column, write
 from mission_tui.fleet.history.metrics import RETURN
 from mission_tui.fleet.history.outcome import OVER
 from mission_tui.fleet.text import clean
@@ -74,10 +73,10 @@ class PlainBoard:
             state, since = self._said.get(view.id, ("", 0.0))
             if view.state != state or (view.state not in OVER and now - since >= PLAIN_EVERY_S):
                 self._said[view.id] = (view.state, now)
-                click.echo(self._line(view, t), file=self._stream)
+                write(self._line(view, t), stream=self._stream)
 
     def tell(self, title: str, table: Table) -> None:
-        click.echo(title, file=self._stream)
+        write(title, stream=self._stream)
         table.write(self._stream)
 
     def _line(self, view: RunView, t: float) -> str:
@@ -92,14 +91,13 @@ class RichBoard:
     """For terminals: a bar per run with timesteps, steps/s, return and ETA."""
 
     def __init__(self, stream: TextIO) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn
+        from rich.progress import BarColumn, Progress
 
         self._progress: Progress = Progress(
-            TextColumn("{task.fields[run]}", markup=False),
+            text_column("{task.fields[run]}"),
             BarColumn(bar_width=20),
-            TextColumn("{task.fields[facts]}", markup=False),
-            console=Console(file=stream),
+            text_column("{task.fields[facts]}"),
+            console=console_on(stream),
         )
         self._tasks: dict[str, TaskID] = {}
 
@@ -125,8 +123,8 @@ class RichBoard:
             )
 
     def tell(self, title: str, table: Table) -> None:
-        self._progress.console.print(title, markup=False, highlight=False)
-        self._progress.console.print(table.rich())
+        draw(title, self._progress.console)
+        draw(table.rich(), self._progress.console)
 
     def _facts(self, view: RunView, share: float | None) -> str:
         left = UNKNOWN if view.state in OVER else duration(view.eta_s)
@@ -147,10 +145,10 @@ class TaskBar:
         self._bar: Progress | None = None
         self._task: TaskID | None = None
         if stream.isatty():
-            from rich.console import Console
-            from rich.progress import Progress
+            from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemainingColumn
 
-            self._bar = Progress(console=Console(file=stream), transient=True)
+            columns = (text_column("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+            self._bar = Progress(*columns, console=console_on(stream), transient=True)
 
     def __enter__(self) -> Self:
         if self._bar:
@@ -167,9 +165,9 @@ class TaskBar:
     def say(self, line: str) -> None:
         """Print a line that stays, above the bar."""
         if self._bar is not None:
-            self._bar.console.print(clean(line), markup=False, highlight=False)
+            draw(clean(line), self._bar.console)
         else:
-            click.echo(clean(line), file=self._stream)
+            write(clean(line), stream=self._stream)
 
     def advance(self, done: int, total: int, note: str = "") -> None:
         """The task is at `done` of `total`; `note` says more of it."""
@@ -178,4 +176,4 @@ class TaskBar:
         elif self._clock() - self._said >= PLAIN_EVERY_S:
             self._said = self._clock()
             more = f", {clean(note)}" if note else ""
-            click.echo(f"{self._what}: {done} of {total}{more}", file=self._stream)
+            write(f"{self._what}: {done} of {total}{more}", stream=self._stream)

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TextIO
 
-import click
+from mission_tui.cli.writing import console_on, draw, write_lines
+from mission_tui.fleet.text import clean_line
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -26,20 +27,18 @@ class Table:
     rows: list[tuple[str, ...]] = field(default_factory=list)
 
     def add(self, *cells: str) -> None:
-        """One more row, a cell per column."""
+        """One more row, a cell per column: a line of printable characters each, whoever wrote them."""
         assert len(cells) == len(self.columns)
-        self.rows.append(cells)
+        self.rows.append(tuple(map(clean_line, cells)))
 
     def write(self, stream: TextIO) -> None:
         """Print the table; nothing at all when it has no rows."""
         if not self.rows:
             return
         if stream.isatty():
-            from rich.console import Console
-
-            Console(file=stream).print(self.rich())
+            draw(self.rich(), console_on(stream))
         else:
-            click.echo(self.plain(), file=stream)
+            write_lines(self.plain(), stream)
 
     def plain(self) -> str:
         """The table as lines of aligned text."""

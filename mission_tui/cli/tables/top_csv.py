@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import csv
 import re
-import sys
 import time
 from collections.abc import Iterator
 from math import floor
 from typing import TYPE_CHECKING
 
+from mission_tui.cli.tables.words import inert
+from mission_tui.cli.writing import CsvRows
 from mission_tui.errors import UsageError
 from mission_tui.fleet.history.outcome import PHASES
 from mission_tui.fleet.strips.cells import WIDTHS
 from mission_tui.fleet.strips.rows import StripRow, strip_rows
+from mission_tui.fleet.text import clean_line
 
 if TYPE_CHECKING:
     from mission_tui.cli.session import Session
@@ -47,16 +48,17 @@ def write_series(session: Session, last_s: float, every_s: float, *, watch: bool
     if last_s > DAY_S or last_s / every_s > MOST_ROWS:
         longest = min(DAY_S, MOST_ROWS * every_s)
         raise UsageError(f"--last {last_s:g}s is too long for rows of {every_s:g}s: at most {longest:g}s")
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(COLUMNS)
+    rows = CsvRows()
+    rows.add(COLUMNS)
     since = floor((time.time() - last_s) / every_s) * every_s
     while True:
         until = floor((time.time() - (LATE_S if watch else 0.0)) / every_s) * every_s
         if until > since:
             for strip in _pages(session, since, until, every_s):
-                writer.writerows(_line(row) for row in strip_rows(strip, every_s))
+                for row in strip_rows(strip, every_s):
+                    rows.add(_line(row))
             since = until
-        sys.stdout.flush()
+        rows.flush()
         if not watch:
             return
         time.sleep(max(1.0, since + every_s + LATE_S - time.time()))
@@ -79,9 +81,10 @@ def _pages(session: Session, since: float, until: float, every_s: float) -> Iter
 
 def _line(row: StripRow) -> tuple[object, ...]:
     busy = ("", "", "") if row.busy is None else (_short(row.busy.least), _short(row.busy.mean), _short(row.busy.most))
+    names = (inert(clean_line(word)) for word in (row.id, row.name))
     phases = row.phases or {}
     shares = ((_short(phases.get(phase, 0.0)) if row.what == "run" else "") for phase in PHASES)
-    return (f"{row.t:.2f}", row.what, row.id, row.name, *busy, _short(row.power_w), _short(row.cpu_percent), *shares)
+    return (f"{row.t:.2f}", row.what, *names, *busy, _short(row.power_w), _short(row.cpu_percent), *shares)
 
 
 def _short(value: float | None) -> str:

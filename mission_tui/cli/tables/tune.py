@@ -7,11 +7,11 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-import click
 import msgspec
 
 from mission_tui.cli.tables.table import Table
 from mission_tui.cli.tables.words import UNKNOWN, count, duration
+from mission_tui.cli.writing import styled, write
 
 if TYPE_CHECKING:
     from mission_tui.fleet.tuning.finding import Finding, Row
@@ -87,14 +87,14 @@ def write_tune(found: Finding) -> None:
     table.write(sys.stdout)
     for row in found.rows:
         if row.why:
-            click.echo(f"{row.stage} {row.label}: {row.fate}: {row.why}")
+            write(f"{row.stage} {row.label}: {row.fate}: {row.why}")
     _write_bars(found)
-    click.secho(found.sentence, bold=True)
+    write(styled(found.sentence, bold=True))
     if found.profile.words:
-        click.echo(f"set: {found.profile.words}")
-    click.echo(f"{found.probes} probes in {duration(found.seconds)}")
+        write(f"set: {found.profile.words}")
+    write(f"{found.probes} probes in {duration(found.seconds)}")
     for note in found.notes:
-        click.echo(f"- {note}")
+        write(f"- {note}")
 
 
 def _write_bars(found: Finding) -> None:
@@ -105,8 +105,8 @@ def _write_bars(found: Finding) -> None:
     most = max(rate for _, rate in measured)
     block = "█" if (sys.stdout.encoding or "").lower().startswith("utf") else "#"
     width = max(len(f"{row.stage} {row.label}") for row, _ in measured)
-    click.echo()
+    write()
     for row, rate in measured:
         bar = block * max(1, round(BAR * rate / most))
-        click.echo(f"{row.stage} {row.label}".ljust(width) + f"  {bar.ljust(BAR)} {count(rate)}")
-    click.echo()
+        write(f"{row.stage} {row.label}".ljust(width) + f"  {bar.ljust(BAR)} {count(rate)}")
+    write()

@@ -15,13 +15,14 @@ from mission_tui.cli.options import json_option, preset_argument, set_option
 from mission_tui.cli.own_command import WithCommand, command_words
 from mission_tui.cli.plan import Wish, launch_items
 from mission_tui.cli.session import Session, pass_session
+from mission_tui.cli.writing import Colour, styled, write, write_over
 
 if TYPE_CHECKING:
     from mission_tui.fleet.specs.checking import CheckFigures
     from mission_tui.fleet.specs.spec import Spec
     from mission_tui.ipc.replies import Checked
 
-COLOURS = {"ok": "green", "note": "yellow", "failed": "red", "skipped": "bright_black"}
+COLOURS: dict[str, Colour] = {"ok": "green", "note": "yellow", "failed": "red", "skipped": "bright_black"}
 LONGEST_STEP_S = 120.0
 INDENT = 20
 
@@ -89,7 +90,7 @@ def _checked(session: Session, spec: Spec, limit_s: float, *, quiet: bool) -> Ch
             if not isinstance(reply, Progress):
                 return reply
             if not quiet and sys.stderr.isatty():
-                click.echo(f"\r\x1b[K{reply.note}", nl=False, err=True)
+                write_over(reply.note, sys.stderr)
     raise AssertionError("a stream ends with an answer or an error")
 
 
@@ -104,18 +105,17 @@ def _files(words: tuple[str, ...], session: Session) -> dict[str, str]:
 
 def _show(spec: Spec, checked: Checked, file: str) -> None:
     if sys.stderr.isatty():
-        click.echo("\r\x1b[K", nl=False, err=True)
+        write_over("", sys.stderr)
     words = file if spec.run.command is None else shlex.join(spec.run.command)
-    click.echo(f"{click.style(spec.preset, bold=True)}  {words}")
+    write(styled(spec.preset, bold=True), f"  {words}")
     for step in checked.steps:
         first, *more = _folded(step.detail)
-        level = click.style(step.level.ljust(7), COLOURS[step.level])
-        click.echo(f"{level}  {step.name:10} {first}".rstrip())
+        write(styled(step.level.ljust(7), COLOURS[step.level]), f"  {step.name:10} {first}".rstrip())
         for words in more:
-            click.echo(" " * INDENT + words)
+            write(" " * INDENT + words)
     if checked.figures is not None:
         for name, value in _figures(checked.figures):
-            click.echo(f"{'':7}  {name:10} {value}")
+            write(f"{'':7}  {name:10} {value}")
 
 
 def _folded(detail: str) -> list[str]:

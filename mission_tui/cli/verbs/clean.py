@@ -13,6 +13,7 @@ import click
 from mission_tui.cli.errors import say
 from mission_tui.cli.options import json_option
 from mission_tui.cli.session import Session, pass_session
+from mission_tui.cli.writing import confirm, write
 
 if TYPE_CHECKING:
     from mission_tui.ipc.replies import Stale
@@ -33,7 +34,7 @@ def command(session: Session, yes: bool, as_json: bool) -> None:
     if removable and (yes or (not as_json and _confirmed(len(removable)))):
         found = _clean(session, removable)
         if not as_json:
-            click.echo(f"removed {sum(it.removed for it in found)} of {len(removable)}")
+            write(f"removed {sum(it.removed for it in found)} of {len(removable)}")
     if as_json:
         write_document({"stale": [_facts(it) for it in found]})
 
@@ -49,7 +50,7 @@ def _confirmed(number: int) -> bool:
     if not sys.stdin.isatty():
         say("nothing was removed: add --yes to remove what is ours")
         return False
-    return click.confirm(f"Remove {number}?", default=False)
+    return confirm(f"Remove {number}?")
 
 
 def _facts(it: Stale) -> dict[str, Any]:
@@ -80,4 +81,4 @@ def _show(found: tuple[Stale, ...]) -> None:
         )
     table.write(sys.stdout)
     if not found:
-        click.echo("nothing was left behind")
+        write("nothing was left behind")

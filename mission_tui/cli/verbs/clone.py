@@ -11,6 +11,7 @@ import click
 from mission_tui.cli.answers import answer_facts, change_lines, print_answer, width_of
 from mission_tui.cli.options import json_option, run_argument, set_option
 from mission_tui.cli.session import Session, pass_session
+from mission_tui.cli.writing import confirm, write
 from mission_tui.errors import EX_USAGE, UsageError
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def _refused(answer: Accepted | VerdictReply) -> bool:
 def _agreed(answer: Accepted | VerdictReply) -> bool:
     """The differences, and a person's answer to them."""
     _print_differences(answer)
-    return click.confirm("Start it all the same?", default=False, err=True)
+    return confirm("Start it all the same?", stderr=True)
 
 
 def _print_differences(answer: Accepted | VerdictReply) -> None:
@@ -80,9 +81,9 @@ def _print_differences(answer: Accepted | VerdictReply) -> None:
 
     assert isinstance(answer, VerdictReply)
     changes = answer.verdict.changes
-    click.echo(f"{len(changes)} not as when {answer.run} began:", err=True)
+    write(f"{len(changes)} not as when {answer.run} began:", stream=sys.stderr)
     for line in (line for change in changes for line in change_lines(change, width_of(sys.stderr))):
-        click.echo(line, err=True)
+        write(*line, stream=sys.stderr)
 
 
 def _say(answer: Accepted | VerdictReply, as_json: bool) -> int:

@@ -6,9 +6,10 @@ import click
 
 from mission_tui.cli.options import json_option
 from mission_tui.cli.session import Session, pass_session
+from mission_tui.cli.writing import Colour, styled, write
 from mission_tui.errors import EX_FAILED
 
-COLOURS = {"ok": "green", "note": "cyan", "warn": "yellow", "bad": "red"}
+COLOURS: dict[str, Colour] = {"ok": "green", "note": "cyan", "warn": "yellow", "bad": "red"}
 
 
 @click.command("doctor")
@@ -31,7 +32,7 @@ def command(session: Session, as_json: bool) -> int:
         write_document({"version": __version__, "healthy": healthy, "checks": [asdict(check) for check in found]})
     else:
         for check in found:
-            click.echo(f"{click.style(check.level.ljust(4), COLOURS[check.level])}  {check.name:14} {check.detail}")
+            write(styled(check.level.ljust(4), COLOURS[check.level]), f"  {check.name:14} {check.detail}")
             if check.advice:
-                click.echo(f"      {'':14} -> {check.advice}")
+                write(f"      {'':14} -> {check.advice}")
     return 0 if healthy else EX_FAILED

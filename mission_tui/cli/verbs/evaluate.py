@@ -9,6 +9,7 @@ import click
 
 from mission_tui.cli.options import json_option, run_argument
 from mission_tui.cli.session import Session, pass_session
+from mission_tui.cli.writing import write
 from mission_tui.errors import UsageError
 
 EVALUATION_FACTS = (
@@ -114,18 +115,18 @@ def _print(result: dict[str, Any]) -> None:
     from mission_tui.cli.tables.words import measure, percent
 
     who = "a random policy" if result.get("policy") == "random" else f"checkpoint {result['checkpoint']}"
-    click.echo(f"{who} of {result['run']}: {result['episodes']} episode{'' if result['episodes'] == 1 else 's'}")
-    click.echo(f"return {measure(result['mean'])} ± {measure(result['std'])}, median {measure(result['median'])}")
+    write(f"{who} of {result['run']}: {result['episodes']} episode{'' if result['episodes'] == 1 else 's'}")
+    write(f"return {measure(result['mean'])} ± {measure(result['std'])}, median {measure(result['median'])}")
     if result["ci95"] is None:
-        click.echo("no interval: one episode says nothing of how others end")
+        write("no interval: one episode says nothing of how others end")
     else:
-        click.echo(f"95 % interval of the mean {' to '.join(map(measure, result['ci95']))}")
+        write(f"95 % interval of the mean {' to '.join(map(measure, result['ci95']))}")
     if len(result.get("by_seed", ())) > 1:
         means = "  ".join(f"{it['seed']}: {measure(it['mean'])}" for it in result["by_seed"])
-        click.echo(f"mean by seed {means}")
-    click.echo(f"length {measure(result['lengths']['mean'])}")
+        write(f"mean by seed {means}")
+    write(f"length {measure(result['lengths']['mean'])}")
     if result["outcomes"]:
         counts = "  ".join(f"{name} {number}" for name, number in sorted(result["outcomes"].items()))
-        click.echo(f"outcomes {counts}")
+        write(f"outcomes {counts}")
     if result["won"] is not None:
-        click.echo(f"won {percent(result['won'])}")
+        write(f"won {percent(result['won'])}")

@@ -9,6 +9,7 @@ import click
 
 from mission_tui.cli.options import json_option, run_argument
 from mission_tui.cli.session import Session, pass_session
+from mission_tui.cli.writing import write
 from mission_tui.errors import UsageError
 
 
@@ -39,4 +40,4 @@ def command(session: Session, run: str, file: Path, checkpoint: str | None, as_j
     if as_json:
         write_document({"path": exported.path, "checkpoint": exported.checkpoint})
     else:
-        click.echo(exported.path)
+        write(exported.path)

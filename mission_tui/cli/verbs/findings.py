@@ -15,6 +15,7 @@ import click
 from mission_tui.cli.errors import say
 from mission_tui.cli.options import json_option, run_argument
 from mission_tui.cli.session import Session, pass_session
+from mission_tui.cli.writing import write
 from mission_tui.errors import EX_USAGE, DamagedError, MissionError, UsageError
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def _show(session: Session, run: str | None, replay: bool, as_json: bool) -> Non
             table.add(view.id, it.severity, it.state, span, it.sentence, it.cause, it.proposal)
     table.write(sys.stdout)
     if not table.rows:
-        click.echo("no findings")
+        write("no findings")
 
 
 def _views(session: Session, run: str | None) -> tuple[RunView, ...]:

@@ -13,6 +13,7 @@ import click
 from mission_tui.cli.errors import say
 from mission_tui.cli.options import json_option
 from mission_tui.cli.session import Session, pass_session
+from mission_tui.cli.writing import Colour, styled, write
 from mission_tui.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 POSITIVE = click.FloatRange(min=0.0, min_open=True)
 COUNT = click.IntRange(min=1)
-COLOURS = {"info": "cyan", "warning": "yellow", "critical": "red"}
+COLOURS: dict[str, Colour] = {"info": "cyan", "warning": "yellow", "critical": "red"}
 
 
 @click.command("judge")
@@ -97,12 +98,13 @@ def _print(log: TrainingLog, settings: str, findings: tuple[Finding, ...]) -> No
     from mission_tui.fleet.text import clean
 
     many = f"{len(findings)} finding{'s' if len(findings) > 1 else ''}" if findings else "no findings"
-    click.echo(f"{clean(str(log.path), 1000)}: {count(log.updates)} updates, {many}")
-    click.echo(f"  {settings}")
+    write(f"{clean(str(log.path), 1000)}: {count(log.updates)} updates, {many}")
+    write(f"  {settings}")
     for it in findings:
-        severity = click.style(it.severity, fg=COLOURS[it.severity])
-        click.echo(f"\n  {severity} {it.rule}, updates {it.first_update:,} to {it.last_update:,}, {it.state}")
+        write()
+        where = f" {it.rule}, updates {it.first_update:,} to {it.last_update:,}, {it.state}"
+        write("  ", styled(it.severity, COLOURS[it.severity]), where)
         for title, words in (("", it.sentence), ("cause: ", it.cause), ("advice: ", it.proposal)):
             if words:
-                click.echo(f"    {title}{clean(words, 1000)}")
-    click.echo()
+                write(f"    {title}{clean(words, 1000)}")
+    write()

@@ -13,6 +13,7 @@ from mission_tui.cli.own_command import WithCommand, command_words
 from mission_tui.cli.plan import Wish, launch_items
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.tables.plan import show_plan, show_scaling
+from mission_tui.cli.writing import write
 from mission_tui.errors import UsageError
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def command(
         _write(launched.runs, launched.warnings)
     else:
         for view in launched.runs:
-            click.echo(f"{view.id}  {view.name}  {view.state}")
+            write(f"{view.id}  {view.name}  {view.state}")
     return 0
 
 

@@ -14,6 +14,7 @@ import click
 
 from mission_tui.cli.options import json_option, run_argument
 from mission_tui.cli.session import Session, pass_session
+from mission_tui.cli.writing import write
 from mission_tui.errors import UsageError
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def command(session: Session, run: str, follow: bool, pattern: str | None, attem
             if as_json:
                 write_document({"line": line})
             else:
-                click.echo(line)
+                write(line)
 
 
 def _compiled(pattern: str | None) -> re.Pattern[str] | None:

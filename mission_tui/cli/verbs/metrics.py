@@ -5,7 +5,6 @@ Rows that a later attempt took back (it began from an earlier checkpoint) are le
 
 from __future__ import annotations
 
-import csv
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -76,12 +75,14 @@ def _updates(records: list[MetricRecord]) -> list[UpdateDone]:
 
 def _write_csv(updates: list[UpdateDone]) -> None:
     from mission_tui.cli.tables.words import inert
+    from mission_tui.cli.writing import CsvRows
+    from mission_tui.fleet.text import clean_line
 
     tags = sorted({tag for it in updates for tag in it.metrics})
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow([*COLUMNS, *map(inert, tags)])
+    rows = CsvRows()
+    rows.add([*COLUMNS, *(inert(clean_line(tag)) for tag in tags)])
     for it in updates:
-        writer.writerow([*(getattr(it, column) for column in COLUMNS), *(it.metrics.get(tag, "") for tag in tags)])
+        rows.add([*(getattr(it, column) for column in COLUMNS), *(it.metrics.get(tag, "") for tag in tags)])
 
 
 def _write_table(updates: list[UpdateDone]) -> None:

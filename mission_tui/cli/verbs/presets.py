@@ -10,6 +10,7 @@ import click
 from mission_tui.cli.errors import say
 from mission_tui.cli.options import json_option, set_option
 from mission_tui.cli.session import Session, pass_session
+from mission_tui.cli.writing import write, write_lines
 from mission_tui.errors import UsageError
 
 if TYPE_CHECKING:
@@ -75,9 +76,9 @@ def show(session: Session, name: str, resolved: bool, assignments: tuple[str, ..
     elif resolved:
         import tomli_w
 
-        click.echo(tomli_w.dumps(_resolved(session, preset, assignments)), nl=False)
+        write_lines(tomli_w.dumps(_resolved(session, preset, assignments)))
     else:
-        click.echo(preset.path.read_text(encoding="utf-8"), nl=False)
+        write_lines(preset.path.read_text(encoding="utf-8"))
 
 
 def _resolved(session: Session, preset: PresetFile, assignments: tuple[str, ...]) -> dict[str, Any]:
@@ -120,4 +121,4 @@ def save(
     if as_json:
         write_document({"name": saved.name, "path": saved.path})
     else:
-        click.echo(f"{saved.name}  {saved.path}")
+        write(f"{saved.name}  {saved.path}")

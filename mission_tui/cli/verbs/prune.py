@@ -11,6 +11,7 @@ import click
 from mission_tui.cli.errors import say
 from mission_tui.cli.options import json_option
 from mission_tui.cli.session import Session, pass_session
+from mission_tui.cli.writing import confirm, write
 from mission_tui.errors import UsageError, nearest
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def command(session: Session, older: str, keep: str | None, dry: bool, now: bool
     amount = f"{len(reply.items)} ({size(total_bytes(reply.items))})"
     if not as_json:
         removable_table(reply.items, reply.kept_s).write(sys.stdout)
-        click.echo(f"{'would go' if dry else 'to go'}: {amount}" if reply.items else "nothing is that old")
+        write(f"{'would go' if dry else 'to go'}: {amount}" if reply.items else "nothing is that old")
     removes = bool(reply.items) and not dry and (yes or (not as_json and _confirmed(amount, now=now)))
     if removes:
         reply = _prune(session, before_t, kept, remove=True, now=now)
@@ -53,7 +54,7 @@ def command(session: Session, older: str, keep: str | None, dry: bool, now: bool
     elif removes:
         gone = f"{len(reply.items)} ({size(total_bytes(reply.items))})"
         hint = "" if now else "; in the trash for a day, `mission-tui rm --undo RUN` takes them back"
-        click.echo(f"removed {gone}{hint}")
+        write(f"removed {gone}{hint}")
 
 
 def _prune(
@@ -83,4 +84,4 @@ def _confirmed(amount: str, *, now: bool) -> bool:
         say("nothing was removed: add --yes to remove what was shown")
         return False
     how = "Free for good" if now else "Move to the trash"
-    return click.confirm(f"{how}: {amount}?", default=False)
+    return confirm(f"{how}: {amount}?")

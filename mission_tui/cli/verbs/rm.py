@@ -9,6 +9,7 @@ import click
 from mission_tui.cli.errors import say
 from mission_tui.cli.options import json_option, runs_argument
 from mission_tui.cli.session import Session, pass_session
+from mission_tui.cli.writing import confirm, write
 from mission_tui.errors import UsageError
 
 
@@ -54,7 +55,7 @@ def _remove(session: Session, runs: tuple[str, ...], *, undo: bool, now: bool, a
         write_document({"runs": [{"id": run} for run in reply.runs], "notes": list(reply.notes)})
         return
     for run in reply.runs:
-        click.echo(run)
+        write(run)
     if not undo and not now:
         say(f"in the trash for a day; `mission-tui rm --undo {' '.join(reply.runs)}` takes it back")
 
@@ -71,10 +72,10 @@ def _list(session: Session, as_json: bool) -> None:
         return
     removable_table(reply.items, reply.kept_s).write(sys.stdout)
     if not reply.items:
-        click.echo("the trash is empty")
+        write("the trash is empty")
 
 
 def _confirmed(number: int, as_json: bool) -> bool:
     if as_json or not sys.stdin.isatty():
         raise UsageError("nothing was removed: --now cannot be undone; add --yes")
-    return click.confirm(f"Free the bytes of {number} run{'s' if number > 1 else ''} for good?", default=False)
+    return confirm(f"Free the bytes of {number} run{'s' if number > 1 else ''} for good?")

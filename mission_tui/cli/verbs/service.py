@@ -16,6 +16,7 @@ from mission_tui.cli.errors import say
 from mission_tui.cli.options import json_option
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.unit_file import LINGER, UnitFile, command_of, search_path
+from mission_tui.cli.writing import write
 from mission_tui.errors import EX_UNAVAILABLE, MissionError
 
 BOOTED = Path("/run/systemd/system")
@@ -55,15 +56,15 @@ def install(session: Session, now: bool, as_json: bool) -> int:
     if as_json:
         _print(facts)
         return 0
-    click.echo(f"{'unchanged' if before == text else 'wrote'}: {unit.path}")
-    click.echo(f"At boot it starts the supervisor of {session.root}; runs with keep.on_reboot = 'resume' then go on.")
+    write(f"{'unchanged' if before == text else 'wrote'}: {unit.path}")
+    write(f"At boot it starts the supervisor of {session.root}; runs with keep.on_reboot = 'resume' then go on.")
     if not _lingers():
-        click.echo(
+        write(
             "Lingering is off for you: until it is on, your services end at your last logout, so the unit does nothing."
         )
     _say_what_to_type(facts)
     if first := _supervisor_pid(session):
-        click.echo(f"Supervisor {first} is there already and stays; the unit's takes over when that one has ended.")
+        write(f"Supervisor {first} is there already and stays; the unit's takes over when that one has ended.")
     return 0
 
 
@@ -90,7 +91,7 @@ def uninstall(session: Session, now: bool, as_json: bool) -> int:
     if as_json:
         _print(facts)
     else:
-        click.echo(f"removed: {unit.path}" if there else f"there is no {unit.path}")
+        write(f"removed: {unit.path}" if there else f"there is no {unit.path}")
         _say_what_to_type(facts)
     return 0
 
@@ -120,7 +121,7 @@ def status(session: Session, as_json: bool) -> int:
             ("lingering", "on" if facts["linger"] else "off"),
             ("now", facts["active"] or "not known"),
         ):
-            click.echo(f"{name:<10} {words}")
+            write(f"{name:<10} {words}")
         _say_what_to_type(facts)
     return 0 if facts["ready"] else EX_UNAVAILABLE
 
@@ -135,8 +136,8 @@ def _without_systemd(session: Session, unit: UnitFile, as_json: bool) -> int:
         _print(_facts(session, unit, [], []) | {"cron": line})
     say("there is no systemd here (a container, or another init), so there is no service to speak of")
     if not as_json:
-        click.echo("Where cron runs, this line in `crontab -e` does the same at each boot:")
-        click.echo(line)
+        write("Where cron runs, this line in `crontab -e` does the same at each boot:")
+        write(line)
     return EX_UNAVAILABLE
 
 
@@ -166,9 +167,9 @@ def _print(facts: dict[str, Any]) -> None:
 
 def _say_what_to_type(facts: dict[str, Any]) -> None:
     if facts["todo"]:
-        click.echo("Type:")
+        write("Type:")
         for words in facts["todo"]:
-            click.echo(f"  {words}")
+            write(f"  {words}")
 
 
 def _write(unit: UnitFile, text: str) -> None:

@@ -10,6 +10,7 @@ import click
 
 from mission_tui.cli.options import json_option, runs_argument
 from mission_tui.cli.session import Session, pass_session
+from mission_tui.cli.writing import write
 from mission_tui.errors import UsageError
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def _show_provenance(session: Session, runs: tuple[str, ...], as_json: bool) -> 
         return
     for details in known:
         for line in provenance_lines(details):
-            click.echo(line)
+            write(line)
 
 
 def _follow(session: Session, runs: tuple[str, ...], as_json: bool) -> None:
@@ -93,10 +94,10 @@ def _show(session: Session, snapshot: FleetSnapshot, runs: tuple[str, ...], as_j
     from mission_tui.fleet.paying.telling import told_now
     from mission_tui.fleet.views.stale import stale_sentence
 
-    click.echo(machine_line(snapshot))
+    write(machine_line(snapshot))
     fleet_table(views).write(sys.stdout)
     for paid in told_now(snapshot)[:1]:
-        click.echo(paid.sentence)
+        write(paid.sentence)
     if snapshot.stale:
         say(f"{stale_sentence(snapshot.stale)}: `mission-tui clean` shows and removes them")
 

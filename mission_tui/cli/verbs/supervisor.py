@@ -11,6 +11,7 @@ import click
 from mission_tui.cli.errors import say
 from mission_tui.cli.options import json_option
 from mission_tui.cli.session import Session, pass_session
+from mission_tui.cli.writing import write
 from mission_tui.errors import EX_UNAVAILABLE, MissionError, NoSupervisorError
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def status(session: Session, as_json: bool) -> int:
             }
         )
     elif welcome:
-        click.echo(f"supervisor {welcome.pid}, version {welcome.version}, for {session.root}")
+        write(f"supervisor {welcome.pid}, version {welcome.version}, for {session.root}")
     if welcome is None:
         say(f"no supervisor is running for {session.root}")
         return EX_UNAVAILABLE

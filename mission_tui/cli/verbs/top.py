@@ -12,6 +12,7 @@ import click
 
 from mission_tui.cli.options import json_option
 from mission_tui.cli.session import Session, pass_session
+from mission_tui.cli.writing import write
 from mission_tui.errors import UsageError
 
 if TYPE_CHECKING:
@@ -73,21 +74,21 @@ def _show(session: Session, snapshot: FleetSnapshot, as_json: bool) -> None:
     from mission_tui.fleet.capacity.mps import sharing_sentence
     from mission_tui.fleet.paying.telling import told_now
 
-    click.echo(top_tables.host_line(snapshot.host))
+    write(top_tables.host_line(snapshot.host))
     if cores := top_tables.cores_line(snapshot.host):
-        click.echo(cores)
+        write(cores)
     top_tables.gpu_table(snapshot).write(sys.stdout)
     for line in duty_lines(shown):
-        click.echo(line)
+        write(line)
     brief = sys.stdout.isatty() and shutil.get_terminal_size().columns < WIDE
     top_tables.usage_table(snapshot.runs, brief=brief).write(sys.stdout)
     if shown.runs:
         share_table(shown).write(sys.stdout)
     for line in top_tables.worker_lines(snapshot.runs):
-        click.echo(line)
-    click.echo(top_tables.others_line(snapshot))
+        write(line)
+    write(top_tables.others_line(snapshot))
     top_tables.others_table(snapshot.host).write(sys.stdout)
     if snapshot.gpus and (sentence := sharing_sentence(snapshot, find_mps(os.environ))) is not None:
-        click.echo(sentence)
+        write(sentence)
     for paid in told_now(snapshot)[:PAID_LINES]:
-        click.echo(paid.sentence)
+        write(paid.sentence)

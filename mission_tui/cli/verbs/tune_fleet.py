@@ -6,11 +6,11 @@ import secrets
 import sys
 from typing import TYPE_CHECKING
 
-import click
 import msgspec
 
 from mission_tui.cli.tables.table import Table
 from mission_tui.cli.tables.words import UNKNOWN, count
+from mission_tui.cli.writing import styled, write
 
 if TYPE_CHECKING:
     from mission_tui.cli.session import Session
@@ -43,7 +43,7 @@ def tune_fleet(session: Session, item: LaunchItem, most: int, budget_s: float, *
         table.add(str(number), count(each.more_per_s), more, between, each.verdict)
     table.write(sys.stdout)
     _write_bars(payoffs)
-    click.secho(str(tuned.said["sentence"]), bold=True)
+    write(styled(str(tuned.said["sentence"]), bold=True))
     return 0
 
 
@@ -82,8 +82,8 @@ def _measured(session: Session, item: LaunchItem, most: int, budget_s: float) ->
 def _write_bars(payoffs: list[Payoff]) -> None:
     speeds = [each.more_per_s or 0.0 for each in payoffs]
     block = "█" if (sys.stdout.encoding or "").lower().startswith("utf") else "#"
-    click.echo()
+    write()
     for number, speed in enumerate(speeds, 1):
         bar = block * round(BAR * speed / max(*speeds, 1.0))
-        click.echo(f"{number:2} {bar.ljust(BAR)} {count(speed)}")
-    click.echo()
+        write(f"{number:2} {bar.ljust(BAR)} {count(speed)}")
+    write()

@@ -1,0 +1,223 @@
+"""What the command line writes to a terminal, a pipe or a file: made harmless here, and given its colours after that.
+
+Names, paths, findings and notes may be anybody's. No other module of the command line prints, so that none can forget
+it; `tests/house` holds that.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TextIO
+
+from mission_tui.fleet.text import clean_line, clean_lines
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from rich.console import Console
+    from rich.progress import TextColumn
+    from rich.table import Table as RichTable
+
+__all__ = [
+    "Colour",
+    "CsvRows",
+    "Styled",
+    "confirm",
+    "console_on",
+    "draw",
+    "encode_document",
+    "enter_screen",
+    "leave_screen",
+    "say_traceback",
+    "styled",
+    "text_column",
+    "write",
+    "write_json",
+    "write_lines",
+    "write_over",
+    "write_picture",
+]
+
+Colour = Literal["red", "green", "yellow", "cyan", "bright_black"]
+
+_COLOURS: dict[Colour, str] = {"red": "31", "green": "32", "yellow": "33", "cyan": "36", "bright_black": "90"}
+_BOLD = "1"
+_PICTURE_COLOUR = re.compile(r"(\x1b\[[0-9;:]{0,40}m)")
+_CLEAR_LINE, _RESET = "\r\x1b[K", "\x1b[0m"
+_ODD_IN_JSON = re.compile(r"[^ -~]")
+_UNDECODED = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Styled:
+    """Words that a terminal shows in a colour of ours, or bold; anything else gets the words alone."""
+
+    text: str
+    colour: Colour | None = None
+    bold: bool = False
+
+
+def styled(text: str, colour: Colour | None = None, *, bold: bool = False) -> Styled:
+    """`text`, whoever wrote it, to be shown so."""
+    return Styled(text, colour, bold)
+
+
+def write(*parts: str | Styled, stream: TextIO | None = None) -> None:
+    """One line of `parts` on `stream` (default: stdout). What breaks lines in them is a blank."""
+    out = sys.stdout if stream is None else stream
+    coloured = any(not isinstance(part, str) for part in parts) and out.isatty()
+    _put(out, "".join(_cleaned(part, coloured=coloured) for part in parts) + "\n")
+
+
+def write_lines(text: str, stream: TextIO | None = None) -> None:
+    """`text` that is several lines, such as a file's; it need not end with a line break."""
+    if text:
+        _put(sys.stdout if stream is None else stream, clean_lines(text.removesuffix("\n")) + "\n")
+
+
+def write_over(line: str, stream: TextIO) -> None:
+    """`line` in place of the terminal's present one, to be written over in turn; an empty one only clears it."""
+    _put(stream, _CLEAR_LINE + clean_line(line))
+
+
+def write_picture(picture: str, stream: TextIO, *, below: str = "", home: bool = False) -> None:
+    """An environment's drawing, of which a terminal gets the colours too, and a line of ours `below` it.
+
+    With `home` it is drawn from the corner of a screen of its own, over what was there.
+    """
+    drawn = _drawn if stream.isatty() else clean_line
+    rows = [drawn(row) for row in picture.split("\n")] + ([clean_line(below)] if below else [])
+    if home:
+        _put(stream, "\x1b[H" + "\r\n".join(f"{row}\x1b[K" for row in rows) + "\x1b[J")
+    else:
+        _put(stream, "\n".join(rows) + "\n")
+
+
+def enter_screen(stream: TextIO) -> None:
+    """A screen of its own, without a cursor."""
+    _put(stream, "\x1b[?1049h\x1b[?25l")
+
+
+def leave_screen(stream: TextIO) -> None:
+    """Back to what was there before."""
+    _put(stream, "\x1b[?25h\x1b[?1049l")
+
+
+def write_json(document: Any) -> None:
+    """One document on stdout, as one line."""
+    _put(sys.stdout, encode_document(document) + "\n")
+
+
+def encode_document(document: Any) -> str:
+    """`document` as JSON in which everything that a terminal could act on, or that shows as nothing, is escaped."""
+    import msgspec
+
+    try:
+        raw = msgspec.json.encode(document)
+    except UnicodeEncodeError:
+        raw = msgspec.json.encode(_decodable(msgspec.to_builtins(document)))
+    if raw.isascii() and b"\x7f" not in raw:
+        return raw.decode("ascii")
+    return _ODD_IN_JSON.sub(_escaped, raw.decode())
+
+
+class CsvRows:
+    """Rows of CSV on stdout, as they come; words are one line of printable characters each."""
+
+    def __init__(self) -> None:
+        import csv
+
+        self._rows = csv.writer(sys.stdout, lineterminator="\n")
+
+    def add(self, cells: Iterable[object]) -> None:
+        """One more row."""
+        self._rows.writerow([clean_line(cell) if isinstance(cell, str) else cell for cell in cells])
+
+    def flush(self) -> None:
+        """Let whoever reads have what was written."""
+        sys.stdout.flush()
+
+
+def confirm(question: str, *, stderr: bool = False) -> bool:
+    """Whether a person says yes to `question`; an empty answer is no."""
+    import click
+
+    return click.confirm(clean_line(question), default=False, err=stderr)
+
+
+def console_on(stream: TextIO) -> Console:
+    """A Rich console on `stream` that reads no markup; imported only for a terminal."""
+    from rich.console import Console
+
+    return Console(file=stream, markup=False, emoji=False, highlight=False)
+
+
+def draw(what: RichTable | str, console: Console) -> None:
+    """A table of clean cells, or a line, above whatever the console shows."""
+    from rich.text import Text
+
+    console.print(Text(clean_line(what)) if isinstance(what, str) else what)
+
+
+def text_column(template: str) -> TextColumn:
+    """A column of a Rich progress bar with the fields that `template` names, and no markup in them."""
+    from rich.progress import Task, TextColumn
+    from rich.text import Text
+
+    class CleanColumn(TextColumn):
+        def render(self, task: Task) -> Text:
+            return Text(clean_line(self.text_format.format(task=task)))
+
+    return CleanColumn(template, markup=False)
+
+
+def say_traceback(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Python's last word on an exception that nobody foresaw, whatever text is in it: for `sys.excepthook`."""
+    import traceback
+
+    write_lines("".join(traceback.format_exception(kind, error, trace)), sys.stderr)
+
+
+def _put(stream: TextIO, text: str) -> None:
+    try:
+        stream.write(text)
+    except UnicodeEncodeError:
+        encoding = stream.encoding or "ascii"
+        stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+    stream.flush()
+
+
+def _cleaned(part: str | Styled, *, coloured: bool) -> str:
+    if isinstance(part, str):
+        return clean_line(part)
+    text = clean_line(part.text)
+    codes = [_BOLD] * part.bold + ([_COLOURS[part.colour]] if part.colour is not None else [])
+    return f"\x1b[{';'.join(codes)}m{text}{_RESET}" if coloured and codes else text
+
+
+def _drawn(row: str) -> str:
+    """The words between colours are anybody's; a row ends uncoloured."""
+    parts = _PICTURE_COLOUR.split(row)
+    text = "".join(part if place % 2 else clean_line(part) for place, part in enumerate(parts))
+    return text if len(parts) == 1 or text.endswith(_RESET) else text + _RESET
+
+
+def _escaped(match: re.Match[str]) -> str:
+    """Outside of strings a document is ASCII, so that whatever is met here may be written as JSON's escape."""
+    character = match[0]
+    if character.isprintable():
+        return character
+    units = character.encode("utf-16-be")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
+
+
+def _decodable(value: Any) -> Any:
+    """`value` with a mark for each byte of a file name that is no UTF-8, which JSON cannot say."""
+    if isinstance(value, str):
+        return _UNDECODED.sub("\ufffd", value)
+    if isinstance(value, dict):
+        return {_decodable(key): _decodable(item) for key, item in value.items()}
+    return [_decodable(item) for item in value] if isinstance(value, list | tuple) else value
