@@ -1,7 +1,8 @@
-"""What the screen's sources may do with text that others wrote: the doors it goes through, and every way around them.
+"""What the sources of the screen and of the command line may do with text that others wrote, and every way around that.
 
 Foreign text reaches a picture by `strips.line`, `fit`, `words` and `rendered`, a toast by `desk.tell`; each makes it
 literal. What builds segments, Rich texts, toasts or actions of its own would show or carry out what others wrote.
+The command line writes by `cli/writing.py` and by nothing else.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["complaints"]
+__all__ = ["command_line_complaints", "complaints"]
 
 _DOORS = {
     "Segment": {"strips.py", "filters.py", "written.py", "kept_lines.py"},
@@ -133,4 +134,79 @@ def _is_cell(node: ast.expr, assigned: dict[str, list[ast.expr]]) -> bool:
             return any(isinstance(value, ast.GeneratorExp | ast.ListComp) and _is_cell(value, {}) for value in values)
         case ast.IfExp(body=body, orelse=orelse):
             return _is_cell(body, assigned) and _is_cell(orelse, assigned)
+    return False
+
+
+_WRITING = "writing.py"
+_CLICKS = {"echo", "secho", "style", "confirm", "prompt", "pause", "edit", "clear", "echo_via_pager", "progressbar"}
+_CLICKS |= {"get_text_stream", "get_binary_stream", "open_file"}
+_PRINTERS = {"print", "pprint", "print_exc", "print_exception", "print_tb", "print_last", "displayhook", "warn", "log"}
+_DRAWS = {"table.py", "progress.py"}
+"""Rich's tables and bars, of clean cells and columns."""
+_STREAM_TAKERS = {"write", "write_lines", "write_over", "write_picture"}
+_STREAM_TAKERS |= {"TaskBar", "width_of", "board_on", "canvas_of", "show"}
+_LOUD = {"rich", "logging", "pprint", "builtins"}
+_STREAM_FACTS = {"isatty", "encoding", "fileno"}
+
+
+def command_line_complaints(source: str, name: str) -> Iterator[str]:
+    """What in the module `name` of the command line writes to a terminal past `cli/writing.py`, each with its line."""
+    module = Path(name).name
+    if module == _WRITING:
+        return
+    tree = ast.parse(source)
+    fine = {id(node) for parent in ast.walk(tree) for node in _streams_that_are_fine(parent)}
+    for node in ast.walk(tree):
+        for why in _past_the_writer(node, module, fine):
+            yield f"{name}:{getattr(node, 'lineno', 0)}: {why}"
+
+
+def _past_the_writer(node: ast.AST, module: str, fine: set[int]) -> Iterator[str]:
+    match node:
+        case ast.Call(func=ast.Name(id="print")):
+            yield "print() is for nobody"
+        case ast.Call(func=ast.Attribute(attr=attr)) if attr in _PRINTERS:
+            yield f"{attr}() prints past the writer"
+        case ast.Call(func=ast.Name(id="Console" | "TextColumn" as what)):
+            yield f"{what}() is made by the writer"
+        case ast.Call(func=ast.Attribute(attr="write" | "writelines"), args=args):
+            if not (len(args) == 1 and _is_stream(args[0])):
+                yield "a stream is written past the writer"
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="csv"), attr="writer")) if module != "report.py":
+            yield "CSV on a stream is CsvRows"
+        case ast.Attribute(value=ast.Name(id="click"), attr=attr) if attr in _CLICKS:
+            yield f"click.{attr} is for the writer"
+        case ast.Attribute(value=ast.Name(id="sys"), attr=attr) if attr.strip("_") in ("stdout", "stderr"):
+            if id(node) not in fine or attr.startswith("_"):
+                yield f"sys.{attr} is given to somebody who may write it"
+        case ast.Attribute(value=ast.Name(id="os"), attr="write" | "writev" | "system"):
+            yield f"os.{node.attr} goes past the writer"
+        case ast.ImportFrom(module=str(origin), names=names):
+            named = {it.name for it in names}
+            if origin in ("click", "sys", "os") and named & (_CLICKS | {"stdout", "stderr", "write"}):
+                yield f"{origin} is imported part by part, past this rule"
+            if origin.split(".")[0] in _LOUD and (module not in _DRAWS or named & {"Console", "TextColumn", "print"}):
+                yield f"{origin} prints past the writer"
+        case ast.Import(names=names):
+            yield from (f"{it.name} prints past the writer" for it in names if it.name.split(".")[0] in _LOUD)
+
+
+def _streams_that_are_fine(node: ast.AST) -> Iterator[ast.expr]:
+    """Streams that are asked a fact, or handed to what writes through the writer."""
+    match node:
+        case ast.Attribute(value=value, attr=attr) if attr in _STREAM_FACTS:
+            yield value
+        case ast.Call(func=func, args=args, keywords=keywords):
+            if (func.id if isinstance(func, ast.Name) else getattr(func, "attr", "")) in _STREAM_TAKERS:
+                yield from (*args, *(keyword.value for keyword in keywords))
+        case ast.Assign(targets=[ast.Name(id="stream")], value=ast.IfExp(body=body, orelse=orelse)):
+            yield from (body, orelse)
+
+
+def _is_stream(node: ast.expr) -> bool:
+    match node:
+        case ast.Attribute(value=ast.Name(id="sys"), attr="stdout" | "stderr"):
+            return True
+        case ast.Attribute(attr="_stream") | ast.Name(id="stream"):
+            return True
     return False

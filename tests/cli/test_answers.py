@@ -31,7 +31,8 @@ REPLY = VerdictReply(re=1, run="heavy", verdict=ResumeVerdict("warn", (WARNED,))
 
 
 def plain(change: Change, width: int) -> list[str]:
-    return [click.unstyle(line) for line in change_lines(change, width)]
+    lines = change_lines(change, width)
+    return ["".join(part if isinstance(part, str) else part.text for part in line) for line in lines]
 
 
 def test_a_change_is_a_head_with_paragraphs_below() -> None:

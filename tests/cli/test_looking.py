@@ -110,5 +110,5 @@ def test_logs_are_followed_filtered_and_harmless(shell: Shell) -> None:
     (run,) = shell.launch("tiny", "--set", 'env.wrappers=["loud:Loud"]', "--set", "run.total_timesteps=256")
     done = shell("logs", run, "-f", "--grep", "loud", timeout_s=60)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["    loud red wall"] * 4
+    assert done.stdout.splitlines() == ["    loud red   wall"] * 4
     assert shell("logs", run, "--grep", "quiet").stdout == ""

@@ -1,4 +1,4 @@
-"""The screen's sources show foreign text through the doors that make it literal, and through nothing else."""
+"""Screen and command line show foreign text through the doors that make it harmless, and through nothing else."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.foreign_text import complaints
+from tests.foreign_text import command_line_complaints, complaints
 
 SCREEN = Path(__file__).parents[2] / "mission_tui" / "tui"
+COMMAND_LINE = Path(__file__).parents[2] / "mission_tui" / "cli"
 AROUND = (
     "Segment(view.name)",
     "Strip([part])",
@@ -66,3 +67,58 @@ def test_what_goes_around_a_door_is_found(source: str) -> None:
 def test_what_goes_through_a_door_is_fine(source: str) -> None:
     """The house's own way of showing text is not complained about."""
     assert list(complaints(source, "widgets/new.py")) == []
+
+
+PAST_THE_WRITER = (
+    "print(view.name)",
+    "click.echo(view.name)",
+    "click.secho(view.name, bold=True)",
+    "words = click.style(view.name, fg='red')",
+    "click.confirm(view.name)",
+    "from click import echo",
+    "sys.stdout.write(view.name)",
+    "sys.stdout.buffer.write(raw)",
+    "sys.__stderr__.write(view.name)",
+    "stream.write(view.name)",
+    "out = sys.stdout",
+    "json.dump(facts, sys.stdout)",
+    "csv.writer(sys.stdout)",
+    "from sys import stdout",
+    "os.write(1, raw)",
+    "console = Console(file=stream)",
+    "from rich.console import Console",
+    "import rich",
+    "progress.console.print(view.name)",
+    "column = TextColumn('{task.description}')",
+    "traceback.print_exc()",
+    "import logging",
+    "warnings.warn(view.name)",
+)
+THROUGH_THE_WRITER = (
+    "write(view.name)",
+    "write(styled(view.name, bold=True), stream=sys.stderr)",
+    "table.write(sys.stdout)",
+    "stream = sys.stderr if as_json else sys.stdout\ntable.write(stream)",
+    "if sys.stdout.isatty():\n    write_over(note, sys.stderr)",
+    "with TaskBar('episodes', sys.stderr) as bar:\n    bar.say(line)",
+)
+
+
+def test_the_command_line_writes_through_one_module() -> None:
+    """Whatever a verb says is cleaned in one place, so that no verb can forget it."""
+    modules = sorted(COMMAND_LINE.rglob("*.py"))
+    assert len(modules) > 80
+    named = [(path.read_text(), str(path.relative_to(COMMAND_LINE))) for path in modules]
+    assert [why for source, name in named for why in command_line_complaints(source, name)] == []
+
+
+@pytest.mark.parametrize("source", PAST_THE_WRITER)
+def test_what_goes_past_the_writer_is_found(source: str) -> None:
+    """One complaint at least for each way to a terminal that cleans nothing."""
+    assert list(command_line_complaints(source, "verbs/new.py"))
+
+
+@pytest.mark.parametrize("source", THROUGH_THE_WRITER)
+def test_what_goes_through_the_writer_is_fine(source: str) -> None:
+    """The command line's own way of writing is not complained about."""
+    assert list(command_line_complaints(source, "verbs/new.py")) == []
