@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
 # As in the standard library's `random`: `hashlib` loads OpenSSL, for which every process of ours would wait.
 try:
@@ -26,6 +27,7 @@ __all__ = [
     "lent_dir",
     "limits_files",
     "preset_dirs",
+    "preset_origin",
     "profile_dir",
     "runs_root",
     "seal_keys",
@@ -83,6 +85,17 @@ def shipped_presets() -> Path:
 def preset_dirs(cwd: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
     """Folders searched for presets, first wins: `./presets`, the user's XDG folder, the shipped ones."""
     return (cwd / "presets", user_presets(environ), shipped_presets())
+
+
+def preset_origin(folder: Path, environ: Mapping[str, str]) -> Literal["yours", "shipped", "here"]:
+    """Whose the presets in `folder` are: the user's own, the shipped ones, or those of whoever made the folder.
+
+    `./presets` of a checkout of this project is the shipped folder, and so is a link to it.
+    """
+    there = folder.resolve()
+    if there == shipped_presets().resolve():
+        return "shipped"
+    return "yours" if there == user_presets(environ).resolve() else "here"
 
 
 def user_presets(environ: Mapping[str, str]) -> Path:

@@ -166,11 +166,16 @@ def environment(home: Path) -> dict[str, str]:
 
 @contextmanager
 def opened(folder: Path) -> Iterator[Shell]:
-    """A shell in the empty `folder` with the preset `tiny` and the set `pair`; ends with every process gone."""
+    """A shell in the empty `folder` with the preset `tiny` and the set `pair`; ends with every process gone.
+
+    They are the user's own: what lies in `./presets` may be anybody's, and starts by no key.
+    """
     (folder / "presets").mkdir()
-    (folder / "presets" / "tiny.toml").write_text(TINY)
-    (folder / "presets" / "small.toml").write_text(TINY.replace('key = "1"\n', ""))
-    (folder / "presets" / "pair.toml").write_text('description = "two at once"\nlaunch = ["tiny", "small"]\n')
+    own = folder / ".config" / "mission-tui" / "presets"
+    own.mkdir(parents=True)
+    (own / "tiny.toml").write_text(TINY)
+    (own / "small.toml").write_text(TINY.replace('key = "1"\n', ""))
+    (own / "pair.toml").write_text('description = "two at once"\nlaunch = ["tiny", "small"]\n')
     made = Shell(folder, environment(folder))
     try:
         yield made

@@ -73,10 +73,10 @@ def judged(log: TrainingLog, known: Known) -> tuple[str, tuple[Finding, ...]]:
 
 def _preset(session: Session, name: str, files: tuple[HealthFile, ...]) -> Spec:
     from mission_tui.fleet.specs.preset import resolve
-    from mission_tui.records.preset_files import load_preset
+    from mission_tui.records.preset_files import base_of, load_preset
 
     preset = load_preset(name, session.preset_dirs)
-    return resolve(preset, lambda base: load_preset(base, session.preset_dirs), (), files)
+    return resolve(preset, lambda base: base_of(preset, base, session.preset_dirs), (), files)
 
 
 def _limited(spec: Spec, known: Known) -> Spec:

@@ -45,6 +45,7 @@ def _complete_presets(_context: click.Context, _parameter: click.Parameter, word
     from click.shell_completion import CompletionItem
 
     names = {file.stem for folder in preset_dirs(Path.cwd(), os.environ) for file in folder.glob("*.toml")}
+    names = {name for name in names if name.isprintable()}  # a shell takes them as they come
     return [CompletionItem(name) for name in sorted(names) if name.startswith(word)]
 
 

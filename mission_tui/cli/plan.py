@@ -16,6 +16,7 @@ from mission_tui.errors import UsageError
 from mission_tui.paths import profile_dir
 
 if TYPE_CHECKING:
+    from mission_tui.cli.preset_origins import NamedPreset
     from mission_tui.fleet.limits.health_file import HealthFile
     from mission_tui.fleet.specs.assignment import Assignment
     from mission_tui.fleet.specs.place import Place
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from mission_tui.fleet.specs.spec import Spec
     from mission_tui.ipc.requests import LaunchItem
 
-__all__ = ["Wish", "launch_items", "resolved"]
+__all__ = ["Planned", "Wish", "launch_items", "planned", "resolved"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +46,24 @@ class Wish:
     group: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """The runs, and those of the presets that are neither the user's own nor shipped."""
+
+    items: tuple[LaunchItem, ...]
+    foreign: tuple[NamedPreset, ...] = ()
+
+
 def launch_items(
     wish: Wish, preset_dirs: Sequence[Path], health: Sequence[HealthFile] = (), profiles: Path | None = None
 ) -> tuple[LaunchItem, ...]:
+    """The runs `wish` stands for, without a word about where its presets come from: for what starts nothing at once."""
+    return planned(wish, preset_dirs, health, profiles).items
+
+
+def planned(
+    wish: Wish, preset_dirs: Sequence[Path], health: Sequence[HealthFile] = (), profiles: Path | None = None
+) -> Planned:
     """The runs `wish` stands for, in the order of its words; several of them share a group.
 
     The limits of `health` lie under every preset's own; without any, the defaults do. Host profiles are looked for in
@@ -67,12 +83,13 @@ def launch_items(
     words = (*wish.assignments, f"run.seed={','.join(map(str, wish.seeds))}") if wish.seeds else wish.assignments
     loaded = _loaded(wish, preset_dirs)
     members = [member for preset in loaded for member in launched_by(preset, preset_dirs)]
-    specs = [
-        resolved(preset, assignments, wish.profile, preset_dirs, health, profiles)
+    made = [
+        (preset, resolved(preset, assignments, wish.profile, preset_dirs, health, profiles))
         for preset in members
         for assignments in expand(words)
         for _ in range(wish.copies)
     ]
+    specs = [spec for _, spec in made]
     if len(specs) > RUNS_AT_ONCE:
         raise UsageError(
             f"this would launch {len(specs)} runs at once ({_factors(wish, len(members))}), and {RUNS_AT_ONCE} is the "
@@ -83,9 +100,10 @@ def launch_items(
         stem = wish.name or next((preset.name for preset in loaded if preset.launch), specs[0].preset)
         group = f"{stem}-{secrets.token_hex(2)}"
     names = _names(wish.name, len(specs))
-    return tuple(
+    items = tuple(
         LaunchItem(spec=spec, name=name, group=group, after=wish.after) for spec, name in zip(specs, names, strict=True)
     )
+    return Planned(items, _foreign([*loaded, *members], made, preset_dirs) if wish.command is None else ())
 
 
 def resolved(
@@ -98,10 +116,10 @@ def resolved(
 ) -> Spec:
     """The spec of one run of `preset`, with the host profile that `profile`, or else the preset, asks for."""
     from mission_tui.fleet.specs.preset import resolve
-    from mission_tui.records.preset_files import load_preset as load
+    from mission_tui.records.preset_files import base_of
 
     def under(lies_over: tuple[Place, Mapping[str, dict[str, Any]]] | None) -> Spec:
-        return resolve(preset, lambda base: load(base, preset_dirs), assignments, health, lies_over)
+        return resolve(preset, lambda base: base_of(preset, base, preset_dirs), assignments, health, lies_over)
 
     spec = under(None)
     asked = preset.profile if profile is None else profile
@@ -110,6 +128,17 @@ def resolved(
     from mission_tui.cli.profiles import with_profile
 
     return with_profile(spec, asked, preset.name, profiles or profile_dir(os.environ), under)
+
+
+def _foreign(
+    presets: Sequence[PresetFile], made: Sequence[tuple[PresetFile, Spec]], preset_dirs: Sequence[Path]
+) -> tuple[NamedPreset, ...]:
+    """Each of `presets` once, sets too, that the working folder or a file by its path brought."""
+    from mission_tui.cli.preset_origins import named
+
+    own = {preset.path: preset for preset in presets if preset.origin == "here"}
+    found = (named(it, [spec for made_of, spec in made if made_of == it], preset_dirs) for it in own.values())
+    return tuple(it for it in found if it is not None)
 
 
 def _factors(wish: Wish, presets: int) -> str:

@@ -25,7 +25,7 @@ def save_preset(session: Session, saving: Saving, *, replace: bool = False) -> S
     """
     from mission_tui.fleet.specs.preset import expand, written
     from mission_tui.fleet.specs.preset_file import SavedPreset, check_preset_name, read_preset
-    from mission_tui.records.preset_files import load_preset, write_preset
+    from mission_tui.records.preset_files import base_of, load_preset, write_preset
 
     name, dirs = check_preset_name(saving.name), session.preset_dirs
     preset = load_preset(saving.source, dirs)
@@ -37,7 +37,7 @@ def save_preset(session: Session, saving: Saving, *, replace: bool = False) -> S
     table: dict[str, Any] = {
         **head,
         **({} if saving.key is None else {"key": saving.key}),
-        **written(preset, lambda base: load_preset(base, dirs), runs[0]),
+        **written(preset, lambda base: base_of(preset, base, dirs), runs[0]),
     }
     _check_same(session, preset, saving, read_preset(table, path))
     there = _there(session, path)
@@ -57,10 +57,10 @@ def _check_same(session: Session, preset: PresetFile, saving: Saving, saved: Pre
     from msgspec import structs
 
     from mission_tui.fleet.specs.preset import expand, resolve
-    from mission_tui.records.preset_files import load_preset
+    from mission_tui.records.preset_files import base_of
 
     def base(name: str) -> PresetFile:
-        return load_preset(name, session.preset_dirs)
+        return base_of(preset, name, session.preset_dirs)
 
     health = session.health()
     meant = resolve(preset, base, expand(saving.assignments)[0], health)

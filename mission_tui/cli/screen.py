@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from mission_tui.cli.session import Session
 from mission_tui.errors import UsageError
 
 if TYPE_CHECKING:
+    from mission_tui.fleet.specs.preset_file import PresetFile
     from mission_tui.fleet.specs.spec import Spec
     from mission_tui.tui.entry import Farewell, PresetChoice
 
@@ -84,14 +85,40 @@ def _show(session: Session, greeting: str, replay_t: float | None = None) -> Far
 
 
 def _choices(session: Session) -> tuple[PresetChoice, ...]:
-    """Every preset, those on keys first; of two on one key the nearer folder's. Broken ones say what is wrong."""
+    """Every preset, those on keys first; of two on one key the nearer folder's, the working folder's last of all.
+
+    Broken ones say what is wrong.
+    """
     from mission_tui.records.preset_files import find_presets
     from mission_tui.tui.entry import PresetChoice
 
     presets, broken = find_presets(session.preset_dirs)
-    keyed = sorted(presets.values(), key=lambda it: (it.key is None, it.key or ""))
-    usable = [PresetChoice(it.name, it.description, it.key, it.launch) for it in keyed]
+    keyed = sorted(presets.items(), key=lambda it: (it[1].key is None, it[1].key or "", it[1].origin == "here"))
+    usable = [_choice(name, preset, presets) for name, preset in keyed]
     return (*usable, *(PresetChoice(name, error=str(error)) for name, error in broken.items()))
+
+
+def _choice(name: str, preset: PresetFile, presets: Mapping[str, PresetFile]) -> PresetChoice:
+    """What it is resolved by says whose it is: a file that comes into the working folder later changes nothing."""
+    from mission_tui.cli.preset_origins import shown_path
+    from mission_tui.tui.entry import PresetChoice
+
+    return PresetChoice(
+        name,
+        preset.description,
+        preset.key,
+        tuple(_member(preset, member, presets) for member in preset.launch),
+        from_folder=shown_path(preset.path) if preset.origin == "here" else "",
+        ref=f"{preset.origin}:{preset.name}",
+    )
+
+
+def _member(preset: PresetFile, name: str, presets: Mapping[str, PresetFile]) -> str:
+    """By what a member of a set is resolved: never by a name that the working folder could take."""
+    names = (name,) if preset.origin == "here" else (name, f"yours:{name}", f"shipped:{name}")
+    found = (presets[it] for it in names if it in presets)
+    meant = next((it for it in found if preset.origin == "here" or it.origin != "here"), None)
+    return f"shipped:{name}" if meant is None else f"{meant.origin}:{meant.name}"
 
 
 def _specs(session: Session, name: str, assignments: Sequence[str]) -> list[Spec]:

@@ -1,55 +1,103 @@
 """Preset files on disk: which there are, which one a name or path means, and which presets a set launches.
 
 The first folder that has a name wins, also when its file is broken: a broken preset is reported, never passed over.
+Which folder that was stays known, because `./presets` may be a stranger's.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from mission_tui.errors import MissionError, PresetError, UsageError, nearest
-from mission_tui.fleet.specs.preset_file import PresetFile, read_preset
+from mission_tui.fleet.specs.preset_file import PresetFile, PresetOrigin, read_preset
 from mission_tui.fleet.text import clean
+from mission_tui.paths import preset_origin
 from mission_tui.records.files.atomic import write_atomic
 from mission_tui.records.files.storage import storing
 from mission_tui.records.files.toml_file import read_toml
 
-__all__ = ["PresetFile", "find_presets", "launched_by", "load_preset", "preset_on_key", "write_preset"]
+__all__ = [
+    "PresetFile",
+    "base_of",
+    "find_presets",
+    "hidden_by",
+    "launched_by",
+    "load_preset",
+    "preset_on_key",
+    "write_preset",
+]
 
 
 def find_presets(dirs: Sequence[Path]) -> tuple[dict[str, PresetFile], dict[str, MissionError]]:
-    """All presets by name in search order, and what is wrong with the unreadable ones, by file stem."""
+    """All presets by name in search order, and what is wrong with the unreadable ones, by file stem.
+
+    What a preset of the working folder hides is there too, as `shipped:NAME` or `yours:NAME`. Nothing that a preset
+    names is imported or looked up.
+    """
     found: dict[str, PresetFile] = {}
+    hidden: dict[str, PresetFile] = {}
     broken: dict[str, MissionError] = {}
-    for path in (path for folder in dirs for path in _files(folder)):
-        try:
-            preset = read_preset(read_toml(path), path)
-        except PresetError as error:
-            if path.stem not in found:
-                broken.setdefault(path.stem, error)
-        else:
-            if preset.name not in broken:
-                found.setdefault(preset.name, preset)
-    return found, broken
+    here: set[str] = set()
+    for folder in dirs:
+        origin = preset_origin(folder, os.environ)
+        for path in _files(folder):
+            try:
+                preset = _read(path, origin)
+            except PresetError as error:
+                if path.stem not in found:
+                    broken.setdefault(path.stem, error)
+                    here |= {path.stem} if origin == "here" else set()
+                continue
+            if preset.name not in broken and preset.name not in found:
+                found[preset.name] = preset
+                here |= {preset.name} if origin == "here" else set()
+            elif origin != "here" and preset.name in here:
+                hidden.setdefault(f"{origin}:{preset.name}", preset)
+    return found | hidden, broken
 
 
 def load_preset(name_or_path: str, dirs: Sequence[Path]) -> PresetFile:
-    """The preset that `name_or_path` means: a path if it has a separator or ends in ``.toml``, else a name in `dirs`.
+    """The preset that `name_or_path` means: a path if it has a separator or ends in ``.toml``, else a name in `dirs`,
+    before which `here:`, `yours:` or `shipped:` may say in which of them.
 
     Raises `PresetError` for a file that cannot be used, `UsageError` with the nearest name for an unknown one.
     """
     if os.sep in name_or_path or name_or_path.endswith(".toml"):
         path = Path(name_or_path)
-        return read_preset(read_toml(path), path)
+        return replace(read_preset(read_toml(path), path), origin=preset_origin(path.parent, os.environ))
+    origin, colon, name = name_or_path.rpartition(":")
+    if colon and origin in ("here", "yours", "shipped"):
+        dirs = [folder for folder in dirs if preset_origin(folder, os.environ) == origin]
+    else:
+        name = name_or_path
     found, broken = find_presets(dirs)
-    if name_or_path in found:
-        return found[name_or_path]
-    if name_or_path in broken:
-        raise broken[name_or_path]
+    if name in found:
+        return found[name]
+    if name in broken:
+        raise broken[name]
     known = f"known are {', '.join(sorted(found))}" if found else f"no preset files in {', '.join(map(str, dirs))}"
-    raise UsageError(f"no preset '{clean(name_or_path, 60)}'{nearest(name_or_path[:60], found) or f'; {known}'}")
+    raise UsageError(f"no preset '{clean(name_or_path, 60)}'{nearest(name[:60], found) or f'; {known}'}")
+
+
+def base_of(preset: PresetFile, name: str, dirs: Sequence[Path]) -> PresetFile:
+    """The preset that `preset` means by `name`. Raises as `load_preset`.
+
+    One that is the user's own or shipped never means one of the folder that happens to be worked in.
+    """
+    if preset.origin != "here":
+        dirs = [folder for folder in dirs if preset_origin(folder, os.environ) != "here"]
+    return load_preset(name, dirs)
+
+
+def hidden_by(preset: PresetFile, dirs: Sequence[Path]) -> PresetFile | None:
+    """What would be meant by the name of `preset` if that were not in the working folder; None for nothing."""
+    if preset.origin != "here" or all(preset.path.parent != folder for folder in dirs):
+        return None
+    others, _ = find_presets([folder for folder in dirs if preset_origin(folder, os.environ) != "here"])
+    return others.get(preset.name)
 
 
 def launched_by(preset: PresetFile, dirs: Sequence[Path]) -> tuple[PresetFile, ...]:
@@ -62,7 +110,7 @@ def launched_by(preset: PresetFile, dirs: Sequence[Path]) -> tuple[PresetFile, .
     members = []
     for name in preset.launch:
         try:
-            member = load_preset(name, dirs)
+            member = base_of(preset, name, dirs)
         except UsageError as unknown:
             raise preset.place.refuse(f"launch: {unknown}") from None
         if member.launch:
@@ -72,8 +120,11 @@ def launched_by(preset: PresetFile, dirs: Sequence[Path]) -> tuple[PresetFile, .
 
 
 def preset_on_key(key: str, presets: Mapping[str, PresetFile]) -> PresetFile | None:
-    """The preset that `key` launches: the first in search order that carries it, so a user's preset may take a key."""
-    return next((preset for preset in presets.values() if preset.key == key), None)
+    """The preset that carries `key`: the first in search order, so a user's preset may take a key, but the user's own
+    and the shipped ones before any of the working folder.
+    """
+    carrying = [preset for preset in presets.values() if preset.key == key]
+    return next((preset for preset in carrying if preset.origin != "here"), carrying[0] if carrying else None)
 
 
 def write_preset(path: Path, table: Mapping[str, object]) -> None:
@@ -87,3 +138,12 @@ def write_preset(path: Path, table: Mapping[str, object]) -> None:
 
 def _files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.glob("*.toml") if not path.name.startswith("."))
+
+
+def _read(path: Path, origin: PresetOrigin) -> PresetFile:
+    """Raises `PresetError`, also for a link by which a folder of anybody's would show a file from outside of it."""
+    if origin == "here" and path.is_symlink():
+        ground = path.parent.parent.resolve()
+        if not path.resolve().is_relative_to(ground):
+            raise PresetError(f"{path}: is a link that leads out of {ground}; give the file it means with --preset")
+    return replace(read_preset(read_toml(path), path), origin=origin)

@@ -111,10 +111,13 @@ def _share(word: str | None) -> float | None:
 
 def _timed(session: Session, word: str, assignments: tuple[str, ...], seconds: float, group: str) -> LaunchItem:
     """The one run that the words make, for so many seconds. Raises `UsageError`."""
-    from mission_tui.cli.plan import Wish, launch_items
+    from mission_tui.cli.plan import Wish, planned
+    from mission_tui.cli.preset_origins import say_origins
 
     timed = (*assignments, "run.total_timesteps=none", f"run.duration_s={seconds:g}")
-    items = launch_items(Wish((word,), 1, None, timed), session.preset_dirs, session.health(), session.profile_dir)
+    plan = planned(Wish((word,), 1, None, timed), session.preset_dirs, session.health(), session.profile_dir)
+    say_origins(plan.foreign)
+    items = plan.items
     if len(items) != 1:
         raise UsageError(f"{word} with these settings stands for {len(items)} runs, and bench times one preset")
     if items[0].spec.run.command is not None:

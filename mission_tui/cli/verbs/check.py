@@ -13,7 +13,8 @@ import click
 
 from mission_tui.cli.options import json_option, preset_argument, set_option
 from mission_tui.cli.own_command import WithCommand, command_words
-from mission_tui.cli.plan import Wish, launch_items
+from mission_tui.cli.plan import Wish, planned
+from mission_tui.cli.preset_origins import say_origins
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.writing import Colour, styled, write, write_over
 
@@ -56,12 +57,10 @@ def command(
     """
     from mission_tui.cli.tables.documents import check_facts, write_document
 
-    items = launch_items(
-        Wish((*presets, *files), 1, None, assignments, (), command_words()),
-        session.preset_dirs,
-        session.health(),
-        session.profile_dir,
-    )
+    wish = Wish((*presets, *files), 1, None, assignments, (), command_words())
+    plan = planned(wish, session.preset_dirs, session.health(), session.profile_dir)
+    say_origins(plan.foreign)
+    items = plan.items
     files_by_name = _files((*presets, *files), session)
     code, documents = 0, []
     for item in items:

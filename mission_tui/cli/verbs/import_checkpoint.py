@@ -9,7 +9,8 @@ import click
 
 from mission_tui.cli.acting import print_accepted
 from mission_tui.cli.options import json_option, set_option
-from mission_tui.cli.plan import Wish, launch_items
+from mission_tui.cli.plan import Wish, planned
+from mission_tui.cli.preset_origins import say_origins
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.errors import UsageError
 
@@ -40,7 +41,9 @@ def command(
     path = session.cwd / file
     if not path.is_file():
         raise UsageError(f"there is no file {path}")
-    items = launch_items(Wish((preset,), 1, name, assignments), session.preset_dirs, session.health())
+    plan = planned(Wish((preset,), 1, name, assignments), session.preset_dirs, session.health())
+    say_origins(plan.foreign)
+    items = plan.items
     if len(items) != 1:
         raise UsageError(f"{preset} stands for {len(items)} runs, and a file is one: name one of their presets")
     environ = captured_environ(session.environ)

@@ -13,7 +13,8 @@ import click
 from mission_tui.cli.acting import print_accepted
 from mission_tui.cli.errors import say
 from mission_tui.cli.options import json_option, set_option
-from mission_tui.cli.plan import Wish, launch_items
+from mission_tui.cli.plan import Wish, planned
+from mission_tui.cli.preset_origins import say_origins
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.errors import UsageError
 
@@ -64,7 +65,9 @@ def command(
     if preset is None:
         item = _item_of(session, found.path, name, assignments, models)
     else:
-        items = launch_items(Wish((preset,), 1, name, assignments), session.preset_dirs, session.health())
+        plan = planned(Wish((preset,), 1, name, assignments), session.preset_dirs, session.health())
+        say_origins(plan.foreign)
+        items = plan.items
         _check_one(len(items), f"{preset} stands for")
         item = items[0]
     environ = captured_environ(session.environ)

@@ -10,7 +10,8 @@ import click
 from mission_tui.cli.errors import EX_INTERRUPTED, say
 from mission_tui.cli.options import json_option, preset_argument, set_option
 from mission_tui.cli.own_command import WithCommand, command_words
-from mission_tui.cli.plan import Wish, launch_items
+from mission_tui.cli.plan import Planned, Wish, planned
+from mission_tui.cli.preset_origins import own_code_facts, say_origins
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.tables.plan import show_plan, show_scaling
 from mission_tui.cli.writing import write
@@ -69,9 +70,11 @@ def command(
         assignments = (*assignments, f"keep.limits.priority={priority}")
     many, command = _seeds(seed, seeds), command_words()
     wish = Wish((*presets, *files), copies, name, assignments, many, command, after, profile, group)
-    items = launch_items(wish, session.preset_dirs, session.health(), session.profile_dir)
+    plan = planned(wish, session.preset_dirs, session.health(), session.profile_dir)
+    items = plan.items
+    say_origins(plan.foreign)
     if dry or len(items) > 1:
-        _show(session, items, dry=dry, as_json=dry and as_json)
+        _show(session, plan, dry=dry, as_json=dry and as_json)
     show_scaling(items)
     if dry:
         return 0
@@ -79,17 +82,18 @@ def command(
     for warning in launched.warnings:
         say(warning)
     if wait:
-        return _wait(session, launched, as_json)
+        return _wait(session, launched, plan, as_json)
     if as_json:
-        _write(launched.runs, launched.warnings)
+        _write(launched.runs, launched.warnings, plan)
     else:
         for view in launched.runs:
             write(f"{view.id}  {view.name}  {view.state}")
     return 0
 
 
-def _show(session: Session, items: tuple[LaunchItem, ...], *, dry: bool, as_json: bool) -> None:
+def _show(session: Session, plan: Planned, *, dry: bool, as_json: bool) -> None:
     """What is about to be launched, and if it is not going to be, what it would cost."""
+    items = plan.items
     if not dry:
         show_plan(items)
         return
@@ -100,7 +104,7 @@ def _show(session: Session, items: tuple[LaunchItem, ...], *, dry: bool, as_json
     if as_json:
         from mission_tui.cli.tables.documents import write_document
 
-        write_document(price_facts(items, quoted))
+        write_document(price_facts(items, quoted) | {"own_code": own_code_facts(plan.foreign)})
     else:
         show_plan(items)
         show_price(items, quoted)
@@ -131,13 +135,14 @@ def _launch(session: Session, items: tuple[LaunchItem, ...]) -> Launched:
         )
 
 
-def _write(runs: tuple[RunView, ...], warnings: tuple[str, ...]) -> None:
+def _write(runs: tuple[RunView, ...], warnings: tuple[str, ...], plan: Planned) -> None:
     from mission_tui.cli.tables.documents import run_facts, write_document
 
-    write_document({"runs": [run_facts(view) for view in runs], "warnings": list(warnings)})
+    code = own_code_facts(plan.foreign)
+    write_document({"runs": [run_facts(view) for view in runs], "warnings": list(warnings), "own_code": code})
 
 
-def _wait(session: Session, launched: Launched, as_json: bool) -> int:
+def _wait(session: Session, launched: Launched, plan: Planned, as_json: bool) -> int:
     """Show the runs until they have ended. What is shown goes to stderr when stdout is to hold a document."""
     from mission_tui.cli.tables.fleet import fleet_table
     from mission_tui.cli.tables.progress import board_on
@@ -165,7 +170,7 @@ def _wait(session: Session, launched: Launched, as_json: bool) -> int:
         say(f"{'the run goes' if one else 'the runs go'} on: see them with `mission-tui status`, end them with `stop`")
         return EX_INTERRUPTED
     if as_json:
-        _write(ended, launched.warnings)
+        _write(ended, launched.warnings, plan)
     else:
         fleet_table(ended).write(stream)
     return exit_code(ended)

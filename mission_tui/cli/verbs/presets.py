@@ -9,9 +9,10 @@ import click
 
 from mission_tui.cli.errors import say
 from mission_tui.cli.options import json_option, set_option
+from mission_tui.cli.preset_origins import NamedPreset, named, own_code_facts, say_origins
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.writing import write, write_lines
-from mission_tui.errors import UsageError
+from mission_tui.errors import MissionError, UsageError
 
 if TYPE_CHECKING:
     from mission_tui.fleet.specs.preset import PresetFile
@@ -35,23 +36,42 @@ def _list(session: Session, as_json: bool) -> None:
     for error in broken.values():
         say(str(error))
     if as_json:
-        write_document({"presets": [_facts(preset) for preset in presets.values()]})
+        write_document({"presets": [_facts(session, preset) for preset in presets.values()]})
         return
-    table = Table(("key", "preset", "launches", "what it is"))
-    for preset in presets.values():
+    table = Table(("key", "preset", "launches", "from", "what it is"))
+    for name, preset in presets.items():
         key = preset.key if preset.key and preset_on_key(preset.key, presets) is preset else ""
-        table.add(key, preset.name, " ".join(preset.launch) or "1 run", preset.description)
+        whose = "./presets" if preset.origin == "here" else preset.origin
+        table.add(key, name, " ".join(preset.launch) or "1 run", whose, preset.description)
     table.write(sys.stdout)
+    say_origins(it for preset in presets.values() if (it := _origin(session, preset)) is not None)
 
 
-def _facts(preset: PresetFile) -> dict[str, Any]:
+def _facts(session: Session, preset: PresetFile) -> dict[str, Any]:
+    origin = _origin(session, preset)
     return {
         "name": preset.name,
         "description": preset.description,
         "key": preset.key,
         "launch": list(preset.launch),
         "path": str(preset.path),
+        "origin": preset.origin,
+        "own_code": [] if origin is None else own_code_facts([origin]),
     }
+
+
+def _origin(session: Session, preset: PresetFile) -> NamedPreset | None:
+    """What a preset of the working folder names; what is wrong with one that cannot be resolved is said elsewhere."""
+    from mission_tui.fleet.specs.preset import resolve
+    from mission_tui.records.preset_files import base_of
+
+    if preset.origin != "here":
+        return None
+    try:
+        specs = () if preset.launch else (resolve(preset, lambda base: base_of(preset, base, session.preset_dirs)),)
+    except MissionError:
+        specs = ()
+    return named(preset, specs, session.preset_dirs)
 
 
 @command.command("show")
@@ -68,11 +88,13 @@ def show(session: Session, name: str, resolved: bool, assignments: tuple[str, ..
     preset = load_preset(name, session.preset_dirs)
     if assignments and not resolved:
         raise UsageError("--set changes the resolved spec: add --resolved")
+    if not as_json and (origin := _origin(session, preset)) is not None:
+        say_origins([origin])
     if as_json:
         tables = (
             _resolved(session, preset, assignments) if resolved else {key: dict(it) for key, it in preset.table.items()}
         )
-        write_document(_facts(preset) | {"resolved": resolved, "tables": tables})
+        write_document(_facts(session, preset) | {"resolved": resolved, "tables": tables})
     elif resolved:
         import tomli_w
 

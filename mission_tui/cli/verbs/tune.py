@@ -153,9 +153,12 @@ def _knobs(asked: Sequence[str]) -> tuple[Knob, ...]:
 
 def _item(session: Session, word: str, assignments: tuple[str, ...]) -> LaunchItem:
     """The one run that the words make, with nothing of an earlier profile. Raises `UsageError`."""
-    from mission_tui.cli.plan import Wish, launch_items
+    from mission_tui.cli.plan import Wish, planned
+    from mission_tui.cli.preset_origins import say_origins
 
-    items = launch_items(Wish((word,), assignments=assignments, profile="none"), session.preset_dirs, session.health())
+    plan = planned(Wish((word,), assignments=assignments, profile="none"), session.preset_dirs, session.health())
+    say_origins(plan.foreign)
+    items = plan.items
     if len(items) != 1:
         raise UsageError(f"{word} with these settings stands for {len(items)} runs, and tune takes one preset")
     if items[0].spec.run.command is not None:

@@ -6,12 +6,18 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from mission_tui.fleet.specs.place import Place
 from mission_tui.fleet.specs.schema import TABLES, fit_table, unknown_key
 from mission_tui.fleet.text import clean
 
-__all__ = ["PresetFile", "SavedPreset", "Saving", "check_preset_name", "read_preset"]
+__all__ = ["PresetFile", "PresetOrigin", "SavedPreset", "Saving", "check_preset_name", "read_preset"]
+
+PresetOrigin = Literal["yours", "shipped", "here"]
+"""Whose a preset is: the user's own, one that came with the program, or one of the folder that is worked in, which may
+be a repository of anybody's. `ORIGIN:NAME` names it whichever others have the name.
+"""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _HEAD = ("name", "description", "extends", "key", "launch", "profile")
@@ -22,7 +28,8 @@ _SET_KEY = "P"
 class PresetFile:
     """A preset by name. `table` holds its fitted tables by name; `launch` makes it a set of presets.
 
-    `profile` is the host profile that lies over it: "auto", or the path of a file; None for none.
+    `profile` is the host profile that lies over it: "auto", or the path of a file; None for none. One that is `here`
+    never starts by a key, and may name code of its own that nobody has read yet.
     """
 
     name: str
@@ -33,6 +40,7 @@ class PresetFile:
     key: str | None = None
     launch: tuple[str, ...] = ()
     profile: str | None = None
+    origin: PresetOrigin = "here"
 
     @property
     def place(self) -> Place:

@@ -29,13 +29,25 @@ LAUNCH_KEYS = (*"1234567890", "P")
 
 
 class PresetChoice(Struct, frozen=True):
-    """`launch` names the presets of a set; `error` is why the file cannot be used, and then it is not started."""
+    """`launch` names the presets of a set; `error` is why the file cannot be used, and then it is not started.
+
+    `from_folder` is the file of one that is neither the user's own nor shipped, but of the folder that is worked in: a
+    key or a list opens the form with it, which says what code of its own it names, and starts nothing. `ref` is by what
+    it is resolved, whatever files have come meanwhile; empty for the name alone.
+    """
 
     name: str
     description: str = ""
     key: str | None = None
     launch: tuple[str, ...] = ()
     error: str | None = None
+    from_folder: str = ""
+    ref: str = ""
+
+    @property
+    def label(self) -> str:
+        """Its name; dots where it opens the form and starts nothing."""
+        return f"{self.name}…" if self.from_folder else self.name
 
 
 LoadPresets = Callable[[], tuple[PresetChoice, ...]]
@@ -52,9 +64,9 @@ def save_nothing(_saving: Saving, _replace: bool) -> SavedPreset:
 
 
 def by_key(presets: Iterable[PresetChoice]) -> dict[str, PresetChoice]:
-    """The presets that a key launches; the first wins."""
+    """The presets that keys stand for: the first wins, the working folder's only where no other has the key."""
     carried: dict[str, PresetChoice] = {}
-    for preset in presets:
+    for preset in sorted(presets, key=lambda it: bool(it.from_folder)):
         if preset.key in LAUNCH_KEYS and preset.key is not None:
             carried.setdefault(preset.key, preset)
     return carried
@@ -62,4 +74,4 @@ def by_key(presets: Iterable[PresetChoice]) -> dict[str, PresetChoice]:
 
 def members(preset: PresetChoice) -> tuple[str, ...]:
     """The names to resolve: those of a set, else the preset itself."""
-    return preset.launch or (preset.name,)
+    return preset.launch or (preset.ref or preset.name,)

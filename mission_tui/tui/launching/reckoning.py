@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable
 
 from mission_tui.errors import MissionError
+from mission_tui.fleet.specs.own_code import own_code, own_code_words
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.replies import Quoted
 from mission_tui.ipc.requests import LaunchItem, Quote
@@ -41,6 +42,7 @@ class Reckoning:
         self._trouble: str | None = None
         self._quoted: Quoted | None = None
         self._silent = ""
+        self._file = ""
         self._fresh = False
         self._typed = self._known = 0
         self._asked: tuple[PresetChoice | None, Draft] | None = None
@@ -92,8 +94,17 @@ class Reckoning:
         if not self._items:
             return [("checking…", colours.QUIET)]
         said = [(f"✗ {self._refused}", colours.ALARM)] if self._refused else []
+        said += self._origin()
         said += [(text, colours.INK) for text in meaning(self._items, self.settings, self._copies)]
         return [*said, *self._price(), (ELSEWHERE, colours.QUIET)]
+
+    def _origin(self) -> list[Said]:
+        """What a preset of the working folder names, before anything of it has run."""
+        if not self._file:
+            return []
+        code = own_code_words(dict.fromkeys(found for item in self._items for found in own_code(item.spec)))
+        names = f"names code of its own: {code}" if code else "names no code of its own"
+        return [(f"comes from {self._file} of this folder, and {names}", colours.WARN)]
 
     @property
     def _refused(self) -> str:
@@ -134,6 +145,7 @@ class Reckoning:
             return ()
         self._trouble, self.settings, self._copies = trouble, settings, copies
         self._items = items or self._items
+        self._file = preset.from_folder if preset is not None else ""
         self._known = self._known if items else typed
         self._changed()
         self._act()

@@ -16,6 +16,10 @@ __all__ = ["teaching"]
 _ROOTS = 3
 
 
+def _deed(preset: PresetChoice) -> str:
+    return f"asks about {preset.name} of {preset.from_folder}" if preset.from_folder else f"starts {preset.name}"
+
+
 def teaching(
     presets: Sequence[PresetChoice],
     *,
@@ -44,7 +48,7 @@ def teaching(
         return [*lines, [("  This screen is read-only: start runs elsewhere and watch them here.", colours.QUIET)]]
     for key, preset in by_key(presets).items():
         about = f": {preset.description}" if preset.description else ""
-        first, *more = wrap(f"starts {preset.name}{about}", max(1, width - 5)) or [""]
+        first, *more = wrap(f"{_deed(preset)}{about}", max(1, width - 5)) or [""]
         lines.append([(f"  {key} ", colours.KEY), (first, colours.INK)])
         lines += [[(f"    {text}", colours.INK)] for text in more]
     lines += [

@@ -63,7 +63,8 @@ class HelpScreen(Sheet[None]):
         rows: list[list[Part]] = []
         for key, preset in by_key(self._presets).items():
             about = f": {preset.description}" if preset.description else ""
-            rows += _rows(key, f"start {preset.name} at once{about}", width)
+            start, ask = f"start {preset.name} at once", f"ask about {preset.name} of {preset.from_folder}"
+            rows += _rows(key, f"{ask if preset.from_folder else start}{about}", width)
         launch = next(action for action in ACTIONS if action.name == "launch")
         return rows or _rows("1-9 0 P", launch.help, width)
 

@@ -60,8 +60,9 @@ class LaunchForm(Sheet[tuple[LaunchItem, ...]]):
         Binding("pageup", "scroll_to('page_up')", "less", priority=True),
     ]
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, chosen: str | None = None) -> None:
         super().__init__("New run", _HINT)
+        self._chosen = chosen
         self._desk = desk
         self._presets = _usable(desk)
         self._reckoning = Reckoning(desk, self._reckoned)
@@ -102,6 +103,8 @@ class LaunchForm(Sheet[tuple[LaunchItem, ...]]):
         self.query_one(Presets).focus()
         self.watch(self, "focused", self._offer, init=False)
         self.set_interval(_AGAIN_S, self._reckoning.again)
+        if self._chosen is not None:
+            self.query_one(Presets).go_to(self._chosen)
         self._check()
         if not self._desk.presets:
             self._desk.start(self._await_presets())
@@ -223,4 +226,4 @@ def _usable(desk: Desk) -> list[PresetChoice]:
 
 
 def _choices(presets: list[PresetChoice]) -> list[Choice]:
-    return [Choice(preset.name, preset.name, preset.description) for preset in presets]
+    return [Choice(preset.name, preset.label, preset.description) for preset in presets]

@@ -13,26 +13,39 @@ from mission_tui.tui.desk import Desk
 from mission_tui.tui.launching.preset_choice import PresetChoice, by_key, members
 from mission_tui.tui.launching.preset_reading import read_presets
 
-__all__ = ["launch", "launch_keys", "plan"]
+__all__ = ["ask_first", "launch", "launch_keys", "plan"]
 
 
 async def launch_keys(desk: Desk, keys: Sequence[str]) -> None:
-    """Start the presets that carry `keys`, together, so that one `u` takes them back."""
+    """Start the presets that carry `keys`, together, so that one `u` takes them back; a stranger's is asked about."""
     if not desk.presets:
         # Pressed on the very first picture: what the keys mean is read after that.
         await read_presets(desk)
     carried = by_key(desk.presets)
     items: list[LaunchItem] = []
+    asked: list[PresetChoice] = []
     for key in keys:
         preset = carried.get(key)
         if preset is None:
             desk.tell(f'no preset carries the key {key}; a preset takes it with key = "{key}"')
         elif preset.error:
             desk.tell(preset.error, "error")
+        elif preset.from_folder:
+            asked.append(preset)
         else:
             items += await plan(desk, preset, (), None, 1)
     if items:
         await launch(desk, tuple(items))
+    if asked:
+        await ask_first(desk, asked[0])
+
+
+async def ask_first(desk: Desk, preset: PresetChoice) -> None:
+    """The form with `preset` of the working folder, which may be a stranger's: it says what that names of its own."""
+    from mission_tui.tui.screens.launch_form import LaunchForm
+
+    if items := await desk.consult(LaunchForm(desk, preset.name)):
+        await launch(desk, items)
 
 
 async def plan(
@@ -59,7 +72,7 @@ async def plan(
     if len(specs) > RUNS_AT_ONCE:
         raise UsageError(f"this makes {len(specs)} runs at once, and {RUNS_AT_ONCE} is the most: give fewer values")
     if group is None and many:
-        group = f"{name or preset.name}-{secrets.token_hex(2)}"
+        group = f"{name or preset.name.rpartition(':')[2]}-{secrets.token_hex(2)}"
     names = [f"{name}-{at}" if many and name is not None else name for at in range(1, len(specs) + 1)]
     return tuple(
         LaunchItem(spec=spec, name=each, group=group, after=after) for spec, each in zip(specs, names, strict=True)

@@ -8,7 +8,7 @@ from mission_tui.tui.desk import Desk
 from mission_tui.tui.listing.standing import state_word
 from mission_tui.tui.screens.picker import Choice, Picker
 from mission_tui.tui.verbs.command import COMMANDS, type_command
-from mission_tui.tui.verbs.launch import launch, plan
+from mission_tui.tui.verbs.launch import ask_first, launch, plan
 
 __all__ = ["palette"]
 
@@ -22,7 +22,7 @@ async def palette(desk: Desk, _runs: tuple[RunView, ...]) -> None:
     ]
     if not desk.readonly:
         choices += [
-            Choice(f"start {preset.name}", f"start {preset.name}", preset.description, preset.key or "")
+            Choice(f"start {preset.name}", f"start {preset.label}", preset.description, preset.key or "")
             for preset in desk.presets
             if preset.error is None
         ]
@@ -42,4 +42,7 @@ async def palette(desk: Desk, _runs: tuple[RunView, ...]) -> None:
     else:
         for preset in desk.presets:
             if kind == "start" and preset.name == value:
-                await launch(desk, await plan(desk, preset, (), None, 1))
+                if preset.from_folder:
+                    await ask_first(desk, preset)
+                else:
+                    await launch(desk, await plan(desk, preset, (), None, 1))

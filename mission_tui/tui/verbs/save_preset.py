@@ -30,7 +30,7 @@ async def save_preset(desk: Desk, preset: PresetChoice, words: Sequence[str]) ->
 
     async def save(said: str) -> None:
         name, _, key = said.partition(" ")
-        saving = Saving(preset.name, name, tuple(words), key.strip() or None)
+        saving = Saving(preset.ref or preset.name, name, tuple(words), key.strip() or None)
         saved = await asyncio.to_thread(desk.save_preset, saving, False)
         if saved.there:
             question, facts = f"Save {name} all the same?", (f"{saved.there}.",)

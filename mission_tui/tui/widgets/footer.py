@@ -58,7 +58,7 @@ def hints(
         shown.append(Hint("u", "undo", "app.do('undo')", -1, "undo"))
     if place == "fleet" and not readonly:
         for key, preset in by_key(presets).items():
-            shown.append(Hint(key, literal(preset.name), f"app.launch({key!r})", 0, "presets"))
+            shown.append(Hint(key, literal(preset.label), f"app.launch({key!r})", 0, "presets"))
     return shown + [
         Hint(key_label(action.keys[0]), action.label, action.call, _rank(action, place), action.group)
         for action in offered(place, readonly=readonly)
