@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from mission_tui.fleet.history.duties import FailedDuty
 from mission_tui.fleet.history.events import AttemptEnded, AttemptStarting, PayoffJudged, RunCreated
 from mission_tui.fleet.history.metrics import MetricRecord
 from mission_tui.fleet.history.run import Fact, RunHistory
@@ -69,6 +70,7 @@ class Store:
         self._stale: tuple[StaleRun, ...] = ()
         self._elsewhere: tuple[OtherRoot, ...] = ()
         self._paid: tuple[tuple[str, Payoff], ...] = ()
+        self._duties: tuple[FailedDuty, ...] = ()
         self._runs: dict[str, RunHistory] = {}
         self._shelf: dict[str, _Shelved] = {}
         self._views: dict[str, RunView] = {}
@@ -129,6 +131,11 @@ class Store:
             self._stale, self._elsewhere = seen
             self._snapshot = None
 
+    def observe_duties(self, failed: tuple[FailedDuty, ...]) -> None:
+        """Take in which duties of the supervisor itself fail now."""
+        if failed != self._duties:
+            self._duties, self._snapshot = failed, None
+
     def snapshot(self, now: float) -> FleetSnapshot:
         """The fleet at unix time `now`; the previous snapshot itself while nothing has changed."""
         if self._snapshot is None:
@@ -147,6 +154,7 @@ class Store:
                 stale=self._stale,
                 elsewhere=self._elsewhere,
                 paid=tuple(Paid(run_id, self._runs[run_id].told.name, payoff) for run_id, payoff in self._paid),
+                failed_duties=self._duties,
             )
         return self._snapshot
 

@@ -57,11 +57,25 @@ class Quoted(Reply, frozen=True, kw_only=True, tag="quoted"):
     decided: bool = True
 
 
+class CheckpointOutcome(Struct, frozen=True, omit_defaults=True):
+    """What came of an order for a checkpoint of `run`: its name, or `why` there is none."""
+
+    run: str
+    checkpoint: str | None = None
+    why: str = ""
+
+
 class Accepted(Reply, frozen=True, kw_only=True, tag="accepted"):
-    """The request was accepted for `runs` (ids). What comes of it shows in snapshots. `notes` are sentences."""
+    """The request was accepted for `runs` (ids). What comes of it shows in snapshots. `notes` are sentences.
+
+    `checkpoints` say what came of orders for them, where that was waited for; `damaged` names the newer checkpoints
+    that a resume passed over.
+    """
 
     runs: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    checkpoints: tuple[CheckpointOutcome, ...] = ()
+    damaged: tuple[str, ...] = ()
 
 
 class AdoptRow(Struct, frozen=True):

@@ -94,10 +94,14 @@ ActVerb = Literal["stop", "kill", "pause", "freeze", "park", "checkpoint"]
 
 
 class Act(Request, Asking[Accepted], frozen=True, kw_only=True, tag="act"):
-    """Do `verb` to `runs`: ids, unique prefixes, names, `@last`, or `@live` for every live run."""
+    """Do `verb` to `runs`: ids, unique prefixes, names, `@last`, or `@live` for every live run.
+
+    Of a checkpoint, `wait_s` is how long the answer may wait for what comes of it; 0 answers once it is asked for.
+    """
 
     verb: ActVerb
     runs: tuple[str, ...]
+    wait_s: float = 0.0
 
 
 class Resume(GoingOn, Asking[Accepted | VerdictReply], frozen=True, kw_only=True, tag="resume"):

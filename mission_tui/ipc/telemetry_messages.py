@@ -53,7 +53,24 @@ class WroteSaid(Struct, frozen=True, tag="wrote", tag_field="say"):
     seq: int
 
 
-TelemetryMessage = TrainerHello | PhaseSaid | HeartbeatSaid | WroteSaid
+class DutyFailedSaid(Struct, frozen=True, tag="duty_failed", tag_field="say", omit_defaults=True):
+    """The trainer could not do `duty`: what its record says, said at once because a full disk may hold that back."""
+
+    duty: str
+    why: str
+    t: float
+    number: int
+
+
+class CheckpointAnswered(Struct, frozen=True, tag="checkpoint", tag_field="say", omit_defaults=True):
+    """What came of every order for a checkpoint up to `number`: its name, or `why` none was written."""
+
+    number: int
+    checkpoint: str | None = None
+    why: str = ""
+
+
+TelemetryMessage = TrainerHello | PhaseSaid | HeartbeatSaid | WroteSaid | DutyFailedSaid | CheckpointAnswered
 
 
 class Order(Struct, frozen=True, tag="order", tag_field="say", omit_defaults=True):
@@ -61,7 +78,8 @@ class Order(Struct, frozen=True, tag="order", tag_field="say", omit_defaults=Tru
 
     `keep` names earlier checkpoints that retention must leave: with "keep" exactly these from now on, because an open
     finding would go back to them; with "stop" these too, because the next attempt will. `assignments` are the words of
-    "set", and `number` is the `seq` of their event: said again after a lost link, they are known by it.
+    "set", and `number` is the `seq` of their event: said again after a lost link, they are known by it. That of a
+    "checkpoint" is the `seq` of its event too, and comes back with the answer.
     """
 
     what: Literal["stop", "pause", "unpause", "checkpoint", "keep", "set"]

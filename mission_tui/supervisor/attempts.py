@@ -170,7 +170,7 @@ def settle(core: Core, run: LiveRun) -> None:
         return
     # Only now: a keeper writes its exit record before it exits, so without a keeper it is there or never will be.
     ended = _exit_record(core, run)
-    if ended is not None and still_follows(run):
+    if ended is not None and still_follows(run, partial(core.fail_for, run.id)):
         return
     if ended is not None:
         finish(core, run, ended, found.identity)

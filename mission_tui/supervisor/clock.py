@@ -93,26 +93,27 @@ class Clock:
             return
         if self._beats % GROUND_TICKS == 0:
             self._check_ground()
+        attempt, attended = self._core.duties.attempt, self._desk.attended
         for run in list(self._core.live.values()):
-            self._look_at(run)
+            attempt(f"watching {run.id}", partial(self._look_at, run), None)
         if self._beats % USAGE_TICKS == 0:
-            self._usage.look(time.monotonic(), attended=self._desk.attended)
-        self._others.look(attended=self._desk.attended)
-        self._company.look()
-        self._paying.look(time.time())
-        look_at_unkillable(self._core)
-        self._restarts.look(time.time())
-        self._turns.look(time.time())
-        if self._desk.attended:
-            self._sizes.look(time.monotonic())
+            attempt("usage meters", lambda: self._usage.look(time.monotonic(), attended=attended), None)
+        attempt("other programs", lambda: self._others.look(attended=attended), None)
+        attempt("company", self._company.look, None)
+        attempt("gains", lambda: self._paying.look(time.time()), None)
+        attempt("unkillable processes", lambda: look_at_unkillable(self._core), None)
+        attempt("restarts", lambda: self._restarts.look(time.time()), None)
+        attempt("turns", lambda: self._turns.look(time.time()), None)
+        if attended:
+            attempt("sizes of runs", lambda: self._sizes.look(time.monotonic()), None)
         if self._beats % TRASH_TICKS == 1:
-            self._purging.look(time.time())
-        self._retry_journals()
-        self._sample()
-        self._look_for_stale()
+            attempt("looking into the trash", lambda: self._purging.look(time.time()), None)
+        attempt("journals", self._retry_journals, None)
+        attempt("meters", self._sample, None)
+        attempt("leftovers", self._look_for_stale, None)
         if self._beats % CLAIM_TICKS == 0:
-            self._core.neighbours.look(self._claims, busy=bool(self._core.live))
-        self._surroundings.look(attended=self._desk.attended)
+            attempt("ledger", lambda: self._core.neighbours.look(self._claims, busy=bool(self._core.live)), None)
+        attempt("surroundings", lambda: self._surroundings.look(attended=attended), None)
         for listener in self._listeners:
             if await listener.restore():
                 log.warning("%s was gone and was made again", listener.path)
@@ -131,7 +132,7 @@ class Clock:
             settle(self._core, run)
             return
         if run.trainer is not None:
-            follow(run)
+            follow(run, partial(self._core.fail_for, run.id))
         watch_stops(self._core, run)
         watch_start(self._core, run, time.time(), self._limits.start_s)
         if run.link is not None or self._beats > LINK_TICKS:
@@ -151,6 +152,7 @@ class Clock:
         due = self._core.orphaned or (self._beats % STALE_TICKS == 0 and self._desk.attended)
         if due and (self._looking is None or self._looking.done()):
             self._looking = asyncio.create_task(look_for_stale(self._core), name="stale")
+            self._core.duties.follow("search for leftovers", self._looking)
 
     def _retry_journals(self) -> None:
         if self._core.unwritten or self._beats % RESERVE_TICKS == 0:
@@ -161,6 +163,7 @@ class Clock:
             except StorageError:
                 continue
             journal.close()
+            self._core.saw_journal(run_id, journal)
             del self._core.unwritten[run_id]
 
     def _sample(self) -> None:

@@ -18,12 +18,14 @@ from mission_tui import __version__
 from mission_tui.errors import UsageError
 from mission_tui.fleet.capacity.other_program import OtherProgram
 from mission_tui.fleet.capacity.peaks import Peaks
-from mission_tui.fleet.history.events import Asked, FleetEvent, Verb
+from mission_tui.fleet.history.duties import WHY_CHARACTERS, FailedDuty
+from mission_tui.fleet.history.events import Asked, DutyFailureSeen, FleetEvent, Verb
 from mission_tui.fleet.history.observations import SizeSeen
 from mission_tui.fleet.history.run import Fact
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.store import Store
-from mission_tui.fleet.views.snapshot import SupervisorInfo
+from mission_tui.fleet.text import clean
+from mission_tui.fleet.views.snapshot import HostMeters, SupervisorInfo
 from mission_tui.paths import limits_files
 from mission_tui.records.files.reserve import Reserve
 from mission_tui.records.files.storage import StorageError
@@ -35,6 +37,7 @@ from mission_tui.supervisor.asking import signed
 from mission_tui.supervisor.disk.journal import FleetJournal, Make, RunJournal
 from mission_tui.supervisor.disk.ledger import ledger_folder
 from mission_tui.supervisor.disk.neighbours import Neighbours
+from mission_tui.supervisor.duties import Duties
 from mission_tui.supervisor.exits import Exits
 from mission_tui.supervisor.gpu.watch import GpuWatch
 from mission_tui.supervisor.identity import Process
@@ -47,6 +50,8 @@ from mission_tui.supervisor.watching.lanes import Lanes
 
 __all__ = ["Core"]
 
+GPU_METERS = "GPU meters"
+"""This duty's failure is in the machine's own note."""
 STALE_S = 2.0
 FIRST_GPU_S = 1.0
 RESERVE_BYTES = 256 << 10
@@ -79,7 +84,7 @@ class Core:
         self.root = root
         self.launcher = launcher
         self.host = HostSampler(root)
-        self.gpu = GpuWatch()
+        self.gpu = GpuWatch(self._saw_gpu_meters)
         self.lanes = Lanes()
         self.holders = GpuHolders()
         self.neighbours = Neighbours(ledger_folder(os.environ))
@@ -97,6 +102,9 @@ class Core:
             SupervisorInfo(pid=os.getpid(), version=__version__, started_t=time.time()),
             self.host.sample("", disk_full=self.reserve.needed),
         )
+        self.duties = Duties(self.fleet, self._show_duties)
+        self.provenance.failed = self.fail_for
+        self.fleet.failed = self._saw_fleet_journal
         self.live: dict[str, LiveRun] = {}
         self.launched: dict[str, float] = {}
         self.secrets: dict[str, dict[str, str]] = {}
@@ -172,13 +180,14 @@ class Core:
         self.see(run.id, event)
         return event
 
-    def ask_for(self, run: LiveRun, verb: Verb) -> None:
+    def ask_for(self, run: LiveRun, verb: Verb) -> FleetEvent:
         """Journal that a person asked for `verb`. Raises `StorageError`."""
-        self.ask(run, lambda seq, t: Asked(seq, t, verb, run.attempt))
+        return self.ask(run, lambda seq, t: Asked(seq, t, verb, run.attempt))
 
     def witness(self, run: LiveRun, make: Make) -> FleetEvent:
         """Journal what the supervisor saw; a full disk delays the writing, not the seeing."""
         event = run.journal.append_or_hold(make)
+        self.saw_journal(run.id, run.journal)
         self.see(run.id, event)
         return event
 
@@ -191,6 +200,21 @@ class Core:
         """As `witness`, for a run that may have ended."""
         with self._journal_of(run_id) as journal:
             self.see(run_id, journal.append_or_hold(make))
+            self.saw_journal(run_id, journal)
+
+    def saw_journal(self, run_id: str, journal: RunJournal) -> None:
+        """Take in whether events of the run wait for the disk."""
+        duty = f"journal of {run_id}"
+        if journal.holding:
+            self.duties.fail(duty, journal.why)
+        else:
+            self.duties.done(duty)
+
+    def _saw_fleet_journal(self, why: str) -> None:
+        if why:
+            self.duties.fail("journal of the fleet", why)
+        else:
+            self.duties.done("journal of the fleet")
 
     @contextmanager
     def _journal_of(self, run_id: str) -> Iterator[RunJournal]:
@@ -215,8 +239,31 @@ class Core:
     def sample(self) -> None:
         """Take in the machine's meters of this moment."""
         self._sampled_at = time.monotonic()
-        host = self.host.sample(self.gpu.note, self.neighbours.note, disk_full=self.reserve.needed, others=self.others)
-        self.store.observe_machine(host, self.gpu.gpus)
+        host = self.duties.attempt("CPU and memory meters", self._sampled_host, None)
+        if host is not None:
+            self.store.observe_machine(host, self.gpu.gpus)
+
+    def _sampled_host(self) -> HostMeters | None:
+        note = self.gpu.note
+        return self.host.sample(note, self.neighbours.note, disk_full=self.reserve.needed, others=self.others)
+
+    def _saw_gpu_meters(self, why: str) -> None:
+        """The meters stopped because of `why`, or are back."""
+        if why:
+            self.duties.fail(GPU_METERS, why)
+        else:
+            self.duties.done(GPU_METERS)
+
+    def _show_duties(self, failed: tuple[FailedDuty, ...]) -> None:
+        self.store.observe_duties(tuple(each for each in failed if each.duty != GPU_METERS))
+        self.changed.set()
+
+    def fail_for(self, run_id: str, duty: str, why: str, *, number: int = 0) -> None:
+        """Journal that `duty` was not done for the run; one that was removed meanwhile has no journal."""
+        if run_id not in self.store.run_ids():
+            return
+        attempt, sentence = self.store.run(run_id).told.attempt, clean(why, WHY_CHARACTERS)
+        self.witness_of(run_id, lambda seq, t: DutyFailureSeen(seq, t, attempt, duty, sentence, number))
 
     async def measure(self) -> None:
         """Have meters that are fresh, also right after nobody looked; a GPU's first sample is waited for a moment."""

@@ -11,8 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from mission_tui.fleet.health import Judge
-from mission_tui.fleet.history.metrics import MetricRecord, TrainingEnded
+from mission_tui.fleet.history.metrics import CheckpointSaved, MetricRecord, TrainingEnded
 from mission_tui.fleet.specs.spec import Spec
+from mission_tui.ipc.telemetry_messages import CheckpointAnswered
 from mission_tui.ipc.telemetry_server import TrainerLink
 from mission_tui.records.files.tail import Tail
 from mission_tui.records.runs.attempt import LaunchOrder
@@ -21,7 +22,16 @@ from mission_tui.supervisor.children import Child
 from mission_tui.supervisor.disk.journal import RunJournal
 from mission_tui.supervisor.identity import Process
 
-__all__ = ["LiveRun"]
+__all__ = ["AskedCheckpoint", "LiveRun"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AskedCheckpoint:
+    """An order for a checkpoint: the `seq` and time of its event, and what comes of it."""
+
+    number: int
+    t: float
+    answer: asyncio.Future[CheckpointAnswered]
 
 
 @dataclass(slots=True, eq=False)
@@ -92,6 +102,8 @@ class LiveRun:
     """The checkpoint that somebody was shown to go back to."""
     applying: str = ""
     """The finding whose advice it is ending for."""
+    asked_checkpoints: list[AskedCheckpoint] = field(default_factory=list)
+    """Orders of people who wait for what comes of them."""
     gone: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the run has ended."""
     id: str = field(init=False)
@@ -99,6 +111,21 @@ class LiveRun:
 
     def __post_init__(self) -> None:
         self.id = self.dir.id
+
+    def checkpoint_answered(self, said: CheckpointAnswered) -> None:
+        """The trainer says what came of its orders for a checkpoint up to a number."""
+        self._settle([asked for asked in self.asked_checkpoints if asked.number <= said.number], said)
+
+    def checkpoint_saved(self, record: CheckpointSaved) -> None:
+        """A checkpoint is on disk. Older trainers give no other answer."""
+        asked = [asked for asked in self.asked_checkpoints if record.t >= asked.t]
+        self._settle(asked, CheckpointAnswered(0, record.name))
+
+    def _settle(self, asked: list[AskedCheckpoint], answer: CheckpointAnswered) -> None:
+        for each in asked:
+            self.asked_checkpoints.remove(each)
+            if not each.answer.done():
+                each.answer.set_result(answer)
 
     def holds(self, rss_bytes: int, vram_bytes: int | None) -> None:
         """Take in what its processes hold now."""

@@ -82,12 +82,13 @@ def train(
         record_shared_names(os.environ)
         job = Job(attempt, spec, record, orders, link)
         how = job.train()
-        record.ended(how, job.checkpoint, cause=job.cause)
+        record.ended(how, job.checkpoint, cause=job.cause, unsaved=job.unsaved)
         settled(0)
     except Exception as error:  # noqa: BLE001 - the edge of the process: whatever it is becomes the last record
         failure = classify(error)
         explain(error, failure)
-        record.ended("failed", job.rescue(failure) if job else attempt.checkpoint, failure)
+        checkpoint = job.rescue(failure) if job else attempt.checkpoint
+        record.ended("failed", checkpoint, failure, unsaved=job.unsaved if job else "")
         settled(failure.exit_code)
         return failure.exit_code
     else:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
 from mission_tui.errors import CheckpointError
+from mission_tui.fleet.history.duties import CHECKPOINT
 from mission_tui.fleet.history.lineage import diff_of
 from mission_tui.records.files.storage import StorageError
 from mission_tui.trainer.budget import Budget, Stopwatch
@@ -51,6 +52,8 @@ class Training:
     callbacks: Callbacks | None = None
     remembered: Tree | None = None
     boundary: Boundary | None = None
+    unsaved: str = ""
+    """Why the last boundary was not saved at the end, where it was not."""
 
     def learn(self) -> Literal["finished", "stopped"]:
         """Train until the budget is spent, a callback ends it or a stop is asked; the last boundary is then saved.
@@ -153,10 +156,13 @@ class Training:
         reason = self.orders.take_checkpoint() or self.checkpoints.due(self.boundary)
         if reason is None:
             return False
+        number = self.orders.take_checkpoint_number()
         try:
-            self.save(reason)
+            self.record.answered(number, self.save(reason))
         except (StorageError, CheckpointError) as error:
             complain(f"no checkpoint now, training goes on: {error}")
+            self.record.failed(CHECKPOINT, str(error))
+            self.record.answered(number, None, str(error))
             self.checkpoints.postpone()
         return True
 
@@ -171,17 +177,33 @@ class Training:
             self.evaluating.begin(self.save("steps"), self.boundary.update, self.boundary.timesteps)
         except (StorageError, CheckpointError) as error:
             complain(f"no evaluation now, training goes on: {error}")
+            self.record.failed("evaluation", str(error))
 
     def _end(self, how: Literal["finished", "stopped"], reason: CheckpointReason) -> Literal["finished", "stopped"]:
         self.record.phase("ending")
         if (done := self.evaluating.take()) is not None:
             self.record.evaluated(*done)
-        self.save(reason)
+        self._save_last(reason)
         if self.callbacks is not None:
             # What is saved is safe from whatever they do now.
             self.callbacks.on_training_end()
             self.callbacks.log.tell_rest()
         return how
+
+    def _save_last(self, reason: CheckpointReason) -> None:
+        """Save the last boundary; a stop is honoured without, where an earlier checkpoint is left to go on from.
+
+        Raises `StorageError` and `CheckpointError`.
+        """
+        try:
+            self.save(reason)
+        except (StorageError, CheckpointError) as error:
+            left = self.checkpoints.newest_in_words(self.progress.update)
+            self.record.failed(CHECKPOINT, str(error))
+            if reason != "stop" or not left:
+                raise
+            complain(f"the last boundary could not be saved: {error}")
+            self.unsaved = f"its last boundary was not saved: {error}; {left}"
 
     def _extra(self) -> dict[str, Any]:
         """What a resume wants to know of the policy before loading it."""

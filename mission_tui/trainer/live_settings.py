@@ -40,6 +40,7 @@ class LiveSettings:
     words: list[tuple[str, ...]] = field(default_factory=list)
     number: int = 0
     publish: Callable[[dict[str, str]], None] = _nobody
+    failed: Callable[[str], None] = complain
 
     def take(self, model: PPO, order: Order) -> tuple[Change, ...] | None:
         """Give `model` the settings of `order`; what changed, None when it is known already or does not fit."""
@@ -51,7 +52,7 @@ class LiveSettings:
             spec = with_words(self.spec, (order.assignments,))
             arguments = ppo_arguments(spec)
         except MissionError as error:
-            complain(f"not set, training goes on as it was: {error}")
+            self.failed(f"not set, training goes on as it was: {error}")
             return None
         for name in _PLAIN:
             setattr(model, name, arguments[name])

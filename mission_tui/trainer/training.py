@@ -12,6 +12,7 @@ import torch as th
 
 from mission_tui.envs.masks import MASKS
 from mission_tui.errors import MissionError, PresetError
+from mission_tui.fleet.history.duties import CHECKPOINT
 from mission_tui.fleet.resume.terms import Terms
 from mission_tui.fleet.specs.algorithm import engine_of
 from mission_tui.fleet.specs.spec import Spec
@@ -124,6 +125,11 @@ class Job:
         return ended_by or ""
 
     @property
+    def unsaved(self) -> str:
+        """Why the last boundary is in no checkpoint, where it is not."""
+        return "" if self.training is None else self.training.unsaved
+
+    @property
     def checkpoint(self) -> str | None:
         """The newest checkpoint of this attempt, or the one it started from."""
         return self.attempt.checkpoint if self.training is None else self.training.checkpoints.newest
@@ -137,6 +143,10 @@ class Job:
         except (MissionError, RuntimeError, MemoryError) as error:
             # RuntimeError: after a fault of the GPU its memory cannot be read any more.
             complain(f"the last boundary could not be saved: {error}")
+            self.record.failed(CHECKPOINT, f"the last boundary could not be saved: {error}")
+            training = self.training
+            left = training.checkpoints.newest_in_words(training.progress.update)
+            training.unsaved = f"its last boundary was not saved: {error}" + (f"; {left}" if left else "")
             return self.checkpoint
 
     def close(self) -> None:
@@ -202,7 +212,9 @@ class Job:
             orders=self.orders,
             record=self.record,
             checkpoints=checkpoints,
-            events=EventFile(run_dir.path, attempt.number, model.num_timesteps),
+            events=EventFile(
+                run_dir.path, attempt.number, model.num_timesteps, partial(self._fail, "TensorBoard events")
+            ),
             progress=progress,
             facts=facts,
             live_settings=LiveSettings(self.spec),
@@ -210,7 +222,13 @@ class Job:
             callbacks=self.callbacks,
             remembered=None if start is None else start.boundary.state.get("callbacks"),
         )
+        training.evaluating.failed = partial(self._fail, "evaluation")
+        training.live_settings.failed = partial(self._fail, "set")
         return training, exact
+
+    def _fail(self, duty: str, why: str) -> None:
+        complain(why)
+        self.record.failed(duty, why)
 
     def _publish(self, reasons: dict[str, str], why: dict[str, str]) -> None:
         """Other settings are in effect: the file says which and why; a disk that refuses it ends no training."""
@@ -220,6 +238,7 @@ class Job:
             self._write_effective(self.training, self.training.live_settings.spec, reasons)
         except StorageError as error:
             complain(f"effective.toml is out of date: {error}")
+            self.record.failed("effective.toml", f"it is out of date: {error}")
 
     def _write_effective(self, training: Training, spec: Spec, reasons: dict[str, str]) -> None:
         assert self.envs is not None

@@ -16,6 +16,7 @@ from operator import itemgetter
 from msgspec import structs
 
 from mission_tui.errors import MissionError
+from mission_tui.fleet.health.checkpoint_age import CheckpointAge
 from mission_tui.fleet.health.finite import NotFinite
 from mission_tui.fleet.health.hang import Hang
 from mission_tui.fleet.health.returns import Returns, trend_warm_up
@@ -23,6 +24,8 @@ from mission_tui.fleet.health.rule import Break, Explanation, Patient, Rule, row
 from mission_tui.fleet.health.rules import RULES
 from mission_tui.fleet.health.settings import Settings, settings_of
 from mission_tui.fleet.history.metrics import (
+    CheckpointSaved,
+    DutyFailed,
     EvaluationDone,
     MetricRecord,
     SettingsChanged,
@@ -80,6 +83,10 @@ class Judge:
                 return self.ended(record)
             case SettingsChanged():
                 return self.changed(record)
+            case CheckpointSaved():
+                return self.saved(record)
+            case DutyFailed():
+                return self.failed(record)
             case EvaluationDone():
                 self.broken(record.t, "evaluation")
         return []
@@ -139,9 +146,28 @@ class Judge:
             max_episode_steps=self._settings.max_episode_steps,
             resumed=None,
         )
-        hang = self._hang
+        hang, age = self._hang, self._checkpoint_age
         hang.changed()
         self._begin(hang)
+        self._checkpoint_age.goes_on_from(age)
+        return changed
+
+    def saved(self, record: CheckpointSaved) -> list[Finding]:
+        """A verified checkpoint: what could not be saved before is over."""
+        changed = self._enter(record.attempt)
+        if record.attempt == self._attempt:
+            self._checkpoint_age.saved()
+            if CheckpointAge.id in self._open:
+                changed.append(self._clear(CheckpointAge.id))
+        return changed
+
+    def failed(self, record: DutyFailed) -> list[Finding]:
+        """The trainer could not do something: a checkpoint that it could not save is an incident without a row."""
+        changed = self._enter(record.attempt)
+        rule = self._checkpoint_age
+        if record.attempt == self._attempt and rule in self._rules and rule.failed(record):
+            t = max(self._t, _moment(record.t))
+            changed += self._follow(rule, rule.severity, max(self._from, self._update), t)
         return changed
 
     def silence(self, now: float) -> list[Finding]:
@@ -188,7 +214,8 @@ class Judge:
             for t, cause in self._breaks:
                 hang.paused(t, cause)
         self._hang = hang
-        judging = (self._not_finite, self._hang, *(rule(patient) for rule in RULES))
+        self._checkpoint_age = CheckpointAge(patient)
+        judging = (self._not_finite, self._hang, self._checkpoint_age, *(rule(patient) for rule in RULES))
         self._rules: tuple[Rule, ...] = tuple(rule for rule in judging if acts(limits, rule.id) != "off")
 
     def _apply_breaks(self, t: float) -> None:

@@ -1,4 +1,4 @@
-"""The rules in force, besides `nan` and `hang`, which the judge also tells what no row says. Order is of no meaning."""
+"""The rules in force, besides `nan`, `hang` and `checkpoint-age`, which hear more than rows. Order is of no meaning."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ __all__ = ["Settings", "settings_of"]
 class Settings:
     """`rollout` is in transitions, `gradient_steps` per update; SB3's names mean what they mean there.
 
-    `reduced_precision` is whether products may be rounded to fewer than 24 bits (TF32, bf16);
+    `checkpoint_every_s` is how often a checkpoint is due. `reduced_precision` is whether products may be rounded to fewer than 24 bits (TF32, bf16);
     `reward_threshold` and `max_episode_steps` are what the environment's own registration says, `shaping` what the
     preset says of MissionGym's rewards.
     """
@@ -40,6 +40,7 @@ class Settings:
     use_sde: bool = False
     reduced_precision: bool = False
     stats_window: int = 100
+    checkpoint_every_s: float | None = None
     reward_threshold: float | None = None
     max_episode_steps: int | None = None
     resumed: Resumed | None = None
@@ -93,6 +94,7 @@ def settings_of(spec: Spec, total_timesteps: int | None = None) -> Settings:
         # On CUDA the trainer multiplies in TF32, and "auto" may be CUDA.
         reduced_precision=spec.run.device != "cpu",
         stats_window=ppo.stats_window_size,
+        checkpoint_every_s=spec.keep.checkpoint.every_s,
     )
 
 

@@ -26,6 +26,7 @@ __all__ = [
     "AttemptEnded",
     "AttemptStarting",
     "CompanyChanged",
+    "DutyFailureSeen",
     "FileDamaged",
     "FindingChanged",
     "FindingMarked",
@@ -267,7 +268,10 @@ class FindingMarked(Struct, frozen=True, tag="marked", tag_field="kind", omit_de
 
 
 class HealthActed(Struct, frozen=True, tag="acted", tag_field="kind", omit_defaults=True):
-    """Something was done because of finding `finding`, never more than its rule may; `detail` says what came of it."""
+    """Something was done because of finding `finding`, never more than its rule may; `detail` says what came of it.
+
+    `failed` names the messenger that could not tell of it: then nothing was done, and `detail` is the reason.
+    """
 
     seq: int
     t: float
@@ -275,6 +279,7 @@ class HealthActed(Struct, frozen=True, tag="acted", tag_field="kind", omit_defau
     act: Literal["notified", "checkpoint", "pause", "stop", "applied"]
     detail: str = ""
     asker: str = ""
+    failed: str = ""
 
 
 class CompanyChanged(Struct, frozen=True, tag="company", tag_field="kind"):
@@ -291,6 +296,20 @@ class PayoffJudged(Struct, frozen=True, tag="paid", tag_field="kind"):
     seq: int
     t: float
     payoff: Payoff
+
+
+class DutyFailureSeen(Struct, frozen=True, tag="duty_failed", tag_field="kind", omit_defaults=True):
+    """Something that should have been done for the run was not: `duty` names it, `why` is the reason.
+
+    `number` is that of the trainer's own record, 0 for what the supervisor itself failed at.
+    """
+
+    seq: int
+    t: float
+    attempt: int
+    duty: str
+    why: str
+    number: int = 0
 
 
 class FileDamaged(Struct, frozen=True, tag="damaged", tag_field="kind"):
@@ -324,5 +343,6 @@ FleetEvent = (
     | HealthActed
     | CompanyChanged
     | PayoffJudged
+    | DutyFailureSeen
     | FileDamaged
 )

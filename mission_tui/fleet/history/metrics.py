@@ -15,6 +15,7 @@ from msgspec import Meta, Struct, field
 __all__ = [
     "RETURN",
     "CheckpointSaved",
+    "DutyFailed",
     "Episodes",
     "EvaluationDone",
     "Metric",
@@ -142,6 +143,22 @@ class CheckpointSaved(Struct, frozen=True, tag="checkpoint", tag_field="kind", o
     seconds: float = 0.0
 
 
+class DutyFailed(Struct, frozen=True, tag="duty_failed", tag_field="kind", omit_defaults=True):
+    """The trainer could not do `duty` (such as "checkpoint" or "retention") because of `why`, and trains on.
+
+    `number` counts its failures in this attempt, from 1: the word on the socket about it carries the same.
+    """
+
+    seq: int
+    attempt: int
+    update: int
+    timesteps: int
+    t: float
+    duty: str
+    why: str
+    number: int = 0
+
+
 class EvaluationDone(Struct, frozen=True, tag="evaluation", tag_field="kind", omit_defaults=True):
     """A periodic evaluation of the policy at `timesteps`."""
 
@@ -172,7 +189,10 @@ class SettingsChanged(Struct, frozen=True, tag="set", tag_field="kind", omit_def
 
 
 class TrainingEnded(Struct, frozen=True, tag="end", tag_field="kind", omit_defaults=True):
-    """The trainer's own last word. `failure` names the kind when `how` is failed; `cause` is a sentence."""
+    """The trainer's own last word. `failure` names the kind when `how` is failed; `cause` is a sentence.
+
+    `unsaved` says why its last boundary is not what `checkpoint` holds, and how old that is.
+    """
 
     seq: int
     attempt: int
@@ -183,6 +203,9 @@ class TrainingEnded(Struct, frozen=True, tag="end", tag_field="kind", omit_defau
     failure: Literal["config", "env", "callback", "nan", "oom", "gpu_lost", "unknown"] | None = None
     cause: str = ""
     checkpoint: str | None = None
+    unsaved: str = ""
 
 
-MetricRecord = TrainingStarted | UpdateDone | CheckpointSaved | EvaluationDone | SettingsChanged | TrainingEnded
+MetricRecord = (
+    TrainingStarted | UpdateDone | CheckpointSaved | DutyFailed | EvaluationDone | SettingsChanged | TrainingEnded
+)

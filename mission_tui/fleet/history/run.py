@@ -17,6 +17,7 @@ from mission_tui.fleet.history.events import (
     AttemptEnded,
     AttemptStarting,
     CompanyChanged,
+    DutyFailureSeen,
     FileDamaged,
     FindingChanged,
     FindingMarked,
@@ -40,6 +41,7 @@ from mission_tui.fleet.history.events import (
 from mission_tui.fleet.history.lineage import Origin, diff_of
 from mission_tui.fleet.history.metrics import (
     CheckpointSaved,
+    DutyFailed,
     EvaluationDone,
     MetricRecord,
     SettingsChanged,
@@ -133,6 +135,7 @@ class RunHistory:
                 TrainingStarted()
                 | UpdateDone()
                 | CheckpointSaved()
+                | DutyFailed()
                 | EvaluationDone()
                 | SettingsChanged()
                 | TrainingEnded()
@@ -234,6 +237,9 @@ class RunHistory:
                 told.declare(event)
             case PayoffJudged():
                 told.pay(event.payoff)
+            case DutyFailureSeen():
+                if event.attempt == told.attempt:
+                    told.fail(event)
             case FileDamaged():
                 told.flags.add("damaged")
 

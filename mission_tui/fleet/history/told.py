@@ -8,11 +8,13 @@ from mission_tui.fleet.capacity.peaks import Peak
 from mission_tui.fleet.capacity.placement import Placement
 from mission_tui.fleet.health.breaks import break_of
 from mission_tui.fleet.health.rule import Break
+from mission_tui.fleet.history.duties import FailedDuty, failed_again
 from mission_tui.fleet.history.events import (
     ENDING,
     Asked,
     AttemptEnded,
     AttemptStarting,
+    DutyFailureSeen,
     FindingMarked,
     FleetEvent,
     HealthActed,
@@ -48,7 +50,8 @@ class Told:
     young; `gave_up` says why there will be no further one. `acted` is what was done about which finding at which
     severity, so that it is never done twice. `sets` is what was set while the attempt trained; `note` is the newest.
     `after` are the runs that it waits for to begin; `priority` is None until somebody changes the spec's.
-    `peak` is that of the newest attempt that trained and ended.
+    `peak` is that of the newest attempt that trained and ended. `duties` are those that failed for the newest attempt,
+    by name, and `failures` the numbers of its trainer's records that were journaled.
 
     `rebooted`: a restart of the machine ended the attempt, and it `stood` then because it was paused or frozen.
     `reboots` counts the attempts in a row that began by themselves after one. `again` is when attempts last began by
@@ -97,6 +100,8 @@ class Told:
     after: tuple[str, ...] = ()
     priority: int | None = None
     peak: Peak | None = None
+    duties: dict[str, FailedDuty] = field(default_factory=dict)
+    failures: set[int] = field(default_factory=set)
 
     def standing(self, finding: Finding) -> FindingState:
         """What `finding` is with its marks. An acknowledged one that has become worse since is open again."""
@@ -121,6 +126,15 @@ class Told:
         cause = break_of(event)
         if cause is not None and self.outcome is None:
             self.breaks.append((event.t, cause))
+
+    def fail(self, event: DutyFailureSeen) -> None:
+        """Take in that a duty failed."""
+        self._count(event.duty, event.why, event.t)
+        if event.number:
+            self.failures.add(event.number)
+
+    def _count(self, duty: str, why: str, t: float) -> None:
+        self.duties[duty] = failed_again(self.duties.get(duty), duty, why, t)
 
     def pay(self, payoff: Payoff) -> None:
         """Take in what the run's joining or leaving brought."""
@@ -167,7 +181,7 @@ class Told:
         self.reboots, self.rebooted, self.stood = event.reboots, False, False
         self.placed = event.placed
         self.short_lives = self.short_lives if event.restart else 0
-        for said in (self.asked, self.due, self.acted):
+        for said in (self.asked, self.due, self.acted, self.duties, self.failures):
             said.clear()
         self.others, self.breaks, self.sets = 0, [], []
         self.flags.discard("keeperless")
@@ -202,5 +216,7 @@ class Told:
 
     def act(self, event: HealthActed) -> None:
         """Take in what was done about a finding at the severity that it has now."""
+        if event.failed:
+            self._count(event.failed, event.detail.removeprefix(f"{event.failed} "), event.t)
         if event.finding in self.findings:
             self.acted.add((event.finding, self.findings[event.finding].severity, event.act))

@@ -36,7 +36,7 @@ class Drawn:
 class Trained:
     """What `metrics.jsonl` says. `complete` is false while only the end of the file was read.
 
-    `drawn` is what a view made of the rows up to a `seq`, kept for the next view.
+    `saved_t` is when (unix s) `checkpoint` was saved. `drawn` is what a view made of the rows up to a `seq`, kept for the next view.
     """
 
     seq: int = 0
@@ -45,6 +45,7 @@ class Trained:
     seconds: float = 0.0
     row: UpdateDone | None = None
     checkpoint: str | None = None
+    saved_t: float | None = None
     columns: Columns = field(default_factory=Columns)
     sets: list[SettingsChanged] = field(default_factory=list)
     outcomes: deque[tuple[int, dict[str, int]]] = field(default_factory=lambda: deque(maxlen=POINTS))
@@ -56,6 +57,8 @@ def fold_record(trained: Trained, record: MetricRecord) -> None:
     match record:
         case TrainingStarted():
             trained.attempt = record.attempt
+            if record.checkpoint not in (None, trained.checkpoint):
+                trained.saved_t = None
             trained.checkpoint = record.checkpoint or trained.checkpoint
             if trained.row is not None and trained.row.update > record.from_update:
                 trained.columns.rewind(record.from_update)
@@ -75,6 +78,6 @@ def fold_record(trained: Trained, record: MetricRecord) -> None:
         case EvaluationDone():
             trained.columns.annotate(record.update, "eval/mean_reward", record.mean)
         case CheckpointSaved():
-            trained.checkpoint = record.name
+            trained.checkpoint, trained.saved_t = record.name, record.t
         case TrainingEnded():
             trained.checkpoint = record.checkpoint or trained.checkpoint

@@ -13,6 +13,7 @@ from msgspec import Meta, Struct
 __all__ = [
     "Act",
     "ActionsAtBoundLimits",
+    "CheckpointAgeLimits",
     "ClipFractionLimits",
     "DrawdownLimits",
     "EntropyCollapseLimits",
@@ -298,6 +299,16 @@ class NanLimits(RuleLimits, frozen=True, kw_only=True):
     act: Act = "stop"
 
 
+class CheckpointAgeLimits(RuleLimits, frozen=True, kw_only=True):
+    """Training since the newest verified checkpoint, beyond one update, as a multiple of the checkpoint interval.
+
+    A checkpoint that could not be saved is a warning at once, three in a row are critical.
+    """
+
+    warning_times: Above = 2.0
+    critical_times: Above = 3.0
+
+
 class PlateauLimits(RuleLimits, frozen=True, kw_only=True):
     """No better return within `updates` updates; information only."""
 
@@ -349,6 +360,7 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit
     throughput: ThroughputLimits = ThroughputLimits()
     hang: HangLimits = HangLimits()
     nan: NanLimits = NanLimits()
+    checkpoint_age: CheckpointAgeLimits = CheckpointAgeLimits()
     plateau: PlateauLimits = PlateauLimits()
     resume_probe: ResumeProbeLimits = ResumeProbeLimits()
 

@@ -8,17 +8,19 @@ from typing import Literal, cast
 
 from msgspec import structs
 
+from mission_tui.fleet.history.duties import CHECKPOINT, ROWS, FailedDuty
 from mission_tui.fleet.history.events import RestartDue, RunFrozen
 from mission_tui.fleet.history.metrics import Metric, UpdateDone, spoken
 from mission_tui.fleet.history.outcome import Failed, outcome_word
 from mission_tui.fleet.history.run import RunHistory
 from mission_tui.fleet.history.setting_changes import setting_changes
+from mission_tui.fleet.history.told import Told
 from mission_tui.fleet.history.trained import POINTS, Drawn, Trained
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.abilities import abilities_of
 from mission_tui.fleet.views.findings import GRAVITY, Finding
-from mission_tui.fleet.views.snapshot import SERIES, Again, Held, Restart, RunView
+from mission_tui.fleet.views.snapshot import SERIES, Again, Held, Restart, RunFlag, RunView
 from mission_tui.fleet.views.standing import sentence_of
 
 __all__ = ["view_of"]
@@ -36,6 +38,7 @@ def view_of(run: RunHistory) -> RunView:
     """The view of `run`. Text from outside is cleaned here or was when it came in."""
     told, trained, seen, spec, row = run.told, run.trained, run.seen, run.spec, run.trained.row
     outcome, drawn, trained_by_us = told.outcome, _drawn(trained), _trained_by_us(spec)
+    failed = _failed_duties(run)
     return RunView(
         id=run.id,
         name=told.name,
@@ -49,7 +52,7 @@ def view_of(run: RunHistory) -> RunView:
         outcome=cast("Word", outcome_word(outcome)) if outcome else None,
         kind=outcome.kind if isinstance(outcome, Failed) else None,
         cause="; ".join(filter(None, (sentence_of(told), clean(seen.waits)))) or None,
-        flags=tuple(sorted((told.flags | seen.flags | {"foreign"}) if told.foreign else told.flags | seen.flags)),
+        flags=_flags(told, seen.flags, failed),
         attempt=told.attempt,
         phase=seen.phase,
         phase_t=seen.phase_t,
@@ -91,7 +94,28 @@ def view_of(run: RunHistory) -> RunView:
         rebooted=told.rebooted,
         placed=told.placed,
         payoff=told.payoffs[-1] if told.payoffs else None,
+        failed_duties=failed,
+        checkpoint_t=trained.saved_t,
     )
+
+
+def _flags(told: Told, seen: frozenset[RunFlag], failed: tuple[FailedDuty, ...]) -> tuple[RunFlag, ...]:
+    flags = told.flags | seen
+    if told.foreign:
+        flags |= {"foreign"}
+    if failed:
+        flags |= {"failed-duty"}
+    return tuple(sorted(flags))
+
+
+def _failed_duties(run: RunHistory) -> tuple[FailedDuty, ...]:
+    """What failed and was not made good: by a checkpoint that was saved later, by a row that was written later."""
+    if not run.told.duties:
+        return ()
+    row = run.trained.row
+    done_t = {CHECKPOINT: run.trained.saved_t, ROWS: row.t if row is not None else None}
+    failed = sorted(run.told.duties.items())
+    return tuple(each for name, each in failed if (made_good := done_t.get(name)) is None or each.t >= made_good)
 
 
 def _trained_by_us(spec: Spec | None) -> Spec | None:

@@ -11,6 +11,7 @@ from msgspec import Struct, field
 
 from mission_tui.fleet.capacity.other_program import OtherProgram
 from mission_tui.fleet.capacity.placement import Placement
+from mission_tui.fleet.history.duties import FailedDuty
 from mission_tui.fleet.history.lineage import Origin
 from mission_tui.fleet.history.metrics import Metric
 from mission_tui.fleet.history.outcome import After, FailureKind, Phase, RunState
@@ -43,7 +44,7 @@ __all__ = [
 SERIES = ("rollout/ep_rew_mean", "rollout/ep_len_mean", "steps_per_s", "train/approx_kl")
 """The four series of which every snapshot carries the last 60 points per run."""
 
-RunFlag = Literal["keeperless", "unkillable", "unverifiable", "damaged", "slow-start", "foreign"]
+RunFlag = Literal["keeperless", "unkillable", "unverifiable", "damaged", "slow-start", "foreign", "failed-duty"]
 
 
 class Utilisation(Struct, frozen=True):
@@ -59,7 +60,8 @@ class GpuMeters(Struct, frozen=True):
 
     `slowed` says why the driver holds its clock down, when it does: "power cap", "heat" and their kin. An instance of
     a GPU in MIG mode has the UUID of that as its `parent`, and only its memory is known.
-    `compute_mode` says who may compute there: "default" is everybody, "exclusive process" is one.
+    `compute_mode` says who may compute there: "default" is everybody, "exclusive process" is one. `unknown`: what this
+    GPU does not tell though it should, and why.
     """
 
     uuid: str
@@ -74,11 +76,12 @@ class GpuMeters(Struct, frozen=True):
     compute_mode: str | None = None
     history: tuple[float, ...] = ()
     parent: str = ""
+    unknown: tuple[str, ...] = ()
 
 
 class HostMeters(Struct, frozen=True):
-    """The machine the runs are on. `gpu_note` says why there are no GPU meters, when there are none; `alone_note` why
-    what other supervisors have reserved is not known, when it is not.
+    """The machine the runs are on. `gpu_note` says why there are no GPU meters, when there are none, or what
+    single GPUs do not tell; `alone_note` why what other supervisors have reserved is not known, when it is not.
 
     While the disk of the runs root is full nothing new is started; at its pace of late it is in `disk_full_in_s`.
     `cpu_cores` are percents of each core of the machine, `others` the programs that take most and belong to no run.
@@ -183,7 +186,8 @@ class RunView(Struct, frozen=True, kw_only=True):
     the last attempts that began by themselves; `rebooted`: the run ended because the machine was restarted. `workers`
     says how the env workers are of a run that has any. `placed` is the GPU that was chosen for its newest attempt, if
     there was a choice. `payoff` is what it brought when it last joined the others, or left them. `pausing`: it
-    was asked to pause, and will at its next update.
+    was asked to pause, and will at its next update. `failed_duties` are what its newest attempt should have done, or
+    should have been done for it, and has not been made good since. `checkpoint_t`: when `last_checkpoint` was saved.
     """
 
     id: str
@@ -240,6 +244,8 @@ class RunView(Struct, frozen=True, kw_only=True):
     placed: Placement | None = None
     can: tuple[Ability, ...] = ABILITIES
     payoff: Payoff | None = None
+    failed_duties: tuple[FailedDuty, ...] = ()
+    checkpoint_t: float | None = None
 
     @property
     def pace(self) -> float | None:
@@ -282,6 +288,7 @@ class FleetSnapshot(Struct, frozen=True, kw_only=True):
 
     `ended_total` counts all that are over, `parked_total` those of them that wait for a person.
     `paid` are the newest joinings and leavings of which it is known what they brought, newest first.
+    `failed_duties` are those of the supervisor itself, such as a meter that cannot be read.
     With `replay` it is the fleet as it was at `t`.
     """
 
@@ -297,4 +304,5 @@ class FleetSnapshot(Struct, frozen=True, kw_only=True):
     stale: tuple[StaleRun, ...] = ()
     elsewhere: tuple[OtherRoot, ...] = ()
     paid: tuple[Paid, ...] = ()
+    failed_duties: tuple[FailedDuty, ...] = ()
     replay: Replay | None = None

@@ -18,6 +18,9 @@ REMEDIES = {
     errno.EDQUOT: "free some of your disk quota there",
     errno.EROFS: "the file system was mounted read-only; look at `dmesg`",
     errno.EACCES: "check who owns the folder",
+    errno.EPERM: "it may be immutable: `lsattr -d` of its folder shows an i, and `chattr -i` takes it away",
+    errno.EEXIST: "something that is no folder stands there; move it away",
+    errno.ENOTDIR: "something that is no folder stands there; move it away",
     errno.EIO: "the disk reports errors; copy the run directory to another one",
 }
 

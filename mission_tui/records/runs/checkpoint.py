@@ -10,6 +10,7 @@ import re
 import shutil
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from mission_tui.errors import CheckpointError
@@ -31,8 +32,10 @@ __all__ = [
     "Manifest",
     "Member",
     "list_checkpoints",
+    "DamagedCheckpoint",
     "newest_undamaged",
     "newest_verified",
+    "newest_whole",
     "prune",
     "save_checkpoint",
     "verify_checkpoint",
@@ -75,6 +78,43 @@ def newest_verified(checkpoints: Path) -> Manifest | None:
         with suppress(CheckpointError):
             return verify_checkpoint(checkpoints / manifest.name)
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedCheckpoint:
+    """One that does not verify: its name, why, and its update where its manifest can be read."""
+
+    name: str
+    why: str
+    update: int | None = None
+
+
+def newest_whole(checkpoints: Path) -> tuple[Manifest | None, tuple[DamagedCheckpoint, ...]]:
+    """The newest checkpoint that verifies, and those after it that do not, newest first; None if none verifies.
+
+    One whose manifest cannot be read counts as newer by its name, which is its timesteps, and if `latest` names it.
+    Raises `StorageError`.
+    """
+    damaged: list[DamagedCheckpoint] = []
+    whole: Manifest | None = None
+    readable = list_checkpoints(checkpoints)
+    for manifest in reversed(readable):
+        try:
+            whole = verify_checkpoint(checkpoints / manifest.name)
+            break
+        except CheckpointError as error:
+            damaged.append(DamagedCheckpoint(manifest.name, str(error), manifest.update))
+    known, pointed = {manifest.name for manifest in readable}, _pointed(checkpoints)
+    with storing(checkpoints, "list"):
+        unread = sorted((path for path in _named_folders(checkpoints) if path.name not in known), reverse=True)
+    for path in unread:
+        try:
+            read_manifest(path, path.name)
+        except CheckpointError as error:
+            later = path.name.isdecimal() and (whole is None or int(path.name) > whole.timesteps)
+            if later or path.name in pointed:
+                damaged.insert(0, DamagedCheckpoint(path.name, str(error)))
+    return whole, tuple(damaged)
 
 
 def newest_undamaged(checkpoints: Path) -> Manifest | None:

@@ -9,6 +9,7 @@ from mission_tui.fleet.history.events import (
     Asked,
     AttemptEnded,
     AttemptStarting,
+    DutyFailureSeen,
     FindingChanged,
     FindingMarked,
     FleetEvent,
@@ -77,6 +78,8 @@ def _deeds(event: FleetEvent, rules: dict[str, str]) -> Iterator[Deed]:
         case HealthActed(act="applied"):
             detail = clean(f"{event.finding} {event.detail}")
             yield Deed(t=event.t, what="apply", detail=detail, by=event.asker)
+        case HealthActed(failed=name) if name:
+            yield Deed(t=event.t, what="failed", detail=clean(event.detail, NOTE_CHARS))
         case HealthActed():
             rule = rules.get(event.finding, event.finding)
             yield Deed(t=event.t, what=event.act, detail=clean(event.detail), by=clean(f"rule {rule}"))
@@ -87,6 +90,8 @@ def _deeds(event: FleetEvent, rules: dict[str, str]) -> Iterator[Deed]:
 def _unasked(event: FleetEvent) -> Iterator[Deed]:
     """What nobody asked for here, and how attempts ended: without it one does not understand what people did then."""
     match event:
+        case DutyFailureSeen():
+            yield Deed(t=event.t, what="failed", detail=clean(f"{event.duty}: {event.why}", NOTE_CHARS))
         case RestartDue():
             detail = f"{event.number} of {event.most} in a row, in {max(0.0, event.due_t - event.t):.0f} s"
             yield Deed(t=event.t, what="restart due", detail=f"{detail}, after a {event.after}", by=_ITSELF)

@@ -22,6 +22,8 @@ from mission_tui.records.files.reserve import Reserve
 from mission_tui.records.files.storage import StorageError
 
 __all__ = [
+    "DutyDoneAgain",
+    "DutyFailed",
     "FleetJournal",
     "LeftoverRemoved",
     "RunJournal",
@@ -56,6 +58,8 @@ class RunJournal:
         self._log: AppendLog | None = None
         self._last_seq = last_seq
         self._held: list[tuple[Make, float]] = []
+        self.why = ""
+        """What the disk said to the event that is held first."""
 
     def open(self) -> str | None:
         """Open the file; a sentence when the last writer was cut off and its half line was set aside."""
@@ -79,7 +83,9 @@ class RunJournal:
         try:
             return self.append(make)
         except StorageError as error:
-            log.warning("%s", error)
+            if not self._held:
+                log.warning("%s", error)
+            self.why = str(error)
         self._held.append((make, time.time()))
         return make(self._last_seq + len(self._held), self._held[-1][1])
 
@@ -169,11 +175,31 @@ class LeftoverRemoved(Struct, frozen=True, tag="leftover_removed", tag_field="ki
     what: str
 
 
+class DutyFailed(Struct, frozen=True, tag="duty_failed", tag_field="kind"):
+    """Something that the supervisor does for all runs failed, such as a meter; said once for each reason."""
+
+    seq: int
+    t: float
+    duty: str
+    why: str
+
+
+class DutyDoneAgain(Struct, frozen=True, tag="duty_done", tag_field="kind"):
+    """It was done again, after `times` failures."""
+
+    seq: int
+    t: float
+    duty: str
+    times: int
+
+
 class FleetJournal:
     """`.supervisor/events.jsonl`: what happened to the runs root as a whole."""
 
     def __init__(self, path: Path) -> None:
         self._log = AppendLog(path)
+        self.failed: Callable[[str], None] = lambda _why: None
+        """Hears why a line was not written, and an empty word once one is again."""
 
     def started(self) -> None:
         self._write(lambda seq, t: SupervisorStarted(seq, t, os.getpid(), __version__))
@@ -194,8 +220,17 @@ class FleetJournal:
     def leftover_removed(self, run: str | None, what: str) -> None:
         self._write(lambda seq, t: LeftoverRemoved(seq, t, run, what))
 
+    def duty_failed(self, duty: str, why: str) -> None:
+        self._write(lambda seq, t: DutyFailed(seq, t, duty, why))
+
+    def duty_done_again(self, duty: str, times: int) -> None:
+        self._write(lambda seq, t: DutyDoneAgain(seq, t, duty, times))
+
     def _write(self, make: Callable[[int, float], Struct]) -> None:
         try:
             self._log.append(lambda seq: make(seq, time.time()))
         except StorageError as error:
             log.warning("%s", error)
+            self.failed(str(error))
+        else:
+            self.failed("")

@@ -20,6 +20,7 @@ from mission_tui.fleet.history.events import (
     AttemptEnded,
     AttemptStarting,
     CompanyChanged,
+    DutyFailureSeen,
     FileDamaged,
     FindingChanged,
     FindingMarked,
@@ -48,7 +49,15 @@ GLIMPSE_BYTES = 64 << 10
 LAST_LINES = 16
 _RENAMED = b'{"kind":"renamed"'
 _AFTERWARDS = (
-    FindingChanged | FindingMarked | HealthActed | CompanyChanged | PayoffJudged | FileDamaged | RunNoted | RunLabelled
+    FindingChanged
+    | FindingMarked
+    | HealthActed
+    | CompanyChanged
+    | PayoffJudged
+    | DutyFailureSeen
+    | FileDamaged
+    | RunNoted
+    | RunLabelled
 )
 """What may follow the end of an attempt and leave the run ended."""
 

@@ -34,6 +34,7 @@ class Surroundings:
                 log.warning("other screens are not told of the runs here: %s", error)
         if attended and self._beats % LOOK_BEATS == 0 and (self._looking is None or self._looking.done()):
             self._looking = asyncio.create_task(self._see(), name="elsewhere")
+            self._core.duties.follow("search for other roots", self._looking)
         self._beats = self._beats + 1 if attended else 0
 
     def forget(self) -> None:

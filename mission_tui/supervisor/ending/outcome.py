@@ -9,10 +9,11 @@ from msgspec import structs
 
 from mission_tui.fleet.capacity.machine import KEEPER_BYTES
 from mission_tui.fleet.capacity.peaks import Peak
-from mission_tui.fleet.history.classify import ExitFacts, classify, never_begun
+from mission_tui.fleet.history.classify import CAUSE_CHARACTERS, ExitFacts, classify, never_begun
 from mission_tui.fleet.history.events import ENDING, AttemptEnded
 from mission_tui.fleet.history.outcome import Outcome, Stopped
 from mission_tui.fleet.history.rebooting import ended_by_reboot
+from mission_tui.fleet.text import clean
 from mission_tui.records.runs.attempt import ExitRecord, Identity
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ending.leftovers import find_leftovers, remove_leftover
@@ -48,9 +49,12 @@ def finish(core: Core, run: LiveRun, ended: ExitRecord | None, identity: Identit
     if isinstance(outcome, Stopped) and by is not None:
         outcome = structs.replace(outcome, cause=f"stopped because of {by.id}: {by.sentence}")
     elif isinstance(outcome, Stopped) and asked & ENDING == {"park"}:
-        outcome = structs.replace(outcome, cause="saved and ended on request; its memory is free")
+        saved = "saved and ended" if run.end is None or not run.end.unsaved else "ended"
+        outcome = structs.replace(outcome, cause=f"{saved} on request; its memory is free")
     elif isinstance(outcome, Stopped) and rebooted:
         outcome = structs.replace(outcome, cause="ended when the machine was shut down")
+    if run.end is not None and run.end.unsaved:
+        outcome = structs.replace(outcome, cause=clean(f"{outcome.cause}; {run.end.unsaved}", CAUSE_CHARACTERS))
     core.orphaned |= ended is None
     if ended is not None and (hanging := who_hangs(ended)):
         outcome = structs.replace(outcome, cause=f"{outcome.cause}; even SIGKILL does not end {hanging}")

@@ -6,7 +6,6 @@ Only what has ended goes; what lies in the trash for longer than a day is purged
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from contextlib import suppress
 
@@ -23,7 +22,7 @@ from mission_tui.supervisor.tasks import task_about
 
 __all__ = ["Purging", "free", "name_in_trash", "objection", "to_trash"]
 
-log = logging.getLogger(__name__)
+EMPTYING = "emptying the trash"
 
 
 def objection(core: Core, run_id: str) -> str | None:
@@ -94,7 +93,7 @@ class Purging:
         try:
             due = [item for item in trashed(self._core.root) if now - item.t > KEPT_S and self._is_ours(item)]
         except StorageError as error:
-            log.warning("%s", error)
+            self._core.duties.fail(EMPTYING, str(error))
             return
         self._work = asyncio.create_task(self._purge(due), name="purge") if due else None
 
@@ -105,8 +104,13 @@ class Purging:
         return bool(attempts) and not self._core.seals.check(run, attempts[-1], name=item.run).foreign
 
     async def _purge(self, due: list[Trashed]) -> None:
+        failed = ""
         for item in due:
             try:
                 await free(self._core, item)
             except MissionError as error:
-                log.warning("%s", error)
+                failed = str(error)
+        if failed:
+            self._core.duties.fail(EMPTYING, failed)
+        else:
+            self._core.duties.done(EMPTYING)

@@ -24,7 +24,7 @@ class GpuSample(msgspec.Struct, frozen=True):
     """One GPU; None where the device does not answer. `busy`: percent 0..100, looked at many times since the last line.
 
     `slowed` says why the driver holds the clock down, such as "power cap". All but `busy` is of the last second. An
-    instance of a GPU in MIG mode has the UUID of that as its `parent`.
+    instance of a GPU in MIG mode has the UUID of that as its `parent`. `unknown` says what could not be asked, and why.
     """
 
     uuid: str
@@ -39,11 +39,16 @@ class GpuSample(msgspec.Struct, frozen=True):
     processes: tuple[GpuProcess, ...] = ()
     parent: str = ""
     compute_mode: str | None = None
+    unknown: tuple[str, ...] = ()
 
 
 class ProbeLine(msgspec.Struct, frozen=True):
-    """One line of the probe: the GPUs by index, or `note` and nothing after it. `rate_hz`: looks at each a second."""
+    """One line of the probe: the GPUs by index, or `note` and nothing after it. `rate_hz`: looks at each a second.
+
+    `failed`: the note says what went wrong; without it there is no GPU here, or no driver.
+    """
 
     gpus: tuple[GpuSample, ...] = ()
     note: str = ""
     rate_hz: float = 0.0
+    failed: bool = False

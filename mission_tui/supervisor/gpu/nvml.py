@@ -1,26 +1,54 @@
-"""What NVML says of one GPU, every answer checked: a device or driver may not offer it, or say what cannot be true."""
+"""What NVML says of one GPU, every answer checked: a device or driver may not offer it, or say what cannot be true.
+
+A question that fails leaves its answer unknown for that GPU alone, and is kept in `failed`; only a GPU that is lost
+is an error. Older drivers are asked by the older names of the same questions.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import statistics
 import time
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 import pynvml
 
 from mission_tui.supervisor.gpu.line import GpuProcess, GpuSample
 
-__all__ = ["NO_INSTANCES", "busy_percent", "facts_of", "instance_of", "instances_of"]
+__all__ = [
+    "NO_INSTANCES",
+    "busy_percent",
+    "connect",
+    "facts_of",
+    "instance_of",
+    "instances_of",
+    "reason_of",
+    "same_for_all",
+    "uuid_of",
+]
+
+
+def _known(*names: str) -> tuple[type[Exception], ...]:
+    return tuple(error for name in names if (error := getattr(pynvml, name, None)) is not None)
+
 
 MOST_W, MOST_C, MOST_MHZ, MOST_PERCENT = 10_000.0, 150.0, 20_000, 100
 _SUCCESS = 0
+_NOT_THERE = (AttributeError, pynvml.NVMLError_FunctionNotFound, *_known("NVMLLibraryMismatchError"))
+"""This driver, or this release of `pynvml`, does not know the question by that name."""
 _NOT_OFFERED = (
     pynvml.NVMLError_NotSupported,
-    pynvml.NVMLError_FunctionNotFound,
     pynvml.NVMLError_NoPermission,
     pynvml.NVMLError_InvalidArgument,
 )
 """The last is what some drivers say to a question about an instance that only whole GPUs can be asked."""
+_OF_THE_DRIVER = (
+    pynvml.NVMLError_LibRmVersionMismatch,
+    *_known("NVMLError_Uninitialized", "NVMLError_DriverNotLoaded", "NVMLError_LibraryNotFound"),
+)
+_LONGEST_REASON = 200
 NO_INSTANCES = " (MIG mode, no instances)"
 RECENT_S = 2.5
 """The driver samples processes about once a second, unevenly."""
@@ -36,48 +64,92 @@ SLOWED_BY = {
 """Reasons that somebody could do something about; idling and clocks that were set on purpose are none."""
 COMPUTE_MODES = {0: "default", 1: "exclusive thread", 2: "prohibited", 3: "exclusive process"}
 
+Failed = dict[str, str]
+"""What could not be asked, and why: by the word for it, such as `power`."""
 
-def busy_percent(handle: Any) -> float | None:
+
+def connect() -> None:
+    """Begin with NVML, by the older name where the driver has only that. Raises `pynvml.NVMLError`."""
+    try:
+        pynvml.nvmlInit()
+    except _NOT_THERE:
+        pynvml._nvmlCheckReturn(pynvml._nvmlGetFunctionPointer("nvmlInit_v2")())
+
+
+def reason_of(error: BaseException) -> str:
+    """What `error` says; a driver may fail even at that."""
+    try:
+        words = " ".join(str(error).split())
+    except Exception:  # noqa: BLE001 - the words come from the driver, which may say anything but text
+        words = ""
+    words = "".join(each for each in words if each.isprintable())[:_LONGEST_REASON]
+    if isinstance(error, pynvml.NVMLError):
+        return words or f"NVML error {getattr(error, 'value', '')}".rstrip()
+    return f"{type(error).__name__}: {words}" if words else type(error).__name__
+
+
+def same_for_all(error: BaseException) -> bool:
+    """Whether `error` is one of the driver, not of one GPU."""
+    return isinstance(error, _OF_THE_DRIVER)
+
+
+def busy_percent(handle: Any, failed: Failed) -> float | None:
     """Percent of the driver's last interval in which a kernel ran, 0..100."""
-    rates = _ask("nvmlDeviceGetUtilizationRates", handle)
+    rates = _ask(failed, "busy", handle, "nvmlDeviceGetUtilizationRates")
     return None if rates is None else min(100.0, float(rates.gpu))
 
 
-def instances_of(handle: Any) -> list[int] | None:
+def uuid_of(handle: Any, failed: Failed, before: str) -> str:
+    """The UUID; `before` where it cannot be told."""
+    return _text(_ask(failed, "uuid", handle, "nvmlDeviceGetUUID")) or before
+
+
+def instances_of(handle: Any, failed: Failed | None = None) -> list[int] | None:
     """The numbers of the instances of a GPU in MIG mode, which may be none; None where it is whole."""
-    mode = _ask("nvmlDeviceGetMigMode", handle)
+    failed = {} if failed is None else failed
+    mode = _ask(failed, "MIG mode", handle, "nvmlDeviceGetMigMode")
     if not mode or not mode[0]:
         return None
-    most = _ask("nvmlDeviceGetMaxMigDeviceCount", handle) or 0
-    return [number for number in range(most) if instance_of(handle, number) is not None]
+    most = _ask(failed, "MIG instances", handle, "nvmlDeviceGetMaxMigDeviceCount") or 0
+    return [number for number in range(most) if instance_of(handle, number, failed) is not None]
 
 
-def instance_of(handle: Any, number: int) -> Any:
+def instance_of(handle: Any, number: int, failed: Failed | None = None) -> Any:
     """The handle of an instance; None where there is none of this number."""
     try:
-        return _ask("nvmlDeviceGetMigDeviceHandleByIndex", handle, number)
-    except pynvml.NVMLError_NotFound:
+        return pynvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, number)
+    except (pynvml.NVMLError_NotFound, *_NOT_THERE, *_NOT_OFFERED):
+        return None
+    except pynvml.NVMLError_GpuIsLost:
+        raise
+    except Exception as error:  # noqa: BLE001 - see `_ask`
+        if failed is not None:
+            failed["MIG instances"] = reason_of(error)
         return None
 
 
-def facts_of(handle: Any, parent: str = "") -> GpuSample:
-    """All but how busy it is; of an instance `parent` is the UUID of its GPU."""
-    memory = _ask("nvmlDeviceGetMemoryInfo", handle)
-    power_mw = _ask("nvmlDeviceGetPowerUsage", handle)
-    celsius = _ask("nvmlDeviceGetTemperature", handle, _CORE)
-    clock = _ask("nvmlDeviceGetClockInfo", handle, _STREAMING)
+def facts_of(handle: Any, before: GpuSample, parent: str = "") -> GpuSample:
+    """All but how busy it is; of an instance `parent` is the UUID of its GPU. `before` says what it was called."""
+    failed: Failed = {}
+    memory = _ask(failed, "memory", handle, "nvmlDeviceGetMemoryInfo")
+    power_mw = _ask(failed, "power", handle, "nvmlDeviceGetPowerUsage")
+    celsius = _ask(failed, "temperature", handle, "nvmlDeviceGetTemperature", _CORE)
+    clock = _ask(failed, "clock", handle, "nvmlDeviceGetClockInfo", _STREAMING)
+    mode = _ask(failed, "compute mode", handle, "nvmlDeviceGetComputeMode")
+    uuid = uuid_of(handle, failed, before.uuid)
     return GpuSample(
-        uuid=str(pynvml.nvmlDeviceGetUUID(handle)),
-        name=str(pynvml.nvmlDeviceGetName(handle)),
+        uuid=uuid,
+        name=_text(_ask(failed, "name", handle, "nvmlDeviceGetName")) or before.name,
         memory_used=None if memory is None or memory.used > memory.total else int(memory.used),
         memory_total=None if memory is None else int(memory.total),
         power_w=_within(None if power_mw is None else power_mw / 1000.0, MOST_W),
         temperature_c=_within(celsius, MOST_C),
         clock_mhz=clock if clock is not None and 0 <= clock <= MOST_MHZ else None,
-        slowed=_slowed(handle),
-        processes=_processes(handle),
+        slowed=_slowed(handle, failed),
+        processes=_processes(handle, failed),
         parent=parent,
-        compute_mode=COMPUTE_MODES.get(_ask("nvmlDeviceGetComputeMode", handle)),
+        compute_mode=COMPUTE_MODES.get(mode),
+        unknown=tuple(f"{what}: {why}" for what, why in sorted(failed.items())),
     )
 
 
@@ -86,42 +158,87 @@ def _within(value: float | None, most: float) -> float | None:
     return value if value is not None and 0 <= value <= most else None
 
 
-def _slowed(handle: Any) -> tuple[str, ...]:
-    reasons = _ask("nvmlDeviceGetCurrentClocksEventReasons", handle) or 0
+def _text(said: Any) -> str:
+    """Text of a driver, which need not be UTF-8."""
+    return said.decode("utf-8", "replace") if isinstance(said, bytes) else "" if said is None else str(said)
+
+
+def _slowed(handle: Any, failed: Failed) -> tuple[str, ...]:
+    names = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
+    reasons = _ask_any(failed, "slowdown", [_question(name, handle) for name in names]) or 0
     return tuple(word for bit, word in SLOWED_BY.items() if reasons & bit)
 
 
-def _processes(handle: Any) -> tuple[GpuProcess, ...]:
+def _processes(handle: Any, failed: Failed) -> tuple[GpuProcess, ...]:
     """Who holds memory there, for computing or drawing; one that does both is told once, with what it holds in all."""
     held: dict[int, int | None] = {}
     for name in ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses"):
-        for process in _ask(name, handle) or ():
+        # Since 510, since 450, and before: the unversioned name of `pynvml` is the newest.
+        ways = [_question(name, handle), _question(f"{name}_v2", handle), partial(_oldest, name, handle)]
+        for process in _ask_any(failed, "processes", ways) or ():
             memory = None if process.usedGpuMemory is None else int(process.usedGpuMemory)
             known = held.get(process.pid)
             held[process.pid] = memory if known is None else max(known, memory or 0)
-    busy = _busy_by_process(handle) if held else None
+    busy = _busy_by_process(handle, failed) if held else None
     return tuple(
         GpuProcess(pid, memory, None if busy is None else busy.get(pid, 0.0)) for pid, memory in sorted(held.items())
     )
 
 
-def _busy_by_process(handle: Any) -> dict[int, float] | None:
+class _OldProcess(ctypes.Structure):
+    """`nvmlProcessInfo_t` of drivers before 450, for which `pynvml` has no function."""
+
+    _fields_ = (("pid", ctypes.c_uint), ("usedGpuMemory", ctypes.c_ulonglong))
+
+
+class _Holder(NamedTuple):
+    """As `pynvml` tells of a process that holds memory."""
+
+    pid: int
+    usedGpuMemory: int | None  # noqa: N815 - NVML's own name
+
+
+_MORE_THAN_ANY = 2**63
+"""From here on it means "not available"."""
+
+
+def _oldest(name: str, handle: Any) -> list[_Holder]:
+    """The processes by the first form of the function `name`. Raises `pynvml.NVMLError`."""
+    function = pynvml._nvmlGetFunctionPointer(name)
+    count = ctypes.c_uint(0)
+    code = function(handle, ctypes.byref(count), None)
+    if code == _SUCCESS:
+        return []
+    if code != pynvml.NVML_ERROR_INSUFFICIENT_SIZE:
+        raise pynvml.NVMLError(code)
+    count.value = count.value * 2 + 5
+    found = (_OldProcess * count.value)()
+    pynvml._nvmlCheckReturn(function(handle, ctypes.byref(count), found))
+    told = found[: min(count.value, len(found))]
+    return [_Holder(each.pid, None if each.usedGpuMemory >= _MORE_THAN_ANY else each.usedGpuMemory) for each in told]
+
+
+def _busy_by_process(handle: Any, failed: Failed) -> dict[int, float] | None:
     """Percent of the last seconds by process, of those that used it; None where the driver does not tell.
 
     Drivers have said percents of many thousands for processes that had just begun.
     """
     since_us = int((time.time() - RECENT_S) * 1e6)
-    try:
-        samples = pynvml.nvmlDeviceGetProcessUtilization(handle, since_us)
-    except pynvml.NVMLError_NotFound:
-        return {}
-    except (AttributeError, *_NOT_OFFERED):
+
+    def samples_of() -> Sequence[Any]:
+        try:
+            return pynvml.nvmlDeviceGetProcessUtilization(handle, since_us)  # type: ignore[no-any-return]
+        except pynvml.NVMLError_NotFound:
+            return ()
+        except pynvml.NVMLError as error:
+            # `pynvml` raises "success" where there is nothing to copy.
+            if getattr(error, "value", None) == _SUCCESS:
+                return ()
+            raise
+
+    samples = _ask_any(failed, "share of each process", [samples_of])
+    if samples is None:
         return None
-    except pynvml.NVMLError as error:
-        # `pynvml` raises "success" where there is nothing to copy.
-        if getattr(error, "value", None) == _SUCCESS:
-            return {}
-        raise
     percents: dict[int, list[int]] = {}
     for sample in samples:
         if sample.smUtil <= MOST_PERCENT:
@@ -129,9 +246,41 @@ def _busy_by_process(handle: Any) -> dict[int, float] | None:
     return {pid: statistics.fmean(each) for pid, each in percents.items()}
 
 
-def _ask(name: str, handle: Any, *arguments: int) -> Any:
-    """The answer, or None where this device, driver or release of `pynvml` does not offer it."""
-    try:
-        return getattr(pynvml, name)(handle, *arguments)
-    except (AttributeError, *_NOT_OFFERED):
-        return None
+def _question(name: str, handle: Any, *arguments: int) -> Callable[[], Any]:
+    """The call of `name`, whose text stays bytes: `pynvml` would raise for what is not UTF-8."""
+
+    def ask() -> Any:
+        function = getattr(pynvml, name)
+        if name in _TEXTS:
+            function = getattr(function, "__wrapped__", function)
+        return function(handle, *arguments)
+
+    return ask
+
+
+_TEXTS = frozenset({"nvmlDeviceGetUUID", "nvmlDeviceGetName"})
+
+
+def _ask(failed: Failed, what: str, handle: Any, name: str, *arguments: int) -> Any:
+    return _ask_any(failed, what, [_question(name, handle, *arguments)])
+
+
+def _ask_any(failed: Failed, what: str, ways: Sequence[Callable[[], Any]]) -> Any:
+    """The answer to the first of `ways` that the driver knows.
+
+    None where this device, driver or release of `pynvml` does not offer any, and where it fails: `failed` then says
+    why, and nothing else of this GPU or of another one is lost with it. Raises `pynvml.NVMLError_GpuIsLost`.
+    """
+    for way in ways:
+        try:
+            return way()
+        except _NOT_THERE:
+            continue
+        except _NOT_OFFERED:
+            return None
+        except (pynvml.NVMLError_GpuIsLost, MemoryError):
+            raise
+        except Exception as error:  # noqa: BLE001 - one of thirty codes, or text and sizes that no driver should give
+            failed[what] = reason_of(error)
+            return None
+    return None

@@ -1,11 +1,13 @@
 """The one process that loads NVML: looks at every GPU 20 times a second and prints a JSON line of them four times.
 
 A driver call may never return, so this runs apart and can be killed and abandoned; it ends when nobody reads its lines.
+What the driver prints goes nowhere: the lines have a descriptor of their own. Whatever ends it is its last line.
 It measures what it costs itself, and looks less often where it would take more than 2 % of a core.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -16,7 +18,17 @@ import pynvml
 
 from mission_tui.fleet.strips.cells import CELL_S, Cell, merged
 from mission_tui.supervisor.gpu.line import GpuSample, ProbeLine
-from mission_tui.supervisor.gpu.nvml import NO_INSTANCES, busy_percent, facts_of, instance_of, instances_of
+from mission_tui.supervisor.gpu.nvml import (
+    NO_INSTANCES,
+    busy_percent,
+    connect,
+    facts_of,
+    instance_of,
+    instances_of,
+    reason_of,
+    same_for_all,
+    uuid_of,
+)
 
 __all__ = ["Pace", "main"]
 
@@ -25,25 +37,39 @@ MOST_OF_A_CORE = 0.02
 FACTS_EVERY_S = 1.0
 """Memory, power, temperature, clocks and who is there change slowly, and asking for them costs more."""
 TICK_S = 1e-3
+MOST_GPUS = 256
+"""No machine has more; a driver that says so counts wrong."""
 LOST = " (lost)"
+SILENT = " (does not answer)"
 
 
 def main() -> int:
-    """Probe until the reader is gone; 0 when NVML is absent or the reader left."""
+    """Probe until the reader is gone; 0 when NVML is absent, the reader left, or what went wrong was said."""
+    out = _own_descriptor()
     try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError as error:
-        return _say(ProbeLine(note=f"no GPU: {error}{_remedy(error)}"))
-    try:
+        try:
+            connect()
+        except pynvml.NVMLError as error:
+            return _say(out, ProbeLine(note=f"no GPU: {reason_of(error)}{_remedy(error)}"))
         for line in _lines():
-            _say(line)
+            _say(out, line)
             if not line.gpus:
                 break
-    except pynvml.NVMLError as error:
-        return _say(ProbeLine(note=f"GPU meters stopped: {error}{_remedy(error)}"))
     except BrokenPipeError:
         pass
+    except Exception as error:  # noqa: BLE001 - the edge of the process: whatever it is becomes the last line
+        why = "no memory was left" if isinstance(error, MemoryError) else reason_of(error)
+        return _say(out, ProbeLine(note=f"{why}{_remedy(error)}", failed=True))
     return 0
+
+
+def _own_descriptor() -> int:
+    """A descriptor for the lines; what a library prints on stdout is nobody's line."""
+    out = os.dup(sys.stdout.fileno())
+    nothing = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+    os.dup2(nothing, 1)
+    os.close(nothing)
+    return out
 
 
 class Place(NamedTuple):
@@ -82,23 +108,27 @@ class _Gpu:
     def __init__(self, place: Place, before: GpuSample | None) -> None:
         self.place = place
         self._looks: list[Cell] = []
+        self._failed: dict[str, str] = {}
         self.sample = before or GpuSample(uuid=f"index {place.at}", name="GPU")
-        try:
-            self.sample = _facts_at(place, self.sample)
-        except pynvml.NVMLError_GpuIsLost:
-            self._lose()
+        self.error: Exception | None = None
+        """Why nothing is known of it."""
+        self._learn()
 
     def look(self, now: float, since_s: float) -> None:
         """See how busy it is, `since_s` after the last look. Of an instance no driver tells."""
-        if self.place.number is not None:
+        if self.place.number is not None or self.error is not None:
             return
+        self._failed.clear()
         try:
             handle = pynvml.nvmlDeviceGetHandleByIndex(self.place.at)
-            if pynvml.nvmlDeviceGetUUID(handle) != self.sample.uuid:
-                self.sample, self._looks = _facts_at(self.place, self.sample), []
-            percent = busy_percent(handle)
-        except pynvml.NVMLError_GpuIsLost:
-            self._lose()
+            if uuid_of(handle, self._failed, self.sample.uuid) != self.sample.uuid:
+                self._looks = []
+                self._learn()
+            percent = busy_percent(handle, self._failed)
+        except MemoryError:
+            raise
+        except Exception as error:  # noqa: BLE001 - one GPU's trouble is no other's
+            self._fail(error)
             return
         if percent is not None:
             self._looks.append(Cell(now, percent, percent, percent, since_s))
@@ -106,12 +136,25 @@ class _Gpu:
     def said(self, t: float) -> GpuSample:
         """What is known, with one cell at `t` for all looks so far."""
         looks, self._looks = self._looks, []
-        return msgspec.structs.replace(self.sample, busy=merged(t, looks))
+        failed = {f"{what}: {why}" for what, why in self._failed.items()}
+        unknown = tuple(sorted({*self.sample.unknown, *failed}))
+        return msgspec.structs.replace(self.sample, busy=merged(t, looks), unknown=unknown)
 
-    def _lose(self) -> None:
-        """One that fell off the bus stays listed as what it was, so that the others go on."""
-        self.sample = GpuSample(uuid=self.sample.uuid, name=f"{self.sample.name.removesuffix(LOST)}{LOST}")
-        self._looks = []
+    def _learn(self) -> None:
+        try:
+            self.sample = _facts_at(self.place, self.sample)
+        except MemoryError:
+            raise
+        except Exception as error:  # noqa: BLE001 - one GPU's trouble is no other's
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        """One that fell off the bus or answers nothing stays listed as what it was, so that the others go on."""
+        lost = isinstance(error, pynvml.NVMLError_GpuIsLost)
+        name = self.sample.name.removesuffix(LOST).removesuffix(SILENT)
+        why = () if lost else (f"everything: {reason_of(error)}",)
+        self.sample = GpuSample(uuid=self.sample.uuid, name=f"{name}{LOST if lost else SILENT}", unknown=why)
+        self._looks, self._failed, self.error = [], {}, error
 
 
 def _lines() -> Iterator[ProbeLine]:
@@ -138,17 +181,34 @@ def _lines() -> Iterator[ProbeLine]:
 
 
 def _found(before: list[_Gpu]) -> list[_Gpu]:
-    """The GPUs that there are now, by index; one that is lost is taken for what stood there before."""
-    stood = {gpu.place: gpu.sample for gpu in before}
-    places = [place for index in range(pynvml.nvmlDeviceGetCount()) for place in _places(index)]
-    return [_Gpu(place, stood.get(place)) for place in places]
+    """The GPUs that there are now, by index; one that is lost is taken for what stood there before.
+
+    Raises what all of them fail with, where it is a matter of the driver and not of a GPU.
+    """
+    stood = {gpu.place: _plain(gpu.sample) for gpu in before}
+    try:
+        places = [place for index in range(min(pynvml.nvmlDeviceGetCount(), MOST_GPUS)) for place in _places(index)]
+    except pynvml.NVMLError as error:
+        if not before or same_for_all(error):
+            raise
+        places = [gpu.place for gpu in before]
+    gpus = [_Gpu(place, stood.get(place)) for place in places]
+    common = [gpu.error for gpu in gpus if gpu.error is not None and same_for_all(gpu.error)]
+    if common and len(common) == len(gpus):
+        raise common[0]
+    return gpus
+
+
+def _plain(sample: GpuSample) -> GpuSample:
+    """`sample` by the name that it had before it fell silent or was lost."""
+    return msgspec.structs.replace(sample, name=sample.name.removesuffix(SILENT).removesuffix(LOST), unknown=())
 
 
 def _places(index: int) -> list[Place]:
     """The instances of a GPU in MIG mode that has any, else the GPU."""
     try:
         numbers = instances_of(pynvml.nvmlDeviceGetHandleByIndex(index))
-    except pynvml.NVMLError_GpuIsLost:
+    except pynvml.NVMLError:
         numbers = None
     return [Place(index, number) for number in numbers] if numbers else [Place(index)]
 
@@ -158,15 +218,18 @@ def _facts_at(place: Place, before: GpuSample) -> GpuSample:
     handle = pynvml.nvmlDeviceGetHandleByIndex(place.at)
     if place.number is not None:
         instance = instance_of(handle, place.number)
-        return before if instance is None else facts_of(instance, str(pynvml.nvmlDeviceGetUUID(handle)))
-    facts = facts_of(handle)
+        if instance is None:
+            return before
+        return facts_of(instance, before, uuid_of(handle, {}, before.parent))
+    facts = facts_of(handle, msgspec.structs.replace(before, name=before.name.removesuffix(NO_INSTANCES)))
     empty = instances_of(handle) == []
     return msgspec.structs.replace(facts, name=f"{facts.name}{NO_INSTANCES}") if empty else facts
 
 
-def _say(line: ProbeLine) -> int:
-    sys.stdout.buffer.write(msgspec.json.encode(line) + b"\n")
-    sys.stdout.buffer.flush()
+def _say(out: int, line: ProbeLine) -> int:
+    rest = msgspec.json.encode(line) + b"\n"
+    while rest:
+        rest = rest[os.write(out, rest) :]
     return 0
 
 

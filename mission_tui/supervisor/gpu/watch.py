@@ -1,19 +1,23 @@
 """The supervisor's side of the GPU probe: starts it, reads its lines, and gives up on it when it falls silent.
 
-A probe stuck in the driver cannot be reaped; at most two such are left behind, then no other is started.
+A probe stuck in the driver cannot be reaped; at most two such are left behind, then no other is started. However one
+ends, why it did is said, and another is tried: soon after the first end, once a minute after some.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 
 import msgspec
 
 from mission_tui.fleet.strips.cells import METER_LEVELS, SLOW_LEVELS, WINDOW_S, Cell, CellHistory, merged
+from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.snapshot import GpuMeters, Utilisation
 from mission_tui.paths import GPU_DRIVER
 from mission_tui.supervisor.children import Child, start_child
@@ -27,6 +31,11 @@ START_S = 10.0
 BACK_OFF_S = (1.0, 5.0, 15.0, 60.0)
 ABSENT_RETRY_S = 600.0
 MOST_ABANDONED = 2
+STEADY_S = 60.0
+"""A probe that worked for so long did not fail at its start: the next is tried soon."""
+GOES_ON = "runs, CPU and memory meters go on"
+_LONGEST_LINE = 1 << 20
+_SHOWN_UNKNOWN = 3
 _HISTORY_S = 60.0
 _HISTORY_CELLS = 120
 _DRAW_S = 1.0
@@ -41,11 +50,15 @@ class GpuWatch:
     the driver tells) and `note` are what it said last.
 
     `heard` is set at its first word. `busy` (percent) and `power` (watts) are a day of each GPU by its UUID, on the
-    monotonic clock, over all probes; `names` are what those GPUs are called. `meters` are a day of each one's `vram` in
+    monotonic clock, over all probes; `names` are what those GPUs are called. `deaths` counts the probes that failed. `meters` are a day of each one's `vram` in
     use (bytes) and `temperature` (degrees Celsius), by that word and its UUID.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tell: Callable[[str], None] = lambda _why: None) -> None:
+        """`tell` hears why the meters stopped, once for each reason, and an empty sentence when they are back."""
+        self._tell = tell
+        self._told: str | None = None
+        self.deaths = 0
         self.gpus: tuple[GpuMeters, ...] = ()
         self.held: dict[int, int | None] = {}
         self.used: dict[int, float] = {}
@@ -57,6 +70,12 @@ class GpuWatch:
         self._pipe: int | None = None
         self._rest = b""
         self._heard_at = 0.0
+        self._started_at = 0.0
+        self._failed_with = ""
+        """What the probe at work said of its own end."""
+        self._unreadable = 0
+        self._absent = False
+        """The probe at work said that there is no GPU, or no driver."""
         self._not_before = 0.0
         self._failures = 0
         self._abandoned: set[int] = set()
@@ -78,9 +97,11 @@ class GpuWatch:
         elif not wanted:
             self._drop()
         elif now - self._heard_at > (limit_s := SILENT_S if self.gpus else START_S):
-            self.note = f"GPU meters are stale: the driver has not answered for {limit_s:.0f} s"
+            why = f"the driver has not answered for {limit_s:.0f} s, and what it said is stale"
+            if self._unreadable:
+                why = f"the probe has said nothing that can be read for {limit_s:.0f} s"
             self._drop()
-            self._delay(now)
+            self._stopped(why, now)
 
     def close(self) -> None:
         """End the probe."""
@@ -90,9 +111,10 @@ class GpuWatch:
     def _start(self, now: float) -> None:
         argv = [sys.executable, "-m", "mission_tui.supervisor.gpu.probe"]
         child: Child | None = None
-        child = start_child(argv, lambda _code: self._ended(child), stdout=subprocess.PIPE)
+        child = start_child(argv, lambda code: self._ended(child, code), stdout=subprocess.PIPE)
         assert child.process.stdout is not None
-        self._probe, self._heard_at, self._rest = child, now, b""
+        self._probe, self._heard_at, self._started_at, self._rest = child, now, now, b""
+        self._failed_with, self._unreadable, self._absent = "", 0, False
         self._pipe = child.process.stdout.fileno()
         os.set_blocking(self._pipe, False)
         asyncio.get_running_loop().add_reader(self._pipe, self._read)
@@ -111,44 +133,78 @@ class GpuWatch:
         self._probe.process.stdout.close()
         self._probe, self._pipe, self.gpus, self.held, self.used = None, None, (), {}, {}
 
-    def _ended(self, child: Child | None) -> None:
+    def _ended(self, child: Child | None, code: int) -> None:
         assert child is not None
         self._abandoned.discard(child.pid)
-        if self._probe is child:
-            self._read()
-            self._release()
-            self._delay(time.monotonic())
-
-    def _delay(self, now: float) -> None:
-        if self.note.startswith("no GPU"):
+        if self._probe is not child:
+            return
+        self._read_rest()
+        self._release()
+        now = time.monotonic()
+        if self._failed_with or not self._absent:
+            self._stopped(self._failed_with or _end(code), now)
+        else:
             self._not_before = now + ABSENT_RETRY_S
-            return
-        self._not_before = now + BACK_OFF_S[min(self._failures, len(BACK_OFF_S) - 1)]
-        self._failures += 1
 
-    def _read(self) -> None:
+    def _stopped(self, why: str, now: float) -> None:
+        """The meters are gone for this reason: say so, and when another probe is tried."""
+        self.deaths += 1
+        if now - self._started_at > STEADY_S:
+            self._failures = 0
+        delay_s = BACK_OFF_S[min(self._failures, len(BACK_OFF_S) - 1)]
+        self._failures += 1
+        self._not_before = now + delay_s
+        again = f"tried again in {delay_s:.0f} s"
+        if len(self._abandoned) >= MOST_ABANDONED:
+            again = f"tried again when one of {MOST_ABANDONED} probes that are stuck in the driver has ended"
+        times = f" ({self.deaths} times so far)" if self.deaths > 1 else ""
+        self.note = f"GPU meters stopped: {why}{times}; {GOES_ON}; {again}"
+        self._say(f"GPU meters stopped: {why}; {GOES_ON}")
+
+    def _say(self, sentence: str) -> None:
+        if sentence != (self._told or ""):
+            self._told = sentence
+            self._tell(sentence)
+
+    def _read_rest(self) -> None:
+        """All that the probe said before it ended."""
+        while self._pipe is not None and self._read():
+            pass
+
+    def _read(self) -> bool:
+        """Take in what was said; false where there is nothing more."""
         if self._pipe is None:
-            return
+            return False
         try:
             data = os.read(self._pipe, _CHUNK)
         except BlockingIOError:
-            return
+            return False
         if not data:  # its end was closed; who closed it is reaped soon
             asyncio.get_running_loop().remove_reader(self._pipe)
-            return
+            return False
         *lines, self._rest = (self._rest + data).split(b"\n")
-        for line in lines[:-1]:  # old news by now, but for its cells
-            self._keep(_decoded(line))
-        if lines:
-            self._apply(_decoded(lines[-1]))
+        if len(self._rest) > _LONGEST_LINE:
+            self._rest, self._unreadable = b"", self._unreadable + 1
+        said = [line for line in map(_decoded, lines) if line is not None]
+        self._unreadable = 0 if said else self._unreadable + len(lines)
+        for line in said[:-1]:  # old news by now, but for its cells
+            self._keep(line)
+        if said:
+            self._apply(said[-1])
+        return True
 
     def _apply(self, said: ProbeLine) -> None:
         now = time.monotonic()
         since_s = min(now - self._heard_at, MOST_POWER_S)
-        self._heard_at, self.note = now, said.note
+        self._heard_at = now
         self.heard.set()
+        if said.failed:
+            self._failed_with = clean(said.note)
+            return
+        self.note = said.note if not said.gpus else _unknown(said.gpus)
+        self._absent = not said.gpus
         if said.gpus:
-            self._failures = 0
+            self._say(self.note)
         self._keep(said)
         for sample in said.gpus:
             if (watts := sample.power_w) is not None:
@@ -187,15 +243,38 @@ class GpuWatch:
             slowed=sample.slowed,
             parent=sample.parent,
             compute_mode=sample.compute_mode,
+            unknown=sample.unknown,
             history=tuple(cell.most for cell in shown),
         )
 
 
-def _decoded(line: bytes) -> ProbeLine:
+def _decoded(line: bytes) -> ProbeLine | None:
     try:
-        return msgspec.json.decode(line, type=ProbeLine)
-    except msgspec.DecodeError as error:
-        return ProbeLine(note=f"GPU meters: the probe said something unreadable ({error})")
+        said = msgspec.json.decode(line, type=ProbeLine)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
+    return said if said.gpus or said.note else None
+
+
+def _end(code: int) -> str:
+    """How a probe ended that did not say why."""
+    if code >= 0:
+        return f"the probe ended with exit code {code} and said no reason"
+    try:
+        return f"the probe was ended by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"the probe was ended by signal {-code}"
+
+
+def _unknown(gpus: tuple[GpuSample, ...]) -> str:
+    """What single GPUs do not tell, though their driver should; empty where all is well."""
+    silent = [(gpu.name, gpu.unknown) for gpu in gpus if gpu.unknown]
+    if not silent:
+        return ""
+    name, unknown = silent[0]
+    more = f" and {len(silent) - 1} more GPUs" if len(silent) > 1 else ""
+    words = clean("; ".join(unknown[:_SHOWN_UNKNOWN]))
+    return f"GPU meters in part: {clean(name)}{more}: unknown are {words}; the rest goes on"
 
 
 def _utilisation(now: Cell | None, recent: Cell | None) -> Utilisation:

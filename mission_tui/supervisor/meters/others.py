@@ -70,6 +70,7 @@ class Others:
             return
         elapsed_s, self._looked_at = now - self._looked_at, now
         self._looking = asyncio.create_task(self._look(elapsed_s), name="others")
+        self._core.duties.follow("survey of other programs", self._looking)
 
     async def _look(self, elapsed_s: float) -> None:
         self._based = elapsed_s <= BASELINE_S

@@ -34,6 +34,8 @@ class Sizes:
             return
         due = [run_id for run_id in self._core.store.run_ids()[:SHOWN] if self._is_due(run_id, now)]
         self._work = asyncio.create_task(self._count(due), name="sizes") if due else None
+        if self._work is not None:
+            self._core.duties.follow("counting bytes of runs", self._work)
 
     def _is_due(self, run_id: str, now: float) -> bool:
         counted = self._core.counted.get(run_id)

@@ -12,7 +12,7 @@ from mission_tui.fleet.history.outcome import Finished
 from mission_tui.fleet.history.provenance import noted, sources_of
 from mission_tui.fleet.resume import ResumeFacts, as_chosen, judge_resume
 from mission_tui.fleet.resume.terms import AS_IT_WAS, Terms
-from mission_tui.fleet.resume.verdict import Change, ResumeVerdict
+from mission_tui.fleet.resume.verdict import Change, Grade, ResumeVerdict
 from mission_tui.fleet.specs.live_settings import with_words
 from mission_tui.fleet.specs.mission_gym import MISSION_GYM
 from mission_tui.fleet.specs.preset import draft_change
@@ -20,11 +20,12 @@ from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
 from mission_tui.ipc.replies import VerdictReply
 from mission_tui.ipc.requests import Apply, Resume
-from mission_tui.records.runs.checkpoint import Manifest
+from mission_tui.records.runs.checkpoint import DamagedCheckpoint, Manifest
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import read_attempt_spec, read_spec
 from mission_tui.records.runs.terms_file import read_terms
 from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.disk.journal import damaged as file_damaged
 from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.starting.caller import Caller, at_home, settled
 from mission_tui.supervisor.starting.live_load import check_machine
@@ -38,6 +39,8 @@ __all__ = [
     "Plan",
     "check_place",
     "clipped_share",
+    "damaged_changes",
+    "journal_damaged",
     "plan_attempt",
     "start_attempt",
     "terms_before",
@@ -78,6 +81,8 @@ class Plan(NextAttempt):
     """One that goes on from a verified checkpoint."""
 
     checkpoint: Manifest
+    damaged: tuple[DamagedCheckpoint, ...] = ()
+    """Newer ones that it passes over."""
 
     @property
     def start(self) -> str:
@@ -93,10 +98,37 @@ def check_place(core: Core, run_id: str, plan: NextAttempt, ending: LiveRun | No
         raise PresetError(f"{core.store.view(run_id).name} cannot go on now: {error}") from error
 
 
+def damaged_changes(start: Manifest | None, damaged: tuple[DamagedCheckpoint, ...]) -> tuple[Change, ...]:
+    """That newer checkpoints than `start` are damaged, and what is lost with them; empty where none is."""
+    if not damaged:
+        return ()
+    newest, at = damaged[0], 0 if start is None else start.update
+    lost = max((each.update - at for each in damaged if each.update is not None), default=None)
+    updates = "the updates after it" if lost is None else f"{lost:,} update{'' if lost == 1 else 's'}"
+    others = f", as {len(damaged) - 1} more newer ones are" if len(damaged) > 1 else ""
+    why = f"{newest.name} is damaged{others} ({clean(newest.why)}): {updates} are lost and trained anew"
+    now = "from the beginning" if start is None else start.name
+    remedy = "restore its files from a copy, or name another one with --checkpoint"
+    return (Change("checkpoint", newest.name, now, "warn", clean(why, 400), remedy),)
+
+
+def journal_damaged(core: Core, run_id: str, damaged: tuple[DamagedCheckpoint, ...]) -> None:
+    """Have the run's journal say which checkpoints do not hold what was saved there."""
+    for each in damaged:
+        core.witness_of(run_id, file_damaged(f"checkpoints/{each.name}", each.why))
+
+
 async def plan_attempt(
-    core: Core, run_id: str, request: Resume | Apply, checkpoint: Manifest, assignments: tuple[str, ...]
+    core: Core,
+    run_id: str,
+    request: Resume | Apply,
+    checkpoint: Manifest,
+    assignments: tuple[str, ...],
+    damaged: tuple[DamagedCheckpoint, ...] = (),
 ) -> Plan:
     """What an attempt from the verified `checkpoint` with `assignments` would be. Raises `MissionError`.
+
+    `damaged` are newer ones that it was taken instead of: what is lost with them is to be accepted.
 
     It is judged against the spec that the checkpoint was made under: its moments and statistics belong to that one.
     """
@@ -127,11 +159,24 @@ async def plan_attempt(
     elif not assignments and (before := terms_before(core, run_id, checkpoint.name)) is not None:
         terms, agreed = before, True
     since = await core.provenance.no_longer_same(run, checkpoint.attempt, caller, sources_of(now))
+    lost = damaged_changes(checkpoint, damaged)
     verdict = noted(judge_resume(was, now, facts, terms), since)
     if isinstance(request, Resume) and not request.branch:
         verdict = noted(verdict, await _inexact(now, caller, checkpoint))
     verdict = warned(verdict, left_behind(core, run_id, caller, now))
-    return Plan(was=was, now=now, checkpoint=checkpoint, verdict=verdict, caller=caller, terms=terms, agreed=agreed)
+    if lost:
+        grade: Grade = "refuse" if verdict.grade == "refuse" else "warn"
+        verdict = ResumeVerdict(grade, (*lost, *verdict.changes))
+    return Plan(
+        was=was,
+        now=now,
+        checkpoint=checkpoint,
+        verdict=verdict,
+        caller=caller,
+        terms=terms,
+        agreed=agreed and not lost,
+        damaged=damaged,
+    )
 
 
 def _made_under(run: RunDir, checkpoint: Manifest, newest: Spec) -> Spec:
@@ -171,6 +216,8 @@ def verdict_first(request: Resume | Apply, run_id: str, plan: NextAttempt) -> Ve
 def start_attempt(core: Core, run_id: str, plan: NextAttempt) -> None:
     """Start what was planned. Raises `MissionError` with nothing started."""
     changes = without_remedies(plan.verdict)
+    if isinstance(plan, Plan):
+        journal_damaged(core, run_id, plan.damaged)
     start_next_attempt(core, run_id, plan.now, plan.caller, plan.start, terms=plan.terms, changes=changes)
 
 

@@ -18,14 +18,14 @@ from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.replies import Accepted, VerdictReply
 from mission_tui.ipc.requests import Resume
 from mission_tui.records.files.storage import storing
-from mission_tui.records.runs.checkpoint import Manifest, newest_verified, verify_checkpoint
+from mission_tui.records.runs.checkpoint import DamagedCheckpoint, Manifest, newest_whole, verify_checkpoint
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.rules_snapshot import check_rules
 from mission_tui.records.runs.terms_file import write_terms
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.run_directory import create_run, rule_files
 from mission_tui.supervisor.launchers.local import attempt_order
-from mission_tui.supervisor.starting.another_attempt import Plan, check_place, plan_attempt
+from mission_tui.supervisor.starting.another_attempt import Plan, check_place, damaged_changes, plan_attempt
 from mission_tui.supervisor.starting.caller import Caller, at_home
 from mission_tui.supervisor.starting.new_run import begin_first_attempt, check_new_names, new_run_dir
 from mission_tui.supervisor.starting.preflight import known_by_heart, preflight
@@ -41,11 +41,12 @@ async def branch(core: Core, request: Resume) -> Accepted | VerdictReply:
     run_id = the_run(core, request.run)
     require(core, run_id, "branch")
     source = core.run_dir(run_id)
+    damaged: tuple[DamagedCheckpoint, ...] = ()
     if request.checkpoint is not None:
         name = await asyncio.to_thread(named_checkpoint, source, request.checkpoint)
         checkpoint: Manifest | None = await asyncio.to_thread(verify_checkpoint, source.checkpoints / name)
     else:
-        checkpoint = await asyncio.to_thread(newest_verified, source.checkpoints)
+        checkpoint, damaged = await asyncio.to_thread(newest_whole, source.checkpoints)
     if checkpoint is None:
         raise MissionError(f"cannot branch from {core.store.view(run_id).name}: it has no checkpoint yet")
     plan = await plan_attempt(core, run_id, request, checkpoint, request.assignments)
@@ -62,7 +63,9 @@ async def branch(core: Core, request: Resume) -> Accepted | VerdictReply:
     note = (
         f"{core.store.view(made).name} begins with the weights of {core.store.view(run_id).name} at {checkpoint.name}"
     )
-    return Accepted(re=request.id, runs=(made,), notes=(note, *lacking))
+    lost = tuple(change.why for change in damaged_changes(checkpoint, damaged))
+    passed_over = tuple(each.name for each in damaged)
+    return Accepted(re=request.id, runs=(made,), notes=(note, *lost, *lacking), damaged=passed_over)
 
 
 async def _made(core: Core, source_id: str, request: Resume, plan: Plan) -> str:

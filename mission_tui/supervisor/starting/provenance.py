@@ -27,6 +27,7 @@ from mission_tui.supervisor.tasks import Task, run_task
 
 __all__ = ["ProvenanceWatch"]
 
+PROVENANCE = "provenance"
 LIMIT_S = 20.0
 FRESH_S = 5.0
 """How long what was seen holds: the runs of one launch, and a verdict and the attempt that follows it, ask once."""
@@ -61,8 +62,12 @@ class ProvenanceWatch:
 
     def __init__(self) -> None:
         self._looks: list[_Look] = []
+        self._why = ""
+        """Why the last look failed, if one did."""
         # The event loop itself holds tasks only weakly.
         self._recording: set[asyncio.Task[None]] = set()
+        self.failed: Callable[[str, str, str], None] = lambda _run, _duty, _why: None
+        """Hears for which run which duty failed, and why."""
 
     def record(self, run: RunDir, attempt: int, caller: Caller, sources: tuple[str, ...] = ()) -> None:
         """Have what the attempt was launched from written beside it, soon."""
@@ -112,12 +117,14 @@ class ProvenanceWatch:
     async def _record(self, run: RunDir, attempt: int, caller: Caller, sources: tuple[str, ...]) -> None:
         seen = await self._seen(caller, sources)
         if seen is None:
+            self.failed(run.id, PROVENANCE, f"what it was launched from is not known: {self._why or 'no answer'}")
             return
         try:
             await asyncio.to_thread(_write, run, attempt, seen)
         except MissionError as error:
             # A full disk, or the run was undone meanwhile.
             log.warning("%s", error)
+            self.failed(run.id, PROVENANCE, str(error))
 
     async def _seen(self, caller: Caller, sources: tuple[str, ...], *, anew: bool = False) -> _Seen | None:
         now = time.monotonic()
@@ -125,9 +132,20 @@ class ProvenanceWatch:
         for look in () if anew else self._looks:
             if (look.caller, look.sources) == (caller, sources):
                 return await asyncio.shield(look.work)
-        look = _Look(caller, sources, now, asyncio.create_task(_probe(caller, sources), name="provenance"))
+        look = _Look(caller, sources, now, asyncio.create_task(self._probe(caller, sources), name="provenance"))
         self._looks.append(look)
         return await asyncio.shield(look.work)
+
+    async def _probe(self, caller: Caller, sources: tuple[str, ...]) -> _Seen | None:
+        words = (caller.python or sys.executable, provenance_probe.__file__, *sources)
+        task = Task(words, caller.cwd, caller.environ)
+        try:
+            async for said in run_task(task, LIMIT_S):
+                return msgspec.convert(said, type=_Seen)
+        except (MissionError, msgspec.ValidationError) as error:
+            log.warning("what a run is launched from is not known: %s", error)
+            self._why = str(error)
+        return None
 
 
 def _write(run: RunDir, attempt: int, seen: _Seen) -> None:
@@ -137,14 +155,3 @@ def _write(run: RunDir, attempt: int, seen: _Seen) -> None:
         if diff and Path(repository.diff_file).name == repository.diff_file:
             write_atomic(folder.path / repository.diff_file, diff.encode(), mode=0o600)
     write_json(folder.provenance, seen.provenance, mode=0o600)
-
-
-async def _probe(caller: Caller, sources: tuple[str, ...]) -> _Seen | None:
-    words = (caller.python or sys.executable, provenance_probe.__file__, *sources)
-    task = Task(words, caller.cwd, caller.environ)
-    try:
-        async for said in run_task(task, LIMIT_S):
-            return msgspec.convert(said, type=_Seen)
-    except (MissionError, msgspec.ValidationError) as error:
-        log.warning("what a run is launched from is not known: %s", error)
-    return None

@@ -14,11 +14,12 @@ from mission_tui.fleet.history.events import RestartDue, RunParked
 from mission_tui.fleet.history.observations import WaitSeen
 from mission_tui.fleet.history.restarting import ASKED, Row
 from mission_tui.fleet.resume.terms import AS_IT_WAS
+from mission_tui.fleet.resume.verdict import Change
 from mission_tui.records.files.storage import StorageError
 from mission_tui.records.runs.attempt import read_launch
-from mission_tui.records.runs.checkpoint import newest_verified
+from mission_tui.records.runs.checkpoint import newest_whole
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.starting.another_attempt import terms_before
+from mission_tui.supervisor.starting.another_attempt import damaged_changes, journal_damaged, terms_before
 from mission_tui.supervisor.starting.caller import Caller
 from mission_tui.supervisor.starting.live_load import check_machine, look_around
 from mission_tui.supervisor.starting.next_attempt import start_next_attempt
@@ -51,6 +52,7 @@ class Restarts:
         ready = [run_id for run_id in due if self._may_begin(run_id, now, full)]
         if ready:
             self._under_way = asyncio.create_task(self._restart_each(ready), name="restarts")
+            self._core.duties.follow("restarting runs", self._under_way)
 
     def _full(self) -> str:
         """What there is to say about the disk while it is full; the log has it once."""
@@ -78,7 +80,7 @@ class Restarts:
 
     async def _restart(self, run_id: str) -> None:
         core = self._core
-        newest = await asyncio.to_thread(newest_verified, core.run_dir(run_id).checkpoints)
+        newest, damaged = await asyncio.to_thread(newest_whole, core.run_dir(run_id).checkpoints)
         await look_around(core)
         # Stopped, resumed or removed by somebody while the checkpoint was read.
         if run_id not in core.store.live_ids() or (due := core.store.run(run_id).told.restart) is None:
@@ -89,7 +91,11 @@ class Restarts:
         attempt, row = core.store.run(run_id).told.attempt, _row(core, run_id, due)
         try:
             caller = caller_of(core, core.run_dir(run_id), attempt)
-            start_again(core, run_id, caller, None if newest is None else newest.name, row)
+            lost = damaged_changes(newest, damaged)
+            journal_damaged(core, run_id, damaged)
+            start_again(core, run_id, caller, None if newest is None else newest.name, row, lost)
+            for change in lost:
+                core.fail_for(run_id, "restart", f"went on from {change.now}: {change.why}")
         except MissionError as error:
             log.warning("%s: %s", run_id, error)
             if isinstance(error, StorageError) and error.full:
@@ -126,10 +132,20 @@ def _row(core: Core, run_id: str, due: RestartDue) -> Row:
     return Row(told.restarts, due.number) if due.after == "reboot" else Row(due.number, told.reboots)
 
 
-def start_again(core: Core, run_id: str, caller: Caller, checkpoint: str | None, row: Row = ASKED) -> None:
-    """Start an attempt like the one before; without a checkpoint it begins anew. Raises `MissionError`."""
+def start_again(
+    core: Core,
+    run_id: str,
+    caller: Caller,
+    checkpoint: str | None,
+    row: Row = ASKED,
+    lost: tuple[Change, ...] = (),
+) -> None:
+    """Start an attempt like the one before; without a checkpoint it begins anew. Raises `MissionError`.
+
+    `lost` says what went with newer checkpoints that are damaged.
+    """
     spec = core.store.run(run_id).spec
     assert spec is not None
     check_machine(core, (spec,))
     terms = terms_before(core, run_id, checkpoint) or AS_IT_WAS
-    start_next_attempt(core, run_id, spec, caller, checkpoint, terms=terms, row=row)
+    start_next_attempt(core, run_id, spec, caller, checkpoint, terms=terms, changes=lost, row=row)

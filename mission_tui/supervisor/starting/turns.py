@@ -94,6 +94,7 @@ class Turns:
         ready = [run_id for run_id in ready if run_id in core.live]
         if ready:
             self._beginning = asyncio.create_task(self._begin(ready), name="turns")
+            core.duties.follow("beginning queued runs", self._beginning)
 
     async def _begin(self, ready: list[str]) -> None:
         """Begin them while no other supervisor gives anything away; each is decided once more, by what that left."""

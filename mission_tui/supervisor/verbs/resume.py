@@ -7,16 +7,18 @@ import asyncio
 from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.history.observations import WaitSeen
 from mission_tui.fleet.resume.verdict import ResumeVerdict
+from mission_tui.fleet.text import clean
 from mission_tui.ipc.replies import Accepted, VerdictReply
 from mission_tui.ipc.requests import Resume
 from mission_tui.ipc.telemetry_messages import Order
-from mission_tui.records.runs.checkpoint import Manifest, newest_verified, verify_checkpoint
+from mission_tui.records.runs.checkpoint import DamagedCheckpoint, Manifest, newest_whole, verify_checkpoint
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ending.freezing import thaw_run
 from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.starting.another_attempt import (
     NextAttempt,
+    Plan,
     check_place,
     plan_attempt,
     start_attempt,
@@ -48,10 +50,11 @@ async def resume(core: Core, request: Resume) -> Accepted | VerdictReply:
     spec = core.store.run(run_id).spec
     if spec is not None and spec.run.command is not None:
         return _carry_out(core, run_id, request, plan_again(core, run_id, spec, request))
-    checkpoint = await asyncio.to_thread(_checkpoint, core.run_dir(run_id), request.checkpoint)
+    checkpoint, damaged = await asyncio.to_thread(_checkpoint, core.run_dir(run_id), request.checkpoint)
     if checkpoint is None:
-        return _anew(core, run_id, request)
-    return _carry_out(core, run_id, request, await plan_attempt(core, run_id, request, checkpoint, request.assignments))
+        return _anew(core, run_id, request, damaged)
+    plan = await plan_attempt(core, run_id, request, checkpoint, request.assignments, damaged)
+    return _carry_out(core, run_id, request, plan)
 
 
 def _carry_out(core: Core, run_id: str, request: Resume, plan: NextAttempt) -> Accepted | VerdictReply:
@@ -60,12 +63,20 @@ def _carry_out(core: Core, run_id: str, request: Resume, plan: NextAttempt) -> A
     if verdict is not None:
         return verdict
     start_attempt(core, run_id, plan)
-    return Accepted(re=request.id, runs=(run_id,), notes=(*plan.notes, *lacking))
+    passed_over = tuple(each.name for each in plan.damaged) if isinstance(plan, Plan) else ()
+    return Accepted(re=request.id, runs=(run_id,), notes=(*plan.notes, *lacking), damaged=passed_over)
 
 
-def _anew(core: Core, run_id: str, request: Resume) -> Accepted | VerdictReply:
+def _anew(
+    core: Core, run_id: str, request: Resume, damaged: tuple[DamagedCheckpoint, ...]
+) -> Accepted | VerdictReply:
     """Begin a run without a checkpoint again, if it would do so by itself, and as it was."""
     known = core.store.run(run_id)
+    if damaged:
+        raise MissionError(
+            f"cannot resume {known.told.name}: none of its checkpoints is whole ({clean(damaged[0].why)}); "
+            "restore the files of one from a copy, or launch it again"
+        )
     if known.told.restart is None or request.assignments or request.remedies or request.overrides:
         raise MissionError(f"cannot resume {known.told.name}: it has no checkpoint to go on from; launch it again")
     if request.check_only:
@@ -108,8 +119,11 @@ def _give_variables(core: Core, run: LiveRun, request: Resume) -> Accepted:
     return Accepted(re=request.id, runs=(run.id,), notes=(f"{name} begins in its turn: {given}",))
 
 
-def _checkpoint(run: RunDir, name: str | None) -> Manifest | None:
-    """The asked checkpoint, or the newest that verifies; every byte of it was read. Raises `MissionError`."""
+def _checkpoint(run: RunDir, name: str | None) -> tuple[Manifest | None, tuple[DamagedCheckpoint, ...]]:
+    """The asked checkpoint, or the newest that verifies and the damaged ones after it; every byte of it was read.
+
+    Raises `MissionError`.
+    """
     if name is None:
-        return newest_verified(run.checkpoints)
-    return verify_checkpoint(run.checkpoints / named_checkpoint(run, name))
+        return newest_whole(run.checkpoints)
+    return verify_checkpoint(run.checkpoints / named_checkpoint(run, name)), ()

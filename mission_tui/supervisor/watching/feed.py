@@ -11,7 +11,7 @@ import time
 
 from mission_tui.fleet.health import Judge, is_news, judge_of
 from mission_tui.fleet.history.events import FindingChanged
-from mission_tui.fleet.history.metrics import MetricRecord, TrainingEnded
+from mission_tui.fleet.history.metrics import CheckpointSaved, DutyFailed, MetricRecord, TrainingEnded
 from mission_tui.fleet.views.findings import Finding
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.journal import damaged
@@ -19,7 +19,7 @@ from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.watching.acting import react
 from mission_tui.supervisor.watching.keeping import keep_last_good
 
-__all__ = ["begin_judging", "hear_of_news", "judge_silence", "read_everything", "read_news"]
+__all__ = ["begin_judging", "hear_of_news", "heard_of_failure", "judge_silence", "read_everything", "read_news"]
 
 SLICE_S = 0.03
 PAUSE_S = 0.05
@@ -51,6 +51,7 @@ def read_everything(core: Core, run: LiveRun) -> None:
     core.lanes.load(run.id, records)
     for record in records:
         _keep(run, record)
+        _journal_failure(core, run, record)
     _judge(core, run)
 
 
@@ -72,8 +73,15 @@ def read_news(core: Core, run: LiveRun, *, last: bool = False) -> None:
     for record in records:
         if core.see(run.id, record):
             _keep(run, record)
+            _journal_failure(core, run, record)
     if last or run.catching_up is None:
         _judge(core, run, SLICE_S if not last else float("inf"))
+
+
+def heard_of_failure(core: Core, run: LiveRun, duty: str, why: str, number: int) -> None:
+    """A duty of the trainer failed: journal it once, whether its word or its record came first."""
+    if number not in core.store.run(run.id).told.failures:
+        core.fail_for(run.id, duty, why, number=number)
 
 
 def judge_silence(core: Core, run: LiveRun, now: float) -> None:
@@ -85,11 +93,18 @@ def judge_silence(core: Core, run: LiveRun, now: float) -> None:
         _journal(core, run, finding)
 
 
+def _journal_failure(core: Core, run: LiveRun, record: MetricRecord) -> None:
+    if isinstance(record, DutyFailed) and record.attempt == run.attempt:
+        heard_of_failure(core, run, record.duty, record.why, record.number)
+
+
 def _keep(run: LiveRun, record: MetricRecord) -> None:
     if record.attempt != run.attempt:
         return
     if isinstance(record, TrainingEnded):
         run.end = record
+    elif isinstance(record, CheckpointSaved):
+        run.checkpoint_saved(record)
     run.unjudged.append(record)
 
 

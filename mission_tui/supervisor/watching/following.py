@@ -9,6 +9,7 @@ import logging
 import os
 import sys
 import time
+from collections.abc import Callable
 
 from mission_tui.errors import EX_RESUMABLE
 from mission_tui.supervisor.children import start_child
@@ -22,7 +23,12 @@ LAST_LINES_S = 5.0
 log = logging.getLogger(__name__)
 
 
-def follow(run: LiveRun) -> None:
+FOLLOWING = "following"
+Failed = Callable[[str, str], None]
+"""Hears which duty failed, and why."""
+
+
+def follow(run: LiveRun, failed: Failed = lambda _duty, _why: None) -> None:
     """See that a live command which reports, or whose spec asks for it, is followed; once an attempt.
 
     A follower that an earlier supervisor started goes on: a second one leaves as soon as it sees that.
@@ -40,6 +46,8 @@ def follow(run: LiveRun) -> None:
         run.follower, run.followed_elsewhere = None, code == EX_RESUMABLE
         if code not in (0, EX_RESUMABLE):
             log.warning("%s: it is not followed any more: exit code %d", run.id, code)
+            how = f"exit code {code}" if code >= 0 else f"signal {-code}"
+            failed(FOLLOWING, f"who reads its rows ended with {how}: no more of them are seen; its output says why")
 
     try:
         # What it cannot read is said where the command's own words are.
@@ -52,14 +60,15 @@ def follow(run: LiveRun) -> None:
         os.setpriority(os.PRIO_PROCESS, run.follower.pid, 10)
     except OSError as error:
         log.warning("%s: it cannot be followed: %s", run.id, error)
+        failed(FOLLOWING, f"nobody reads its rows: {error}")
 
 
-def still_follows(run: LiveRun) -> bool:
+def still_follows(run: LiveRun, failed: Failed = lambda _duty, _why: None) -> bool:
     """Whether the last lines of an attempt that has ended are still being read; false after a few seconds at most."""
     if run.followed_elsewhere:
         # That one may be at the last lines now: another one waits for it, and reads what it left.
         run.followed_until, run.followed_elsewhere = 0.0, False
-    follow(run)  # it may have been over before anybody looked
+    follow(run, failed)  # it may have been over before anybody looked
     if run.follower is None:
         return False
     run.followed_until = min(run.followed_until, time.monotonic() + LAST_LINES_S)

@@ -21,6 +21,7 @@ from mission_tui.records.files.storage import StorageError
 from mission_tui.records.instruments import TIERS, CellsKept, InstrumentFiles, Kept, SpansKept
 from mission_tui.records.runs.layout import instruments_dir
 from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.duties import reason_of
 from mission_tui.supervisor.meters.unix_time import unix_ahead
 from mission_tui.supervisor.watching.remembered import Remembered, Track, remember
 
@@ -31,6 +32,7 @@ MOST_A_LINE = 4_000
 
 NEXT_S = 1e-3
 EARLY_S = 0.5
+KEEPING = "keeping what instruments show"
 log = logging.getLogger(__name__)
 
 Moment = TypeVar("Moment", Cell, Span)
@@ -45,15 +47,22 @@ class Instruments:
         self.files = InstrumentFiles(instruments_dir(core.root))
         self._newest: dict[tuple[int, Track], float] = {}
         self._due = [0.0] * len(TIERS)
-        self._loaded = self._refused = False
+        self._loaded = False
         self._one_writer = threading.Lock()
 
     async def run(self) -> None:
         """Read what is there, then write for ever."""
-        await self.load()
+        try:
+            await self.load()
+        except Exception as error:  # noqa: BLE001 - likewise: what it held is not shown, what is seen now is kept
+            self._core.duties.fail("reading what instruments showed", reason_of(error), error)
+            self._loaded = True
         while True:
             await asyncio.sleep(TIERS[0].write_s)
-            await self.write(time.time())
+            try:
+                await self.write(time.time())
+            except Exception as error:  # noqa: BLE001 - a strip with a gap must not end who watches the runs
+                self._core.duties.fail(KEEPING, reason_of(error), error)
 
     async def load(self) -> None:
         """Put what the files hold before what was seen since the start."""
@@ -61,6 +70,7 @@ class Instruments:
         read = await asyncio.to_thread(lambda: [self.files.read(tier, now) for tier in TIERS])
         for sentence in (sentence for _, damage in read for sentence in damage):
             log.warning("instruments: %s", sentence)
+            self._core.duties.fail("reading what instruments showed", f"a part is damaged: {sentence}")
         found = await asyncio.to_thread(remember, [parts for parts, _ in read], now, unix_ahead())
         self._newest = found.newest
         self._take(found)
@@ -73,7 +83,11 @@ class Instruments:
         for place in due:
             self._due[place] = beat + TIERS[place].write_s - EARLY_S
         if due:
-            await asyncio.to_thread(self._append, now, self._news(due, unix_ahead()))
+            refused = await asyncio.to_thread(self._append, now, self._news(due, unix_ahead()))
+            if refused:
+                self._core.duties.fail(KEEPING, refused)
+            else:
+                self._core.duties.done(KEEPING)
 
     def close(self) -> None:
         """Write the rest."""
@@ -87,17 +101,16 @@ class Instruments:
     def _writable(self) -> bool:
         return self._loaded and not self._core.reserve.needed
 
-    def _append(self, now: float, makers: list[tuple[int, list[Maker]]]) -> None:
+    def _append(self, now: float, makers: list[tuple[int, list[Maker]]]) -> str:
+        """Write; returns why the disk refused it, if it did."""
         try:
             with self._one_writer:
                 for place, made in makers:
                     self.files.append(TIERS[place], now, made)
                 self.files.prune(now)
-            self._refused = False
         except StorageError as error:
-            if not self._refused:
-                log.warning("%s", error)
-            self._refused = True
+            return str(error)
+        return ""
 
     def _take(self, found: Remembered) -> None:
         core = self._core

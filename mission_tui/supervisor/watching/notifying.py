@@ -1,7 +1,8 @@
 """Telling people: the `on_event` command and apprise, when a finding opens or becomes worse and when an attempt ends.
 
 A messenger runs as the user, with the folder and environment that the run was launched with; it never blocks the loop,
-has 30 s, and a few at once per run. One that fails is journaled with its finding.
+has 30 s, and a few at once per run. One that fails is journaled with its finding and the reason, counted and shown; of
+what it said only its last line is told, without addresses and secrets.
 """
 
 from __future__ import annotations
@@ -9,15 +10,16 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import os
+import re
 import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import IO, Literal
 
 import msgspec
 from msgspec import Struct, structs
@@ -43,6 +45,11 @@ SCHEMA = 1
 NO_APPRISE = "apprise is not installed where the supervisor runs: pip install 'mission-tui[notify]'"
 # The package has a console script, but no module that can be run by name.
 _APPRISE = (sys.executable, "-P", "-c", "import sys; from apprise.cli import main; sys.exit(main())")
+_COMPLAINT_BYTES = 4096
+_SAID_CHARACTERS = 200
+_SECRET_CHARACTERS = 8
+_ADDRESS = re.compile(r"\b([A-Za-z][A-Za-z0-9+.-]*)://\S+")
+_SECRET = re.compile(r"(?i)\b((?:[\w-]*(?:token|secret|passw\w*|api[_-]?key|authorization)))(\s*[=:]\s*)\S+(?:\s+\S+)?")
 _KINDS = {"critical": "failure", "warning": "warning", "finished": "success", "failed": "failure", "lost": "failure"}
 
 
@@ -129,7 +136,7 @@ def _letter(view: RunView, finding: Finding | None) -> tuple[str, ...]:
 
 def _send(core: Core, run: LiveRun, finding_id: str, messengers: list[_Messenger]) -> None:
     for messenger in messengers:
-        failed = partial(_fail, core, run.id, finding_id)
+        failed = partial(_fail, core, run.id, finding_id, messenger.name)
         try:
             if messenger.name == "apprise" and importlib.util.find_spec("apprise") is None:
                 failed(NO_APPRISE)
@@ -148,18 +155,53 @@ def _start(run: LiveRun, messenger: _Messenger, caller: Caller, failed: Callable
     def ended(code: int) -> None:
         run.messengers -= 1
         timer.cancel()
+        said = _last_words(complaints, environ)
+        complaints.close()
         if code == -signal.SIGKILL and loop.time() >= timer.when():
-            failed(f"{messenger.name} was killed after {LIMIT_S:g} s")
+            failed(f"{messenger.name} was killed after {LIMIT_S:g} s{said}")
         elif code != 0:
-            failed(f"{messenger.name} ended with {f'signal {-code}' if code < 0 else f'exit code {code}'}")
+            failed(f"{messenger.name} ended with {f'signal {-code}' if code < 0 else f'exit code {code}'}{said}")
 
     environ = dict(caller.environ) | {"MISSION_TUI_RUN": run.id, "MISSION_TUI_EVENT": messenger.event}
-    with tempfile.TemporaryFile() as given:
-        given.write(messenger.stdin)
-        given.seek(0)
-        child = start_child(messenger.argv, ended, cwd=caller.cwd, env=environ, stdin=given.fileno(), detached=True)
+    complaints = tempfile.TemporaryFile()  # noqa: SIM115 - read once the process has ended
+    try:
+        with tempfile.TemporaryFile() as given:
+            given.write(messenger.stdin)
+            given.seek(0)
+            child = start_child(
+                messenger.argv,
+                ended,
+                cwd=caller.cwd,
+                env=environ,
+                stdin=given.fileno(),
+                stderr=complaints.fileno(),
+                detached=True,
+            )
+    except BaseException:
+        complaints.close()
+        raise
     run.messengers += 1
     timer = loop.call_later(LIMIT_S, _kill, child)
+
+
+def _last_words(complaints: IO[bytes], environ: Mapping[str, str]) -> str:
+    """The last line that the messenger wrote on stderr, without what may be secret; empty where there is none."""
+    with suppress(OSError):
+        size = complaints.seek(0, os.SEEK_END)
+        complaints.seek(max(0, size - _COMPLAINT_BYTES))
+        lines = [line for line in complaints.read().decode("utf-8", "replace").splitlines() if line.strip()]
+        if lines:
+            return f": {_without_secrets(clean(lines[-1], _COMPLAINT_BYTES), environ)}"[:_SAID_CHARACTERS]
+    return ""
+
+
+def _without_secrets(text: str, environ: Mapping[str, str]) -> str:
+    """`text` without addresses, which may hold tokens, and without the values of variables that are no paths."""
+    for value in sorted({value for value in environ.values() if len(value) >= _SECRET_CHARACTERS}, key=len)[::-1]:
+        if "/" not in value:
+            text = text.replace(value, "***")
+    text = _ADDRESS.sub(r"\1://***", text)
+    return _SECRET.sub(r"\1\2***", text)
 
 
 def _kill(child: Child) -> None:
@@ -172,7 +214,7 @@ def _notified(finding_id: str, detail: str, seq: int, t: float) -> FleetEvent:
     return HealthActed(seq, t, finding_id, "notified", detail)
 
 
-def _fail(core: Core, run_id: str, finding_id: str, sentence: str) -> None:
+def _fail(core: Core, run_id: str, finding_id: str, name: str, sentence: str) -> None:
     """Journal a failure; a run that was removed meanwhile has no journal."""
     if run_id in core.store.run_ids():
-        core.witness_of(run_id, partial(_notified, finding_id, sentence))
+        core.witness_of(run_id, lambda seq, t: HealthActed(seq, t, finding_id, "notified", sentence, failed=name))

@@ -12,6 +12,8 @@ from mission_tui.fleet.history.events import RunPaused, RunResumed
 from mission_tui.fleet.history.observations import HeartbeatSeen, LinkSeen, PhaseSeen, WorkersSeen
 from mission_tui.fleet.history.setting_changes import not_taken
 from mission_tui.ipc.telemetry_messages import (
+    CheckpointAnswered,
+    DutyFailedSaid,
     HeartbeatSaid,
     Order,
     PhaseSaid,
@@ -25,7 +27,7 @@ from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ending.ladder import end_gracefully
 from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.watching.acting import react_to_due
-from mission_tui.supervisor.watching.feed import hear_of_news, read_news
+from mission_tui.supervisor.watching.feed import hear_of_news, heard_of_failure, read_news
 from mission_tui.supervisor.watching.keeping import keep_last_good_again
 from mission_tui.supervisor.watching.late_workers import seen_from_here
 
@@ -74,6 +76,10 @@ class Ears:
                 self._core.note(run.id, WorkersSeen(seen_from_here(env_workers)))
             case WroteSaid(seq=seq):
                 hear_of_news(self._core, run, seq)
+            case DutyFailedSaid(duty=duty, why=why, number=number):
+                heard_of_failure(self._core, run, duty, why, number)
+            case CheckpointAnswered():
+                run.checkpoint_answered(message)
             case TrainerHello():
                 raise AssertionError("the server lets only one hello through")
 

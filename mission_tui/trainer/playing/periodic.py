@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,6 +54,8 @@ class Evaluating:
         self._asked = asked
         self._due_at = _next(asked.every, from_timesteps)
         self._at_work: _Process | None = None
+        self.failed: Callable[[str], None] = complain
+        """Hears why a checkpoint was not played."""
 
     @property
     def checkpoint(self) -> str | None:
@@ -83,7 +86,7 @@ class Evaluating:
                 stdout=subprocess.DEVNULL,
             )
         except OSError as error:
-            complain(f"no evaluation at {timesteps:,} steps: {error.strerror}")
+            self.failed(f"no evaluation at {timesteps:,} steps: {error.strerror}")
             return
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, process.pid, _NICE)
@@ -104,7 +107,7 @@ class Evaluating:
             # The file is the last thing it does; leaving takes it longer than an update may take here.
             _end(work.process)
         if played is None:
-            complain(f"the evaluation at {work.timesteps:,} steps gave no result (exit code {code}); training goes on")
+            self.failed(f"the evaluation at {work.timesteps:,} steps gave no result (exit code {code}); training goes on")
             return None
         return work.update, work.timesteps, played
 

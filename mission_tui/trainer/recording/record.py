@@ -13,8 +13,10 @@ from typing import Literal, Self
 
 from msgspec import structs
 
+from mission_tui.fleet.history.duties import ROWS
 from mission_tui.fleet.history.metrics import (
     CheckpointSaved,
+    DutyFailed,
     Episodes,
     EvaluationDone,
     Metric,
@@ -28,7 +30,7 @@ from mission_tui.fleet.history.metrics import (
     spoken,
 )
 from mission_tui.fleet.history.outcome import Phase
-from mission_tui.ipc.telemetry_messages import PhaseSaid, TelemetryMessage, WroteSaid
+from mission_tui.ipc.telemetry_messages import CheckpointAnswered, DutyFailedSaid, PhaseSaid, TelemetryMessage, WroteSaid
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.storage import StorageError
 from mission_tui.records.runs.checkpoint import Manifest
@@ -43,6 +45,7 @@ CheckpointReason = Literal["time", "steps", "asked", "stop", "end", "finding"]
 
 _SYNC_EVERY_S = 1.0
 _MOST_HELD = 10_000
+_WHY_CHARACTERS = 400
 
 
 class Record:
@@ -57,6 +60,7 @@ class Record:
         self._complained = False
         self._held: deque[MetricRecord] = deque(maxlen=_MOST_HELD)
         self._dropped: Counter[str] = Counter()
+        self._failures = 0
         self.update = 0
         self.timesteps = 0
 
@@ -144,6 +148,21 @@ class Record:
             durable=True,
         )
 
+    def failed(self, duty: str, why: str) -> None:
+        """`duty` could not be done; the training goes on. Said at once too: the disk may be what failed."""
+        self._failures += 1
+        number, t, why = self._failures, time.time(), " ".join(why.split())[:_WHY_CHARACTERS]
+        self._say(DutyFailedSaid(duty, why, t, number))
+        self._write(
+            lambda seq: DutyFailed(seq, self._attempt, self.update, self.timesteps, t, duty, why, number),
+            durable=True,
+        )
+
+    def answered(self, number: int, checkpoint: str | None, why: str = "") -> None:
+        """What came of the orders for a checkpoint up to `number`; nobody waits for that of 0."""
+        if number:
+            self._say(CheckpointAnswered(number, checkpoint, " ".join(why.split())[:_WHY_CHARACTERS]))
+
     def evaluated(self, update: int, timesteps: int, played: Played) -> None:
         """The checkpoint that was saved after `update` was played."""
         self._write(
@@ -158,9 +177,10 @@ class Record:
         checkpoint: str | None,
         failure: Failure | None = None,
         cause: str = "",
+        unsaved: str = "",
     ) -> None:
         """The last word of the attempt; the newest checkpoint to go on from is `checkpoint`. Without a `failure` an
-        empty `cause` is the usual one.
+        empty `cause` is the usual one. `unsaved` says why the last boundary is not in that checkpoint.
         """
         self._write(
             lambda seq: TrainingEnded(
@@ -173,6 +193,7 @@ class Record:
                 failure=failure.kind if failure else None,
                 cause=failure.cause if failure else cause,
                 checkpoint=checkpoint,
+                unsaved=unsaved,
             ),
             durable=True,
         )
@@ -210,7 +231,10 @@ class Record:
                 self._log.sync()
         except StorageError as error:
             if not self._complained:
-                complain(f"rows of metrics.jsonl wait for the disk: {error}")
+                why = f"rows of metrics.jsonl wait for the disk: {error}"
+                complain(why)
+                self._failures += 1
+                self._say(DutyFailedSaid(ROWS, why[:_WHY_CHARACTERS], time.time(), self._failures))
             self._complained = True
             return
         self._complained = False

@@ -6,7 +6,7 @@ The event file is a convenience: when its writer fails, that is said once and th
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,10 @@ class EventFile:
     TensorBoard takes back the points beyond it, as readers of `metrics.jsonl` do, and shows attempts as one curve.
     """
 
-    def __init__(self, run_dir: Path, attempt: int, from_timesteps: int = 0) -> None:
+    def __init__(
+        self, run_dir: Path, attempt: int, from_timesteps: int = 0, failed: Callable[[str], None] = complain
+    ) -> None:
+        self._failed = failed
         self._writer: SummaryWriter | None = None
         if importlib.util.find_spec("tensorboard") is not None:
             from torch.utils.tensorboard import SummaryWriter
@@ -36,7 +39,7 @@ class EventFile:
                 mark = None if attempt == 1 else from_timesteps + 1
                 self._writer = SummaryWriter(str(run_dir), purge_step=mark, filename_suffix=f".attempt{attempt}")
             except OSError as error:
-                complain(f"there are no TensorBoard events: {error}")
+                failed(f"there are no TensorBoard events: {error}")
 
     def write(self, metrics: Mapping[str, object], timesteps: int) -> None:
         """One point of every metric at `timesteps`."""
@@ -49,7 +52,7 @@ class EventFile:
                     self._writer.add_scalar(tag, number, timesteps)
         except (OSError, RuntimeError) as error:
             # Its thread hands an earlier write error to whoever writes next.
-            complain(f"TensorBoard events end here: {error}")
+            self._failed(f"TensorBoard events end here: {error}")
             self._writer = None
 
     def close(self) -> None:
@@ -58,5 +61,5 @@ class EventFile:
             try:
                 self._writer.close()
             except (OSError, RuntimeError) as error:
-                complain(f"TensorBoard events may lack their end: {error}")
+                self._failed(f"TensorBoard events may lack their end: {error}")
             self._writer = None

@@ -10,7 +10,6 @@ import hashlib
 import math
 import time
 from collections.abc import Collection, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,8 +20,14 @@ import torch as th
 from mission_tui.errors import CheckpointError
 from mission_tui.fleet.specs.spec import CheckpointKeep
 from mission_tui.records.files.reserve import Reserve
-from mission_tui.records.files.storage import StorageError
-from mission_tui.records.runs.checkpoint import CheckpointFacts, Manifest, prune, save_checkpoint, verify_checkpoint
+from mission_tui.records.files.storage import StorageError, storing
+from mission_tui.records.runs.checkpoint import (
+    CheckpointFacts,
+    Manifest,
+    prune,
+    save_checkpoint,
+    verify_checkpoint,
+)
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.rules_snapshot import rules_digest
 from mission_tui.trainer.failures import complain
@@ -86,11 +91,16 @@ class Checkpoints:
         self._protected: set[str] = set()
         self._reserve: Reserve | None = None
         self.newest: str | None = None
+        self._newest_update = 0
+        self._newest_t: float | None = None
+        """When the newest one was saved: monotonic, of one that another attempt saved as far as its clock tells."""
 
     def started_from(self, loaded: Loaded) -> None:
         """The attempt goes on from `loaded`, which stays for good, like those that earlier attempts went on from."""
         boundary = loaded.boundary
         self.newest = loaded.manifest.name
+        self._newest_update = loaded.manifest.update
+        self._newest_t = time.monotonic() - max(0.0, time.time() - loaded.manifest.t)
         self._saved_at, self._saved_timesteps = (boundary.update, boundary.timesteps), boundary.timesteps
         self._protected = {loaded.manifest.name, *loaded.manifest.extra.get("lineage", ())}
 
@@ -101,6 +111,14 @@ class Checkpoints:
         if self._keep.every_steps and boundary.timesteps - self._saved_timesteps >= self._keep.every_steps:
             return "steps"
         return "time" if time.monotonic() - self._saved_at_s >= self._keep.every_s else None
+
+    def newest_in_words(self, update: int) -> str:
+        """The checkpoint that is left to go on from after `update` updates, with its age; empty where there is none."""
+        if self.newest is None or self._newest_t is None:
+            return ""
+        age = seconds_in_words(time.monotonic() - self._newest_t)
+        lost = update - self._newest_update
+        return f"the newest checkpoint is {self.newest}, {lost:,} update{'' if lost == 1 else 's'} and {age} older"
 
     def outdate(self) -> None:
         """Other settings are in effect at the last boundary: a checkpoint of it says so, even if there is one."""
@@ -136,6 +154,7 @@ class Checkpoints:
         manifest = self._written(name, boundary, facts)
         self.newest, self._saved_at, self._saved_at_s = name, (boundary.update, boundary.timesteps), time.monotonic()
         self._saved_timesteps = boundary.timesteps
+        self._newest_update, self._newest_t = boundary.update, self._saved_at_s
         self._record.saved(manifest, reason, seconds=self._saved_at_s - begun_s)
         self._prune(kept)
         return name
@@ -145,10 +164,21 @@ class Checkpoints:
         tensors = (*boundary.parameters.values(), *boundary.moments.values())
         size = sum(tensor.nbytes for tensor in tensors) + _bytes(boundary.state) + _SLACK_BYTES
         self._reserve = Reserve(self._run_dir.checkpoints / RESERVE, size)
-        with suppress(OSError):
-            self._run_dir.checkpoints.mkdir(parents=True, exist_ok=True)
+        why = "the disk is nearly full"
+        try:
+            with storing(self._run_dir.checkpoints, "make"):
+                self._run_dir.checkpoints.mkdir(parents=True, exist_ok=True)
+                if not self._reserve.held:
+                    # A file that can be made and removed tells a full disk from a folder that takes nothing.
+                    probe = self._run_dir.checkpoints / ".writable"
+                    probe.touch()
+                    probe.unlink()
+        except StorageError as error:
+            why = str(error)
         if not self._reserve.hold():
-            complain("there is no room to keep for a last checkpoint: the disk is nearly full")
+            sentence = f"no room is kept for a last checkpoint: {why}"
+            complain(sentence)
+            self._record.failed("room for a last checkpoint", sentence)
 
     def close(self) -> None:
         """Nothing more is saved: the room that was kept is given back."""
@@ -178,6 +208,15 @@ class Checkpoints:
         except StorageError as error:
             # What was saved is saved; an old checkpoint too many is no reason to end a training.
             complain(f"old checkpoints stay: {error}")
+            self._record.failed("retention", f"old checkpoints stay: {error}")
+
+
+def seconds_in_words(seconds: float) -> str:
+    """A duration for a sentence: `40 s`, `12 min`, `3 h 5 min`."""
+    minutes = int(seconds // 60)
+    if minutes < 1:
+        return f"{max(0.0, seconds):.0f} s"
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def _bytes(tree: Any) -> int:

@@ -26,6 +26,7 @@ class Orders:
         self._stop = False
         self.paused = False
         self._checkpoint: CheckpointReason | None = None
+        self._checkpoint_number = 0
         self.kept: set[str] = set()
         self._settings: list[Order] = []
 
@@ -60,6 +61,7 @@ class Orders:
                 self.paused = False
             case "checkpoint":
                 self._checkpoint = order.reason
+                self._checkpoint_number = max(self._checkpoint_number, order.number)
             case "set":
                 self._settings.append(order)
 
@@ -67,6 +69,11 @@ class Orders:
         """Why a checkpoint was asked for since the last call, if one was."""
         reason, self._checkpoint = self._checkpoint, None
         return reason
+
+    def take_checkpoint_number(self) -> int:
+        """The number of the newest order for a checkpoint since the last call, by which it is answered; 0: none is."""
+        number, self._checkpoint_number = self._checkpoint_number, 0
+        return number
 
     def take_settings(self) -> list[Order]:
         """What was set since the last call, in order."""
