@@ -32,7 +32,9 @@ def answer_facts(answer: Accepted | VerdictReply) -> dict[str, Any]:
     from mission_tui.ipc.replies import Accepted
 
     if isinstance(answer, Accepted):
-        return {"id": answer.runs[0], "accepted": True, "notes": list(answer.notes), "verdict": None}
+        return {"id": answer.runs[0], "accepted": True, "notes": list(answer.notes), "verdict": None} | (
+            {"damaged": list(answer.damaged)} if answer.damaged else {}
+        )
     verdict = {"grade": answer.verdict.grade, "changes": [_change_facts(it) for it in answer.verdict.changes]}
     return {"id": answer.run, "accepted": False, "notes": [], "verdict": verdict}
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-__all__ = ["GIB", "LIBRARY", "ONE", "TWO", "Machine", "library", "machine", "needs_gcc"]
+__all__ = ["GIB", "LIBRARY", "ONE", "TWO", "Machine", "build", "library", "machine", "needs_gcc"]
 
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
 
@@ -25,8 +25,13 @@ TWO = ONE + f"gpu GPU-b 90 {1 * GIB} {8 * GIB} 50000 55\n"
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the stand-in, built once."""
-    folder = tmp_path_factory.mktemp("nvml")
-    subprocess.run(["gcc", "-shared", "-fPIC", "-o", str(folder / LIBRARY), str(STUB)], check=True)
+    return build(tmp_path_factory.mktemp("nvml"))
+
+
+def build(folder: Path, driver: int = 580) -> Path:
+    """The stand-in as a driver of that release has it, in `folder`."""
+    words = ["gcc", "-shared", "-fPIC", f"-DDRIVER={driver}", "-o", str(folder / LIBRARY), str(STUB)]
+    subprocess.run(words, check=True)
     return folder
 
 

@@ -1,6 +1,9 @@
 /* libnvidia-ml.so.1 as a file wants it: each call reads $FAKE_NVML anew, so that a test edits a machine while it runs.
-   gpu UUID BUSY USED TOTAL MILLIWATT CELSIUS | wave BUSY_MS PERIOD_MS (of all, by the monotonic clock) | fail FUNCTION CODE [INDEX] | hang FUNCTION | process INDEX PID BYTES
+   gpu UUID BUSY USED TOTAL MILLIWATT CELSIUS | wave BUSY_MS PERIOD_MS (of all, by the monotonic clock) | fail FUNCTION CODE [INDEX] | hang FUNCTION | crash FUNCTION | leave FUNCTION CODE (the library ends the process) | print FUNCTION (a line on stdout) | process INDEX PID BYTES
+   named HEX (what every device is called, in bytes)
+   With -DDRIVER=450 the processes are told by _v2 alone, with -DDRIVER=418 by the first form alone, and clocks by the older name.
    using INDEX PID PERCENT | migmode INDEX (in MIG mode) | mig INDEX UUID USED TOTAL (an instance; as a device it has the index 1000 * (INDEX + 1) + how many came before) */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +12,16 @@
 
 typedef unsigned long long u64;
 typedef struct { char uuid[64]; unsigned busy, milliwatt, celsius; u64 used, total; } gpu_t;
+#ifndef DRIVER
+#define DRIVER 580
+#endif
+#if DRIVER < 450
+typedef struct { unsigned pid; u64 bytes; } process_t;
+#define PROCESS(pid, bytes) (process_t){pid, bytes}
+#else
 typedef struct { unsigned pid; u64 bytes; unsigned instance, compute; } process_t;
+#define PROCESS(pid, bytes) (process_t){pid, bytes, 0, 0}
+#endif
 typedef struct { unsigned pid; u64 t_us; unsigned sm, memory, encoder, decoder; } sample_t;
 
 static int ask(const char *function, long index, gpu_t *gpu, process_t *processes, unsigned *count) {
@@ -32,10 +44,17 @@ static int ask(const char *function, long index, gpu_t *gpu, process_t *processe
             gpu->busy = (now.tv_sec * 1000 + now.tv_nsec / 1000000) % period < at ? 100 : 0;
         } else if (sscanf(line, "hang %63s", word) == 1) {
             while (!strcmp(word, function)) sleep(600);
+        } else if (sscanf(line, "crash %63s", word) == 1) {
+            if (!strcmp(word, function)) { signal(SIGSEGV, SIG_DFL); raise(SIGSEGV); }
+        } else if (sscanf(line, "leave %63s %d", word, &code) == 2) {
+            if (!strcmp(word, function)) _exit(code);
+            code = 0;
+        } else if (sscanf(line, "print %63s", word) == 1) {
+            if (!strcmp(word, function)) { printf("NVRM: something of the driver's own\n"); fflush(stdout); }
         } else if ((given = sscanf(line, "fail %63s %d %ld", name, &code, &at)) >= 2) {
             if (!strcmp(name, function) && (given == 2 || at == index)) { fclose(file); return code; }
         } else if (sscanf(line, "process %ld %u %llu", &at, &pid, &bytes) == 3 && at == index) {
-            if (processes && found < *count) processes[found] = (process_t){pid, bytes, 0, 0};
+            if (processes && found < *count) processes[found] = PROCESS(pid, bytes);
             found++;
         }
     }
@@ -70,20 +89,51 @@ static unsigned lines_of(const char *word, long index, sample_t *samples, unsign
 #define INDEX ((long)device - 1)
 #define IN_MIG_MODE (lines_of("mig", INDEX, 0, 0) || lines_of("migmode", INDEX, 0, 0))
 #define WHOLE_GPU if (INDEX >= 1000) return 3
+#if DRIVER < 450
+int nvmlInit_v2(void) { return ask("init", -1, 0, 0, 0); }
+#else
 int nvmlInitWithFlags(unsigned flags) { return ask("init", -1, 0, 0, 0); }
+#endif
 int nvmlShutdown(void) { return 0; }
 const char *nvmlErrorString(int code) { return code == 9 ? "Driver Not Loaded" : code == 15 ? "GPU is lost"
     : code == 18 ? "Driver/library version mismatch" : "Unknown Error"; }
 int nvmlDeviceGetCount_v2(unsigned *count) { return ask("count", -1, 0, 0, count); }
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device) { *device = (void *)(long)(index + 1); return ask("handle", index, 0, 0, 0); }
 int nvmlDeviceGetUUID(void *device, char *text, unsigned size) { gpu_t g = {0}; int code = ask("uuid", INDEX, &g, 0, 0); snprintf(text, size, "%s", g.uuid); return code; }
-int nvmlDeviceGetName(void *device, char *text, unsigned size) { snprintf(text, size, "Stub"); return ask("name", INDEX, 0, 0, 0); }
+int nvmlDeviceGetName(void *device, char *text, unsigned size) {
+    char line[256], hex[128];
+    FILE *file = fopen(getenv("FAKE_NVML"), "r");
+    snprintf(text, size, "Stub");
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "named %127s", hex) == 1) {
+            unsigned at = 0, byte;
+            for (; sscanf(hex + 2 * at, "%2x", &byte) == 1; at++) text[at] = (char)byte;
+            text[at] = 0;
+        }
+    if (file) fclose(file);
+    return ask("name", INDEX, 0, 0, 0);
+}
 int nvmlDeviceGetMemoryInfo(void *device, u64 *memory) { gpu_t g = {0}; int code = ask("memory", INDEX, &g, 0, 0); memory[0] = g.total; memory[1] = g.total - g.used; memory[2] = g.used; return code; }
 int nvmlDeviceGetUtilizationRates(void *device, unsigned *rates) { WHOLE_GPU; if (IN_MIG_MODE) return 3; gpu_t g = {0}; int code = ask("busy", INDEX, &g, 0, 0); rates[0] = g.busy; rates[1] = 0; return code; }
 int nvmlDeviceGetPowerUsage(void *device, unsigned *milliwatt) { WHOLE_GPU; gpu_t g = {0}; int code = ask("power", INDEX, &g, 0, 0); *milliwatt = g.milliwatt; return code; }
 int nvmlDeviceGetTemperature(void *device, int kind, unsigned *celsius) { WHOLE_GPU; gpu_t g = {0}; int code = ask("temperature", INDEX, &g, 0, 0); *celsius = g.celsius; return code; }
-int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count, process_t *processes) { return ask("processes", INDEX, 0, processes, count); }
-int nvmlDeviceGetGraphicsRunningProcesses_v3(void *device, unsigned *count, process_t *processes) { *count = 0; return 0; }
+#if DRIVER < 450
+#define RUNNING(kind) nvmlDeviceGet##kind##RunningProcesses
+#elif DRIVER < 510
+#define RUNNING(kind) nvmlDeviceGet##kind##RunningProcesses_v2
+#else
+#define RUNNING(kind) nvmlDeviceGet##kind##RunningProcesses_v3
+#endif
+int RUNNING(Compute)(void *device, unsigned *count, process_t *processes) { return ask("processes", INDEX, 0, processes, count); }
+int RUNNING(Graphics)(void *device, unsigned *count, process_t *processes) { *count = 0; return ask("drawing", INDEX, 0, 0, 0); }
+int nvmlDeviceGetClockInfo(void *device, int kind, unsigned *mhz) { *mhz = 1500; return ask("clock", INDEX, 0, 0, 0); }
+int nvmlDeviceGetComputeMode(void *device, unsigned *mode) { *mode = 0; return ask("mode", INDEX, 0, 0, 0); }
+#if DRIVER < 535
+#define SLOWED nvmlDeviceGetCurrentClocksThrottleReasons
+#else
+#define SLOWED nvmlDeviceGetCurrentClocksEventReasons
+#endif
+int SLOWED(void *device, u64 *reasons) { *reasons = 4; return ask("slowed", INDEX, 0, 0, 0); }
 int nvmlDeviceGetProcessUtilization(void *device, sample_t *samples, unsigned *count, u64 since_us) {
     unsigned room = samples ? *count : 0;
     int code = ask("using", INDEX, 0, 0, 0);

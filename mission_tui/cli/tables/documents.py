@@ -58,6 +58,8 @@ RUN_FACTS = (
     "restart",
     "again",
     "rebooted",
+    "failed_duties",
+    "checkpoint_t",
     "placed",
     "size_bytes",
     "can",
@@ -122,6 +124,7 @@ GPU_FACTS = (
     "slowed",
     "compute_mode",
     "parent",
+    "unknown",
 )
 
 
@@ -168,6 +171,7 @@ def top_facts(snapshot: FleetSnapshot) -> dict[str, Any]:
     return {
         "host": _picked(snapshot.host, HOST_FACTS),
         "gpus": [_picked(gpu, GPU_FACTS) for gpu in snapshot.gpus],
+        "failed_duties": msgspec.to_builtins(snapshot.failed_duties),
         "runs": [_picked(view, ("id", "name", "state", "phase", "usage")) for view in snapshot.runs if view.usage],
         "share": msgspec.to_builtins(share_of(snapshot.host, snapshot.gpus, snapshot.runs)),
         "paid": [{"run": paid.run, "name": paid.name, "payoff": payoff_facts(paid.payoff)} for paid in snapshot.paid],
@@ -181,6 +185,7 @@ def status_facts(snapshot: FleetSnapshot, runs: tuple[RunView, ...]) -> dict[str
         "supervisor": {"pid": snapshot.supervisor.pid, "version": snapshot.supervisor.version},
         "host": _picked(snapshot.host, HOST_FACTS),
         "gpus": [_picked(gpu, GPU_FACTS) for gpu in snapshot.gpus],
+        "failed_duties": msgspec.to_builtins(snapshot.failed_duties),
         "runs": [run_facts(view) for view in runs],
         "stale": [msgspec.to_builtins(stale) for stale in snapshot.stale],
         "elsewhere": [msgspec.to_builtins(other) for other in snapshot.elsewhere],

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from mission_tui.cli.tables.table import Table
 from mission_tui.cli.tables.words import UNKNOWN, count, duration, gibibytes, measure, percent
+from mission_tui.fleet.history.duties import CHECKPOINT
 from mission_tui.fleet.history.metrics import RETURN
 from mission_tui.fleet.history.outcome import OVER
 
@@ -31,10 +32,11 @@ def machine_line(snapshot: FleetSnapshot) -> str:
         words.append(f"GPU{place} {busy} {gibibytes(gpu.memory_used)}/{gibibytes(gpu.memory_total)}")
     if host.disk_full:
         words.append("DISK FULL: nothing new is started")
-    if not snapshot.gpus and host.gpu_note:
+    if host.gpu_note:
         words.append(host.gpu_note)
     if host.alone_note:
         words.append(f"reservations of others are not known ({host.alone_note})")
+    words += [failed.sentence for failed in snapshot.failed_duties]
     return "  ".join(words)
 
 
@@ -95,7 +97,10 @@ def _remark(view: RunView, now: float) -> str:
         return f"restarts in {left} ({view.restart.number} of {view.restart.most}): {view.cause}"
     # They come worst first.
     asking = [it.sentence for it in view.findings if it.state == "open" and it.severity != "info"]
-    flags = ", ".join(view.flags)
+    flags = ", ".join(flag for flag in view.flags if flag != "failed-duty")
+    # What a checkpoint that failed means, its finding says.
+    told = any(it.rule == "checkpoint-age" and it.state == "open" for it in view.findings)
+    failed = [it.sentence for it in view.failed_duties if not (told and it.duty == CHECKPOINT)]
     if view.state == "ended" and view.rebooted:
         return f"{view.outcome} in the reboot; `resume` goes on"
     if view.state in OVER and view.outcome in ("failed", "lost"):
@@ -105,4 +110,4 @@ def _remark(view: RunView, now: float) -> str:
         return view.cause or ""
     held = view.cause if view.held is not None or view.state == "queued" else ""
     gpu = f"GPU{view.placed.number}" if view.placed is not None and view.state not in OVER else ""
-    return "; ".join(word for word in (flags, gpu, held, *asking[:1]) if word)
+    return "; ".join(word for word in (flags, gpu, held, *asking[:1], *failed[:2]) if word)

@@ -66,13 +66,20 @@ def command(
 
 
 def _show(session: Session, run: str | None, replay: bool, as_json: bool) -> None:
+    from msgspec import to_builtins
+
     from mission_tui.cli.tables.documents import finding_facts, write_document
     from mission_tui.cli.tables.table import Table
 
     judged = [(view, _replayed(Path(view.run_dir)) if replay else view.findings) for view in _views(session, run)]
     if as_json:
         facts = [
-            {"run": view.id, "updates": view.update or 0, "findings": [finding_facts(it) for it in findings]}
+            {
+                "run": view.id,
+                "updates": view.update or 0,
+                "findings": [finding_facts(it) for it in findings],
+                "failed_duties": to_builtins(view.failed_duties),
+            }
             for view, findings in judged
         ]
         write_document(facts[0] if run is not None else {"runs": facts})
@@ -83,8 +90,11 @@ def _show(session: Session, run: str | None, replay: bool, as_json: bool) -> Non
             span = f"{it.first_update}-{it.last_update}"
             table.add(view.id, it.severity, it.state, span, it.sentence, it.cause, it.proposal)
     table.write(sys.stdout)
-    if not table.rows:
+    failed = [(view, each) for view, _ in judged for each in view.failed_duties]
+    if not table.rows and not failed:
         write("no findings")
+    for view, each in failed:
+        write(f"{view.id}  {each.sentence}")
 
 
 def _views(session: Session, run: str | None) -> tuple[RunView, ...]:

@@ -75,6 +75,8 @@ def _show(session: Session, snapshot: FleetSnapshot, as_json: bool) -> None:
     from mission_tui.fleet.paying.telling import told_now
 
     write(top_tables.host_line(snapshot.host))
+    for failed in snapshot.failed_duties:
+        write(failed.sentence)
     if cores := top_tables.cores_line(snapshot.host):
         write(cores)
     top_tables.gpu_table(snapshot).write(sys.stdout)

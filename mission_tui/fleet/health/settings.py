@@ -16,7 +16,8 @@ __all__ = ["Settings", "settings_of"]
 class Settings:
     """`rollout` is in transitions, `gradient_steps` per update; SB3's names mean what they mean there.
 
-    `checkpoint_every_s` is how often a checkpoint is due. `reduced_precision` is whether products may be rounded to fewer than 24 bits (TF32, bf16);
+    `checkpoint_every_s` is how often a checkpoint is due.
+    `reduced_precision` is whether products may be rounded to fewer than 24 bits (TF32, bf16);
     `reward_threshold` and `max_episode_steps` are what the environment's own registration says, `shaping` what the
     preset says of MissionGym's rewards.
     """

@@ -36,7 +36,8 @@ class Drawn:
 class Trained:
     """What `metrics.jsonl` says. `complete` is false while only the end of the file was read.
 
-    `saved_t` is when (unix s) `checkpoint` was saved. `drawn` is what a view made of the rows up to a `seq`, kept for the next view.
+    `saved_t` is when (unix s) `checkpoint` was saved. `drawn` is what a view made of the rows up to a `seq`, kept for
+    the next view.
     """
 
     seq: int = 0

@@ -29,10 +29,10 @@ from mission_tui.records.runs.manifest import (
 
 __all__ = [
     "CheckpointFacts",
+    "DamagedCheckpoint",
     "Manifest",
     "Member",
     "list_checkpoints",
-    "DamagedCheckpoint",
     "newest_undamaged",
     "newest_verified",
     "newest_whole",

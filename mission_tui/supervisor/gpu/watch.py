@@ -50,7 +50,8 @@ class GpuWatch:
     the driver tells) and `note` are what it said last.
 
     `heard` is set at its first word. `busy` (percent) and `power` (watts) are a day of each GPU by its UUID, on the
-    monotonic clock, over all probes; `names` are what those GPUs are called. `deaths` counts the probes that failed. `meters` are a day of each one's `vram` in
+    monotonic clock, over all probes; `names` are what those GPUs are called.
+    `deaths` counts the probes that failed. `meters` are a day of each one's `vram` in
     use (bytes) and `temperature` (degrees Celsius), by that word and its UUID.
     """
 

@@ -40,9 +40,7 @@ async def checkpoint(core: Core, request: Act) -> Accepted:
             run.link.send(Order("checkpoint", number=event.seq))
     wait_s = min(request.wait_s, LONGEST_WAIT_S)
     outcomes = await asyncio.gather(*(_outcome(core, run, order, wait_s) for run, order in asked))
-    return Accepted(
-        re=request.id, runs=tuple(run.id for run in runs), notes=tuple(notes), checkpoints=tuple(outcomes)
-    )
+    return Accepted(re=request.id, runs=tuple(run.id for run in runs), notes=tuple(notes), checkpoints=tuple(outcomes))
 
 
 async def _outcome(core: Core, run: LiveRun, order: AskedCheckpoint, wait_s: float) -> CheckpointOutcome:

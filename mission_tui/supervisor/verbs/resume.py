@@ -67,9 +67,7 @@ def _carry_out(core: Core, run_id: str, request: Resume, plan: NextAttempt) -> A
     return Accepted(re=request.id, runs=(run_id,), notes=(*plan.notes, *lacking), damaged=passed_over)
 
 
-def _anew(
-    core: Core, run_id: str, request: Resume, damaged: tuple[DamagedCheckpoint, ...]
-) -> Accepted | VerdictReply:
+def _anew(core: Core, run_id: str, request: Resume, damaged: tuple[DamagedCheckpoint, ...]) -> Accepted | VerdictReply:
     """Begin a run without a checkpoint again, if it would do so by itself, and as it was."""
     known = core.store.run(run_id)
     if damaged:

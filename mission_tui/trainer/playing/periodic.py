@@ -107,7 +107,9 @@ class Evaluating:
             # The file is the last thing it does; leaving takes it longer than an update may take here.
             _end(work.process)
         if played is None:
-            self.failed(f"the evaluation at {work.timesteps:,} steps gave no result (exit code {code}); training goes on")
+            self.failed(
+                f"the evaluation at {work.timesteps:,} steps gave no result (exit code {code}); training goes on"
+            )
             return None
         return work.update, work.timesteps, played
 

@@ -30,7 +30,13 @@ from mission_tui.fleet.history.metrics import (
     spoken,
 )
 from mission_tui.fleet.history.outcome import Phase
-from mission_tui.ipc.telemetry_messages import CheckpointAnswered, DutyFailedSaid, PhaseSaid, TelemetryMessage, WroteSaid
+from mission_tui.ipc.telemetry_messages import (
+    CheckpointAnswered,
+    DutyFailedSaid,
+    PhaseSaid,
+    TelemetryMessage,
+    WroteSaid,
+)
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.storage import StorageError
 from mission_tui.records.runs.checkpoint import Manifest

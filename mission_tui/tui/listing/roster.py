@@ -120,7 +120,9 @@ def _sort_key(sort: str, now: float) -> Callable[[RunView], tuple[bool, Any]]:
 
 
 def _severity_rank(view: RunView) -> int:
-    if view.flags or view.outcome in ("failed", "lost"):
+    if set(view.flags) - {"failed-duty"} or view.outcome in ("failed", "lost"):
         return 0
     asking = alarms(view)
+    if not asking and view.failed_duties:
+        return 2
     return 3 if not asking else 1 if asking[0].severity == "critical" else 2

@@ -145,8 +145,9 @@ def badge(view: RunView) -> tuple[str, Style]:
 
     What is acknowledged stands in brackets; a silenced rule says nothing, and information leaves the `ok` with a dot.
     """
-    if view.flags:
-        return f"▲ {view.flags[0]}", colours.ALARM
+    flags = [flag for flag in view.flags if flag != "failed-duty"]
+    if flags:
+        return f"▲ {flags[0]}", colours.ALARM
     if view.outcome == "failed":
         return f"▲ {view.kind or 'unknown'}", colours.ALARM
     asking = alarms(view)
@@ -154,6 +155,8 @@ def badge(view: RunView) -> tuple[str, Style]:
         worst = asking[0]
         count = str(len(asking)) if len(asking) > 1 else ""
         return f"{severity_shape(worst)}{count} {_short(worst)}", colours.severity_style(worst.severity)
+    if view.failed_duties:
+        return f"▲ {view.failed_duties[0].duty} failed", colours.WARN
     known = next((finding for finding in view.findings if finding.state == "acknowledged"), None)
     if known is not None:
         return f"({_short(known)})", colours.QUIET

@@ -7,8 +7,10 @@ from textual.strip import Strip
 from mission_tui.fleet.history.outcome import ALIVE, OVER
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import DetailsReply
-from mission_tui.tui.drawing import colours
+from mission_tui.tui.drawing import colours, numbers
+from mission_tui.tui.drawing.literal import literal
 from mission_tui.tui.drawing.strips import Part, fit, line
+from mission_tui.tui.drawing.wrapping import wrap
 from mission_tui.tui.listing.standing import finding_span, open_findings
 from mission_tui.tui.sections.finding import finding_rows
 from mission_tui.tui.sections.readings import reading_lines
@@ -29,6 +31,11 @@ def health(view: RunView, details: DetailsReply | None, width: int, now: float) 
         if finding.state != "open":
             said = f"{finding.sentence} ({finding_span(finding, now, over=view.state in OVER)})"
             rows.append([(fit(f"{finding.state} {said}", inside), colours.QUIET)])
+    for failed in view.failed_duties:
+        times = f"since {numbers.clock(failed.first_t, now)}, last {numbers.clock(failed.t, now)}"
+        said = wrap(f"{literal(failed.sentence)} ({times})", max(20, inside - 2))
+        leads = ("▲ ", *["  "] * len(said))
+        rows += [[(lead, colours.WARN), (text, colours.INK)] for lead, text in zip(leads, said, strict=False)]
     strips = [line([(" ", colours.INK), *parts], width) for parts in rows]
     return strips if details is None or not view.update else [*strips, *reading_lines(view, details, width)]
 

@@ -18,9 +18,11 @@ from mission_tui.fleet.history.outcome import ALIVE
 from mission_tui.fleet.views.env_workers import worker_sentences
 from mission_tui.fleet.views.snapshot import FleetSnapshot, GpuMeters, HostMeters, RunView, Usage
 from mission_tui.tui.drawing import colours, numbers
+from mission_tui.tui.drawing.literal import literal
 from mission_tui.tui.drawing.sparkline import spark
 from mission_tui.tui.drawing.strips import Part, fit, line
 from mission_tui.tui.drawing.table import Column, ordered, table
+from mission_tui.tui.drawing.wrapping import wrap
 from mission_tui.tui.listing import standing
 
 __all__ = ["GPU_COLUMNS", "RUN_COLUMNS", "RUN_SORTS", "Use", "machine_lines", "runs_on"]
@@ -152,7 +154,13 @@ def machine_lines(
         strips += [Strip.blank(width), *table(GPU_COLUMNS, gpus, width)]
     else:
         note = snapshot.host.gpu_note or "no GPU"
-        strips.append(line([(fit(f" {note}: runs train on the processors", width), colours.QUIET)], width))
+        if note.startswith("no GPU"):
+            note = f"{note}: runs train on the processors"
+        strips += [line([(" " + text, colours.QUIET)], width) for text in wrap(literal(note), max(20, width - 2))]
+    partly = [snapshot.host.gpu_note] if snapshot.gpus and snapshot.host.gpu_note else []
+    for sentence in (*partly, *(failed.sentence for failed in snapshot.failed_duties)):
+        for text in wrap(literal(sentence), max(20, width - 4)):
+            strips.append(line([(" ▲ ", colours.WARN), (text, colours.INK)], width))
     strips.append(Strip.blank(width))
     if not runs:
         strips.append(

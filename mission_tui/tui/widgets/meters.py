@@ -41,6 +41,7 @@ class Meters(Lines):
         self._snapshot: FleetSnapshot | None = None
         self._banner: str | None = None
         self._paid: Paid | None = None
+        self._failed = ""
         self.rows = 1
 
     def update(self, snapshot: FleetSnapshot | None, banner: str | None = None) -> None:
@@ -51,7 +52,8 @@ class Meters(Lines):
         tall = self.app.size.height >= _TALL
         told = told_now(snapshot) if snapshot is not None and tall and banner is None else ()
         self._paid = told[0] if told else None
-        self.rows = (gpus if gpus > 1 and tall else 1) + len(told[:1])
+        self._failed = _failed_duties(snapshot) if snapshot is not None and banner is None else ""
+        self.rows = (gpus if gpus > 1 and tall else 1) + len(told[:1]) + bool(self._failed)
         if banner is not None:
             self.rows = max(1, len(self._lost(self.app.size.width)))
         self.styles.height = self.rows
@@ -72,6 +74,8 @@ class Meters(Lines):
             self.show([line([(f" {literal(self._snapshot.host.gpu_note)}", colours.QUIET)], width)])
         else:
             paid = [] if self._paid is None else [_paid(self._paid, width)]
+            if self._failed:
+                paid.append(line([(fit(f" ▲ {self._failed}", width), colours.WARN)], width))
             self.show(_lines(self._snapshot, width, self.size.height - len(paid)) + paid)
 
     def _lost(self, width: int) -> list[Strip]:
@@ -87,6 +91,13 @@ class _Piece(Struct, frozen=True):
     text: str
     style: Style
     rank: int = 0
+
+
+def _failed_duties(snapshot: FleetSnapshot) -> str:
+    """What the supervisor failed at, and meters that stopped; empty where all is done."""
+    note = snapshot.host.gpu_note
+    said = [note] if note.startswith("GPU meters") else []
+    return literal("; ".join((*said, *(failed.sentence for failed in snapshot.failed_duties))))
 
 
 def _measured(snapshot: FleetSnapshot) -> bool:

@@ -1,0 +1,188 @@
+"""What a driver does wrong, by function and by code: one answer is lost, or one sentence says why all are."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from pathlib import Path
+
+import pynvml
+import pytest
+
+from mission_tui.supervisor.gpu import watch as gpu
+from mission_tui.supervisor.gpu.watch import GpuWatch
+from tests.nvml import GIB, ONE, TWO, Machine, build, needs_gcc
+from tests.supervisor.gpu_watching import meets
+
+pytestmark = needs_gcc
+
+GAUGES = (
+    "busy",
+    "memory",
+    "power",
+    "temperature",
+    "clock",
+    "mode",
+    "slowed",
+    "processes",
+    "using",
+    "name",
+    "uuid",
+    "migmode",
+)
+CODES = (*(code for code in range(1, 31) if code != pynvml.NVML_ERROR_GPU_IS_LOST), 999)
+HELD = f"process 0 41 {GIB}\nprocess 1 42 {GIB}\n"
+
+
+@pytest.mark.parametrize("gauge", GAUGES)
+@pytest.mark.timeout(120)
+async def test_a_gauge_that_fails_is_unknown_for_that_gpu_alone(machine: Machine, watch: GpuWatch, gauge: str) -> None:
+    """Whatever the code: the other GPU shows all it has, the first all but this; the meters never stop."""
+    await meets(watch, lambda: watch.gpus)
+    for turn, code in enumerate(CODES):
+        celsius = 20 + turn
+        machine.has(TWO.replace(" 55\n", f" {celsius}\n") + HELD + f"fail {gauge} {code} 0\n")
+        await meets(watch, lambda at=celsius: len(watch.gpus) == 2 and watch.gpus[1].temperature_c == at)  # type: ignore[misc]
+        first, second = watch.gpus
+        assert second.name == "Stub"
+        assert (second.memory_used, second.power_w, second.clock_mhz, second.unknown) == (GIB, 50, 1500, ())
+        assert "stopped" not in watch.note
+        assert first.uuid == "GPU-a"
+        assert (gauge == "memory") == (first.memory_used is None)
+        assert (gauge == "temperature") == (first.temperature_c is None)
+        assert (gauge == "power") == (first.power_w is None)
+    assert watch.deaths == 0
+
+
+@pytest.mark.parametrize("code", [1, 10, 16, 17, 20, 27, 999])
+async def test_a_gauge_that_should_be_known_is_said_with_its_reason(
+    machine: Machine, watch: GpuWatch, code: int
+) -> None:
+    """Timeouts, resets, lack of memory: the machine's note names the GPU, the gauge, and what goes on."""
+    machine.has(TWO + f"fail power {code} 0\n")
+    await meets(watch, lambda: watch.gpus and watch.note)
+    assert watch.gpus[0].power_w is None
+    assert watch.gpus[0].unknown[0].startswith("power: ")
+    assert watch.note.startswith("GPU meters in part: Stub")
+    assert watch.note.endswith("the rest goes on")
+    machine.has(TWO)
+    await meets(watch, lambda: watch.note == "")
+
+
+@pytest.mark.parametrize("function", ["handle", "uuid"])
+@pytest.mark.parametrize("code", [2, 3, 4, 6, 10, 16, 17, 28, 999])
+async def test_a_gpu_that_does_not_answer_leaves_the_others(
+    machine: Machine, watch: GpuWatch, function: str, code: int
+) -> None:
+    """No handle for one GPU: it stays listed by the name it had, and the other one's numbers move."""
+    machine.has(TWO)
+    await meets(watch, lambda: len(watch.gpus) == 2)
+    machine.has(TWO.replace(" 90 ", " 17 ") + f"fail {function} {code} 0\n")
+    await meets(watch, lambda: watch.gpus and watch.gpus[-1].util.now == 17.0)
+    assert watch.gpus[0].uuid == "GPU-a"
+    assert watch.gpus[0].name.startswith("Stub")
+    machine.has(TWO.replace(" 90 ", " 18 "))
+    await meets(watch, lambda: watch.gpus and watch.gpus[0].util.now == 40.0 and watch.gpus[0].name == "Stub")
+
+
+@pytest.mark.parametrize("driver", [418, 450])
+async def test_an_older_driver_is_asked_by_the_older_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watch: GpuWatch, driver: int
+) -> None:
+    """Without `_v3` functions: meters, processes with their memory and why clocks are down are known all the same."""
+    (tmp_path / "old").mkdir()
+    machine = Machine(build(tmp_path / "old", driver), tmp_path)
+    for name, value in machine.environ.items():
+        monkeypatch.setenv(name, value)
+    machine.has(ONE + f"process 0 41 {GIB}\nprocess 0 42 {2 * GIB}\n")
+    await meets(watch, lambda: watch.gpus)
+    assert watch.note == ""
+    assert watch.held == {41: GIB, 42: 2 * GIB}
+    assert watch.gpus[0].slowed == ("power cap",)
+
+
+async def test_a_name_that_is_not_utf_8_is_shown_as_far_as_it_is(machine: Machine, watch: GpuWatch) -> None:
+    """Bytes that no text has: the meters go on, and the name keeps what can be read."""
+    machine.has(ONE + "named 5354ff55c3\n")
+    await meets(watch, lambda: watch.gpus)
+    assert watch.gpus[0].name.startswith("ST")
+    assert watch.gpus[0].util.now == 40.0
+
+
+DEATHS = {
+    "crash busy": "the probe was ended by SIGSEGV",
+    "leave busy 0": "the probe ended with exit code 0 and said no reason",
+    "leave busy 3": "the probe ended with exit code 3 and said no reason",
+    "fail count 999": "Unknown Error",
+}
+
+
+@pytest.mark.parametrize("fault", DEATHS)
+async def test_however_the_probe_ends_it_is_one_sentence(machine: Machine, watch: GpuWatch, fault: str) -> None:
+    """A crash, an exit, an error of the whole driver: why, what goes on, and when it is tried again; then it is."""
+    said: list[str] = []
+    watch._tell = said.append
+    machine.has(ONE + f"{fault}\n")
+    await meets(watch, lambda: watch.note)
+    assert watch.note == f"GPU meters stopped: {DEATHS[fault]}; {gpu.GOES_ON}; tried again in 1 s"
+    assert watch.gpus == ()
+    machine.has(ONE)
+    await meets(watch, lambda: watch.gpus)
+    assert watch.note == ""
+    assert said == [f"GPU meters stopped: {DEATHS[fault]}; {gpu.GOES_ON}", ""]
+
+
+async def test_what_the_driver_prints_is_no_line(machine: Machine, watch: GpuWatch) -> None:
+    """A library that writes on stdout disturbs nothing."""
+    machine.has(ONE + "print busy\nprint memory\n")
+    await meets(watch, lambda: watch.gpus and len(watch.gpus[0].history) >= 2)
+    assert watch.note == ""
+
+
+async def test_lines_that_cannot_be_read_are_given_up_with_that_reason(
+    watch: GpuWatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A probe that speaks, but nothing that makes sense: killed, and the reason is not silence."""
+    monkeypatch.setattr(gpu, "START_S", 0.5)
+    original = gpu.start_child
+
+    def garbled(argv: list[str], *rest: object, **options: object) -> object:
+        words = ["/bin/sh", "-c", "while :; do printf 'garbage {\\377}\\n'; sleep 0.05; done"]
+        return original(words, *rest, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(gpu, "start_child", garbled)
+    await meets(watch, lambda: watch.note)
+    assert "said nothing that can be read" in watch.note
+
+
+async def test_a_probe_without_memory_says_so(
+    machine: Machine, watch: GpuWatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An address space that is too small ends the probe, not the reason."""
+    original = gpu.start_child
+
+    def poor(argv: list[str], *rest: object, **options: object) -> object:
+        program = (
+            "import sys\nfrom mission_tui.supervisor.gpu import probe\n"
+            "def exhausted(*_): raise MemoryError\nprobe._found = exhausted\nsys.exit(probe.main())"
+        )
+        return original([argv[0], "-c", program], *rest, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(gpu, "start_child", poor)
+    await meets(watch, lambda: watch.note)
+    assert watch.note.startswith("GPU meters stopped: no memory was left; ")
+
+
+async def test_a_probe_that_always_dies_is_tried_ever_more_rarely(
+    machine: Machine, watch: GpuWatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pauses grow up to a minute although each probe said a line first; deaths are counted."""
+    monkeypatch.setattr(gpu, "BACK_OFF_S", (0.05, 0.1, 60.0))
+    machine.has(ONE + "crash using\n" + HELD)
+    await meets(watch, lambda: watch.deaths == 3)
+    assert watch.note.endswith("(3 times so far); runs, CPU and memory meters go on; tried again in 60 s")
+    for _ in range(20):
+        watch.tick(wanted=True)
+        await asyncio.sleep(0.02)
+    assert watch.deaths == 3
+    assert signal.SIGSEGV.name in watch.note
