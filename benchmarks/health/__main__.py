@@ -103,7 +103,11 @@ rules about trends). Only warnings and criticals count: information calls nobody
 *Outside* runs are training logs that this project did not write; they are read in place and not part of it.
 *Constructed* runs were recorded by `make health-traces`: something was done to a real training midway, and it counts as
 sick only if a harm that was fixed beforehand, seen in another signal than the one the rule reads first, is really
-there. The others are further healthy runs."""
+there. The others are further healthy runs.
+
+`checkpoint-age` has no place in the score: it judges no learning, but what a crash would cost. It warns where a
+checkpoint could not be saved, or where training since the newest one passes twice its interval
+(`keep.checkpoint.every_s`); it is critical after three failures in a row, or three intervals."""
 
 STRICT = """`epochs-40-pendulum-s4` counts as healthy because its last quarter came back into its twin's band, although
 in between its KL reached 13 and its return fell by 700: the test of harm was fixed before and stays."""

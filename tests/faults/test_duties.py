@@ -1,4 +1,4 @@
-"""Duties that fail (rows F): journaled, shown, told and counted, with a real trainer where the trainer's are meant."""
+"""Duties that fail (rows C, D, G, S): journaled, shown, told and counted, with a real trainer where the trainer's are meant."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_f1_checkpoints_that_cannot_be_written_are_journaled_shown_and_counted(real_lab: Lab, fault: str) -> None:
+def test_d3_checkpoints_that_cannot_be_written_are_journaled_shown_and_counted(real_lab: Lab, fault: str) -> None:
     """The verb says why none was written and what helps; a finding opens; the journal has both; then all is well."""
     lab, (breaks, remedy) = real_lab, FAULTS[fault]
     (run,) = lab.launch(spec=often())
@@ -137,7 +137,7 @@ def test_f1_checkpoints_that_cannot_be_written_are_journaled_shown_and_counted(r
 
 
 @pytest.mark.parametrize("verb", ["stop", "park"])
-def test_f2_a_stop_whose_last_save_failed_says_so_and_names_the_older_checkpoint(real_lab: Lab, verb: str) -> None:
+def test_d2_a_stop_whose_last_save_failed_says_so_and_names_the_older_checkpoint(real_lab: Lab, verb: str) -> None:
     """It has stopped, as was asked; its cause says that the last boundary is lost, why, and how old the newest is."""
     lab = real_lab
     (run,) = lab.launch(spec=often(every_s=1000.0))
@@ -154,7 +154,7 @@ def test_f2_a_stop_whose_last_save_failed_says_so_and_names_the_older_checkpoint
     assert "saved and ended" not in (view.cause or "")
 
 
-def test_f3_retention_that_fails_is_a_fact_too(real_lab: Lab) -> None:
+def test_c7_retention_that_fails_is_a_fact_too(real_lab: Lab) -> None:
     """Old checkpoints that cannot be removed are journaled and shown; saving goes on."""
     lab = real_lab
     (run,) = lab.launch(spec=often(every_s=0.5))
@@ -167,7 +167,7 @@ def test_f3_retention_that_fails_is_a_fact_too(real_lab: Lab) -> None:
         lab.wait(run, lambda view: view.last_checkpoint != before)
 
 
-def test_f4_the_command_exits_1_with_the_reason_and_0_with_the_name(real_lab: Lab) -> None:
+def test_d3_the_command_exits_1_with_the_reason_and_0_with_the_name(real_lab: Lab) -> None:
     """`mission-tui checkpoint` waits for what comes of it."""
     lab = real_lab
 
@@ -188,7 +188,7 @@ def test_f4_the_command_exits_1_with_the_reason_and_0_with_the_name(real_lab: La
         assert "checkpoint failed" in shell("findings", run).stdout
 
 
-def test_f5_a_resume_past_damaged_checkpoints_is_to_be_accepted_and_names_what_is_lost(lab: Lab) -> None:
+def test_c2_a_resume_past_damaged_checkpoints_is_to_be_accepted_and_names_what_is_lost(lab: Lab) -> None:
     """The newest one is damaged: a warning with its name and the updates lost; accepted, it is journaled and said."""
     (run,) = lab.launch()
     lab.running(run, 2)
@@ -220,7 +220,7 @@ def test_f5_a_resume_past_damaged_checkpoints_is_to_be_accepted_and_names_what_i
     assert isinstance(lab.ask(lambda id_: Resume(id=id_, run=run, checkpoint=older)), Accepted)
 
 
-def test_f5_a_resume_with_no_whole_checkpoint_begins_nothing_in_silence(lab: Lab) -> None:
+def test_c2_a_resume_with_no_whole_checkpoint_begins_nothing_in_silence(lab: Lab) -> None:
     """All are damaged, one by its manifest: refused, with the name and the reason."""
     (run,) = lab.launch()
     lab.running(run, 2)
@@ -232,7 +232,7 @@ def test_f5_a_resume_with_no_whole_checkpoint_begins_nothing_in_silence(lab: Lab
         lab.ask(lambda id_: Resume(id=id_, run=run))
 
 
-def test_f6_an_automatic_restart_past_a_damaged_checkpoint_goes_on_and_says_so(lab: Lab) -> None:
+def test_c2_an_automatic_restart_past_a_damaged_checkpoint_goes_on_and_says_so(lab: Lab) -> None:
     """It goes on from the older one; the journal, the attempt and the view name the damaged one."""
     keep = KeepSpec(restart=RestartKeep(most=3, wait_s=0.1))
     (run,) = lab.launch(spec=structs.replace(stub_spec(), keep=keep), STUB_UPDATE_S="0.2")
@@ -253,7 +253,7 @@ def test_f6_an_automatic_restart_past_a_damaged_checkpoint_goes_on_and_says_so(l
     assert any(isinstance(it, FileDamaged) and newest in it.file for it in events)
 
 
-def test_f7_a_sampler_that_raises_ends_neither_the_others_nor_the_supervisor(tmp_path: Path) -> None:
+def test_s9_a_sampler_that_raises_ends_neither_the_others_nor_the_supervisor(tmp_path: Path) -> None:
     """A meter of the machine fails in the middle of the work: said, counted, in the fleet's journal; runs go on."""
     with opened_lab(tmp_path / "runs") as lab:
         program = (
@@ -292,7 +292,7 @@ def test_f7_a_sampler_that_raises_ends_neither_the_others_nor_the_supervisor(tmp
 
 
 @needs_gcc
-def test_f8_meters_that_died_are_on_the_fleets_journal_and_in_status(tmp_path: Path, library: Path) -> None:
+def test_g4_meters_that_died_are_on_the_fleets_journal_and_in_status(tmp_path: Path, library: Path) -> None:
     """A probe that crashes in the driver: one sentence in `status`, `top` and the journal of the fleet."""
     machine = Machine(library, tmp_path)
     with opened_lab(tmp_path / "runs") as lab:

@@ -383,3 +383,33 @@ async def test_a_failure_after_the_end_is_journaled_behind_it(core: Core) -> Non
     await eventually(live, "on_event ended with exit code 4")
     found = read_all(live.dir.events, FleetEvent)[0]
     assert [type(event) for event in found] == [RunCreated, AttemptEnded, HealthActed]
+
+
+async def test_a_messenger_that_failed_is_counted_and_shown_with_what_it_said(core: Core) -> None:
+    """Its last line on stderr is the reason, without addresses, tokens and values of variables."""
+    words = "curl: (22) https://hooks.example/T0/SECRETPATH failed, token=abcdef12345 for $PERSON"
+    live = live_run(core, f'echo first >&2; echo "{words}" >&2; exit 22')
+    caller = Caller(sys.executable, str(core.root), {"PATH": os.environ["PATH"], "PERSON": "hunter2-hunter2"})
+    write_launch(live.dir.attempt(1).launch, attempt_order(core.root, live.dir, 1, spec_of(HealthKeep()), caller, None))
+    core.secrets[live.id] = {"PERSON": "hunter2-hunter2"}
+    notifying.tell_finding(core, live, FINDING)
+    await asyncio.to_thread(until, lambda: len(said(live)) == 2)
+    notifying.tell_finding(core, live, FINDING)
+    await asyncio.to_thread(until, lambda: len(said(live)) == 4)
+    reason = said(live)[1]
+    assert reason.startswith("on_event ended with exit code 22: curl: (22) https://*** failed, token=***")
+    for secret in ("SECRETPATH", "abcdef12345", "hunter2"):
+        assert secret not in reason
+    (failed,) = core.store.view(live.id).failed_duties
+    assert (failed.duty, failed.times) == ("on_event", 2)
+    assert failed.why.startswith("ended with exit code 22: curl")
+    assert "failed-duty" in core.store.view(live.id).flags
+
+
+async def test_what_told_somebody_is_no_failure(core: Core) -> None:
+    """A messenger that exits 0 leaves no sign, whatever it wrote."""
+    live = live_run(core, "echo chatter >&2")
+    notifying.tell_finding(core, live, FINDING)
+    await asyncio.to_thread(until, lambda: live.messengers == 0)
+    assert said(live) == ["on_event"]
+    assert core.store.view(live.id).failed_duties == ()
