@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 from msgspec import structs
 
+from mission_tui.fleet.history.duties import FailedDuty
 from mission_tui.fleet.history.outcome import RunState
 from mission_tui.fleet.views.snapshot import Held, Restart, RunView
 from mission_tui.tui.drawing import colours
@@ -50,6 +51,15 @@ def test_the_badge_names_the_worst_first() -> None:
     assert standing.badge(ENDED[1])[0] == "▲ nan"
     assert standing.badge(a_run("a", findings=(KL_FINDING, critical)))[0] == "◆2 NaN"
     assert standing.badge(a_run("a", findings=(silenced,)))[0] == "ok"
+
+
+def test_a_failed_duty_shows_and_hides_nothing_graver() -> None:
+    """A run whose messenger or retention failed says so where nothing is worse."""
+    failed: dict[str, Any] = {"flags": ("failed-duty",), "failed_duties": (FailedDuty("retention", "EIO", NOW, NOW),)}
+    assert standing.badge(a_run("a", **failed)) == ("▲ retention failed", colours.WARN)
+    critical = structs.replace(KL_FINDING, id="n", rule="nan", severity="critical")
+    assert standing.badge(a_run("a", findings=(critical,), **failed))[0] == "◆ NaN"
+    assert standing.badge(a_run("a", **failed | {"flags": ("damaged", "failed-duty")}))[0] == "▲ damaged"
 
 
 def test_an_acknowledged_finding_is_dim_and_not_counted() -> None:

@@ -56,14 +56,23 @@ def _sockets(root: Path) -> Check:
 
 
 def _supervisor(session: Session) -> Check:
+    from mission_tui.ipc.requests import GetSnapshot
+
     try:
         with session.connect(start=False) as connection:
             welcome = connection.welcome
+            snapshot = connection.ask(lambda id_: GetSnapshot(id=id_)).snapshot
     except NoSupervisorError:
         return Check("supervisor", "note", "none is running; the first launch or screen starts one")
     except MissionError as error:
         return Check("supervisor", "bad", str(error), "look into the supervisor log that `mission-tui paths` names")
-    return Check("supervisor", "ok", f"pid {welcome.pid}, version {welcome.version}")
+    who = f"pid {welcome.pid}, version {welcome.version}"
+    failed = [each.sentence for each in snapshot.failed_duties]
+    if snapshot.host.gpu_note.startswith("GPU meters"):
+        failed.append(snapshot.host.gpu_note)
+    if failed:
+        return Check("supervisor", "warn", f"{who}: {'; '.join(failed)}", "its log, which `mission-tui paths` names")
+    return Check("supervisor", "ok", who)
 
 
 def _health(session: Session) -> Check:

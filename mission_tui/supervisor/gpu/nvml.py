@@ -174,7 +174,11 @@ def _processes(handle: Any, failed: Failed) -> tuple[GpuProcess, ...]:
     held: dict[int, int | None] = {}
     for name in ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses"):
         # Since 510, since 450, and before: the unversioned name of `pynvml` is the newest.
-        ways = [_question(name, handle), _question(f"{name}_v2", handle), partial(_oldest, name, handle)]
+        ways: list[Callable[[], Any]] = [
+            _question(name, handle),
+            _question(f"{name}_v2", handle),
+            partial(_oldest, name, handle),
+        ]
         for process in _ask_any(failed, "processes", ways) or ():
             memory = None if process.usedGpuMemory is None else int(process.usedGpuMemory)
             known = held.get(process.pid)
