@@ -1,4 +1,4 @@
-"""Duties that fail (rows C, D, G, S): journaled, shown, told and counted, with a real trainer where the trainer's are meant."""
+"""Duties that fail (rows C, D, G, S): journaled, shown, told and counted; trainers are real where theirs are meant."""
 
 from __future__ import annotations
 

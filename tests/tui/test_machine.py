@@ -9,6 +9,7 @@ import pytest
 from msgspec import structs
 
 from mission_tui.fleet.capacity.other_program import OtherProgram
+from mission_tui.fleet.history.duties import FailedDuty
 from mission_tui.fleet.views.env_workers import EnvWorkers, LateWorker
 from mission_tui.fleet.views.snapshot import GpuMeters, Usage
 from mission_tui.ipc.requests import Act, GetStrip
@@ -139,6 +140,18 @@ def test_usage_that_nobody_has_looked_at_is_no_zero() -> None:
     assert "all runs" not in text
     (heavy,) = [strip.text for strip in strips if "heavy-3f9a" in strip.text]
     assert set(heavy.split()[2:8]) == {"-"}
+
+
+def test_meters_that_stopped_are_no_missing_gpu() -> None:
+    """The reason is there whole, and nobody claims that runs train on the processors; failed duties stand below."""
+    why = "GPU meters stopped: the probe was ended by SIGSEGV; runs, CPU and memory meters go on; tried again in 60 s"
+    failed = FailedDuty("usage meters", "ValueError: a line of /proc that nobody expected", 10.0, 1.0, 7)
+    snapshot = structs.replace(a_fleet(LIVE), gpus=(), host=host(gpu_note=why), failed_duties=(failed,))
+    strips, _ = machine_lines(snapshot, LIVE, 60, sort="age", chosen=None)
+    text = " ".join(" ".join(strip.text for strip in strips).split())
+    assert why in text
+    assert "train on the processors" not in text
+    assert "usage meters failed 7 times: ValueError: a line of /proc that nobody expected" in text.replace(" ▲", "")
 
 
 def test_a_narrow_table_loses_whole_columns_and_the_least_first() -> None:
