@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import struct
 import sys
 from pathlib import Path
 from typing import NamedTuple
@@ -52,6 +51,6 @@ def _of_descriptor(descriptor: int) -> Inode:
 def _generation(descriptor: int) -> int | None:
     try:
         # The kernel writes an int, although the number of the call says long.
-        return int(struct.unpack("=I", fcntl.ioctl(descriptor, _GETVERSION, bytes(8))[:4])[0])
+        return int.from_bytes(fcntl.ioctl(descriptor, _GETVERSION, bytes(8))[:4], sys.byteorder)
     except OSError:
         return None

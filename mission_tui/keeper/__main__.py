@@ -34,7 +34,7 @@ def main() -> int:
         os.setsid()
     try:
         become_subreaper()
-        order = read_order(folder / "launch.json")
+        order = read_order(folder / "launch.json", run_dir)
         lease = take_lease(run_dir / "lease")
         output = Output(folder / "output.log", order.output_cap_bytes)
         # What goes wrong in the keeper itself belongs where the trainer's last words are.

@@ -1,6 +1,8 @@
 """How a trainer is started: the order is read, the run's lease is taken, and one process is spawned with clean signals.
 
 Two trainers of one run cannot live at once: the lease is a file lock that keeper and trainer share until both are gone.
+An order is carried out in the run directory that it was written for and in no other, whatever it names: a copy of a run
+must not train in the directory of the original.
 """
 
 from __future__ import annotations
@@ -9,14 +11,21 @@ import fcntl
 import json
 import os
 import signal
+import time
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mission_tui.errors import EX_RESUMABLE, MissionError
+from mission_tui.inodes import Inode, inode_of, same_inode
 
 __all__ = ["LeaseHeldError", "Order", "StartError", "read_order", "start_trainer", "take_lease"]
 
 LEASE_VARIABLE = "MISSION_TUI_LEASE_FD"
+HERE = ("MISSION_TUI_RUN_DIR", "MISSION_TUI_REPORT")
+"""Variables that name the run directory, or a file in it."""
+
+LEASE_TRIES = 5
+LEASE_RETRY_S = 0.02
 
 
 class StartError(MissionError):
@@ -40,10 +49,13 @@ class Order(NamedTuple):
     output_cap_bytes: int
 
 
-def read_order(path: Path) -> Order:
-    """The order in `path`, with the values of withheld variables that standard input holds. Raises `StartError`."""
+def read_order(path: Path, run_dir: Path) -> Order:
+    """The order in `path`, with the values of withheld variables that standard input holds, and with `run_dir` (which
+    is absolute) where it means the run directory. Raises `StartError`, for an order of another directory too.
+    """
     try:
         table = json.loads(path.read_bytes())
+        _settle_here(table, run_dir)
         if table.get("withheld"):
             table["env"] |= _whispered()
         order = Order(
@@ -61,6 +73,49 @@ def read_order(path: Path) -> Order:
     return order
 
 
+def _settle_here(table: dict[str, Any], run_dir: Path) -> None:
+    """Fill in what names the run directory. Raises `StartError` unless the order was written for `run_dir`."""
+    place, argv, env = (table.get("seal") or {}).get("place"), table["argv"], table["env"]
+    if place is not None:
+        written_for = Inode(place["device"], place.get("filesystem", 0), place["inode"], place.get("generation"))
+        if not same_inode(written_for, inode_of(run_dir)):
+            raise StartError(
+                f"its order was written for another directory than {run_dir}: a copy of a run is not started; launch "
+                "it again, or resume it"
+            )
+    for name in HERE:
+        if name in env:
+            env[name] = os.path.normpath(run_dir / env[name])
+    elsewhere = [env[name] for name in HERE if name in env and not _lies_in(Path(env[name]), run_dir)]
+    if (at := table.get("run_dir_at")) is None:
+        # Orders of earlier versions name the directory among the trainer's words: one of this one's name.
+        elsewhere += [word for word in map(str, argv) if _is_namesake(word, run_dir)]
+    if elsewhere:
+        raise StartError(
+            f"its order names {elsewhere[0]}, which is not {run_dir}: a copy of a run is not started; launch it again, "
+            "or resume it"
+        )
+    if at is not None:
+        argv[int(at)] = str(run_dir)
+
+
+def _lies_in(path: Path, run_dir: Path) -> bool:
+    return any(_is_same(folder, run_dir) for folder in (path, *path.parents))
+
+
+def _is_namesake(word: str, run_dir: Path) -> bool:
+    path = Path(word)
+    return path.is_absolute() and path.name == run_dir.name and not _is_same(path, run_dir)
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    """Whether both paths lead to one directory, perhaps over links above it."""
+    try:
+        return one == other or one.samefile(other)
+    except OSError:
+        return False
+
+
 def _whispered() -> dict[str, str]:
     """What the launcher said in memory alone; afterwards nobody can read it here again."""
     with open(0, "rb", closefd=False) as said:
@@ -75,12 +130,26 @@ def take_lease(path: Path) -> int:
     """The descriptor of the locked lease file. Raises `LeaseHeldError` if another attempt has it, else `StartError`."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        for _ in range(LEASE_TRIES):
+            if _locked(descriptor):
+                break
+            # Whoever looks whether it is free holds it for that moment.
+            time.sleep(LEASE_RETRY_S)
+        else:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         raise LeaseHeldError(f"{path} is held by another attempt of this run; stop that one first") from error
     except OSError as error:
         raise StartError(f"cannot lock {path}: {error.strerror}; put the runs on a local file system") from error
     return descriptor
+
+
+def _locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def start_trainer(order: Order, lease: int, output: int) -> int:

@@ -22,7 +22,13 @@ from mission_tui.trainer.supervised.awake import notice_stops
 from mission_tui.trainer.supervised.link import Link
 from mission_tui.trainer.supervised.orders import Orders
 from mission_tui.trainer.supervised.output import outlive_full_disk
-from mission_tui.trainer.supervised.process import cap_threads, collecting_later, keep_lease_private, lower_priority
+from mission_tui.trainer.supervised.process import (
+    cap_threads,
+    check_lease,
+    collecting_later,
+    keep_lease_private,
+    lower_priority,
+)
 
 if TYPE_CHECKING:
     from mission_tui.trainer.training import Job
@@ -36,6 +42,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Train, record how it ended, and return the process's exit code."""
     attempt = Attempt.parse(arguments)
     call_process("trainer", attempt.run_dir.id, str(attempt.run_dir.path), str(attempt.number), brief="train")
+    try:
+        check_lease(os.environ, attempt.run_dir.lease)
+    except MissionError as error:
+        complain(str(error))
+        return error.exit_code
     keep_lease_private(os.environ)
     # A keeper gives the trainer a session of their own; started by hand, the session is somebody's terminal.
     lower_priority(own_session="MISSION_TUI_LEASE_FD" in os.environ)

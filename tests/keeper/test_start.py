@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,7 +16,9 @@ from typing import Any
 import pytest
 
 from mission_tui.keeper.proc import boot_id
-from mission_tui.records.runs.attempt import read_exit
+from mission_tui.records.runs.attempt import Seal, read_exit
+from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.place import place_of
 from tests.keeper.conftest import CHECKOUT, KeptRun, alive
 from tests.waiting import until
 
@@ -134,6 +137,62 @@ def test_an_order_that_cannot_be_read(kept: KeptRun, raw: bytes | None) -> None:
     start_error = kept.ended(code=1).start_error
     assert start_error is not None
     assert str(folder.launch) in start_error
+
+
+def test_the_run_directory_is_filled_in_where_the_order_means_it(kept: KeptRun) -> None:
+    """The keeper names the directory that it was given; the order names none."""
+    words = ("/bin/sh", "-c", 'echo "$0 $1 $MISSION_TUI_RUN_DIR $MISSION_TUI_REPORT"', ".", "1")
+    environ = {"MISSION_TUI_RUN_DIR": ".", "MISSION_TUI_REPORT": "attempts/1/reported.jsonl"}
+    folder = kept.order(argv=words, env=environ, run_dir_at=3)
+    kept.keep()
+    kept.ended()
+    here = str(kept.run.path)
+    assert folder.output.read_text().split() == [here, "1", here, str(folder.reported)]
+
+
+def test_an_order_that_was_copied_is_not_carried_out(kept: KeptRun, tmp_path: Path) -> None:
+    """`cp -a` of a run that was not begun: the copy's keeper starts nothing and says why, the original is as it was."""
+    folder = kept.order(
+        argv=("/bin/sh", "-c", 'touch "$MISSION_TUI_RUN_DIR/trained"'), env={"MISSION_TUI_RUN_DIR": "."}
+    )
+    before = {path: path.read_bytes() for path in folder.path.iterdir()}
+    copied = KeptRun.__new__(KeptRun)
+    copied.run = RunDir(Path(shutil.copytree(kept.run.path, tmp_path / "copy", symlinks=True)))
+    copied.keepers = kept.keepers
+    copied.keep()
+    assert "written for another directory" in str(copied.ended(code=1).start_error)
+    assert not copied.run.attempt(1).identity.exists()
+    assert not list(tmp_path.rglob("trained"))
+    assert {path: path.read_bytes() for path in folder.path.iterdir()} == before
+
+
+@pytest.mark.parametrize("named", ["variable", "word"])
+def test_an_order_of_before_that_names_another_directory_is_refused(kept: KeptRun, tmp_path: Path, named: str) -> None:
+    """Orders once named the run directory instead of saying which one it is."""
+    original = tmp_path / "runs" / kept.run.id
+    original.mkdir(parents=True)
+    touch = ("/bin/sh", "-c", "touch ran", str(original) if named == "word" else "1")
+    environ = {"MISSION_TUI_RUN_DIR": str(original)} if named == "variable" else {}
+    folder = kept.order(argv=touch, env=environ)
+    table = json.loads(folder.launch.read_text())
+    del table["seal"], table["run_dir_at"]
+    folder.launch.write_text(json.dumps(table))
+    kept.keep()
+    assert f"its order names {original}" in str(kept.ended(code=1).start_error)
+    assert not (kept.run.path / "ran").exists()
+
+
+def test_an_order_of_before_is_carried_out_in_its_own_directory(kept: KeptRun, tmp_path: Path) -> None:
+    """Also where the runs root is reached over a link."""
+    (tmp_path / "link").symlink_to(tmp_path)
+    here = tmp_path / "link" / kept.run.id
+    folder = kept.order(argv=("/bin/sh", "-c", "echo $0", str(here)), env={"MISSION_TUI_RUN_DIR": str(here)})
+    table = json.loads(folder.launch.read_text())
+    del table["seal"], table["run_dir_at"]
+    folder.launch.write_text(json.dumps(table))
+    kept.keep()
+    assert kept.ended().code == 0
+    assert folder.output.read_text() == f"{here}\n"
 
 
 def test_a_missing_attempt_folder_does_not_hang_the_keeper(kept: KeptRun) -> None:

@@ -132,12 +132,32 @@ def test_it_is_nice_to_the_screen(tmp_path: Path) -> None:
     """The process runs at nice 5, and under a keeper so does its session, which the kernel weighs first."""
     run_dir = new_run(tmp_path / "run", spec_with(run=ENDLESS))
     autogroup = Path("/proc/self/autogroup").exists()
-    for environ in ({}, {"MISSION_TUI_LEASE_FD": "0"}):
+    for environ in ({}, {"MISSION_TUI_LEASE_FD": "99"}):
         with trainer(run_dir, "1", program=TRAINER, **environ) as process:
             until(lambda: psutil.Process(process.pid).nice() == 5, 10)
             if autogroup:
                 weight = "nice 5" if environ else "nice 0"
                 until(lambda: weight in Path(f"/proc/{process.pid}/autogroup").read_text(), 5)  # noqa: B023 - as above
+
+
+def test_a_trainer_of_another_directory_trains_nothing(tmp_path: Path) -> None:
+    """Its lease must be the run directory's own: with the original's it writes nothing into a copy, nor back."""
+    run_dir = new_run(tmp_path / "run", spec_with(run=ENDLESS))
+    other = tmp_path / "other"
+    other.mkdir()
+    for folder in (run_dir.path, other):
+        (folder / "lease").touch()
+    before = sorted(run_dir.path.rglob("*"))
+    with (other / "lease").open("rb") as lease:
+        os.set_inheritable(lease.fileno(), True)
+        environ = os.environ | {"MISSION_TUI_LEASE_FD": str(lease.fileno()), "PYTHONPATH": str(ROOT)}
+        ended = subprocess.run(
+            [sys.executable, *TRAINER, str(run_dir.path), "1"], env=environ, close_fds=False,
+            capture_output=True, text=True, timeout=30, check=False,
+        )  # fmt: skip
+    assert ended.returncode == 75
+    assert "it was started for another run directory, so it trains nothing" in ended.stderr
+    assert sorted(run_dir.path.rglob("*")) == before
 
 
 def test_a_bad_preset_exits_78_with_one_line(tmp_path: Path) -> None:

@@ -106,6 +106,10 @@ class LaunchOrder(Struct, frozen=True, kw_only=True):
 
     `gpu` (UUID) was chosen for the attempt and is all that its `CUDA_VISIBLE_DEVICES` names; `visible` is what that
     said before.
+
+    The place in `seal` is the run directory that the order was written for: nobody carries it out in another one. Its
+    name is not in the order: the keeper puts in its own for word number `run_dir_at` of `argv`, and completes the
+    variables that name the run directory or a file in it, which are relative to it here.
     """
 
     run: str
@@ -122,6 +126,7 @@ class LaunchOrder(Struct, frozen=True, kw_only=True):
     gpu: str = ""
     visible: str | None = None
     seal: Seal | None = None
+    run_dir_at: int | None = None
 
 
 def read_identity(path: Path) -> Identity | None:

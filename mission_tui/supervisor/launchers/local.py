@@ -50,18 +50,18 @@ def attempt_order(
     nonce = secrets.token_hex(16)
     env = dict(caller.environ) | {
         "MISSION_TUI_RUN": run.id,
-        "MISSION_TUI_RUN_DIR": str(run.path),
+        "MISSION_TUI_RUN_DIR": ".",
         "MISSION_TUI_ATTEMPT": str(attempt),
         "MISSION_TUI_NONCE": nonce,
         "MISSION_TUI_TELEMETRY": str(socket_dir(root) / "telemetry.sock"),
     }
     env |= trainer_environ(spec)
     if spec.run.command is None:
-        argv = (*words, str(run.path), str(attempt))
+        argv = (*words, ".", str(attempt))
         argv = argv if checkpoint is None else (*argv, "--checkpoint", checkpoint)
     else:
         argv = program(spec.run, caller, attempt)
-        env["MISSION_TUI_REPORT"] = str(run.attempt(attempt).reported)
+        env["MISSION_TUI_REPORT"] = str(run.attempt(attempt).reported.relative_to(run.path))
         env |= {} if spec.run.seed is None else {"MISSION_TUI_SEED": str(spec.run.seed)}
     return LaunchOrder(
         run=run.id,
@@ -75,6 +75,7 @@ def attempt_order(
         python=caller.python,
         withheld=withheld_names(env, caller, spec),
         from_file=tuple(sorted(caller.from_file)),
+        run_dir_at=len(words) if spec.run.command is None else None,
     )
 
 

@@ -8,7 +8,17 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-__all__ = ["cap_threads", "children", "collecting_later", "keep_lease_private", "lower_priority"]
+from mission_tui.errors import EX_RESUMABLE, MissionError
+
+__all__ = [
+    "WrongDirectoryError",
+    "cap_threads",
+    "check_lease",
+    "children",
+    "collecting_later",
+    "keep_lease_private",
+    "lower_priority",
+]
 
 _NICE = 5
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
@@ -26,6 +36,34 @@ def lower_priority(*, own_session: bool) -> None:
         # Absent without CONFIG_SCHED_AUTOGROUP; nice alone has to do then.
         with suppress(OSError):
             Path("/proc/self/autogroup").write_text(str(_NICE))
+
+
+class WrongDirectoryError(MissionError):
+    """The lease that this process was given is that of another run directory."""
+
+    exit_code = EX_RESUMABLE
+
+
+def check_lease(environ: Mapping[str, str], lease: Path) -> None:
+    """Raise `WrongDirectoryError` unless the lease that the keeper passed on, if one did, is the file `lease`.
+
+    Comes before anything is written: whoever was started with another directory's words trains nothing here.
+    """
+    descriptor = environ.get("MISSION_TUI_LEASE_FD", "")
+    if not descriptor.isdigit():
+        return
+    try:
+        held = os.fstat(int(descriptor))
+    except OSError:
+        return  # a program between the keeper and this one closed it; the keeper holds the lease all the same
+    try:
+        there = lease.stat(follow_symlinks=False)
+    except OSError as error:
+        raise WrongDirectoryError(f"{lease} cannot be looked at: {error.strerror}; nothing is trained") from error
+    if (held.st_dev, held.st_ino) != (there.st_dev, there.st_ino):
+        raise WrongDirectoryError(
+            f"the lease of this process is not {lease}: it was started for another run directory, so it trains nothing"
+        )
 
 
 def keep_lease_private(environ: Mapping[str, str]) -> None:

@@ -71,7 +71,9 @@ def test_a_marked_stranger_is_listed_but_never_killed(lab: Lab) -> None:
     order = read_launch(lab.dir(run).attempt(1).launch)
     assert order is not None
     stranger = psutil.Popen(
-        [sys.executable, "-S", "-c", "import time; time.sleep(60)"], env=dict(order.env), start_new_session=True
+        [sys.executable, "-S", "-c", "import time; time.sleep(60)"],
+        env=order.env | {"MISSION_TUI_RUN_DIR": str(lab.dir(run).path)},
+        start_new_session=True,
     )
     try:
         listed = clean(lab)
@@ -90,7 +92,9 @@ def test_a_wrong_nonce_is_nobody_of_ours(lab: Lab) -> None:
     orphaned(lab, run)
     order = read_launch(lab.dir(run).attempt(1).launch)
     assert order is not None
-    stranger = psutil.Popen(["sleep", "60"], env=order.env | {"MISSION_TUI_NONCE": "0" * 32})
+    stranger = psutil.Popen(
+        ["sleep", "60"], env=order.env | {"MISSION_TUI_RUN_DIR": str(lab.dir(run).path), "MISSION_TUI_NONCE": "0" * 32}
+    )
     try:
         assert stranger.pid not in {stale.pid for stale in clean(lab)}
     finally:
