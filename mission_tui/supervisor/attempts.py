@@ -1,12 +1,14 @@
 """The life of an attempt as seen from here: handed to a keeper, watched by pidfd, and ended with a cause.
 
-`settle` may be called at any time: it looks at the disk and at who lives, and goes on from there.
+`settle` may be called at any time: it looks at the disk and at who lives, and goes on from there. No attempt ends while
+somebody holds the run's lease: who cannot be seen from here, in another container, lives all the same.
 """
 
 from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Sequence
 from functools import partial
 
 from mission_tui.errors import DamagedError, MissionError
@@ -29,9 +31,10 @@ from mission_tui.supervisor.asking import asker
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.journal import damaged
 from mission_tui.supervisor.ending.ladder import carry_on
-from mission_tui.supervisor.ending.outcome import abandon, finish
+from mission_tui.supervisor.ending.outcome import abandon, finish, sweep
 from mission_tui.supervisor.identity import Process
 from mission_tui.supervisor.launchers import Found
+from mission_tui.supervisor.lease import Holder
 from mission_tui.supervisor.meters.family import descendants
 from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.starting.caller import Caller
@@ -165,6 +168,7 @@ def settle(core: Core, run: LiveRun) -> None:
         # What was asked while there was nobody to tell it.
         carry_on(core, run)
     if run.keeper is not None:
+        _in_sight(core, run)
         _watch(core, run, run.keeper)
         show_pids(core, run)
         return
@@ -173,13 +177,18 @@ def settle(core: Core, run: LiveRun) -> None:
     if ended is not None and still_follows(run, partial(core.fail_for, run.id)):
         return
     if ended is not None:
-        finish(core, run, ended, found.identity)
+        # A keeper that could start nothing never had the lease; who survived SIGKILL still has it.
+        if ended.start_error is not None or ended.left or not _out_of_sight(core, run):
+            finish(core, run, ended, found.identity)
     elif run.trainer is not None:
+        _in_sight(core, run)
         if found.keeper_verdict == "stranger":
             _keeperless(core, run)
         _watch(core, run, run.trainer)
     elif "unverifiable" in (found.keeper_verdict, found.trainer_verdict):
         core.see(run.id, FlagSeen("unverifiable", raised=True))
+    elif (found.identity is not None or time.monotonic() > run.patient_until) and _out_of_sight(core, run):
+        return
     elif found.identity is not None:
         finish(core, run, None, found.identity)
     elif _nobody_came(core, run) and not _begin_after_all(core, run):
@@ -204,6 +213,47 @@ def _hold(run: LiveRun, found: Found) -> None:
         run.trainer = found.trainer
     elif found.trainer is not None:
         found.trainer.close()
+
+
+def _out_of_sight(core: Core, run: LiveRun) -> bool:
+    """Whether somebody holds the lease although nobody of the attempt is known; said once, and looked for once."""
+    if core.launcher.is_free(run.dir):
+        _in_sight(core, run)
+        return False
+    if run.unseen:
+        return True
+    holders = core.launcher.holders(run.dir, run.nonce)
+    run.outlived = any(holder.marked for holder in holders)
+    run.unseen = _why_unseen(holders)
+    log.warning("%s: %s", run.id, run.unseen)
+    core.see(run.id, FlagSeen("outlived" if run.outlived else "out-of-sight", raised=True))
+    core.see(run.id, WaitSeen(run.unseen))
+    core.note(run.id, PidsSeen(Pids()))
+    if run.outlived and core.store.run(run.id).told.asked & ENDING:
+        sweep(core, run, run.attempt)
+    core.orphaned |= run.outlived
+    return True
+
+
+def _why_unseen(holders: Sequence[Holder]) -> str:
+    if not holders:
+        return (
+            "alive, but not visible from here: a process that cannot be seen, of another container perhaps, holds its "
+            "lease; control comes back where it can be seen"
+        )
+    who = ", ".join(f"pid {holder.pid} ({holder.command})" for holder in holders[:3])
+    who += f" and {len(holders) - 3} more" if len(holders) > 3 else ""
+    if any(holder.marked for holder in holders):
+        return f"its keeper and trainer are gone, but what they started holds its lease: {who}; `clean` shows it"
+    return f"alive, but not to be controlled from here: {who} holds its lease, and nothing proves that it is its own"
+
+
+def _in_sight(core: Core, run: LiveRun) -> None:
+    """Whoever held the lease unseen is known now, or gone."""
+    if run.unseen:
+        core.see(run.id, FlagSeen("outlived" if run.outlived else "out-of-sight", raised=False))
+        core.see(run.id, WaitSeen(""))
+        run.unseen, run.outlived = "", False
 
 
 def _watch(core: Core, run: LiveRun, process: Process) -> None:

@@ -275,9 +275,9 @@ class Core:
             self.sample()
 
     def is_live(self, run_id: str, attempt: int) -> bool:
-        """Whether `attempt` is the running one of a live run."""
+        """Whether `attempt` is the running one of a live run, and more of it lives than what it left behind."""
         run = self.live.get(run_id)
-        return run is not None and run.attempt == attempt
+        return run is not None and run.attempt == attempt and not run.outlived
 
     def is_spared(self, run_id: str, attempt: int) -> bool:
         """Whether nothing of the attempt may be cleaned up: it lives, or is not ours. May be asked from any thread."""

@@ -58,6 +58,10 @@ class LiveRun:
     keeper: Process | None = None
     trainer: Process | None = None
     """Both None while unknown or gone."""
+    unseen: str = ""
+    """Why nobody of it can be told anything although its lease is held; empty while somebody can."""
+    outlived: bool = False
+    """Keeper and trainer are gone, and what holds its lease are visible processes that they left behind."""
     patient_until: float = 0.0
     """How long (monotonic) the attempt may take to say who it is."""
     unbegun: LaunchOrder | None = None

@@ -26,7 +26,7 @@ from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.known import the_run
 from mission_tui.supervisor.run import LiveRun
 
-__all__ = ["check_runs_are_ours", "live_targets", "require", "the_finding", "the_run"]
+__all__ = ["check_runs_are_ours", "check_seen", "live_targets", "require", "the_finding", "the_run"]
 
 Objection = Callable[[LiveRun], str | None]
 
@@ -82,7 +82,10 @@ def live_targets(
                 continue
             core.fetch(run_id)
             name = core.store.view(run_id).name
-            against = _over(core, run_id) if run is None else _unable(core, run_id, verb) or objection(run)
+            if run is None:
+                against: str | None = _over(core, run_id)
+            else:
+                against = _unable(core, run_id, verb) or _unseen(run) or objection(run)
             if run is not None and against is None:
                 chosen[run_id] = run
             elif ref == "@live" or len(meant) > 1:
@@ -111,6 +114,18 @@ def the_finding(core: Core, run_id: str, finding_id: str) -> Finding:
         name = core.store.view(run_id).name
         raise UsageError(f"{name} has no finding '{finding_id}'{nearest(finding_id, findings)}")
     return findings[finding_id]
+
+
+def _unseen(run: LiveRun) -> str | None:
+    """Why nobody of the run can be told anything: then nothing is written down either that would be done later."""
+    return f"it is {run.unseen}" if run.unseen and not run.outlived else run.unseen or None
+
+
+def check_seen(core: Core, run_id: str, verb: str) -> None:
+    """Raise `UsageError` for a live run of which nobody can be told anything now."""
+    run = core.live.get(run_id)
+    if run is not None and (against := _unseen(run)) is not None:
+        raise UsageError(f"cannot {verb} {core.store.view(run_id).name}: {against}")
 
 
 def _over(core: Core, run_id: str) -> str:

@@ -35,6 +35,7 @@ from mission_tui.records.runs.checkpoint import CheckpointFacts, save_checkpoint
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.identity import Process, boot_id
 from mission_tui.supervisor.launchers import Found
+from mission_tui.supervisor.lease import Holder
 
 __all__ = ["Body", "Held", "Link", "SupervisorKilledError", "World"]
 
@@ -351,6 +352,10 @@ class World:
     def is_free(self, run: RunDir) -> bool:
         self.call()
         return all(it.body.dead and it.keeper.dead for it in self.trainings if it.run.id == run.id)
+
+    def holders(self, run: RunDir, nonce: str) -> list[Holder]:
+        """Whoever lives here is known by its identity."""
+        return []
 
     def is_coming(self, run: RunDir, attempt: int) -> bool:
         """Keepers of this machine own their run from the start."""

@@ -152,9 +152,9 @@ def test_the_run_directory_is_filled_in_where_the_order_means_it(kept: KeptRun) 
 
 def test_an_order_that_was_copied_is_not_carried_out(kept: KeptRun, tmp_path: Path) -> None:
     """`cp -a` of a run that was not begun: the copy's keeper starts nothing and says why, the original is as it was."""
-    folder = kept.order(
-        argv=("/bin/sh", "-c", 'touch "$MISSION_TUI_RUN_DIR/trained"'), env={"MISSION_TUI_RUN_DIR": "."}
-    )
+    seal = Seal(run=kept.run.id, place=place_of(kept.run.path), files={}, mac="0" * 64)
+    touch = ("/bin/sh", "-c", 'touch "$MISSION_TUI_RUN_DIR/trained"')
+    folder = kept.order(argv=touch, env={"MISSION_TUI_RUN_DIR": "."}, seal=seal)
     before = {path: path.read_bytes() for path in folder.path.iterdir()}
     copied = KeptRun.__new__(KeptRun)
     copied.run = RunDir(Path(shutil.copytree(kept.run.path, tmp_path / "copy", symlinks=True)))

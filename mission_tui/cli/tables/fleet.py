@@ -105,6 +105,8 @@ def _remark(view: RunView, now: float) -> str:
         return f"{view.outcome} in the reboot; `resume` goes on"
     if view.state in OVER and view.outcome in ("failed", "lost"):
         return view.cause or ""
+    if {"out-of-sight", "outlived"} & set(view.flags):
+        return view.cause or flags
     if view.outcome == "finished" and view.total_timesteps and (share_done(view) or 0.0) < 1.0:
         # A callback ended it: whoever reads 30 % wants to know why there is no more.
         return view.cause or ""

@@ -44,7 +44,17 @@ __all__ = [
 SERIES = ("rollout/ep_rew_mean", "rollout/ep_len_mean", "steps_per_s", "train/approx_kl")
 """The four series of which every snapshot carries the last 60 points per run."""
 
-RunFlag = Literal["keeperless", "unkillable", "unverifiable", "damaged", "slow-start", "foreign", "failed-duty"]
+RunFlag = Literal[
+    "keeperless",
+    "unkillable",
+    "unverifiable",
+    "damaged",
+    "slow-start",
+    "foreign",
+    "failed-duty",
+    "out-of-sight",
+    "outlived",
+]
 
 
 class Utilisation(Struct, frozen=True):

@@ -6,6 +6,7 @@ is supposed, by the rules of the supervisor, and forgotten as soon as its journa
 
 from __future__ import annotations
 
+import fcntl
 import os
 import time
 from contextlib import suppress
@@ -37,6 +38,7 @@ from mission_tui.supervisor.disk.run_on_disk import (
 )
 from mission_tui.supervisor.ending.outcome import exit_facts
 from mission_tui.supervisor.identity import boot_id, read_stat
+from mission_tui.supervisor.lease import holds
 from mission_tui.supervisor.meters.host import HostSampler
 
 __all__ = ["SeenRuns"]
@@ -235,13 +237,21 @@ class SeenRuns:
         if elsewhere:
             return
         keeper, trainer = _living(identity.keeper), _living(identity.trainer)
+        # In a copy the files of the original name its processes, which hold another lease.
+        if keeper is not None and holds(keeper, seen.dir) is False:
+            keeper = None
+        if keeper is None and trainer is not None and holds(trainer, seen.dir) is False:
+            trainer = None
         self.store.apply(seen.dir.id, PidsSeen(Pids(keeper, trainer)))
         if keeper is not None or trainer is not None:
             seen.gone_at = None
         elif seen.gone_at is None:
             seen.gone_at = time.monotonic()
         elif time.monotonic() - seen.gone_at > GONE_S:
-            self._suppose(seen, attempt)
+            held = _is_held(seen.dir)
+            self.store.apply(seen.dir.id, FlagSeen("out-of-sight", raised=held))
+            if not held:
+                self._suppose(seen, attempt)
 
     def _suppose(self, seen: _Seen, attempt: int) -> None:
         run_id, known = seen.dir.id, self.store.run(seen.dir.id)
@@ -264,6 +274,23 @@ def _living(recorded: ProcessIdentity) -> int | None:
         if stat is not None and stat.start_time == recorded.start_time and stat.state not in "ZX":
             return recorded.pid
     return None
+
+
+def _is_held(run: RunDir) -> bool:
+    """Whether somebody, perhaps in another container, holds its lease; who may not read that file does not know."""
+    try:
+        descriptor = os.open(run.lease, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return False
 
 
 def _changed_at(run: RunDir) -> int:

@@ -2,7 +2,8 @@
 
 A process without a living keeper is `ours` only when all of these hold: same user, the right nonce, started no earlier
 than the run on this boot, and in the run's session or below a process that is. Anything else that carries the marker is
-shown as `unverifiable` and never signalled.
+shown as `unverifiable` and never signalled. Who holds the lease of another directory, or lives below somebody who does,
+belongs to that one, whatever its variables say: a copy may lie where the original was.
 """
 
 from __future__ import annotations
@@ -15,16 +16,15 @@ from pathlib import Path
 from typing import Literal
 
 from mission_tui.errors import DamagedError
-from mission_tui.fleet.text import clean
 from mission_tui.records.runs.attempt import Identity, read_identity, read_launch
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.identity import Process, Stat, boot_id, read_stat, see
+from mission_tui.supervisor.lease import command_of, holds_another, is_marked_for, marker_of
 from mission_tui.supervisor.meters.process_files import rss_bytes
 
 __all__ = ["Leftover", "find_leftovers", "remove_leftover"]
 
 _TICKS = os.sysconf("SC_CLK_TCK")
-_COMMAND_CHARACTERS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +50,14 @@ def find_leftovers(root: Path, is_spared: Callable[[str, int], bool]) -> list[Le
     stats = dict(_processes())
     found = []
     for pid, stat in sorted(stats.items()):
-        marker = _marker(pid)
+        marker = marker_of(pid)
         if marker is None or pid == os.getpid():
             continue
         run = RunDir(root / marker["MISSION_TUI_RUN"])
         attempt = int(marker["MISSION_TUI_ATTEMPT"]) if marker["MISSION_TUI_ATTEMPT"].isdigit() else 0
-        if marker["MISSION_TUI_RUN_DIR"] != str(run.path) or is_spared(run.id, attempt):
+        if not is_marked_for(marker, run) or is_spared(run.id, attempt):
             continue
-        if _nonce(run, attempt) != marker["MISSION_TUI_NONCE"]:
+        if _nonce(run, attempt) != marker["MISSION_TUI_NONCE"] or _is_of_another(stat, stats, run):
             continue
         found.append(_leftover(run, attempt, stat, stats))
     return found
@@ -76,7 +76,7 @@ def remove_leftover(leftover: Leftover) -> bool:
 
 def _is(process: Process, leftover: Leftover) -> bool:
     stat = read_stat(process.pid)
-    marker = _marker(process.pid)
+    marker = marker_of(process.pid)
     same = stat is not None and stat.start_time == leftover.start_time
     marked = marker is not None and marker["MISSION_TUI_RUN"] == leftover.run
     return same and marked and process.alive()
@@ -94,22 +94,6 @@ def _processes() -> Iterator[tuple[int, Stat]]:
             continue
         if stat is not None and stat.state != "Z":
             yield stat.pid, stat
-
-
-_MARKS = ("MISSION_TUI_RUN", "MISSION_TUI_RUN_DIR", "MISSION_TUI_ATTEMPT", "MISSION_TUI_NONCE")
-
-
-def _marker(pid: int) -> dict[str, str] | None:
-    """The run's variables in the environment that the process was started with; None unless all are there."""
-    try:
-        environ = Path(f"/proc/{pid}/environ").read_bytes()
-    except OSError:
-        return None
-    if b"MISSION_TUI_NONCE=" not in environ:
-        return None
-    pairs = (item.partition(b"=") for item in environ.split(b"\0"))
-    marks = {os.fsdecode(key): os.fsdecode(value) for key, _, value in pairs if key.startswith(b"MISSION_TUI_")}
-    return marks if all(mark in marks for mark in _MARKS) else None
 
 
 def _nonce(run: RunDir, attempt: int) -> str | None:
@@ -133,10 +117,20 @@ def _leftover(run: RunDir, attempt: int, stat: Stat, stats: dict[int, Stat]) -> 
         run=run.id,
         attempt=attempt,
         verdict="ours" if ours else "unverifiable",
-        command=_command(stat.pid),
+        command=command_of(stat.pid),
         age_s=max(0.0, uptime_s - stat.start_time / _TICKS),
         memory_bytes=rss_bytes(stat.pid),
     )
+
+
+def _is_of_another(stat: Stat, stats: dict[int, Stat], run: RunDir) -> bool:
+    """Whether the process, or a living ancestor, holds the lease of another directory of the run's name."""
+    seen: Stat | None = stat
+    while seen is not None:
+        if holds_another(seen.pid, run):
+            return True
+        seen = stats.get(seen.parent)
+    return False
 
 
 def _belongs(stat: Stat, stats: dict[int, Stat], identity: Identity) -> bool:
@@ -150,11 +144,3 @@ def _belongs(stat: Stat, stats: dict[int, Stat], identity: Identity) -> bool:
             return True
         seen = stats.get(seen.parent)
     return False
-
-
-def _command(pid: int) -> str:
-    try:
-        words = Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return ""
-    return clean(os.fsdecode(words.replace(b"\0", b" ")), _COMMAND_CHARACTERS)

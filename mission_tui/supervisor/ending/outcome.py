@@ -24,7 +24,7 @@ from mission_tui.supervisor.starting.restarting import decide_restart
 from mission_tui.supervisor.watching.feed import judge_silence, read_news
 from mission_tui.supervisor.watching.notifying import tell_end
 
-__all__ = ["abandon", "exit_facts", "finish"]
+__all__ = ["abandon", "exit_facts", "finish", "sweep"]
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ def finish(core: Core, run: LiveRun, ended: ExitRecord | None, identity: Identit
     attempt = run.attempt
     abandon(core, run, outcome, rebooted=rebooted, peak=_peak(core, run, ended))
     if ended is None and asked & ENDING:
-        _sweep(core, run, attempt)
+        sweep(core, run, attempt)
 
 
 def _peak(core: Core, run: LiveRun, ended: ExitRecord | None) -> Peak | None:
@@ -117,7 +117,7 @@ def abandon(core: Core, run: LiveRun, outcome: Outcome, *, rebooted: bool = Fals
     tell_end(core, run)
 
 
-def _sweep(core: Core, run: LiveRun, attempt: int) -> None:
+def sweep(core: Core, run: LiveRun, attempt: int) -> None:
     """What a keeper would have done: end what the trainer of a stopped or killed keeperless run left behind."""
     for leftover in find_leftovers(core.root, core.is_spared):
         ours = (leftover.run, leftover.attempt, leftover.verdict) == (run.id, attempt, "ours")

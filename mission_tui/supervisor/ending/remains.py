@@ -21,6 +21,7 @@ from mission_tui.errors import DamagedError
 from mission_tui.records.runs.attempt import read_identity
 from mission_tui.records.runs.layout import RunDir, run_dirs
 from mission_tui.supervisor.identity import boot_id
+from mission_tui.supervisor.lease import was_ordered_here
 
 __all__ = ["Remains", "find_remains", "remove_remains"]
 
@@ -85,6 +86,8 @@ def remove_remains(item: Remains) -> bool:
 
 def _shared(run: RunDir, attempt: int, boot: str) -> Iterator[Remains]:
     folder = run.attempt(attempt)
+    if not was_ordered_here(run, attempt):
+        return  # in a copy the record is the original's, and so is what it names
     try:
         with folder.shared_memory.open("rb") as file:
             lines = file.read(_MOST_BYTES).splitlines()

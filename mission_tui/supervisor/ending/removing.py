@@ -28,7 +28,10 @@ EMPTYING = "emptying the trash"
 def objection(core: Core, run_id: str) -> str | None:
     """Why the run cannot be removed now; None when it can be."""
     state = core.store.run(run_id).state
-    if run_id in core.live or state not in OVER:
+    live = core.live.get(run_id)
+    if live is not None and live.unseen:
+        return f"it is not over: {live.unseen}"
+    if live is not None or state not in OVER:
         return f"it is {state}; stop or kill it first"
     if run_id in core.unkillable or not core.launcher.is_free(core.run_dir(run_id)):
         return "a process of it is still alive"

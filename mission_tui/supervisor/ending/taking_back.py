@@ -19,6 +19,8 @@ async def kill_live(core: Core, run_id: str) -> None:
     run = core.live.get(run_id)
     if run is None:
         return
+    if run.unseen:
+        raise MissionError(f"{run_id} cannot be killed: {run.unseen}")
     core.ask_for(run, "kill")
     end_now(core, run)
     try:

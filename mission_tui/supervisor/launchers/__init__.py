@@ -8,6 +8,7 @@ from typing import Protocol
 from mission_tui.records.runs.attempt import Identity, LaunchOrder
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.identity import Process, Verdict
+from mission_tui.supervisor.lease import Holder
 
 __all__ = ["Found", "Launcher"]
 
@@ -31,6 +32,9 @@ class Launcher(Protocol):
 
     def is_free(self, run: RunDir) -> bool:
         """Whether nobody of any attempt owns the run."""
+
+    def holders(self, run: RunDir, nonce: str) -> list[Holder]:
+        """Who of the visible processes owns the run; `nonce` is that of its attempt. Not for every day: it is slow."""
 
     def is_coming(self, run: RunDir, attempt: int) -> bool:
         """Whether somebody of `attempt` may be about to own the run."""

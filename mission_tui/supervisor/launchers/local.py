@@ -1,4 +1,4 @@
-"""Attempts as processes of this machine: the order, the detached keeper, and both found again by identity.
+"""Attempts as processes of this machine: the order, the detached keeper, and both found again by identity and lease.
 
 `MISSION_TUI_TRAINER` (a module name, or the path of a script) names the program started as trainer, for trainers that
 speak `docs/trainer-protocol.md`; without it that is `mission_tui.trainer`.
@@ -6,11 +6,10 @@ speak `docs/trainer-protocol.md`; without it that is `mission_tui.trainer`.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import secrets
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,11 +19,12 @@ from mission_tui.errors import EX_RESUMABLE, DamagedError, MissionError
 from mission_tui.fleet.specs.secrecy import is_harmless
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.paths import socket_dir
-from mission_tui.records.runs.attempt import LaunchOrder, read_identity
+from mission_tui.records.runs.attempt import Identity, LaunchOrder, read_identity
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.children import start_child
-from mission_tui.supervisor.identity import Process, see, verify
+from mission_tui.supervisor.identity import Process, Sighting, read_stat, see, verify
 from mission_tui.supervisor.launchers import Found
+from mission_tui.supervisor.lease import Holder, holders_of, holds, is_free, is_marked_for, marker_of, was_ordered_here
 from mission_tui.supervisor.starting.caller import OURS, Caller, at_home, program
 from mission_tui.supervisor.starting.interpreter import as_module
 
@@ -140,17 +140,11 @@ class LocalLauncher:
 
     def is_free(self, run: RunDir) -> bool:
         """Whether the lease, which keeper and trainer of an attempt share, is free."""
-        try:
-            descriptor = os.open(run.lease, os.O_RDWR | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return True
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        finally:
-            os.close(descriptor)
-        return True
+        return is_free(run)
+
+    def holders(self, run: RunDir, nonce: str) -> list[Holder]:
+        """Who of the visible processes holds the lease; it reads all of /proc."""
+        return holders_of(run, nonce)
 
     def is_coming(self, run: RunDir, attempt: int) -> bool:
         """Whether a process names `attempt` as a keeper does before it has the lease. Nobody is signalled for that."""
@@ -162,13 +156,45 @@ class LocalLauncher:
         return False
 
     def find(self, run: RunDir, attempt: int) -> Found:
-        """Who of `attempt` lives, by `identity.json`; a damaged one identifies nobody."""
+        """Who of `attempt` lives, by `identity.json` and the lease; a damaged identity identifies nobody."""
         try:
             identity = read_identity(run.attempt(attempt).identity)
         except (DamagedError, OSError):
             identity = None
         if identity is None:
             return Found(None)
-        keeper = verify(identity.keeper, identity.boot_id)
-        trainer = verify(identity.trainer, identity.boot_id)
+        if not was_ordered_here(run, attempt):
+            return Found(identity)
+        keeper = _proven(verify(identity.keeper, identity.boot_id), lambda process: holds(process.pid, run))
+        trainer = _proven(
+            verify(identity.trainer, identity.boot_id),
+            lambda process: _is_trainer(process, run, identity, keeper.process),
+        )
         return Found(identity, keeper.process, trainer.process, keeper.verdict, trainer.verdict)
+
+
+def _proven(seen: Sighting, proves: Callable[[Process], bool | None]) -> Sighting:
+    """`seen`, if the lease says so too of the process that is held; it is let go of otherwise."""
+    if seen.process is None:
+        return seen
+    proof = proves(seen.process)
+    # What was read is of this process only if its number has not been given away meanwhile.
+    if proof and seen.process.alive():
+        return seen
+    seen.process.close()
+    return Sighting("unverifiable" if proof is None else "stranger")
+
+
+def _is_trainer(process: Process, run: RunDir, identity: Identity, keeper: Process | None) -> bool | None:
+    """Whether it holds the lease; a command may have closed it: then, whether the proven keeper is its parent, or,
+    where nobody holds the lease any more, whether it was started with this attempt's variables.
+    """
+    proof = holds(process.pid, run)
+    if proof:
+        return True
+    if keeper is not None:
+        stat = read_stat(process.pid)
+        return stat is not None and stat.parent == keeper.pid and keeper.alive()
+    marker = marker_of(process.pid)
+    marked = marker is not None and is_marked_for(marker, run) and marker["MISSION_TUI_NONCE"] == identity.nonce
+    return True if marked and is_free(run) else proof

@@ -34,6 +34,8 @@ from mission_tui.supervisor.starting.restarting import due_restarts
 from mission_tui.supervisor.starting.room import in_line, room_now
 from mission_tui.supervisor.starting.variables import variables_lack
 
+HELD = "waits until nobody holds its lease: a process that is not known here has it"
+
 __all__ = ["Turns", "held_back", "line_up", "standing_in_line", "why_it_waits"]
 
 
@@ -48,6 +50,9 @@ def held_back(core: Core, run: LiveRun, order: LaunchOrder, turn: Callable[[], N
         return False
     line_up(run, order, turn)
     if core.store.run(run.id).told.asked & ENDING:
+        return True
+    if not core.launcher.is_free(run.dir):
+        core.see(run.id, WaitSeen(HELD))
         return True
     match _decided(core, time.time()).get(run.id, Go()):
         case Wait(why):
@@ -130,6 +135,8 @@ def standing_in_line(core: Core, now: float) -> list[InLine]:
 def _standing(core: Core, run_id: str, spec: Spec, visible: str | None, now: float) -> InLine:
     told, gain = core.store.run(run_id).told, spec.keep.limits.marginal_gain
     held = waits_for_others(core, told.after) if told.attempt == 0 else ""
+    if not held and not core.launcher.is_free(core.run_dir(run_id)):
+        held = HELD
     if not held and gain is not None:
         held = gain_lack(core, gain, now) or ""
     held = held or variables_lack(core, run_id)

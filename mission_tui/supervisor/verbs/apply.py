@@ -27,7 +27,7 @@ from mission_tui.supervisor.starting.another_attempt import (
     verdict_first,
 )
 from mission_tui.supervisor.starting.live_load import look_around
-from mission_tui.supervisor.targets import require, the_finding, the_run
+from mission_tui.supervisor.targets import check_seen, require, the_finding, the_run
 from mission_tui.supervisor.watching.keeping import keep_last_good
 
 __all__ = ["apply"]
@@ -44,6 +44,7 @@ async def apply(core: Core, request: Apply) -> Accepted | VerdictReply:
     await look_around(core)
     run_id = the_run(core, request.run)
     require(core, run_id, "apply")
+    check_seen(core, run_id, "apply")
     finding = the_finding(core, run_id, request.finding)
     _check(core, run_id, finding)
     attempt = core.store.run(run_id).told.attempt

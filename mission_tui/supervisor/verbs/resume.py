@@ -30,7 +30,7 @@ from mission_tui.supervisor.starting.live_load import look_around
 from mission_tui.supervisor.starting.restart_attempt import start_again
 from mission_tui.supervisor.starting.variables import supply
 from mission_tui.supervisor.subject import caller_for, named_checkpoint
-from mission_tui.supervisor.targets import the_run
+from mission_tui.supervisor.targets import check_seen, the_run
 
 __all__ = ["resume"]
 
@@ -44,6 +44,7 @@ async def resume(core: Core, request: Resume) -> Accepted | VerdictReply:
     if request.branch:
         return await branch(core, request)
     run_id = the_run(core, request.run)
+    check_seen(core, run_id, "resume")
     live = core.live.get(run_id)
     if live is not None:
         return _go_on(core, live, request)

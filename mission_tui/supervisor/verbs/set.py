@@ -24,7 +24,7 @@ from mission_tui.ipc.telemetry_messages import Order
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.starting.another_attempt import clipped_share, without_remedies
-from mission_tui.supervisor.targets import the_run
+from mission_tui.supervisor.targets import check_seen, the_run
 
 __all__ = ["set_"]
 
@@ -39,6 +39,7 @@ async def set_(core: Core, request: Set) -> Accepted | VerdictReply:
     run_id = the_run(core, request.run)
     if all(word.partition("=")[0].strip() == PRIORITY for word in request.assignments):
         return _moved(core, run_id, request)
+    check_seen(core, run_id, "set that of")
     live, was = _training(core, run_id)
     check_live(was, request.assignments)
     now = draft_change(was, request.assignments)

@@ -15,7 +15,8 @@ __all__ = ["shutdown"]
 
 async def shutdown(core: Core, request: Shutdown) -> Accepted:
     """Leave once the answer is said. With `with_runs`, the answer comes when every run has saved and ended."""
-    runs = list(core.live.values())
+    runs = [run for run in core.live.values() if not (request.with_runs and run.unseen)]
+    unseen = [f"{core.name_of(run.id)} goes on: {run.unseen}" for run in core.live.values() if run.unseen]
     if request.with_runs:
         call_off_restarts(core, waiting_for_restart(core, core.store.live_ids()), "stop")
         for run in runs:
@@ -25,5 +26,5 @@ async def shutdown(core: Core, request: Shutdown) -> Accepted:
                 end_gracefully(core, run)
         await asyncio.gather(*(run.gone.wait() for run in runs))
     core.leave("asked to")
-    notes = () if request.with_runs or not runs else (f"{len(runs)} runs go on",)
+    notes = tuple(unseen) if request.with_runs or not runs else (f"{len(runs)} runs go on",)
     return Accepted(re=request.id, runs=tuple(run.id for run in runs) if request.with_runs else (), notes=notes)

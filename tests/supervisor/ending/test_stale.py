@@ -157,8 +157,9 @@ def test_a_hostile_command_line_of_a_leftover_is_one_harmless_line(lab: Lab) -> 
     run = dead_run(lab)
     order = read_launch(lab.dir(run).attempt(1).launch)
     assert order is not None
+    marker = order.env | {"MISSION_TUI_RUN_DIR": str(lab.dir(run).path)}
     hostile = "\x1b]0;owned\x07\x1b[2Jone\ntwo\u202e"
-    with subprocess.Popen([sys.executable, "-S", "-c", SLEEP, hostile], env=dict(order.env)) as process:
+    with subprocess.Popen([sys.executable, "-S", "-c", SLEEP, hostile], env=marker) as process:
         try:
             found = until(lambda: [s for s in processes(lab) if s.pid == process.pid and "one two" in s.command], 5)
             assert found[0].command.isprintable()

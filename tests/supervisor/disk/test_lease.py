@@ -1,0 +1,336 @@
+"""The lease is the truth about life: a number in a file proves nothing, and nothing ends while somebody holds it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import msgspec
+import psutil
+import pytest
+from msgspec import structs
+
+from mission_tui.errors import MissionError
+from mission_tui.fleet.history.events import Asked, AttemptEnded, FleetEvent
+from mission_tui.fleet.history.metrics import MetricRecord, UpdateDone
+from mission_tui.fleet.specs.spec import RunSpec, Spec
+from mission_tui.ipc.replies import CleanReply
+from mission_tui.ipc.requests import Resume, Set, Shutdown
+from mission_tui.ipc.tidying import Clean, Remove
+from mission_tui.keeper.proc import pidfd_inode, read_process
+from mission_tui.records.files.append import AppendLog
+from mission_tui.records.files.tail import read_all
+from mission_tui.records.runs.attempt import ProcessIdentity, read_identity, read_launch
+from mission_tui.records.runs.layout import RunDir
+from mission_tui.supervisor.launchers.local import LocalLauncher
+from mission_tui.supervisor.lease import holds
+from tests.supervisor.conftest import Lab, living, opened_lab, stub_spec
+from tests.waiting import until
+
+APART = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
+VERBS = ("stop", "kill", "pause", "freeze", "park", "checkpoint")
+
+
+def refusal(lab: Lab, verb: str, run: str) -> str:
+    """What the supervisor says instead of doing it."""
+    with pytest.raises(MissionError) as refused:
+        lab.act(verb, run)
+    return str(refused.value)
+
+
+def journal(run: RunDir) -> list[FleetEvent]:
+    """What was written down of the run."""
+    events, damage = read_all(run.events, FleetEvent)
+    assert not damage
+    return events
+
+
+def rows(run: RunDir) -> list[UpdateDone]:
+    """Its updates; each line is whole and there once."""
+    records, damage = read_all(run.metrics, MetricRecord)
+    assert not damage
+    assert [record.seq for record in records] == list(range(1, len(records) + 1))
+    done = [record for record in records if isinstance(record, UpdateDone)]
+    assert [record.update for record in done] == list(range(1, len(done) + 1))
+    return done
+
+
+def command(script: str) -> Spec:
+    """A run of a shell script."""
+    return Spec(preset="command", run=RunSpec(command=("/bin/bash", "-c", script)))
+
+
+def identity_of(pid: int) -> ProcessIdentity:
+    """What a forger would write of a living process."""
+    process = read_process(pid)
+    assert process is not None
+    return ProcessIdentity(pid, process.start_time, pidfd_inode(pid))
+
+
+@pytest.fixture
+def innocent() -> Iterator[psutil.Popen]:
+    """A process that belongs to nobody here, and leads a group and a session."""
+    process = psutil.Popen([sys.executable, "-S", "-c", "import time; time.sleep(300)"], start_new_session=True)
+    yield process
+    process.kill()
+    process.wait()
+
+
+@contextmanager
+def beside(lab: Lab) -> Iterator[Lab]:
+    """`cp -a` of the runs root, and a supervisor of the copy."""
+    copy = lab.root.parent / "copy"
+    subprocess.run(["cp", "-a", lab.root, copy], check=True)
+    with opened_lab(copy) as other:
+        other.start()
+        yield other
+
+
+@pytest.mark.skipif(
+    subprocess.run([*APART, "true"], capture_output=True, check=False).returncode != 0,
+    reason="unshare --pid is not permitted here",
+)
+def test_a_run_of_another_pid_namespace_is_alive_and_not_visible_and_comes_back(lab: Lab) -> None:
+    """Seen from a container it goes on as it was, no verb writes anything down, and the host controls it again."""
+    (run,) = lab.launch()
+    before = lab.running(run)
+    lab.kill_supervisor()
+    events = lab.dir(run).events.read_bytes()
+    lab.under = APART
+    lab.start()
+    view = lab.wait(run, lambda view: "out-of-sight" in view.flags, 10)
+    assert (view.state, view.outcome) == ("running", None)
+    assert "alive, but not visible from here" in (view.cause or "")
+    for verb in VERBS:
+        assert "alive, but not visible from here" in refusal(lab, verb, run)
+    for request in (
+        lambda id_: Resume(id=id_, run=run, cwd="/", python=sys.executable, environ={}),
+        lambda id_: Set(id=id_, run=run, assignments=("ppo.learning_rate=0.1",)),
+        lambda id_: Remove(id=id_, runs=(run,)),
+    ):
+        with pytest.raises(MissionError, match="alive, but not visible from here"):
+            lab.ask(request)
+    done = len(rows(lab.dir(run)))
+    until(lambda: len(rows(lab.dir(run))) > done + 3, 10)
+    assert lab.dir(run).events.read_bytes() == events
+    lab.ask(lambda id_: Shutdown(id=id_, with_runs=True))
+    assert lab.supervisor is not None
+    lab.supervisor.wait(10)
+    lab.under = ()
+    lab.start()
+    back = lab.wait(run, lambda view: view.connected and view.flags == (), 5)
+    assert (back.pids.keeper, back.pids.trainer) == (before.pids.keeper, before.pids.trainer)
+    assert (back.attempt, back.cause) == (1, None)
+    lab.act("stop", run)
+    assert lab.ended(run).outcome == "stopped"
+    assert [event.outcome.cause for event in journal(lab.dir(run)) if isinstance(event, AttemptEnded)]
+    assert len([event for event in journal(lab.dir(run)) if isinstance(event, Asked)]) == 1
+
+
+def test_a_copy_is_over_and_its_original_goes_on(lab: Lab) -> None:
+    """`kill` in a copied root reaches nobody of the original: the copy's run is over, as its own lease says."""
+    (run,) = lab.launch()
+    before = lab.running(run).pids
+    with beside(lab) as copy:
+        assert copy.ended(run, 10).outcome == "lost"
+        for verb in VERBS:
+            refusal(copy, verb, run)
+        reply = copy.ask(lambda id_: Clean(id=id_))
+        assert isinstance(reply, CleanReply)
+        assert [stale for stale in reply.stale if stale.kind == "process"] == []
+    view = lab.running(run, (lab.view(run).update or 0) + 2)
+    assert (view.pids.keeper, view.pids.trainer) == (before.keeper, before.trainer)
+    rows(lab.dir(run))
+
+
+def test_a_queued_run_of_a_copy_is_not_started_in_the_original(lab: Lab) -> None:
+    """Its order was written for the original's directory: nobody carries it out in the copy, nor there."""
+    (run,) = lab.launch(spec=stub_spec(64 * 2))
+    lab.ended(run)
+    lab.kill_supervisor()
+    folder = lab.dir(run)
+    folder.events.write_bytes(folder.events.read_bytes().splitlines(keepends=True)[0])
+    folder.metrics.unlink()
+    for name in ("identity.json", "exit.json"):
+        (folder.attempt(1).path / name).unlink()
+    before = {path: path.read_bytes() for path in folder.path.rglob("*") if path.is_file()}
+    with beside(lab) as copy:
+        view = copy.ended(run, 20)
+        assert (view.outcome, view.kind) == ("failed", "start")
+        assert "written for another directory" in (view.cause or "")
+    assert {path: path.read_bytes() for path in folder.path.rglob("*") if path.is_file()} == before
+
+
+def test_a_copy_where_the_original_was_drives_nobody(lab: Lab) -> None:
+    """The original was moved aside while it lives, and a copy lies in its place, whose name its processes carry."""
+    (run,) = lab.launch(STUB_WORKERS="1")
+    view, family = lab.running(run), lab.family(run)
+    lab.kill_supervisor()
+    aside = lab.root.rename(lab.root.with_name("aside"))
+    subprocess.run(["cp", "-a", aside, lab.root], check=True)
+    lab.start()
+    assert lab.ended(run, 10).outcome == "lost"
+    reply = lab.ask(lambda id_: Clean(id=id_))
+    assert isinstance(reply, CleanReply)
+    keys = tuple(stale.key for stale in reply.stale)
+    lab.ask(lambda id_: Clean(id=id_, remove=keys))
+    assert len(living(family)) == len(family)
+    done = len(rows(RunDir(aside / run)))
+    until(lambda: len(rows(RunDir(aside / run))) > done, 10)
+    assert view.pids.trainer is not None
+    assert holds(view.pids.trainer, RunDir(aside / run))
+
+
+def test_a_copy_of_hard_links_drives_nobody(lab: Lab, tmp_path: Path) -> None:
+    """`cp -al`: even the lease is the original's file, and still this is not the directory that was ordered."""
+    (run,) = lab.launch()
+    lab.running(run)
+    linked = RunDir(tmp_path / "linked" / run)
+    shutil.copytree(lab.dir(run).path, linked.path, copy_function=os.link)
+    launcher = LocalLauncher()
+    found = launcher.find(linked, 1)
+    assert (found.keeper, found.trainer) == (None, None)
+    assert not launcher.is_free(linked)
+    with suppress(OSError):
+        shutil.rmtree(linked.path)
+
+
+@pytest.mark.parametrize("who", ["both", "trainer"])
+def test_a_forged_identity_names_nobody_of_ours(lab: Lab, innocent: psutil.Popen, who: str) -> None:
+    """A hand-made `identity.json` names a living process, to the tick and the inode; a kill is on record: nothing
+    is sent to it.
+    """
+    (run,) = lab.launch()
+    pids = lab.running(run).pids
+    lab.kill_supervisor()
+    for pid in (pids.keeper, pids.trainer):
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+    until(lambda: LocalLauncher().is_free(lab.dir(run)), 5)
+    path = lab.dir(run).attempt(1).identity
+    true = read_identity(path)
+    assert true is not None
+    named = identity_of(innocent.pid)
+    forged = structs.replace(true, trainer=named, keeper=named if who == "both" else true.keeper, session=innocent.pid)
+    path.write_bytes(msgspec.json.encode(forged))
+    log = AppendLog(lab.dir(run).events)
+    log.append(lambda seq: Asked(seq, time.time(), "kill", 1))
+    log.close()
+    lab.start()
+    assert lab.ended(run, 10).outcome in ("killed", "lost")
+    assert innocent.is_running()
+    assert innocent.status() != psutil.STATUS_STOPPED
+
+
+def test_a_forged_trainer_beside_a_living_keeper_is_not_frozen_nor_asked(lab: Lab, innocent: psutil.Popen) -> None:
+    """The keeper is proven by its lease; that proves nothing of another process that the same file names."""
+    (run,) = lab.launch()
+    before = lab.running(run).pids
+    lab.kill_supervisor()
+    path = lab.dir(run).attempt(1).identity
+    true = read_identity(path)
+    assert true is not None
+    path.write_bytes(msgspec.json.encode(structs.replace(true, trainer=identity_of(innocent.pid))))
+    lab.start()
+    view = lab.wait(run, lambda view: view.pids.keeper is not None and view.connected, 10)
+    assert (view.pids.keeper, view.pids.trainer) == (before.keeper, None)
+    with suppress(MissionError):
+        lab.act("freeze", run)
+    lab.act("kill", run)
+    lab.ended(run)
+    assert innocent.is_running()
+    assert innocent.status() != psutil.STATUS_STOPPED
+
+
+def test_a_command_that_closed_the_lease_counts_by_its_keeper_and_then_by_its_marker(lab: Lab) -> None:
+    """Many programs close every descriptor they do not know; such a run is found again, kept and keeperless."""
+    (run,) = lab.launch(spec=command("exec {MISSION_TUI_LEASE_FD}>&-; exec sleep 300"))
+    pids = lab.wait(run, lambda view: view.pids.trainer is not None).pids
+    assert pids.trainer is not None
+    until(lambda: holds(pids.trainer or 0, lab.dir(run)) is False, 5)
+    lab.kill_supervisor()
+    lab.start()
+    assert lab.wait(run, lambda view: view.pids.trainer is not None, 5).pids.trainer == pids.trainer
+    lab.kill_supervisor()
+    assert pids.keeper is not None
+    os.kill(pids.keeper, signal.SIGKILL)
+    lab.start()
+    lab.wait(run, lambda view: "keeperless" in view.flags, 5)
+    trainer = [psutil.Process(pids.trainer)]
+    lab.act("kill", run)
+    assert lab.ended(run).outcome == "killed"
+    until(lambda: not living(trainer), 5)
+
+
+def test_what_a_dead_command_left_behind_holds_the_run_open_until_it_is_cleaned(lab: Lab) -> None:
+    """Keeper and shell are gone, the `sleep` has the lease: the run is not over, `clean` names it, and then it is."""
+    (run,) = lab.launch(spec=command("sleep 300 & wait"))
+    pids = lab.wait(run, lambda view: view.pids.trainer is not None).pids
+    until(lambda: len(lab.family(run)) == 3, 5)
+    (*_, left) = lab.family(run)
+    for pid in (pids.keeper, pids.trainer):
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+    view = lab.wait(run, lambda view: "outlived" in view.flags, 5)
+    assert (view.state in ("starting", "running"), view.outcome) == (True, None)
+    assert f"pid {left.pid} (sleep 300)" in (view.cause or "")
+    assert "`clean`" in refusal(lab, "kill", run)
+    reply = lab.ask(lambda id_: Clean(id=id_))
+    assert isinstance(reply, CleanReply)
+    (stale,) = [stale for stale in reply.stale if stale.kind == "process"]
+    assert (stale.pid, stale.verdict) == (left.pid, "ours")
+    lab.ask(lambda id_: Clean(id=id_, remove=(stale.key,)))
+    ended = lab.ended(run, 5)
+    assert (ended.outcome, ended.flags) == ("lost", ())
+
+
+def test_a_queued_run_whose_lease_is_held_waits(lab: Lab) -> None:
+    """Somebody has the lease of a run that was never begun: it is not started beside him, and begins when he goes."""
+    (run,) = lab.launch(spec=stub_spec(64 * 2))
+    lab.ended(run)
+    lab.kill_supervisor()
+    folder = lab.dir(run)
+    folder.events.write_bytes(folder.events.read_bytes().splitlines(keepends=True)[0])
+    folder.attempt(1).identity.unlink()
+    folder.attempt(1).exit.unlink()
+    hold = "import fcntl, sys; file = open(sys.argv[1], 'r+'); fcntl.flock(file, 2); print(flush=True); input()"
+    words = [sys.executable, "-S", "-c", hold, str(folder.lease)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        lab.start()
+        view = lab.wait(run, lambda view: "holds its lease" in (view.cause or ""), 5)
+        assert view.state == "queued"
+        assert not folder.attempt(1).identity.exists()
+        holder.kill()
+    assert lab.ended(run, 20).attempt == 1
+
+
+def test_a_lease_that_was_removed_is_still_known_by_where_it_was(lab: Lab) -> None:
+    """Somebody deletes the file from under a living run: its processes are found all the same, in this directory."""
+    (run,) = lab.launch()
+    before = lab.running(run).pids
+    lab.kill_supervisor()
+    lab.dir(run).lease.unlink()
+    lab.start()
+    view = lab.wait(run, lambda view: view.connected, 5)
+    assert (view.pids.keeper, view.pids.trainer) == (before.keeper, before.trainer)
+
+
+def test_an_order_says_which_directory_it_is_for(lab: Lab) -> None:
+    """And names none: what a copy or a backup restores is nobody's order."""
+    (run,) = lab.launch()
+    lab.running(run)
+    text = lab.dir(run).attempt(1).launch.read_text()
+    order = read_launch(lab.dir(run).attempt(1).launch)
+    assert order is not None
+    assert order.place is not None
+    assert run not in " ".join((*order.argv, order.env["MISSION_TUI_RUN_DIR"]))
+    assert str(lab.dir(run).path) not in text
