@@ -16,6 +16,7 @@ from mission_tui.envs.masks import MASKS
 from mission_tui.envs.questions import QUESTIONS
 from mission_tui.envs.shared_arrays import ActionForm, SharedArrays
 from mission_tui.envs.state import can_save_state
+from mission_tui.forks import FORKED, leave_fork
 
 __all__ = ["FINAL", "Ask", "Lanes", "Told"]
 
@@ -77,17 +78,22 @@ class Lanes:
 
     def step(self) -> list[Told]:
         """One step of every environment with the shared actions; ended episodes begin anew at once."""
-        begun_ns, told = time.perf_counter_ns(), list[Told]()
+        begun_ns, told, forked = time.perf_counter_ns(), list[Told](), FORKED
         life, first, rewards, dones = self._life, self._first, self._rewards, self._dones
         # A copy: an environment may keep its last action.
         for lane, (env, action) in enumerate(zip(self._envs, self._actions.copy(), strict=True)):
             life[0] = first + lane
-            observation, rewards[lane], terminated, truncated, info = env.step(action)
+            said = env.step(action)
+            if forked:  # before anything is written where the trainer reads
+                leave_fork()
+            observation, rewards[lane], terminated, truncated, info = said
             dones[lane] = done = terminated or truncated
             if done:
                 info["TimeLimit.truncated"] = truncated and not terminated
                 self._keep_final(lane, observation, info)
                 observation, reset_info = env.reset()
+                if forked:
+                    leave_fork()
                 told.append((first + lane, info, reset_info))
             elif info and self._all_infos:
                 info["TimeLimit.truncated"] = False
@@ -151,5 +157,6 @@ class Lanes:
 
     def _reset(self, lane: int, seed: int | None, options: dict[str, Any]) -> dict[str, Any]:
         observation, info = self._envs[lane].reset(seed=seed, **({"options": options} if options else {}))
+        leave_fork()
         self._observe(lane, observation)
         return info

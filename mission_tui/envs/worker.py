@@ -19,6 +19,7 @@ from mission_tui.envs.channel import DONE, ERROR, FORM, QUIT, STEP, Channel, fra
 from mission_tui.envs.lanes import Lanes
 from mission_tui.envs.shared_arrays import SharedArrays
 from mission_tui.envs.shared_names import record_shared_names
+from mission_tui.forks import guard_forks, leave_fork
 from mission_tui.process_name import call_process
 
 __all__ = ["main"]
@@ -29,6 +30,7 @@ _PR_SET_PDEATHSIG = 1
 def main(words: list[str]) -> int:
     """Serve until the trainer says so or is gone; returns the exit code."""
     run, place, parent, descriptor = words
+    guard_forks()
     # A Ctrl-C is the trainer's to answer: it saves first, and needs its environments for that.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     call_process(f"worker {place}", run, brief=f"env{place}")
@@ -56,14 +58,18 @@ def _serve(channel: Channel) -> None:
         while (order := channel.receive())[0] != QUIT:
             _obey(channel, lanes, assignment.n_envs, *order)
     finally:
+        leave_fork(sys.exc_info()[1])
         lanes.close()
+        leave_fork()
 
 
 def _made(lanes: Lanes, assignment: Assignment) -> bytes:
     try:
         lanes.make(assignment.recipe.make)
+        leave_fork()
         return frame(DONE, lanes.can_save_state)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - making an environment is foreign code
+        leave_fork(error)
         return frame(ERROR, Raised.of(error, lanes.at))
 
 
@@ -74,7 +80,9 @@ def _obey(channel: Channel, lanes: Lanes, n_envs: int, kind: bytes, content: Any
     try:
         answer = frame(DONE, lanes.step() or None) if kind == STEP else frame(DONE, lanes.call(content))
     except (Exception, SystemExit) as error:  # noqa: BLE001 - an environment is foreign code and may raise anything
+        leave_fork(error)
         answer = frame(ERROR, Raised.of(error, lanes.at))
+    leave_fork()
     lanes.count_answer()
     channel.send(answer)
 

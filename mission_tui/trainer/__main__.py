@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from mission_tui.errors import MissionError
+from mission_tui.forks import guard_forks, leave_fork
 from mission_tui.process_name import call_process
 from mission_tui.trainer.attempt import Attempt
 from mission_tui.trainer.failures import CallbackError, Failure, classify, complain
@@ -41,6 +42,7 @@ _LEAVE_S = 15.0
 def main(arguments: Sequence[str] | None = None) -> int:
     """Train, record how it ended, and return the process's exit code."""
     attempt = Attempt.parse(arguments)
+    guard_forks()
     call_process("trainer", attempt.run_dir.id, str(attempt.run_dir.path), str(attempt.number), brief="train")
     try:
         check_lease(os.environ, attempt.run_dir.lease)
@@ -64,6 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         complain(str(error))
         return error.exit_code
     finally:
+        leave_fork(sys.exc_info()[1])
         link.close()
 
 
@@ -93,9 +96,11 @@ def train(
         record_shared_names(os.environ)
         job = Job(attempt, spec, record, orders, link)
         how = job.train()
+        leave_fork()
         record.ended(how, job.checkpoint, cause=job.cause, unsaved=job.unsaved)
         settled(0)
     except Exception as error:  # noqa: BLE001 - the edge of the process: whatever it is becomes the last record
+        leave_fork(error)
         failure = classify(error)
         explain(error, failure)
         checkpoint = job.rescue(failure) if job else attempt.checkpoint
@@ -105,6 +110,8 @@ def train(
     else:
         return 0
     finally:
+        # What an environment forked, and came back here, must close nothing of the training.
+        leave_fork(sys.exc_info()[1])
         if job is not None:
             job.close()
 

@@ -67,7 +67,7 @@ class Witness:
         """A process that is nobody's, and one that carries the marker of `run` in a session of its own."""
         order = read_launch(self.lab.dir(run).attempt(1).launch)
         assert order is not None
-        for environ in (None, dict(order.env)):
+        for environ in (None, order.env | {"MISSION_TUI_RUN_DIR": str(self.lab.dir(run).path)}):
             command = [sys.executable, "-S", "-c", SLEEPER]
             self.strangers.append(subprocess.Popen(command, env=environ, start_new_session=True))
 

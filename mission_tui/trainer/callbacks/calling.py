@@ -16,6 +16,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv
 
 from mission_tui.errors import MissionError, raised_by
+from mission_tui.forks import leave_fork
 from mission_tui.trainer.callbacks.log import RowLog
 from mission_tui.trainer.callbacks.memory import Memory
 from mission_tui.trainer.callbacks.told import Told
@@ -134,10 +135,13 @@ class Callbacks(BaseCallback):
         for each in self._named:
             try:
                 answers.append(getattr(each.callback, hook)(*arguments))
-            except (MissionError, MemoryError):
+            except (MissionError, MemoryError) as error:
+                leave_fork(error)
                 raise
             except (Exception, SystemExit) as error:  # a callback is foreign code and may raise anything
+                leave_fork(error)
                 raise CallbackError(f"{each} raised {_raised_by(error)} in {hook}") from error
+        leave_fork()
         return answers
 
 

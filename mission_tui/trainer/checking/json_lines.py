@@ -17,6 +17,7 @@ import msgspec
 
 from mission_tui.errors import EX_FAILED, MissionError, PresetError, raised_by
 from mission_tui.fleet.specs.spec import Spec
+from mission_tui.forks import guard_forks, leave_fork
 
 __all__ = ["Say", "answer", "asked_spec"]
 
@@ -34,12 +35,16 @@ def answer(work: Callable[[Say], None]) -> int:
             answers.write(json.dumps(message) + "\n")
             answers.flush()
 
+        guard_forks()
         try:
             work(say)
+            leave_fork()
         except MissionError as error:
+            leave_fork(error)
             say({"error": str(error), "exit_code": error.exit_code})
             return error.exit_code
         except Exception as error:  # noqa: BLE001 - the edge of the process
+            leave_fork(error)
             traceback.print_exception(error, file=sys.stderr)
             say({"error": raised_by(error), "exit_code": EX_FAILED})
             return EX_FAILED

@@ -6,6 +6,7 @@ stderr and does not end a training.
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
@@ -30,6 +31,7 @@ from mission_tui.fleet.history.metrics import (
     spoken,
 )
 from mission_tui.fleet.history.outcome import Phase
+from mission_tui.forks import leave_fork
 from mission_tui.ipc.telemetry_messages import (
     CheckpointAnswered,
     DutyFailedSaid,
@@ -58,6 +60,7 @@ class Record:
     """Writes for one attempt; `update` and `timesteps` are where the run stands over all attempts."""
 
     def __init__(self, run_dir: RunDir, attempt: int, say: Callable[[TelemetryMessage], None]) -> None:
+        self._process = os.getpid()
         self._log = AppendLog(run_dir.metrics, sync_every_s=_SYNC_EVERY_S)
         if self._log.torn is not None:
             complain(f"metrics.jsonl ended in half a row ({len(self._log.torn)} bytes), which was set aside")
@@ -72,6 +75,8 @@ class Record:
 
     def phase(self, phase: Phase) -> None:
         """Say what begins now. Phases are not kept: they matter only while they last."""
+        if not self._is_ours():
+            return
         self._say(PhaseSaid(phase, self.update, self.timesteps, time.time()))
 
     def started(
@@ -222,11 +227,15 @@ class Record:
 
     def __exit__(self, *_: object) -> None:
         """Make everything durable and close the file; say how much was dropped."""
+        if not self._is_ours():
+            return
         for tag, times in self._dropped.items():
             complain(f"metric {tag} was dropped {times} times, because it was no number")
         self._log.close()
 
     def _write(self, make: Callable[[int], MetricRecord], *, durable: bool = False) -> None:
+        if not self._is_ours():
+            return
         # Made now, because a row says when it happened, not when the disk took it.
         self._held.append(make(0))
         try:
@@ -245,6 +254,11 @@ class Record:
             return
         self._complained = False
         self._say(WroteSaid(self._log.last_seq))
+
+    def _is_ours(self) -> bool:
+        """Whether this is the process that keeps the record: what an environment forked off it says nothing here."""
+        leave_fork()
+        return os.getpid() == self._process
 
     def _append(self, record: MetricRecord) -> None:
         self._log.append(lambda seq: structs.replace(record, seq=seq))

@@ -19,6 +19,7 @@ import torch as th
 
 from mission_tui.errors import CheckpointError
 from mission_tui.fleet.specs.spec import CheckpointKeep
+from mission_tui.forks import leave_fork
 from mission_tui.records.files.reserve import Reserve
 from mission_tui.records.files.storage import StorageError, storing
 from mission_tui.records.runs.checkpoint import (
@@ -137,6 +138,7 @@ class Checkpoints:
         """
         if self.newest is not None and self._saved_at == (boundary.update, boundary.timesteps):
             return self.newest
+        leave_fork()
         _check_finite(boundary)
         self._record.phase("saving")
         begun_s = time.monotonic()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from types import FrameType
 
 from mission_tui.ipc.telemetry_messages import Order
@@ -34,6 +36,7 @@ class Orders:
         """SIGTERM stops gracefully; SIGINT is ignored, because Ctrl-C in some terminal must never reach a run."""
         signal.signal(signal.SIGTERM, self._on_sigterm)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        os.register_at_fork(after_in_child=self._forget)
 
     def stop_asked(self) -> bool:
         """Cheap enough for every environment step: looks for new orders five times a second."""
@@ -84,6 +87,12 @@ class Orders:
         """Wait, while paused, until it is time to look again."""
         time.sleep(_LOOK_EVERY_S)
         self.look()
+
+    def _forget(self) -> None:
+        """In what an environment forks a SIGTERM asks for no checkpoint: a pool ends its processes by it."""
+        with suppress(ValueError):
+            if signal.getsignal(signal.SIGTERM) == self._on_sigterm:
+                signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     def _on_sigterm(self, _number: int, _frame: FrameType | None) -> None:
         self._stop = True

@@ -18,6 +18,7 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnvObs, VecEnvStepR
 
 from mission_tui.envs import can_save_state, restore_env_state, save_env_state
 from mission_tui.errors import CheckpointError, raised_by
+from mission_tui.forks import leave_fork
 from mission_tui.trainer.failures import EnvError
 
 __all__ = ["InlineVecEnv"]
@@ -34,7 +35,9 @@ class InlineVecEnv(DummyVecEnv):
         try:
             infos = [self._step(lane, action) for lane, action in enumerate(self.actions)]
         except (Exception, SystemExit) as error:  # an environment is foreign code and may raise anything
+            leave_fork(error)
             raise EnvError(f"an environment raised {raised_by(error)}") from error
+        leave_fork()
         return self._obs_from_buf(), self.buf_rews.copy(), self.buf_dones.copy(), infos
 
     def _step(self, lane: int, action: Any) -> dict[str, Any]:
@@ -58,9 +61,12 @@ class InlineVecEnv(DummyVecEnv):
 
     def reset(self) -> VecEnvObs:
         try:
-            return super().reset()
+            observations = super().reset()
         except (Exception, SystemExit) as error:  # as above
+            leave_fork(error)
             raise EnvError(f"an environment raised {raised_by(error)} in reset") from error
+        leave_fork()
+        return observations
 
     @cached_property
     def can_save_state(self) -> bool:

@@ -15,6 +15,7 @@ from stable_baselines3.common.monitor import Monitor
 
 from mission_tui.errors import PresetError
 from mission_tui.fleet.specs.spec import EnvSpec
+from mission_tui.forks import leave_fork
 from mission_tui.trainer.building.env_ids import env_kwargs, find_env, make_env, making, native_refusal
 
 __all__ = ["EnvMaker", "make_batched"]
@@ -29,7 +30,13 @@ class EnvMaker:
 
     def __call__(self) -> gymnasium.Env[Any, Any]:
         """One monitored, wrapped environment. Raises `PresetError` for what the preset has wrong."""
-        return make_env(self.env, self.snapshot, around=Monitor)
+        try:
+            env = make_env(self.env, self.snapshot, around=Monitor)
+        except BaseException as error:
+            leave_fork(error)
+            raise
+        leave_fork()
+        return env
 
 
 def make_batched(env: EnvSpec, snapshot: Path | None) -> gymnasium.vector.VectorEnv[Any, Any, Any]:

@@ -20,6 +20,7 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvO
 
 from mission_tui.envs import StatefulEnv
 from mission_tui.errors import raised_by
+from mission_tui.forks import leave_fork
 from mission_tui.trainer.failures import EnvError
 
 __all__ = ["NativeVecEnv"]
@@ -49,7 +50,9 @@ class NativeVecEnv(VecEnv):
         try:
             observations, _ = self.envs.reset(seed=seeds)  # type: ignore[arg-type]  # a list of seeds is part of the API
         except (Exception, SystemExit) as error:  # an environment is foreign code and may raise anything
+            leave_fork(error)
             raise EnvError(f"the environment raised {raised_by(error)} in reset") from error
+        leave_fork()
         self._reset_seeds()
         self._reset_options()
         self._returns[:] = 0.0
@@ -63,7 +66,9 @@ class NativeVecEnv(VecEnv):
         try:
             observations, rewards, terminated, truncated, vector_infos = self.envs.step(self._actions)
         except (Exception, SystemExit) as error:  # as in reset
+            leave_fork(error)
             raise EnvError(f"the environment raised {raised_by(error)}") from error
+        leave_fork()
         dones = terminated | truncated
         self._returns += rewards
         self._lengths += 1

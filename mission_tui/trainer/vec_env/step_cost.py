@@ -6,6 +6,7 @@ The difference is waiting (a simulator, a socket), which workers can do side by 
 from __future__ import annotations
 
 import resource
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ import psutil
 
 from mission_tui.envs.masks import MASKS, sampled
 from mission_tui.errors import raised_by
+from mission_tui.forks import leave_fork
 from mission_tui.trainer.failures import EnvError
 
 __all__ = ["StepCost", "step_cost"]
@@ -67,8 +69,10 @@ def step_cost(make: Callable[[], gymnasium.Env[Any, Any]]) -> StepCost:
         steps, elapsed_s = _stepped(env, draw)
         return StepCost(elapsed_s / steps, (_family_s() - worked) / steps)
     except Exception as error:  # an environment is foreign code and may raise anything
+        leave_fork(error)
         raise EnvError(f"an environment raised {raised_by(error)}") from error
     finally:
+        leave_fork(sys.exc_info()[1])
         env.close()
 
 
