@@ -6,6 +6,7 @@ from tests.faults.campaign.part import Part
 from tests.faults.parts import (
     adopt,
     configs,
+    copies,
     corruption,
     crash_points,
     failing_calls,
@@ -39,6 +40,7 @@ ALL: tuple[Part, ...] = (
     pid_reuse.PART,
     adopt.PART,
     kills.PART,
+    copies.PART,
     lifecycle.PART,
     load.PART,
     simulator.PART,
