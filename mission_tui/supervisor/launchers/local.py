@@ -24,7 +24,16 @@ from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.children import start_child
 from mission_tui.supervisor.identity import Process, Sighting, read_stat, see, verify
 from mission_tui.supervisor.launchers import Found
-from mission_tui.supervisor.lease import Holder, holders_of, holds, is_free, is_marked_for, marker_of, was_ordered_here
+from mission_tui.supervisor.lease import (
+    Holder,
+    holders_of,
+    holds,
+    holds_another,
+    is_free,
+    is_marked_for,
+    marker_of,
+    was_ordered_here,
+)
 from mission_tui.supervisor.starting.caller import OURS, Caller, at_home, program
 from mission_tui.supervisor.starting.interpreter import as_module
 
@@ -197,4 +206,8 @@ def _is_trainer(process: Process, run: RunDir, identity: Identity, keeper: Proce
         return stat is not None and stat.parent == keeper.pid and keeper.alive()
     marker = marker_of(process.pid)
     marked = marker is not None and is_marked_for(marker, run) and marker["MISSION_TUI_NONCE"] == identity.nonce
-    return True if marked and is_free(run) else proof
+    if not marked or not is_free(run):
+        return proof
+    # Its keeper is gone. One of another directory's, which was here before this one, is that one's.
+    stat = read_stat(process.pid)
+    return stat is not None and not any(holds_another(pid, run) for pid in (process.pid, stat.parent))

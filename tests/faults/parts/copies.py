@@ -1,7 +1,8 @@
 """Copies of a runs root beside the living original, and every verb on the copies: the original must not notice.
 
-A round is one `cp -a` of the root as it is, a supervisor of its own for the copy, and verbs in random order on all its
-runs. The original trains through all rounds; after each, its files, its processes and what is shown of it are checked.
+A round is one `cp -a` of the root as it is (every other one is adopted), a supervisor of its own for the copy, and
+verbs in random order on all its runs. The original trains through all rounds; after each, its files, its processes and
+what is shown of it are checked.
 """
 
 from __future__ import annotations
@@ -44,8 +45,9 @@ from mission_tui.ipc.requests import (
     Undo,
 )
 from mission_tui.ipc.tidying import Clean, Prune, Remove, Restore
+from mission_tui.paths import socket_dir
 from mission_tui.records.files.tail import read_all
-from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.layout import RunDir, run_dirs
 from tests.faults.campaign.part import Part, Tell, Violation, chance
 from tests.supervisor.conftest import REPOSITORY, Lab, living, opened_lab, stub_spec
 from tests.waiting import until
@@ -203,6 +205,12 @@ def _verbs(copy: Lab, original: _Original, dice: random.Random, tell: Tell) -> N
         tell("verbs", 1)
 
 
+def _adopt(copy: Lab) -> None:
+    """As a person may have done: from then on no seal keeps the copy from anything."""
+    for run in run_dirs(copy.root):
+        copy.seals.adopt(run, socket_dir(copy.root) / "telemetry.sock")
+
+
 def _clean(copy: Lab) -> None:
     listed = copy.ask(lambda id_: Clean(id=id_))
     assert isinstance(listed, CleanReply)
@@ -220,6 +228,8 @@ def _run(rounds: Iterable[int], seed: int, tell: Tell) -> Iterator[Violation]:
                 copied = Path(name) / f"copy-{index}"
                 subprocess.run(["cp", "-a", root, copied], check=True)
                 with opened_lab(copied) as copy:
+                    if index % 2 == 0:
+                        _adopt(copy)
                     copy.start()
                     _verbs(copy, original, chance(seed, index), tell)
                 found = list(_harm(original, done))
