@@ -47,12 +47,13 @@ def priced(session: Session, items: Sequence[LaunchItem]) -> Quoted:
 
 
 def _asked(session: Session, connection: Connection, items: Sequence[LaunchItem]) -> Quoted:
+    from mission_tui.ipc.own_limits import captured_limits
     from mission_tui.ipc.requests import Quote
     from mission_tui.ipc.start import captured_environ
 
-    cwd, environ = str(session.cwd), captured_environ(session.environ)
+    cwd, environ, limits = str(session.cwd), captured_environ(session.environ), captured_limits()
     return connection.ask(
-        lambda id_: Quote(id=id_, items=tuple(items), cwd=cwd, python=sys.executable, environ=environ)
+        lambda id_: Quote(id=id_, items=tuple(items), cwd=cwd, python=sys.executable, environ=environ, limits=limits)
     )
 
 

@@ -6,6 +6,8 @@ from typing import Generic, TypeVar
 
 from msgspec import Struct
 
+from mission_tui.fleet.process_limits import ProcessLimits
+
 __all__ = ["Answer", "Asking", "FromClient", "GoingOn", "Request"]
 
 Answer = TypeVar("Answer", covariant=True)
@@ -24,11 +26,15 @@ class Request(Struct, frozen=True, kw_only=True, tag_field="op", forbid_unknown_
 
 
 class FromClient(Request, frozen=True, kw_only=True):
-    """Base of requests that are carried out with the interpreter, folder and captured environment of the client."""
+    """Base of requests that are carried out with interpreter, folder, captured environment and limits of the client.
+
+    Without `limits`, from a client that captures none, what is started has the supervisor's.
+    """
 
     cwd: str
     python: str
     environ: dict[str, str]
+    limits: ProcessLimits | None = None
 
 
 class GoingOn(Request, frozen=True, kw_only=True):
@@ -37,3 +43,4 @@ class GoingOn(Request, frozen=True, kw_only=True):
     cwd: str | None = None
     python: str | None = None
     environ: dict[str, str] | None = None
+    limits: ProcessLimits | None = None

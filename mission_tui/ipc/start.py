@@ -179,7 +179,7 @@ def _writable_state(root: Path) -> Path:
     if not _is_text(os.fspath(root)):
         raise UsageError(f"runs root {clean(repr(root))} cannot be used: its name is not valid UTF-8")
     try:
-        state.mkdir(parents=True, exist_ok=True)
+        state.mkdir(mode=0o700, parents=True, exist_ok=True)
         probe = state / f"probe-{os.getpid()}-{threading.get_ident()}"
         probe.touch()
         probe.unlink()

@@ -1,4 +1,5 @@
-"""How a trainer is started: the order is read, the run's lease is taken, and one process is spawned with clean signals.
+"""How a trainer is started: the order is read, the run's lease is taken, and one process is started with clean
+signals and the limits of the launching shell.
 
 Two trainers of one run cannot live at once: the lease is a file lock that keeper and trainer share until both are gone.
 An order is carried out in the run directory that it was written for and in no other, whatever it names: a copy of a run
@@ -12,11 +13,13 @@ import json
 import os
 import signal
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from mission_tui.errors import EX_RESUMABLE, MissionError
 from mission_tui.inodes import Inode, inode_of, same_inode
+from mission_tui.keeper.limits import take_on
 
 __all__ = ["LeaseHeldError", "Order", "StartError", "read_order", "start_trainer", "take_lease"]
 
@@ -39,7 +42,10 @@ class LeaseHeldError(StartError):
 
 
 class Order(NamedTuple):
-    """What `launch.json` asks for, with its secrets; `grace_s` is the time between TERM and KILL."""
+    """What `launch.json` asks for, with its secrets; `grace_s` is the time between TERM and KILL.
+
+    `limits` are those of the trainer alone.
+    """
 
     argv: list[str]
     cwd: str
@@ -47,6 +53,7 @@ class Order(NamedTuple):
     nonce: str
     grace_s: float
     output_cap_bytes: int
+    limits: Mapping[str, Any]
 
 
 def read_order(path: Path, run_dir: Path) -> Order:
@@ -65,6 +72,7 @@ def read_order(path: Path, run_dir: Path) -> Order:
             nonce=str(table["nonce"]),
             grace_s=float(table["grace_s"]),
             output_cap_bytes=int(table["output_cap_bytes"]),
+            limits=dict(table.get("limits") or {}),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise StartError(f"cannot use {path}: {error!r}; launch the run again") from error
@@ -153,31 +161,50 @@ def _locked(descriptor: int) -> bool:
 
 
 def start_trainer(order: Order, lease: int, output: int) -> int:
-    """Spawn the trainer and return its pid: own group, default signals but no HUP, no input, all output to `output`.
+    """Start the trainer and return its pid: own group, default signals but no HUP, no input, all output to `output`.
 
+    It is limited as the launching shell was, from its first instruction on, and the keeper is not: that takes a fork,
+    which in a process of one thread and little memory costs what a spawn does. Returns once the trainer's program runs.
     It is not tied to this process: a trainer survives its keeper. Raises `StartError`.
     """
-    os.set_inheritable(lease, True)
+    environ = {**order.env, LEASE_VARIABLE: str(lease)}
+    hears, says = os.pipe2(os.O_CLOEXEC)
+    pid = os.fork()
+    if pid == 0:
+        _become_trainer(order, environ, lease, output, says)
+    os.close(says)
+    with os.fdopen(hears, "rb") as hearing:
+        # Closed by the kernel in the moment in which the program is there; until then every word is a failure.
+        failure = hearing.read().decode("utf-8", "replace")
+    if failure:
+        os.waitpid(pid, 0)
+        raise StartError(failure)
+    return pid
+
+
+def _become_trainer(order: Order, environ: dict[str, str], lease: int, output: int, says: int) -> NoReturn:
+    """In the child: never returns, whatever happens."""
+    failure = f"cannot start {order.argv[0]}"
     try:
-        os.chdir(order.cwd)
-    except OSError as error:
-        raise StartError(f"cannot enter the working folder {order.cwd}: {error.strerror}") from error
+        os.setpgid(0, 0)
+        os.set_inheritable(lease, True)
+        os.dup2(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), 0)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        # HUP stays ignored: the kernel sends it to a stopped group whose keeper is killed (POSIX, orphaned groups).
+        for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, signal.SIGHUP}:
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        try:
+            os.chdir(order.cwd)
+        except OSError as error:
+            failure = f"cannot enter the working folder {order.cwd}: {error.strerror}"
+        else:
+            take_on(order.limits)
+            os.execve(order.argv[0], order.argv, environ)  # noqa: S606 - the run's own words
+    except BaseException as error:  # noqa: BLE001 - nothing of the keeper may go on in the child
+        failure = f"{failure}: {error}"
     try:
-        return os.posix_spawn(
-            order.argv[0],
-            order.argv,
-            {**order.env, LEASE_VARIABLE: str(lease)},
-            file_actions=[
-                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-                (os.POSIX_SPAWN_DUP2, output, 1),
-                (os.POSIX_SPAWN_DUP2, output, 2),
-            ],
-            setpgroup=0,
-            setsigmask=[],
-            # HUP stays ignored: the kernel sends it to a stopped group whose keeper is killed (POSIX, orphaned groups).
-            setsigdef=signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, signal.SIGHUP},
-        )
-    except (OSError, ValueError) as error:
-        raise StartError(f"cannot start {order.argv[0]}: {error}") from error
+        os.write(says, failure.encode("utf-8", "replace"))
     finally:
-        os.chdir("/")
+        os._exit(127)

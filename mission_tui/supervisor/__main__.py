@@ -31,6 +31,7 @@ from mission_tui.supervisor.disk.adoption import load_waiting, take_in
 from mission_tui.supervisor.disk.run_directory import sweep_up
 from mission_tui.supervisor.ending.dead_sockets import sweep_socket_folders
 from mission_tui.supervisor.launchers.local import LocalLauncher
+from mission_tui.supervisor.own_limits import take_fixed_limits
 from mission_tui.supervisor.singleton import still_ours, take_lock
 from mission_tui.supervisor.starting.caller import forget_marks
 from mission_tui.supervisor.time_limits import TimeLimits, read_time_limits
@@ -47,6 +48,7 @@ def main() -> int:
     parser.add_argument("--runs-dir", type=Path, required=True)
     root = parser.parse_args().runs_dir.absolute()
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
+    take_fixed_limits()
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     # A script that starts us in its background has us ignore it, and a keeper would not hear a kill while it starts.
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)

@@ -36,6 +36,7 @@ from mission_tui.supervisor.identity import Process
 from mission_tui.supervisor.launchers import Found
 from mission_tui.supervisor.lease import Holder
 from mission_tui.supervisor.meters.family import descendants
+from mission_tui.supervisor.own_limits import limits_lacking
 from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.starting.caller import Caller
 from mission_tui.supervisor.starting.following_others import ends_of_others
@@ -119,7 +120,7 @@ def begin(
             AttemptStarting,
             attempt=order.attempt,
             checkpoint=checkpoint,
-            changes=changes,
+            changes=(*changes, *limits_lacking(order.limits)),
             total_timesteps=None if run.spec is None else run.spec.run.total_timesteps,
             terms=terms,
             restart=row.restarts,

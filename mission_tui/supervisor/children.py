@@ -12,8 +12,10 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from mission_tui.fleet.process_limits import ProcessLimits
 from mission_tui.supervisor.exits import LOOK_S
 from mission_tui.supervisor.identity import NO_PIDFD, REFUSED
+from mission_tui.supervisor.own_limits import limit_process
 
 __all__ = ["Child", "start_child"]
 
@@ -72,8 +74,12 @@ def start_child(
     stdout: int = subprocess.DEVNULL,
     stderr: int = subprocess.DEVNULL,
     detached: bool = False,
+    limits: ProcessLimits | None = None,
 ) -> Child:
-    """Start `argv` with closed descriptors; `detached` gives it a session of its own. Raises `OSError`."""
+    """Start `argv` with closed descriptors; `detached` gives it a session of its own, `limits` are its alone.
+
+    Raises `OSError`.
+    """
     process = subprocess.Popen(
         list(argv),
         cwd=cwd,
@@ -82,5 +88,10 @@ def start_child(
         stdout=stdout,
         stderr=stderr,
         start_new_session=detached,
+        umask=-1 if limits is None or limits.umask is None else limits.umask & 0o777,
     )
+    if limits is not None:
+        # After the start, unlike the keeper's: a fork of this process, with its threads and memory, is neither safe
+        # nor cheap, and an interpreter that has just begun has done nothing yet.
+        limit_process(process.pid, limits)
     return Child(process, on_exit)

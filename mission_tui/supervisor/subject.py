@@ -52,7 +52,7 @@ class Subject:
                     "there; put the folder back"
                 )
             home = replace(home, cwd=str(self.run.path))
-        return Task((*argv, *words), home.cwd, home.environ, about=self.run.id, attended=attended)
+        return Task((*argv, *words), home.cwd, home.environ, about=self.run.id, attended=attended, limits=home.limits)
 
 
 async def subject_of(
@@ -107,7 +107,7 @@ def caller_for(core: Core, run_id: str, request: GoingOn) -> Caller:
     Raises `UsageError` as `caller_of`.
     """
     if request.python is not None and request.cwd is not None and request.environ is not None:
-        return Caller(request.python, request.cwd, request.environ)
+        return Caller(request.python, request.cwd, request.environ, limits=request.limits)
     return caller_of(core, core.run_dir(run_id), core.store.run(run_id).told.attempt)
 
 

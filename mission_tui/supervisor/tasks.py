@@ -14,6 +14,7 @@ import msgspec
 
 from mission_tui.errors import EX_FAILED, MissionError
 from mission_tui.fleet.history.fault import faulting_line
+from mission_tui.fleet.process_limits import ProcessLimits
 from mission_tui.fleet.text import clean
 from mission_tui.supervisor.children import Child, start_child
 
@@ -39,7 +40,7 @@ class DeathError(TaskError):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What to start: `python -m MODULE ARGUMENTS` with the caller's interpreter, folder and environment.
+    """What to start: the words of `as_module` with the caller's interpreter, folder, environment and `limits`.
 
     While it works, the directory of the run that it is `about` must stay where it is. One that is `attended` is of use
     only to whoever listens, and ends with them.
@@ -51,6 +52,7 @@ class Task:
     stdin: bytes = b""
     about: str | None = None
     attended: bool = False
+    limits: ProcessLimits | None = None
 
 
 _Said = dict[str, Any]
@@ -130,10 +132,12 @@ def _start(task: Task, given: IO[bytes], complaints: IO[bytes], code: asyncio.Fu
             stdout=subprocess.PIPE,
             stderr=complaints.fileno(),
             detached=True,
+            limits=task.limits,
         )
     except OSError as error:
         raise TaskError(f"{task.argv[0]} could not be started in {task.cwd}: {error.strerror}") from error
-    os.setpriority(os.PRIO_PROCESS, child.pid, NICENESS)
+    wanted = 0 if task.limits is None else task.limits.nice or 0
+    os.setpriority(os.PRIO_PROCESS, child.pid, max(NICENESS, wanted))
     return child
 
 

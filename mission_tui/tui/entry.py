@@ -76,10 +76,11 @@ def run(
     Raises `UsageError` when there is no terminal that could show it.
     """
     _require_terminal(os.environ)
+    from mission_tui.ipc.own_limits import captured_limits
     from mission_tui.ipc.start import captured_environ
     from mission_tui.tui.launching.origin import Origin
 
-    origin = Origin(str(Path.cwd()), sys.executable, captured_environ(os.environ))
+    origin = Origin(str(Path.cwd()), sys.executable, captured_environ(os.environ), captured_limits())
     _prepare(os.environ)
     # Nothing that is loaded is garbage, and looking for some takes a twelfth of the time to the first picture.
     gc.disable()

@@ -142,6 +142,7 @@ def _recorded(word: str) -> Side:
 
 def _measured(session: Session, items: list[LaunchItem], seconds: float, repeats: int, *, keep: bool) -> Benched:
     from mission_tui.cli.tables.progress import TaskBar
+    from mission_tui.ipc.own_limits import captured_limits
     from mission_tui.ipc.replies import Progress
     from mission_tui.ipc.requests import Bench
     from mission_tui.ipc.start import captured_environ
@@ -158,6 +159,7 @@ def _measured(session: Session, items: list[LaunchItem], seconds: float, repeats
             cwd=str(session.cwd),
             python=sys.executable,
             environ=environ,
+            limits=captured_limits(),
         )
 
     with session.connect() as connection, TaskBar("seconds", sys.stderr) as bar:

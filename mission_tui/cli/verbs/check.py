@@ -75,14 +75,15 @@ def command(
 
 
 def _checked(session: Session, spec: Spec, limit_s: float, *, quiet: bool) -> Checked:
+    from mission_tui.ipc.own_limits import captured_limits
     from mission_tui.ipc.replies import Progress
     from mission_tui.ipc.requests import Check
     from mission_tui.ipc.start import captured_environ
 
-    cwd, environ = str(session.cwd), captured_environ(session.environ)
+    cwd, environ, limits = str(session.cwd), captured_environ(session.environ), captured_limits()
 
     def request(id_: int) -> Check:
-        return Check(id=id_, spec=spec, cwd=cwd, python=sys.executable, environ=environ, limit_s=limit_s)
+        return Check(id=id_, spec=spec, cwd=cwd, python=sys.executable, environ=environ, limits=limits, limit_s=limit_s)
 
     with session.connect() as connection:
         for reply in connection.stream(request):

@@ -116,10 +116,12 @@ def _ask(
     exact: bool,
     accept: bool,
 ) -> Accepted | VerdictReply:
+    from mission_tui.ipc.own_limits import captured_limits
     from mission_tui.ipc.requests import Clone, Resume
     from mission_tui.ipc.start import captured_environ
 
     mine = {"cwd": str(session.cwd), "python": sys.executable, "environ": captured_environ(session.environ)}
+    mine |= {"limits": captured_limits()}
     asked = {"run": run, "assignments": assignments, "name": name, **mine}
 
     def resume(id_: int) -> Resume:

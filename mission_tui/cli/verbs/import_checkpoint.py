@@ -35,6 +35,7 @@ def command(
     as_json: bool,
 ) -> None:
     """Make a run of a foreign Stable-Baselines3 zip."""
+    from mission_tui.ipc.own_limits import captured_limits
     from mission_tui.ipc.requests import ImportCheckpoint
     from mission_tui.ipc.start import captured_environ
 
@@ -57,6 +58,7 @@ def command(
                 cwd=str(session.cwd),
                 python=sys.executable,
                 environ=environ,
+                limits=captured_limits(),
             )
         )
     print_accepted(reply, as_json)

@@ -48,6 +48,7 @@ def command(
     Of DIR are read: progress.csv or progress.json, TensorBoard events, monitor files, the zips of PPO.save,
     vecnormalize.pkl, evaluations.npz, config.yml and args.yml.
     """
+    from mission_tui.ipc.own_limits import captured_limits
     from mission_tui.ipc.requests import ImportRun
     from mission_tui.ipc.start import captured_environ
     from mission_tui.records.sb3_run import find_folder
@@ -81,6 +82,7 @@ def command(
                 cwd=str(session.cwd),
                 python=sys.executable,
                 environ=environ,
+                limits=captured_limits(),
             )
         )
     print_accepted(reply, as_json)

@@ -125,13 +125,16 @@ def _seeds(seed: tuple[int, ...], count: int | None) -> tuple[int, ...]:
 
 def _launch(session: Session, items: tuple[LaunchItem, ...]) -> Launched:
     """The whole wish was understood; only now is a supervisor started or asked."""
+    from mission_tui.ipc.own_limits import captured_limits
     from mission_tui.ipc.requests import Launch
     from mission_tui.ipc.start import captured_environ
 
-    environ = captured_environ(session.environ)
+    environ, limits = captured_environ(session.environ), captured_limits()
     with session.connect() as connection:
         return connection.ask(
-            lambda id_: Launch(id=id_, items=items, cwd=str(session.cwd), python=sys.executable, environ=environ)
+            lambda id_: Launch(
+                id=id_, items=items, cwd=str(session.cwd), python=sys.executable, environ=environ, limits=limits
+            )
         )
 
 

@@ -47,6 +47,7 @@ def command(
     named as there (reset-adam), or with its field (restore:ppo.gamma).
     """
     from mission_tui.cli.tables.documents import write_document
+    from mission_tui.ipc.own_limits import captured_limits
     from mission_tui.ipc.replies import VerdictReply
     from mission_tui.ipc.requests import Resume
     from mission_tui.ipc.start import captured_environ
@@ -67,6 +68,7 @@ def command(
         cwd=str(session.cwd),
         python=sys.executable,
         environ=captured_environ(session.environ),
+        limits=captured_limits(),
     )
     with session.connect() as connection:
         answers = [connection.ask(partial(_as_request, ask, run)) for run in runs]

@@ -169,6 +169,7 @@ def _item(session: Session, word: str, assignments: tuple[str, ...]) -> LaunchIt
 def _tuned(session: Session, item: LaunchItem, plan: TunePlan, *, go_on: bool) -> Tuned:
     from mission_tui.cli.tables.progress import TaskBar
     from mission_tui.cli.tables.tune import probe_line
+    from mission_tui.ipc.own_limits import captured_limits
     from mission_tui.ipc.replies import Progress
     from mission_tui.ipc.requests import Tune
     from mission_tui.ipc.start import captured_environ
@@ -186,6 +187,7 @@ def _tuned(session: Session, item: LaunchItem, plan: TunePlan, *, go_on: bool) -
             cwd=str(session.cwd),
             python=sys.executable,
             environ=environ,
+            limits=captured_limits(),
         )
 
     with session.connect() as connection, TaskBar("probes", sys.stderr) as bar:

@@ -50,6 +50,7 @@ def tune_fleet(session: Session, item: LaunchItem, most: int, budget_s: float, *
 def _measured(session: Session, item: LaunchItem, most: int, budget_s: float) -> FleetTuned:
     from mission_tui.cli.tables.progress import TaskBar
     from mission_tui.fleet.paying import Payoff, payoff_sentence
+    from mission_tui.ipc.own_limits import captured_limits
     from mission_tui.ipc.replies import Progress
     from mission_tui.ipc.requests import TuneFleet
     from mission_tui.ipc.start import captured_environ
@@ -67,6 +68,7 @@ def _measured(session: Session, item: LaunchItem, most: int, budget_s: float) ->
             cwd=str(session.cwd),
             python=sys.executable,
             environ=environ,
+            limits=captured_limits(),
         )
 
     with session.connect() as connection, TaskBar("runs", sys.stderr) as bar:

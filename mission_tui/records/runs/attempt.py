@@ -12,6 +12,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct, field, structs
 
+from mission_tui.fleet.process_limits import ProcessLimits
 from mission_tui.records.files.atomic import read_json, write_atomic
 from mission_tui.records.runs.place import Place
 
@@ -105,7 +106,8 @@ class LaunchOrder(Struct, frozen=True, kw_only=True):
     Those of them that `from_file` names were in `run.env_file`, which is read again at each start.
 
     `gpu` (UUID) was chosen for the attempt and is all that its `CUDA_VISIBLE_DEVICES` names; `visible` is what that
-    said before.
+    said before. `limits` (cores, niceness, `ulimit`s, umask) are set for the trainer alone; an order of an earlier
+    version has none.
 
     The place in `seal` is the run directory that the order was written for: nobody carries it out in another one. Its
     name is not in the order: the keeper puts in its own for word number `run_dir_at` of `argv`, and completes the
@@ -125,6 +127,7 @@ class LaunchOrder(Struct, frozen=True, kw_only=True):
     from_file: tuple[str, ...] = ()
     gpu: str = ""
     visible: str | None = None
+    limits: ProcessLimits | None = None
     seal: Seal | None = None
     run_dir_at: int | None = None
 

@@ -82,6 +82,7 @@ def attempt_order(
         grace_s=spec.run.grace_s,
         output_cap_bytes=OUTPUT_CAP_BYTES,
         python=caller.python,
+        limits=caller.limits,
         withheld=withheld_names(env, caller, spec),
         from_file=tuple(sorted(caller.from_file)),
         run_dir_at=len(words) if spec.run.command is None else None,

@@ -14,6 +14,7 @@ from pathlib import Path
 from msgspec import structs
 
 from mission_tui.errors import PresetError
+from mission_tui.fleet.process_limits import ProcessLimits
 from mission_tui.fleet.specs.spec import RunSpec, Spec
 from mission_tui.records.files.env_file import read_env_file
 from mission_tui.records.runs.attempt import LaunchOrder
@@ -30,7 +31,7 @@ OURS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Whose interpreter, folder and environment an attempt runs with: the client's, never the supervisor's.
+    """Whose interpreter, folder, environment and limits an attempt runs with: the client's, never the supervisor's.
 
     `secrets` names variables whose values must not be written down, beside those that are not known to be harmless;
     `from_file` are those of them that `run.env_file` gave. `without_file`: who asks gave what that file would have.
@@ -42,6 +43,7 @@ class Caller:
     secrets: frozenset[str] = frozenset()
     from_file: frozenset[str] = frozenset()
     without_file: bool = False
+    limits: ProcessLimits | None = None
 
     @classmethod
     def of(cls, order: LaunchOrder) -> Caller:
@@ -52,7 +54,12 @@ class Caller:
             environ.pop(VISIBLE, None)
             environ |= {} if order.visible is None else {VISIBLE: order.visible}
         return cls(
-            order.python or order.argv[0], order.cwd, environ, frozenset(order.withheld), frozenset(order.from_file)
+            python=order.python or order.argv[0],
+            cwd=order.cwd,
+            environ=environ,
+            secrets=frozenset(order.withheld),
+            from_file=frozenset(order.from_file),
+            limits=order.limits,
         )
 
 

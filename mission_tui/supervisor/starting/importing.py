@@ -55,7 +55,7 @@ class Bringing:
     async def read(self, module: str, *words: str) -> Mapping[str, Any]:
         """What the process `module` with `words` found. Raises `MissionError` with what it said."""
         argv, home = as_module(self.spec, self.caller, module)
-        task = Task((*argv, *words), home.cwd, home.environ, msgspec.json.encode(self.spec))
+        task = Task((*argv, *words), home.cwd, home.environ, msgspec.json.encode(self.spec), limits=home.limits)
         result = None
         async for said in run_task(task, LIMIT_S):
             result = said.get("result", result)
@@ -102,7 +102,7 @@ async def bringing_in(core: Core, request: Importing, stem: str) -> AsyncGenerat
         check_name(request.item.name)
     core.check_room()
     spec = settled(request.item.spec, request.cwd)
-    caller = at_home(spec, Caller(request.python, request.cwd, request.environ))
+    caller = at_home(spec, Caller(request.python, request.cwd, request.environ, limits=request.limits))
     run = new_run_dir(core, request.item.name or stem)
     work = RunDir(supervisor_dir(core.root) / f"{MAKING}{run.id}.imported")
     try:

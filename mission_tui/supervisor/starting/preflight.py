@@ -65,7 +65,7 @@ async def preflight(spec: Spec, caller: Caller) -> Spaces:
     words, home = as_module(spec, caller, "mission_tui.trainer.checking.preflight")
     # A process that crashes says where.
     environ = {**home.environ, "PYTHONFAULTHANDLER": "1"}
-    task = Task(argv=words, cwd=home.cwd, environ=environ, stdin=msgspec.json.encode(spec))
+    task = Task(argv=words, cwd=home.cwd, environ=environ, stdin=msgspec.json.encode(spec), limits=home.limits)
     doing = "starting it"
     try:
         async for said in run_task(task, LIMIT_S):

@@ -138,7 +138,7 @@ class ProvenanceWatch:
 
     async def _probe(self, caller: Caller, sources: tuple[str, ...]) -> _Seen | None:
         words = (caller.python or sys.executable, provenance_probe.__file__, *sources)
-        task = Task(words, caller.cwd, caller.environ)
+        task = Task(words, caller.cwd, caller.environ, limits=caller.limits)
         try:
             async for said in run_task(task, LIMIT_S):
                 return msgspec.convert(said, type=_Seen)

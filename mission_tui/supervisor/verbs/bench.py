@@ -78,7 +78,7 @@ async def _round(
     """
     from mission_tui.fleet.bench import order_of
 
-    caller, sides = Caller(request.python, request.cwd, request.environ), len(request.items)
+    caller, sides = Caller(request.python, request.cwd, request.environ, limits=request.limits), len(request.items)
     planned = max(number, request.repeats)
     found: dict[int, Repeat] = {}
     for side in order_of(number, sides):

@@ -35,7 +35,7 @@ _SPARE_S = 30.0
 async def check(core: Core, request: Check) -> AsyncGenerator[Progress | Checked]:
     """Progress, then every step. A client that leaves does not end the smoke run, which soon ends by itself."""
     spec = settled(request.spec, request.cwd)
-    caller = Caller(request.python, request.cwd, request.environ)
+    caller = Caller(request.python, request.cwd, request.environ, limits=request.limits)
     steps = [_looked("machine", lambda: _machine(core, spec, caller)), _looked("place", lambda: _place(spec, caller))]
     figures = None
     if spec.run.command is None and all(step.level != "failed" for step in steps):
@@ -59,7 +59,7 @@ async def _smoke(spec: Spec, caller: Caller, limit_s: float) -> AsyncGenerator[C
     home = at_home(spec, caller)
     words, home = as_module(spec, home, "mission_tui.trainer.checking.check")
     environ = {**home.environ, **trainer_environ(spec)}
-    task = Task((*words, f"{limit_s:g}"), home.cwd, environ, msgspec.json.encode(spec))
+    task = Task((*words, f"{limit_s:g}"), home.cwd, environ, msgspec.json.encode(spec), limits=home.limits)
     begun = SMOKE_STEPS[0]
     try:
         async with aclosing(run_task(task, limit_s * len(SMOKE_STEPS) + _SPARE_S)) as hearing:

@@ -35,7 +35,7 @@ async def quote(core: Core, request: Quote) -> Quoted:
     await core.measure()
     items = [structs.replace(item, spec=settled(item.spec, request.cwd)) for item in request.items]
     specs = [item.spec for item in items]
-    caller = Caller(request.python, request.cwd, request.environ)
+    caller = Caller(request.python, request.cwd, request.environ, limits=request.limits)
     visible = caller.environ.get(VISIBLE)
     warnings: tuple[str, ...] = ()
     held: Sequence[str] = ()

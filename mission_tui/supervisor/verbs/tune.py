@@ -48,7 +48,7 @@ async def tune(core: Core, request: Tune) -> AsyncGenerator[Progress | Tuned]:
     from mission_tui.fleet.tuning.record import ProbeDone
     from mission_tui.supervisor.timing.probing import probed
 
-    caller = Caller(request.python, request.cwd, request.environ)
+    caller = Caller(request.python, request.cwd, request.environ, limits=request.limits)
     with _journal(core, request) as (log, name, begun, known):
         await clear_away(core, _left_behind(core, name))
         done = list(known)

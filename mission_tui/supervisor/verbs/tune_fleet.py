@@ -42,7 +42,10 @@ async def tune_fleet(core: Core, request: TuneFleet) -> AsyncGenerator[Progress 
     if core.live:
         names = ", ".join(sorted(core.name_of(run_id) for run_id in core.live)[:3])
         raise UsageError(f"{names} would be in the way of measuring: wait until no run is left, or stop them first")
-    caller, until = Caller(request.python, request.cwd, request.environ), time.monotonic() + request.budget_s
+    caller, until = (
+        Caller(request.python, request.cwd, request.environ, limits=request.limits),
+        time.monotonic() + request.budget_s,
+    )
     made: list[str] = []
     payoffs: list[Payoff] = []
     ended = ""

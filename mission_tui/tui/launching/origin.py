@@ -1,8 +1,10 @@
-"""Where launches come from: the working folder, interpreter and environment of the shell that opened the screen."""
+"""Where launches come from: folder, interpreter, environment and limits of the shell that opened the screen."""
 
 from __future__ import annotations
 
 from msgspec import Struct, field
+
+from mission_tui.fleet.process_limits import ProcessLimits
 
 __all__ = ["Origin"]
 
@@ -13,3 +15,4 @@ class Origin(Struct, frozen=True):
     cwd: str
     python: str
     environ: dict[str, str] = field(default_factory=dict)
+    limits: ProcessLimits | None = None

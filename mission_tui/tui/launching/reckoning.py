@@ -158,7 +158,14 @@ class Reckoning:
         quoted, silent = None, ""
         try:
             quoted = await self._desk.ask(
-                lambda id_: Quote(id=id_, items=items, cwd=origin.cwd, python=origin.python, environ=origin.environ)
+                lambda id_: Quote(
+                    id=id_,
+                    items=items,
+                    cwd=origin.cwd,
+                    python=origin.python,
+                    environ=origin.environ,
+                    limits=origin.limits,
+                )
             )
         except MissionError as error:
             silent = str(error)

@@ -54,6 +54,7 @@ class SmokeScreen(Sheet[None]):
                 cwd=origin.cwd,
                 python=origin.python,
                 environ=origin.environ,
+                limits=origin.limits,
                 limit_s=LONGEST_STEP_S,
             )
 

@@ -27,7 +27,13 @@ async def clone(desk: Desk, runs: tuple[RunView, ...]) -> None:
         words = settings_in(said)
         reply = await desk.ask(
             lambda id_: Clone(
-                id=id_, run=view.id, assignments=words, cwd=origin.cwd, python=origin.python, environ=origin.environ
+                id=id_,
+                run=view.id,
+                assignments=words,
+                cwd=origin.cwd,
+                python=origin.python,
+                environ=origin.environ,
+                limits=origin.limits,
             )
         )
         assert isinstance(reply, Accepted)  # only an exact clone is asked about first

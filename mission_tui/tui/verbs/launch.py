@@ -83,7 +83,9 @@ async def launch(desk: Desk, items: tuple[LaunchItem, ...]) -> None:
     """Ask for the runs; say their names, and for how long `u` takes them back."""
     origin = desk.origin
     reply = await desk.ask(
-        lambda id_: Launch(id=id_, items=items, cwd=origin.cwd, python=origin.python, environ=origin.environ)
+        lambda id_: Launch(
+            id=id_, items=items, cwd=origin.cwd, python=origin.python, environ=origin.environ, limits=origin.limits
+        )
     )
     desk.launched(tuple(view.id for view in reply.runs))
     started = ", ".join(view.name for view in reply.runs[:4])

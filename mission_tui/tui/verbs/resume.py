@@ -107,5 +107,6 @@ async def _ask(
             cwd=origin.cwd,
             python=origin.python,
             environ=origin.environ,
+            limits=origin.limits,
         )
     )
