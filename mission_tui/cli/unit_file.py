@@ -119,7 +119,7 @@ class UnitFile:
 
 def command_of(root: Path) -> tuple[str, ...]:
     """What starts the supervisor of `root`, whoever does it: absolute paths only."""
-    return (sys.executable, "-m", SUPERVISOR, "--runs-dir", str(root))
+    return (sys.executable, "-P", "-m", SUPERVISOR, "--runs-dir", str(root))
 
 
 def search_path(environ: Mapping[str, str]) -> str:

@@ -120,7 +120,7 @@ def _spawn(root: Path, state: Path) -> subprocess.Popen[bytes]:
     """Start the supervisor in its own session. It works from `/`, so that no folder is held by it."""
     with (state / "supervisor.log").open("ab") as log:
         child = subprocess.Popen(
-            [sys.executable, "-m", SUPERVISOR, "--runs-dir", os.fspath(root.resolve())],
+            [sys.executable, "-P", "-m", SUPERVISOR, "--runs-dir", os.fspath(root.resolve())],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -154,7 +154,7 @@ def start_onlooker(root: Path, at: float | None = None) -> socket.socket:
     with theirs:
         module, moment = (ONLOOKER, []) if at is None else (REPLAYER, ["--at", repr(at)])
         place = ["--runs-dir", os.fspath(root.resolve()), "--fd", str(theirs.fileno())]
-        argv = [sys.executable, "-m", module, *place, *moment]
+        argv = [sys.executable, "-P", "-m", module, *place, *moment]
         quiet = subprocess.DEVNULL
         try:
             child = subprocess.Popen(

@@ -164,7 +164,9 @@ def _error(said: _Said) -> TaskError | None:
 
 
 def _name(task: Task) -> str:
-    return task.argv[2] if len(task.argv) > 2 else task.argv[-1]
+    """The module or script that it is, by its words."""
+    ours = next((word for word in task.argv if word.startswith("mission_tui.")), None)
+    return ours or (task.argv[2] if len(task.argv) > 2 else task.argv[-1])
 
 
 def _death(task: Task, code: int, complaints: IO[bytes]) -> str:

@@ -11,8 +11,8 @@ import os
 import sys
 
 if __name__ == "__main__" and not getattr(sys.flags, "safe_path", False):
-    # Not this file's folder, in which every module would hide one of the venv's, but what -m would put there.
-    sys.path[0] = os.getcwd()  # noqa: PTH109 - before anything is imported
+    # Not this file's folder, in which every module would hide one of the venv's; the working folder comes last.
+    del sys.path[0]
 
 import importlib.util
 import json
@@ -64,6 +64,9 @@ def main() -> int:
     if lacks:
         _refuse(module, lacks)
         return EX_CONFIG
+    here = os.getcwd()  # noqa: PTH109
+    if not os.environ.get("PYTHONSAFEPATH") and here not in sys.path:
+        sys.path.append(here)
     del sys.argv[0]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
     return 0
@@ -113,9 +116,10 @@ def _another_of_ours(version_here: str) -> Iterator[str]:
     """Where mission-tui is installed it is used, and both sides of a run must be of one version."""
     origin = _origin("mission_tui")
     said = re.search(r'^__version__ = "(.+)"', origin.read_text("utf-8"), re.MULTILINE) if origin else None
-    if said and said[1] != version_here:
+    if origin is not None and (said is None or said[1] != version_here):
+        what = f"mission-tui {said[1]}" if said else f"a mission_tui that is not ours at {origin.parent}"
         yield (
-            f"it has mission-tui {said[1]}, and the one that launches is {version_here}; install that version there, "
+            f"it has {what}, and the one that launches is {version_here}; install that version there, "
             "or none at all: it is lent then"
         )
 

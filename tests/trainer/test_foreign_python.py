@@ -17,7 +17,7 @@ from mission_tui.trainer.foreign_python import LENT, NEEDED
 VERSION = "9.9.9"
 PROBE = """
 import os, sys, msgspec, tomli_w
-print(msgspec.__file__, tomli_w.__file__, sys.argv, sys.path[0] == os.getcwd(), sys.path[-1], os.environ["PYTHONPATH"])
+print(msgspec.__file__, tomli_w.__file__, sys.argv, sys.path[-1] == os.getcwd(), sys.path[-2], os.environ["PYTHONPATH"])
 """
 
 

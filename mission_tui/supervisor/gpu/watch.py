@@ -110,7 +110,7 @@ class GpuWatch:
             self._drop()
 
     def _start(self, now: float) -> None:
-        argv = [sys.executable, "-m", "mission_tui.supervisor.gpu.probe"]
+        argv = [sys.executable, "-P", "-m", "mission_tui.supervisor.gpu.probe"]
         child: Child | None = None
         child = start_child(argv, lambda code: self._ended(child, code), stdout=subprocess.PIPE)
         assert child.process.stdout is not None

@@ -135,7 +135,7 @@ class LocalLauncher:
         """Start the keeper of the written order. Raises `LeaseHeldError`, or `MissionError` when it cannot start."""
         if not self.is_free(run):
             raise LeaseHeldError(f"{run.id} is still owned by a process of an earlier attempt; `clean` shows which")
-        argv = [sys.executable, "-m", "mission_tui.keeper", str(run.path), str(order.attempt)]
+        argv = [sys.executable, "-P", "-m", "mission_tui.keeper", str(run.path), str(order.attempt)]
         try:
             whispered = _whisper({name: order.env[name] for name in order.withheld if name in order.env})
             try:

@@ -1,7 +1,8 @@
 """How a module of the trainer's room is started in the Python of a run.
 
-The calling client's own Python has mission-tui. One that `run.python` names need not: it is lent what it lacks, each
-package from a folder that holds nothing else, so that nothing of its own is hidden.
+The calling client's own Python is given this very package, whatever its path or its folder have under that name. One
+that `run.python` names need not have mission-tui: it is lent what it lacks, each package from a folder that holds
+nothing else, so that nothing of its own is hidden.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import mission_tui
 from mission_tui.errors import PresetError
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.paths import lent_dir
+from mission_tui.run_module import module_words
 from mission_tui.supervisor.starting.caller import Caller
 
 __all__ = ["LENT", "as_module", "lend"]
@@ -33,7 +35,7 @@ def as_module(spec: Spec, home: Caller, module: str) -> tuple[tuple[str, ...], C
     Raises `PresetError` where nothing can be lent.
     """
     if spec.run.python is None:
-        return (home.python, "-m", module), home
+        return module_words(module, home.python), home
     said = json.dumps({"version": mission_tui.__version__, **lend(os.environ)})
     return (home.python, str(_STARTER), module), replace(home, environ={**home.environ, LENT: said})
 

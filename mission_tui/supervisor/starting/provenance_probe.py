@@ -7,6 +7,12 @@ there; whatever cannot be found out is left out, and nothing is ever written, lo
 
 from __future__ import annotations
 
+import sys
+
+if __name__ == "__main__" and not getattr(sys.flags, "safe_path", False):
+    # Not this file's folder: its modules are no packages of the caller's.
+    del sys.path[0]
+
 import hashlib
 import importlib.machinery
 import importlib.metadata
@@ -16,7 +22,6 @@ import platform
 import re
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -104,19 +109,21 @@ def _repositories(places: list[tuple[str, str]]) -> tuple[list[dict[str, Any]], 
 
 
 def _sources(words: list[str]) -> Iterator[tuple[str, str]]:
+    here = str(Path.cwd())
+    # A command's own `python -m` looks into its folder first, a trainer last, so that nothing of its own is hidden.
+    path = [here, *sys.path] if any(word.startswith("file:") for word in words) else [*sys.path, here]
     for word in words:
         kind, _, name = word.partition(":")
         with suppress(OSError, ValueError, ImportError):
-            files = _files_of_module(name) if kind == "module" else [Path(name)]
+            files = _files_of_module(name, path) if kind == "module" else [Path(name)]
             digest = _digest(files) if all(file.suffix == ".py" for file in files) else ""
             if digest:
                 yield word, digest
 
 
-def _files_of_module(name: str) -> list[Path]:
+def _files_of_module(name: str, path: list[str]) -> list[Path]:
     """Every Python file of the module's topmost package, or the one file that it is; empty where there is none."""
-    # As `python -m` looks for it: in the folder it is started in, and not beside this file.
-    found = importlib.machinery.PathFinder.find_spec(name.partition(".")[0], [str(Path.cwd()), *sys.path[1:]])
+    found = importlib.machinery.PathFinder.find_spec(name.partition(".")[0], path)
     if found is None:
         return []
     if found.submodule_search_locations is None:

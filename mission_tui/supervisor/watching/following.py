@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 import time
 from collections.abc import Callable
 
 from mission_tui.errors import EX_RESUMABLE
+from mission_tui.run_module import module_words
 from mission_tui.supervisor.children import start_child
 from mission_tui.supervisor.run import LiveRun
 
@@ -40,7 +40,7 @@ def follow(run: LiveRun, failed: Failed = lambda _duty, _why: None) -> None:
     if pattern is None and not files.reported.exists():
         return
     run.followed_until = float("inf")
-    argv = [sys.executable, "-m", "mission_tui.trainer.following.follow", str(run.dir.path), str(run.attempt)]
+    argv = [*module_words("mission_tui.trainer.following.follow"), str(run.dir.path), str(run.attempt)]
 
     def left(code: int) -> None:
         run.follower, run.followed_elsewhere = None, code == EX_RESUMABLE

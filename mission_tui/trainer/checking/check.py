@@ -23,6 +23,7 @@ from typing import Any
 
 from mission_tui.errors import EX_CONFIG, EX_FAILED
 from mission_tui.fleet.history.fault import faulting_line
+from mission_tui.run_module import module_words
 from mission_tui.trainer.supervised.process import children
 
 __all__ = ["main"]
@@ -63,7 +64,7 @@ class _Watch:
     def __init__(self, folder: str, limit_s: float) -> None:
         self._limit_s = limit_s
         self._child = subprocess.Popen(
-            [sys.executable, "-m", "mission_tui.trainer.checking.smoke", folder],
+            [*module_words("mission_tui.trainer.checking.smoke"), folder],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from mission_tui.errors import DamagedError
 from mission_tui.fleet.specs.spec import EvaluateSpec
 from mission_tui.records.files.atomic import read_json
 from mission_tui.records.runs.layout import RunDir
+from mission_tui.run_module import module_words
 from mission_tui.trainer.failures import complain
 
 __all__ = ["Evaluating", "Played"]
@@ -81,7 +81,7 @@ class Evaluating:
             # An earlier attempt may have played a checkpoint of this name.
             file.unlink(missing_ok=True)
             process = subprocess.Popen(
-                [sys.executable, "-m", "mission_tui.trainer.playing.evaluate", str(self._run_dir.path), *words],
+                [*module_words("mission_tui.trainer.playing.evaluate"), str(self._run_dir.path), *words],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
             )

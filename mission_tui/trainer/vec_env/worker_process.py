@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 
 from mission_tui.envs.assignment import Assignment, Raised
 from mission_tui.envs.channel import BEGIN, ERROR, QUIT, Channel, frame
+from mission_tui.run_module import module_words
 from mission_tui.trainer.failures import EnvError
 from mission_tui.trainer.vec_env.death import OomKills, how_it_ended
 from mission_tui.trainer.vec_env.last_words import LastWords, quote
@@ -81,7 +81,7 @@ class WorkerProcess:
         self._heard, stderr = words.open()
         with theirs, os.fdopen(stderr, "wb"):
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "mission_tui.envs.worker", *arguments],
+                [*module_words("mission_tui.envs.worker"), *arguments],
                 stdin=subprocess.DEVNULL,
                 stderr=stderr,
                 pass_fds=(theirs.fileno(), assignment.memory),

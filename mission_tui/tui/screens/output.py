@@ -6,13 +6,13 @@ import asyncio
 import codecs
 import os
 import signal
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
 from textual.strip import Strip
 
 from mission_tui.errors import UsageError
+from mission_tui.run_module import module_words
 from mission_tui.tui.desk import Desk
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import line
@@ -52,7 +52,7 @@ class OutputScreen(Sheet[None]):
     async def _carry_out(self) -> None:
         try:
             self._process = process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "mission_tui", *self._words,
+                *module_words("mission_tui"), *self._words,
                 stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
                 env={**os.environ, "MISSION_TUI_RUNS": self._root, "NO_COLOR": "1"},
             )  # fmt: skip

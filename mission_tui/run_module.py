@@ -1,0 +1,49 @@
+"""``python -P .../run_module.py MODULE ARGS``: be a module of this very package, whatever lies in the working folder.
+
+`python -m` would look into the working folder first: a `random.py` or a `mission_tui/` there would take the place of
+what a trainer is made of. Here the package is this file's own, and the working folder comes last on the path: what a
+preset imports by name is found there, and hides nothing. Standard library only, and little: it is compiled each time.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import runpy
+import sys
+
+__all__ = ["append_working_folder", "main", "module_words"]
+
+
+def module_words(module: str, python: str = sys.executable) -> tuple[str, ...]:
+    """The words that start `module` of this package with `python`, which is 3.11 or newer."""
+    return (python, "-P", os.path.abspath(__file__), module)  # noqa: PTH100 - pathlib is not loaded here
+
+
+def append_working_folder() -> None:
+    """Put the working folder at the end of the path, unless the person wants it nowhere there (`PYTHONSAFEPATH`)."""
+    here = os.getcwd()  # noqa: PTH109
+    if not os.environ.get("PYTHONSAFEPATH") and here not in sys.path:
+        sys.path.append(here)
+
+
+def main() -> None:
+    """Load the package, then be the module."""
+    package = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120
+    entry = os.path.join(package, "__init__.py")  # noqa: PTH118
+    spec = importlib.util.spec_from_file_location("mission_tui", entry, submodule_search_locations=[package])
+    assert spec is not None
+    assert spec.loader is not None
+    sys.modules["mission_tui"] = ours = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(ours)
+    parent = os.path.dirname(package)  # noqa: PTH120
+    if parent not in sys.path:
+        # For processes that the task's own code starts in its way: they look the package up by its name.
+        sys.path.append(parent)
+    append_working_folder()
+    del sys.argv[0]
+    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""What lies in the folder that a run is launched from: its own code is found there, and hides nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mission_tui.run_module import module_words
+from tests.shell import Shell
+from tests.waiting import until
+
+POISON = "raise SystemExit('a file of the working folder was loaded: ' + __name__)\n"
+NAMES = ("random", "queue", "json", "typing", "torch", "numpy", "gymnasium", "msgspec", "stable_baselines3")
+OWN = """
+import gymnasium
+from gymnasium.envs.classic_control import CartPoleEnv
+gymnasium.register("Own-v0", CartPoleEnv, max_episode_steps=100)
+"""
+PRESET = """
+description = "an environment of the working folder"
+key = "2"
+[env]
+id = "own_envs:Own-v0"
+n_envs = 2
+vec = "{vec}"
+{imports}
+[ppo]
+n_steps = 32
+batch_size = 32
+n_epochs = 1
+[run]
+total_timesteps = {steps}
+"""
+
+
+def poison(folder: Path) -> None:
+    """Files that would take the place of what a trainer is made of, and a package in the place of ours."""
+    for name in NAMES:
+        (folder / f"{name}.py").write_text(POISON, encoding="ascii")
+    package = folder / "mission_tui"
+    for part in (package, package / "trainer", package / "envs"):
+        part.mkdir()
+        (part / "__init__.py").write_text(POISON, encoding="ascii")
+    for part in ("trainer/__main__.py", "envs/worker.py", "__main__.py"):
+        (package / part).write_text(POISON, encoding="ascii")
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("vec", ["inline", "workers"])
+def test_a_folder_full_of_namesakes_trains_evaluates_and_checks(shell: Shell, vec: str) -> None:
+    """`random.py`, `torch.py`, `mission_tui/` beside the code of an environment: that is loaded, and nothing else."""
+    folder = shell.cwd / "work"
+    folder.mkdir()
+    poison(folder)
+    (folder / "own_envs.py").write_text(OWN, encoding="ascii")
+    (folder / "also.py").write_text("", encoding="ascii")
+    preset = folder / "own.toml"
+    preset.write_text(PRESET.format(vec=vec, steps=128, imports='imports = ["also"]'), encoding="ascii")
+    shell.environ["MISSION_TUI_RUNS"] = str(shell.root)
+    there = Shell(folder, shell.environ)
+    # The client itself is not started by `-m` here: that would be the person's own word for the working folder.
+    words = module_words("mission_tui")
+
+    def call(*more: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*words, *more], cwd=folder, env=there.environ, capture_output=True, text=True, timeout=100, check=False
+        )
+
+    launched = call("launch", str(preset), "--name", "own", "--json")
+    assert launched.returncode == 0, launched.stderr
+    run = json.loads(launched.stdout)["runs"][0]["id"]
+    until(lambda: shell.view(run)["state"] == "ended", 60, "it has ended")
+    assert shell.view(run)["outcome"] == "finished", (shell.root / run / "attempts/1/output.log").read_text()
+    if vec == "inline":
+        done = call("evaluate", run, "--episodes", "1")
+        assert done.returncode == 0, done.stderr
+        done = call("check", str(preset))
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_our_package_is_the_one_that_was_meant_whatever_the_path_says(tmp_path: Path) -> None:
+    """A `mission_tui/` on PYTHONPATH takes nobody's place; what a task's code starts finds ours by name."""
+    poison(tmp_path)
+    environ = {"PATH": os.defpath, "PYTHONPATH": str(tmp_path / "elsewhere")}
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "mission_tui").rename(tmp_path / "elsewhere" / "mission_tui")
+    done = subprocess.run(
+        module_words("mission_tui.trainer"), cwd=tmp_path, env=environ, capture_output=True, text=True, check=False
+    )
+    assert "usage: mission_tui.trainer" in done.stderr
+
+
+def test_who_wants_the_working_folder_nowhere_says_so(tmp_path: Path) -> None:
+    """`PYTHONSAFEPATH` keeps its meaning; without it the folder is the last on the path."""
+    (tmp_path / "own_words.py").write_text("import sys; print(sys.path[-1])", encoding="ascii")
+    words = (*module_words("own_words"),)
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == str(tmp_path)
+    safe = {**os.environ, "PYTHONSAFEPATH": "1"}
+    done = subprocess.run(words, cwd=tmp_path, env=safe, capture_output=True, text=True, check=False)
+    assert (done.returncode, "No module named" in done.stderr) == (1, True)
+    assert sys.executable == words[0]
