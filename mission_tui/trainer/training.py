@@ -16,7 +16,7 @@ from mission_tui.fleet.history.duties import CHECKPOINT
 from mission_tui.fleet.resume.terms import Terms
 from mission_tui.fleet.specs.algorithm import engine_of
 from mission_tui.fleet.specs.spec import Spec
-from mission_tui.records.files.atomic import write_atomic
+from mission_tui.records.files.atomic import write_atomic, write_json
 from mission_tui.records.files.storage import StorageError
 from mission_tui.trainer.attempt import Attempt
 from mission_tui.trainer.budget import Budget
@@ -34,6 +34,7 @@ from mission_tui.trainer.live_settings import LiveSettings
 from mission_tui.trainer.playing.periodic import Evaluating
 from mission_tui.trainer.playing.probe import probe
 from mission_tui.trainer.ppo import PPO, FastPPO
+from mission_tui.trainer.recording.loaded import loaded_modules
 from mission_tui.trainer.recording.record import Record
 from mission_tui.trainer.recording.tensorboard import EventFile
 from mission_tui.trainer.state.boundary import Progress, restore_random_state
@@ -80,6 +81,7 @@ class Job:
         self.training, exact = self._stand_at(start, model, facts, terms)
         self._write_effective(self.training, self.spec, reasons)
         self.training.live_settings.publish = partial(self._publish, reasons)
+        self._write_loaded()
         snapshot = self.attempt.run_dir.snapshot
         registration, update = registration_of(self.spec.env, snapshot), self.training.progress.update
         resumed = probe(model, start.boundary, self.spec, snapshot, exact=exact) if start else None
@@ -239,6 +241,13 @@ class Job:
         except StorageError as error:
             complain(f"effective.toml is out of date: {error}")
             self.record.failed("effective.toml", f"it is out of date: {error}")
+
+    def _write_loaded(self) -> None:
+        path = self.attempt.run_dir.attempt(self.attempt.number).loaded
+        try:
+            write_json(path, loaded_modules(self.spec), mode=0o600)
+        except StorageError as error:
+            complain(f"what was loaded is not recorded: {error}")
 
     def _write_effective(self, training: Training, spec: Spec, reasons: dict[str, str]) -> None:
         assert self.envs is not None

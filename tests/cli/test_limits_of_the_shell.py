@@ -1,4 +1,4 @@
-"""Cores, niceness, `ulimit`s and umask: a run has those of the shell that launches it, whoever started the supervisor."""
+"""Cores, niceness, `ulimit`s, umask: a run has those of the shell that launches it, whoever started the supervisor."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def pids(shell: Shell, run: str) -> tuple[int, int]:
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
 def test_a_run_has_nothing_of_the_shell_that_started_the_supervisor(quick: Shell) -> None:
-    """Started with one core, nice, five seconds of processor and files of 51 kB: a normal launch is a normal process."""
+    """Started with one core, nice, five seconds of processor and small files: a normal launch is a normal process."""
     quick.root.mkdir()
     called(quick, ("nice", "-n", "10", "taskset", "-c", "0"), NARROW, "status")
     (run,) = quick.launch("tiny", "--name", "normal")

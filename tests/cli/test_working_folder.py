@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mission_tui.run_module import module_words
-from tests.shell import Shell
+from tests.shell import REPOSITORY, Shell
 from tests.waiting import until
 
 POISON = "raise SystemExit('a file of the working folder was loaded: ' + __name__)\n"
@@ -76,7 +77,17 @@ def test_a_folder_full_of_namesakes_trains_evaluates_and_checks(shell: Shell, ve
     run = json.loads(launched.stdout)["runs"][0]["id"]
     until(lambda: shell.view(run)["state"] == "ended", 60, "it has ended")
     assert shell.view(run)["outcome"] == "finished", (shell.root / run / "attempts/1/output.log").read_text()
+    loaded = json.loads((shell.root / run / "attempts/1/loaded.json").read_bytes())
+    assert loaded["package"] == str(REPOSITORY / "mission_tui")
+    assert {name: it["file"] for name, it in loaded["modules"].items() if Path(it["file"]).is_relative_to(folder)} == {
+        name: str(folder / f"{name}.py") for name in ("own_envs", "also")
+    }
+    digest = hashlib.sha256(OWN.encode()).hexdigest()
+    assert loaded["modules"]["own_envs"]["sha256"] == digest
     if vec == "inline":
+        until((shell.root / run / "attempts/1/provenance.json").is_file, 30, "the provenance is recorded")
+        said = call("status", run, "--provenance")
+        assert f"{folder / 'own_envs.py'} (sha256 {digest[:12]})" in said.stdout
         done = call("evaluate", run, "--episodes", "1")
         assert done.returncode == 0, done.stderr
         done = call("check", str(preset))

@@ -39,4 +39,8 @@ def _rows(details: DetailsReply) -> Iterator[tuple[str, str]]:
     yield "folder", known.cwd
     yield "Python", f"{known.python_version} ({known.python})"
     yield from known.machine.items()
+    if known.loaded is not None:
+        yield "mission-tui", known.loaded.package
+        for name, module in known.loaded.modules.items():
+            yield f"loaded {clean(name, 80)}", f"{module.file} (sha256 {module.sha256[:12]})"
     yield "packages", " ".join(f"{name}=={version}" for name, version in known.packages.items())

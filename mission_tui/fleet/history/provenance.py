@@ -11,7 +11,16 @@ from mission_tui.fleet.specs.part import as_part
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
 
-__all__ = ["Provenance", "Repository", "differences", "noted", "sources_of", "upgraded"]
+__all__ = [
+    "LoadedModule",
+    "LoadedModules",
+    "Provenance",
+    "Repository",
+    "differences",
+    "noted",
+    "sources_of",
+    "upgraded",
+]
 
 SHOWN_PACKAGES = 3
 LISTED_PACKAGES = 40
@@ -40,11 +49,26 @@ class Repository(Struct, frozen=True, kw_only=True):
         return clean(self.commit or "no commit")[:7] + (f"+{self.changed}" if self.changed else "")
 
 
+class LoadedModule(Struct, frozen=True, kw_only=True):
+    """A module that a trainer imported: the file that it came from, and the digest of that file."""
+
+    file: str
+    sha256: str
+
+
+class LoadedModules(Struct, frozen=True, kw_only=True):
+    """What a trainer was made of once everything was built: the folder of mission-tui, and the person's own modules."""
+
+    package: str
+    modules: dict[str, LoadedModule] = field(default_factory=dict)
+
+
 class Provenance(Struct, frozen=True, kw_only=True):
     """Taken at unix time `t` with the interpreter `python` in `cwd`; `packages` are versions by name.
 
     `command` are the words of the client, empty where they are not known. `sources` are digests of the Python files
     that the environment, or the command, comes from, by `module:NAME` or `file:PATH`.
+    `loaded` is what its trainer has really imported; None while that is not known, and for a command.
     """
 
     t: float
@@ -56,6 +80,7 @@ class Provenance(Struct, frozen=True, kw_only=True):
     repositories: tuple[Repository, ...] = ()
     machine: dict[str, str] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
+    loaded: LoadedModules | None = None
 
 
 def noted(verdict: ResumeVerdict, notes: tuple[Change, ...]) -> ResumeVerdict:

@@ -107,6 +107,11 @@ class AttemptDir(Struct, frozen=True):
         return self.path / "provenance.json"
 
     @property
+    def loaded(self) -> Path:
+        """What its trainer has imported of the person's own code; absent before that, and for a command."""
+        return self.path / "loaded.json"
+
+    @property
     def output(self) -> Path:
         return self.path / "output.log"
 

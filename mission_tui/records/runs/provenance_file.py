@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 
 import msgspec
+from msgspec import structs
 
 from mission_tui.errors import DamagedError
-from mission_tui.fleet.history.provenance import Provenance
+from mission_tui.fleet.history.provenance import LoadedModules, Provenance
 from mission_tui.records.files.regular import open_regular
-from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.layout import AttemptDir, RunDir
 
 __all__ = ["read_provenance"]
 
@@ -22,9 +23,21 @@ def read_provenance(run: RunDir, attempt: int) -> Provenance | None:
     for number in sorted((known for known in run.attempts() if known <= attempt), reverse=True):
         try:
             with open_regular(run.attempt(number).provenance) as file:
-                return msgspec.json.decode(file.read(RECORD_BYTES), type=Provenance)
+                known = msgspec.json.decode(file.read(RECORD_BYTES), type=Provenance)
+            return structs.replace(known, loaded=_read_loaded(run.attempt(number)))
         except FileNotFoundError:
             continue
         except (OSError, ValueError, RecursionError, DamagedError) as error:
             log.warning("%s: %s", run.attempt(number).provenance, error)
     return None
+
+
+def _read_loaded(attempt: AttemptDir) -> LoadedModules | None:
+    try:
+        with open_regular(attempt.loaded) as file:
+            return msgspec.json.decode(file.read(RECORD_BYTES), type=LoadedModules)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, RecursionError, DamagedError) as error:
+        log.warning("%s: %s", attempt.loaded, error)
+        return None
