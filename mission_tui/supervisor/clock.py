@@ -94,6 +94,7 @@ class Clock:
         if self._beats % GROUND_TICKS == 0:
             self._check_ground()
         attempt, attended = self._core.duties.attempt, self._desk.attended
+        attempt("steps of the clock", lambda: self._core.clock_steps.look(self._core), None)
         for run in list(self._core.live.values()):
             attempt(f"watching {run.id}", partial(self._look_at, run), None)
         if self._beats % USAGE_TICKS == 0:

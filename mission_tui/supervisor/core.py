@@ -34,6 +34,7 @@ from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.records.runs.layout import RunDir, supervisor_dir
 from mission_tui.records.runs.seal import Seals
 from mission_tui.supervisor.asking import signed
+from mission_tui.supervisor.clock_steps import ClockSteps
 from mission_tui.supervisor.disk.journal import FleetJournal, Make, RunJournal
 from mission_tui.supervisor.disk.ledger import ledger_folder
 from mission_tui.supervisor.disk.neighbours import Neighbours
@@ -95,6 +96,7 @@ class Core:
         self.reserve = Reserve(supervisor_dir(root) / "reserve", RESERVE_BYTES)
         self.reserve.hold()
         self.exits = Exits()
+        self.clock_steps = ClockSteps()
         self.unkillable: dict[str, tuple[int, ...]] = {}
         self.fleet = FleetJournal(supervisor_dir(root) / "events.jsonl")
         self.store = Store(

@@ -3,14 +3,32 @@
 from __future__ import annotations
 
 from mission_tui.fleet.health.rule import Break
-from mission_tui.fleet.history.events import CompanyChanged, FleetEvent, RunFrozen, RunPaused, RunResumed, RunThawed
+from mission_tui.fleet.history.events import (
+    ClockStepped,
+    CompanyChanged,
+    FleetEvent,
+    RunFrozen,
+    RunPaused,
+    RunResumed,
+    RunThawed,
+)
 from mission_tui.fleet.history.metrics import EvaluationDone, MetricRecord
 
-__all__ = ["break_of"]
+__all__ = ["breaks_of"]
 
 
-def break_of(fact: FleetEvent | MetricRecord) -> Break | None:
-    """The break that `fact` declares as of its time; None when it declares none."""
+def breaks_of(fact: FleetEvent | MetricRecord) -> tuple[tuple[float, Break], ...]:
+    """The breaks that `fact` declares, each as of its time; mostly none.
+
+    A clock that was set forward is time that never was: it began when the clock would have shown less.
+    """
+    if isinstance(fact, ClockStepped):
+        return ((fact.t - fact.by_s, "step"), (fact.t, "stepped")) if fact.by_s > 0.0 else ()
+    cause = _break_of(fact)
+    return () if cause is None else ((fact.t, cause),)
+
+
+def _break_of(fact: FleetEvent | MetricRecord) -> Break | None:
     match fact:
         case RunPaused():
             return "pause"

@@ -1,6 +1,7 @@
 """`hang`: a trainer that lives and says nothing. Judged by the clock, since silence has no rows.
 
-What is normal is learned from the run's own updates; time that it was paused or frozen does not count. When a silence
+What is normal is learned from the run's own updates; time that it was paused or frozen, or that a set
+clock leapt over, does not count. When a silence
 was too long is computed from rows and pauses alone, so it is found again when the files are judged later.
 """
 
@@ -23,8 +24,8 @@ __all__ = ["Hang"]
 UPDATES = 50
 FEWEST = 3
 MOST = 0.5
-_HOLDS: frozenset[Break] = frozenset({"pause", "freeze"})
-_RELEASES: Mapping[Break, Break] = {"unpause": "pause", "thaw": "freeze"}
+_HOLDS: frozenset[Break] = frozenset({"pause", "freeze", "step"})
+_RELEASES: Mapping[Break, Break] = {"unpause": "pause", "thaw": "freeze", "stepped": "step"}
 
 
 class Hang(Rule):

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from mission_tui.fleet.health.breaks import break_of
+from mission_tui.fleet.health.breaks import breaks_of
 from mission_tui.fleet.health.hang import Hang
 from mission_tui.fleet.health.judge import Judge, judge_of
 from mission_tui.fleet.health.rule import Break
 from mission_tui.fleet.history.events import (
     AttemptStarting,
+    ClockStepped,
     FindingChanged,
     FleetEvent,
     RunFrozen,
@@ -27,6 +28,8 @@ from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.views.findings import Finding
 
 __all__ = ["replay"]
+
+_OF_AN_ATTEMPT = RunPaused | RunResumed | RunFrozen | RunThawed | ClockStepped
 
 
 @dataclass(slots=True)
@@ -89,7 +92,6 @@ def _sorted(records: Iterable[MetricRecord], events: Iterable[FleetEvent]) -> di
         elif isinstance(event, FindingChanged):
             if event.finding.rule == Hang.id and event.finding.state != "cleared":
                 now.lived_t = max(now.lived_t, event.t)
-        elif not isinstance(event, RunPaused | RunResumed | RunFrozen | RunThawed) or event.attempt == number:
-            cause = break_of(event)
-            now.breaks += [] if cause is None else [(event.t, cause)]
+        elif not isinstance(event, _OF_AN_ATTEMPT) or event.attempt == number:
+            now.breaks += breaks_of(event)
     return attempts

@@ -23,8 +23,10 @@ FLOAT = frozenset({float})
 LARGEST_EXACT = 2**53
 """The largest count that a float holds exactly."""
 
-Break = Literal["pause", "unpause", "freeze", "thaw", "company", "evaluation"]
-"""Declared breaks within an attempt: it was held or went on, another run came or went, an evaluation ran."""
+Break = Literal["pause", "unpause", "freeze", "thaw", "step", "stepped", "company", "evaluation"]
+"""Declared breaks within an attempt: it was held or went on, another run came or went, an evaluation ran, or the clock
+was set forward, which is time between two moments that nobody lived through.
+"""
 
 
 @dataclass(frozen=True, slots=True)

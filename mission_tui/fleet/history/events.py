@@ -25,6 +25,7 @@ __all__ = [
     "Asked",
     "AttemptEnded",
     "AttemptStarting",
+    "ClockStepped",
     "CompanyChanged",
     "DutyFailureSeen",
     "FileDamaged",
@@ -202,6 +203,18 @@ class RunThawed(Struct, frozen=True, tag="thawed", tag_field="kind", omit_defaul
     by: Literal["asked", "outside"] = "asked"
 
 
+class ClockStepped(Struct, frozen=True, tag="clock", tag_field="kind"):
+    """The machine's clock was set: `t` is `by_s` seconds more (less, where it is negative) than it would have been.
+
+    Nothing that lasts is measured across it: what the run said before is that much older, or younger, than it seems.
+    """
+
+    seq: int
+    t: float
+    attempt: int
+    by_s: float
+
+
 class KeeperLost(Struct, frozen=True, tag="keeper_lost", tag_field="kind"):
     """The keeper died while the trainer lives on: the run is keeperless."""
 
@@ -227,7 +240,8 @@ class AttemptEnded(Struct, frozen=True, tag="ended", tag_field="kind", omit_defa
 class RestartDue(Struct, frozen=True, tag="restart_due", tag_field="kind", omit_defaults=True):
     """The attempt failed, or a reboot took it, and the run's own rule starts another at unix time `due_t`.
 
-    It is the `number`th of at most `most` in a row `after` that.
+    It is the `number`th of at most `most` in a row `after` that. On the boot `boot` it is due `due_boot_s` seconds
+    after the machine came up, whatever its clock says meanwhile; events of earlier versions name none.
     """
 
     seq: int
@@ -237,6 +251,8 @@ class RestartDue(Struct, frozen=True, tag="restart_due", tag_field="kind", omit_
     most: int
     due_t: float
     after: After = "failure"
+    boot: str = ""
+    due_boot_s: float = 0.0
 
 
 class RunParked(Struct, frozen=True, tag="parked", tag_field="kind"):
@@ -334,6 +350,7 @@ FleetEvent = (
     | RunResumed
     | RunFrozen
     | RunThawed
+    | ClockStepped
     | KeeperLost
     | AttemptEnded
     | RestartDue

@@ -16,6 +16,7 @@ from mission_tui.fleet.history.events import (
     Asked,
     AttemptEnded,
     AttemptStarting,
+    ClockStepped,
     CompanyChanged,
     DutyFailureSeen,
     FileDamaged,
@@ -217,6 +218,9 @@ class RunHistory:
                 if event.attempt == told.attempt:
                     told.frozen = event if isinstance(event, RunFrozen) else None
                     told.declare(event)
+            case ClockStepped():
+                if event.attempt == told.attempt:
+                    told.step_clock(event)
             case KeeperLost():
                 told.flags.add("keeperless")
             case AttemptEnded():

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from msgspec import structs
+
 from mission_tui.fleet.capacity.peaks import Peak
 from mission_tui.fleet.capacity.placement import Placement
-from mission_tui.fleet.health.breaks import break_of
+from mission_tui.fleet.health.breaks import breaks_of
 from mission_tui.fleet.health.rule import Break
 from mission_tui.fleet.history.duties import FailedDuty, failed_again
 from mission_tui.fleet.history.events import (
@@ -14,6 +16,7 @@ from mission_tui.fleet.history.events import (
     Asked,
     AttemptEnded,
     AttemptStarting,
+    ClockStepped,
     DutyFailureSeen,
     FindingMarked,
     FleetEvent,
@@ -53,6 +56,8 @@ class Told:
     `peak` is that of the newest attempt that trained and ended. `duties` are those that failed for the newest attempt,
     by name, and `failures` the numbers of its trainer's records that were journaled.
 
+    `started_t` is as the clock shows it now: `stepped_s` is by how much it was set since.
+
     `rebooted`: a restart of the machine ended the attempt, and it `stood` then because it was paused or frozen.
     `reboots` counts the attempts in a row that began by themselves after one. `again` is when attempts last began by
     themselves (unix s), and after what. `payoffs` is what it brought when it joined the others or left them.
@@ -69,6 +74,7 @@ class Told:
     started_t: float | None = None
     ended_t: float | None = None
     outcome: Outcome | None = None
+    stepped_s: float = 0.0
     paused: bool = False
     frozen: RunFrozen | None = None
     restart: RestartDue | None = None
@@ -123,9 +129,8 @@ class Told:
 
     def declare(self, event: FleetEvent) -> None:
         """Keep a break while the attempt lives: its judge is told, after a restart once more."""
-        cause = break_of(event)
-        if cause is not None and self.outcome is None:
-            self.breaks.append((event.t, cause))
+        if self.outcome is None:
+            self.breaks += breaks_of(event)
 
     def fail(self, event: DutyFailureSeen) -> None:
         """Take in that a duty failed."""
@@ -175,7 +180,7 @@ class Told:
         """Another attempt: nothing that was said of the one before holds."""
         if (after := self.follows(event)) is not None:
             self.again = [*self.again[1 - AGAIN :], (event.t, after)]
-        self.attempt, self.started_t = event.attempt, event.t
+        self.attempt, self.started_t, self.stepped_s = event.attempt, event.t, 0.0
         self.ended_t, self.outcome, self.paused, self.frozen = None, None, False, None
         self.restart, self.restarts, self.gave_up = None, event.restart, ""
         self.reboots, self.rebooted, self.stood = event.reboots, False, False
@@ -213,6 +218,15 @@ class Told:
         self.short_lives = self.short_lives + 1 if young else 0
         self.breaks = []
         self.flags.discard("keeperless")
+
+    def step_clock(self, event: ClockStepped) -> None:
+        """The clock was set: what began a minute ago began a minute ago, and what is due in one is due in one."""
+        if self.outcome is None:
+            self.stepped_s += event.by_s
+            self.started_t = None if self.started_t is None else self.started_t + event.by_s
+        if self.restart is not None:
+            self.restart = structs.replace(self.restart, due_t=self.restart.due_t + event.by_s)
+        self.declare(event)
 
     def act(self, event: HealthActed) -> None:
         """Take in what was done about a finding at the severity that it has now."""

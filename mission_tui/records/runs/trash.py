@@ -1,6 +1,9 @@
 """The trash of a runs root: runs and checkpoints that were removed stay whole for a while, and come back by one rename.
 
-`.trash/SECONDS.RUN` is a run's directory, `.trash/SECONDS.RUN@CHECKPOINT` a checkpoint; the name says since when. A
+The name says since when by the machine's clock; `.since-NAME` beside it by the boot clock, which nobody can set, so
+that a clock that is set purges nothing.
+
+`.trash/SECONDS.RUN` is a run's directory, `.trash/SECONDS.RUN@CHECKPOINT` a checkpoint. A
 crash leaves each where it was or in the trash, and what is being purged bears another name first.
 """
 
@@ -11,11 +14,14 @@ import re
 import shutil
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-from mission_tui.errors import UsageError
+from mission_tui.errors import DamagedError, UsageError
 from mission_tui.records.files.atomic import sync_folder
+from mission_tui.records.files.regular import open_regular
 from mission_tui.records.files.storage import storing
 from mission_tui.records.runs.layout import RUN_ID, RunDir, supervisor_dir
 
@@ -25,17 +31,32 @@ KEPT_S = 86400.0
 """Seconds after which what lies in the trash may be purged: a day."""
 
 REMOVING = "removing-"
+_SINCE = ".since-"
+_SINCE_BYTES = 100
 _NAME = re.compile(rf"(\d{{1,15}})\.({RUN_ID.pattern})(?:@([0-9A-Za-z][0-9A-Za-z._-]*))?")
 
 
 @dataclass(frozen=True, slots=True)
 class Trashed:
-    """What lies at `path` since unix time `t`: a run, or of a run the checkpoint `checkpoint`."""
+    """What lies at `path` since unix time `t`: a run, or of a run the checkpoint `checkpoint`.
+
+    `t` is as the clock shows it now: if that was set meanwhile on this boot, what is an hour old is an hour old.
+    """
 
     path: Path
     run: str
     checkpoint: str | None
     t: float
+
+
+class _Moment(NamedTuple):
+    boot_id: str
+    boot_s: float
+
+    @classmethod
+    def of_now(cls) -> _Moment:
+        boot_id = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return cls(boot_id, time.clock_gettime(time.CLOCK_BOOTTIME))
 
 
 def trash_dir(root: Path) -> Path:
@@ -51,6 +72,7 @@ def throw_away(root: Path, run: RunDir, checkpoint: str | None = None) -> Trashe
     there = trash_dir(root) / name
     with storing(what, "remove"):
         trash_dir(root).mkdir(mode=0o700, exist_ok=True)
+        _note_since(there)
         what.rename(there)
         sync_folder(there.parent)
         sync_folder(what.parent)
@@ -66,6 +88,7 @@ def put_back(root: Path, item: Trashed) -> Path:
         raise UsageError(f"{item.path} cannot be put back to {place}: {why}")
     with storing(place, "put back"):
         item.path.rename(place)
+        _since(item.path).unlink(missing_ok=True)
         sync_folder(place.parent)
         sync_folder(item.path.parent)
     return place
@@ -76,6 +99,7 @@ def purge(root: Path, item: Trashed) -> None:
     removing = supervisor_dir(root) / f"{REMOVING}{item.path.name}"
     with storing(item.path, "remove"):
         item.path.rename(removing)
+        _since(item.path).unlink(missing_ok=True)
         sync_folder(item.path.parent)
         shutil.rmtree(removing)
 
@@ -89,8 +113,15 @@ def trashed(root: Path) -> list[Trashed]:
     with storing(folder, "list"):
         if not folder.is_dir() or folder.is_symlink():
             return []
-        found = [(path, _NAME.fullmatch(path.name)) for path in folder.iterdir()]
-    items = [Trashed(path, match[2], match[3], float(match[1])) for path, match in found if match is not None]
+        paths = {path.name: path for path in folder.iterdir()}
+    found = [(path, _NAME.fullmatch(name)) for name, path in paths.items()]
+    now = _Moment.of_now()
+    items = [Trashed(path, match[2], match[3], _thrown_t(path, match[1], now)) for path, match in found if match]
+    for name, path in paths.items():
+        # Of a crash before the rename, or of what was taken out by hand.
+        if name.startswith(_SINCE) and name.removeprefix(_SINCE) not in paths:
+            with suppress(OSError):
+                path.unlink()
     return sorted(items, key=lambda item: (item.t, item.path.name))
 
 
@@ -109,3 +140,26 @@ def _sizes(path: str) -> Iterator[int]:
                     yield entry.stat(follow_symlinks=False).st_size
     except OSError:
         return
+
+
+def _since(item: Path) -> Path:
+    return item.with_name(f"{_SINCE}{item.name}")
+
+
+def _note_since(item: Path) -> None:
+    """On a full disk things are removed all the same: the name's own moment has to do then."""
+    with suppress(OSError):
+        boot_id, boot_s = _Moment.of_now()
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        with os.fdopen(os.open(_since(item), flags, 0o600), "w", encoding="ascii") as file:
+            file.write(f"{boot_id} {boot_s:.3f}\n")
+
+
+def _thrown_t(item: Path, named: str, now: _Moment) -> float:
+    """By the boot clock on the boot on which it was thrown away, by its name on another."""
+    with suppress(OSError, ValueError, DamagedError):
+        with open_regular(_since(item)) as file:
+            boot_id, _, boot_s = file.read(_SINCE_BYTES).decode("ascii").strip().partition(" ")
+        if boot_id == now.boot_id and 0.0 <= float(boot_s) <= now.boot_s:
+            return time.time() - (now.boot_s - float(boot_s))
+    return float(named)

@@ -15,6 +15,7 @@ from mission_tui.fleet.history.events import (
     Asked,
     AttemptEnded,
     AttemptStarting,
+    ClockStepped,
     FileDamaged,
     FleetEvent,
     RunCreated,
@@ -30,6 +31,7 @@ from mission_tui.fleet.text import clean
 from mission_tui.records.files.tail import read_newest
 from mission_tui.records.runs.attempt import read_exit
 from mission_tui.supervisor.attempts import begin, hold_live, settle
+from mission_tui.supervisor.clock_steps import missed_step
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.journal import Make, RunJournal, damaged
 from mission_tui.supervisor.disk.run_on_disk import (
@@ -106,6 +108,7 @@ def load_ended(core: Core, found: RunOnDisk, newest_bytes: int = SPARKLINE_BYTES
     known = core.store.run(run_id)
     if known.told.peak is not None and known.spec is not None:
         core.peaks.learn(known.spec, known.told.peak, known.told.ended_t or 0.0)
+    _say_missed_step(core, found)
     decide_restart(core, run_id)
     with suppress(DamagedError, OSError):
         ended = read_exit(found.dir.attempt(core.store.run(run_id).told.attempt).exit)
@@ -121,6 +124,7 @@ def adopt_live(core: Core, found: RunOnDisk) -> None:
         return
     for make in _mending(found):
         _append(core, found, make)
+    _say_missed_step(core, found)
     run = hold_live(core, found.dir, spec)
     order = core.seals.check(found.dir, max(1, run.attempt)).order
     if order is None:
@@ -140,6 +144,18 @@ def adopt_live(core: Core, found: RunOnDisk) -> None:
         core.secrets[run.id] = {name: value for name, value in known.items() if name not in order.from_file}
     take_up_freeze(core, run, _wants(found.events, "freeze"))
     react_to_due(core, run)
+
+
+def _say_missed_step(core: Core, found: RunOnDisk) -> None:
+    """Before its rows are judged: had a supervisor lived while the clock was set, it would have said so."""
+    told = core.store.run(found.dir.id).told
+    attempt, by_s = told.attempt, missed_step(found.dir, told)
+    if by_s is not None:
+        _append(core, found, partial(_stepped, attempt, by_s))
+
+
+def _stepped(attempt: int, by_s: float, seq: int, t: float) -> FleetEvent:
+    return ClockStepped(seq, t, attempt, round(by_s, 3))
 
 
 def _know(core: Core, found: RunOnDisk) -> tuple[Spec | None, str]:

@@ -9,6 +9,7 @@ from mission_tui.fleet.history.events import (
     Asked,
     AttemptEnded,
     AttemptStarting,
+    ClockStepped,
     DutyFailureSeen,
     FindingChanged,
     FindingMarked,
@@ -97,6 +98,9 @@ def _unasked(event: FleetEvent) -> Iterator[Deed]:
             yield Deed(t=event.t, what="restart due", detail=f"{detail}, after a {event.after}", by=_ITSELF)
         case RunParked():
             yield Deed(t=event.t, what="park", detail=clean(event.why), by=_ITSELF)
+        case ClockStepped():
+            how = "forward" if event.by_s > 0.0 else "back"
+            yield Deed(t=event.t, what="clock set", detail=f"{abs(event.by_s):.0f} s {how}", by=_OUTSIDE)
         case RunFrozen(by="outside"):
             yield Deed(t=event.t, what="freeze", by=_OUTSIDE)
         case RunThawed(by="outside"):

@@ -14,7 +14,9 @@ from mission_tui.fleet.history.outcome import After
 from mission_tui.fleet.history.rebooting import REBOOTS, after_reboot
 from mission_tui.fleet.history.restarting import GiveUp, StartAgain, next_step
 from mission_tui.fleet.history.run import RunHistory
+from mission_tui.supervisor import boot_clock
 from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.identity import boot_id
 
 __all__ = ["call_off_restarts", "decide_restart", "due_restarts", "waiting_for_restart"]
 
@@ -45,7 +47,14 @@ def decide_restart(core: Core, run_id: str) -> None:
 def due_restarts(core: Core, now: float) -> list[str]:
     """Runs whose restart is due at unix time `now`."""
     restarts = {run_id: core.store.run(run_id).told.restart for run_id in core.store.live_ids()}
-    return [run_id for run_id, restart in restarts.items() if restart is not None and restart.due_t <= now]
+    return [run_id for run_id, restart in restarts.items() if restart is not None and _is_due(restart, now)]
+
+
+def _is_due(restart: RestartDue, now: float) -> bool:
+    """By the boot clock where it was decided on this boot, by the clock of the machine otherwise."""
+    if restart.boot and restart.boot == boot_id():
+        return boot_clock.boottime() >= restart.due_boot_s
+    return restart.due_t <= now
 
 
 def waiting_for_restart(core: Core, refs: Sequence[str]) -> tuple[str, ...]:
@@ -69,7 +78,8 @@ def _lived_s(run: RunHistory) -> float:
 
 
 def _due(attempt: int, most: int, step: StartAgain, after: After, seq: int, t: float) -> FleetEvent:
-    return RestartDue(seq, t, attempt, step.number, most, t + step.wait_s, after)
+    due_boot_s = round(boot_clock.boottime() + step.wait_s, 3)
+    return RestartDue(seq, t, attempt, step.number, most, t + step.wait_s, after, boot_id(), due_boot_s)
 
 
 def _asked(verb: Verb, attempt: int, seq: int, t: float) -> FleetEvent:

@@ -138,6 +138,8 @@ def _judge(core: Core, run: LiveRun, slice_s: float = SLICE_S) -> None:
 
 
 def _tell_breaks(core: Core, run: LiveRun, judge: Judge) -> None:
+    # A row that names a moment after the clock was set is never judged before that is known.
+    core.clock_steps.look(core)
     breaks = core.store.run(run.id).told.breaks
     for t, cause in breaks[run.breaks_told :]:
         judge.broken(t, cause)

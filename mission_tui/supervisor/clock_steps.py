@@ -1,0 +1,77 @@
+"""The machine's clock is set now and then, by hours where it was wrong: found by the boot clock, and journaled.
+
+Rows and events name moments by the machine's clock. Where it was set between two of them, the event says by how much,
+so that neither this supervisor nor a later one, nor a replay from files, takes the step for time that passed.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING
+
+from mission_tui.errors import DamagedError
+from mission_tui.fleet.history.events import ClockStepped, FleetEvent
+from mission_tui.records.runs.attempt import read_identity
+from mission_tui.records.runs.layout import RunDir
+from mission_tui.supervisor import boot_clock
+from mission_tui.supervisor.identity import boot_id, verify
+
+if TYPE_CHECKING:
+    from mission_tui.fleet.history.told import Told
+    from mission_tui.supervisor.core import Core
+
+__all__ = ["ClockSteps", "missed_step"]
+
+STEP_S = 1.5
+"""Less than this is a clock that is kept, not one that is set; no duration here is that exact."""
+
+MISSED_S = 60.0
+"""Over the days of an attempt a clock that is kept may be moved by seconds without ever being set."""
+
+log = logging.getLogger(__name__)
+
+
+class ClockSteps:
+    """Looked at before anything is judged by the clock, so cheap: two clocks are read."""
+
+    def __init__(self) -> None:
+        self._ahead_s = _ahead_s()
+
+    def look(self, core: Core) -> None:
+        """Journal for every run that lives, or waits for its restart, by how much the clock was set since last time."""
+        before, self._ahead_s = self._ahead_s, _ahead_s()
+        by_s = self._ahead_s - before
+        if abs(by_s) < STEP_S:
+            return
+        log.warning("the machine's clock was set %.1f s %s", abs(by_s), "forward" if by_s > 0 else "back")
+        for run_id in core.store.live_ids():
+            if attempt := core.store.run(run_id).told.attempt:
+                core.witness_of(run_id, partial(_stepped, attempt, round(by_s, 3)))
+
+
+def missed_step(run: RunDir, told: Told) -> float | None:
+    """By how much the clock was set since the attempt began, or its restart was decided, while no supervisor lived."""
+    restart = told.restart
+    if restart is not None and restart.boot == boot_id():
+        by_s = time.time() + restart.due_boot_s - boot_clock.boottime() - restart.due_t
+        return by_s if abs(by_s) > STEP_S else None
+    if told.outcome is not None or not told.attempt:
+        return None
+    with suppress(DamagedError, OSError):
+        identity = read_identity(run.attempt(told.attempt).identity)
+        if identity is None or verify(identity.trainer, identity.boot_id).process is None:
+            return None
+        by_s = _ahead_s() + boot_clock.began_at(identity.trainer.start_time) - identity.started_t - told.stepped_s
+        return by_s if abs(by_s) > MISSED_S else None
+    return None
+
+
+def _ahead_s() -> float:
+    return time.time() - boot_clock.boottime()
+
+
+def _stepped(attempt: int, by_s: float, seq: int, t: float) -> FleetEvent:
+    return ClockStepped(seq, t, attempt, by_s)
