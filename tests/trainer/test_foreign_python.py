@@ -144,3 +144,15 @@ def test_a_python_that_is_too_old_says_so_and_nothing_else() -> None:
         assert done.returncode == 78, done.stderr
         said = json.loads(done.stdout)["error"]
         assert "and a trainer needs 3.11 or newer; or launch your own script after --" in said
+
+
+def test_what_is_no_mission_tui_is_refused_by_name(tmp_path: Path) -> None:
+    """A package of that name on the path is said with its place; one in the working folder is not looked at."""
+    place = Place(tmp_path)
+    package(tmp_path, "mission_tui", "raise SystemExit('of the working folder')")
+    done = place.start()
+    assert done.returncode == 0, done.stderr + done.stdout
+    package(place.packages, "mission_tui", "raise SystemExit('of somebody else')")
+    done = place.start()
+    assert done.returncode == 78
+    assert f"a mission_tui that is not ours at {place.packages / 'mission_tui'}" in json.loads(done.stdout)["error"]

@@ -42,6 +42,9 @@ async def as_it_began(core: Core, run_id: str, request: Clone) -> Begun:
     spec = await asyncio.to_thread(read_attempt_spec, run, 1)
     environ = request.environ or {}
     caller, withheld = _caller(core, run, environ)
+    if caller.limits is None:
+        # Begun by an earlier version, which recorded none.
+        caller = replace(caller, limits=request.limits)
     name = core.store.view(run_id).name
     if shutil.which(caller.python) is None:
         raise UsageError(f"cannot clone {name} exactly: its Python {caller.python} is gone; {_YOURS}")
