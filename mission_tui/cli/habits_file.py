@@ -57,10 +57,10 @@ class HabitsFile:
 
     def _table(self) -> dict[str, object] | None:
         """None for what is there and cannot be read as a table."""
-        from mission_tui.records.files.regular import open_regular
+        from mission_tui.plain_files import open_given
 
         try:
-            with open_regular(self.path) as file:
+            with open_given(self.path) as file:
                 raw = file.read(_MOST_BYTES + 1)
         except FileNotFoundError:
             return {}

@@ -79,6 +79,16 @@ class Store:
         self._order: tuple[list[str], list[str]] | None = None
         self._snapshot: FleetSnapshot | None = None
         self._revision = 0
+        self._unread = 0
+
+    def __contains__(self, run_id: object) -> bool:
+        """Whether the run is known."""
+        return run_id in self._runs or run_id in self._shelf
+
+    def observe_unread(self, directories: int) -> None:
+        """So many run directories were found and not read yet."""
+        if directories != self._unread:
+            self._unread, self._snapshot = directories, None
 
     def add_run(self, run_id: str, run_dir: str, spec: Spec | None) -> None:
         """Know a run from now on. Comes before its facts; `spec` is None when `spec.toml` cannot be read."""
@@ -151,6 +161,7 @@ class Store:
                 runs=tuple(self.view(run_id) for run_id in live + ended[:SNAPSHOT_ENDED]),
                 ended_total=len(ended),
                 parked_total=len(self._parked),
+                unread=self._unread,
                 stale=self._stale,
                 elsewhere=self._elsewhere,
                 paid=tuple(Paid(run_id, self._runs[run_id].told.name, payoff) for run_id, payoff in self._paid),
@@ -162,7 +173,7 @@ class Store:
         """The run as a snapshot shows it; raises `KeyError` for an unknown id."""
         view = self._views.get(run_id)
         if view is None:
-            view = self._views[run_id] = view_of(self.run(run_id))
+            view = self._views[run_id] = _shown(self.run(run_id))
         return view
 
     def run(self, run_id: str) -> RunHistory:
@@ -242,6 +253,19 @@ class Store:
             oldest = next(iter(self._loaded))
             del self._loaded[oldest]
             self._runs[oldest].forget_rows()
+
+
+def _shown(run: RunHistory) -> RunView:
+    """The view of `run`; one of whose facts none can be made is damaged, and keeps nobody from seeing the others."""
+    try:
+        return view_of(run)
+    except Exception as error:  # noqa: BLE001 - whatever facts can cause costs this one run
+        bare = RunHistory(run.id, run.run_dir, None)
+        bare.told.name, bare.told.created_t, bare.told.outcome = run.told.name, run.told.created_t, run.told.outcome
+        bare.told.attempt, bare.told.ended_t = run.told.attempt, run.told.ended_t
+        bare.seen.flags = frozenset({"damaged"})
+        bare.seen.waits = f"it cannot be shown: {type(error).__name__}: {error}"[:300]
+        return view_of(bare)
 
 
 def _age(run: RunHistory) -> tuple[float, str]:

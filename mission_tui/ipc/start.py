@@ -6,6 +6,7 @@ later runs: a run's environment is captured by the client that launches it.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shlex
@@ -21,6 +22,7 @@ from mission_tui.errors import NoSupervisorError, UsageError
 from mission_tui.fleet.text import clean
 from mission_tui.ipc.sockets import OPERATOR_SOCKET, connect
 from mission_tui.paths import socket_dir
+from mission_tui.plain_files import make_folder, open_fresh, open_plain, open_to_append, open_to_lock
 
 __all__ = ["SUPERVISOR", "captured_environ", "ensure_supervisor", "operator_socket", "start_onlooker"]
 
@@ -78,7 +80,10 @@ def ensure_supervisor(root: Path, timeout_s: float = 5.0) -> None:
         return
     state = _writable_state(root)
     deadline = time.monotonic() + timeout_s
-    turn = os.open(state / "start.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        turn = open_to_lock(state / "start.lock")
+    except OSError as error:
+        raise UsageError(f"runs root {root} cannot be used: {error.filename}: {error.strerror}") from error
     try:
         _start_or_wait(root, state, turn, deadline)
     finally:
@@ -118,7 +123,7 @@ def _take(turn: int) -> bool:
 
 def _spawn(root: Path, state: Path) -> subprocess.Popen[bytes]:
     """Start the supervisor in its own session. It works from `/`, so that no folder is held by it."""
-    with (state / "supervisor.log").open("ab") as log:
+    with os.fdopen(_log_of(state / "supervisor.log"), "ab") as log:
         child = subprocess.Popen(
             [sys.executable, "-P", "-m", SUPERVISOR, "--runs-dir", os.fspath(root.resolve())],
             stdin=subprocess.DEVNULL,
@@ -131,6 +136,14 @@ def _spawn(root: Path, state: Path) -> subprocess.Popen[bytes]:
     # A long-lived client (the screen) would otherwise keep a supervisor that left as a zombie.
     threading.Thread(target=child.wait, name="reap-supervisor", daemon=True).start()
     return child
+
+
+def _log_of(path: Path) -> int:
+    """The log to append to; one that is none of ours alone, or has a second name elsewhere, is left to that."""
+    try:
+        return open_to_append(path)
+    except OSError:
+        return open_fresh(path)
 
 
 def _with_package(environ: Mapping[str, str]) -> dict[str, str]:
@@ -179,11 +192,14 @@ def _writable_state(root: Path) -> Path:
     if not _is_text(os.fspath(root)):
         raise UsageError(f"runs root {clean(repr(root))} cannot be used: its name is not valid UTF-8")
     try:
-        state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(state)
         probe = state / f"probe-{os.getpid()}-{threading.get_ident()}"
-        probe.touch()
+        os.close(open_fresh(probe))
         probe.unlink()
     except OSError as error:
+        if error.errno in (errno.ENOTDIR, errno.ELOOP) and state.is_symlink():
+            why = f"{state} is a symbolic link, and none is followed there; remove it"
+            raise UsageError(f"runs root {root} cannot be used: {why}") from error
         raise UsageError(
             f"runs root {root} cannot be used: {error.strerror or error}; give another with --runs-dir"
         ) from error
@@ -198,7 +214,7 @@ def _why(log: Path, died: bool) -> str:
 
 def _last_line(log: Path) -> str:
     try:
-        with log.open("rb") as file:
+        with os.fdopen(open_plain(log)[0], "rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - LOG_TAIL_BYTES))
             lines = file.read().decode("utf-8", "replace").split("\n")
     except OSError:

@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from mission_tui.errors import UsageError
+from mission_tui.plain_files import open_fresh, open_to_lock
 
 __all__ = ["SHARED", "check_locks", "check_private", "file_system", "others_may_write"]
 
@@ -62,9 +63,9 @@ def check_locks(folder: Path) -> None:
     path = folder / f"lock-probe-{os.getpid()}"
     kind, point = file_system(folder)
     where = f"runs root {folder.parent} cannot be used: {kind} at {point}"
-    first = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    first = open_fresh(path)
     try:
-        second = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        second = open_to_lock(path)
         try:
             fcntl.flock(first, fcntl.LOCK_EX | fcntl.LOCK_NB)
             with suppress(BlockingIOError):

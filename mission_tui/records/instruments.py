@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from mission_tui.fleet.strips.cells import Cell
 from mission_tui.fleet.strips.strip import Span
+from mission_tui.plain_files import make_folder, names_in, open_to_append
 from mission_tui.records.files.atomic import write_all
 from mission_tui.records.files.lines import encode_line
 from mission_tui.records.files.storage import storing
@@ -90,8 +91,8 @@ class InstrumentFiles:
             path, begun, seq = self._folder / f"{tier.name}-{int(now)}-{os.getpid()}.jsonl", now, 0
         lines = b"".join(encode_line(make(seq + number)) for number, make in enumerate(makers, 1))
         with storing(path, "append to"):
-            self._folder.mkdir(mode=0o755, parents=True, exist_ok=True)
-            descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+            make_folder(self._folder)
+            descriptor = open_to_append(path)
             try:
                 write_all(descriptor, lines)
             finally:
@@ -116,12 +117,12 @@ class InstrumentFiles:
         left = 0
         for begun, path in sorted(self._files(), reverse=True):
             with suppress(OSError):
-                left += path.stat().st_size
+                left += path.lstat().st_size
                 if begun + keep[path.name.split("-")[0]] < now or left > most_bytes:
                     path.unlink()
 
     def _files(self) -> Iterator[tuple[float, Path]]:
         """When each file was begun, and its path, oldest first."""
         with suppress(OSError):
-            found = [(NAME.fullmatch(path.name), path) for path in self._folder.iterdir()]
+            found = [(NAME.fullmatch(name), self._folder / name) for name in names_in(self._folder)]
             yield from sorted((float(name[2]), path) for name, path in found if name is not None)

@@ -12,6 +12,8 @@ import logging
 import os
 import signal
 import sys
+import time
+from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
 
@@ -21,13 +23,14 @@ from mission_tui.ipc.server import Listener, serve_operator
 from mission_tui.ipc.sockets import OPERATOR_SOCKET, TELEMETRY_SOCKET
 from mission_tui.ipc.telemetry_server import serve_telemetry
 from mission_tui.paths import socket_dir
+from mission_tui.plain_files import make_folder, open_fresh
 from mission_tui.records.files.storage import storing
 from mission_tui.records.ground import check_locks, check_private
 from mission_tui.records.runs.layout import supervisor_dir
 from mission_tui.supervisor.clock import Clock
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.desk import Desk
-from mission_tui.supervisor.disk.adoption import load_waiting, take_in
+from mission_tui.supervisor.disk.adoption import load_waiting, taking_in
 from mission_tui.supervisor.disk.run_directory import sweep_up
 from mission_tui.supervisor.ending.dead_sockets import sweep_socket_folders
 from mission_tui.supervisor.launchers.local import LocalLauncher
@@ -38,6 +41,9 @@ from mission_tui.supervisor.time_limits import TimeLimits, read_time_limits
 from mission_tui.supervisor.watching.instruments import Instruments
 from mission_tui.supervisor.watching.telemetry import Ears
 
+SLICE_S = 0.015
+"""How long the first reading keeps the loop before others have their turn."""
+
 GITIGNORE = "*\n!.gitignore\n"
 log = logging.getLogger("mission_tui.supervisor")
 
@@ -47,6 +53,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="mission_tui.supervisor", description="Watch the runs of one runs root.")
     parser.add_argument("--runs-dir", type=Path, required=True)
     root = parser.parse_args().runs_dir.absolute()
+    # What we make is for this user alone, whoever started us; a run's own umask comes with its order.
+    os.umask(0o077)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
     take_fixed_limits()
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -55,13 +63,12 @@ def main() -> int:
     try:
         with storing(root, "use"):
             check_private(root)
-            supervisor_dir(root).mkdir(parents=True, exist_ok=True)
+            make_folder(supervisor_dir(root))
             check_locks(supervisor_dir(root))
             lock = take_lock(_lock_path(root))
             if lock is None:
                 return 0
-            if not (root / ".gitignore").exists():
-                (root / ".gitignore").write_text(GITIGNORE, encoding="ascii")
+            _ignore_in_git(root / ".gitignore")
         limits = read_time_limits(os.environ)
         forget_marks(os.environ)
         asyncio.run(_supervise(root, lock, limits))
@@ -69,6 +76,16 @@ def main() -> int:
         log.error("%s", error)  # noqa: TRY400 - the sentence is for the person whose client reads the log's last line
         return error.exit_code
     return 0
+
+
+def _ignore_in_git(path: Path) -> None:
+    """Write the file unless something bears its name, be it a link to nowhere."""
+    if not os.path.lexists(path):
+        descriptor = open_fresh(path)
+        try:
+            os.write(descriptor, GITIGNORE.encode("ascii"))
+        finally:
+            os.close(descriptor)
 
 
 def _lock_path(root: Path) -> Path:
@@ -85,38 +102,22 @@ async def _supervise(root: Path, lock: int, limits: TimeLimits) -> None:
     sweep_up(root)
     for swept in sweep_socket_folders(root):
         log.info("the dead sockets of %s were removed", swept)
-    # Collections while very many runs are taken in find nothing, and later ones need not look at them again.
-    gc.disable()
-    take_in(core)
-    gc.freeze()
-    gc.enable()
+    core.whole.clear()
     desk = Desk(core)
-    listeners = await _listen(core, desk)
-    log.info(
-        "supervisor %d watches %s: %d live runs, %d ended ones not read yet",
-        os.getpid(),
-        root,
-        len(core.live),
-        len(core.waiting),
+    name_root(root)
+    # Before anything is read: whoever asks waits a moment for the fleet, and never for a directory that has no end.
+    listeners = [await serve_operator(socket_dir(root) / OPERATOR_SOCKET, root, desk.answer, desk.gone)]
+    duties = _Duties(core)
+    duties.begin("push", desk.push())
+    duties.begin(
+        "reading", _read_all(core, desk, listeners, duties, partial(still_ours, _lock_path(root), lock), limits)
     )
-    instruments = Instruments(core)
-    clock = Clock(core, desk, listeners, partial(still_ours, _lock_path(root), lock), limits)
-    duties = [
-        asyncio.create_task(desk.push(), name="push"),
-        asyncio.create_task(clock.run(), name="clock"),
-        asyncio.create_task(_load_rest(core), name="load"),
-        asyncio.create_task(instruments.run(), name="instruments"),
-    ]
-    for duty in duties:
-        duty.add_done_callback(partial(_report, core))
     why = await core.leaving
     log.info("supervisor %d leaves: %s", os.getpid(), why)
-    for duty in duties:
-        duty.cancel()
+    duties.end()
     for listener in listeners:
         await listener.close()
     unname_root(root)
-    instruments.close()
     core.gpu.close()
     core.neighbours.close()
     for run in core.live.values():
@@ -124,13 +125,65 @@ async def _supervise(root: Path, lock: int, limits: TimeLimits) -> None:
     core.fleet.left(why)
 
 
-async def _listen(core: Core, desk: Desk) -> tuple[Listener, ...]:
-    """Open both planes. Telemetry first, so that no trainer is turned away by a supervisor that clients can see."""
-    ears, folder = Ears(core), socket_dir(core.root)
-    telemetry = await serve_telemetry(folder / TELEMETRY_SOCKET, ears.admit, ears.hear, ears.lose)
-    name_root(core.root)
-    operator = await serve_operator(folder / OPERATOR_SOCKET, core.root, desk.answer, desk.gone)
-    return telemetry, operator
+class _Duties:
+    """What goes on until this process leaves."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._tasks: list[asyncio.Task[None]] = []
+        self.closing: list[Callable[[], None]] = []
+
+    def begin(self, name: str, duty: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(duty, name=name)
+        task.add_done_callback(partial(_report, self._core))
+        self._tasks.append(task)
+
+    def end(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        for close in self.closing:
+            close()
+
+
+async def _read_all(
+    core: Core,
+    desk: Desk,
+    listeners: list[Listener],
+    duties: _Duties,
+    owns_root: Callable[[], bool],
+    limits: TimeLimits,
+) -> None:
+    """Know the fleet, in slices that leave the loop free; then trainers are listened to, and time passes."""
+    # Collections while very many runs are taken in find nothing, and later ones need not look at them again.
+    gc.disable()
+    try:
+        rested_at = time.monotonic()
+        for _ in taking_in(core):
+            if time.monotonic() - rested_at > SLICE_S:
+                await asyncio.sleep(0)
+                rested_at = time.monotonic()
+    finally:
+        gc.freeze()
+        gc.enable()
+    ears = Ears(core)
+    # Before anything can be asked of the runs: no trainer is turned away by a supervisor that clients can use.
+    telemetry = await serve_telemetry(socket_dir(core.root) / TELEMETRY_SOCKET, ears.admit, ears.hear, ears.lose)
+    listeners.append(telemetry)
+    core.read_soon(0)
+    core.whole.set()
+    core.changed.set()
+    log.info(
+        "supervisor %d watches %s: %d live runs, %d ended ones not read yet",
+        os.getpid(),
+        core.root,
+        len(core.live),
+        len(core.waiting),
+    )
+    instruments = Instruments(core)
+    duties.closing.append(instruments.close)
+    duties.begin("clock", Clock(core, desk, listeners, owns_root, limits).run())
+    duties.begin("load", _load_rest(core))
+    duties.begin("instruments", instruments.run())
 
 
 async def _load_rest(core: Core) -> None:

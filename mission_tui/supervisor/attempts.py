@@ -24,7 +24,7 @@ from mission_tui.fleet.resume.verdict import Change
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.views.findings import Finding
 from mission_tui.fleet.views.snapshot import Pids
-from mission_tui.records.files.tail import Tail
+from mission_tui.records.files.tail import MOST_BYTES, Tail
 from mission_tui.records.runs.attempt import ExitRecord, LaunchOrder, read_exit
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.asking import asker
@@ -54,8 +54,11 @@ PATIENCE_S = 5.0
 """How long a keeper may take to say who it is before nobody is taken to be there."""
 
 
-def hold_live(core: Core, run_dir: RunDir, spec: Spec | None) -> LiveRun:
-    """Make the run live here: its journal, its metrics and its judge, as its files have them now."""
+def hold_live(core: Core, run_dir: RunDir, spec: Spec | None, *, slice_bytes: int = MOST_BYTES) -> LiveRun:
+    """Make the run live here: its journal, its metrics and its judge, as its files have them now.
+
+    Of its metrics `slice_bytes` at most are read; its tail says whether there are more.
+    """
     told = core.store.run(run_dir.id).told
     run = LiveRun(
         dir=run_dir,
@@ -65,6 +68,7 @@ def hold_live(core: Core, run_dir: RunDir, spec: Spec | None) -> LiveRun:
         attempt=told.attempt,
         patient_until=time.monotonic() + PATIENCE_S,
     )
+    run.tail.slice_bytes = slice_bytes
     core.live[run.id] = run
     torn = run.journal.open()
     if torn is not None:

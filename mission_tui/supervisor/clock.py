@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from mission_tui.errors import MissionError, UsageError
+from mission_tui.fleet.history.observations import FlagSeen
 from mission_tui.ipc.roots import name_root
 from mission_tui.ipc.server import Listener
 from mission_tui.records.files.storage import StorageError
@@ -54,7 +55,7 @@ class Clock:
     """One beat a second."""
 
     def __init__(
-        self, core: Core, desk: Desk, listeners: tuple[Listener, ...], owns_root: Callable[[], bool], limits: TimeLimits
+        self, core: Core, desk: Desk, listeners: Sequence[Listener], owns_root: Callable[[], bool], limits: TimeLimits
     ) -> None:
         self._core = core
         self._desk = desk
@@ -96,7 +97,10 @@ class Clock:
         attempt, attended = self._core.duties.attempt, self._desk.attended
         attempt("steps of the clock", lambda: self._core.clock_steps.look(self._core), None)
         for run in list(self._core.live.values()):
-            attempt(f"watching {run.id}", partial(self._look_at, run), None)
+            try:
+                self._look_at(run)
+            except Exception as error:  # noqa: BLE001 - whatever lies in its directory costs the others nothing
+                self._note_failed(run, error)
         if self._beats % USAGE_TICKS == 0:
             attempt("usage meters", lambda: self._usage.look(time.monotonic(), attended=attended), None)
         attempt("other programs", lambda: self._others.look(attended=attended), None)
@@ -140,6 +144,12 @@ class Clock:
             judge_silence(self._core, run, time.time() - LATE_S)
         if run.trainer is None or self._beats % PIDS_TICKS == 0:
             show_pids(self._core, run)
+
+    def _note_failed(self, run: LiveRun, error: Exception) -> None:
+        """Show that a live run cannot be followed: once in the log, for as long as it lasts as a flag."""
+        if "damaged" not in self._core.store.view(run.id).flags:
+            log.error("%s cannot be looked at", run.id, exc_info=error)
+            self._core.see(run.id, FlagSeen("damaged", raised=True))
 
     def _check_ground(self) -> None:
         """Where others may write, nothing can be trusted: leave, so that the next client is told; runs go on."""

@@ -78,6 +78,7 @@ class Core:
     whole of one of them, and whoever speaks of a single run calls it first. `others` are programs that belong to no
     run; `survey` looks for them if nobody did of late, and says whether it did.
     `unmeasured` are the live runs of which it is not known yet what they bring.
+    `unread` directories are still being read at the start; `whole` is set once none is.
     `orphaned`: processes of a dead run may be about, and nobody has looked yet.
     """
 
@@ -115,6 +116,9 @@ class Core:
         self.counted: dict[str, Counted] = {}
         self.waiting: dict[str, None] = {}
         self.fetch: Callable[[str], None] = lambda _: None
+        self.unread = 0
+        self.whole = asyncio.Event()
+        self.whole.set()
         self.others: tuple[OtherProgram, ...] = ()
         self.survey: Callable[[], Awaitable[bool]] = _nothing_new
         self.unmeasured: tuple[str, ...] = ()
@@ -141,6 +145,15 @@ class Core:
         """Know a run directory; its facts follow."""
         self.store.add_run(run.id, str(run.path), spec)
         self.changed.set()
+
+    def read_soon(self, directories: int) -> None:
+        """So many run directories are being read; `whole` is set again once they are."""
+        self.unread = directories
+        self.store.observe_unread(directories)
+
+    def read_one(self) -> None:
+        """One of them is known."""
+        self.unread = max(0, self.unread - 1)
 
     def forget(self, run_id: str) -> None:
         """Know nothing more of a run whose directory was removed."""

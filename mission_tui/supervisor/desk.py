@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import assert_never
 
-from mission_tui.errors import ProtocolError, UsageError
+from mission_tui.errors import MissionError, ProtocolError, UsageError
 from mission_tui.ipc.replies import EndedReply, NamedReply, OperatorReply, SnapshotReply
 from mission_tui.ipc.requests import (
     Act,
@@ -95,6 +95,10 @@ from mission_tui.supervisor.verbs.upgrades import upgrades
 __all__ = ["Desk"]
 
 PUSH_S = 0.25
+LOOK_PATIENCE_S = 1.0
+PATIENCE_S = 1.5
+"""How long a request waits at the start for runs that are still being read."""
+
 ATTENDED_S = 10.0
 Look = (
     GetSnapshot
@@ -136,8 +140,27 @@ class Desk:
         """Say the answers to one request. Raises `MissionError`, which the server says as a refusal."""
         self._sessions.add(session)
         self._asked_at = time.monotonic()
+        await self._wait_for_fleet(request)
         with asked_by(session.pid):
             await self._carry_out(request, session)
+
+    async def _wait_for_fleet(self, request: OperatorRequest) -> None:
+        """At the start: until every run is known, and no longer than a person waits without wondering.
+
+        Whoever looks is shown then what is known, and how many directories are missing. Raises `MissionError` for who
+        wants anything else of a run that is not known yet, or of the machine, of which others may have been promised.
+        """
+        core = self._core
+        if core.whole.is_set() or _names_known(core, request):
+            return
+        looks = isinstance(request, Watch | GetSnapshot | GetEnded | GetTrash | Shutdown)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(core.whole.wait(), LOOK_PATIENCE_S if looks else PATIENCE_S)
+        if not core.whole.is_set() and not looks and not _names_known(core, request):
+            raise MissionError(
+                f"still reading {core.unread} run director{'y' if core.unread == 1 else 'ies'} of {core.root}; "
+                "ask again in a moment"
+            )
 
     async def _carry_out(self, request: OperatorRequest, session: Session) -> None:
         check_runs_are_ours(self._core, request)
@@ -196,6 +219,7 @@ class Desk:
                 session.send(reply)
 
     def _snapshot(self, re: int) -> SnapshotReply:
+        self._core.store.observe_unread(self._core.unread)
         return SnapshotReply(re=re, snapshot=self._core.store.snapshot(time.time()))
 
     async def _ended(self, request: GetEnded) -> EndedReply:
@@ -287,3 +311,9 @@ class Desk:
                 return await quote(core, request)
             case _:
                 assert_never(request)
+
+
+def _names_known(core: Core, request: OperatorRequest) -> bool:
+    """Whether the request names runs, each by its full id, and all of them are known."""
+    named = getattr(request, "runs", None) or getattr(request, "refs", None) or (getattr(request, "run", None),)
+    return all(isinstance(ref, str) and ref in core.store for ref in named)

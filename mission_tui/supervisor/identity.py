@@ -145,6 +145,8 @@ def see(pid: int) -> Process | None:
         return Process(pid, os.pidfd_open(pid))
     except ProcessLookupError:
         return None
+    except OverflowError:
+        return None  # no process has a number that the kernel cannot be told
     except OSError as error:
         if error.errno not in REFUSED:
             raise

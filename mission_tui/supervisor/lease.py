@@ -15,6 +15,7 @@ from functools import cache
 
 from mission_tui.errors import DamagedError
 from mission_tui.fleet.text import clean
+from mission_tui.plain_files import open_to_lock
 from mission_tui.records.runs.attempt import read_launch
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.place import place_of, same_place
@@ -47,7 +48,7 @@ class Holder:
 def is_free(run: RunDir) -> bool:
     """Whether nobody holds the run's lease, visible or not."""
     try:
-        descriptor = os.open(run.lease, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        descriptor = open_to_lock(run.lease, make=False)
     except FileNotFoundError:
         return True
     try:

@@ -9,12 +9,17 @@ import fcntl
 import os
 from pathlib import Path
 
+from mission_tui.plain_files import open_to_lock
+
 __all__ = ["still_ours", "take_lock"]
 
 
 def take_lock(path: Path) -> int | None:
-    """Take the lock at `path` for as long as the returned descriptor is open; None when another process has it."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    """Take the lock at `path` for as long as the returned descriptor is open; None when another process has it.
+
+    Raises `OSError` for what is no file of ours with one name: what is written there would arrive elsewhere.
+    """
+    descriptor = open_to_lock(path)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -28,6 +33,6 @@ def take_lock(path: Path) -> int | None:
 def still_ours(path: Path, descriptor: int) -> bool:
     """Whether the locked file is still the one at `path`: where it is not, another process can have taken that one."""
     try:
-        return path.stat().st_ino == os.fstat(descriptor).st_ino
+        return path.lstat().st_ino == os.fstat(descriptor).st_ino
     except OSError:
         return False

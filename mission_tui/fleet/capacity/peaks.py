@@ -10,6 +10,7 @@ from collections import OrderedDict
 import msgspec
 from msgspec import Struct
 
+from mission_tui.fleet.ranges import Bytes
 from mission_tui.fleet.specs.spec import Spec
 
 __all__ = ["Peak", "Peaks", "shape_of"]
@@ -22,8 +23,8 @@ _SHAPES = 1000
 class Peak(Struct, frozen=True):
     """The most that all processes of an attempt held at once, in bytes; None is what nobody told."""
 
-    rss_bytes: int
-    vram_bytes: int | None = None
+    rss_bytes: Bytes
+    vram_bytes: Bytes | None = None
 
 
 def shape_of(spec: Spec) -> bytes:

@@ -270,8 +270,8 @@ def judge_of(spec: Spec, total_timesteps: int | None = None) -> Judge:
 
 
 def acts(limits: Limits, rule_id: str) -> str:
-    """How far rule `rule_id` may act."""
-    act: str = getattr(limits, rule_id.replace("-", "_")).act
+    """How far rule `rule_id` may act; one that this version does not know, not at all."""
+    act: str = getattr(getattr(limits, rule_id.replace("-", "_"), None), "act", "off")
     return act
 
 

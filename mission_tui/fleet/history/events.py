@@ -16,6 +16,7 @@ from mission_tui.fleet.capacity.placement import Placement
 from mission_tui.fleet.history.lineage import Origin
 from mission_tui.fleet.history.outcome import After, Outcome
 from mission_tui.fleet.paying import Payoff
+from mission_tui.fleet.ranges import Bytes, Count, UnixTime, Whole
 from mission_tui.fleet.resume.terms import AS_IT_WAS, Terms
 from mission_tui.fleet.resume.verdict import Change
 from mission_tui.fleet.views.findings import Finding
@@ -63,8 +64,8 @@ class RunCreated(Struct, frozen=True, tag="created", tag_field="kind", omit_defa
     It begins once the runs `after` (ids) have ended, however they end.
     """
 
-    seq: int
-    t: float
+    seq: Count
+    t: UnixTime
     name: str
     preset: str
     group: str | None = None
@@ -82,15 +83,15 @@ class AttemptStarting(Struct, frozen=True, tag="attempt", tag_field="kind", omit
     `after` says of each run that it waited for how that one ended.
     """
 
-    seq: int
-    t: float
-    attempt: int
+    seq: Count
+    t: UnixTime
+    attempt: Count
     checkpoint: str | None = None
     changes: tuple[Change, ...] = ()
-    total_timesteps: int | None = None
+    total_timesteps: Count | None = None
     terms: Terms = AS_IT_WAS
-    restart: int = 0
-    reboots: int = 0
+    restart: Count = 0
+    reboots: Count = 0
     placed: Placement | None = None
     after: tuple[str, ...] = ()
     asker: str = ""
@@ -99,10 +100,10 @@ class AttemptStarting(Struct, frozen=True, tag="attempt", tag_field="kind", omit
 class Asked(Struct, frozen=True, tag="asked", tag_field="kind", omit_defaults=True):
     """A person or script asked for `verb`."""
 
-    seq: int
-    t: float
+    seq: Count
+    t: UnixTime
     verb: Verb
-    attempt: int
+    attempt: Count
     asker: str = ""
 
 
@@ -113,29 +114,29 @@ class SettingsAsked(Struct, frozen=True, tag="set", tag_field="kind", omit_defau
     which update they are in effect.
     """
 
-    seq: int
-    t: float
-    attempt: int
+    seq: Count
+    t: UnixTime
+    attempt: Count
     assignments: tuple[str, ...]
     changes: tuple[Change, ...] = ()
-    total_timesteps: int | None = None
+    total_timesteps: Count | None = None
     asker: str = ""
 
 
 class PriorityAsked(Struct, frozen=True, tag="priority", tag_field="kind", omit_defaults=True):
     """A person gave the run, which waits for its turn, another place in the line."""
 
-    seq: int
-    t: float
-    priority: int
+    seq: Count
+    t: UnixTime
+    priority: Whole
     asker: str = ""
 
 
 class RunRenamed(Struct, frozen=True, tag="renamed", tag_field="kind", omit_defaults=True):
     """The run is called `name` from now on."""
 
-    seq: int
-    t: float
+    seq: Count
+    t: UnixTime
     name: str
     asker: str = ""
 
@@ -143,8 +144,8 @@ class RunRenamed(Struct, frozen=True, tag="renamed", tag_field="kind", omit_defa
 class RunNoted(Struct, frozen=True, tag="noted", tag_field="kind", omit_defaults=True):
     """A person wrote `text` about the run."""
 
-    seq: int
-    t: float
+    seq: Count
+    t: UnixTime
     text: str
     asker: str = ""
 
@@ -152,8 +153,8 @@ class RunNoted(Struct, frozen=True, tag="noted", tag_field="kind", omit_defaults
 class RunLabelled(Struct, frozen=True, tag="labelled", tag_field="kind", omit_defaults=True):
     """Labels were put on the run, and taken off."""
 
-    seq: int
-    t: float
+    seq: Count
+    t: UnixTime
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     asker: str = ""
@@ -162,17 +163,17 @@ class RunLabelled(Struct, frozen=True, tag="labelled", tag_field="kind", omit_de
 class RunPaused(Struct, frozen=True, tag="paused", tag_field="kind"):
     """The trainer blocks at an update boundary; heartbeats go on."""
 
-    seq: int
-    t: float
-    attempt: int
+    seq: Count
+    t: UnixTime
+    attempt: Count
 
 
 class RunResumed(Struct, frozen=True, tag="resumed", tag_field="kind"):
     """The paused trainer goes on."""
 
-    seq: int
-    t: float
-    attempt: int
+    seq: Count
+    t: UnixTime
+    attempt: Count
 
 
 class RunFrozen(Struct, frozen=True, tag="frozen", tag_field="kind", omit_defaults=True):
@@ -183,23 +184,23 @@ class RunFrozen(Struct, frozen=True, tag="frozen", tag_field="kind", omit_defaul
     known, `gpu` that one of them holds a GPU.
     """
 
-    seq: int
-    t: float
-    attempt: int
+    seq: Count
+    t: UnixTime
+    attempt: Count
     by: Literal["asked", "outside"] = "asked"
-    processes: int = 0
-    running: tuple[int, ...] = ()
-    memory_bytes: int | None = None
+    processes: Count = 0
+    running: tuple[Count, ...] = ()
+    memory_bytes: Bytes | None = None
     gpu: bool = False
-    vram_bytes: int | None = None
+    vram_bytes: Bytes | None = None
 
 
 class RunThawed(Struct, frozen=True, tag="thawed", tag_field="kind", omit_defaults=True):
     """The trainer runs again; `by` is `outside` when somebody sent SIGCONT and nobody asked here."""
 
-    seq: int
-    t: float
-    attempt: int
+    seq: Count
+    t: UnixTime
+    attempt: Count
     by: Literal["asked", "outside"] = "asked"
 
 
@@ -218,9 +219,9 @@ class ClockStepped(Struct, frozen=True, tag="clock", tag_field="kind"):
 class KeeperLost(Struct, frozen=True, tag="keeper_lost", tag_field="kind"):
     """The keeper died while the trainer lives on: the run is keeperless."""
 
-    seq: int
-    t: float
-    attempt: int
+    seq: Count
+    t: UnixTime
+    attempt: Count
 
 
 class AttemptEnded(Struct, frozen=True, tag="ended", tag_field="kind", omit_defaults=True):
@@ -229,9 +230,9 @@ class AttemptEnded(Struct, frozen=True, tag="ended", tag_field="kind", omit_defa
     `peak` is what its processes held at most, of one that trained.
     """
 
-    seq: int
-    t: float
-    attempt: int
+    seq: Count
+    t: UnixTime
+    attempt: Count
     outcome: Outcome
     rebooted: bool = False
     peak: Peak | None = None
@@ -244,12 +245,12 @@ class RestartDue(Struct, frozen=True, tag="restart_due", tag_field="kind", omit_
     after the machine came up, whatever its clock says meanwhile; events of earlier versions name none.
     """
 
-    seq: int
-    t: float
-    attempt: int
-    number: int
-    most: int
-    due_t: float
+    seq: Count
+    t: UnixTime
+    attempt: Count
+    number: Count
+    most: Count
+    due_t: UnixTime
     after: After = "failure"
     boot: str = ""
     due_boot_s: float = 0.0
@@ -258,25 +259,25 @@ class RestartDue(Struct, frozen=True, tag="restart_due", tag_field="kind", omit_
 class RunParked(Struct, frozen=True, tag="parked", tag_field="kind"):
     """The run was restarted often enough: it waits for a person, with the reason `why`."""
 
-    seq: int
-    t: float
-    attempt: int
+    seq: Count
+    t: UnixTime
+    attempt: Count
     why: str
 
 
 class FindingChanged(Struct, frozen=True, tag="finding", tag_field="kind"):
     """A finding opened, changed severity, or cleared; the newest record of an id is the truth."""
 
-    seq: int
-    t: float
+    seq: Count
+    t: UnixTime
     finding: Finding
 
 
 class FindingMarked(Struct, frozen=True, tag="marked", tag_field="kind", omit_defaults=True):
     """A person marked finding `finding`, or every finding of rule `rule`; `open` takes a mark away."""
 
-    seq: int
-    t: float
+    seq: Count
+    t: UnixTime
     mark: Mark
     finding: str = ""
     rule: str = ""
@@ -289,8 +290,8 @@ class HealthActed(Struct, frozen=True, tag="acted", tag_field="kind", omit_defau
     `failed` names the messenger that could not tell of it: then nothing was done, and `detail` is the reason.
     """
 
-    seq: int
-    t: float
+    seq: Count
+    t: UnixTime
     finding: str
     act: Literal["notified", "checkpoint", "pause", "stop", "applied"]
     detail: str = ""
@@ -301,16 +302,16 @@ class HealthActed(Struct, frozen=True, tag="acted", tag_field="kind", omit_defau
 class CompanyChanged(Struct, frozen=True, tag="company", tag_field="kind"):
     """From `t` on this many other runs train beside this one: speeds before and after are not comparable."""
 
-    seq: int
-    t: float
-    others: int
+    seq: Count
+    t: UnixTime
+    others: Count
 
 
 class PayoffJudged(Struct, frozen=True, tag="paid", tag_field="kind"):
     """What the run brought when it joined the others that train, or took away when it left them, is known."""
 
-    seq: int
-    t: float
+    seq: Count
+    t: UnixTime
     payoff: Payoff
 
 
@@ -331,8 +332,8 @@ class DutyFailureSeen(Struct, frozen=True, tag="duty_failed", tag_field="kind", 
 class FileDamaged(Struct, frozen=True, tag="damaged", tag_field="kind"):
     """A file of the run did not hold what was written there; `detail` says what was set aside."""
 
-    seq: int
-    t: float
+    seq: Count
+    t: UnixTime
     file: str
     detail: str
 

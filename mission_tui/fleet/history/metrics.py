@@ -12,6 +12,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
+from mission_tui.fleet.ranges import Bytes, Count, Rate, Seconds, UnixTime
+
 __all__ = [
     "RETURN",
     "CheckpointSaved",
@@ -73,10 +75,10 @@ def number(metric: Metric | None) -> float | None:
 class Episodes(Struct, frozen=True, omit_defaults=True):
     """Episodes that ended in this update: exact count and outcomes; at most 256 sampled raw returns and lengths."""
 
-    n: int = 0
+    n: Count = 0
     r: tuple[Metric, ...] = ()
-    l: tuple[int, ...] = ()  # noqa: E741 - the name Monitor files have used for years
-    outcomes: dict[str, int] = field(default_factory=dict)
+    l: tuple[Count, ...] = ()  # noqa: E741 - the name Monitor files have used for years
+    outcomes: dict[str, Count] = field(default_factory=dict)
 
 
 class Resumed(Struct, frozen=True, omit_defaults=True):
@@ -87,11 +89,11 @@ class Resumed(Struct, frozen=True, omit_defaults=True):
     exact: bool = False
     mean_before: Metric | None = None
     std_before: Metric | None = None
-    episodes_before: int = 0
+    episodes_before: Count = 0
     entropy_before: float | None = None
     mean: Metric | None = None
     std: Metric | None = None
-    episodes: int = 0
+    episodes: Count = 0
 
 
 class TrainingStarted(Struct, frozen=True, tag="start", tag_field="kind", omit_defaults=True):
@@ -100,29 +102,29 @@ class TrainingStarted(Struct, frozen=True, tag="start", tag_field="kind", omit_d
     `reward_threshold` and `max_episode_steps` are what the environment's registration says; None where it says nothing.
     """
 
-    seq: int
-    attempt: int
-    t: float
-    from_update: int = 0
-    from_timesteps: int = 0
+    seq: Count
+    attempt: Count
+    t: UnixTime
+    from_update: Count = 0
+    from_timesteps: Count = 0
     checkpoint: str | None = None
     exact: bool = False
     reward_threshold: float | None = None
-    max_episode_steps: int | None = None
+    max_episode_steps: Count | None = None
     resumed: Resumed | None = None
 
 
 class UpdateDone(Struct, frozen=True, tag="update", tag_field="kind", omit_defaults=True):
     """One PPO update: `metrics` by SB3's tags plus ours, seconds of its two phases, steps per second of this update."""
 
-    seq: int
-    attempt: int
-    update: int
-    timesteps: int
-    t: float
-    rollout_s: float
-    update_s: float
-    steps_per_s: float
+    seq: Count
+    attempt: Count
+    update: Count
+    timesteps: Count
+    t: UnixTime
+    rollout_s: Seconds
+    update_s: Seconds
+    steps_per_s: Rate
     metrics: dict[str, Metric] = field(default_factory=dict)
     episodes: Episodes = Episodes()
 
@@ -132,15 +134,15 @@ class CheckpointSaved(Struct, frozen=True, tag="checkpoint", tag_field="kind", o
     its own: `name` is then the path of its file or folder, and nobody here has read it.
     """
 
-    seq: int
-    attempt: int
-    update: int
-    timesteps: int
-    t: float
+    seq: Count
+    attempt: Count
+    update: Count
+    timesteps: Count
+    t: UnixTime
     name: str
     reason: Literal["time", "steps", "asked", "stop", "end", "finding", "reported"]
-    size_bytes: int = 0
-    seconds: float = 0.0
+    size_bytes: Bytes = 0
+    seconds: Seconds = 0.0
 
 
 class DutyFailed(Struct, frozen=True, tag="duty_failed", tag_field="kind", omit_defaults=True):
@@ -162,14 +164,14 @@ class DutyFailed(Struct, frozen=True, tag="duty_failed", tag_field="kind", omit_
 class EvaluationDone(Struct, frozen=True, tag="evaluation", tag_field="kind", omit_defaults=True):
     """A periodic evaluation of the policy at `timesteps`."""
 
-    seq: int
-    attempt: int
-    update: int
-    timesteps: int
-    t: float
+    seq: Count
+    attempt: Count
+    update: Count
+    timesteps: Count
+    t: UnixTime
     mean: Metric
     std: Metric
-    episodes: int
+    episodes: Count
 
 
 class SettingsChanged(Struct, frozen=True, tag="set", tag_field="kind", omit_defaults=True):
@@ -178,12 +180,12 @@ class SettingsChanged(Struct, frozen=True, tag="set", tag_field="kind", omit_def
     `number` is the `seq` of the `set` line in `events.jsonl` that asked for it; `diff` has a line per changed setting.
     """
 
-    seq: int
-    attempt: int
-    update: int
-    timesteps: int
-    t: float
-    number: int
+    seq: Count
+    attempt: Count
+    update: Count
+    timesteps: Count
+    t: UnixTime
+    number: Count
     assignments: tuple[str, ...]
     diff: tuple[str, ...] = ()
 
@@ -194,11 +196,11 @@ class TrainingEnded(Struct, frozen=True, tag="end", tag_field="kind", omit_defau
     `unsaved` says why its last boundary is not what `checkpoint` holds, and how old that is.
     """
 
-    seq: int
-    attempt: int
-    update: int
-    timesteps: int
-    t: float
+    seq: Count
+    attempt: Count
+    update: Count
+    timesteps: Count
+    t: UnixTime
     how: Literal["finished", "stopped", "failed"]
     failure: Literal["config", "env", "callback", "nan", "oom", "gpu_lost", "unknown"] | None = None
     cause: str = ""

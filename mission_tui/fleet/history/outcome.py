@@ -6,6 +6,8 @@ from typing import Literal, get_args
 
 from msgspec import Struct
 
+from mission_tui.fleet.ranges import Whole
+
 __all__ = [
     "ALIVE",
     "OVER",
@@ -63,7 +65,7 @@ class Failed(Struct, frozen=True, tag="failed", tag_field="outcome"):
     kind: FailureKind
     cause: str
     checkpoint: str | None = None
-    signal: int | None = None
+    signal: Whole | None = None
 
 
 class Lost(Struct, frozen=True, tag="lost", tag_field="outcome"):

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct, field
 
+from mission_tui.fleet.ranges import Bytes, Count, UnixTime
 from mission_tui.fleet.resume.verdict import Change, Grade, ResumeVerdict
 from mission_tui.fleet.specs.part import as_part
 from mission_tui.fleet.specs.spec import Spec
@@ -37,10 +38,10 @@ class Repository(Struct, frozen=True, kw_only=True):
     name: str
     path: str
     commit: str | None
-    changed: int = 0
-    untracked: int = 0
+    changed: Count = 0
+    untracked: Count = 0
     diff_file: str = ""
-    diff_bytes: int = 0
+    diff_bytes: Bytes = 0
     diff_sha256: str = ""
 
     @property
@@ -71,7 +72,7 @@ class Provenance(Struct, frozen=True, kw_only=True):
     `loaded` is what its trainer has really imported; None while that is not known, and for a command.
     """
 
-    t: float
+    t: UnixTime
     command: str = ""
     cwd: str
     python: str

@@ -6,6 +6,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from mission_tui.fleet.ranges import Count, Seconds, UnixTime
+
 __all__ = ["CONCLUSIVE", "WORTH", "Payoff", "Word", "payoff_sentence", "word_of"]
 
 WORTH = 0.10
@@ -24,17 +26,17 @@ class Payoff(Struct, frozen=True, omit_defaults=True):
     more with the run than without it, where that spoils the comparison.
     """
 
-    t: float
+    t: UnixTime
     change: Literal["joined", "left"]
     verdict: Word
-    others: int
-    together: int = 1
+    others: Count
+    together: Count = 1
     less_per_s: float | None = None
     more_per_s: float | None = None
     gain: float | None = None
     low: float | None = None
     high: float | None = None
-    seconds: float = 0.0
+    seconds: Seconds = 0.0
     full: Literal["", "cores", "gpu"] = ""
     elsewhere: float | None = None
 

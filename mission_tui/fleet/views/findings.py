@@ -7,6 +7,7 @@ from typing import Literal
 from msgspec import Struct, field
 
 from mission_tui.fleet.history.metrics import Metric
+from mission_tui.fleet.ranges import Count, UnixTime
 
 __all__ = ["GRAVITY", "Finding", "FindingState", "Severity"]
 
@@ -26,25 +27,25 @@ class Finding(Struct, frozen=True, omit_defaults=True):
     id: str
     rule: str
     severity: Severity
-    first_update: int
-    last_update: int
+    first_update: Count
+    last_update: Count
     sentence: str
     cause: str
     advice: str
     advice_set: tuple[str, ...] = ()
     state: FindingState = "open"
-    first_t: float = 0.0
-    last_t: float = 0.0
+    first_t: UnixTime = 0.0
+    last_t: UnixTime = 0.0
     signal: str = ""
     threshold: float | None = None
-    window: int = 1
+    window: Count = 1
     evidence: tuple[dict[str, Metric], ...] = field(default_factory=tuple)
 
     @property
     def attempt(self) -> int:
         """The attempt that it belongs to, as its id says; 0 for an id of another form."""
         number = self.id.rsplit("-", 2)[-2:][0]
-        return int(number) if number.isdecimal() else 0
+        return int(number) if number.isdecimal() and len(number) < 10 else 0
 
     @property
     def applicable(self) -> bool:

@@ -299,7 +299,7 @@ class FleetSnapshot(Struct, frozen=True, kw_only=True):
     `ended_total` counts all that are over, `parked_total` those of them that wait for a person.
     `paid` are the newest joinings and leavings of which it is known what they brought, newest first.
     `failed_duties` are those of the supervisor itself, such as a meter that cannot be read.
-    With `replay` it is the fleet as it was at `t`.
+    With `replay` it is the fleet as it was at `t`. `unread` run directories were found and are still being read.
     """
 
     revision: int
@@ -316,3 +316,4 @@ class FleetSnapshot(Struct, frozen=True, kw_only=True):
     paid: tuple[Paid, ...] = ()
     failed_duties: tuple[FailedDuty, ...] = ()
     replay: Replay | None = None
+    unread: int = 0

@@ -6,6 +6,7 @@ cut off; everything earlier stays as it is.
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from typing import TypeVar
 import msgspec
 
 from mission_tui.errors import DamagedError
+from mission_tui.plain_files import open_fresh, open_plain, open_to_append
 from mission_tui.records.files.atomic import sync_folder, write_all, write_atomic
 from mission_tui.records.files.lines import decode_line, encode_line
 from mission_tui.records.files.storage import storing
@@ -23,6 +25,8 @@ from mission_tui.records.files.storage import storing
 __all__ = ["AppendLog"]
 
 BLOCK_BYTES = 1 << 16
+MOST_TAIL_BYTES = 1 << 28
+"""Where there is no whole record in so many bytes, the file is none of ours; half a line is never so long."""
 
 Record = TypeVar("Record", bound=msgspec.Struct)
 
@@ -130,8 +134,34 @@ class AppendLog:
 
 
 def _open_for_append(path: Path) -> int:
-    """The descriptor of `path`, created if it does not exist; a symbolic link is refused."""
-    return os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    """The descriptor of `path`, created if it does not exist; what is no plain file of ours is refused."""
+    try:
+        return open_to_append(path)
+    except OSError as error:
+        if error.errno != errno.EMLINK:
+            raise
+    _part_from_other_names(path)
+    return open_to_append(path)
+
+
+def _part_from_other_names(path: Path) -> None:
+    """Give `path` bytes of its own: no copy made of hard links, and no file elsewhere, is to grow with it."""
+    descriptor = open_plain(path)[0]
+    try:
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        copy = open_fresh(temporary)
+        try:
+            place = 0
+            while part := os.pread(descriptor, 1 << 20, place):
+                write_all(copy, part)
+                place += len(part)
+            os.fsync(copy)
+        finally:
+            os.close(copy)
+        temporary.replace(path)
+        sync_folder(path.parent)
+    finally:
+        os.close(descriptor)
 
 
 def _free_torn_name(path: Path) -> Path:
@@ -168,6 +198,8 @@ def _last_whole_line(descriptor: int, size: int) -> tuple[int, int]:
         if not start:
             return 0, 0
         window *= 4
+        if window > MOST_TAIL_BYTES:
+            raise OSError(errno.EFBIG, f"there is no whole record in its last {MOST_TAIL_BYTES:,} bytes")
 
 
 def _seq_of(line: bytes) -> int | None:

@@ -13,10 +13,13 @@ from typing import Any, TypeVar
 import msgspec
 
 from mission_tui.errors import DamagedError
-from mission_tui.records.files.regular import open_regular
+from mission_tui.plain_files import open_folder, open_fresh, read_plain
 from mission_tui.records.files.storage import storing
 
 __all__ = ["read_json", "sync_folder", "write_all", "write_atomic", "write_json"]
+
+JSON_BYTES = 16 << 20
+"""Longer than any order with the largest environment that the kernel starts a process with."""
 
 T = TypeVar("T")
 
@@ -30,20 +33,19 @@ def write_all(descriptor: int, data: bytes) -> None:
 
 def sync_folder(path: Path) -> None:
     """Make the names in folder `path` durable."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    descriptor = open_folder(path)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
 
 
-def write_atomic(path: Path, data: bytes, mode: int = 0o644) -> None:
+def write_atomic(path: Path, data: bytes, mode: int = 0o600) -> None:
     """Make `path` hold exactly `data`, durably, or leave what was there. Raises `StorageError`."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with storing(path):
         try:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-            descriptor = os.open(temporary, flags, mode)
+            descriptor = open_fresh(temporary, mode)
             try:
                 write_all(descriptor, data)
                 os.fsync(descriptor)
@@ -57,7 +59,7 @@ def write_atomic(path: Path, data: bytes, mode: int = 0o644) -> None:
         sync_folder(path.parent)
 
 
-def write_json(path: Path, obj: Any, mode: int = 0o644) -> None:
+def write_json(path: Path, obj: Any, mode: int = 0o600) -> None:
     """Make `path` hold `obj` (anything msgspec encodes) as indented JSON. Raises `StorageError`."""
     write_atomic(path, msgspec.json.format(msgspec.json.encode(obj), indent=2) + b"\n", mode)
 
@@ -65,11 +67,10 @@ def write_json(path: Path, obj: Any, mode: int = 0o644) -> None:
 def read_json(path: Path, type_: type[T]) -> T | None:
     """The `type_` that `write_json` left in `path`, None if it does not exist. Raises `DamagedError`, and `OSError`."""
     try:
-        with open_regular(path) as file:
-            raw = file.read()
+        raw = read_plain(path, JSON_BYTES)
     except FileNotFoundError:
         return None
     try:
         return msgspec.json.decode(raw, type=type_)
-    except (ValueError, RecursionError) as error:
+    except (ValueError, RecursionError, OverflowError) as error:
         raise DamagedError(f"{path} does not hold what was written there: {error}") from error

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from mission_tui.errors import PresetError
-from mission_tui.records.files.regular import open_regular
+from mission_tui.plain_files import open_given
 
 __all__ = ["read_env_file"]
 
@@ -21,7 +21,7 @@ def read_env_file(path: Path) -> dict[str, str]:
     Nothing is expanded. Raises `PresetError` with file and line, and without what stands there.
     """
     try:
-        with open_regular(path) as file:
+        with open_given(path) as file:
             text = file.read(MOST_BYTES).decode()
     except OSError as error:
         raise PresetError(f"run.env_file: cannot read {path}: {error.strerror or error}") from None

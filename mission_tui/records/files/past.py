@@ -6,6 +6,7 @@ to it afterwards is not seen.
 
 from __future__ import annotations
 
+import os
 from array import array
 from contextlib import suppress
 from pathlib import Path
@@ -15,10 +16,14 @@ from msgspec import Struct
 
 from mission_tui.errors import DamagedError
 from mission_tui.fleet.history.moments import Moments
+from mission_tui.plain_files import open_plain
 from mission_tui.records.files.lines import LINE_BYTES, decode_line
-from mission_tui.records.files.regular import open_regular
 
 __all__ = ["PastFile"]
+
+
+MOST_BYTES = 1 << 30
+"""Of a longer file only so much is shown."""
 
 
 class _Stamp(Struct, frozen=True):
@@ -36,9 +41,9 @@ class PastFile:
         self._type = type_
         self._ends = array("q", [0])
         times = array("d")
-        with suppress(OSError), open_regular(path) as file:
+        with suppress(OSError), os.fdopen(open_plain(path)[0], "rb") as file:
             place = 0
-            while line := file.readline(LINE_BYTES):
+            while place < MOST_BYTES and (line := file.readline(LINE_BYTES)):
                 place += len(line)
                 with suppress(DamagedError):
                     times.append(decode_line(line, _Stamp).t)
@@ -61,7 +66,7 @@ class PastFile:
         if end <= start:
             return []
         records = []
-        with open_regular(self._path) as file:
+        with os.fdopen(open_plain(self._path)[0], "rb") as file:
             file.seek(self._ends[start])
             lines = file.read(self._ends[end] - self._ends[start]).split(b"\n")
         for line in lines[:-1]:

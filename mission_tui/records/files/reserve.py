@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from mission_tui.plain_files import open_fresh
 from mission_tui.records.files.storage import StorageError
 
 __all__ = ["Reserve"]
@@ -40,7 +41,8 @@ class Reserve:
         try:
             if self._free_bytes() < 2 * self.size_bytes:
                 return False
-            descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            # Afresh: what has the name now may be a link, or the second name of a file elsewhere that would grow.
+            descriptor = open_fresh(self.path)
         except OSError:
             return False
         try:

@@ -6,33 +6,42 @@ file that shrank or was replaced is read again from its first line, and said so:
 
 from __future__ import annotations
 
+import errno
 import os
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from mission_tui.errors import DamagedError
+from mission_tui.plain_files import open_plain
 from mission_tui.records.files.lines import LINE_BYTES, decode_line
-from mission_tui.records.files.regular import open_descriptor, open_regular
 
-__all__ = ["Tail", "read_all", "read_first", "read_newest"]
+__all__ = ["MOST_BYTES", "Tail", "read_all", "read_first", "read_newest"]
 
 MARK_BYTES = 64
+MOST_BYTES = 1 << 32
+"""No file of records is longer: a million updates take a third of it."""
 
 
 class Tail:
-    """Follows one file. `damage` collects one sentence per incident; whoever reads it clears it."""
+    """Follows one file. `damage` collects one sentence per incident; whoever reads it clears it.
 
-    def __init__(self, path: Path, type_: Any) -> None:
+    `slice_bytes` is how much one `read` takes; `behind` says then whether there was more.
+    """
+
+    def __init__(self, path: Path, type_: Any, *, most: int = MOST_BYTES) -> None:
         self.path = path
+        self.slice_bytes = most
+        self.behind = False
+        self._most = most
         self.damage: list[str] = []
         self._type = type_
         self._forget()
 
     def read(self) -> list[Any]:
-        """Records whose lines were completed since the last call; empty while the file is absent."""
+        """Records whose lines were completed since the last call; empty while the file is absent. Raises `OSError`."""
         try:
-            descriptor, status = open_descriptor(self.path)
+            descriptor, status = open_plain(self.path)
         except FileNotFoundError:
             if self._offset:
                 self.damage.append(f"{self.path.name} is gone; it held {self._offset} bytes")
@@ -53,17 +62,21 @@ class Tail:
         file_id = (status.st_dev, status.st_ino)
         if status.st_size == self._offset and file_id == self._file_id:
             return []
+        if status.st_size > self._most:
+            number, at_most = f"it has {status.st_size:,} bytes", f"at most {self._most:,} are read"
+            raise OSError(errno.EFBIG, f"{number}, and {at_most}", str(self.path))
         if self._offset and not self._same_file(descriptor, file_id):
             self.damage.append(f"{self.path.name} was cut short or replaced; reading it again from its first line")
             self._forget()
         self._file_id = file_id
         records: list[Any] = []
         bad: list[str] = []
-        read_to = -1
-        while read_to < self._offset < status.st_size:
+        read_to, enough = -1, self._offset + self.slice_bytes
+        while read_to < self._offset < min(status.st_size, enough):
             read_to = self._offset
             news = os.pread(descriptor, min(LINE_BYTES, status.st_size - read_to), read_to)
             self._decode(BytesIO(news), records, bad)
+        self.behind = read_to < self._offset < status.st_size
         if bad:
             more = f" ({len(bad) - 1} more after it)" if len(bad) > 1 else ""
             self.damage.append(f"{bad[0]}; it was skipped{more}")
@@ -94,9 +107,12 @@ class Tail:
                 bad.append(f"{self.path.name} byte {start}: {error}")
 
 
-def read_all(path: Path, type_: Any) -> tuple[list[Any], list[str]]:
-    """Every valid record of `path` and a sentence per incident of damage. An absent file has neither."""
-    tail = Tail(path, type_)
+def read_all(path: Path, type_: Any, most: int = MOST_BYTES) -> tuple[list[Any], list[str]]:
+    """Every valid record of `path` and a sentence per incident of damage. An absent file has neither.
+
+    Raises `OSError` for a file of more than `most` bytes, of which nothing is read.
+    """
+    tail = Tail(path, type_, most=most)
     return tail.read(), tail.damage
 
 
@@ -106,7 +122,7 @@ def read_newest(path: Path, type_: Any, max_bytes: int = 262144) -> list[Any]:
     Damaged lines are passed over in silence: `Tail` and `read_all` are the readers that report them.
     """
     try:
-        with open_regular(path) as file:
+        with os.fdopen(open_plain(path)[0], "rb") as file:
             start = max(0, file.seek(0, os.SEEK_END) - max_bytes)
             file.seek(start)
             lines = file.read().split(b"\n")
@@ -124,7 +140,7 @@ def read_newest(path: Path, type_: Any, max_bytes: int = 262144) -> list[Any]:
 def read_first(path: Path, type_: Any) -> Any:
     """The record on the first line of `path`; None where there is none, or it is damaged."""
     try:
-        with open_regular(path) as file:
+        with os.fdopen(open_plain(path)[0], "rb") as file:
             return decode_line(file.readline(LINE_BYTES), type_)
     except (OSError, DamagedError):
         return None

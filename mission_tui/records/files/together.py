@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from mission_tui.plain_files import make_folder
 from mission_tui.records.files.atomic import sync_folder, write_all, write_atomic
 from mission_tui.records.files.storage import storing
 
@@ -31,7 +32,7 @@ def write_together(folder: Path, contents: Mapping[str, bytes]) -> None:
         except OSError as error:
             if error.errno not in _UNABLE:
                 raise
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
             for name, content in contents.items():
                 write_atomic(folder / name, content)
 
@@ -42,7 +43,7 @@ def _linked(folder: Path, contents: Mapping[str, bytes]) -> None:
         made = {name: stack.enter_context(_nameless(beside, content)) for name, content in contents.items()}
         mine = os.open("/proc/self/fd", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         stack.callback(os.close, mine)
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         for name, descriptor in made.items():
             _name(descriptor, mine, folder / name)
         sync_folder(folder)
@@ -51,7 +52,7 @@ def _linked(folder: Path, contents: Mapping[str, bytes]) -> None:
 @contextmanager
 def _nameless(folder: Path, content: bytes) -> Iterator[int]:
     """A descriptor of a file in `folder`'s file system that holds `content`, durably, and has no name."""
-    descriptor = os.open(folder, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o644)
+    descriptor = os.open(folder, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600)
     try:
         write_all(descriptor, content)
         os.fsync(descriptor)

@@ -10,12 +10,14 @@ from typing import Any
 
 from mission_tui.errors import MissionError, PresetError
 from mission_tui.fleet.text import clean
-from mission_tui.records.files.regular import open_regular
+from mission_tui.plain_files import open_given
 
 __all__ = ["LARGEST_BYTES", "read_toml"]
 
 LARGEST_BYTES = 1 << 20
 _BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
+DEEPEST_KEY = 64
+_TOKEN = re.compile(r"""(?P<part>"(?:[^"\\]|\\.)*"|'[^']*'|[\w-]+|[ \t]+)|.""")
 _LINE = re.compile(r"\(at line (\d+), column (\d+)\)")
 
 
@@ -29,6 +31,8 @@ def read_toml(path: Path, error: type[MissionError] = PresetError) -> dict[str, 
     except UnicodeDecodeError as undecodable:
         line = data.count(b"\n", 0, undecodable.start) + 1
         raise error(f"{path}: line {line}: is not UTF-8 text, so this is no TOML file") from None
+    if (deep := _line_of_deep_key(text)) is not None:
+        raise error(f"{path}: line {deep}: a key has more than {DEEPEST_KEY} parts")
     try:
         return tomllib.loads(text)
     except RecursionError:
@@ -37,9 +41,25 @@ def read_toml(path: Path, error: type[MissionError] = PresetError) -> dict[str, 
         raise error(_sentence(path, text, str(invalid))) from None
 
 
+def _line_of_deep_key(text: str) -> int | None:
+    """The first line with a key of very many parts, for which the parser would take hours; None without.
+
+    A key never goes on on the next line.
+    """
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.count(".") < DEEPEST_KEY:
+            continue
+        parts = 0
+        for token in _TOKEN.finditer(line):
+            parts = parts + 1 if token[0] == "." else parts if token.lastgroup == "part" else 0
+            if parts >= DEEPEST_KEY:
+                return number
+    return None
+
+
 def _read(path: Path, error: type[MissionError]) -> bytes:
     try:
-        with open_regular(path) as file:
+        with open_given(path) as file:
             size = os.fstat(file.fileno()).st_size
             data = file.read(LARGEST_BYTES + 1)
     except (OSError, ValueError) as failure:

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct, field, structs
 
 from mission_tui.fleet.process_limits import ProcessLimits
+from mission_tui.fleet.ranges import Bytes, Count, Pid, Seconds, UnixTime, Whole
 from mission_tui.records.files.atomic import read_json, write_atomic
 from mission_tui.records.runs.place import Place
 
@@ -36,28 +37,28 @@ class ProcessIdentity(Struct, frozen=True):
     `/proc/PID/stat`), and the inode of its pidfd where the kernel gives every process its own (else None).
     """
 
-    pid: int
-    start_time: int
-    pidfd_inode: int | None = None
+    pid: Pid
+    start_time: Count
+    pidfd_inode: Count | None = None
 
 
 class Identity(Struct, frozen=True, kw_only=True):
     """Who runs attempt `attempt`. Valid only while `boot_id` is the machine's; `started_t` in unix seconds."""
 
     boot_id: str
-    uid: int
-    session: int
+    uid: Count
+    session: Count
     nonce: str
-    attempt: int
+    attempt: Count
     keeper: ProcessIdentity
     trainer: ProcessIdentity
-    started_t: float
+    started_t: UnixTime
 
 
 class LeftProcess(Struct, frozen=True):
     """A process that did not die of SIGKILL: its state letter and the kernel function it waits in."""
 
-    pid: int
+    pid: Pid
     state: str
     wchan: str
 
@@ -69,18 +70,18 @@ class ExitRecord(Struct, frozen=True, kw_only=True):
     `left`). `escalated`: a graceful end ran out of time and SIGKILL followed.
     """
 
-    attempt: int
-    ended_t: float
-    code: int | None = None
-    signal: int | None = None
+    attempt: Count
+    ended_t: UnixTime
+    code: Whole | None = None
+    signal: Whole | None = None
     asked: Literal["term", "quit"] | None = None
     escalated: bool = False
-    swept: tuple[int, ...] = ()
+    swept: tuple[Pid, ...] = ()
     left: tuple[LeftProcess, ...] = ()
     unlinked: tuple[str, ...] = ()
     oom_killed: bool = False
     start_error: str | None = None
-    peak_rss_bytes: int | None = None
+    peak_rss_bytes: Bytes | None = None
     last_output: str = ""
 
 
@@ -115,13 +116,13 @@ class LaunchOrder(Struct, frozen=True, kw_only=True):
     """
 
     run: str
-    attempt: int
+    attempt: Count
     argv: tuple[str, ...]
     cwd: str
     env: dict[str, str] = field(default_factory=dict)
     nonce: str
-    grace_s: float = 30.0
-    output_cap_bytes: int = 64 << 20
+    grace_s: Seconds = 30.0
+    output_cap_bytes: Bytes = 64 << 20
     python: str = ""
     withheld: tuple[str, ...] = ()
     from_file: tuple[str, ...] = ()

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mission_tui.errors import CheckpointError
+from mission_tui.plain_files import make_folder, names_in, read_plain
 from mission_tui.records.files.atomic import sync_folder, write_atomic
 from mission_tui.records.files.exchange import exchange
 from mission_tui.records.files.storage import storing
@@ -42,6 +43,7 @@ __all__ = [
 ]
 
 LATEST = "latest"
+NAME_BYTES = 1 << 10
 TEMPORARY = ".tmp-"
 NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]*")
 
@@ -57,11 +59,11 @@ def save_checkpoint(checkpoints: Path, name: str, fill: Callable[[Path], None], 
         raise CheckpointError(f"{name!r} cannot name a checkpoint: use letters, digits, '.', '_' and '-'")
     final, temporary = checkpoints / name, checkpoints / f"{TEMPORARY}{name}"
     with storing(final, "save checkpoint"):
-        checkpoints.mkdir(parents=True, exist_ok=True)
+        make_folder(checkpoints)
         _remove_leftovers(checkpoints)
         _check_replaceable(final, facts.timesteps)
         try:
-            temporary.mkdir()
+            temporary.mkdir(mode=0o700)
             fill(temporary)
             manifest = seal_folder(temporary, name, facts)
             verify_folder(temporary, name)
@@ -140,7 +142,7 @@ def newest_undamaged(checkpoints: Path) -> Manifest | None:
 def _pointed(checkpoints: Path) -> set[str]:
     """What `latest` points to, if that is there: its manifest may be what is damaged."""
     with suppress(OSError, UnicodeDecodeError):
-        name = (checkpoints / LATEST).read_text(encoding="ascii").strip()
+        name = read_plain(checkpoints / LATEST, NAME_BYTES).decode("ascii").strip()
         return {name} if NAME.fullmatch(name) and (checkpoints / name).is_dir() else set()
     return set()
 
@@ -181,9 +183,11 @@ def prune(checkpoints: Path, keep_last: int, protect: Collection[str]) -> list[s
 
 
 def _named_folders(checkpoints: Path) -> Iterator[Path]:
-    if not checkpoints.is_dir():
+    try:
+        names = names_in(checkpoints)
+    except FileNotFoundError:
         return
-    for path in checkpoints.iterdir():
+    for path in map(checkpoints.joinpath, names):
         if NAME.fullmatch(path.name) and path.is_dir() and not path.is_symlink():
             yield path
 
@@ -220,6 +224,6 @@ def _remove(path: Path) -> None:
 
 def _remove_leftovers(checkpoints: Path) -> None:
     """Remove what a killed save or removal left behind; only the run's one writer gets here."""
-    for path in checkpoints.iterdir():
+    for path in map(checkpoints.joinpath, names_in(checkpoints)):
         if path.name.startswith(TEMPORARY):
             shutil.rmtree(path)

@@ -14,10 +14,12 @@ from pathlib import Path
 from msgspec import Struct
 
 from mission_tui.errors import UsageError
+from mission_tui.plain_files import names_in
 
 __all__ = ["RunDir", "check_name", "instruments_dir", "new_run_id", "run_dirs", "supervisor_dir"]
 
 RUN_ID = re.compile(r"\d{8}-\d{6}-[a-z0-9][a-z0-9._-]*-[0-9a-f]{4}")
+_ATTEMPT = re.compile(r"[0-9]{1,9}")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -68,10 +70,11 @@ class RunDir(Struct, frozen=True):
 
     def attempts(self) -> list[int]:
         """Numbers of the attempts on disk, ascending."""
-        folder = self.path / "attempts"
-        if not folder.is_dir():
+        try:
+            names = names_in(self.path / "attempts")
+        except OSError:
             return []
-        return sorted(int(entry.name) for entry in folder.iterdir() if entry.name.isdigit())
+        return sorted(int(name) for name in names if _ATTEMPT.fullmatch(name))
 
 
 class AttemptDir(Struct, frozen=True):

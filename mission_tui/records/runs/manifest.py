@@ -6,15 +6,17 @@ looks inside a member.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
-import stat
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field
 
 from mission_tui.errors import CheckpointError, DamagedError
+from mission_tui.fleet.ranges import Bytes, Count, UnixTime
+from mission_tui.plain_files import names_in, open_fresh, open_plain, read_plain
 from mission_tui.records.files.atomic import sync_folder, write_all
 from mission_tui.records.files.lines import LINE_BYTES, decode_line, encode_line
 
@@ -34,7 +36,7 @@ MANIFEST = "manifest.json"
 class Member(Struct, frozen=True):
     """What a file of a checkpoint must be: `size` in bytes, `sha256` in hex."""
 
-    size: int
+    size: Bytes
     sha256: str
 
 
@@ -42,10 +44,10 @@ class CheckpointFacts(Struct, frozen=True, kw_only=True):
     """What the trainer says of the moment it saves: unix time `t`, JSON facts in `extra` (spaces, exactness, ...)."""
 
     run: str
-    attempt: int
-    update: int
-    timesteps: int
-    t: float
+    attempt: Count
+    update: Count
+    timesteps: Count
+    t: UnixTime
     reason: str
     spec_sha256: str
     extra: dict[str, Any] = field(default_factory=dict)
@@ -65,10 +67,10 @@ class Manifest(CheckpointFacts, frozen=True, kw_only=True):
 
 def seal_folder(folder: Path, name: str, facts: CheckpointFacts) -> Manifest:
     """Make the members in `folder` durable and write the manifest that lists them, last."""
-    files = {path.name: _fingerprint(path, sync=True) for path in sorted(folder.iterdir())}
+    files = {name: _fingerprint(folder / name, sync=True) for name in sorted(names_in(folder))}
     fields = {key: getattr(facts, key) for key in facts.__struct_fields__}
     manifest = Manifest(**fields, name=name, files=files)
-    descriptor = os.open(folder / MANIFEST, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    descriptor = open_fresh(folder / MANIFEST)
     try:
         write_all(descriptor, encode_line(manifest))
         os.fsync(descriptor)
@@ -87,7 +89,7 @@ def verify_folder(folder: Path, name: str) -> Manifest:
     """What `verify_checkpoint` does, for a directory that does not bear its checkpoint's `name` yet."""
     manifest = read_manifest(folder, name)
     try:
-        present = {path.name for path in folder.iterdir()} - {MANIFEST}
+        present = set(names_in(folder)) - {MANIFEST}
         if present != manifest.files.keys():
             odd = min(present ^ manifest.files.keys())
             what = "is not in its manifest" if odd in present else "is missing"
@@ -104,9 +106,7 @@ def read_manifest(folder: Path, name: str) -> Manifest:
     """The manifest of checkpoint `name` in `folder`; its members are not looked at. Raises `CheckpointError`."""
     path = folder / MANIFEST
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb") as file:
-            raw = file.read(LINE_BYTES)
+        raw = read_plain(path, LINE_BYTES)
         manifest: Manifest = decode_line(raw, Manifest)
     except OSError as error:
         raise CheckpointError(f"checkpoint {folder} has no readable {MANIFEST}: {error.strerror}") from error
@@ -119,13 +119,18 @@ def read_manifest(folder: Path, name: str) -> Manifest:
 
 def _fingerprint(path: Path, *, sync: bool = False) -> Member:
     """Size and digest of member `path`, which must be a regular file; with `sync`, after making it durable."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        descriptor, status = open_plain(path)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ELOOP):
+            raise
+        sentence = f"{path} is not a regular file; a checkpoint is a flat folder of regular files"
+        raise CheckpointError(sentence) from error
     with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise CheckpointError(f"{path} is not a regular file; a checkpoint is a flat folder of regular files")
         member = Member(size=status.st_size, sha256=hashlib.file_digest(file, "sha256").hexdigest())
         if sync:
+            # Whatever wrote it had its own umask; a checkpoint is for its owner alone.
+            os.fchmod(descriptor, 0o600)
             os.fsync(descriptor)
             # The page cache would vouch for bytes that the disk lost; the read-back has to ask the disk.
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)

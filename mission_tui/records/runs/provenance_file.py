@@ -9,7 +9,7 @@ from msgspec import structs
 
 from mission_tui.errors import DamagedError
 from mission_tui.fleet.history.provenance import LoadedModules, Provenance
-from mission_tui.records.files.regular import open_regular
+from mission_tui.plain_files import read_plain
 from mission_tui.records.runs.layout import AttemptDir, RunDir
 
 __all__ = ["read_provenance"]
@@ -22,8 +22,8 @@ def read_provenance(run: RunDir, attempt: int) -> Provenance | None:
     """What is recorded of the newest attempt up to `attempt` of which something is; None without."""
     for number in sorted((known for known in run.attempts() if known <= attempt), reverse=True):
         try:
-            with open_regular(run.attempt(number).provenance) as file:
-                known = msgspec.json.decode(file.read(RECORD_BYTES), type=Provenance)
+            raw = read_plain(run.attempt(number).provenance, RECORD_BYTES)
+            known = msgspec.json.decode(raw, type=Provenance)
             return structs.replace(known, loaded=_read_loaded(run.attempt(number)))
         except FileNotFoundError:
             continue
@@ -34,8 +34,7 @@ def read_provenance(run: RunDir, attempt: int) -> Provenance | None:
 
 def _read_loaded(attempt: AttemptDir) -> LoadedModules | None:
     try:
-        with open_regular(attempt.loaded) as file:
-            return msgspec.json.decode(file.read(RECORD_BYTES), type=LoadedModules)
+        return msgspec.json.decode(read_plain(attempt.loaded, RECORD_BYTES), type=LoadedModules)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RecursionError, DamagedError) as error:

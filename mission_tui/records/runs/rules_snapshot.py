@@ -12,11 +12,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from mission_tui.errors import DamagedError
+from mission_tui.plain_files import make_folder, names_in, read_plain
 from mission_tui.records.files.atomic import write_atomic
 from mission_tui.records.files.storage import storing
 from mission_tui.records.runs.layout import RunDir
 
-__all__ = ["check_rules", "rules_digest", "rules_of", "write_rules"]
+__all__ = ["check_rules", "kept_rules", "rules_digest", "rules_of", "write_rules"]
 
 SUMS = "SHA256SUMS"
 FILE_BYTES = 4 << 20
@@ -26,7 +27,7 @@ _LINE = re.compile(r"([0-9a-f]{64})  ([\w.-]{1,100})")
 def write_rules(folder: Path, contents: Mapping[str, bytes]) -> None:
     """Keep `contents` by name in `folder`, with their digests. Raises `StorageError`."""
     with storing(folder, "write"):
-        folder.mkdir(exist_ok=True)
+        make_folder(folder)
     for name, content in contents.items():
         write_atomic(folder / name, content)
     lines = (f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in contents.items())
@@ -37,6 +38,12 @@ def rules_of(run: RunDir, attempt: int) -> Path:
     """The folder with the rules of `attempt`: when others come, they move to the last attempt that had them."""
     kept = (run.attempt(number).path / run.snapshot.name for number in run.attempts() if number >= attempt)
     return next((folder for folder in kept if folder.is_dir()), run.snapshot)
+
+
+def kept_rules(folder: Path) -> list[Path]:
+    """The rule files in `folder`. Raises `StorageError`."""
+    with storing(folder, "list"):
+        return sorted(folder / name for name in names_in(folder) if name.endswith(".toml"))
 
 
 def rules_digest(folder: Path) -> str | None:
@@ -54,7 +61,7 @@ def check_rules(folder: Path, sealed: str | None = None) -> None:
             f"{folder / SUMS} is not what the run was trained by any more: nobody knows what its rules were"
         )
     try:
-        text = (folder / SUMS).read_text(encoding="ascii")
+        text = read_plain(folder / SUMS, FILE_BYTES).decode("ascii")
     except FileNotFoundError:
         return  # no rules, or those of a run from before they were kept with digests
     except (OSError, UnicodeDecodeError) as error:
@@ -73,7 +80,6 @@ def check_rules(folder: Path, sealed: str | None = None) -> None:
 
 def _digest(file: Path) -> str:
     try:
-        with file.open("rb") as opened:
-            return hashlib.sha256(opened.read(FILE_BYTES)).hexdigest()
+        return hashlib.sha256(read_plain(file, FILE_BYTES)).hexdigest()
     except OSError:
         return ""

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mission_tui.errors import DamagedError, UsageError
+from mission_tui.plain_files import make_folder, names_in
 from mission_tui.records.files.atomic import sync_folder
 from mission_tui.records.files.regular import open_regular
 from mission_tui.records.files.storage import storing
@@ -71,7 +72,7 @@ def throw_away(root: Path, run: RunDir, checkpoint: str | None = None) -> Trashe
     name = f"{now}.{run.id}" if checkpoint is None else f"{now}.{run.id}@{checkpoint}"
     there = trash_dir(root) / name
     with storing(what, "remove"):
-        trash_dir(root).mkdir(mode=0o700, exist_ok=True)
+        make_folder(trash_dir(root))
         _note_since(there)
         what.rename(there)
         sync_folder(there.parent)
@@ -111,9 +112,11 @@ def trashed(root: Path) -> list[Trashed]:
     """
     folder = trash_dir(root)
     with storing(folder, "list"):
-        if not folder.is_dir() or folder.is_symlink():
+        try:
+            names = names_in(folder)
+        except (FileNotFoundError, NotADirectoryError):
             return []
-        paths = {path.name: path for path in folder.iterdir()}
+        paths = {name: folder / name for name in names}
     found = [(path, _NAME.fullmatch(name)) for name, path in paths.items()]
     now = _Moment.of_now()
     items = [Trashed(path, match[2], match[3], _thrown_t(path, match[1], now)) for path, match in found if match]

@@ -6,11 +6,13 @@ concluded from the other files is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+import time
+from collections.abc import Generator, Iterator
 from contextlib import suppress
 from functools import partial
 
-from mission_tui.errors import DamagedError
+from mission_tui.errors import DamagedError, MissionError
 from mission_tui.fleet.history.events import (
     Asked,
     AttemptEnded,
@@ -28,19 +30,25 @@ from mission_tui.fleet.history.outcome import Failed
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.store import SNAPSHOT_ENDED
 from mission_tui.fleet.text import clean
-from mission_tui.records.files.tail import read_newest
+from mission_tui.records.files.tail import MOST_BYTES, read_newest
 from mission_tui.records.runs.attempt import read_exit
+from mission_tui.records.runs.layout import RunDir, run_dirs
 from mission_tui.supervisor.attempts import begin, hold_live, settle
 from mission_tui.supervisor.clock_steps import missed_step
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.journal import Make, RunJournal, damaged
 from mission_tui.supervisor.disk.run_on_disk import (
+    SLICE_BYTES,
     RunOnDisk,
     created_by_name,
-    read_fleet,
+    parted,
     read_run,
     read_specs,
+    reading_run,
+    short_glimpse,
     shown_rows,
+    unreadable_facts,
+    why_unreadable,
 )
 from mission_tui.supervisor.ending.freezing import take_up_freeze
 from mission_tui.supervisor.ending.outcome import abandon
@@ -49,51 +57,133 @@ from mission_tui.supervisor.starting.caller import told_before
 from mission_tui.supervisor.starting.restarting import decide_restart
 from mission_tui.supervisor.starting.turns import line_up
 from mission_tui.supervisor.watching.acting import react_to_due
+from mission_tui.supervisor.watching.feed import read_news
 
-__all__ = ["LAST_BYTES", "SPARKLINE_BYTES", "adopt_live", "load_ended", "load_waiting", "take_in"]
+__all__ = [
+    "LAST_BYTES",
+    "SPARKLINE_BYTES",
+    "adopt_live",
+    "load_ended",
+    "load_waiting",
+    "show_damaged",
+    "take_in",
+    "taking_in",
+]
 
 SPARKLINE_BYTES = 64 << 10
 """Of an ended run's metrics: enough for the points that a snapshot shows."""
+
+MANY_EVENTS = 500
+"""Taken in at one go: some milliseconds."""
+
+READ_S = 120.0
+"""How long one run may keep this process busy before it is given up; a million updates take a third of it."""
+
+log = logging.getLogger(__name__)
 
 LAST_BYTES = 8 << 10
 """Of an ended run that no snapshot shows: enough for its last row."""
 
 
 def take_in(core: Core) -> None:
+    """Know every run of the runs root at once; see `taking_in`."""
+    _finish(taking_in(core))
+
+
+def taking_in(core: Core) -> Iterator[None]:
     """Know every run of the runs root: adopt the live ones, load the newest ended ones, shelve the rest.
 
     What is on the shelf has its name, its end and its place in every list; the rest of it waits in `core.waiting` until
-    it is wanted or `load_waiting` comes to it.
+    it is wanted or `load_waiting` comes to it. Each step takes some milliseconds; a run that breaks its step, or takes
+    too long altogether, is a row that says so and costs no other anything.
     """
-    live, ended = read_fleet(core.root)
+    core.fetch = partial(load_waiting, core)
+    runs = list(run_dirs(core.root))
+    core.read_soon(len(runs))
+    glimpsed: list[RunOnDisk] = []
+    for run in runs:
+        found = short_glimpse(run)
+        glimpsed.append(found if found is not None else (yield from reading_run(run)))
+        yield
+    live, ended = parted(glimpsed)
     for found in live:
-        adopt_live(core, found)
-    for found in ended[:SNAPSHOT_ENDED]:
-        load_ended(core, found)
-    for found in ended[SNAPSHOT_ENDED:]:
-        if found.whole:
-            load_ended(core, found, LAST_BYTES)
+        yield from _guarded(core, found.dir, _adopting(core, found))
+    for place, found in enumerate(ended):
+        if place < SNAPSHOT_ENDED or found.whole:
+            newest_bytes = SPARKLINE_BYTES if place < SNAPSHOT_ENDED else LAST_BYTES
+            yield from _guarded(core, found.dir, _loading(core, found, newest_bytes))
             continue
         made, over = found.events
         if isinstance(made, RunCreated) and isinstance(over, AttemptEnded):
             core.store.shelve(found.dir.id, str(found.dir.path), made, over)
             core.waiting[found.dir.id] = None
-    core.fetch = partial(load_waiting, core)
+        core.read_one()
+        yield
+
+
+def _guarded(core: Core, run_dir: RunDir, work: Iterator[None]) -> Iterator[None]:
+    """`work` on one run, step by step; whatever it raises, and whatever has no end, makes that run a damaged row."""
+    spent_s = 0.0
+    try:
+        while True:
+            begun = time.monotonic()
+            try:
+                next(work)
+            except StopIteration:
+                break
+            spent_s += time.monotonic() - begun
+            if spent_s > READ_S:
+                show_damaged(core, run_dir, f"reading it took more than {READ_S:g} s")
+                break
+            yield
+    except Exception as error:
+        log.exception("%s cannot be taken in", run_dir.id)
+        show_damaged(core, run_dir, why_unreadable(error))
+    core.read_one()
+    yield
+
+
+def show_damaged(core: Core, run_dir: RunDir, why: str) -> None:
+    """Know of a run only that it cannot be read, and why. Nothing is written or started there, and nobody signalled."""
+    live = core.live.pop(run_dir.id, None)
+    if live is not None:
+        for process in (live.keeper, live.trainer):
+            if process is not None:
+                core.exits.forget(process)
+        with suppress(MissionError):
+            live.release()
+    if run_dir.id in core.store:
+        core.forget(run_dir.id)
+    core.add(run_dir, None)
+    for fact in unreadable_facts(run_dir, why):
+        core.store.apply(run_dir.id, fact)
 
 
 def load_waiting(core: Core, run_id: str) -> None:
     """Know the whole of an ended run that waits on the shelf; nothing for any other."""
     if run_id in core.waiting:
         del core.waiting[run_id]
-        load_ended(core, read_run(core.run_dir(run_id)), LAST_BYTES)
+        run_dir = core.run_dir(run_id)
+        try:
+            load_ended(core, read_run(run_dir), LAST_BYTES)
+        except Exception as error:
+            log.exception("%s cannot be read", run_id)
+            show_damaged(core, run_dir, why_unreadable(error))
 
 
 def load_ended(core: Core, found: RunOnDisk, newest_bytes: int = SPARKLINE_BYTES) -> None:
     """Know an ended run by its events and the last `newest_bytes` of its metrics."""
+    _finish(_loading(core, found, newest_bytes))
+
+
+def _loading(core: Core, found: RunOnDisk, newest_bytes: int) -> Iterator[None]:
     run_id = found.dir.id
     if not found.whole:
-        found = read_run(found.dir)
-    _, why = _know(core, found)
+        found = yield from reading_run(found.dir)
+    if found.unreadable:
+        show_damaged(core, found.dir, found.unreadable)
+        return
+    _, why = yield from _knowing(core, found)
     try:
         records = read_newest(found.dir.metrics, MetricRecord, newest_bytes)
     except OSError as error:
@@ -118,14 +208,25 @@ def load_ended(core: Core, found: RunOnDisk, newest_bytes: int = SPARKLINE_BYTES
 
 def adopt_live(core: Core, found: RunOnDisk) -> None:
     """Know a run that has not ended, and watch whoever of it lives; a run that was made but not begun begins now."""
-    spec, why = _know(core, found)
+    _finish(_adopting(core, found))
+
+
+def _adopting(core: Core, found: RunOnDisk) -> Iterator[None]:
+    if found.unreadable:
+        show_damaged(core, found.dir, found.unreadable)
+        return
+    spec, why = yield from _knowing(core, found)
     if why:
         _show_foreign(core, found, read_newest(found.dir.metrics, MetricRecord, SPARKLINE_BYTES), why)
         return
     for make in _mending(found):
         _append(core, found, make)
     _say_missed_step(core, found)
-    run = hold_live(core, found.dir, spec)
+    run = hold_live(core, found.dir, spec, slice_bytes=SLICE_BYTES)
+    while run.tail.behind:
+        yield
+        read_news(core, run)
+    run.tail.slice_bytes = MOST_BYTES
     order = core.seals.check(found.dir, max(1, run.attempt)).order
     if order is None:
         # It was there a moment ago, when the run was taken for ours.
@@ -158,7 +259,12 @@ def _stepped(attempt: int, by_s: float, seq: int, t: float) -> FleetEvent:
     return ClockStepped(seq, t, attempt, round(by_s, 3))
 
 
-def _know(core: Core, found: RunOnDisk) -> tuple[Spec | None, str]:
+def _finish(work: Iterator[None]) -> None:
+    for _ in work:
+        pass
+
+
+def _knowing(core: Core, found: RunOnDisk) -> Generator[None, None, tuple[Spec | None, str]]:
     """Apply the run's events; what its newest attempt began with (None when that cannot be read), and why it is
     foreign: empty for what is ours.
 
@@ -171,8 +277,10 @@ def _know(core: Core, found: RunOnDisk) -> tuple[Spec | None, str]:
         found.damage["spec.toml"] = f"{', '.join(sealed.changed)} was changed since it was launched"
         spec = as_set = None
     core.add(found.dir, as_set)
-    for event in found.events:
+    for number, event in enumerate(found.events, 1):
         core.store.apply(found.dir.id, event)
+        if number % MANY_EVENTS == 0:
+            yield
     return spec, sealed.foreign
 
 

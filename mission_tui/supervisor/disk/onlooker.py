@@ -35,6 +35,7 @@ from mission_tui.ipc.requests import (
 )
 from mission_tui.ipc.roots import live_roots
 from mission_tui.ipc.server import Session, serve_link
+from mission_tui.plain_files import open_plain
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.seal import Seals
 from mission_tui.supervisor.disk.known import Known, named_views
@@ -132,8 +133,7 @@ def _legible(views: tuple[RunView, ...]) -> tuple[RunView, ...]:
     Raises `OSError`.
     """
     for view in views:
-        with RunDir(Path(view.run_dir)).events.open("rb"):
-            pass
+        os.close(open_plain(RunDir(Path(view.run_dir)).events)[0])
     return views
 
 

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -32,7 +33,15 @@ from mission_tui.records.runs.attempt import read_exit, read_identity
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.trash import trashed
 from mission_tui.supervisor.disk.adoption import LAST_BYTES, SPARKLINE_BYTES
-from mission_tui.supervisor.disk.run_on_disk import RunOnDisk, glimpse, read_fleet, read_specs, shown_rows
+from mission_tui.supervisor.disk.run_on_disk import (
+    RunOnDisk,
+    glimpse,
+    read_fleet,
+    read_specs,
+    shown_rows,
+    unreadable_facts,
+    why_unreadable,
+)
 
 __all__ = ["MetersAt", "PastRuns", "WhyNone"]
 
@@ -90,12 +99,12 @@ class PastRuns:
         over = sorted((past for past in runs if past.over_t <= moment), key=lambda past: past.over_t, reverse=True)
         for place, past in enumerate(over):
             if place < SNAPSHOT_ENDED:
-                self._show_end(past, SPARKLINE_BYTES)
+                self._guard(past, partial(self._show_end, past, SPARKLINE_BYTES))
             elif past.shown != "shelf":
                 self._shelve(past)
         for past in runs:
             if past.over_t > moment:
-                self._show_life(past)
+                self._guard(past, partial(self._show_life, past))
         known = self._meters_at(moment)
         host, gpus = known or (structs.replace(self._nothing, gpu_note=self._why_none(moment)), ())
         self.store.observe_machine(host, gpus)
@@ -121,10 +130,19 @@ class PastRuns:
         """Know the end of a run that had long been over."""
         past = self._runs.get(run_id)
         if past is not None and past.shown == "shelf":
-            self._show_end(past, LAST_BYTES)
+            self._guard(past, partial(self._show_end, past, LAST_BYTES))
+
+    def _guard(self, past: _Past, work: Callable[[], None]) -> None:
+        """Do `work` on one run; whatever it raises makes that run a damaged row, and costs no other anything."""
+        try:
+            work()
+        except Exception as error:  # noqa: BLE001 - whatever lies in a directory costs this one run
+            self._begin(past, "damaged")
+            for fact in unreadable_facts(past.dir, why_unreadable(error)):
+                self.store.apply(past.id, fact)
 
     def _hide(self, past: _Past) -> None:
-        if past.shown:
+        if past.shown and past.id in self.store:
             self.store.remove_run(past.id)
         past.shown, past.events, past.rows = "", [], 0
 
@@ -224,7 +242,7 @@ def _in_root(root: Path) -> Iterator[_Past]:
     live, ended = read_fleet(root)
     for found in (*live, *ended):
         past = _past_of(found.dir.id, found)
-        if past is not None:
+        if past is not None and not found.unreadable:
             yield past
 
 

@@ -17,6 +17,7 @@ from mission_tui.fleet.history.events import FleetEvent, RunCreated
 from mission_tui.fleet.history.lineage import Origin
 from mission_tui.fleet.specs.mission_gym import MISSION_GYM
 from mission_tui.fleet.specs.spec import EnvSpec, Spec
+from mission_tui.plain_files import make_folder, names_in, read_given
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.atomic import sync_folder
 from mission_tui.records.files.storage import storing
@@ -33,6 +34,7 @@ __all__ = ["MAKING", "create_run", "remove_run", "rule_files", "sweep_up", "writ
 _MISSIONS = Path(mission_tui.__file__).parent / "envs" / "missions"
 _RULE_FILES = ("world.toml", "units.toml", "rules.toml", "rewards.toml")
 MAKING = "making-"
+RULE_BYTES = 4 << 20
 
 
 def create_run(
@@ -58,8 +60,8 @@ def create_run(
     making = RunDir(supervisor_dir(root) / f"{MAKING}{run.id}")
     try:
         with storing(run.path, "make"):
-            making.path.mkdir(mode=0o755)
-            making.attempt(order.attempt).path.mkdir(parents=True)
+            making.path.mkdir(mode=0o700)
+            make_folder(making.attempt(order.attempt).path)
         write_spec(making.spec, spec)
         seals.write_order(making, order, run.id)
         write_snapshot(making, rules)
@@ -96,7 +98,7 @@ def remove_run(root: Path, run: RunDir) -> None:
 
 def sweep_up(root: Path) -> None:
     """Remove what a supervisor that was killed was making or removing."""
-    for folder in supervisor_dir(root).iterdir():
+    for folder in map(supervisor_dir(root).joinpath, names_in(supervisor_dir(root))):
         if folder.name.startswith((MAKING, REMOVING)):
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -122,5 +124,5 @@ def write_snapshot(run: RunDir, rules: Sequence[Path]) -> None:
     if not rules:
         return
     with storing(run.snapshot, "write"):
-        contents = {file.name: file.read_bytes() for file in rules}
+        contents = {file.name: read_given(file, RULE_BYTES) for file in rules}
     write_rules(run.snapshot, contents)

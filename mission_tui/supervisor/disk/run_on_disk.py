@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,20 +33,45 @@ from mission_tui.fleet.history.events import (
     SettingsAsked,
 )
 from mission_tui.fleet.history.metrics import MetricRecord, UpdateDone
+from mission_tui.fleet.history.observations import FlagSeen
+from mission_tui.fleet.history.outcome import Lost
+from mission_tui.fleet.history.run import Fact
 from mission_tui.fleet.specs.live_settings import with_words
 from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.snapshot import SERIES
 from mission_tui.records.files.lines import decode_line
-from mission_tui.records.files.tail import read_all
+from mission_tui.records.files.tail import Tail
 from mission_tui.records.runs.layout import RunDir, run_dirs
 from mission_tui.records.runs.spec_file import read_spec
 
-__all__ = ["RunOnDisk", "created_by_name", "glimpse", "read_fleet", "read_run", "read_specs", "shown_rows"]
+__all__ = [
+    "SLICE_BYTES",
+    "RunOnDisk",
+    "created_by_name",
+    "glimpse",
+    "parted",
+    "read_fleet",
+    "read_run",
+    "read_specs",
+    "reading_run",
+    "short_glimpse",
+    "shown_rows",
+    "unreadable_facts",
+    "why_unreadable",
+]
 
 GLIMPSE_BYTES = 64 << 10
 """A journal that is longer is read like one of a live run."""
 
 LAST_LINES = 16
+SLICE_BYTES = 1 << 19
+"""Read in one step: some milliseconds."""
+
+JOURNAL_BYTES = 32 << 20
+"""No journal is longer: a hundred thousand events."""
+
+_WHOSE = (os.geteuid(), 0)
 _RENAMED = b'{"kind":"renamed"'
 _AFTERWARDS = (
     FindingChanged
@@ -64,12 +89,16 @@ _AFTERWARDS = (
 
 @dataclass(frozen=True, slots=True)
 class RunOnDisk:
-    """A run directory and what its `events.jsonl` says; of a glimpse only that it was made and that it ended."""
+    """A run directory and what its `events.jsonl` says; of a glimpse only that it was made and that it ended.
+
+    `unreadable` says why nothing can be known of it: such a run is shown, and nothing is done with it.
+    """
 
     dir: RunDir
     events: list[FleetEvent]
     damage: dict[str, str]
     whole: bool = True
+    unreadable: str = ""
 
     @property
     def ended_t(self) -> float | None:
@@ -83,26 +112,63 @@ class RunOnDisk:
 
 def read_fleet(root: Path) -> tuple[list[RunOnDisk], list[RunOnDisk]]:
     """Live runs, oldest first, each read; and ended ones, the last to end first, most of them a glimpse."""
+    return parted(map(glimpse, run_dirs(root)))
+
+
+def parted(runs: Iterable[RunOnDisk]) -> tuple[list[RunOnDisk], list[RunOnDisk]]:
+    """The live ones of `runs`, and the ended ones, the last to end first."""
     live: list[RunOnDisk] = []
     ended: list[RunOnDisk] = []
-    for run_dir in run_dirs(root):
-        found = glimpse(run_dir)
+    for found in runs:
         (live if found.ended_t is None else ended).append(found)
     return live, sorted(ended, key=lambda found: found.ended_t or 0.0, reverse=True)
 
 
 def glimpse(run_dir: RunDir) -> RunOnDisk:
     """The run by two lines of its journal where they show that it ended, else read."""
-    return _glimpse(run_dir) or read_run(run_dir)
+    return short_glimpse(run_dir) or read_run(run_dir)
 
 
 def read_run(run_dir: RunDir) -> RunOnDisk:
     """The run with every event of its journal, and what of that is damaged."""
+    reading = reading_run(run_dir)
+    while True:
+        try:
+            next(reading)
+        except StopIteration as over:
+            found: RunOnDisk = over.value
+            return found
+
+
+def reading_run(run_dir: RunDir) -> Generator[None, None, RunOnDisk]:
+    """As `read_run`, in steps of a few milliseconds each."""
+    tail = Tail(run_dir.events, FleetEvent, most=JOURNAL_BYTES)
+    tail.slice_bytes = SLICE_BYTES
+    events: list[FleetEvent] = []
     try:
-        events, damage = read_all(run_dir.events, FleetEvent)
-    except OSError as error:
-        events, damage = [], [str(error)]
-    return RunOnDisk(run_dir, events, {run_dir.events.name: "; ".join(damage)} if damage else {})
+        events += tail.read()
+        while tail.behind:
+            yield
+            events += tail.read()
+    except Exception as error:  # noqa: BLE001 - whatever a file can cause costs this one run
+        why = why_unreadable(error)
+        return RunOnDisk(run_dir, [], {run_dir.events.name: why}, unreadable=f"{run_dir.events.name}: {why}")
+    return RunOnDisk(run_dir, events, {run_dir.events.name: "; ".join(tail.damage)} if tail.damage else {})
+
+
+def why_unreadable(error: Exception) -> str:
+    """What went wrong with a run directory, in words."""
+    if isinstance(error, OSError) and error.strerror:
+        return str(error.strerror)
+    return clean(f"{type(error).__name__}: {error}" if not isinstance(error, MissionError) else str(error), 300)
+
+
+def unreadable_facts(run_dir: RunDir, why: str) -> tuple[Fact, ...]:
+    """What is known of a run of which nothing can be known: that it is damaged, and why, as one that is lost."""
+    made = created_by_name(run_dir, 1, 0.0)
+    lost = Lost(f"it cannot be read from here: {clean(why, 300)}")
+    ended = AttemptEnded(3, made.t, 1, lost)
+    return made, AttemptStarting(2, made.t, 1), ended, FlagSeen("damaged", raised=True)
 
 
 def read_specs(found: RunOnDisk) -> tuple[Spec | None, Spec | None]:
@@ -143,9 +209,13 @@ def created_by_name(run_dir: RunDir, seq: int, _t: float) -> RunCreated:
     return RunCreated(seq, made_t, name=run_dir.id[16:], preset="")
 
 
-def _glimpse(run_dir: RunDir) -> RunOnDisk | None:
-    """The run by two lines of its journal, if they show that it ended; None whenever anything is unusual."""
+def short_glimpse(run_dir: RunDir) -> RunOnDisk | None:
+    """The run by two lines of its journal, if they show that it ended; None whenever anything is unusual, and then
+    nothing but a short file was read.
+    """
     raw = _whole_file(f"{run_dir.path}/events.jsonl")
+    if len(raw) < len(_RENAMED):
+        return None
     if not raw.endswith(b"\n") or _RENAMED in raw:
         return None
     lines = raw.split(b"\n")[:-1]
@@ -176,12 +246,13 @@ def _as_set(spec: Spec | None, attempt: int, found: RunOnDisk) -> Spec | None:
 def _whole_file(path: str) -> bytes:
     """The bytes of a short plain file; nothing of any other."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        # Not by way of `open_plain`: ten thousand runs are looked at so at a start, just after they were listed.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return b""
     try:
         facts = os.fstat(descriptor)
-        if not stat.S_ISREG(facts.st_mode) or facts.st_size > GLIMPSE_BYTES:
+        if not stat.S_ISREG(facts.st_mode) or facts.st_size > GLIMPSE_BYTES or facts.st_uid not in _WHOSE:
             return b""
         return os.read(descriptor, GLIMPSE_BYTES)
     except OSError:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import fcntl
 import os
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from mission_tui import __version__
@@ -19,9 +21,7 @@ from mission_tui.fleet.history.classify import classify
 from mission_tui.fleet.history.events import AttemptEnded, AttemptStarting, FleetEvent, RunCreated
 from mission_tui.fleet.history.metrics import MetricRecord, TrainingEnded
 from mission_tui.fleet.history.observations import FlagSeen, ForeignSeen, PidsSeen, SizeSeen
-from mission_tui.fleet.history.outcome import Lost
 from mission_tui.fleet.store import SNAPSHOT_ENDED, Store
-from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.snapshot import Pids, SupervisorInfo
 from mission_tui.records.files.tail import Tail, read_newest
 from mission_tui.records.runs.attempt import ProcessIdentity, read_exit, read_identity
@@ -30,11 +30,12 @@ from mission_tui.records.runs.seal import Seals
 from mission_tui.supervisor.disk.adoption import LAST_BYTES, SPARKLINE_BYTES
 from mission_tui.supervisor.disk.run_on_disk import (
     RunOnDisk,
-    created_by_name,
     read_fleet,
     read_run,
     read_specs,
     shown_rows,
+    unreadable_facts,
+    why_unreadable,
 )
 from mission_tui.supervisor.ending.outcome import exit_facts
 from mission_tui.supervisor.identity import boot_id, read_stat
@@ -95,7 +96,7 @@ class SeenRuns:
         """Know the whole of an ended run of which only the end was read."""
         if run_id in self.waiting:
             del self.waiting[run_id]
-            self._load(read_run(self.run_dir(run_id)), LAST_BYTES)
+            self._guard(self.run_dir(run_id), lambda: self._load(read_run(self.run_dir(run_id)), LAST_BYTES))
 
     def look(self) -> None:
         """Read what is new. A runs root that cannot be listed any more stays as it was."""
@@ -107,7 +108,7 @@ class SeenRuns:
                 self._list()
             self._listed_at = listed_at
         for seen in list(self.live.values()):
-            self._follow(seen)
+            self._guard(seen.dir, partial(self._follow, seen))
         if self._looks % ENDED_LOOKS == 0:
             self._look_at_ended()
         self._looks += 1
@@ -116,10 +117,11 @@ class SeenRuns:
     def _take_in(self) -> None:
         live, ended = read_fleet(self._root)
         for found in live:
-            self._take(found)
+            self._guard(found.dir, partial(self._take, found))
         for place, found in enumerate(ended):
             if place < SNAPSHOT_ENDED or found.whole:
-                self._load(found, SPARKLINE_BYTES if place < SNAPSHOT_ENDED else LAST_BYTES)
+                newest_bytes = SPARKLINE_BYTES if place < SNAPSHOT_ENDED else LAST_BYTES
+                self._guard(found.dir, partial(self._load, found, newest_bytes))
                 continue
             made, over = found.events
             if isinstance(made, RunCreated) and isinstance(over, AttemptEnded):
@@ -132,10 +134,11 @@ class SeenRuns:
         for run_id in known - there.keys():
             self._forget(run_id)
         for run_id in sorted(there.keys() - known):
-            self._take(read_run(there[run_id]))
+            self._guard(there[run_id], partial(self._read_and_take, there[run_id]))
 
     def _forget(self, run_id: str) -> None:
-        self.store.remove_run(run_id)
+        if run_id in self.store:
+            self.store.remove_run(run_id)
         self.live.pop(run_id, None)
         self.waiting.pop(run_id, None)
         self._changed_at.pop(run_id, None)
@@ -146,11 +149,22 @@ class SeenRuns:
             changed = _changed_at(self.run_dir(run_id))
             if changed != before:
                 self._forget(run_id)
-                self._take(read_run(self.run_dir(run_id)))
+                self._guard(self.run_dir(run_id), partial(self._read_and_take, self.run_dir(run_id)))
+
+    def _guard(self, run: RunDir, work: Callable[[], None]) -> None:
+        """Do `work` on one run; whatever it raises makes that run a damaged row, and costs no other anything."""
+        try:
+            work()
+        except Exception as error:  # noqa: BLE001 - whatever lies in a directory costs this one run
+            self._forget(run.id)
+            self._unreadable(run, why_unreadable(error))
+
+    def _read_and_take(self, run: RunDir) -> None:
+        self._take(read_run(run))
 
     def _take(self, found: RunOnDisk) -> None:
-        if not found.events and found.damage:
-            self._unreadable(found)
+        if found.unreadable or (not found.events and found.damage):
+            self._unreadable(found.dir, found.unreadable or "; ".join(found.damage.values()))
         elif found.ended_t is not None or self._foreign(found):
             self._load(found, SPARKLINE_BYTES)
         else:
@@ -163,6 +177,9 @@ class SeenRuns:
     def _load(self, found: RunOnDisk, newest_bytes: int) -> None:
         """An ended run: its events and its last rows."""
         found = found if found.whole else read_run(found.dir)
+        if found.unreadable:
+            self._unreadable(found.dir, found.unreadable)
+            return
         run_id = found.dir.id
         self._changed_at[run_id] = _changed_at(found.dir)
         self.store.add_run(run_id, str(found.dir.path), read_specs(found)[1])
@@ -185,15 +202,12 @@ class SeenRuns:
         attempts = [event.attempt for event in found.events if isinstance(event, AttemptStarting)]
         return self._seals.check(found.dir, attempts[-1] if attempts else 1).foreign
 
-    def _unreadable(self, found: RunOnDisk) -> None:
+    def _unreadable(self, run: RunDir, why: str) -> None:
         """A run of which nothing is known but its name says why, as one that is lost to whoever looks."""
-        run = found.dir
         self._changed_at[run.id] = _changed_at(run)
         self.store.add_run(run.id, str(run.path), None)
-        made = created_by_name(run, 1, 0.0)
-        why = Lost(f"it cannot be read from here: {clean('; '.join(found.damage.values()), 300)}")
-        for event in (made, AttemptStarting(2, made.t, 1), AttemptEnded(3, made.t, 1, why)):
-            self.store.apply(run.id, event)
+        for fact in unreadable_facts(run, why):
+            self.store.apply(run.id, fact)
 
     def _follow(self, seen: _Seen) -> None:
         """Read on; from the start again when what was supposed of it turns out otherwise."""

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Literal
 
 from mission_tui.errors import DamagedError
+from mission_tui.plain_files import names_in, read_plain
 from mission_tui.records.runs.attempt import read_identity
 from mission_tui.records.runs.layout import RunDir, run_dirs
 from mission_tui.supervisor.identity import boot_id
@@ -89,8 +90,7 @@ def _shared(run: RunDir, attempt: int, boot: str) -> Iterator[Remains]:
     if not was_ordered_here(run, attempt):
         return  # in a copy the record is the original's, and so is what it names
     try:
-        with folder.shared_memory.open("rb") as file:
-            lines = file.read(_MOST_BYTES).splitlines()
+        lines = read_plain(folder.shared_memory, _MOST_BYTES).splitlines()
         identity = read_identity(folder.identity)
     except (OSError, DamagedError):
         return
@@ -111,7 +111,7 @@ def _half_written(run: RunDir) -> Iterator[Remains]:
     folders = [run.path, run.checkpoints, run.evaluations, *(run.attempt(number).path for number in run.attempts())]
     for folder in folders:
         with suppress(OSError):
-            for path in folder.iterdir():
+            for path in map(folder.joinpath, names_in(folder)):
                 writer = _HALF_FILE.fullmatch(path.name)
                 half = folder == run.checkpoints and path.name.startswith(_HALF_CHECKPOINTS)
                 # An evaluation or an export of an ended run may be writing just now.

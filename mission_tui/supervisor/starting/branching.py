@@ -17,10 +17,11 @@ from mission_tui.fleet.specs.consistency import violations
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.replies import Accepted, VerdictReply
 from mission_tui.ipc.requests import Resume
+from mission_tui.plain_files import make_folder
 from mission_tui.records.files.storage import storing
 from mission_tui.records.runs.checkpoint import DamagedCheckpoint, Manifest, newest_whole, verify_checkpoint
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.rules_snapshot import check_rules
+from mission_tui.records.runs.rules_snapshot import check_rules, kept_rules
 from mission_tui.records.runs.terms_file import write_terms
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.run_directory import create_run, rule_files
@@ -89,8 +90,11 @@ async def _made(core: Core, source_id: str, request: Resume, plan: Plan) -> str:
 
 def _take_along(checkpoint: Path, terms: Terms, making: RunDir) -> None:
     """The checkpoint's files, read back, and the terms that name them."""
+    # First: what is no plain file, or has no end, is not copied at all.
+    verify_checkpoint(checkpoint)
     with storing(making.origin, "write"):
-        shutil.copytree(checkpoint, making.origin / checkpoint.name)
+        make_folder(making.origin)
+        shutil.copytree(checkpoint, making.origin / checkpoint.name, symlinks=True)
     verify_checkpoint(making.origin / checkpoint.name)
     write_terms(making.attempt(1).terms, terms)
 
@@ -100,7 +104,7 @@ def rules_for(core: Core, source: RunDir, was: Spec, now: Spec, caller: Caller) 
     newest = core.store.run(source.id).spec or was
     if (now.env.id, now.env.config) == (newest.env.id, newest.env.config) and source.snapshot.is_dir():
         check_rules(source.snapshot)
-        return sorted(source.snapshot.glob("*.toml"))
+        return kept_rules(source.snapshot)
     return rule_files(now.env, caller.cwd)
 
 

@@ -15,6 +15,7 @@ from mission_tui.fleet.resume.verdict import Change
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.requests import Clone
 from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.rules_snapshot import kept_rules
 from mission_tui.records.runs.spec_file import read_attempt_spec
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.starting.caller import Caller, at_home
@@ -73,7 +74,7 @@ def _rules(run: RunDir) -> list[Path]:
     """The rules of the first attempt: kept with the last attempt that had them once others took their place."""
     kept = (run.attempt(number).path / run.snapshot.name for number in run.attempts())
     folder = next((folder for folder in kept if folder.is_dir()), run.snapshot)
-    return sorted(folder.glob("*.toml"))
+    return kept_rules(folder)
 
 
 def _on_its_way(core: Core, run_id: str, first: Spec) -> Iterator[Change]:

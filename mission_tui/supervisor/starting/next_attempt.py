@@ -11,6 +11,7 @@ from mission_tui.fleet.history.restarting import ASKED, Row
 from mission_tui.fleet.resume.terms import AS_IT_WAS, Terms
 from mission_tui.fleet.resume.verdict import Change
 from mission_tui.fleet.specs.spec import Spec
+from mission_tui.plain_files import make_folder
 from mission_tui.records.files.storage import storing
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.rules_snapshot import check_rules
@@ -54,7 +55,7 @@ def start_next_attempt(
     folder = run.attempt(number)
     try:
         with storing(folder.path, "make"):
-            folder.path.mkdir(parents=True)
+            make_folder(folder.path)
         if spec != first:
             write_spec(folder.spec, spec)
         write_terms(folder.terms, terms)

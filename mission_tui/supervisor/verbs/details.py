@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import stat
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from mission_tui.fleet.history.outcome import outcome_word
 from mission_tui.fleet.text import clean
 from mission_tui.ipc.replies import AttemptView, CheckpointView, DetailsReply
 from mission_tui.ipc.requests import GetDetails
+from mission_tui.plain_files import names_in, read_plain
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.files.toml_file import read_toml
 from mission_tui.records.runs.checkpoint import Manifest, list_checkpoints
@@ -29,6 +32,9 @@ __all__ = ["details"]
 
 SHOWN_EVALUATIONS = 50
 EVALUATION_BYTES = 1 << 18
+MOST_EVALUATIONS = 10_000
+MOST_NUMBER = 2**63
+"""No integer of an evaluation means more; who reads the answer may know no larger ones."""
 
 
 async def details(core: Known, request: GetDetails) -> DetailsReply:
@@ -102,14 +108,23 @@ def _checkpoint(manifest: Manifest) -> CheckpointView:
 def _evaluations(folder: Path) -> tuple[dict[str, Any], ...]:
     """The newest evaluations, oldest first; files that hold something else are passed over."""
     results = []
-    for path in sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime)[-SHOWN_EVALUATIONS:]:
-        if path.stat().st_size > EVALUATION_BYTES:
-            continue
-        try:
-            results.append(_cleaned(msgspec.json.decode(path.read_bytes(), type=dict[str, Any])))
-        except msgspec.DecodeError:
-            continue
+    for path in _newest(folder):
+        with suppress(OSError, ValueError, RecursionError):
+            raw = read_plain(path, EVALUATION_BYTES)
+            results.append(_cleaned(msgspec.json.decode(raw, type=dict[str, Any])))
     return tuple(results)
+
+
+def _newest(folder: Path) -> list[Path]:
+    """The plain files that may be evaluations, the newest so many, oldest first."""
+    found: list[tuple[float, str]] = []
+    with suppress(OSError):
+        for name in names_in(folder, MOST_EVALUATIONS):
+            with suppress(OSError):
+                facts = (folder / name).lstat()
+                if name.endswith(".json") and stat.S_ISREG(facts.st_mode):
+                    found.append((facts.st_mtime, name))
+    return [folder / name for _, name in sorted(found)[-SHOWN_EVALUATIONS:]]
 
 
 def _cleaned(value: Any) -> Any:
@@ -121,6 +136,8 @@ def _cleaned(value: Any) -> Any:
             return {clean(str(key)): _cleaned(item) for key, item in value.items()}
         case list():
             return [_cleaned(item) for item in value]
+        case int() if abs(value) > MOST_NUMBER:
+            return None
         case bool() | int() | float() | None:
             return value
         case _:

@@ -10,6 +10,7 @@ from mission_tui.errors import UsageError
 from mission_tui.fleet.text import clean_line
 from mission_tui.ipc.replies import LogReply
 from mission_tui.ipc.requests import GetLog
+from mission_tui.plain_files import open_plain
 from mission_tui.supervisor.disk.known import Known, the_run
 
 __all__ = ["log"]
@@ -35,7 +36,7 @@ async def log(core: Known, request: GetLog) -> LogReply:
 
 def _read(path: Path, offset: int | None, limit: int) -> tuple[bytes, int, int]:
     try:
-        with path.open("rb") as file:
+        with os.fdopen(open_plain(path)[0], "rb") as file:
             size = file.seek(0, os.SEEK_END)
             start = max(0, size - limit) if offset is None or offset > size or offset < 0 else offset
             file.seek(start)

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 
 from mission_tui.errors import EX_RESUMABLE
+from mission_tui.plain_files import open_to_append
 from mission_tui.run_module import module_words
 from mission_tui.supervisor.children import start_child
 from mission_tui.supervisor.run import LiveRun
@@ -51,7 +52,7 @@ def follow(run: LiveRun, failed: Failed = lambda _duty, _why: None) -> None:
 
     try:
         # What it cannot read is said where the command's own words are.
-        words = os.open(files.output, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        words = open_to_append(files.output)
         try:
             argv += [pattern] if pattern is not None else []
             run.follower = start_child(argv, left, cwd="/", stderr=words, detached=True)

@@ -1,0 +1,33 @@
+"""What a number in a file can mean at all. A line that says more is damaged: no date, sum or picture is made of it.
+
+The bounds are checked by the decoder, which takes no time for it; what a process says of itself is not looked at again.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+__all__ = ["Bytes", "Count", "Pid", "Rate", "Seconds", "UnixTime", "Whole"]
+
+UnixTime = Annotated[float, Meta(ge=0, lt=1e11)]
+"""Seconds since 1970: a date up to the year 5138, which every clock of ours can write."""
+
+Seconds = Annotated[float, Meta(gt=-1e10, lt=1e10)]
+"""A length of time: three hundred years at most; a clock that was set back can make it negative."""
+
+Rate = Annotated[float, Meta(gt=-1e15, lt=1e15)]
+"""So many of something a second."""
+
+Count = Annotated[int, Meta(ge=0, le=2**53)]
+"""How many, or the number of something: exact as a float too."""
+
+Whole = Annotated[int, Meta(ge=-(2**53), le=2**53)]
+"""A number with a sign."""
+
+Bytes = Annotated[int, Meta(ge=0, le=2**60)]
+"""A size: an exbibyte at most."""
+
+Pid = Annotated[int, Meta(ge=1, le=2**22)]
+"""The number of a process: Linux gives none above (PID_MAX_LIMIT)."""

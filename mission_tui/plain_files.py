@@ -1,0 +1,249 @@
+"""Opening what lies under a runs root: plain files alone, no link followed, nothing that waits.
+
+Whoever may write in a run directory, a runs root that came with a repository included, can put a link, a pipe, a device
+or a file of terabytes under any name there. So every reader and writer of such files opens them here (a test of the
+house holds it). Below a run directory, `.supervisor` or `.trash` no folder on the way may be a link either; the folders
+above are the user's own business. Standard library only, for the rooms that load nothing else.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+__all__ = [
+    "make_folder",
+    "names_in",
+    "open_folder",
+    "open_fresh",
+    "open_given",
+    "open_plain",
+    "open_to_append",
+    "open_to_lock",
+    "read_given",
+    "read_plain",
+]
+
+_GROUND = re.compile(
+    r"/(?:\.supervisor|\.trash|(?:[a-z]+-)?(?:\d{1,15}\.)?\d{8}-\d{6}-[a-z0-9][a-z0-9._-]*-[0-9a-f]{4}(?:@[^/]*)?)(?=/)"
+)
+"""A folder below which everything is ours, by its name. The first on the way counts: more is looked at, not less."""
+
+_ALWAYS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+_LARGE_BYTES = 64 << 20
+_HOLLOW = 256
+
+
+def open_plain(path: Path | str) -> tuple[int, os.stat_result]:
+    """`path` for reading, for the caller to close, and what it is now.
+
+    Raises `OSError`, at once, for what is no plain file, or lies behind a link, or belongs to somebody who owns neither
+    it nor its folder. A superuser may read everybody's.
+    """
+    descriptor = _open(os.fspath(path), os.O_RDONLY)
+    return descriptor, _checked(descriptor, path)
+
+
+def read_plain(path: Path | str, most: int) -> bytes:
+    """The bytes of `path`, `most` of them at most. Raises `OSError` as `open_plain` does, and for a longer one."""
+    return _read(*open_plain(path), path, most)
+
+
+def open_given(path: Path | str) -> BinaryIO:
+    """A file that a person named, which may be a link and anybody's, to read from; below a run directory as any there.
+
+    Raises `OSError` for what is no plain file.
+    """
+    return os.fdopen(_given(path)[0], "rb")
+
+
+def read_given(path: Path | str, most: int) -> bytes:
+    """The bytes of what `open_given` opens, of which there may be `most`. Raises `OSError`."""
+    return _read(*_given(path), path, most)
+
+
+def open_to_append(path: Path | str) -> int:
+    """`path` for reading and appending, made (0600) where it is missing. Raises `OSError` as `open_to_lock` does."""
+    return _owned(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+
+
+def open_to_lock(path: Path | str, *, make: bool = True) -> int:
+    """`path` for reading and writing, made (0600) where it is missing; without `make` only to ask whether it is free.
+
+    Raises `OSError` for what is no plain file of ours, or has a second name: what is written there would arrive
+    elsewhere.
+    """
+    return _owned(path, os.O_RDWR | os.O_CREAT) if make else _open_there(path)
+
+
+def open_fresh(path: Path | str, mode: int = 0o600) -> int:
+    """A new empty file at `path` for reading and writing; whatever bore the name has it no more. Raises `OSError`."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
+    try:
+        return _open(os.fspath(path), flags, mode)
+    except FileExistsError:
+        _unlink(os.fspath(path))
+        return _open(os.fspath(path), flags, mode)
+
+
+def open_folder(path: Path | str, *, listed: bool = True) -> int:
+    """The folder `path`, to list and sync it; with `listed` false only to work in it. Raises `OSError` for a link."""
+    return _open(os.fspath(path), os.O_RDONLY | os.O_DIRECTORY if listed else os.O_PATH | os.O_DIRECTORY)
+
+
+def make_folder(path: Path) -> None:
+    """Make the folder `path` with its parents, for us alone. Raises `OSError` where something else bears its name."""
+    try:
+        path.mkdir(mode=0o700)
+    except FileNotFoundError:
+        make_folder(path.parent)
+        path.mkdir(mode=0o700, exist_ok=True)
+    except FileExistsError:
+        if _GROUND.search(f"{path}/") is not None:
+            os.close(open_folder(path, listed=False))
+        elif not path.is_dir():
+            raise
+
+
+def names_in(path: Path | str, most: int = 1_000_000) -> list[str]:
+    """The names in the folder `path`, in no order; the first `most` of them. Raises `OSError`, for a link too."""
+    folder = open_folder(path)
+    try:
+        with os.scandir(folder) as entries:
+            return [entry.name for entry, _ in zip(entries, range(most), strict=False)]
+    finally:
+        os.close(folder)
+
+
+def _given(path: Path | str) -> tuple[int, os.stat_result]:
+    if _GROUND.search(os.fspath(path)) is not None:
+        return open_plain(path)
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    return descriptor, _checked(descriptor, path, anybodys=True)
+
+
+def _open_there(path: Path | str) -> int:
+    descriptor = _open(os.fspath(path), os.O_RDWR)
+    _checked(descriptor, path)
+    return descriptor
+
+
+def _owned(path: Path | str, flags: int) -> int:
+    descriptor = _open(os.fspath(path), flags)
+    facts = _checked(descriptor, path)
+    if facts.st_nlink > 1:
+        os.close(descriptor)
+        raise OSError(
+            errno.EMLINK, "it has a second name (a hard link) and what is written would arrive there too", str(path)
+        )
+    if facts.st_uid != os.geteuid() != 0:
+        os.close(descriptor)
+        raise OSError(errno.EPERM, f"it belongs to user {facts.st_uid}", str(path))
+    return descriptor
+
+
+def _open(path: str, flags: int, mode: int = 0o600) -> int:
+    ground = _GROUND.search(path)
+    try:
+        if ground is None:
+            return os.open(path, flags | _ALWAYS, mode)
+        folder, name = _walk(path, ground.end())
+        try:
+            return os.open(name, flags | _ALWAYS, mode, dir_fd=folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        raise _named(error, path) from None
+
+
+def _walk(path: str, end: int) -> tuple[int, str]:
+    """The folder that holds `path`, reached from its first `end` characters without a link, and the last name."""
+    *between, name = (part for part in path[end:].split("/") if part)
+    folder = os.open(path[:end], _FOLDER)
+    for part in between:
+        try:
+            inner = os.open(part, _FOLDER, dir_fd=folder)
+        finally:
+            os.close(folder)
+        folder = inner
+    return folder, name
+
+
+def _unlink(path: str) -> None:
+    ground = _GROUND.search(path)
+    if ground is None:
+        Path(path).unlink()
+        return
+    folder, name = _walk(path, ground.end())
+    try:
+        os.unlink(name, dir_fd=folder)
+    finally:
+        os.close(folder)
+
+
+def _named(error: OSError, path: str) -> OSError:
+    """`error` with the whole path, and a link called one."""
+    if error.errno == errno.ELOOP:
+        return OSError(errno.ELOOP, "it is a symbolic link, and none is followed here", path)
+    if error.errno == errno.ENXIO:
+        return OSError(errno.EINVAL, "not a regular file", path)
+    if error.errno is None:
+        return error
+    return OSError(error.errno, error.strerror, path)
+
+
+def _checked(descriptor: int, path: Path | str, *, anybodys: bool = False) -> os.stat_result:
+    """What was opened; closed again where it may not be used."""
+    facts, me = os.fstat(descriptor), os.geteuid()
+    number, against = 0, ""
+    if not stat.S_ISREG(facts.st_mode):
+        number, against = errno.EINVAL, "not a regular file"
+    elif not anybodys and facts.st_uid not in (me, 0) and me != 0 and facts.st_uid != _owner_of_folder(path):
+        number, against = errno.EPERM, f"it belongs to user {facts.st_uid}"
+    elif facts.st_size > _LARGE_BYTES and _is_hollow(descriptor, facts):
+        number, against = errno.EFBIG, f"it has {facts.st_size:,} bytes, and nearly all of them are holes"
+    if against:
+        os.close(descriptor)
+        raise OSError(number, against, str(path))
+    return facts
+
+
+def _is_hollow(descriptor: int, facts: os.stat_result) -> bool:
+    """Whether there is next to nothing in the file, which costs nothing to make and hours to read.
+
+    Some file systems count no blocks: there the bytes are asked for.
+    """
+    if facts.st_blocks * 512 > facts.st_size // _HOLLOW:
+        return False
+    place = data = 0
+    with suppress(OSError):
+        for _ in range(64):
+            begin = os.lseek(descriptor, place, os.SEEK_DATA)
+            place = os.lseek(descriptor, begin, os.SEEK_HOLE)
+            data += place - begin
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return data <= facts.st_size // _HOLLOW
+
+
+def _owner_of_folder(path: Path | str) -> int | None:
+    """Whoever owns the folder may put there what they like; so another user's whole runs root can be looked at."""
+    with suppress(OSError):
+        return os.lstat(os.path.dirname(path) or ".").st_uid  # noqa: PTH120 - may be bytes of any form
+    return None
+
+
+def _read(descriptor: int, facts: os.stat_result, path: Path | str, most: int) -> bytes:
+    with os.fdopen(descriptor, "rb") as file:
+        data = b"" if facts.st_size > most else file.read(most + 1)
+        if facts.st_size > most or len(data) > most:
+            size = max(facts.st_size, len(data))
+            raise OSError(errno.EFBIG, f"it has {size:,} bytes, and at most {most:,} are read", str(path))
+        return data
