@@ -138,7 +138,7 @@ def _open_there(path: Path | str) -> int:
 
 def _owned(path: Path | str, flags: int) -> int:
     descriptor = _open(os.fspath(path), flags)
-    facts = _checked(descriptor, path)
+    facts = _checked(descriptor, path, hollow=True)
     if facts.st_nlink > 1:
         os.close(descriptor)
         raise OSError(
@@ -200,7 +200,7 @@ def _named(error: OSError, path: str) -> OSError:
     return OSError(error.errno, error.strerror, path)
 
 
-def _checked(descriptor: int, path: Path | str, *, anybodys: bool = False) -> os.stat_result:
+def _checked(descriptor: int, path: Path | str, *, anybodys: bool = False, hollow: bool = False) -> os.stat_result:
     """What was opened; closed again where it may not be used."""
     facts, me = os.fstat(descriptor), os.geteuid()
     number, against = 0, ""
@@ -208,7 +208,7 @@ def _checked(descriptor: int, path: Path | str, *, anybodys: bool = False) -> os
         number, against = errno.EINVAL, "not a regular file"
     elif not anybodys and facts.st_uid not in (me, 0) and me != 0 and facts.st_uid != _owner_of_folder(path):
         number, against = errno.EPERM, f"it belongs to user {facts.st_uid}"
-    elif facts.st_size > _LARGE_BYTES and _is_hollow(descriptor, facts):
+    elif not hollow and facts.st_size > _LARGE_BYTES and _is_hollow(descriptor, facts):
         number, against = errno.EFBIG, f"it has {facts.st_size:,} bytes, and nearly all of them are holes"
     if against:
         os.close(descriptor)

@@ -77,7 +77,7 @@ class _Reporter:
 
     def __init__(self, path: str) -> None:
         self.stop, self.stopping, self.look_at, self.unsaid = path + ".stop", False, 0.0, bytearray(b"\n")
-        self.file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        self.file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         os.lockf(self.file, os.F_TLOCK, 0)  # one process of a run reports
         self.ended, self.n, self.outcomes, self.room = deque[Any](maxlen=MOST), 0, Counter[str](), dict[str, Any]()
         self.phase, self.spent = "", dict[str, float]()

@@ -47,7 +47,7 @@ def record_shared_names(environ: Mapping[str, str]) -> None:
 
 def _write_down(path: Path, inode: int, name: str) -> None:
     # One write of one line: workers append to the same file at the same time.
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         os.write(descriptor, os.fsencode(f"{inode} {name}\n"))
     finally:

@@ -20,9 +20,11 @@ from typing import Any, NamedTuple, NoReturn
 from mission_tui.errors import EX_RESUMABLE, MissionError
 from mission_tui.inodes import Inode, inode_of, same_inode
 from mission_tui.keeper.limits import take_on
+from mission_tui.plain_files import read_plain
 
 __all__ = ["LeaseHeldError", "Order", "StartError", "read_order", "start_trainer", "take_lease"]
 
+ORDER_BYTES = 16 << 20
 LEASE_VARIABLE = "MISSION_TUI_LEASE_FD"
 HERE = ("MISSION_TUI_RUN_DIR", "MISSION_TUI_REPORT")
 """Variables that name the run directory, or a file in it."""
@@ -61,7 +63,7 @@ def read_order(path: Path, run_dir: Path) -> Order:
     is absolute) where it means the run directory. Raises `StartError`, for an order of another directory too.
     """
     try:
-        table = json.loads(path.read_bytes())
+        table = json.loads(read_plain(path, ORDER_BYTES))
         _settle_here(table, run_dir)
         if table.get("withheld"):
             table["env"] |= _whispered()
@@ -74,7 +76,7 @@ def read_order(path: Path, run_dir: Path) -> Order:
             output_cap_bytes=int(table["output_cap_bytes"]),
             limits=dict(table.get("limits") or {}),
         )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
         raise StartError(f"cannot use {path}: {error!r}; launch the run again") from error
     if not order.argv:
         raise StartError(f"cannot use {path}: argv is empty; launch the run again")

@@ -9,6 +9,8 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from mission_tui.plain_files import open_to_append
+
 __all__ = ["Output"]
 
 KEPT_BYTES = 64 << 10
@@ -19,8 +21,7 @@ class Output:
     """`output.log` of an attempt. Past `cap_bytes` only the newest 64 KiB stay."""
 
     def __init__(self, path: Path, cap_bytes: int) -> None:
-        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-        self.descriptor = os.open(path, flags, 0o644)
+        self.descriptor = open_to_append(path)
         self._cap_bytes = max(cap_bytes, KEPT_BYTES)
 
     def trim(self) -> None:

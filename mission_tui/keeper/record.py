@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mission_tui.keeper.proc import Process, boot_id, pidfd_inode
+from mission_tui.plain_files import open_folder, open_fresh
 
 __all__ = ["exit_record", "identity_record", "keep_room", "write_json", "write_stubbornly"]
 
@@ -55,7 +56,7 @@ def exit_record(attempt: int, **facts: Any) -> dict[str, Any]:
 def write_json(path: Path, table: dict[str, Any]) -> None:
     """Make `path` hold `table`, durably. Raises `OSError` with `path` as it was."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    descriptor = open_fresh(temporary)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             json.dump(table, file, indent=2)
@@ -66,7 +67,7 @@ def write_json(path: Path, table: dict[str, Any]) -> None:
     except OSError:
         temporary.unlink(missing_ok=True)
         raise
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    folder = open_folder(path.parent)
     try:
         os.fsync(folder)
     finally:
@@ -75,7 +76,7 @@ def write_json(path: Path, table: dict[str, Any]) -> None:
 
 def keep_room(path: Path) -> None:
     """Set disk space aside for the record that `path` will be, so that a disk which fills up does not swallow it."""
-    with suppress(OSError), _room_of(path).open("wb") as file:
+    with suppress(OSError), os.fdopen(open_fresh(_room_of(path)), "wb") as file:
         # Random, not zeros: a file system that compresses must set it aside too.
         file.write(os.urandom(ROOM_BYTES))
 

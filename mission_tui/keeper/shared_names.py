@@ -7,6 +7,8 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
+from mission_tui.plain_files import read_plain
+
 __all__ = ["remove_shared_memory"]
 
 SHARED = Path("/dev/shm")  # noqa: S108 - where the kernel keeps named shared memory
@@ -16,8 +18,8 @@ MOST_BYTES = 1 << 20
 def remove_shared_memory(record: Path) -> list[str]:
     """Remove what `record` (lines of inode and name) names and what still is that; the names removed."""
     removed = []
-    with suppress(OSError), record.open("rb") as file:
-        for line in file.read(MOST_BYTES).splitlines():
+    with suppress(OSError):
+        for line in read_plain(record, MOST_BYTES).splitlines():
             number, _, name = line.partition(b" ")
             if number.isdigit() and name and b"/" not in name and _remove(SHARED / os.fsdecode(name), int(number)):
                 removed.append(os.fsdecode(name))

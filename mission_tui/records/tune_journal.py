@@ -25,10 +25,10 @@ def newest_tune(root: Path, preset: str) -> str | None:
     for path in (root / "tuning").glob("tune-*/journal.jsonl"):
         try:
             begun, _ = read_tune(path)
-        except DamagedError:
+        except (DamagedError, OSError):
             continue
         if begun.spec.preset == preset:
-            found.append((path.stat().st_mtime, path.parent.name))
+            found.append((path.lstat().st_mtime, path.parent.name))
     return max(found)[1] if found else None
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from mission_tui.errors import MissionError
 from mission_tui.ipc.roots import name_root, unname_root
 from mission_tui.ipc.server import Listener, serve_operator
-from mission_tui.ipc.sockets import OPERATOR_SOCKET, TELEMETRY_SOCKET
+from mission_tui.ipc.sockets import OPERATOR_SOCKET, TELEMETRY_SOCKET, prepare_socket_dir
 from mission_tui.ipc.telemetry_server import serve_telemetry
 from mission_tui.paths import socket_dir
 from mission_tui.plain_files import make_folder, open_fresh
@@ -104,6 +104,7 @@ async def _supervise(root: Path, lock: int, limits: TimeLimits) -> None:
         log.info("the dead sockets of %s were removed", swept)
     core.whole.clear()
     desk = Desk(core)
+    prepare_socket_dir(socket_dir(root))
     name_root(root)
     # Before anything is read: whoever asks waits a moment for the fleet, and never for a directory that has no end.
     listeners = [await serve_operator(socket_dir(root) / OPERATOR_SOCKET, root, desk.answer, desk.gone)]

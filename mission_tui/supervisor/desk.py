@@ -141,8 +141,12 @@ class Desk:
         self._sessions.add(session)
         self._asked_at = time.monotonic()
         await self._wait_for_fleet(request)
-        with asked_by(session.pid):
-            await self._carry_out(request, session)
+        try:
+            with asked_by(session.pid):
+                await self._carry_out(request, session)
+        except OSError as error:
+            # A pipe, a link or a hole where a run's file belongs, or a file that is closed to us.
+            raise MissionError(f"{error.filename or self._core.root}: {error.strerror or error}") from error
 
     async def _wait_for_fleet(self, request: OperatorRequest) -> None:
         """At the start: until every run is known, and no longer than a person waits without wondering.

@@ -213,7 +213,7 @@ def test_a_folder_that_cannot_be_listed_is_our_error(tmp_path: Path, monkeypatch
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
     with monkeypatch.context() as patched:
-        patched.setattr(Path, "iterdir", refuse)
+        patched.setattr("mission_tui.records.runs.checkpoint.names_in", refuse)
         for ask in (lambda: prune(tmp_path, 1, ()), lambda: list_checkpoints(tmp_path), lambda: newest(tmp_path)):
             with pytest.raises(StorageError, match=r"cannot list .*Too many open files"):
                 ask()

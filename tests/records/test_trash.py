@@ -79,6 +79,6 @@ def test_a_trash_that_cannot_be_listed_is_our_error(tmp_path: Path, monkeypatch:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
     with monkeypatch.context() as patched:
-        patched.setattr(Path, "iterdir", refuse)
+        patched.setattr("mission_tui.records.runs.trash.names_in", refuse)
         with pytest.raises(StorageError, match=r"cannot list .*Too many open files"):
             trashed(tmp_path)

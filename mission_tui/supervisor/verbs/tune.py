@@ -21,6 +21,7 @@ from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.specs.spec import LARGEST_SEED
 from mission_tui.ipc.replies import Progress, Tuned
 from mission_tui.ipc.requests import LaunchItem, Tune
+from mission_tui.plain_files import make_folder
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.host_fingerprint import host_fingerprint
 from mission_tui.records.runs.layout import check_name
@@ -92,7 +93,7 @@ def _journal(core: Core, request: Tune) -> Iterator[tuple[AppendLog, str, TuneBe
         raise UsageError(f"{name} is at work already; wait for it, or end it first")
     _at_work.add(path)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         log = AppendLog(path)
         try:
             yield (log, name, *_begun(log, path, request, name))

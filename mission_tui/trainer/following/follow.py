@@ -18,6 +18,7 @@ from mission_tui.errors import EX_RESUMABLE, DamagedError, MissionError
 from mission_tui.ipc.requests import PROTOCOL
 from mission_tui.ipc.telemetry import Telemetry
 from mission_tui.ipc.telemetry_messages import TelemetryMessage, TrainerHello
+from mission_tui.plain_files import open_folder, open_plain, open_to_append
 from mission_tui.records.runs.attempt import read_launch
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.following.logs import FollowedLogs
@@ -65,7 +66,7 @@ class Follower:
         except (MissionError, OSError) as error:
             self._complain(str(error))
         if self._telemetry is not None and any(order.what == "stop" for order in self._telemetry.orders()):
-            self._files.stop_asked.touch()
+            os.close(open_to_append(self._files.stop_asked))
 
     def close(self) -> None:
         """Make the rows durable, say the newest and hang up."""
@@ -123,7 +124,7 @@ def main(words: Sequence[str]) -> int:
 
 def _alone(folder: Path, *, wait: bool) -> bool:
     """Whether nobody else follows the attempt, for as long as this process lives."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    descriptor = open_folder(folder)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -138,7 +139,7 @@ def _alone(folder: Path, *, wait: bool) -> bool:
 def _lives(run_dir: RunDir) -> bool:
     """Whether anybody of the run holds its lease: a keeper that was killed writes no exit record."""
     try:
-        with run_dir.lease.open("rb") as lease:
+        with os.fdopen(open_plain(run_dir.lease)[0], "rb") as lease:
             fcntl.flock(lease, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True

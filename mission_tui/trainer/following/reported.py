@@ -6,6 +6,7 @@ Each line counts once, also after another reader was here. A line that is none i
 
 from __future__ import annotations
 
+import os
 import time
 from collections import deque
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from msgspec import Struct
 from mission_tui.fleet.history.metrics import Episodes, Metric, mean_value, spoken
 from mission_tui.fleet.history.outcome import PHASES, Phase
 from mission_tui.ipc.telemetry_messages import PhaseSaid, TelemetryMessage, WroteSaid
+from mission_tui.plain_files import open_plain
 from mission_tui.trainer.following.rows import MEAN_OF, Rows
 
 __all__ = ["Reported"]
@@ -98,7 +100,7 @@ class Reported:
 
     def _read(self) -> bool:
         """Take in what is whole of the next bytes; false when that is nothing."""
-        with self._path.open("rb") as file:
+        with os.fdopen(open_plain(self._path)[0], "rb") as file:
             file.seek(self._offset)
             news = file.read(READ_BYTES)
         begun = self._offset

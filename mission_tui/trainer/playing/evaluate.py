@@ -20,6 +20,8 @@ from stable_baselines3.common.vec_env import VecEnv, unwrap_vec_normalize
 
 from mission_tui.errors import DamagedError, UsageError
 from mission_tui.fleet.specs.spec import EnvSpec, Spec
+from mission_tui.plain_files import read_plain
+from mission_tui.records.files.lines import LINE_BYTES
 from mission_tui.records.files.together import write_together
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.rules_snapshot import check_rules, rules_of
@@ -101,7 +103,7 @@ def _evaluate(parsed: argparse.Namespace, say: Say) -> None:
         "by_seed": by_seed,
         "policy": parsed.policy,
         "seconds": time.monotonic() - begun_s,
-        "checkpoint_sha256": hashlib.sha256((folder / "manifest.json").read_bytes()).hexdigest(),
+        "checkpoint_sha256": hashlib.sha256(read_plain(folder / "manifest.json", LINE_BYTES)).hexdigest(),
         "t": time.time(),
     }
     document = msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n"

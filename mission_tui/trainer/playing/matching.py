@@ -8,6 +8,8 @@ from pathlib import Path
 from stable_baselines3.common.vec_env import VecEnv, unwrap_vec_normalize
 
 from mission_tui.errors import CheckpointError, DamagedError
+from mission_tui.plain_files import read_plain
+from mission_tui.records.files.toml_file import LARGEST_BYTES
 from mission_tui.records.runs.manifest import Manifest
 from mission_tui.trainer.building.spaces import short
 from mission_tui.trainer.state.checkpoint import Loaded
@@ -23,7 +25,7 @@ def check_spec(manifest: Manifest, file: Path) -> None:
     if manifest.reason == "imported":
         return
     try:
-        found = hashlib.sha256(file.read_bytes()).hexdigest()
+        found = hashlib.sha256(read_plain(file, LARGEST_BYTES)).hexdigest()
     except OSError as error:
         raise DamagedError(f"{file} cannot be read: {error.strerror}; it says what the run was trained by") from error
     if found != manifest.spec_sha256:

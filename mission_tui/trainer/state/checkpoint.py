@@ -20,8 +20,10 @@ import torch as th
 from mission_tui.errors import CheckpointError
 from mission_tui.fleet.specs.spec import CheckpointKeep
 from mission_tui.forks import leave_fork
+from mission_tui.plain_files import make_folder, open_fresh, read_plain
 from mission_tui.records.files.reserve import Reserve
 from mission_tui.records.files.storage import StorageError, storing
+from mission_tui.records.files.toml_file import LARGEST_BYTES
 from mission_tui.records.runs.checkpoint import (
     CheckpointFacts,
     Manifest,
@@ -81,7 +83,7 @@ class Checkpoints:
     def __init__(self, run_dir: RunDir, attempt: int, spec_file: Path, keep: CheckpointKeep, record: Record) -> None:
         self._run_dir = run_dir
         self._attempt = attempt
-        self._spec_sha256 = hashlib.sha256(spec_file.read_bytes()).hexdigest()
+        self._spec_sha256 = hashlib.sha256(read_plain(spec_file, LARGEST_BYTES)).hexdigest()
         rules = rules_digest(run_dir.snapshot)
         self._rules = {} if rules is None else {RULES: rules}
         self._keep = keep
@@ -169,11 +171,11 @@ class Checkpoints:
         why = "the disk is nearly full"
         try:
             with storing(self._run_dir.checkpoints, "make"):
-                self._run_dir.checkpoints.mkdir(parents=True, exist_ok=True)
+                make_folder(self._run_dir.checkpoints)
                 if not self._reserve.held:
                     # A file that can be made and removed tells a full disk from a folder that takes nothing.
                     probe = self._run_dir.checkpoints / ".writable"
-                    probe.touch()
+                    os.close(open_fresh(probe))
                     probe.unlink()
         except StorageError as error:
             why = str(error)
