@@ -11,8 +11,8 @@ from msgspec import Meta
 
 __all__ = ["Bytes", "Count", "Pid", "Rate", "Seconds", "UnixTime", "Whole"]
 
-UnixTime = Annotated[float, Meta(ge=0, lt=1e11)]
-"""Seconds since 1970: a date up to the year 5138, which every clock of ours can write."""
+UnixTime = Annotated[float, Meta(gt=-1e10, lt=1e11)]
+"""Seconds since 1970: a date from 1653, for a clock that stepped, to the year 5138."""
 
 Seconds = Annotated[float, Meta(gt=-1e10, lt=1e10)]
 """A length of time: three hundred years at most; a clock that was set back can make it negative."""

@@ -65,7 +65,8 @@ def main() -> int:
             check_private(root)
             make_folder(supervisor_dir(root))
             check_locks(supervisor_dir(root))
-            lock = take_lock(_lock_path(root))
+            with storing(_lock_path(root), "lock"):
+                lock = take_lock(_lock_path(root))
             if lock is None:
                 return 0
             _ignore_in_git(root / ".gitignore")

@@ -95,8 +95,8 @@ from mission_tui.supervisor.verbs.upgrades import upgrades
 __all__ = ["Desk"]
 
 PUSH_S = 0.25
-LOOK_PATIENCE_S = 1.0
-PATIENCE_S = 1.5
+LOOK_PATIENCE_S = 0.75
+PATIENCE_S = 1.25
 """How long a request waits at the start for runs that are still being read."""
 
 ATTENDED_S = 10.0

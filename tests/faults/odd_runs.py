@@ -296,6 +296,20 @@ ODD: dict[str, Callable[[Ground, Path], None]] = {
     "a device that takes everything": _device(3),
     "a folder": lambda _, path: path.mkdir(),
     "a folder of many": _many,
+    "nothing": lambda _, path: None,
+    "an empty file": _bytes(b""),
+    "three gigabytes of hole": _hole,
+    "a megabyte of NULs": _bytes(bytes(1 << 20)),
+    "bytes of chance": _bytes(random.Random(1).randbytes(70_000)),
+    "no UTF-8": _bytes(b"\xff\xfe[run]\nseed = 1\n\xc3\x28"),
+    "very deep JSON": _bytes(b"[" * 100_000),
+    "very deep objects": _bytes(b'{"a":' * 100_000),
+    "a key of very many parts": _bytes(b".".join([b"a"] * 100_000) + b" = 1\n"),
+    "a very deep table": _bytes(b"[" + b".".join([b'"a"'] * 60_000) + b"]\nx = 1\n"),
+    "one line without end": _bytes(b"x" * (9 << 20)),
+    "half of it": _bytes(b'{"kind":"created","seq":1,"t":1.0,"na'),
+    "somebody else's": _others,
+    "closed to all": _closed,
 }
 
 

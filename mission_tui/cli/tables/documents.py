@@ -189,6 +189,7 @@ def status_facts(snapshot: FleetSnapshot, runs: tuple[RunView, ...]) -> dict[str
         "runs": [run_facts(view) for view in runs],
         "stale": [msgspec.to_builtins(stale) for stale in snapshot.stale],
         "elsewhere": [msgspec.to_builtins(other) for other in snapshot.elsewhere],
+        "unread": snapshot.unread,
     }
 
 

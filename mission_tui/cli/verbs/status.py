@@ -98,6 +98,8 @@ def _show(session: Session, snapshot: FleetSnapshot, runs: tuple[str, ...], as_j
     fleet_table(views).write(sys.stdout)
     for paid in told_now(snapshot)[:1]:
         write(paid.sentence)
+    if snapshot.unread:
+        say(f"{snapshot.unread} run director{'y is' if snapshot.unread == 1 else 'ies are'} still being read")
     if snapshot.stale:
         say(f"{stale_sentence(snapshot.stale)}: `mission-tui clean` shows and removes them")
 

@@ -75,7 +75,7 @@ class Tail:
         while read_to < self._offset < min(status.st_size, enough):
             read_to = self._offset
             news = os.pread(descriptor, min(LINE_BYTES, status.st_size - read_to), read_to)
-            self._decode(BytesIO(news), records, bad)
+            self._decode(BytesIO(news), records, bad, enough)
         self.behind = read_to < self._offset < status.st_size
         if bad:
             more = f" ({len(bad) - 1} more after it)" if len(bad) > 1 else ""
@@ -88,9 +88,9 @@ class Tail:
             return False
         return os.pread(descriptor, len(self._mark), self._offset - len(self._mark)) == self._mark
 
-    def _decode(self, news: BytesIO, records: list[Any], bad: list[str]) -> None:
-        """Take the lines that end in `news`, which begins where the last line ended."""
-        while line := news.readline(LINE_BYTES):
+    def _decode(self, news: BytesIO, records: list[Any], bad: list[str], enough: int) -> None:
+        """Take the lines that end in `news`, which begins where the last line ended, until `enough` is passed."""
+        while self._offset < enough and (line := news.readline(LINE_BYTES)):
             whole = line.endswith(b"\n")
             if not whole and len(line) < LINE_BYTES:
                 break

@@ -53,11 +53,12 @@ from mission_tui.supervisor.disk.run_on_disk import (
 from mission_tui.supervisor.ending.freezing import take_up_freeze
 from mission_tui.supervisor.ending.outcome import abandon
 from mission_tui.supervisor.ending.unkillable import admit_unkillable
+from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.starting.caller import told_before
 from mission_tui.supervisor.starting.restarting import decide_restart
 from mission_tui.supervisor.starting.turns import line_up
 from mission_tui.supervisor.watching.acting import react_to_due
-from mission_tui.supervisor.watching.feed import read_news
+from mission_tui.supervisor.watching.feed import judge_some, read_news
 
 __all__ = [
     "LAST_BYTES",
@@ -76,7 +77,7 @@ SPARKLINE_BYTES = 64 << 10
 MANY_EVENTS = 500
 """Taken in at one go: some milliseconds."""
 
-READ_S = 120.0
+READ_S = 1800.0
 """How long one run may keep this process busy before it is given up; a million updates take a third of it."""
 
 log = logging.getLogger(__name__)
@@ -227,6 +228,10 @@ def _adopting(core: Core, found: RunOnDisk) -> Iterator[None]:
         yield
         read_news(core, run)
     run.tail.slice_bytes = MOST_BYTES
+    if run.unjudged and not _lives(core, run):
+        # Its end judges the rest at one go, and the rest may be all of it.
+        while judge_some(core, run):
+            yield
     order = core.seals.check(found.dir, max(1, run.attempt)).order
     if order is None:
         # It was there a moment ago, when the run was taken for ours.
@@ -257,6 +262,15 @@ def _say_missed_step(core: Core, found: RunOnDisk) -> None:
 
 def _stepped(attempt: int, by_s: float, seq: int, t: float) -> FleetEvent:
     return ClockStepped(seq, t, attempt, round(by_s, 3))
+
+
+def _lives(core: Core, run: LiveRun) -> bool:
+    """Whether a process of the attempt is there."""
+    found = core.launcher.find(run.dir, run.attempt)
+    for process in (found.keeper, found.trainer):
+        if process is not None:
+            process.close()
+    return found.keeper is not None or found.trainer is not None
 
 
 def _finish(work: Iterator[None]) -> None:

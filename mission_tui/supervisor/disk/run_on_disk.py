@@ -65,7 +65,7 @@ GLIMPSE_BYTES = 64 << 10
 """A journal that is longer is read like one of a live run."""
 
 LAST_LINES = 16
-SLICE_BYTES = 1 << 19
+SLICE_BYTES = 1 << 16
 """Read in one step: some milliseconds."""
 
 JOURNAL_BYTES = 32 << 20

@@ -19,7 +19,15 @@ from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.watching.acting import react
 from mission_tui.supervisor.watching.keeping import keep_last_good
 
-__all__ = ["begin_judging", "hear_of_news", "heard_of_failure", "judge_silence", "read_everything", "read_news"]
+__all__ = [
+    "begin_judging",
+    "hear_of_news",
+    "heard_of_failure",
+    "judge_silence",
+    "judge_some",
+    "read_everything",
+    "read_news",
+]
 
 SLICE_S = 0.03
 PAUSE_S = 0.05
@@ -82,6 +90,14 @@ def heard_of_failure(core: Core, run: LiveRun, duty: str, why: str, number: int)
     """A duty of the trainer failed: journal it once, whether its word or its record came first."""
     if number not in core.store.run(run.id).told.failures:
         core.fail_for(run.id, duty, why, number=number)
+
+
+def judge_some(core: Core, run: LiveRun) -> bool:
+    """Judge for a moment what was read and not judged yet; whether there is more."""
+    if run.catching_up is not None:
+        run.catching_up.cancel()
+    _judge(core, run, SLICE_S)
+    return bool(run.unjudged)
 
 
 def judge_silence(core: Core, run: LiveRun, now: float) -> None:

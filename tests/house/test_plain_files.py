@@ -1,0 +1,113 @@
+"""What lies under a runs root is opened through `plain_files`, by everybody; each exception has its reason here."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "mission_tui"
+ROOMS = ("records", "supervisor", "cli", "ipc", "keeper")
+READERS = frozenset({"read_text", "read_bytes", "write_text", "write_bytes", "touch"})
+
+KERNEL = "a file of the kernel, or of the system's own configuration"
+FOREIGN = "a log or an agent that a person named, in a folder of their own"
+OWN = "a file of this user's own configuration or state folder, which may be a link"
+EXCEPTIONS = {
+    "records/files/together.py": "files without a name, and the folder of this process's own descriptors",
+    "records/ground.py": KERNEL,
+    "records/host_fingerprint.py": KERNEL,
+    "records/logs/monitor.py": FOREIGN,
+    "records/logs/progress.py": FOREIGN,
+    "records/logs/read.py": FOREIGN,
+    "records/logs/recorded.py": FOREIGN,
+    "records/sb3_run/normalizer_file.py": FOREIGN,
+    "records/sb3_run/settings.py": FOREIGN,
+    "supervisor/attempts.py": "the journal's own method `open`",
+    "supervisor/asking.py": KERNEL,
+    "supervisor/disk/ledger.py": "a folder that all users share: it has its own rules, and its own checks",
+    "supervisor/disk/run_on_disk.py": "one look at each of very many journals: the same checks at half the price",
+    "supervisor/ending/leftovers.py": KERNEL,
+    "supervisor/ending/remains.py": KERNEL,
+    "supervisor/ending/unkillable.py": KERNEL,
+    "supervisor/identity.py": KERNEL,
+    "supervisor/launchers/local.py": KERNEL,
+    "supervisor/meters/family.py": KERNEL,
+    "supervisor/meters/host_files.py": KERNEL,
+    "supervisor/meters/memory_group.py": KERNEL,
+    "supervisor/meters/others.py": KERNEL,
+    "supervisor/meters/process_files.py": KERNEL,
+    "supervisor/meters/vram.py": KERNEL,
+    "supervisor/starting/caller.py": KERNEL,
+    "supervisor/starting/provenance_probe.py": "code and packages that a run is made of, in its own short process",
+    "supervisor/watching/late_workers.py": KERNEL,
+    "cli/checkup/gpu.py": KERNEL,
+    "cli/checkup/login.py": KERNEL,
+    "cli/checkup/mps.py": KERNEL,
+    "cli/last_seen.py": OWN,
+    "cli/unit_file.py": OWN,
+    "cli/verbs/bench.py": "a result that a person named",
+    "cli/verbs/presets.py": "a preset, which may be a link",
+    "cli/verbs/supervisor.py": KERNEL,
+    "ipc/listener.py": "the listener's own method `open`",
+    "ipc/async_client.py": "the link's own method `open`",
+    "ipc/server.py": "the listener's own method `open`",
+    "ipc/telemetry_server.py": "the listener's own method `open`",
+    "ipc/roots.py": "the folder of sockets, which is this user's alone and checked to be",
+    "keeper/child.py": "the lease, with the same flags, and what stands on its standard input",
+    "keeper/proc.py": KERNEL,
+}
+
+
+def openings(source: str) -> Iterator[int]:
+    """The lines on which a file is opened, read or written otherwise than through `plain_files`."""
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.Call):
+            continue
+        match node.func:
+            case ast.Name(id="open"):
+                yield node.lineno
+            case ast.Attribute(attr="open" | "mknod" | "creat"):
+                yield node.lineno
+            case ast.Attribute(attr=name) if name in READERS:
+                yield node.lineno
+
+
+def modules() -> Iterator[tuple[str, str]]:
+    for room in ROOMS:
+        for path in sorted((PACKAGE / room).rglob("*.py")):
+            yield str(path.relative_to(PACKAGE)), path.read_text(encoding="utf-8")
+
+
+def test_files_of_a_runs_root_are_opened_in_one_way() -> None:
+    """Nobody in these rooms opens a file by himself, but those who are named with a reason."""
+    found = [f"{name}:{line}" for name, source in modules() if name not in EXCEPTIONS for line in openings(source)]
+    assert found == []
+
+
+def test_each_exception_is_still_needed() -> None:
+    """A module that opens nothing any more is not excused."""
+    assert set(EXCEPTIONS) == {name for name, source in modules() if list(openings(source))}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "open(path)",
+        "path.open('rb')",
+        "os.open(path, 0)",
+        "path.read_bytes()",
+        "run.events.write_text('')",
+        "p.touch()",
+    ],
+)
+def test_other_ways_are_found(source: str) -> None:
+    """Every usual way to a file is one that the rule sees."""
+    assert list(openings(source)) == [1]
+
+
+def test_what_goes_through_the_door_is_fine() -> None:
+    """The functions of `plain_files` are not complained about."""
+    assert list(openings("descriptor, facts = open_plain(path)\nraw = read_plain(path, 10)\nnames_in(folder)")) == []
