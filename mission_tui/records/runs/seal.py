@@ -21,8 +21,8 @@ from msgspec import Struct, structs
 
 from mission_tui.errors import DamagedError, UsageError
 from mission_tui.paths import seal_keys, sha256
+from mission_tui.plain_files import read_plain
 from mission_tui.records.files.atomic import write_all, write_atomic
-from mission_tui.records.files.regular import open_regular
 from mission_tui.records.files.storage import StorageError, storing
 from mission_tui.records.ground import others_may_write
 from mission_tui.records.runs.attempt import LaunchOrder, Seal, launch_document
@@ -95,7 +95,7 @@ class Seals:
         """
         path = run.attempt(attempt).launch
         try:
-            raw = _read(path)
+            raw = read_plain(path, MOST_ORDER_BYTES)
             order = msgspec.json.decode(raw, type=LaunchOrder)
         except FileNotFoundError:
             return Sealed(f"nothing says who launched it: attempts/{attempt}/launch.json is not there")
@@ -137,7 +137,7 @@ class Seals:
     def owns_root(self, root: Path) -> bool:
         """Whether this user's own supervisor has used the runs root on this machine, and it is no copy."""
         with suppress(OSError, ValueError, RecursionError):
-            seal = msgspec.json.decode(_read(root_seal_file(root)), type=_RootSeal)
+            seal = msgspec.json.decode(read_plain(root_seal_file(root), MOST_ORDER_BYTES), type=_RootSeal)
             mac = self._mac(b"root", msgspec.json.encode(seal.place))
             return _same(mac, seal.mac.encode()) and same_place(seal.place, place_of(root))
         return False
@@ -164,7 +164,7 @@ def digest_of(run: RunDir) -> str:
     parts = []
     for attempt in run.attempts():
         with suppress(OSError, ValueError):
-            parts.append(_read(run.attempt(attempt).launch))
+            parts.append(read_plain(run.attempt(attempt).launch, MOST_ORDER_BYTES))
         parts += [f"{name} {digest}".encode() for name, digest in _digests(run, attempt)]
     digest: str = sha256(b"\0".join(parts)).hexdigest()
     return digest
@@ -189,7 +189,10 @@ def has_runs(root: Path) -> bool:
 def _orders(run: RunDir) -> Iterator[tuple[int, LaunchOrder]]:
     for attempt in run.attempts():
         with suppress(OSError, ValueError, RecursionError):
-            yield attempt, msgspec.json.decode(_read(run.attempt(attempt).launch), type=LaunchOrder)
+            yield (
+                attempt,
+                msgspec.json.decode(read_plain(run.attempt(attempt).launch, MOST_ORDER_BYTES), type=LaunchOrder),
+            )
 
 
 def _at_home(run: RunDir, order: LaunchOrder, telemetry: Path) -> LaunchOrder:
@@ -226,21 +229,13 @@ def _digests(run: RunDir, attempt: int) -> Iterator[tuple[str, str]]:
     """SHA-256 of every spec that the attempt may be of, by its path below the run directory."""
     for path in (run.spec, run.attempt(attempt).spec):
         try:
-            raw = _read(path)
+            raw = read_plain(path, MOST_ORDER_BYTES)
         except FileNotFoundError:
             continue
         except (OSError, ValueError):
             raw = b""  # the digest of something that is no spec: it never equals that of one
         digest: str = sha256(raw).hexdigest()
         yield str(path.relative_to(run.path)), digest
-
-
-def _read(path: Path) -> bytes:
-    with open_regular(path) as file:
-        raw = file.read(MOST_ORDER_BYTES + 1)
-    if len(raw) > MOST_ORDER_BYTES:
-        raise ValueError(f"it is longer than {MOST_ORDER_BYTES} bytes")
-    return raw
 
 
 def _read_key(path: Path) -> bytes | None:

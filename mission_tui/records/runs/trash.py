@@ -20,9 +20,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mission_tui.errors import DamagedError, UsageError
-from mission_tui.plain_files import make_folder, names_in
+from mission_tui.plain_files import make_folder, names_in, open_fresh, read_plain
 from mission_tui.records.files.atomic import sync_folder
-from mission_tui.records.files.regular import open_regular
 from mission_tui.records.files.storage import storing
 from mission_tui.records.runs.layout import RUN_ID, RunDir, supervisor_dir
 
@@ -153,16 +152,14 @@ def _note_since(item: Path) -> None:
     """On a full disk things are removed all the same: the name's own moment has to do then."""
     with suppress(OSError):
         boot_id, boot_s = _Moment.of_now()
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-        with os.fdopen(os.open(_since(item), flags, 0o600), "w", encoding="ascii") as file:
+        with os.fdopen(open_fresh(_since(item)), "w", encoding="ascii") as file:
             file.write(f"{boot_id} {boot_s:.3f}\n")
 
 
 def _thrown_t(item: Path, named: str, now: _Moment) -> float:
     """By the boot clock on the boot on which it was thrown away, by its name on another."""
     with suppress(OSError, ValueError, DamagedError):
-        with open_regular(_since(item)) as file:
-            boot_id, _, boot_s = file.read(_SINCE_BYTES).decode("ascii").strip().partition(" ")
+        boot_id, _, boot_s = read_plain(_since(item), _SINCE_BYTES).decode("ascii").strip().partition(" ")
         if boot_id == now.boot_id and 0.0 <= float(boot_s) <= now.boot_s:
             return time.time() - (now.boot_s - float(boot_s))
     return float(named)
