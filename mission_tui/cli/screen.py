@@ -68,7 +68,7 @@ def _show(session: Session, greeting: str, replay_t: float | None = None) -> Far
     habits = HabitsFile.of(session.environ)
     if replay_t is not None:
         return replay(session.root, replay_t, lambda: _choices(session), habits.read(), habits.write)
-    seen = LastSeen.of(session.root, session.environ, ours=session.is_ours)
+    seen = LastSeen.of(session.root, session.environ, ours=session.is_ours and not session.received)
     return run(
         session.root,
         lambda: _choices(session),

@@ -189,10 +189,8 @@ def has_runs(root: Path) -> bool:
 def _orders(run: RunDir) -> Iterator[tuple[int, LaunchOrder]]:
     for attempt in run.attempts():
         with suppress(OSError, ValueError, RecursionError):
-            yield (
-                attempt,
-                msgspec.json.decode(read_plain(run.attempt(attempt).launch, MOST_ORDER_BYTES), type=LaunchOrder),
-            )
+            raw = read_plain(run.attempt(attempt).launch, MOST_ORDER_BYTES)
+            yield attempt, msgspec.json.decode(raw, type=LaunchOrder)
 
 
 def _at_home(run: RunDir, order: LaunchOrder, telemetry: Path) -> LaunchOrder:

@@ -37,7 +37,12 @@ class EventFile:
             try:
                 # What TensorBoard keeps are points before the mark's step.
                 mark = None if attempt == 1 else from_timesteps + 1
-                self._writer = SummaryWriter(str(run_dir), purge_step=mark, filename_suffix=f".attempt{attempt}")
+                suffix = f".attempt{attempt}"
+                self._writer = SummaryWriter(str(run_dir), purge_step=mark, filename_suffix=suffix)
+                # Made by a thread of TensorBoard's, with the umask of the launching shell.
+                self._writer.flush()
+                for path in run_dir.glob(f"events.out.tfevents.*{suffix}"):
+                    path.chmod(0o600)
             except OSError as error:
                 failed(f"there are no TensorBoard events: {error}")
 

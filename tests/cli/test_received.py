@@ -1,0 +1,124 @@
+"""A folder from somewhere else, with a `runs/` in it: looked at from the command line, refused, and adopted."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
+from mission_tui.paths import socket_dir
+from tests.e2e.terminal import Terminal
+from tests.shell import Shell, opened
+from tests.supervisor.foreign import ForeignRoot
+from tests.waiting import until
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture
+def innocent() -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Two processes that the received root names as its own."""
+    argv = [sys.executable, "-S", "-c", "input()"]
+    processes = [subprocess.Popen(argv, stdin=subprocess.PIPE, start_new_session=True) for _ in range(2)]
+    yield processes
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Iterator[Shell]:
+    """A shell in a cloned folder; nothing says where its runs root is."""
+    with opened(tmp_path) as made:
+        made.environ.pop("MISSION_TUI_RUNS", None)
+        yield made
+
+
+@pytest.fixture
+def received(shell: Shell, tmp_path: Path, innocent: list[subprocess.Popen[bytes]]) -> ForeignRoot:
+    """What came in its `runs/`."""
+    spec = Spec(
+        preset="tiny",
+        env=EnvSpec(id="CartPole-v1", n_envs=4, vec="inline"),
+        ppo=PpoSpec(n_steps=64, batch_size=64, n_epochs=2),
+        run=RunSpec(total_timesteps=512),
+    )
+    made = ForeignRoot(shell.root, tmp_path / "marks", spec)
+    made.every_road([process.pid for process in innocent])
+    return made
+
+
+def test_looking_reads_the_files_and_says_so(
+    shell: Shell, received: ForeignRoot, innocent: list[subprocess.Popen[bytes]]
+) -> None:
+    """No supervisor is started, nothing is written, nothing runs; every run is shown as foreign."""
+    before = sorted(shell.root.rglob("*"))
+    for words in (("status",), ("findings",), ("metrics", "failed"), ("logs", "failed"), ("--readonly", "status")):
+        looked = shell(*words)
+        assert looked.returncode == 0, (words, looked.stderr)
+    document = json.loads(shell("status", "--json").stdout)
+    assert sorted(view["id"] for view in document["runs"]) == sorted(received.made)
+    assert all("foreign" in view["flags"] for view in document["runs"])
+    said = shell("status").stderr
+    assert "carries no seal of yours" in said
+    assert "mission-tui adopt --all" in said
+    for words in (("launch", "tiny"), ("resume", "failed"), ("evaluate", "failed"), ("check", "tiny"), ("clean",)):
+        acted = shell(*words)
+        assert acted.returncode == 2, (words, acted.stderr)
+        assert "only looked at" in acted.stderr
+    assert sorted(shell.root.rglob("*")) == before
+    assert not socket_dir(shell.root).exists()
+    assert received.ran() == []
+    assert [process.poll() for process in innocent] == [None, None]
+
+
+def test_the_screen_looks_as_well(shell: Shell, received: ForeignRoot) -> None:
+    """It shows the runs, offers no key that acts, and starts no supervisor."""
+    before = sorted(shell.root.rglob("*"))
+    screen = [sys.executable, "-m", "mission_tui"]
+    terminal = Terminal(screen, cwd=shell.cwd, environ=shell.environ, columns=160, rows=40)
+    try:
+        terminal.shows("carries no seal")
+        terminal.shows("restarts")
+        terminal.press("1", "K", "r", "q")
+        terminal.process.wait(timeout=15)
+    finally:
+        terminal.end()
+    assert sorted(shell.root.rglob("*")) == before
+    assert received.ran() == []
+
+
+def test_after_adoption_the_same_root_works(
+    shell: Shell, received: ForeignRoot, innocent: list[subprocess.Popen[bytes]]
+) -> None:
+    """The sheet names what would run; `--trust` takes it, and the root is this user's from then on."""
+    sheet = shell("adopt", "failed")
+    assert sheet.returncode == 0
+    assert f"touch {received.marks / 'failed-order'}" in sheet.stdout
+    assert "CartPole-v1" in sheet.stdout
+    assert "nothing was adopted" in sheet.stderr
+    assert "carries no seal of yours" in shell("status").stderr
+    adopted = shell.json("adopt", "queued", "failed", "--trust")
+    assert (adopted["adopted"], len(adopted["runs"])) == (True, 2)
+    until(lambda: "queued-order" in received.ran(), 20, "the adopted run begins")
+    assert "carries no seal of yours" not in shell("status").stderr
+    flags = {view["name"]: view["flags"] for view in shell.json("status")["runs"]}
+    assert "foreign" not in flags["failed"]
+    assert "foreign" in flags["unbegun"]
+    (made,) = shell.launch("tiny", "--set", "run.total_timesteps=256")
+    until(lambda: shell.view(made)["outcome"] == "finished", 60, made)
+    assert [process.poll() for process in innocent] == [None, None]
+
+
+def test_an_empty_folder_for_runs_is_used_at_once(shell: Shell) -> None:
+    """A checkout with a `runs/` that holds nothing but its `.gitignore` needs no question."""
+    shell.root.mkdir(exist_ok=True)
+    (shell.root / ".gitignore").write_text("*\n")
+    (made,) = shell.launch("tiny", "--set", "run.total_timesteps=256")
+    assert "carries no seal" not in shell("status").stderr
+    until(lambda: shell.view(made)["outcome"] == "finished", 60, made)
