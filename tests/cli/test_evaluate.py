@@ -70,6 +70,7 @@ def test_edits_after_the_start_change_no_number_and_damage_is_refused(shell: She
     first = played(shell, run)
     edit(shell.cwd / "field")
     edit(shell.cwd / "presets")
+    edit(shell.cwd / ".config" / "mission-tui" / "presets")
     assert played(shell, run) == first
     (shell.cwd / "shaping.py").write_text(WRAPPER.format(factor=2.0))
     folder = shell.root / run

@@ -51,7 +51,7 @@ def test_what_a_venv_lacks_and_cannot_be_lent_is_said_before_anything_starts(she
         said = refused(shell, verb)
         assert f"run.python = '{shell.cwd}/venv/bin/python' cannot train: it has no torch;" in said
         assert "it has no stable-baselines3; pip install 'stable-baselines3>=" in said
-        assert verb == "launch" or f"tiny  {shell.cwd}/presets/tiny.toml\n" in said
+        assert verb == "launch" or f"tiny  {shell.cwd}/.config/mission-tui/presets/tiny.toml\n" in said
 
 
 def test_a_version_that_trainers_were_not_made_for_is_said(shell: Shell) -> None:

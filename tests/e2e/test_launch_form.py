@@ -29,8 +29,7 @@ def write(terminal: Terminal, *keys: str) -> None:
 
 def test_a_run_is_changed_priced_saved_and_started_from_the_form(fleet: Shell) -> None:
     """At first nothing like it ran here; afterwards its pace is named. What is saved is a preset for `launch` too."""
-    own = fleet.cwd / "config"
-    fleet.scripted().environ["XDG_CONFIG_HOME"] = str(own)
+    own = fleet.scripted().cwd / ".config"
     with screen(fleet) as terminal:
         terminal.shows("No runs yet")
         write(terminal, "\r", *"run.total_timesteps=1280", "\t", *"calm-run")

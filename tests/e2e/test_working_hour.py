@@ -23,7 +23,8 @@ def sick(tmp_path: Path) -> Iterator[Shell]:
     """A shell whose runs are too eager; `P` starts two of them."""
     with opened(tmp_path) as made:
         made.root.mkdir()
-        (tmp_path / "presets" / "set.toml").write_text('key = "P"\nlaunch = ["tiny", "small"]\n')
+        own = tmp_path / ".config" / "mission-tui" / "presets"
+        (own / "set.toml").write_text('key = "P"\nlaunch = ["tiny", "small"]\n')
         made.environ.update(MISSION_TUI_TRAINER=str(STUB), PYTHONPATH=str(REPOSITORY), STUB_UPDATE_S="0.1")
         made.environ.update(STUB_KL="0.5", TERM="xterm-256color")
         yield made

@@ -52,7 +52,8 @@ class Clock:
 
 
 def resolve(name: str, words: Sequence[str]) -> list[Spec]:
-    """One spec for every combination of the words, over those of `a_spec`."""
+    """One spec for every combination of the words, over those of `a_spec`; `shipped:` is no part of a preset's name."""
+    name = name.rpartition(":")[2]
     tables = {table: it for table, it in as_tables(a_spec(name)).items() if table in ("env", "ppo", "run")}
     preset = read_preset(tables, Path(f"/home/ada/lab/presets/{name}.toml"))
     return [resolve_preset(preset, lambda _: preset, assignments) for assignments in expand(words)]

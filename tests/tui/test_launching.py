@@ -6,8 +6,9 @@ from mission_tui.ipc.replies import Launched
 from mission_tui.ipc.requests import Launch, Undo
 from mission_tui.tui.launching.preset_choice import PresetChoice
 from mission_tui.tui.screens.fleet import FleetScreen
+from mission_tui.tui.screens.launch_form import LaunchForm
 from tests.tui.fleets import a_fleet
-from tests.tui.stage import Stage, staged
+from tests.tui.stage import PRESETS, Stage, staged
 
 
 async def launched(stage: Stage, *keys: str) -> None:
@@ -34,6 +35,61 @@ async def test_p_starts_the_whole_set() -> None:
         await stage.until(lambda: stage.client.asked_for(Launch))
         (request,) = stage.client.asked_for(Launch)
         assert [item.spec.preset for item in request.items] == ["large-batch", "wide", "deep"]
+
+
+FOREIGN = PresetChoice("mine", "of this repository", "7", from_folder="./presets/mine.toml", ref="here:mine")
+TAKEN = PresetChoice("demo", "not the shipped one", "1", from_folder="./presets/demo.toml", ref="here:demo")
+SHIPPED = PresetChoice("shipped:demo", "MissionGym", "1", ref="shipped:demo")
+
+
+async def test_a_key_of_the_working_folder_asks_and_starts_nothing() -> None:
+    """The form opens with it, says from which file it comes and what it names; Enter starts it then, by its `ref`."""
+    async with staged(presets=(*PRESETS[1:], FOREIGN)) as stage:
+        await stage.shows("7 mine…")
+        await launched(stage, "7")
+        await stage.until(lambda: isinstance(stage.screen, LaunchForm))
+        await stage.shows("comes from ./presets/mine.toml of this folder, and names no code of its own")
+        assert not stage.client.asked_for(Launch)
+        await stage.press("enter")
+        await stage.until(lambda: stage.client.asked_for(Launch))
+        (request,) = stage.client.asked_for(Launch)
+        assert [item.spec.preset for item in request.items] == ["mine"]
+
+
+async def test_what_is_typed_ahead_of_the_form_starts_nothing_of_the_working_folder() -> None:
+    """A key and Enter in one burst: what it names has to stand there before it can be started."""
+    async with staged(presets=(*PRESETS[1:], FOREIGN)) as stage:
+        await launched(stage, "7")
+        await stage.until(lambda: isinstance(stage.screen, LaunchForm))
+        form = stage.screen
+        assert isinstance(form, LaunchForm)
+        form.action_submit()
+        await stage.shows("comes from ./presets/mine.toml")
+        await stage.still()
+        assert not stage.client.asked_for(Launch)
+        assert stage.screen is form
+
+
+async def test_a_key_that_the_working_folder_takes_too_means_the_other_one() -> None:
+    """`1` of a shipped preset starts that, by what cannot be taken; the help and the bar say so."""
+    async with staged(presets=(TAKEN, SHIPPED)) as stage:
+        await stage.shows("1 shipped:demo")
+        await launched(stage, "1")
+        await stage.until(lambda: stage.client.asked_for(Launch))
+        (request,) = stage.client.asked_for(Launch)
+        assert [item.spec.preset for item in request.items] == ["demo"]
+
+
+async def test_the_list_of_commands_asks_about_the_working_folder_too() -> None:
+    """`:` and its name open the form as well."""
+    async with staged(presets=(*PRESETS, FOREIGN)) as stage:
+        await stage.press("colon")
+        await stage.press(*"start mine")
+        await stage.shows("start mine…")
+        await stage.press("enter")
+        await stage.until(lambda: isinstance(stage.screen, LaunchForm))
+        await stage.shows("comes from ./presets/mine.toml")
+        assert not stage.client.asked_for(Launch)
 
 
 async def test_what_was_launched_is_chosen_so_that_the_next_key_means_it() -> None:

@@ -42,7 +42,7 @@ class Reckoning:
         self._trouble: str | None = None
         self._quoted: Quoted | None = None
         self._silent = ""
-        self._file = ""
+        self._file = self._shown = ""
         self._fresh = False
         self._typed = self._known = 0
         self._asked: tuple[PresetChoice | None, Draft] | None = None
@@ -66,8 +66,12 @@ class Reckoning:
     def then(self, deed: Deed, *, refused_too: bool = False) -> None:
         """Do `deed` to the runs that stand there, once it is known what is wrong with them; nothing to none.
 
-        Those of which it is known that a launch would be `refused` are none, unless `refused_too`.
+        Those of which it is known that a launch would be `refused` are none, unless `refused_too`. Of a preset of the
+        working folder it has to stand there first what it names: a key typed ahead does not start it.
         """
+        preset = self._asked[0] if self._asked is not None else None
+        if preset is not None and preset.from_folder != self._shown:
+            return
         self._deed = deed, refused_too
         self._act()
 
@@ -100,6 +104,7 @@ class Reckoning:
 
     def _origin(self) -> list[Said]:
         """What a preset of the working folder names, before anything of it has run."""
+        self._shown = self._file
         if not self._file:
             return []
         code = own_code_words(dict.fromkeys(found for item in self._items for found in own_code(item.spec)))
