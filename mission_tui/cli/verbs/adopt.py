@@ -11,6 +11,7 @@ import click
 from mission_tui.cli.errors import say
 from mission_tui.cli.options import json_option, runs_argument
 from mission_tui.cli.session import Session, pass_session
+from mission_tui.cli.writing import confirm, write
 from mission_tui.errors import UsageError
 
 if TYPE_CHECKING:
@@ -69,19 +70,17 @@ def _adopt(session: Session, items: Sequence[Adoptable]) -> None:
 
 
 def _print(items: Sequence[Adoptable]) -> None:
-    from mission_tui.fleet.text import clean
-
     for item in items:
-        click.echo(clean(f"{item.name} ({item.run}) is foreign: {item.why}", 1000))
+        write(f"{item.name} ({item.run}) is foreign: {item.why}")
         for row in item.rows:
-            click.echo(f"  {row.kind:14} {clean(row.value, 2000)}")
+            write(f"  {row.kind:14} {row.value}")
 
 
 def _asked(items: Sequence[Adoptable], as_json: bool) -> bool:
     if as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
         return False
     number = "this run" if len(items) == 1 else f"these {len(items)} runs"
-    return click.confirm(f"Take {number} for yours, with everything above?", default=False)
+    return confirm(f"Take {number} for yours, with everything above?")
 
 
 def _write(items: Sequence[Adoptable], *, adopted: bool) -> None:

@@ -8,6 +8,7 @@ from mission_tui.cli.acting import print_accepted
 from mission_tui.cli.errors import EX_INTERRUPTED, say
 from mission_tui.cli.options import all_option, chosen, json_option, runs_argument
 from mission_tui.cli.session import Session, pass_session
+from mission_tui.cli.writing import write
 from mission_tui.errors import EX_FAILED
 
 WAIT_S = 60.0
@@ -43,7 +44,7 @@ def command(session: Session, runs: tuple[str, ...], every: bool, no_wait: bool,
         write_document({"runs": rows, "notes": list(reply.notes)})
     else:
         for run in reply.runs:
-            click.echo(run)
+            write(run)
         for note in reply.notes:
             say(note)
         for outcome in reply.checkpoints:
