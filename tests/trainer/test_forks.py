@@ -17,7 +17,7 @@ from tests.trainer.test_main import trainer
 
 def trained(path: Path, vec: str, keep: dict[str, Any] | None = None, **kwargs: Any) -> tuple[RunDir, str]:
     """A whole run of the real trainer on environments that fork, and what it said on stderr."""
-    env = {"id": "Forking-v0", "imports": ["tests.trainer.forking_envs"], "kwargs": kwargs, "vec": vec}
+    env: dict[str, Any] = {"id": "Forking-v0", "imports": ["tests.trainer.forking_envs"], "kwargs": kwargs, "vec": vec}
     env |= {"n_workers": 2} if vec == "workers" else {}
     run_dir = new_run(path / "run", spec_with(env=env, keep=keep or {}))
     with trainer(run_dir, "1") as process:
