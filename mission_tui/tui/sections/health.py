@@ -33,9 +33,9 @@ def health(view: RunView, details: DetailsReply | None, width: int, now: float) 
             rows.append([(fit(f"{finding.state} {said}", inside), colours.QUIET)])
     for failed in view.failed_duties:
         times = f"since {numbers.clock(failed.first_t, now)}, last {numbers.clock(failed.t, now)}"
-        said = wrap(f"{literal(failed.sentence)} ({times})", max(20, inside - 2))
-        leads = ("▲ ", *["  "] * len(said))
-        rows += [[(lead, colours.WARN), (text, colours.INK)] for lead, text in zip(leads, said, strict=False)]
+        lines = wrap(f"{literal(failed.sentence)} ({times})", max(20, inside - 2))
+        leads = ("▲ ", *["  "] * len(lines))
+        rows += [[(lead, colours.WARN), (text, colours.INK)] for lead, text in zip(leads, lines, strict=False)]
     strips = [line([(" ", colours.INK), *parts], width) for parts in rows]
     return strips if details is None or not view.update else [*strips, *reading_lines(view, details, width)]
 

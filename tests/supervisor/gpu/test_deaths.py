@@ -9,6 +9,7 @@ from pathlib import Path
 import pynvml
 import pytest
 
+from mission_tui.supervisor.children import start_child
 from mission_tui.supervisor.gpu import watch as gpu
 from mission_tui.supervisor.gpu.watch import GpuWatch
 from tests.nvml import GIB, ONE, TWO, Machine, build, needs_gcc
@@ -144,7 +145,7 @@ async def test_lines_that_cannot_be_read_are_given_up_with_that_reason(
 ) -> None:
     """A probe that speaks, but nothing that makes sense: killed, and the reason is not silence."""
     monkeypatch.setattr(gpu, "START_S", 0.5)
-    original = gpu.start_child
+    original = start_child
 
     def garbled(argv: list[str], *rest: object, **options: object) -> object:
         words = ["/bin/sh", "-c", "while :; do printf 'garbage {\\377}\\n'; sleep 0.05; done"]
@@ -159,7 +160,7 @@ async def test_a_probe_without_memory_says_so(
     machine: Machine, watch: GpuWatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An address space that is too small ends the probe, not the reason."""
-    original = gpu.start_child
+    original = start_child
 
     def poor(argv: list[str], *rest: object, **options: object) -> object:
         program = (
