@@ -28,7 +28,7 @@ from mission_tui.fleet.views.findings import Finding
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Mark, Resume
 from mission_tui.records.files.tail import read_all
-from mission_tui.records.runs.attempt import write_launch
+from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.supervisor.attempts import hold_live
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ending.outcome import abandon
@@ -296,6 +296,7 @@ async def core(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     """The supervisor's state in this process."""
     (tmp_path / "runs" / ".supervisor").mkdir(parents=True)
     monkeypatch.setenv("MISSION_TUI_TRAINER", "/nowhere/trainer")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     core = Core(tmp_path / "runs", LocalLauncher())
     yield core
     await asyncio.to_thread(until, lambda: not any(run.messengers for run in core.live.values()))
@@ -309,7 +310,8 @@ def live_run(core: Core, on_event: str) -> LiveRun:
     spec = spec_of(HealthKeep(on_event=on_event))
     run.attempt(1).path.mkdir(parents=True)
     caller = Caller(sys.executable, str(core.root), {"PATH": os.environ["PATH"]})
-    write_launch(run.attempt(1).launch, attempt_order(core.root, run, 1, spec, caller, None))
+    write_spec(run.spec, spec)
+    core.seals.write_order(run, attempt_order(core.root, run, 1, spec, caller, None))
     core.add(run, spec)
     live = hold_live(core, run, spec)
     live.attempt = 1
@@ -371,7 +373,7 @@ async def test_a_folder_that_is_gone_is_said(core: Core) -> None:
     order = attempt_order(
         core.root, live.dir, 1, spec_of(HealthKeep()), Caller(sys.executable, "/nowhere/at/all", {}), None
     )
-    write_launch(live.dir.attempt(1).launch, order)
+    core.seals.write_order(live.dir, order)
     notifying.tell_finding(core, live, FINDING)
     assert any("was not run" in detail and "/nowhere/at/all" in detail for detail in said(live))
 
@@ -390,7 +392,7 @@ async def test_a_messenger_that_failed_is_counted_and_shown_with_what_it_said(co
     words = "curl: (22) https://hooks.example/T0/SECRETPATH failed, token=abcdef12345 for $PERSON"
     live = live_run(core, f'echo first >&2; echo "{words}" >&2; exit 22')
     caller = Caller(sys.executable, str(core.root), {"PATH": os.environ["PATH"], "PERSON": "hunter2-hunter2"})
-    write_launch(live.dir.attempt(1).launch, attempt_order(core.root, live.dir, 1, spec_of(HealthKeep()), caller, None))
+    core.seals.write_order(live.dir, attempt_order(core.root, live.dir, 1, spec_of(HealthKeep()), caller, None))
     core.secrets[live.id] = {"PERSON": "hunter2-hunter2"}
     notifying.tell_finding(core, live, FINDING)
     await asyncio.to_thread(until, lambda: len(said(live)) == 2)
