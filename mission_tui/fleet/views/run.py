@@ -8,7 +8,7 @@ from typing import Literal, cast
 
 from msgspec import structs
 
-from mission_tui.fleet.history.duties import CHECKPOINT, ROWS, FailedDuty
+from mission_tui.fleet.history.duties import CHECKPOINT, RETENTION, ROWS, FailedDuty
 from mission_tui.fleet.history.events import RestartDue, RunFrozen
 from mission_tui.fleet.history.metrics import Metric, UpdateDone, spoken
 from mission_tui.fleet.history.outcome import Failed, outcome_word
@@ -113,7 +113,8 @@ def _failed_duties(run: RunHistory) -> tuple[FailedDuty, ...]:
     if not run.told.duties:
         return ()
     row = run.trained.row
-    done_t = {CHECKPOINT: run.trained.saved_t, ROWS: row.t if row is not None else None}
+    saved_t = run.trained.saved_t
+    done_t = {CHECKPOINT: saved_t, RETENTION: saved_t, ROWS: row.t if row is not None else None}
     failed = sorted(run.told.duties.items())
     return tuple(each for name, each in failed if (made_good := done_t.get(name)) is None or each.t >= made_good)
 

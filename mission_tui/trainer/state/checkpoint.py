@@ -19,6 +19,7 @@ import numpy as np
 import torch as th
 
 from mission_tui.errors import CheckpointError
+from mission_tui.fleet.history.duties import RETENTION
 from mission_tui.fleet.specs.spec import CheckpointKeep
 from mission_tui.forks import leave_fork
 from mission_tui.plain_files import make_folder, open_fresh, read_plain
@@ -213,7 +214,7 @@ class Checkpoints:
         except StorageError as error:
             # What was saved is saved; an old checkpoint too many is no reason to end a training.
             complain(f"old checkpoints stay: {error}")
-            self._record.failed("retention", f"old checkpoints stay: {error}")
+            self._record.failed(RETENTION, f"old checkpoints stay: {error}")
 
 
 def seconds_in_words(seconds: float) -> str:
