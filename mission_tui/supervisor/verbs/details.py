@@ -18,6 +18,7 @@ from mission_tui.fleet.text import clean
 from mission_tui.ipc.replies import AttemptView, CheckpointView, DetailsReply
 from mission_tui.ipc.requests import GetDetails
 from mission_tui.plain_files import names_in, read_plain
+from mission_tui.records.files.storage import StorageError
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.files.toml_file import read_toml
 from mission_tui.records.runs.checkpoint import Manifest, list_checkpoints
@@ -48,7 +49,11 @@ async def details(core: Known, request: GetDetails) -> DetailsReply:
 
 
 def _read(run: RunDir, attempt: int) -> dict[str, Any]:
-    manifests = list_checkpoints(run.checkpoints)
+    try:
+        manifests = list_checkpoints(run.checkpoints)
+    except StorageError:
+        # That none can be saved or read there is a finding; all else about the run is known without.
+        manifests = []
     events = read_all(run.events, FleetEvent)[0]
     return {
         "effective": _effective(run, attempt),

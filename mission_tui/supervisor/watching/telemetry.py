@@ -79,6 +79,8 @@ class Ears:
             case DutyFailedSaid(duty=duty, why=why, number=number):
                 heard_of_failure(self._core, run, duty, why, number)
             case CheckpointAnswered():
+                # Whoever hears of it and asks for the run sees it there.
+                read_news(self._core, run)
                 run.checkpoint_answered(message)
             case TrainerHello():
                 raise AssertionError("the server lets only one hello through")
