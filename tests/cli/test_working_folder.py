@@ -47,8 +47,8 @@ def poison(folder: Path) -> None:
     for part in (package, package / "trainer", package / "envs"):
         part.mkdir()
         (part / "__init__.py").write_text(POISON, encoding="ascii")
-    for part in ("trainer/__main__.py", "envs/worker.py", "__main__.py"):
-        (package / part).write_text(POISON, encoding="ascii")
+    for module in ("trainer/__main__.py", "envs/worker.py", "__main__.py"):
+        (package / module).write_text(POISON, encoding="ascii")
 
 
 @pytest.mark.timeout(120)

@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import structs
@@ -44,7 +45,8 @@ class Clock:
 
     @property
     def shows(self) -> float:
-        return time.time() + struct.unpack("q", self.file.read_bytes())[0]
+        (ahead_s,) = struct.unpack("q", self.file.read_bytes())
+        return time.time() + float(ahead_s)
 
 
 @pytest.fixture
@@ -62,7 +64,9 @@ def lab(tmp_path: Path, clock: Clock) -> Iterator[Lab]:
 
 
 def launched(lab: Lab, clock: Clock, spec: Spec | None = None, **stub: str) -> str:
-    (run,) = lab.launch(spec=spec, **clock.environ, **stub)
+    # A trainer names its moments by the same clock.
+    more: dict[str, Any] = clock.environ | stub
+    (run,) = lab.launch(spec=spec, **more)
     return run
 
 

@@ -120,8 +120,8 @@ def _ask(
     from mission_tui.ipc.requests import Clone, Resume
     from mission_tui.ipc.start import captured_environ
 
-    mine = {"cwd": str(session.cwd), "python": sys.executable, "environ": captured_environ(session.environ)}
-    mine |= {"limits": captured_limits()}
+    environ, limits = captured_environ(session.environ), captured_limits()
+    mine: dict[str, object] = {"cwd": str(session.cwd), "python": sys.executable, "environ": environ, "limits": limits}
     asked = {"run": run, "assignments": assignments, "name": name, **mine}
 
     def resume(id_: int) -> Resume:
