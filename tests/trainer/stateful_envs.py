@@ -5,7 +5,7 @@ The point drifts at random, also where it begins; an episode ends at the edge, o
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -122,10 +122,9 @@ class Raises(Honest):
 
 
 class Batch(gymnasium.vector.VectorEnv[Any, Any, Any]):
-    """Lanes of a point each, all in one array; `random` is part of its state or not."""
+    """Lanes of a point each, all in one array."""
 
-    metadata: ClassVar[dict[str, Any]] = {"autoreset_mode": gymnasium.vector.AutoresetMode.SAME_STEP}
-    honest = True
+    metadata = {"autoreset_mode": gymnasium.vector.AutoresetMode.SAME_STEP}  # noqa: RUF012 - as gymnasium has it
 
     def __init__(self, num_envs: int = 2) -> None:
         self.num_envs = num_envs
@@ -179,7 +178,8 @@ class TimeLimit(gymnasium.Wrapper[Any, Any, Any, Any]):
 
 
 LIARS = (NoRandom, Live, Deaf, Ageless, FarLimit, FromNumPy, FromModule, Objects, Raises)
+_HERE = "tests.trainer.stateful_envs"
 for cls in (Honest, *LIARS):
-    gymnasium.register(f"State{cls.__name__}-v0", cls, max_episode_steps=None)
-gymnasium.register("StateBatch-v0", Honest, vector_entry_point=Batch)
-gymnasium.register("StateForgetfulBatch-v0", Honest, vector_entry_point=ForgetfulBatch)
+    gymnasium.register(f"State{cls.__name__}-v0", f"{_HERE}:{cls.__name__}")
+for name in ("Batch", "ForgetfulBatch"):
+    gymnasium.register(f"State{name}-v0", f"{_HERE}:Honest", vector_entry_point=f"{_HERE}:{name}")

@@ -9,14 +9,13 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
-from mission_tui.errors import DamagedError, MissionError, PresetError
+from mission_tui.errors import MissionError, PresetError
 from mission_tui.fleet.history.events import RestartDue, RunParked
 from mission_tui.fleet.history.observations import WaitSeen
 from mission_tui.fleet.history.restarting import ASKED, Row
 from mission_tui.fleet.resume.terms import AS_IT_WAS
 from mission_tui.fleet.resume.verdict import Change
 from mission_tui.records.files.storage import StorageError
-from mission_tui.records.runs.attempt import read_launch
 from mission_tui.records.runs.checkpoint import newest_whole
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.starting.another_attempt import damaged_changes, journal_damaged, terms_before
@@ -117,10 +116,7 @@ def _lacks(core: Core, run_id: str) -> str:
 def _variables(core: Core, run_id: str) -> str:
     """Of which variables nobody has the values, as a sentence: an order that is gone is found out when it begins."""
     known = core.store.run(run_id)
-    try:
-        order = read_launch(core.run_dir(run_id).attempt(known.told.attempt).launch)
-    except (DamagedError, OSError):
-        order = None
+    order = core.seals.check(core.run_dir(run_id), known.told.attempt).order
     if order is None or not recall(core, order, known.spec).lack:
         return ""
     core.lacking[run_id] = order

@@ -14,13 +14,13 @@ from pathlib import Path
 
 from msgspec import structs
 
-from mission_tui.errors import DamagedError, PresetError
+from mission_tui.errors import PresetError
 from mission_tui.fleet.resume.verdict import Change
 from mission_tui.fleet.specs.secrecy import is_of_session, is_secret
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
 from mission_tui.records.files.env_file import read_env_file
-from mission_tui.records.runs.attempt import LaunchOrder, read_launch, write_launch
+from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.launchers.local import trainer_environ, withheld_names
 from mission_tui.supervisor.run import LiveRun
@@ -59,7 +59,9 @@ class Recalled:
     def lack(self) -> str:
         """What cannot be had, in words that follow "waits for"; empty for nothing."""
         if self.fault:
-            return self.fault
+            names = sorted(self.caller.from_file)
+            held = f" (it had {', '.join(names[:_MOST_NAMES])})" if names else ""
+            return clean(f"{self.fault}{held}", 400)
         if not self.missing:
             return ""
         shown = ", ".join(self.missing[:_MOST_NAMES])
@@ -128,7 +130,7 @@ def completed(core: Core, run: LiveRun, order: LaunchOrder) -> LaunchOrder:
         order, env=env, withheld=withheld_names(env, home, spec), from_file=tuple(sorted(home.from_file))
     )
     if _on_record(whole) != _on_record(order):
-        write_launch(run.dir.attempt(order.attempt).launch, whole)
+        core.seals.write_order(run.dir, whole)
     return whole
 
 
@@ -160,10 +162,10 @@ def variables_lack(core: Core, run_id: str) -> str:
 
 def left_behind(core: Core, run_id: str, caller: Caller, spec: Spec) -> tuple[Change, ...]:
     """A warning for each secret of the newest attempt that one of `caller` would not have."""
+    order = core.seals.check(core.run_dir(run_id), core.store.run(run_id).told.attempt).order
     try:
-        order = read_launch(core.run_dir(run_id).attempt(core.store.run(run_id).told.attempt).launch)
         file = {} if spec.run.env_file is None else read_env_file(Path(spec.run.env_file))
-    except (DamagedError, OSError, PresetError):
+    except PresetError:
         return ()
     has = caller.environ.keys() | spec.run.env.keys() | file.keys()
     names = () if order is None else sorted(name for name in order.withheld if is_secret(name) and name not in has)

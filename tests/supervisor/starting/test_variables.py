@@ -28,12 +28,11 @@ def one_at_a_time(script: str, **run: object) -> Spec:
     return structs.replace(shell(script, **run), keep=ONE)
 
 
-def queued(lab: Lab, **run: str) -> tuple[str, str]:
-    """A run that lives, and one that waits for it in the queue; what the second is launched with is `run`."""
-    file = {"env_file": run.pop("env_file")} if "env_file" in run else {}
+def queued(lab: Lab, env_file: str | None = None, **environ: str) -> tuple[str, str]:
+    """A run that lives, and one that waits for it in the queue; the second is launched with `environ`."""
     (first,) = lab.launch(spec=one_at_a_time("exec sleep 60"))
     lab.wait(first, lambda view: view.state == "running")
-    (second,) = lab.launch(spec=one_at_a_time(SAYS, **file), **run)
+    (second,) = lab.launch(1, spec=one_at_a_time(SAYS, env_file=env_file), name=None, **environ)
     lab.wait(second, lambda view: view.state == "queued" and view.cause)
     return first, second
 
