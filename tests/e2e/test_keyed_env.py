@@ -46,7 +46,7 @@ gymnasium.register("Keyed-v0", Keyed)
 def test_a_key_of_an_env_file_is_read_again_or_taken_from_who_asks(fleet: Shell) -> None:
     """Evaluated with the file; without it refused by name, and with the key exported played; exported with neither.
 
-    At the launch it is said that its state is not restored by what it saves.
+    At the launch and at the resume it is said that its state is not restored by what it saves.
     """
     (fleet.cwd / "keyed.py").write_text(MODULE)
     file = fleet.cwd / "k.env"
@@ -61,6 +61,10 @@ def test_a_key_of_an_env_file_is_read_again_or_taken_from_who_asks(fleet: Shell)
     fleet("supervisor", "stop")
     played = fleet("evaluate", "keyed", "--episodes", "2", timeout_s=90)
     assert played.returncode == 0, played.stderr
+    resumed = fleet("resume", "keyed", "--set", "run.total_timesteps=512", timeout_s=90)
+    assert resumed.returncode == 0, resumed.stderr
+    assert "environments: exact -> continued" in resumed.stdout + resumed.stderr
+    assert fleet("wait", "keyed", timeout_s=120).returncode == 0
     file.unlink()
     fleet("supervisor", "stop")
     refused = fleet("evaluate", "keyed", "--episodes", "2", timeout_s=90)

@@ -134,7 +134,7 @@ class Keyed(gymnasium.Env[Any, Any]):
         return self.reset()[0], 1.0, bool(self.np_random.random() < 0.1), False, {}
 
 
-gymnasium.register("ExportKeyed-v0", Keyed)
+gymnasium.register("ExportKeyed-v0", "tests.trainer.test_export:Keyed")
 
 
 def test_an_export_needs_neither_the_environment_nor_its_variables(
@@ -168,7 +168,7 @@ def test_an_older_checkpoint_has_its_environment_made(tmp_path: Path, capfd: pyt
         spaces.Box(0, 255, (84, 84, 4), np.uint8),
         spaces.Box(np.array([-np.inf, 0.0]), np.array([np.inf, 1.5]), dtype=np.float64),
         spaces.Discrete(4, start=-1),
-        spaces.MultiDiscrete([[2, 3], [4, 5]]),
+        spaces.MultiDiscrete(np.array([[2, 3], [4, 5]])),
         spaces.MultiBinary(5),
         spaces.MultiBinary([2, 3]),
         spaces.Dict({"b": spaces.Discrete(2), "a": spaces.Dict({"x": spaces.Box(-1, 1, (2,))})}),
