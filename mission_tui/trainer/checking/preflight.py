@@ -78,7 +78,8 @@ def _check(say: Say) -> None:
             raise PresetError(f"env.id '{spec.env.id}' cannot be trained: {sentence}")
         say({"doing": f"saving and restoring an environment of env.id '{spec.env.id}'"})
         state = _unproven(spec, env)
-        say({"ok": True, "obs": short(observations), "act": short(env.action_space), "state": state})
+        said = {"ok": True, "obs": short(observations), "act": short(env.action_space)}
+        say(said | {"state": state} if state else said)
     finally:
         env.close()
 

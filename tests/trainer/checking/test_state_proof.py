@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import random
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -110,3 +113,16 @@ def test_a_liar_is_continued_and_the_reason_said(vec: str, tmp_path: Path, capfd
     assert not again.started().exact
     assert again.exit_code == 0
     assert "first difference at step 1; episodes begin anew" in capfd.readouterr().err
+
+
+def test_preflight_says_what_was_found() -> None:
+    """In its answer, for the launch and the verdict of a resume; of an honest one it says nothing."""
+    for name, said in (
+        ("Honest", None),
+        ("Ageless", "its get_state leaves out 'age', which changes within an episode"),
+    ):
+        spec = {"preset": "p", "env": {"id": f"State{name}-v0", "imports": list(IMPORTS)}}
+        argv = [sys.executable, "-m", "mission_tui.trainer.checking.preflight"]
+        done = subprocess.run(argv, input=json.dumps(spec), capture_output=True, text=True, check=True)
+        answer = json.loads(done.stdout.splitlines()[-1])
+        assert (answer["ok"], answer.get("state")) == (True, said)
