@@ -20,6 +20,8 @@ from hypothesis import HealthCheck, is_hypothesis_test, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 from hypothesis.internal.conjecture import providers
 
+from tests import retrying
+
 TESTS = Path(__file__).parent
 PACKAGE = TESTS.parent / "mission_tui"
 PROCESS_ROOMS = {"supervisor", "keeper", "trainer", "e2e", "faults"}
@@ -51,6 +53,8 @@ def pytest_configure(config: pytest.Config) -> None:
     # Where PYTHONDONTWRITEBYTECODE is set, each of a thousand interpreters would compile what it imports.
     if not hasattr(config, "workerinput"):
         compileall.compile_dir(PACKAGE, quiet=2)
+    if not config.pluginmanager.is_registered(retrying):
+        config.pluginmanager.register(retrying)
     forget_the_outside(config)
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -28,7 +28,11 @@ MOST_EXAMPLES = 20_000
 FIRST_ROUND_S = 4.0
 ROUND_GROWS = 4.0
 COUNTED = re.compile(r"^explored: (?P<ran>\d+) examples in (?P<seconds>[\d.]+) s$", re.MULTILINE)
-FALSIFYING = re.compile(r"^(?:E +)?Falsifying (?:example|test case): (?P<name>\w+)\($", re.MULTILINE)
+# As one line or, with its arguments below each other, as many; Hypothesis remarks on arguments behind a `#`.
+FALSIFYING = re.compile(
+    r"^(?:E +)?(?:Falsifying example|Failing test case): \w+\(\n(?P<given>.*?)^(?:E +)?\)$", re.M | re.S
+)
+REMARK = re.compile(r"  # or any other generated value$|^ *# The test .*$", re.MULTILINE)
 
 
 # What runs inside of pytest, as the plugin `-p tests.exploring`.
@@ -107,18 +111,12 @@ def property_tests(only: str = "") -> list[str]:
 
 def example_of(output: str) -> list[str]:
     """Every falsifying example that pytest's output shows, as a decorator to be written above the test."""
-    found = []
+    found: list[str] = []
     for match in FALSIFYING.finditer(output):
-        lines = output[match.end() + 1 :].splitlines()
-        given = []
-        for line in lines:
-            text = re.sub(r"^E ( {3})?", "", line).rstrip()
-            if text == ")":
-                break
-            given.append(text.strip().partition("  # ")[0])
-        text = f"@example({' '.join(given).removesuffix(',')})"
-        if text not in found:
-            found.append(text)
+        given = REMARK.sub("", re.sub(r"^E {1,3}", "", match["given"], flags=re.MULTILINE))
+        example = f"@example({' '.join(line.strip() for line in given.splitlines()).strip().removesuffix(',')})"
+        if example not in found:
+            found.append(example)
     return found
 
 

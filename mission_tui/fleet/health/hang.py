@@ -47,8 +47,11 @@ class Hang(Rule):
         self._hear(t)
 
     def paused(self, t: float, cause: Break) -> None:
-        """The run was held or went on at unix time `t`; told in any order, and also ahead of rows not judged yet."""
-        if cause in _HOLDS or cause in _RELEASES:
+        """The run was held or went on at unix time `t`; told in any order, and also ahead of rows not judged yet.
+
+        What is before the last row is none of this silence, also where a clock that was set back says so.
+        """
+        if (cause in _HOLDS or cause in _RELEASES) and (self._last_t is None or t >= self._last_t):
             # Of those at one instant the one told last counts last: paused again is paused.
             insort(self._pauses, (t, cause), key=itemgetter(0))
 

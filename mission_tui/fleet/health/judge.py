@@ -2,7 +2,8 @@
 
 Judging is a function of the records and declared breaks alone: the same ones give the same incidents with the same ids,
 whenever and however often they are judged. Breaks count by their time, whenever before a later row they are told. A new
-attempt is a break itself, and so are settings changed while it trains: windows start anew, what was open is over.
+attempt is a break itself, and so are settings changed while it trains: windows start anew, what was open is over. Only a
+silence and a number that is not finite outlive changed settings, until a row ends them.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ matter: records count by `seq`, breaks by their time.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -91,7 +92,8 @@ def _sorted(records: Iterable[MetricRecord], events: Iterable[FleetEvent]) -> di
             now = attempts.setdefault(number, _Attempt())
         elif isinstance(event, FindingChanged):
             if event.finding.rule == Hang.id and event.finding.state != "cleared":
-                now.lived_t = max(now.lived_t, event.t)
+                # Until then and not until it was journaled: who caught up on a silence says so long after it.
+                now.lived_t = max(now.lived_t, math.nextafter(event.finding.first_t or event.t, math.inf))
         elif not isinstance(event, _OF_AN_ATTEMPT) or event.attempt == number:
             now.breaks += breaks_of(event)
     return attempts

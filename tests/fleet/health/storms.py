@@ -80,8 +80,8 @@ class Deed:
     """
 
     what: Literal[
-        "update", "pause", "hold", "go", "freeze", "thaw", "company", "evaluation", "checkpoint", "set", "wait", "clock",
-        "attempt", "away", "back", "look",
+        "update", "pause", "hold", "go", "freeze", "thaw", "company", "evaluation", "checkpoint", "set", "wait",
+        "clock", "attempt", "away", "back", "look",
     ]  # fmt: skip
     count: int = 1
     seconds: float = 1.0
@@ -124,7 +124,7 @@ class Storm:
             case "wait":
                 self.wait(deed.seconds)
             case "clock":
-                self.t += deed.seconds
+                self.t = max(1.0, self.t + deed.seconds)
             case "away":
                 self.watcher = None
             case "back":

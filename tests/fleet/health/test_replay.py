@@ -25,6 +25,7 @@ deeds = st.lists(
     | st.builds(Deed, st.just("pause"), st.just(1), st.sampled_from([5.0, 500.0]))
     | st.builds(Deed, st.sampled_from(["company", "evaluation", "checkpoint", "set"]), st.integers(0, 3))
     | st.builds(Deed, st.sampled_from(["hold", "go", "freeze", "thaw"]))
+    | st.builds(Deed, st.just("clock"), st.just(1), st.sampled_from([0.5, 50.0, 5000.0]))
     | st.builds(Deed, st.just("attempt"), st.integers(1, 2), st.just(1.0), st.sampled_from(["calm", "hot"]))
     | st.sampled_from(COMINGS),
     max_size=25,
@@ -102,9 +103,26 @@ def test_a_pause_right_after_a_resume_is_a_pause() -> None:
     assert not any(isinstance(event, FindingChanged) for event in storm.events)
 
 
+def test_a_pause_before_the_last_row_by_a_clock_set_back_is_no_silence() -> None:
+    """A pause that ends before the last row, as its time says, does not begin the silence there."""
+    back = [
+        Deed("update", 5),
+        Deed("look"),
+        Deed("clock", seconds=-5000.0),
+        Deed("pause", seconds=5.0),
+        Deed("wait", seconds=900.0),
+    ]
+    storm = stormed(back)
+    assert not any(isinstance(event, FindingChanged) for event in storm.events)
+    assert replayed(storm) == {}
+
+
 @pytest.mark.timeout(120)
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @example([Deed("wait", 1, 1000.0), Deed("set", 0)], 0)
+@example(
+    [Deed("update", 3, 0.1), Deed("away"), Deed("wait", 1, 130.0), Deed("update", 1, 0.1), Deed("wait", 1, 130.0)], 0
+)
 @given(deeds, st.integers(0, 9))
 def test_the_journal_and_the_replay_agree(done: list[Deed], seed: int) -> None:
     """Whatever happens, and whenever supervisors come and go: the same incidents, severities, moments and words."""

@@ -1,0 +1,148 @@
+"""What failed in `make test` is tried once more, alone, where that says something; what needed it is kept in a list.
+
+Real processes are waited for, and a neighbour may take the core that one needs. A retry must not hide anything: it
+happens only when every collected test ran and at most five failed, and never for a test that waits for nobody. As a
+plugin this module writes down what a session did; run as a program it decides by that, and retries.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+from msgspec import Struct, field
+
+__all__ = ["FLAKY", "MOST", "Session", "main", "why_not"]
+
+MOST = 5
+PURE = ("tests/fleet/", "tests/records/", "tests/ipc/test_framing.py", "tests/ipc/test_snapshot_lines.py")
+"""Tests that start nothing and wait for nothing: what fails there fails again, or for a reason worth knowing."""
+
+SESSION = Path(".pytest_cache", "session.json")
+FLAKY = Path("build", "flaky.txt")
+
+
+class Session(Struct):
+    """What a session of pytest did. Tests are named by their nodes; `certain` are those that a retry cannot excuse."""
+
+    collected: list[str] = field(default_factory=list)
+    ran: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    certain: list[str] = field(default_factory=list)
+    broken: list[str] = field(default_factory=list)
+    """Modules that could not be collected, and how the session was ended before its time."""
+
+
+# The plugin.
+
+_session: dict[str, dict[str, None]] = {name: {} for name in Session.__struct_fields__}
+
+
+def _say(kind: str, *nodes: str) -> None:
+    _session[kind].update(dict.fromkeys(nodes))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Of a session without workers."""
+    _say("collected", *(item.nodeid for item in session.items))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_node_collection_finished(ids: Sequence[str]) -> None:
+    """Of one worker; all have collected the same."""
+    _say("collected", *ids)
+
+
+def pytest_collectreport(report: pytest.CollectReport) -> None:
+    """A module that cannot be collected has tests that nobody counted."""
+    if report.failed:
+        _say("broken", report.nodeid or "the collection")
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """A test that failed in any phase; the report of a worker that crashed has a phase of its own."""
+    _say("ran", report.nodeid)
+    if report.failed:
+        _say("failed", report.nodeid)
+        if report.nodeid.startswith(PURE) or "property" in report.keywords:
+            _say("certain", report.nodeid)
+    elif report.skipped:
+        _say("skipped", report.nodeid)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Write it down, in the process that other ones report to."""
+    if hasattr(session.config, "workerinput"):
+        return
+    if exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+        _say("broken", f"pytest ended with {int(exitstatus)}")
+    path = session.config.rootpath / SESSION
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps({kind: list(nodes) for kind, nodes in _session.items()}), encoding="utf-8")
+
+
+# The program.
+
+
+def why_not(session: Session | None) -> str:
+    """Why what failed is not tried again; empty when it is."""
+    if session is None:
+        return "pytest did not come to its end"
+    if session.broken:
+        return f"not every test was collected, or run: {', '.join(session.broken)}"
+    if missing := sorted(set(session.collected) - set(session.ran)):
+        return f"{len(missing)} of {len(session.collected)} tests did not run, {missing[0]} among them"
+    if not session.failed:
+        return "no test failed by itself"
+    if session.certain:
+        return f"what starts and waits for nothing does not fail by chance: {', '.join(session.certain)}"
+    if len(session.failed) > MOST:
+        return f"{len(session.failed)} tests failed; more than {MOST} are no chance"
+    return ""
+
+
+def _read(root: Path) -> Session | None:
+    try:
+        return msgspec.json.decode((root / SESSION).read_bytes(), type=Session)
+    except (OSError, ValueError):
+        return None
+
+
+def _retry(root: Path, nodes: list[str], words: Sequence[str]) -> bool:
+    """Whether each of them passes when they run alone, one after the other."""
+    (root / SESSION).unlink(missing_ok=True)
+    done = subprocess.run([sys.executable, "-m", "pytest", *words, *nodes], cwd=root)
+    again = _read(root)
+    return done.returncode == 0 and again is not None and set(again.ran) - {*again.failed, *again.skipped} >= set(nodes)
+
+
+def main(words: Sequence[str], root: Path) -> int:
+    """Try again what failed in the session before, with pytest's `words`; 0 when all of it passes now."""
+    session = _read(root)
+    reason = why_not(session)
+    if session is None or reason:
+        print(f"nothing is tried again: {reason}", file=sys.stderr)
+        return 1
+    print(f"tried again, alone: {', '.join(session.failed)}", file=sys.stderr, flush=True)
+    if not _retry(root, session.failed, words):
+        return 1
+    flaky = root / FLAKY
+    flaky.parent.mkdir(exist_ok=True)
+    moment = time.strftime("%Y-%m-%d %H:%M", time.gmtime())
+    with flaky.open("a", encoding="utf-8") as kept:
+        kept.writelines(f"{moment} {node}\n" for node in session.failed)
+    print(f"passed only alone, and kept in {FLAKY}: {', '.join(session.failed)}", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:], Path.cwd()))
