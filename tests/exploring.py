@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import argparse
 import functools
+import itertools
+import os
 import re
 import subprocess
 import sys
@@ -120,30 +122,35 @@ def example_of(output: str) -> list[str]:
     return found
 
 
-def explore(tests: list[str], seconds: float, tell: Callable[[str], None]) -> list[Explored]:
+def explore(
+    tests: list[str], seconds: float, tell: Callable[[str], None], root: Path = ROOT, rounds: int | None = None
+) -> list[Explored]:
     """Rounds over all tests that did not fail yet, each with a larger share of time, until `seconds` are over."""
     until = time.monotonic() + seconds
     all_explored = [Explored(test) for test in tests]
     share = FIRST_ROUND_S
-    while (left := [one for one in all_explored if not one.failed]) and time.monotonic() < until:
+    for _ in itertools.count() if rounds is None else range(rounds):
+        left = [one for one in all_explored if not one.failed]
+        if not left or time.monotonic() > until:
+            break
         tell(f"a round of about {share:.0f} s for each of {len(left)} tests")
         for place, one in enumerate(left):
             remains = until - time.monotonic()
             if remains <= 0:
                 break
-            _visit(one, min(share, remains / (len(left) - place)))
+            _visit(one, min(share, remains / (len(left) - place)), root)
             tell(_line(one))
         share *= ROUND_GROWS
     return all_explored
 
 
-def _visit(one: Explored, share: float) -> None:
+def _visit(one: Explored, share: float, root: Path) -> None:
     most = min(MOST_EXAMPLES, int(share * one.ran / one.seconds)) if one.seconds else 0
     # The first visit finds out how long an example takes.
     most = max(most, 1) if one.visits else 0
     done = _pytest(
         "--hypothesis-profile=explore", "-p", "tests.exploring", "-p", "no:cacheprovider", "-q", f"--examples={most}",
-        one.test,
+        one.test, root=root,
     )  # fmt: skip
     one.visits += 1
     if counted := COUNTED.search(done.stdout):
@@ -154,8 +161,12 @@ def _visit(one: Explored, share: float) -> None:
         one.examples = example_of(done.stdout)
 
 
-def _pytest(*args: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "pytest", *args], cwd=ROOT, capture_output=True, text=True)
+def _pytest(*args: str, root: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    known = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    environ = os.environ | {"PYTHONPATH": os.pathsep.join((str(ROOT), *known))}
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", *args], cwd=root, env=environ, capture_output=True, text=True
+    )
 
 
 def _line(one: Explored) -> str:

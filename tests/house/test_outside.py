@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from mission_tui.paths import habits_path, health_files, limits_files, runs_root
 
@@ -52,3 +56,29 @@ def test_a_hostile_outside_changes_no_test(tmp_path: Path) -> None:
     words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", HERE, COLOURS, "tests/cli/test_judge.py"]
     done = subprocess.run([sys.executable, *words], cwd=ROOT, env=os.environ | outside, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
+
+
+def test_examples_do_not_depend_on_the_tests_before(tmp_path: Path) -> None:
+    """The same property draws the same examples, also when a module with other constants was loaded in between."""
+    drawn: list[tuple[int, float, str]] = []
+
+    @settings(max_examples=200, parent=settings.get_profile("repeat"))
+    @given(st.integers(), st.floats(allow_nan=False), st.text())
+    def draw(number: int, size: float, word: str) -> None:
+        drawn.append((number, size, word))
+
+    draw()
+    first = drawn[:]
+    module = tmp_path / "constants.py"
+    module.write_text(f"NUMBERS = {[*range(70_001, 70_400)]}\nSIZES = (1.25, 7.75)\nWORD = 'a word of our own'\n")
+    spec = importlib.util.spec_from_file_location("constants_of_a_test", module)
+    assert spec is not None
+    assert spec.loader is not None
+    sys.modules[spec.name] = loaded = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(loaded)
+        drawn.clear()
+        draw()
+    finally:
+        del sys.modules[spec.name]
+    assert drawn == first
