@@ -1,8 +1,8 @@
 """`hang`: a trainer that lives and says nothing. Judged by the clock, since silence has no rows.
 
-What is normal is learned from the run's own updates; time that it was paused or frozen, or that a set
-clock leapt over, does not count. When a silence
-was too long is computed from rows and pauses alone, so it is found again when the files are judged later.
+What is normal is learned from the run's own updates; time that it was paused or frozen, or that a set clock leapt over,
+does not count. When a silence was too long is computed from rows and pauses alone, so it is found again when the files
+are judged later.
 """
 
 from __future__ import annotations

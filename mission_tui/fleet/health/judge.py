@@ -2,8 +2,8 @@
 
 Judging is a function of the records and declared breaks alone: the same ones give the same incidents with the same ids,
 whenever and however often they are judged. Breaks count by their time, whenever before a later row they are told. A new
-attempt is a break itself, and so are settings changed while it trains: windows start anew, what was open is over. Only a
-silence and a number that is not finite outlive changed settings, until a row ends them.
+attempt is a break itself, and so are settings changed while it trains: windows start anew, what was open is over. Only
+a silence, a number that is not finite and work that is not saved outlive changed settings.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ from mission_tui.fleet.views.findings import Finding, Severity
 
 __all__ = ["Judge", "acts", "cleared", "is_news", "judge_of"]
 
-UNTIL_A_ROW = (Hang.id, NotFinite.id)
-"""Rules that also speak without a row. Were their incidents over by anything else, the same one could open twice."""
+OUTLIVE_SETTINGS = (Hang.id, NotFinite.id, CheckpointAge.id)
+"""Rules that also speak without a row, of what other settings do not end: closed by them, it would open again."""
 
 KEPT = 256
 """Incidents that are remembered; of more, the oldest that are over are forgotten (they are in the journal)."""
@@ -129,13 +129,13 @@ class Judge:
     def changed(self, record: SettingsChanged) -> list[Finding]:
         """Other settings from here on: windows start anew, and what was concluded from them is over.
 
-        A silence and a number that is not finite last until a row ends them, as whoever judges later finds them.
+        A silence, a number that is not finite and work that is not saved last on, as whoever judges later finds them.
         """
         changed = self._enter(record.attempt)
         if record.attempt < self._attempt:
             return changed
         changed += self.silence(_moment(record.t))
-        changed += [self._clear(rule) for rule in list(self._open) if rule not in UNTIL_A_ROW]
+        changed += [self._clear(rule) for rule in list(self._open) if rule not in OUTLIVE_SETTINGS]
         known = self._settings
         if self._spec is not None:
             with suppress(MissionError):
@@ -277,10 +277,19 @@ def acts(limits: Limits, rule_id: str) -> str:
 
 
 def is_news(finding: Finding, known: Finding | None) -> bool:
-    """Whether `finding` goes beyond what is known of its incident; judging a run anew repeats what is known."""
+    """Whether `finding` goes beyond what is known of its incident; judging a run anew repeats what is known.
+
+    Within one update an incident may be over, begin again and become worse: then its time says what is newer.
+    """
     if known is None:
         return True
-    return (finding.last_update, finding.state == "cleared") > (known.last_update, known.state == "cleared")
+    # Findings of old journals have no time; by theirs everything would be newer.
+    since, then = (finding.last_t, known.last_t) if known.last_t else (0.0, 0.0)
+    return (finding.last_update, since, finding.state == "cleared") > (
+        known.last_update,
+        then,
+        known.state == "cleared",
+    )
 
 
 def cleared(finding: Finding, update: int, t: float) -> Finding:

@@ -124,7 +124,7 @@ class Told:
         self.findings[finding.id] = finding
         if self.standing(finding) != "open":
             self.due.discard(finding.id)
-        elif known is None or GRAVITY[finding.severity] > GRAVITY[known.severity]:
+        elif known is None or known.state == "cleared" or GRAVITY[finding.severity] > GRAVITY[known.severity]:
             self.due.add(finding.id)
 
     def declare(self, event: FleetEvent) -> None:

@@ -17,6 +17,7 @@ from mission_tui.fleet.health import Judge, cleared, is_news, judge_of
 from mission_tui.fleet.history.events import (
     AttemptEnded,
     AttemptStarting,
+    ClockStepped,
     CompanyChanged,
     FindingChanged,
     FleetEvent,
@@ -28,6 +29,7 @@ from mission_tui.fleet.history.events import (
 )
 from mission_tui.fleet.history.metrics import (
     CheckpointSaved,
+    DutyFailed,
     Episodes,
     EvaluationDone,
     Metric,
@@ -80,8 +82,8 @@ class Deed:
     """
 
     what: Literal[
-        "update", "pause", "hold", "go", "freeze", "thaw", "company", "evaluation", "checkpoint", "set", "wait",
-        "clock", "attempt", "away", "back", "look",
+        "update", "pause", "hold", "go", "freeze", "thaw", "company", "evaluation", "checkpoint", "unsaved", "set",
+        "wait", "clock", "attempt", "away", "back", "look",
     ]  # fmt: skip
     count: int = 1
     seconds: float = 1.0
@@ -123,8 +125,16 @@ class Storm:
                 self.write(SettingsChanged(number, self.attempt, self.update, 0, self.t, number, words))
             case "wait":
                 self.wait(deed.seconds)
+            case "unsaved":
+                for _ in range(deed.count):
+                    number = len(self.records) + 1
+                    failed = DutyFailed(number, self.attempt, self.update, 0, self.t, "checkpoint", "no inodes", number)
+                    self.write(failed)
+                    self.t += deed.seconds
             case "clock":
                 self.t = max(1.0, self.t + deed.seconds)
+                if self.watcher is not None:
+                    self.say(ClockStepped(len(self.events) + 1, self.t, self.attempt, deed.seconds))
             case "away":
                 self.watcher = None
             case "back":

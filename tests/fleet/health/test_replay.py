@@ -25,6 +25,7 @@ deeds = st.lists(
     | st.builds(Deed, st.just("pause"), st.just(1), st.sampled_from([5.0, 500.0]))
     | st.builds(Deed, st.sampled_from(["company", "evaluation", "checkpoint", "set"]), st.integers(0, 3))
     | st.builds(Deed, st.sampled_from(["hold", "go", "freeze", "thaw"]))
+    | st.builds(Deed, st.just("unsaved"), st.integers(1, 4), st.sampled_from([0.1, 5.0]))
     | st.builds(Deed, st.just("clock"), st.just(1), st.sampled_from([0.5, 50.0, 5000.0]))
     | st.builds(Deed, st.just("attempt"), st.integers(1, 2), st.just(1.0), st.sampled_from(["calm", "hot"]))
     | st.sampled_from(COMINGS),
@@ -93,6 +94,21 @@ def test_an_incident_outlives_other_settings_until_a_row_ends_it(ended_by: str) 
     again = replayed(storm)
     assert journaled(storm, again) == again
     assert {finding.state for finding in again.values()} == {"cleared"}
+
+
+def test_an_incident_that_begins_again_within_an_update_is_journaled_again() -> None:
+    """Failed, saved, failed three times, without a row between: open, over, open, and critical."""
+    unsaved = [Deed("unsaved", 1, 5.0), Deed("checkpoint"), Deed("unsaved", 3, 5.0), Deed("set")]
+    storm = stormed([Deed("update", 5), *unsaved])
+    told = [event.finding for event in storm.events if isinstance(event, FindingChanged)]
+    assert [(finding.severity, finding.state) for finding in told] == [
+        ("warning", "open"),
+        ("warning", "cleared"),
+        ("warning", "open"),
+        ("critical", "open"),
+    ]
+    again = replayed(storm)
+    assert journaled(storm, again) == again
 
 
 def test_a_pause_right_after_a_resume_is_a_pause() -> None:
