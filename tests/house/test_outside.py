@@ -9,6 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +17,7 @@ from mission_tui.paths import habits_path, health_files, limits_files, runs_root
 
 ROOT = Path(__file__).parents[2]
 HERE = "tests/house/test_outside.py::test_a_test_sees_its_own_folders_only"
+pytestmark = pytest.mark.timeout(300)
 COLOURS = "tests/tui/test_colours.py::test_nothing_written_has_the_colour_of_its_ground_with_16_colours"
 
 
