@@ -18,6 +18,7 @@ from mission_tui.paths import habits_path, health_files, limits_files, runs_root
 ROOT = Path(__file__).parents[2]
 HERE = "tests/house/test_outside.py::test_a_test_sees_its_own_folders_only"
 pytestmark = pytest.mark.timeout(300)
+PRESETS = "tests/cli/test_judge.py::test_a_preset_says_the_settings"
 COLOURS = "tests/tui/test_colours.py::test_nothing_written_has_the_colour_of_its_ground_with_16_colours"
 
 
@@ -55,7 +56,7 @@ def test_a_hostile_outside_changes_no_test(tmp_path: Path) -> None:
         "TERM": "dumb",
         "GIT_DIR": "/proc/nowhere",
     }
-    words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", HERE, COLOURS, "tests/cli/test_judge.py"]
+    words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", HERE, COLOURS, PRESETS]
     done = subprocess.run([sys.executable, *words], cwd=ROOT, env=os.environ | outside, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
 
