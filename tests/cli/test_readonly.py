@@ -29,6 +29,12 @@ def looking(colleague: Shell, *words: str) -> list[str]:
     return as_nobody("-m", "mission_tui", *root, *words)
 
 
+def let_in(colleague: Shell) -> None:
+    """What docs/roots.md says to whoever wants to be looked at: nothing of ours is open to others by itself."""
+    assert [path for path in files(colleague.root) if path.lstat().st_mode & 0o022] == []
+    subprocess.run(["chmod", "-R", "go+rX", str(colleague.root)], check=True)
+
+
 def his_environ(colleague: Shell) -> dict[str, str]:
     return colleague.environ | {"HOME": "/", "MISSION_TUI_LEDGER": "off"}
 
@@ -54,6 +60,7 @@ def test_another_user_sees_runs_logs_metrics_and_findings(colleague: Shell) -> N
     shown, closed = colleague.launch("tiny", "-n", "2", "--name", "open")
     for run in (shown, closed):
         colleague.advancing(run)
+    let_in(colleague)
     (colleague.root / closed).chmod(0o700)
     done = look(colleague, "status", "--json")
     assert done.returncode == 0, done.stderr
@@ -89,6 +96,7 @@ def test_the_screen_shows_them_and_changes_nothing(colleague: Shell) -> None:
     """In a real terminal of another user: the run advances, keys that act do nothing, `q` leaves no trace."""
     (run,) = colleague.launch("tiny", "--name", "theirs")
     colleague.advancing(run)
+    let_in(colleague)
     before = own_files(colleague)
     terminal = Terminal(looking(colleague), cwd=Path("/"), environ=his_environ(colleague), columns=120, rows=30)
     try:

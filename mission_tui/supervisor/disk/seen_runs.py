@@ -23,6 +23,7 @@ from mission_tui.fleet.history.metrics import MetricRecord, TrainingEnded
 from mission_tui.fleet.history.observations import FlagSeen, ForeignSeen, PidsSeen, SizeSeen
 from mission_tui.fleet.store import SNAPSHOT_ENDED, Store
 from mission_tui.fleet.views.snapshot import Pids, SupervisorInfo
+from mission_tui.plain_files import open_plain
 from mission_tui.records.files.tail import Tail, read_newest
 from mission_tui.records.runs.attempt import ProcessIdentity, read_exit, read_identity
 from mission_tui.records.runs.layout import RunDir, run_dirs
@@ -293,7 +294,7 @@ def _living(recorded: ProcessIdentity) -> int | None:
 def _is_held(run: RunDir) -> bool:
     """Whether somebody, perhaps in another container, holds its lease; who may not read that file does not know."""
     try:
-        descriptor = os.open(run.lease, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        descriptor = open_plain(run.lease)[0]
     except OSError:
         return False
     try:
