@@ -13,6 +13,8 @@ import stat
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,7 @@ from mission_tui.records.files.append import AppendLog
 from mission_tui.records.runs.attempt import ExitRecord, Identity, LaunchOrder, ProcessIdentity
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.manifest import Manifest
+from mission_tui.records.runs.seal import Seals
 from mission_tui.supervisor.disk.run_directory import create_run
 from tests.records.saving import save
 from tests.supervisor.conftest import stub_spec
@@ -56,6 +59,7 @@ class Ground:
         self.kept = self.outside / "kept.txt"
         self.kept.write_text("mine\n", encoding="ascii")
         self.mark = self.outside / "carried-out"
+        self.seals = Seals.of({"XDG_STATE_HOME": str(folder / "state"), "HOME": str(folder)})
         self._number = 0
 
     def touched(self) -> list[str]:
@@ -73,7 +77,7 @@ class Ground:
         )
         words = ("/bin/sh", "-c", f"echo yes >> {self.mark}")
         order = LaunchOrder(run=run.id, attempt=1, argv=words, cwd="/", nonce="n", python="/bin/sh")
-        create_run(self.root, run, stub_spec(1000), order, (), f"{stem}-{self._number}", None)
+        create_run(self.root, self.seals, run, stub_spec(1000), order, (), f"{stem}-{self._number}", None)
         _tell(run)
         return run
 
@@ -89,7 +93,7 @@ def _tell(run: RunDir) -> None:
     rows = AppendLog(run.metrics, sync_every_s=3600.0)
     rows.append(lambda seq: TrainingStarted(seq, 1, 1000.0))
     for update in range(1, 4):
-        rows.append(lambda seq, update=update: UpdateDone(seq, 1, update, 64 * update, 1000.0 + update, 1.0, 1.0, 32.0))
+        rows.append(partial(_row, update))
     rows.append(lambda seq: TrainingEnded(seq, 1, 3, 192, 1010.0, "finished", checkpoint=CHECKPOINT))
     rows.close()
     attempt = run.attempt(1)
@@ -109,6 +113,10 @@ def _tell(run: RunDir) -> None:
     save(run.checkpoints, 100)
     run.evaluations.mkdir()
     (run.evaluations / "one.json").write_bytes(msgspec.json.encode({"t": 1000.0, "mean": 1.0, "episodes": 3}))
+
+
+def _row(update: int, seq: int) -> UpdateDone:
+    return UpdateDone(seq, 1, update, 64 * update, 1000.0 + update, 1.0, 1.0, 32.0)
 
 
 def _rest(of: type) -> dict[str, Any]:
@@ -162,7 +170,7 @@ def typed_cases() -> list[Case]:
         for kind in kinds.types:
             assert isinstance(kind, inspect.StructType)
             whole = example(kind) | {"seq": 99, "t": 1200.0, "attempt": 1}
-            cases += _spoiled(f"{name}.jsonl {kind.tag}", whole, lambda run, name=name: getattr(run, name), line_of)
+            cases += _spoiled(f"{name}.jsonl {kind.tag}", whole, attrgetter(name), line_of)
     files: tuple[tuple[str, Any, Callable[[RunDir], Path]], ...] = (
         ("identity.json", Identity, lambda run: run.attempt(1).identity),
         ("exit.json", ExitRecord, lambda run: run.attempt(1).exit),

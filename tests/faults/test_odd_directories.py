@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -111,10 +112,14 @@ def test_c9_the_directories_that_ended_a_supervisor_cost_one_row(ground: Ground)
         with Connection.connect(ground.root, start=False) as connection:
             for run in (endless, pipe, well):
                 began = time.monotonic()
-                details = connection.ask(lambda id_, run=run: GetDetails(id=id_, run=run.id))
+                details = connection.ask(partial(_details, run.id))
                 assert time.monotonic() - began < WAIT_S
                 assert len(details.evaluations) == 1
     assert ground.touched() == []
+
+
+def _details(run: str, id_: int) -> GetDetails:
+    return GetDetails(id=id_, run=run)
 
 
 @pytest.mark.timeout(60)
@@ -130,7 +135,8 @@ def test_c9_clients_are_answered_while_a_huge_run_is_read(ground: Ground) -> Non
     with living(run), lab_of(ground) as lab:
         lab.supervisor = lab.spawn()
         until(lab.answers, 30, "somebody listens")
-        waited, unread = [], []
+        waited: list[float] = []
+        unread: list[int] = []
         while not unread or unread[-1]:
             began = time.monotonic()
             snapshot = lab.snapshot()

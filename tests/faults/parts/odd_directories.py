@@ -79,7 +79,7 @@ def _rows(snapshot: FleetSnapshot, names: dict[str, str], healthy: Sequence[str]
     views = {view.id: view for view in snapshot.runs}
     for run in healthy:
         view = views.get(run)
-        if view is None or view.outcome != "finished" or view.flags or view.update != 3:
+        if view is None or view.outcome != "finished" or {*view.flags} - {"foreign"} or view.update != 3:
             yield f"{who} shows a healthy run as {view and (view.outcome, view.flags, view.update)}"
 
 
