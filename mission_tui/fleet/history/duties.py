@@ -1,7 +1,7 @@
 """Duties that failed: what should have been done for a run, or for all of them, and was not, with the reason.
 
 A failure is a fact like any other: journaled when it is seen, counted while it repeats, shown until a checkpoint,
-its retention or a row is done again, else for the rest of the attempt. What a failed checkpoint means for the training
+or its retention is done again, else for the rest of the attempt. What a failed checkpoint means for the training
 is judged by the rule `checkpoint-age`.
 """
 
@@ -11,16 +11,13 @@ from msgspec import Struct
 
 from mission_tui.fleet.text import clean
 
-__all__ = ["CHECKPOINT", "RETENTION", "ROWS", "WHY_CHARACTERS", "FailedDuty", "failed_again"]
+__all__ = ["CHECKPOINT", "RETENTION", "WHY_CHARACTERS", "FailedDuty", "failed_again"]
 
 CHECKPOINT = "checkpoint"
 """The duty that the next checkpoint that is saved makes good."""
 
 RETENTION = "retention"
 """The duty that the next checkpoint that is saved tries again, and fails at after it where it does."""
-
-ROWS = "rows"
-"""The duty that the next row makes good."""
 
 WHY_CHARACTERS = 300
 

@@ -14,7 +14,6 @@ from typing import Literal, Self
 
 from msgspec import structs
 
-from mission_tui.fleet.history.duties import ROWS
 from mission_tui.fleet.history.metrics import (
     CheckpointSaved,
     DutyFailed,
@@ -246,10 +245,7 @@ class Record:
                 self._log.sync()
         except StorageError as error:
             if not self._complained:
-                why = f"rows of metrics.jsonl wait for the disk: {error}"
-                complain(why)
-                self._failures += 1
-                self._say(DutyFailedSaid(ROWS, why[:_WHY_CHARACTERS], time.time(), self._failures))
+                complain(f"rows of metrics.jsonl wait for the disk: {error}")
             self._complained = True
             return
         self._complained = False
