@@ -29,5 +29,5 @@ Whole = Annotated[int, Meta(ge=-(2**53), le=2**53)]
 Bytes = Annotated[int, Meta(ge=0, le=2**60)]
 """A size: an exbibyte at most."""
 
-Pid = Annotated[int, Meta(ge=1, le=2**22)]
-"""The number of a process: Linux gives none above (PID_MAX_LIMIT)."""
+Pid = Annotated[int, Meta(ge=1, le=2**31 - 1)]
+"""The number of a process, as the kernel holds it: larger ones are no numbers to it."""

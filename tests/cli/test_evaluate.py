@@ -7,8 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from mission_tui.envs import mission_files
+from mission_tui.records.runs.attempt import read_launch
+from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.seal import Seals
 from tests.shell import Shell
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(150)]
@@ -88,11 +92,11 @@ def test_edits_after_the_start_change_no_number_and_damage_is_refused(shell: She
         assert file.name in refused.stderr
         file.write_bytes(whole)
     assert set((folder / "evaluations").iterdir()) == written
-    order = folder / "attempts" / "1" / "launch.json"
-    whole = order.read_bytes()
-    order.write_bytes(whole.replace(f'"cwd": "{shell.cwd}"'.encode(), b'"cwd": "/nowhere"'))
+    launched = read_launch(folder / "attempts" / "1" / "launch.json")
+    assert launched is not None
+    Seals.of(shell.environ).write_order(RunDir(folder), structs.replace(launched, cwd="/nowhere"))
     refused = shell("evaluate", run, "--accept")
     assert refused.returncode == 2
     assert "was launched in /nowhere, which is gone, and code of its own may come from there" in refused.stderr
-    order.write_bytes(whole)
+    Seals.of(shell.environ).write_order(RunDir(folder), launched)
     assert played(shell, run) == first

@@ -35,10 +35,8 @@ def test_the_screen_resolves_presets_over_the_users_limits(own: Path) -> None:
 
 def test_a_launch_freezes_the_limits(quick: Shell) -> None:
     """`spec.toml` of the run holds what differs: the user's limit, the word's, the profile."""
-    own = quick.cwd / "config" / "mission-tui" / "health.toml"
-    own.parent.mkdir(parents=True)
+    own = quick.cwd / ".config" / "mission-tui" / "health.toml"
     own.write_text("[stall]\nevery = 4\n")
-    quick.environ["XDG_CONFIG_HOME"] = str(quick.cwd / "config")
     (run,) = quick.launch("tiny", "--set", "keep.health.kl-persistent.act=stop")
     text = (quick.root / run / "spec.toml").read_text()
     assert 'profile = "default"' in text

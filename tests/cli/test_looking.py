@@ -46,7 +46,10 @@ def test_verbs_that_ask_the_supervisor_stay_light(shell: Shell, verb: str) -> No
 
 def test_presets_show_what_the_file_says_and_what_it_means(shell: Shell) -> None:
     """As written the file's own text, resolved every default filled in, with --set applied."""
-    assert shell("presets", "show", "tiny").stdout == (shell.cwd / "presets" / "tiny.toml").read_text()
+    assert (
+        shell("presets", "show", "tiny").stdout
+        == (shell.cwd / ".config" / "mission-tui" / "presets" / "tiny.toml").read_text()
+    )
     resolved = shell("presets", "show", "tiny", "--resolved", "--set", "ppo.gamma=0.9").stdout
     assert "gamma = 0.9\n" in resolved
     assert "max_grad_norm = 0.5\n" in resolved

@@ -105,7 +105,7 @@ def test_the_unit_starts_this_interpreter_and_ends_no_run(machine: Machine) -> N
     assert "$$HOME" in start
     plain = shlex.split(start.replace("%%", "%").replace("$$", "$"))
     assert plain == list(command_of(odd.root)) == [
-        sys.executable, "-m", "mission_tui.supervisor", "--runs-dir", str(odd.root)
+        sys.executable, "-P", "-m", "mission_tui.supervisor", "--runs-dir", str(odd.root)
     ]  # fmt: skip
     assert Path(plain[0]).is_absolute()
     service_lines = dict(unit["Service"])

@@ -23,6 +23,9 @@ RUN = "20261121-040628-recorded-2aa5"
 def recorded(fleet: Shell) -> Shell:
     """A fleet whose runs root holds the recorded directory."""
     shutil.copytree(FIXTURES / "format-1" / RUN, fleet.root / RUN)
+    # It carries no seal, and is the user's once a person has said so.
+    adopted = fleet("adopt", RUN, "--trust")
+    assert adopted.returncode == 0, adopted.stderr
     return fleet
 
 

@@ -283,6 +283,7 @@ class _Adopt(Scene):
         run = RunDir(folder / RECORDED.name)
         shutil.copytree(RECORDED, run.path)
         run.events.write_bytes(b"".join(run.events.read_bytes().splitlines(keepends=True)[:-1]) + HALF)
+        _seal(run)
 
     def act(self, folder: Path, acknowledge: Acknowledge) -> None:
         # Nothing is acknowledged: what a disk refuses is held in memory, and found again by the next supervisor.
@@ -302,7 +303,13 @@ class _Adopt(Scene):
                 yield "the attempt ended otherwise"
             if not any(HALF in path.read_bytes() for path in run.path.glob("events.jsonl*")):
                 yield "the torn tail is nowhere"
+            # A disk that was made again has other inodes, which a disk that lost its power has not.
+            _seal(run)
             asyncio.run(_adopt_all(folder))
+
+
+def _seal(run: RunDir) -> None:
+    Seals.of(os.environ).adopt(run, run.path / "telemetry.sock")
 
 
 async def _adopt_all(root: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.history.events import AttemptEnded, AttemptStarting, RunCreated
 from mission_tui.fleet.history.outcome import Finished
 from mission_tui.records.files.lines import encode_line
-from mission_tui.records.files.tail import read_all
+from mission_tui.records.files.tail import Tail
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk import run_on_disk
@@ -149,7 +150,7 @@ async def test_d10_of_many_old_runs_only_the_newest_are_read_before_the_first_an
     assert read.runs == 200 + 4
     assert core.store.snapshot(0.0).ended_total == 2000
     assert [len(core.waiting), len(core.store.live_ids())] == [1796, 0]
-    assert core.store.view("20260101-000000-many-0007").flags == ("damaged",)
+    assert core.store.view("20260101-000000-many-0007").flags == ("damaged", "foreign")
     page, total = core.store.ended(1990, 200)
     assert ([view.name for view in page], total) == ([f"old-{number}" for number in range(9, -1, -1)], 2000)
     assert the_run(core, "old-3") == "20260101-000000-many-0003"
@@ -181,8 +182,8 @@ class CountedReads:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.runs = 0
-        monkeypatch.setattr(run_on_disk, "read_all", self._read)
+        monkeypatch.setattr(run_on_disk, "Tail", self._tail)
 
-    def _read(self, path: Path, type_: object) -> tuple[list[object], list[str]]:
+    def _tail(self, path: Path, type_: object, **more: Any) -> Tail:
         self.runs += 1
-        return read_all(path, type_)
+        return Tail(path, type_, **more)

@@ -14,7 +14,9 @@ def sentence_of(told: Told) -> str | None:
     """The sentence; None for a run that trains, or waits for nothing but its turn."""
     if told.outcome is not None:
         cause = told.gave_up or told.outcome.cause
-        return clean(f"foreign: {told.foreign}; {cause}" if told.foreign else cause, CAUSE_CHARACTERS)
+        if told.foreign:
+            cause = f"foreign: {told.foreign}; {cause}; `adopt` shows what it would run"
+        return clean(cause, CAUSE_CHARACTERS)
     return None if told.frozen is None or told.asked & ENDING else _frozen(told.frozen)
 
 

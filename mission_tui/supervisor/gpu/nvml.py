@@ -44,9 +44,11 @@ _NOT_OFFERED = (
     pynvml.NVMLError_InvalidArgument,
 )
 """The last is what some drivers say to a question about an instance that only whole GPUs can be asked."""
-_OF_THE_DRIVER = (
-    pynvml.NVMLError_LibRmVersionMismatch,
-    *_known("NVMLError_Uninitialized", "NVMLError_DriverNotLoaded", "NVMLError_LibraryNotFound"),
+_OF_THE_DRIVER = _known(
+    "NVMLError_LibRmVersionMismatch",
+    "NVMLError_Uninitialized",
+    "NVMLError_DriverNotLoaded",
+    "NVMLError_LibraryNotFound",
 )
 _LONGEST_REASON = 200
 NO_INSTANCES = " (MIG mode, no instances)"

@@ -74,7 +74,7 @@ def _rules(run: RunDir) -> list[Path]:
     """The rules of the first attempt: kept with the last attempt that had them once others took their place."""
     kept = (run.attempt(number).path / run.snapshot.name for number in run.attempts())
     folder = next((folder for folder in kept if folder.is_dir()), run.snapshot)
-    return kept_rules(folder)
+    return kept_rules(folder) if folder.is_dir() else []
 
 
 def _on_its_way(core: Core, run_id: str, first: Spec) -> Iterator[Change]:

@@ -41,6 +41,12 @@ def tree(root: Path) -> dict[str, tuple[int, int, int]]:
     return {str(it): (it.lstat().st_size, it.lstat().st_mode, it.lstat().st_mtime_ns) for it in paths}
 
 
+@pytest.fixture(autouse=True)
+def same_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Who looks from here has the secret that the lab's supervisor seals with."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
 @pytest.fixture
 def onlooker(lab: Lab) -> Iterator[Connection]:
     """Somebody who looks at the files of the lab."""

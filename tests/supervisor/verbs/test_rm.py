@@ -89,7 +89,7 @@ def test_what_lay_there_for_a_day_is_purged(idle_lab: Lab) -> None:
     idle_lab.start()
     until(lambda: not aged.exists(), 10, "the old one is purged")
     assert in_trash(idle_lab) == [(young, "young")]
-    assert list(trash_dir(idle_lab.root).iterdir()) == [_lying(idle_lab, young)]
+    assert list(trash_dir(idle_lab.root).glob("[0-9]*")) == [_lying(idle_lab, young)]
 
 
 def test_the_trash_knows_a_run_by_its_newest_name(lab: Lab) -> None:
@@ -132,5 +132,5 @@ def test_a_run_that_is_being_evaluated_stays(lab: Lab, tmp_path: Path) -> None:
 
 
 def _lying(lab: Lab, run: str) -> Path:
-    (path,) = trash_dir(lab.root).glob(f"*.{run}")
+    (path,) = trash_dir(lab.root).glob(f"[0-9]*.{run}")
     return path

@@ -34,7 +34,7 @@ from mission_tui.records.runs.spec_file import read_attempt_spec, write_spec
 from mission_tui.supervisor.attempts import hold_live
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.journal import Make
-from mission_tui.supervisor.launchers import Launcher
+from mission_tui.supervisor.launchers.local import LocalLauncher
 from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.starting.company import Company
 from mission_tui.supervisor.watching.feed import READ_S, hear_of_news, judge_silence, read_news
@@ -117,7 +117,7 @@ def on(root: Path, scene: Callable[[Field], Coroutine[Any, Any, None]]) -> None:
 
     async def play() -> None:
         supervisor_dir(root).mkdir(parents=True)
-        await scene(Field(root, Core(root, cast(Launcher, None))))
+        await scene(Field(root, Core(root, LocalLauncher())))
 
     asyncio.run(play())
 
