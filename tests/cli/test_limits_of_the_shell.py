@@ -67,7 +67,8 @@ def test_a_run_has_nothing_of_the_shell_that_started_the_supervisor(quick: Shell
         assert {limits_of(pid)[f"RLIMIT_{name}"][0] for name in ("CPU", "FSIZE")} == {resource.RLIM_INFINITY}
         assert umask_of(pid) == 0o077
     if os.geteuid() == 0:
-        assert psutil.Process(trainer).nice() == psutil.Process(keeper).nice() == 0
+        # A trainer that was tried in this very process has left it nicer than it was: that is the shell's then.
+        assert (psutil.Process(trainer).nice(), psutil.Process(keeper).nice()) == (psutil.Process().nice(), 0)
 
 
 def test_a_run_has_what_the_shell_that_launches_it_has(quick: Shell) -> None:
@@ -80,7 +81,7 @@ def test_a_run_has_what_the_shell_that_launches_it_has(quick: Shell) -> None:
     found = limits_of(trainer)
     assert (found["RLIMIT_CPU"][0], found["RLIMIT_FSIZE"][0], found["RLIMIT_NOFILE"][0]) == (500, 100 * 512, 200)
     assert os.sched_getaffinity(trainer) == {0}
-    assert (umask_of(trainer), psutil.Process(trainer).nice()) == (0, 7)
+    assert (umask_of(trainer), psutil.Process(trainer).nice()) == (0, psutil.Process().nice() + 7)
     assert psutil.Process(keeper).nice() == 0
     assert limits_of(keeper)["RLIMIT_CPU"][0] == resource.RLIM_INFINITY
     order = read_launch(RunDir(quick.root / run).attempt(1).launch)
