@@ -15,9 +15,9 @@ import sys
 __all__ = ["append_working_folder", "main", "module_words"]
 
 
-def module_words(module: str, python: str = sys.executable) -> tuple[str, ...]:
+def module_words(module: str, python: str | None = None) -> tuple[str, ...]:
     """The words that start `module` of this package with `python`, which is 3.11 or newer."""
-    return (python, "-P", os.path.abspath(__file__), module)  # noqa: PTH100 - pathlib is not loaded here
+    return (python or sys.executable, "-P", os.path.abspath(__file__), module)  # noqa: PTH100 - pathlib is not loaded here
 
 
 def append_working_folder() -> None:
