@@ -73,7 +73,7 @@ def test_a_checkpoint_before_the_first_episode_is_left_out() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(90)
+@pytest.mark.timeout(240)
 def test_our_engines_learn_what_sb3_learns() -> None:
     """On a normalized task: the same curve, parameters and episodes; of the fast one the same curve, up to rounding."""
     spec = preset("acrobot", 5, 2 * 16 * 256)

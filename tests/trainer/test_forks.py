@@ -21,7 +21,7 @@ def trained(path: Path, vec: str, keep: dict[str, Any] | None = None, **kwargs: 
     env |= {"n_workers": 2} if vec == "workers" else {}
     run_dir = new_run(path / "run", spec_with(env=env, keep=keep or {}))
     with trainer(run_dir, "1") as process:
-        said = process.communicate(timeout=90)[1]
+        said = process.communicate(timeout=180)[1]
         assert process.returncode == 0, said
     return run_dir, said
 
@@ -41,7 +41,7 @@ def check_one_stream(run_dir: RunDir) -> None:
     assert len(list_checkpoints(run_dir.checkpoints)) <= 3
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(240)
 @pytest.mark.parametrize("vec", ["inline", "workers"])
 @pytest.mark.parametrize("does", ["raise", "return", "exit"])
 def test_a_child_that_comes_back_into_the_training_ends_there(tmp_path: Path, vec: str, does: str) -> None:
@@ -52,7 +52,7 @@ def test_a_child_that_comes_back_into_the_training_ends_there(tmp_path: Path, ve
     assert ("forked in the training, ends here" in said) == (does != "exit")
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(240)
 @pytest.mark.parametrize("vec", ["inline", "workers"])
 def test_a_pool_of_forks_in_an_environment_works_and_ends(tmp_path: Path, vec: str) -> None:
     """Processes of `multiprocessing` never come back: they do their work, and SIGTERM ends them as it does anywhere."""
@@ -61,7 +61,7 @@ def test_a_pool_of_forks_in_an_environment_works_and_ends(tmp_path: Path, vec: s
     assert "Traceback" not in said
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(240)
 def test_children_that_nobody_waits_for_change_nothing(tmp_path: Path) -> None:
     """Parent and child go on side by side: the child is stopped before it writes, however they race."""
     run_dir, _ = trained(tmp_path, "inline", does="return", parent_waits=False)
