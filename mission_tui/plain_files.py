@@ -40,6 +40,7 @@ _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 _LARGE_BYTES = 64 << 20
 _HOLLOW = 256
+_GROWN_BYTES = 1 << 16
 
 
 def open_plain(path: Path | str) -> tuple[int, os.stat_result]:
@@ -241,9 +242,15 @@ def _owner_of_folder(path: Path | str) -> int | None:
 
 
 def _read(descriptor: int, facts: os.stat_result, path: Path | str, most: int) -> bytes:
-    with os.fdopen(descriptor, "rb") as file:
-        data = b"" if facts.st_size > most else file.read(most + 1)
-        if facts.st_size > most or len(data) > most:
-            size = max(facts.st_size, len(data))
-            raise OSError(errno.EFBIG, f"it has {size:,} bytes, and at most {most:,} are read", str(path))
-        return data
+    try:
+        size = facts.st_size
+        # Asked for what is there and a byte more: `most` of them at once would be a buffer of that size for every file.
+        parts = [os.read(descriptor, size + 1)] if size <= most else []
+        while parts and parts[-1] and size <= most:
+            parts.append(os.read(descriptor, _GROWN_BYTES))
+            size = sum(map(len, parts))
+    finally:
+        os.close(descriptor)
+    if size > most:
+        raise OSError(errno.EFBIG, f"it has {size:,} bytes, and at most {most:,} are read", str(path))
+    return b"".join(parts)
