@@ -143,9 +143,12 @@ class CellHistory:
                 if complete is not None:
                     shelf.append(complete)
             finer = shelf
-        for finer, coarser in reversed(list(pairwise(self._kept))):
+        shelves = list(zip(self.levels, self._kept, strict=True))
+        for (_, finer), ((width, _), coarser) in reversed(list(pairwise(shelves))):
+            # The coarser cell in which the fine ones begin is no older than they are, though it begins before them.
+            older = coarser.first < (finer.first // width * width if len(finer) else float("inf"))
             empty = not len(finer) and not len(coarser)
-            finer.forgot = finer.forgot or coarser.first < finer.first or (empty and coarser.forgot)
+            finer.forgot = finer.forgot or older or (empty and coarser.forgot)
 
     def between(self, since: float, until: float, most: int) -> tuple[Cell, ...]:
         """What happened from `since` to `until` in at most so many cells of one width, oldest first.

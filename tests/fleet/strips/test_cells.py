@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mission_tui.fleet.strips.cells import CELL_S, LEVELS, Cell, CellHistory, Gathering, merged
+from mission_tui.fleet.strips.cells import CELL_S, LEVELS, SLOW_LEVELS, Cell, CellHistory, Gathering, merged
 
 DAY_S = 86_400.0
 percents = st.lists(st.integers(0, 100).map(float), min_size=1, max_size=300)
@@ -116,3 +116,14 @@ def test_what_only_the_widest_cells_tell_is_found() -> None:
     history = CellHistory()
     history.restore(([], [], [Cell(10.0 * at, 0.0, 5.0, 9.0, 10.0, 5) for at in range(6)]))
     assert [cell.t for cell in history.finest(0.0, 1000.0)] == [0.0, 10.0, 20.0, 30.0, 40.0, 50.0]
+
+
+@pytest.mark.parametrize("begun", [20.0, 27.0, 29.0])
+def test_what_was_kept_of_the_first_seconds_comes_back_as_finely(begun: float) -> None:
+    """The wide cell in which everything begins holds no more than the fine ones, and does not stand for them."""
+    history = CellHistory(SLOW_LEVELS)
+    for second in range(20):
+        history.saw(float(second), begun + second, 1.0)
+    restored = CellHistory(SLOW_LEVELS)
+    restored.restore([history.complete(level, 0.0) for level in range(len(SLOW_LEVELS))])
+    assert list(restored.finest(0.0, 100.0)) == list(history.finest(0.0, 100.0))[:-1]
