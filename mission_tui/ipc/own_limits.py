@@ -38,6 +38,6 @@ def captured_limits() -> ProcessLimits:
 
 def _read(path: str) -> str:
     try:
-        return Path(path).read_text(encoding="ascii", errors="replace")
+        return Path(path).read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
