@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,9 +51,15 @@ def compiled(case: dict[str, Any]) -> Any:
 
 
 @pytest.mark.parametrize("name", [*COMPILED, "several heads", "dictionary", "images"])
-def test_parameters_equal_those_of_the_uncompiled_policy(name: str) -> None:
-    """After five updates none is further than 1e-5 away, and nothing was compiled after the warm-up."""
+def test_parameters_equal_those_of_the_uncompiled_policy(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After five updates none is further than 1e-5 away, and nothing was compiled after the warm-up.
+
+    One policy is compiled to machine code; of the others only what the compiler takes apart differs, which it does
+    alike for every backend, and half a minute sooner for this one.
+    """
     case = COMPILED.get(name) or CASES[name]
+    if name not in COMPILED:
+        monkeypatch.setattr(th, "compile", partial(th.compile, backend="aot_eager"))
     ours, plain = compiled(case), build(FastPPO, InlineVecEnv, case)
     # One after the other: both draw from the same generators.
     for model in (ours, plain):
