@@ -44,8 +44,8 @@ HELD = f"process 0 41 {GIB}\nprocess 1 42 {GIB}\n"
 async def test_a_gauge_that_fails_is_unknown_for_that_gpu_alone(machine: Machine, watch: GpuWatch, gauge: str) -> None:
     """Whatever the code, the other GPU shows all it has, the first all but this; the meters never stop."""
     await meets(watch, lambda: watch.gpus)
-    # The probe looks once a second: each gauge meets a third of the codes, each code a third of the gauges.
-    for turn, code in enumerate(CODES[GAUGES.index(gauge) % 3 :: 3]):
+    # The probe looks once a second: each gauge meets three codes, and each code meets a gauge.
+    for turn, code in enumerate(CODES[GAUGES.index(gauge) :: len(GAUGES)]):
         celsius = 20 + turn
         machine.has(TWO.replace(" 55\n", f" {celsius}\n") + HELD + f"fail {gauge} {code} 0\n")
         await meets(watch, lambda at=celsius: len(watch.gpus) == 2 and watch.gpus[1].temperature_c == at)  # type: ignore[misc]
