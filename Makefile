@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 REPORTING := $(VENV)/.reporting
 BENCH_ENV := $(VENV)/.benchmarking
+EXTRAS := $(VENV)/.extras
 PEERS := .venv-peers
 # The light ones first; `learning` and `verdicts` take long and are asked for by name. Each leaves a sheet, so that
 # `make bench` may be done in parts: `make bench-ppo bench-report`.
@@ -15,7 +16,7 @@ WORKERS := 4
 PYTEST := LC_ALL=C.UTF-8 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
 .DEFAULT_GOAL := run
-.PHONY: help run test check fmt lint types fast slow explore bench bench-report peers health health-traces zoo large-batch faults tour night
+.PHONY: help run test test-slow test-all check fmt lint types fast explore bench bench-report peers health health-traces zoo large-batch faults tour night
 
 help:  ## what can be made here
 	@sed -nE 's/^([a-z%-]+):[^#]*## (.*)/\1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -25,9 +26,20 @@ run: $(INSTALLED)  ## open the screen
 
 # Where every test ran and a few that wait for real processes failed, those are tried once more, alone: tests/retrying.py.
 # A test that passes only then stands in build/flaky.txt.
-test: $(INSTALLED)  ## every test, always with the same examples; WORKERS=8 where there are cores for more at once
-	@rm -f .pytest_cache/session.json
-	$(PYTEST) || LC_ALL=C.UTF-8 OMP_NUM_THREADS=1 $(BIN)/python -m tests.retrying
+define tested
+@rm -f .pytest_cache/session.json
+@mkdir -p build
+$(PYTEST) -m "$(1)" --durations=50 --durations-min=1 --junitxml=build/$(2).xml \
+  || LC_ALL=C.UTF-8 OMP_NUM_THREADS=1 $(BIN)/python -m tests.retrying
+endef
+
+test: $(INSTALLED)  ## the tests that take a second or two, always with the same examples: under five minutes on two cores
+	$(call tested,not slow,test)
+
+test-slow: $(EXTRAS)  ## the others: trainings, faults, benchmarks, what needs the extras
+	$(call tested,slow,test-slow)
+
+test-all: $(EXTRAS) lint types test test-slow  ## everything, with lint and types: what CI runs
 
 check: lint types fast  ## what to run before each commit, under a minute
 
@@ -44,10 +56,7 @@ types: $(INSTALLED)  ## mypy --strict over package and tests
 	$(BIN)/mypy
 
 fast: $(INSTALLED)  ## tests without trainings, supervisors at work and terminals
-	$(PYTEST) -m "not slow and not tmux"
-
-slow: $(INSTALLED)  ## the others
-	$(PYTEST) -m "slow or tmux"
+	$(PYTEST) -m "not slow and not process and not tmux"
 
 # ONLY=replay,framing explores those alone. What fails is kept in .hypothesis/ and printed as an @example.
 explore: $(INSTALLED)  ## new examples for every property test; MINUTES=60
@@ -103,6 +112,10 @@ $(INSTALLED): pyproject.toml constraints.txt
 
 $(REPORTING): $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[report]'
+	@touch $@
+
+$(EXTRAS): $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[envs,fast-envs,report]'
 	@touch $@
 
 $(BENCH_ENV): $(INSTALLED)

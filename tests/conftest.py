@@ -1,4 +1,4 @@
-"""Which tests are slow: those marked so, and all of the rooms whose tests start real processes; and their order."""
+"""What the tests may not see of the outside, which of them live with real processes, and their order."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests of rooms that live with real processes, and let those that wait run beside those that compute."""
     for item in items:
         if room(item) in PROCESS_ROOMS:
-            item.add_marker(pytest.mark.slow)
+            item.add_marker(pytest.mark.process)
         if is_hypothesis_test(getattr(item, "obj", None)):
             item.add_marker(pytest.mark.property)
     items[:] = in_turn(items)

@@ -39,6 +39,7 @@ def learned(row: UpdateDone) -> UpdateDone:
     return structs.replace(row, **dict.fromkeys(TIMINGS, 0.0))
 
 
+@pytest.mark.slow
 def test_a_training_is_its_twin_until_the_onset() -> None:
     """A tampered training writes the very numbers of the one left alone up to the intervention, and others after it."""
     twin, tampered = recorded(leaves_alone), recorded(from_onset(4, set_ppo(300.0)))
@@ -60,6 +61,7 @@ def test_a_nan_reward_ends_the_training_as_it_ends_anybodys() -> None:
     assert turned_nan(trace, trace, 4, CARTPOLE.scores) is not None
 
 
+@pytest.mark.slow
 def test_a_hang_is_a_gap_on_every_clock_of_the_trainer() -> None:
     """The row after it stands that many seconds later, and its own rollout took them."""
     trace = recorded(from_onset(4, hangs(150.0)))
@@ -70,6 +72,7 @@ def test_a_hang_is_a_gap_on_every_clock_of_the_trainer() -> None:
     assert harm.update == 4
 
 
+@pytest.mark.slow
 def test_a_resumed_attempt_goes_on_with_its_own_settings() -> None:
     """The stopped attempt saved itself, the second starts there, and the trace says with which settings."""
     first = CARTPOLE.spec("test", 7, 6, {})

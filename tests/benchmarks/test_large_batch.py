@@ -82,6 +82,7 @@ def test_a_training_comes_to_its_medians_and_its_best() -> None:
     assert (one.steps_per_s, one.won, one.updates) == (2000.0, 0.25, 3)
 
 
+@pytest.mark.slow
 def test_nothing_trained_gives_a_page_that_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Each setting has its line with what it would do, and the command that measures it."""
     page = tmp_path / "page.md"

@@ -110,6 +110,7 @@ def test_a_file_that_is_no_table_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "zoo").exists()
 
 
+@pytest.mark.slow
 def test_the_page_is_written_from_what_is_done(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Every task has its line beside the zoo's; what nobody trained is called not measured."""
     (tmp_path / "published.csv").write_text(ROWS)

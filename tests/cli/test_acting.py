@@ -10,7 +10,7 @@ import pytest
 from tests.shell import Shell
 from tests.waiting import until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.timeout(60)
 
 
 def test_pause_holds_a_run_and_resume_lets_it_go_on(quick: Shell) -> None:
@@ -34,6 +34,7 @@ def test_checkpoint_saves_while_the_run_goes_on(quick: Shell) -> None:
     assert quick.view(run)["state"] == "running"
 
 
+@pytest.mark.slow
 def test_stop_and_kill_all_end_every_live_run_with_its_outcome(quick: Shell) -> None:
     """`stop --all` saves and ends, `kill --all` ends; waiting for either exits 75, because both can be resumed."""
     runs = quick.launch("tiny", "-n", "2")
@@ -59,6 +60,7 @@ def test_a_run_that_is_not_there_is_a_usage_error(quick: Shell) -> None:
         assert "'x'" in line
 
 
+@pytest.mark.slow
 def test_a_wait_outlives_the_supervisor(quick: Shell) -> None:
     """SIGKILL of the supervisor does not end a wait: it goes on with the next one and sees the run end."""
     (run,) = quick.launch("tiny")
@@ -73,6 +75,7 @@ def test_a_wait_outlives_the_supervisor(quick: Shell) -> None:
     assert "stopped" in out
 
 
+@pytest.mark.slow
 def test_a_resume_with_a_warning_says_it_and_starts_nothing(quick: Shell) -> None:
     """A graver change is explained on stderr, exits 2, and `--accept` resumes with it."""
     (run,) = quick.launch("tiny")
@@ -89,6 +92,7 @@ def test_a_resume_with_a_warning_says_it_and_starts_nothing(quick: Shell) -> Non
     until(lambda: quick.view(run)["attempt"] == 2, 10)
 
 
+@pytest.mark.slow
 def test_remedies_and_branches_are_named_on_the_command_line(quick: Shell) -> None:
     """A remedy that answers the warning resumes at once; `--branch` prints the id of another run, with its origin."""
     (run,) = quick.launch("tiny")

@@ -12,7 +12,7 @@ import pytest
 from tests.shell import Shell
 from tests.waiting import until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(90)]
+pytestmark = pytest.mark.timeout(90)
 
 SLOW = 'run.env={STUB_UPDATE_S="0.1"}'
 QUICK = 'run.env={STUB_UPDATE_S="0.01"}'
@@ -45,6 +45,7 @@ def begin_with(code: str, shell: Shell, folder: Path) -> None:
     shell.environ["PYTHONPATH"] = f"{folder}{os.pathsep}{shell.environ['PYTHONPATH']}"
 
 
+@pytest.mark.slow
 def test_a_slower_preset_fails_a_build_and_leaves_only_its_numbers(quick: Shell) -> None:
     """A tenth of the speed: verdict slower, exit 1, the document in a file too, and no run is left."""
     words = ("--duration", "1s", "--repeat", "2", "--set", SLOW, "--vs", "small", "--vs-set", QUICK)
@@ -63,6 +64,7 @@ def test_a_slower_preset_fails_a_build_and_leaves_only_its_numbers(quick: Shell)
     assert quick.json("status")["runs"] == []
 
 
+@pytest.mark.slow
 def test_a_round_that_met_other_work_is_run_again(quick: Shell, tmp_path: Path) -> None:
     """What a host takes from one run of the second round: three rounds are run, two count, and it is said."""
     begin_with(STOLEN.format(root=str(quick.root)), quick, tmp_path)
@@ -72,6 +74,7 @@ def test_a_round_that_met_other_work_is_run_again(quick: Shell, tmp_path: Path) 
     assert any("1 loaded round left out: other work took up to" in note for note in found["notes"])
 
 
+@pytest.mark.slow
 def test_an_earlier_measurement_is_held_against(quick: Shell) -> None:
     """`--keep` leaves the runs in their group; the file they were measured into is what `--vs` takes."""
     file = quick.cwd / "before.json"
@@ -87,6 +90,7 @@ def test_an_earlier_measurement_is_held_against(quick: Shell) -> None:
     assert any("another time" in note for note in found["notes"])
 
 
+@pytest.mark.slow
 def test_killing_it_leaves_no_process_and_no_half_file(quick: Shell) -> None:
     """SIGKILL of the client ends the timed run, removes what was made and writes nothing."""
     process = quick.start("bench", "tiny", "--duration", "10m")
@@ -98,6 +102,7 @@ def test_killing_it_leaves_no_process_and_no_half_file(quick: Shell) -> None:
     assert not (quick.root / "benchmarks").exists()
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_ends_it_and_stays(quick: Shell) -> None:
     """Exit 1 with the cause; the run that failed is there to be looked at."""
     quick.environ["STUB_DIES_AT"] = "3"
@@ -108,6 +113,7 @@ def test_a_run_that_fails_ends_it_and_stays(quick: Shell) -> None:
     assert len(run_folders(quick)) == 1
 
 
+@pytest.mark.slow
 def test_updates_too_slow_for_the_time_say_which_would_do(quick: Shell) -> None:
     """Exit 1 after the first run, with a time in which five such updates fit; nothing was measured."""
     once = ("--duration", "1s", "--repeat", "3", "--set", 'run.env={STUB_UPDATE_S="1.5"}')
@@ -118,6 +124,7 @@ def test_updates_too_slow_for_the_time_say_which_would_do(quick: Shell) -> None:
     assert not (quick.root / "benchmarks").exists()
 
 
+@pytest.mark.slow
 def test_a_later_run_that_had_no_time_ends_nothing(quick: Shell, tmp_path: Path) -> None:
     """Its round is run again, and nothing stays of it."""
     slow = "import os, sys\nif any('-b2-' in word for word in sys.orig_argv): os.environ['STUB_UPDATE_S'] = '1.5'\n"

@@ -11,7 +11,7 @@ import pytest
 
 from tests.shell import Shell
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(90)]
+pytestmark = pytest.mark.timeout(90)
 
 
 def over(quick: Shell, *words: str) -> list[str]:
@@ -25,6 +25,7 @@ def over(quick: Shell, *words: str) -> list[str]:
     return runs
 
 
+@pytest.mark.slow
 def test_two_settings_are_shown_beside_each_other(quick: Shell) -> None:
     """Results with the numbers of the files, what differs by letter, and that one seed proves nothing."""
     first, second = over(quick, "--set", "ppo.gamma=0.9,0.99", "--seed", "1")
@@ -64,6 +65,7 @@ def test_a_report_is_files_that_can_be_sent_on(quick: Shell, tmp_path: Path) -> 
     assert "![curves](comparison.svg)" in (folder / "comparison.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_mistakes_are_named_and_change_nothing(quick: Shell) -> None:
     """One line that says what to write instead, and exit code 2."""
     over(quick, "--name", "first")

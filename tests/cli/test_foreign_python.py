@@ -10,7 +10,7 @@ import pytest
 from tests.foreign_venv import OURS, make_venv, pretend_version
 from tests.shell import Shell
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.timeout(120)
 
 OWN = ("--set", "run.python=venv/bin/python", "--set", "run.env.PYTHONPATH=''")
 """The venv, and nothing of this test's own search path."""
@@ -24,6 +24,7 @@ def refused(shell: Shell, verb: str, *words: str) -> str:
     return done.stderr + done.stdout
 
 
+@pytest.mark.slow
 def test_a_venv_without_mission_tui_trains(shell: Shell) -> None:
     """In its own Python, with its own packages first; workers, evaluation and export find what was lent, too."""
     make_venv(shell.cwd / "venv")
@@ -63,6 +64,7 @@ def test_a_version_that_trainers_were_not_made_for_is_said(shell: Shell) -> None
     assert "or launch your own script after --" in said
 
 
+@pytest.mark.slow
 def test_an_editable_package_in_its_own_venv_trains_and_a_broken_one_is_named(shell: Shell) -> None:
     """A custom environment of a package that its venv knows by a .pth file; then its native part fails."""
     make_venv(shell.cwd / "venv")
@@ -90,6 +92,7 @@ def test_an_editable_package_in_its_own_venv_trains_and_a_broken_one_is_named(sh
     assert len(shell.json("status")["runs"]) == 1
 
 
+@pytest.mark.slow
 def test_check_of_the_clients_own_python_prints_every_step_and_leaves_nothing(shell: Shell, tmp_path: Path) -> None:
     """Steps, memory, speed and hours; no run, no folder, no process; the document is that of the reference."""
     from tests.cli.test_json_documents import check as same_as_reference
@@ -108,6 +111,7 @@ def test_check_of_the_clients_own_python_prints_every_step_and_leaves_nothing(sh
     assert list(scratch.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_check_of_a_command_looks_without_running_it(shell: Shell) -> None:
     """Program, folder and env_file; exit code 78 for what is not there."""
     assert shell("check", "--", "touch", "ran").returncode == 0

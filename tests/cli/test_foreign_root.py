@@ -156,7 +156,6 @@ def test_every_verb_that_looks_is_tried() -> None:
     assert set(LOOKING) - {"replay"} <= {word for words in LOOKS for word in words}
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("words", [*LOOKS, *AS_CSV, *MISTAKES], ids=lambda words: " ".join(words).encode().hex()[:24])
 def test_no_verb_says_a_control(words: tuple[str, ...], hostile: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -168,7 +167,6 @@ def test_no_verb_says_a_control(words: tuple[str, ...], hostile: Path, capfd: py
     assert (controls(out), controls(err)) == (set(), set())
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     "words",
@@ -211,7 +209,6 @@ def written(words: tuple[str, ...], folder: Path) -> bytes:
     return said
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     "words",

@@ -33,6 +33,7 @@ def test_the_screen_resolves_presets_over_the_users_limits(own: Path) -> None:
     assert (spec.keep.health.stall.every, spec.keep.health.profile) == (4, "wide-clip")
 
 
+@pytest.mark.slow
 def test_a_launch_freezes_the_limits(quick: Shell) -> None:
     """`spec.toml` of the run holds what differs: the user's limit, the word's, the profile."""
     own = quick.cwd / ".config" / "mission-tui" / "health.toml"

@@ -83,6 +83,7 @@ def test_a_run_says_what_it_holds_and_when_it_starts_again() -> None:
         assert re.search(rf"\b{name}\b", REFERENCE.read_text("utf-8"))
 
 
+@pytest.mark.slow
 def test_documents_without_a_supervisor(shell: Shell) -> None:
     """presets, paths, doctor and supervisor print what the reference shows."""
     check("presets", shell.json("presets"))

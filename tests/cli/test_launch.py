@@ -11,9 +11,10 @@ import pytest
 from tests.shell import Shell
 from tests.waiting import until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.timeout(60)
 
 
+@pytest.mark.slow
 def test_a_set_becomes_one_group_of_runs(quick: Shell) -> None:
     """`launch pair` makes both of the set's presets, in one group, and prints a line for each."""
     done = quick("launch", "pair", "--name", "both")
@@ -27,6 +28,7 @@ def test_a_set_becomes_one_group_of_runs(quick: Shell) -> None:
     assert len(quick.json("status", views[0]["group"])["runs"]) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_waiting_shows_settings_and_progress_and_ends_with_the_run(shell: Shell) -> None:
     """With `--wait --json`, settings and progress go to stderr, the ended run to stdout, and finished is 0."""

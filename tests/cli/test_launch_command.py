@@ -9,9 +9,10 @@ import pytest
 
 from tests.shell import Shell
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.timeout(60)
 
 
+@pytest.mark.slow
 def test_waiting_for_a_command_ends_as_it_ends(quick: Shell) -> None:
     """0 for one that exits 0, 1 for one that does not; nothing that was not reported is shown as a number."""
     assert quick("launch", "--name", "good", "--wait", "--", "sh", "-c", "exit 0").returncode == 0
@@ -31,6 +32,7 @@ def test_options_after_the_dashes_are_the_commands_own(quick: Shell) -> None:
     assert quick("logs", "own").stdout.strip() == str(words)
 
 
+@pytest.mark.slow
 def test_copies_and_values_make_several_runs_of_a_command(quick: Shell) -> None:
     """As they do of a preset; each is told its own seed."""
     script = 'echo "$MISSION_TUI_SEED $LEVEL"'
@@ -60,6 +62,7 @@ def test_a_command_that_cannot_be_run_leaves_nothing(
     assert not quick.root.exists() or not list(quick.root.glob("2*"))
 
 
+@pytest.mark.slow
 def test_an_interpreter_that_cannot_train_is_named(quick: Shell) -> None:
     """A venv without mission-tui runs commands; for a preset the sentence says what it lacks."""
     venv = quick.cwd / "venv"

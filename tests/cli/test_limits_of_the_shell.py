@@ -51,6 +51,7 @@ def pids(shell: Shell, run: str) -> tuple[int, int]:
     return found["keeper"], found["trainer"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
 def test_a_run_has_nothing_of_the_shell_that_started_the_supervisor(quick: Shell) -> None:
     """Started with one core, nice, five seconds of processor and small files: a normal launch is a normal process."""
@@ -71,6 +72,7 @@ def test_a_run_has_nothing_of_the_shell_that_started_the_supervisor(quick: Shell
         assert (psutil.Process(trainer).nice(), psutil.Process(keeper).nice()) == (psutil.Process().nice(), 0)
 
 
+@pytest.mark.slow
 def test_a_run_has_what_the_shell_that_launches_it_has(quick: Shell) -> None:
     """Also at its next attempt and in what it starts: but its keeper and the supervisor have not."""
     quick.json("status")
@@ -90,6 +92,7 @@ def test_a_run_has_what_the_shell_that_launches_it_has(quick: Shell) -> None:
     assert order.limits.rlimits["cpu"][0] == 500
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() == 0 and shutil.which("setpriv") is None, reason="needs setpriv")
 def test_what_cannot_be_given_back_is_said(quick: Shell) -> None:
     """A hard limit stays lowered: the run has what there is, and launch, journal and details say what is lacking."""

@@ -20,6 +20,7 @@ print(*sorted({{name.partition(".")[0] for name in sys.modules}}), file=sys.stde
 """
 
 
+@pytest.mark.slow
 def test_an_empty_fleet_has_a_machine_and_no_runs(shell: Shell) -> None:
     """Without runs, `status` shows the machine and exits 0."""
     done = shell("status")
@@ -28,6 +29,7 @@ def test_an_empty_fleet_has_a_machine_and_no_runs(shell: Shell) -> None:
     assert shell.json("status")["runs"] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", ["status", "findings", "clean"])
 def test_verbs_that_ask_the_supervisor_stay_light(shell: Shell, verb: str) -> None:
     """Asking loads neither torch nor textual, and in a pipe not even rich."""
@@ -44,6 +46,7 @@ def test_verbs_that_ask_the_supervisor_stay_light(shell: Shell, verb: str) -> No
     assert not loaded & {"torch", "textual", "rich", "numpy", "gymnasium", "asyncio", "psutil"}
 
 
+@pytest.mark.slow
 def test_presets_show_what_the_file_says_and_what_it_means(shell: Shell) -> None:
     """As written the file's own text, resolved every default filled in, with --set applied."""
     assert (

@@ -59,6 +59,7 @@ def test_a_mistake_is_one_line_and_starts_nothing(shell: Shell, words: tuple[str
     assert shell.processes() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("assignment", "said"),
     [
@@ -78,6 +79,7 @@ def test_what_this_machine_cannot_carry_leaves_no_run(shell: Shell, assignment: 
     assert [path for path in shell.root.iterdir() if not path.name.startswith(".")] == []
 
 
+@pytest.mark.slow
 def test_a_runs_root_that_cannot_be_is_refused_before_anything_starts(shell: Shell) -> None:
     """A runs root below a file is a usage error that names the option to give another."""
     (shell.cwd / "file").write_text("")
@@ -109,6 +111,7 @@ def test_unreadable_presets_do_not_hide_the_others(shell: Shell) -> None:
     assert "broken.toml" in done.stderr
 
 
+@pytest.mark.slow
 def test_the_environment_names_the_runs_root(shell: Shell, tmp_path: Path) -> None:
     """`--runs-dir` wins over `MISSION_TUI_RUNS`, which wins over the working folder."""
     shell.environ["MISSION_TUI_RUNS"] = str(tmp_path / "named")

@@ -82,6 +82,7 @@ def said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     return capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_looking_imports_and_runs_nothing(clone: Path) -> None:
     """Listing, showing, completing, pricing and what the screen asks for: the canary stays silent."""
     program = (
@@ -198,6 +199,7 @@ def test_a_preset_file_is_opened_safely(clone: Path, tmp_path: Path) -> None:
     assert load_preset(str(secret), dirs).description == "not theirs"
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60)
 def test_a_launch_says_it_on_stderr_and_in_its_document(quick: Shell) -> None:
     """Before the run begins, and with the runs that were started."""

@@ -54,6 +54,7 @@ def own_files(colleague: Shell) -> Sequence[Path]:
     return [path for path in files(colleague.root / ".supervisor") if "instruments" not in path.parts]
 
 
+@pytest.mark.slow
 @needs_another_user
 def test_another_user_sees_runs_logs_metrics_and_findings(colleague: Shell) -> None:
     """A live run as it advances, and one that is closed to him by name with the reason; exit code 0."""
@@ -90,8 +91,8 @@ def test_a_root_that_is_closed_is_refused_by_name(colleague: Shell) -> None:
     assert f"runs root {colleague.root} cannot be read: Permission denied" in done.stderr
 
 
-@needs_another_user
 @pytest.mark.slow
+@needs_another_user
 def test_the_screen_shows_them_and_changes_nothing(colleague: Shell) -> None:
     """In a real terminal of another user: the run advances, keys that act do nothing, `q` leaves no trace."""
     (run,) = colleague.launch("tiny", "--name", "theirs")
@@ -115,6 +116,7 @@ def test_the_screen_shows_them_and_changes_nothing(colleague: Shell) -> None:
     assert own_files(colleague) == before
 
 
+@pytest.mark.slow
 def test_looking_at_ones_own_files_starts_no_supervisor(quick: Shell) -> None:
     """With a verb, `--readonly` reads files whoever's they are."""
     (run,) = quick.launch("tiny")

@@ -17,7 +17,7 @@ from tests.shell import Shell, opened
 from tests.supervisor.foreign import ForeignRoot
 from tests.waiting import until
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
 
 @pytest.fixture

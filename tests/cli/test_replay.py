@@ -10,6 +10,7 @@ import pytest
 from tests.shell import Shell
 
 
+@pytest.mark.slow
 def test_a_moment_is_one_document(quick: Shell) -> None:
     """In the form of `status`, with the moment and the ends of what is known; no supervisor is started for it."""
     (run,) = quick.launch("tiny")

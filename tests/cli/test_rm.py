@@ -8,7 +8,7 @@ import pytest
 
 from tests.shell import Shell
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.timeout(60)
 
 
 def over(quick: Shell) -> str:
@@ -20,6 +20,7 @@ def over(quick: Shell) -> str:
     return run
 
 
+@pytest.mark.slow
 def test_rm_moves_a_run_to_the_trash_and_undo_takes_it_back(quick: Shell) -> None:
     """The id on stdout, the way back on stderr; the trash is a table and a document."""
     run = over(quick)
@@ -34,6 +35,7 @@ def test_rm_moves_a_run_to_the_trash_and_undo_takes_it_back(quick: Shell) -> Non
     assert quick.view(run)["outcome"] == "killed"
 
 
+@pytest.mark.slow
 def test_now_is_asked_for_twice(quick: Shell) -> None:
     """Without a terminal to ask at, `--now` needs `--yes`; and then nothing is left."""
     run = over(quick)
@@ -45,6 +47,7 @@ def test_now_is_asked_for_twice(quick: Shell) -> None:
     assert quick("rm", "--list").stdout.endswith("the trash is empty\n")
 
 
+@pytest.mark.slow
 def test_prune_says_what_would_go_and_goes_only_with_yes(quick: Shell) -> None:
     """A dry run, a missing --yes, and at last the document of what went."""
     run = over(quick)

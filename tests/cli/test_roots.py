@@ -23,6 +23,7 @@ def other(quick: Shell, tmp_path: Path) -> Iterator[Shell]:
         yield made
 
 
+@pytest.mark.slow
 def test_paths_and_status_name_the_other_live_roots(quick: Shell, other: Shell) -> None:
     """`paths` starts nothing and names them; `--all-roots` shows the runs of each; a stopped one is not named."""
     named = {"root": str(other.root), "live": 1}

@@ -49,6 +49,7 @@ def test_a_screen_that_changes_nothing_has_no_verbs(shell: Shell) -> None:
     assert "--readonly" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.tmux
 @pytest.mark.timeout(60)
 def test_leaving_the_screen_is_remembered(shell: Shell) -> None:

@@ -17,6 +17,7 @@ def test_nobody_is_started_by_asking(quick: Shell) -> None:
     assert not quick.root.exists()
 
 
+@pytest.mark.slow
 def test_the_first_client_starts_one_and_stop_ends_it(quick: Shell) -> None:
     """`status` starts a supervisor; after `supervisor stop` it is gone."""
     quick.json("status")

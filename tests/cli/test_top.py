@@ -124,6 +124,7 @@ def test_a_time_of_the_series_is_checked_by_name() -> None:
         write_series(session, 86_400.0, 0.25, watch=False)
 
 
+@pytest.mark.slow
 def test_the_series_of_a_run_is_csv(quick: Shell) -> None:
     """A line a second for the host and the run, whose phases take all of a whole second; times rise."""
     (run,) = quick.launch("tiny")

@@ -13,7 +13,7 @@ import pytest
 from tests.shell import Shell
 from tests.waiting import until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.timeout(180)
 
 SHORT = ("--probe", "1s", "--rounds", "2", "--repeat", "2")
 
@@ -35,6 +35,7 @@ def profiles(shell: Shell) -> list[Path]:
     return list((shell.cwd / ".config" / "mission-tui" / "profiles").glob("*"))
 
 
+@pytest.mark.slow
 def test_a_killed_tune_leaves_nothing_running_and_goes_on(quick: Shell) -> None:
     """SIGKILL of the client ends the probe and writes no profile; one of the supervisor leaves a probe that the next
     `--continue` removes; that keeps what was probed, and ends.
@@ -66,6 +67,7 @@ def test_a_killed_tune_leaves_nothing_running_and_goes_on(quick: Shell) -> None:
     assert written.get("set", {}) == found["settings"]
 
 
+@pytest.mark.slow
 def test_what_compiles_for_ever_is_given_up_and_reported(quick: Shell) -> None:
     """Source 002's `compile` that reached no epoch: dropped with its reason, and what stands is kept."""
     quick.environ["STUB_COMPILE_S"] = "3600"
@@ -76,6 +78,7 @@ def test_what_compiles_for_ever_is_given_up_and_reported(quick: Shell) -> None:
     assert run_folders(quick) == []
 
 
+@pytest.mark.slow
 def test_a_preset_that_does_not_train_ends_it(quick: Shell) -> None:
     """Exit 1 with the cause; no profile and no run is left."""
     quick.environ["STUB_DIES_AT"] = "1"
@@ -105,6 +108,7 @@ def test_mistakes_are_said_before_anything_starts(quick: Shell, words: tuple[str
     assert not quick.root.exists()
 
 
+@pytest.mark.slow
 def test_there_must_be_something_to_go_on_with(quick: Shell) -> None:
     """`--continue` without a journal of this preset is refused."""
     done = quick("tune", "tiny", "--continue")
@@ -112,6 +116,7 @@ def test_there_must_be_something_to_go_on_with(quick: Shell) -> None:
     assert "no tune of tiny was begun" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_real_probes_say_what_they_ran_with(shell: Shell) -> None:
     """One thread is what the trainer takes by itself, so only two threads are tried; versions are on record."""

@@ -51,6 +51,7 @@ def poison(folder: Path) -> None:
         (package / module).write_text(POISON, encoding="ascii")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("vec", ["inline", "workers"])
 def test_a_folder_full_of_namesakes_trains_evaluates_and_checks(shell: Shell, vec: str) -> None:

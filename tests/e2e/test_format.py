@@ -56,6 +56,7 @@ def test_recorded_checkpoints_still_verify(recorded: Shell) -> None:
         verify_checkpoint(folder / name)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(90)
 def test_a_recorded_run_trains_on(recorded: Shell) -> None:
     """A resume from a format-1 checkpoint goes on at its step and ends at the new total."""

@@ -9,6 +9,9 @@ import pytest
 
 from tests.shell import Shell
 
+pytestmark = pytest.mark.slow
+
+
 KEY = "KEYED_ENV_API_KEY"
 MODULE = f"""
 import os
@@ -41,7 +44,6 @@ gymnasium.register("Keyed-v0", Keyed)
 """
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_key_of_an_env_file_is_read_again_or_taken_from_who_asks(fleet: Shell) -> None:
     """Evaluated with the file; without it refused by name, and with the key exported played; exported with neither.

@@ -34,7 +34,7 @@ gymnasium.register("Stuck-v0", Stuck, max_episode_steps=500)
 """
 """In its hundredth step, after the first update of `tiny`, it starts a process of its own and hangs."""
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.timeout(240)
 
 
 def kill_supervisor(fleet: Shell) -> None:
@@ -44,6 +44,7 @@ def kill_supervisor(fleet: Shell) -> None:
     process.wait(timeout=5)
 
 
+@pytest.mark.slow
 def test_stop_and_resume_finish_with_exact_totals_and_one_unbroken_record(fleet: Shell) -> None:
     """Stopped and resumed, a run ends at its exact total, with attempts 1 and 2 recorded and no row rewritten."""
     (run,) = fleet.launch("tiny", "--set", "run.total_timesteps=40960")
@@ -64,6 +65,7 @@ def test_stop_and_resume_finish_with_exact_totals_and_one_unbroken_record(fleet:
     assert fleet.view(run)["outcome"] == "finished"
 
 
+@pytest.mark.slow
 def test_runs_survive_the_supervisor_and_the_next_one_tells_the_files_truth(fleet: Shell) -> None:
     """SIGKILL of the supervisor during two runs stops none; the next re-adopts both and agrees with their files."""
     runs = fleet.launch("tiny", "-n", "2")
@@ -121,6 +123,7 @@ def bystander(fleet: Shell) -> Iterator[psutil.Popen]:
     process.wait()
 
 
+@pytest.mark.slow
 def test_clean_names_and_removes_exactly_what_a_dead_run_left(fleet: Shell, bystander: psutil.Popen) -> None:
     """After SIGKILL of keeper and trainer with env workers stuck in `step()`: the workers are gone by themselves, and
     exactly the processes that their environments had started are listed, then removed."""
@@ -151,6 +154,7 @@ def test_clean_names_and_removes_exactly_what_a_dead_run_left(fleet: Shell, byst
     assert bystander.is_running()
 
 
+@pytest.mark.slow
 def test_an_exported_zip_is_stock_and_plays_the_same(fleet: Shell) -> None:
     """`export` writes a zip that stock `PPO.load` opens, with the parameters of the last checkpoint."""
     (run,) = fleet.launch("tiny", "--set", "run.total_timesteps=1024", "--seed", "7")

@@ -13,7 +13,7 @@ from tests.e2e.terminal import Terminal
 from tests.shell import Shell
 from tests.waiting import until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.timeout(180)
 
 
 @contextmanager

@@ -8,6 +8,9 @@ import pytest
 from mission_tui.envs import MissionGym, MissionGymVector
 from tests.envs.scripted import mixture
 
+pytestmark = pytest.mark.slow
+
+
 LANES = 8
 
 

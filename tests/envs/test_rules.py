@@ -175,6 +175,7 @@ def test_timeout_is_the_only_truncation() -> None:
     assert (terminated, truncated, info["outcome"]) == (False, True, "timeout")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("config", ["standard", "demo"])
 def test_random_orders_do_not_win_and_a_plan_does(config: str) -> None:
     """Random play wins less than one episode in twenty; a scripted seeker wins more than a third of them."""
@@ -187,6 +188,7 @@ def test_random_orders_do_not_win_and_a_plan_does(config: str) -> None:
     assert sum(planned[name] for name in winning) > 21
 
 
+@pytest.mark.slow
 def test_every_ending_is_one_of_the_closed_set() -> None:
     """Mixed play on the standard mission sees several endings, all of them known words."""
     outcomes = play("standard", 48, mixture(np.random.default_rng(1)))

@@ -32,6 +32,7 @@ def returns(config: str, shaping: Shaping, cycles: list[list[int]], decisions: i
     return np.cumsum(rewards, axis=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("config", ["standard", "demo"])
 def test_oscillating_never_beats_standing_plus_its_first_improvement(config: str) -> None:
     """Under best_so_far an oscillator's return, at every length, is at most standing still plus one improvement."""
@@ -50,6 +51,7 @@ def test_oscillating_scores_strictly_below_progress(config: str) -> None:
         assert np.all(result[len(cycle) - 1 :] < advancing[len(cycle) - 1 :])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("config", ["standard", "demo"])
 def test_one_way_pays_for_oscillating(config: str) -> None:
     """Under one_way the same oscillator gains in every cycle: far more than standing, and more the longer it lasts."""

@@ -66,6 +66,7 @@ def test_actions_outside_the_space_are_refused(action: list[int]) -> None:
         env.step(np.array(action))
 
 
+@pytest.mark.slow
 def test_observations_stay_in_bounds_and_belong_to_the_caller() -> None:
     """Every value lies in [-1, 1] through a whole episode, and later steps do not change earlier observations."""
     env = MissionGym("standard", observe_best=True)

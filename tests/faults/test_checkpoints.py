@@ -8,6 +8,8 @@ from tests.faults.campaign.part import violations_in
 from tests.faults.parts import corruption, failing_calls, hostile_archives
 from tests.faults.tracing import lacks_strace
 
+pytestmark = pytest.mark.slow
+
 
 def test_c2_no_damaged_checkpoint_is_taken_for_whole() -> None:
     """Cut, flipped, zeroed or overwritten: it is detected, and the one before it is the newest verified."""

@@ -86,6 +86,7 @@ def advanced(lab: Lab, run: str, more: int = 40) -> RunView:
     return lab.wait(run, lambda view: (view.update or 0) >= before + more)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("watched", [True, False], ids=["live", "while no supervisor lived"])
 def test_n4_two_days_forward_are_no_silence(lab: Lab, clock: Clock, watched: bool) -> None:
     """A run that trains on says nothing for no second more: live, after a restart of the supervisor, and in files."""
@@ -106,6 +107,7 @@ def test_n4_two_days_forward_are_no_silence(lab: Lab, clock: Clock, watched: boo
     assert hangs_in_files(lab, run, stub_spec()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("watched", [True, False], ids=["live", "while no supervisor lived"])
 def test_n4_two_days_forward_purge_no_trash(lab: Lab, clock: Clock, watched: bool) -> None:
     """What was removed a minute ago was removed a minute ago, and comes back."""
@@ -131,6 +133,7 @@ def test_n4_two_days_forward_purge_no_trash(lab: Lab, clock: Clock, watched: boo
     assert [item.run for item in trashed(lab.root)] == [run]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("watched", [True, False], ids=["live", "while no supervisor lived"])
 def test_n4_an_hour_back_puts_off_no_restart(lab: Lab, clock: Clock, watched: bool) -> None:
     """What is due in four seconds is due in four seconds, and is shown so."""

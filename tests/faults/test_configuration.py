@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 from mission_tui.fleet.history.events import FleetEvent, RunPaused
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.tail import read_all
@@ -23,6 +25,7 @@ def test_n1_a_broken_preset_is_a_sentence_that_names_the_file() -> None:
     assert figures["refused"] > 500
 
 
+@pytest.mark.slow
 def test_n2_a_value_no_machine_can_carry_is_judged_before_a_launch() -> None:
     """Extreme values of any field by `--set`: refused by name, or a spec whose needs are finite and lacks are told."""
     found, figures = violations_in(configs.PART, range(1500), seed=2)

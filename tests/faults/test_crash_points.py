@@ -8,6 +8,9 @@ from tests.faults.campaign.part import violations_in
 from tests.faults.parts import crash_points
 from tests.faults.tracing import lacks_strace
 
+pytestmark = pytest.mark.slow
+
+
 traced = pytest.mark.skipif(bool(lacks_strace()), reason=lacks_strace() or "strace works")
 
 

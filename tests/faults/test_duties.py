@@ -24,7 +24,7 @@ from tests.nvml import ONE, Machine, needs_gcc
 from tests.supervisor.conftest import Lab, opened_lab, stub_spec
 from tests.waiting import until
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 SLOW_S = 120.0
 
 

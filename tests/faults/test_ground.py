@@ -109,6 +109,7 @@ def test_d9_a_link_in_place_of_our_folder_is_refused_and_a_linked_root_is_one_ro
     assert socket_dir(tmp_path / "linked") == socket_dir(tmp_path / "real")
 
 
+@pytest.mark.slow
 def test_d9_a_root_opened_while_running_is_left_and_the_next_client_is_told(lab: Lab) -> None:
     """The supervisor leaves, the run goes on, a new supervisor says why it will not; closed again, all is as before."""
     (run,) = lab.launch()

@@ -8,6 +8,8 @@ from tests.faults.campaign.part import violations_in
 from tests.faults.hostile.reach import called, drawing_functions
 from tests.faults.parts import hostile_frames, hostile_strings
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.timeout(60)
 def test_i4_a_hostile_frame_costs_its_own_connection_and_nothing_else() -> None:

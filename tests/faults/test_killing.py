@@ -21,6 +21,7 @@ from tests.waiting import until
 choosing = pytest.mark.skipif(bool(pid_reuse.lacks_choice()), reason=pid_reuse.lacks_choice() or "root chooses")
 
 
+@pytest.mark.slow
 @choosing
 @pytest.mark.timeout(60)
 def test_k1_an_innocent_process_with_a_recorded_number_is_never_signalled() -> None:
@@ -60,6 +61,7 @@ def test_k7_a_group_whose_leader_is_gone_is_reached_by_the_held_leader_or_left_a
         leader.stdout.close()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(90)
 def test_k8_a_run_that_is_killed_while_it_saves_keeps_a_whole_checkpoint(lab: Lab) -> None:
     """At three moments of a save: the newest verified one is that or the one before, and from it the run goes on."""

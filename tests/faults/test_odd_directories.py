@@ -57,6 +57,7 @@ def living(run: RunDir) -> Iterator[None]:
         yield
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_c9_values_that_nobody_can_mean_cost_one_row_each() -> None:
     """Absurd numbers, texts and types in any field of any file: all rows there, all others unharmed, all in time."""
@@ -65,6 +66,7 @@ def test_c9_values_that_nobody_can_mean_cost_one_row_each() -> None:
     assert figures["typed directories"] == 60
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_c9_odd_files_cost_one_row_each() -> None:
     """Links, pipes, sockets, devices, folders, holes, torn and deep ones in the place of any file or folder."""
@@ -122,6 +124,7 @@ def _details(run: str, id_: int) -> GetDetails:
     return GetDetails(id=id_, run=run)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60)
 def test_c9_clients_are_answered_while_a_huge_run_is_read(ground: Ground) -> None:
     """Twenty thousand rows: whoever asks waits under two seconds, is told what is missing, and then sees it all."""
@@ -150,6 +153,7 @@ def test_c9_clients_are_answered_while_a_huge_run_is_read(ground: Ground) -> Non
 NAMES = ("lock", "supervisor.log", "start.lock", "events.jsonl", "reserve", "../.gitignore")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("how", ["symbolic", "hard"])
@@ -182,6 +186,7 @@ def test_c9_a_folder_of_ours_that_is_a_link_is_refused_in_a_sentence(ground: Gro
     assert list((ground.outside / "folder").iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60)
 def test_c9_what_we_make_is_ours_alone_whatever_the_umask(ground: Ground) -> None:
     """Started with umask 0, supervisor and keeper leave nothing in the runs root that others may read or write."""

@@ -30,6 +30,7 @@ ABSURD: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 def test_n5_an_import_that_hangs_is_flagged_after_its_own_deadline_and_never_killed(
     idle_lab: Lab, tmp_path: Path
 ) -> None:

@@ -31,6 +31,7 @@ from tests.records.limits import file_size_limit
 mounting = pytest.mark.skipif(bool(lacks_namespaces()), reason=lacks_namespaces() or "namespaces work")
 
 
+@pytest.mark.slow
 @mounting
 @pytest.mark.timeout(60)
 def test_d1_a_full_disk_takes_nothing_that_was_acknowledged(tmp_path: Path) -> None:
@@ -62,6 +63,7 @@ def test_d2_a_write_cut_short_at_any_size_leaves_the_old_state(scene: str, tmp_p
         assert list(SCENES[scene].wrong(folder, told)) == [], f"at {limit} bytes"
 
 
+@pytest.mark.slow
 @mounting
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize(("kind", "remedy"), [("inodes", "free some disk space"), ("readonly", "mounted read-only")])
@@ -73,6 +75,7 @@ def test_d3_no_inodes_and_a_read_only_disk_are_named(kind: str, remedy: str, tmp
     assert any(remedy in sentence for sentence in outcome["refused"])
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(bool(lacks_strace()), reason=lacks_strace() or "strace works")
 @pytest.mark.timeout(90)
 @pytest.mark.parametrize("scene", ["journal", "save"])
@@ -88,6 +91,7 @@ def test_d4_an_input_output_error_anywhere_is_survived(scene: str) -> None:
     assert figures["failed calls"] > 20
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(bool(lacks_strace()), reason=lacks_strace() or "strace works")
 @pytest.mark.timeout(90)
 def test_d7_what_was_acknowledged_survives_a_power_cut_at_any_call() -> None:
@@ -104,6 +108,7 @@ def test_d5_a_torn_or_zeroed_tail_is_set_aside_and_all_earlier_records_stay() ->
     assert figures["damaged journals"] == 500
 
 
+@pytest.mark.slow
 def test_d6_a_damaged_record_is_rejected_alone_and_reported() -> None:
     """A flip in any byte, and worse, costs the lines it touches and no other; the reader says so."""
     found, figures = violations_in(corruption.PART, range(1502, 4500, 3))
@@ -111,6 +116,7 @@ def test_d6_a_damaged_record_is_rejected_alone_and_reported() -> None:
     assert figures["damaged journals"] == 1000
 
 
+@pytest.mark.slow
 def test_d10_odd_entries_among_many_runs_hide_none_of_them(tmp_path: Path) -> None:
     """A thousand runs, every tenth with a journal that is noise, a folder, a loop, a pipe or absent: all are found."""
     for number in range(1000):
@@ -136,6 +142,7 @@ def test_d10_odd_entries_among_many_runs_hide_none_of_them(tmp_path: Path) -> No
     assert sum("events.jsonl" in found.damage for found in live) == 80
 
 
+@pytest.mark.slow
 async def test_d10_of_many_old_runs_only_the_newest_are_read_before_the_first_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

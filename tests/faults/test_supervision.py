@@ -30,12 +30,14 @@ def test_s1_no_kill_of_supervisor_keeper_trainer_or_worker_breaks_an_invariant()
     assert found == []
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_s5_no_order_of_verbs_and_deaths_leaves_the_model() -> None:
     """Two drawn histories of launch, pause, freeze, park, stop, kill and resume among deaths of all three processes."""
     histories(7, 2, 8)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60)
 def test_s1_supervisors_that_die_at_any_call_are_made_good_by_the_next() -> None:
     """Eighty simulated histories with requests, accidents and steps of the clock: everything agrees in the end."""
@@ -45,6 +47,7 @@ def test_s1_supervisors_that_die_at_any_call_are_made_good_by_the_next() -> None
     assert figures["requests acknowledged"] > 100
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60)
 def test_s10_a_machine_with_another_boot_id_resumes_what_may_and_trusts_no_pid(idle_lab: Lab, tmp_path: Path) -> None:
     """(root) Between two boots the kernel's own file says another id: bound over it in a mount namespace."""
@@ -83,6 +86,7 @@ def test_s10_a_machine_with_another_boot_id_resumes_what_may_and_trusts_no_pid(i
     assert living(family) == family
 
 
+@pytest.mark.slow
 def test_s8_a_supervisor_that_stood_still_finds_no_hang_in_those_that_did_not(lab: Lab) -> None:
     """SIGSTOP for longer than a trainer may be silent, then SIGCONT: nothing is said of a hang, and nobody is ended."""
     spec = stub_spec()
@@ -100,6 +104,7 @@ def test_s8_a_supervisor_that_stood_still_finds_no_hang_in_those_that_did_not(la
     assert (after.pids.trainer, after.attempt) == (before.pids.trainer, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60)
 def test_s9_without_descriptors_new_work_is_refused_and_old_runs_go_on(lab: Lab) -> None:
     """So few open files are allowed that launches fail here or there: no half is left, and the rest goes on."""

@@ -23,6 +23,9 @@ from tests.e2e.terminal import Terminal
 from tests.supervisor.conftest import Lab
 from tests.waiting import until
 
+pytestmark = pytest.mark.slow
+
+
 SCREEN = [sys.executable, "-m", "mission_tui"]
 STALL_S = float(os.environ.get("FAULTS_STALL_S", "6"))
 """A minute in a campaign."""

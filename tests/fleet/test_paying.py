@@ -59,6 +59,7 @@ def test_the_estimate_is_near_the_truth(gain: float, sd: float, seed: int, updat
     assert found.gain == pytest.approx(gain, abs=0.02 + 2.0 * sd * (1.0 + gain))
 
 
+@pytest.mark.slow
 def test_noise_is_seldom_taken_for_a_gain() -> None:
     """Of 1,000 fleets that a run adds nothing to, at 8 % noise an update, at most 2 % are called a gain or a loss."""
     false = 0

@@ -30,6 +30,7 @@ def test_fails(number, words):
 """
 
 
+@pytest.mark.slow
 def test_what_fails_is_kept_and_said(tmp_path: Path) -> None:
     """Rounds with more examples than the tests ask for; the failure is an example to write down, and is tried first."""
     (tmp_path / "conftest.py").write_text(PROFILE)

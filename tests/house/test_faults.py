@@ -6,6 +6,8 @@ import ast
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.faults.parts import ALL
 
 ROOT = Path(__file__).parents[2]
@@ -56,6 +58,7 @@ def test_a_fault_test_stands_in_the_row_it_is_named_after() -> None:
     assert cited == {(name, name.split("_")[1].upper()) for name in written}
 
 
+@pytest.mark.slow
 def test_tests_of_other_rooms_that_a_row_names_exist() -> None:
     """`tests/room/test_x.py::test_y` in both tables and SECURITY.md, is a test of that file, a bare name of here."""
     security = (ROOT / "SECURITY.md").read_text(encoding="utf-8")

@@ -49,6 +49,7 @@ THROUGH = (
 )
 
 
+@pytest.mark.slow
 def test_the_screen_shows_foreign_text_only_through_its_doors() -> None:
     """No markup is read, no Rich text, toast, title, action or byte for the terminal is made around them."""
     modules = sorted(SCREEN.rglob("*.py"))

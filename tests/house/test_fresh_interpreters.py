@@ -54,6 +54,7 @@ def test_light_rooms_load_nothing_heavy(room: str, allowed: set[str]) -> None:
     assert foreign(LOAD_ROOM.format(room=room)) <= allowed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("room", "never"),
     [
@@ -68,6 +69,7 @@ def test_rooms_never_load_what_their_row_forbids(room: str, never: set[str]) -> 
     assert not modules_after(LOAD_ROOM.format(room=room)) & never
 
 
+@pytest.mark.slow
 def test_only_the_gpu_probe_loads_nvml() -> None:
     """A supervisor process never loads the driver library: a driver that hangs must not hang it."""
     assert "pynvml" not in modules_after("import mission_tui.supervisor.__main__")
@@ -78,6 +80,7 @@ def test_the_trainer_room_exports_nothing() -> None:
     assert foreign("import mission_tui.trainer") == set()
 
 
+@pytest.mark.slow
 def test_every_listing_verb_is_free_of_torch_and_textual() -> None:
     """Help, presets, paths and doctor load neither torch (1.1 s) nor textual (0.2 s)."""
     for words in (

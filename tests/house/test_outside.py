@@ -37,6 +37,7 @@ def test_a_test_sees_its_own_folders_only() -> None:
     assert {"NO_COLOR", "COLUMNS", "LC_ALL", "GIT_DIR"} & os.environ.keys() == set()
 
 
+@pytest.mark.slow
 def test_a_hostile_outside_changes_no_test(tmp_path: Path) -> None:
     """Broken files of the user, another runs root, no colours, no UTF-8, a hook of git: the same tests pass."""
     broken = tmp_path / "config" / "mission-tui"

@@ -94,6 +94,7 @@ def test_files_of_a_runs_root_are_opened_in_one_way() -> None:
     assert found == []
 
 
+@pytest.mark.slow
 def test_each_exception_is_still_needed() -> None:
     """A module that opens nothing any more is not excused."""
     assert set(EXCEPTIONS) == {name for name, source in modules() if list(openings(source))}

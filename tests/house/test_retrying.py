@@ -72,6 +72,7 @@ def checkout(tmp_path: Path) -> Checkout:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [(), ("-n", "2")], ids=["alone", "workers"])
 def test_a_failure_by_chance_is_tried_again_and_kept(checkout: Checkout, words: tuple[str, ...]) -> None:
     """It passes alone, the whole passes, and the list names it."""
@@ -80,6 +81,7 @@ def test_a_failure_by_chance_is_tried_again_and_kept(checkout: Checkout, words: 
     assert "passed only alone" in checkout.said
 
 
+@pytest.mark.slow
 def test_what_fails_alone_as_well_has_failed(checkout: Checkout) -> None:
     """Nothing is kept, since nothing passed."""
     checkout.write("supervisor/test_c.py", FAILS)
@@ -87,6 +89,7 @@ def test_what_fails_alone_as_well_has_failed(checkout: Checkout) -> None:
     assert checkout.kept == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "text", "why"),
     [
@@ -105,6 +108,7 @@ def test_a_session_that_proves_little_is_not_tried_again(checkout: Checkout, nam
     assert checkout.kept == []
 
 
+@pytest.mark.slow
 def test_a_property_test_is_not_tried_again(checkout: Checkout) -> None:
     """It repeats its examples, so that it would fail again; the worker that ran it says what it is."""
     checkout.write("tui/test_c.py", f"import pytest\npytestmark = pytest.mark.property\n{CHANCE}")

@@ -30,12 +30,14 @@ def test_there_is_source_to_look_at() -> None:
     assert len(SOURCES) > 50
 
 
+@pytest.mark.slow
 def test_every_module_says_what_it_owns(trees: dict[Path, ast.Module]) -> None:
     """A module opens with a docstring."""
     silent = [name_of(path) for path, tree in trees.items() if tree.body and not ast.get_docstring(tree)]
     assert silent == []
 
 
+@pytest.mark.slow
 def test_every_test_says_what_it_shows() -> None:
     """A test has a docstring that states the behaviour."""
     silent = [

@@ -12,6 +12,9 @@ import pytest
 from tests.keeper.conftest import KeptRun, alive
 from tests.waiting import until
 
+pytestmark = pytest.mark.slow
+
+
 FREEZER = Path("/sys/fs/cgroup/freezer")
 
 
@@ -26,7 +29,6 @@ def frozen_group() -> Iterator[Path]:
     group.rmdir()
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(40)
 @pytest.mark.skipif(not os.access(FREEZER / "tasks", os.W_OK), reason="needs root and a v1 freezer to stop SIGKILL")
 def test_an_unkillable_trainer_is_admitted(kept: KeptRun, frozen_group: Path) -> None:

@@ -190,6 +190,7 @@ def test_prune_counts_only_what_verifies(tmp_path: Path) -> None:
     assert newest(tmp_path) == "000000200"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("timesteps", [200, 100])
 def test_killed_at_every_file_operation_of_a_save(tmp_path: Path, timesteps: int) -> None:
     """Wherever SIGKILL hits a save, under a new name or a taken one, the old or the new checkpoint verifies, and the

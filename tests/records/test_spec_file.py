@@ -67,6 +67,7 @@ PLAIN = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(st.dictionaries(TEXT, PLAIN, max_size=3), TEXT)
 def test_any_kwargs_come_back_as_they_were(

@@ -41,6 +41,7 @@ def killed_at(operation: int, folder: Path) -> bool:
         os._exit(0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("there", [False, True])
 def test_a_killed_writer_leaves_no_half_file(tmp_path: Path, there: bool) -> None:
     """At every file operation: what is found is a file as it was or as it is now, under its own name alone."""

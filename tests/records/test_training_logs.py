@@ -224,6 +224,7 @@ def test_absent_files_and_folders_without_a_log_are_refused(tmp_path: Path) -> N
     assert read_log(tmp_path).updates == 1
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text(max_size=300), blob=st.binary(max_size=100))
 def test_no_bytes_make_it_raise_anything_else(tmp_path: Path, text: str, blob: bytes) -> None:

@@ -104,7 +104,6 @@ def test_monitors_alone_give_returns_and_steps(desk: Desk, logs: Path, followers
     assert [it.episodes.r for it in desk.of(UpdateDone)] == [(10.0, 20.0, 30.0), (99.0,)]
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_event_files_in_folders_are_found(desk: Desk, logs: Path, followers: list[Follower]) -> None:
     """`logs/*` finds SB3's `logs/PPO_1/events.out.tfevents...`; each step is one update, in the time it was written."""

@@ -15,9 +15,10 @@ from tests.report.conftest import Desk
 from tests.waiting import until
 
 SCRIPT = str(Path(__file__).with_name("sb3_script.py"))
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.timeout(120)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["spawn", "forkserver"])
 def test_an_unedited_script_reports_every_learn(desk: Desk, how: str) -> None:
     """Each update of each `learn()` is a row with SB3's tags, also behind worker processes; own callbacks are kept."""
@@ -36,6 +37,7 @@ def test_an_unedited_script_reports_every_learn(desk: Desk, how: str) -> None:
     assert len({row.metrics["train/n_updates"] for row in rows}) == 5
 
 
+@pytest.mark.slow
 def test_a_script_trains_as_without(desk: Desk, tmp_path: Path) -> None:
     """The policy that it saves is bit for bit the one that it saves by itself."""
     from stable_baselines3 import PPO
@@ -47,6 +49,7 @@ def test_a_script_trains_as_without(desk: Desk, tmp_path: Path) -> None:
     assert all(alone[name].equal(hooked[name]) for name in alone)
 
 
+@pytest.mark.slow
 def test_off_policy_rows_are_what_it_logs(desk: Desk) -> None:
     """Of an algorithm without rollouts to speak of, each of its own log lines is a row."""
     script = desk.folder / "dqn.py"
@@ -62,6 +65,7 @@ def test_off_policy_rows_are_what_it_logs(desk: Desk) -> None:
     assert all(earlier.timesteps < later.timesteps for earlier, later in pairwise(rows))
 
 
+@pytest.mark.slow
 def test_sigterm_ends_learn_and_the_script_goes_on_to_save(desk: Desk) -> None:
     """A stop ends `learn()` at the next step, and what the script does after it is done."""
     script = desk.folder / "long.py"
@@ -77,6 +81,7 @@ def test_sigterm_ends_learn_and_the_script_goes_on_to_save(desk: Desk) -> None:
     assert process.returncode == 0
 
 
+@pytest.mark.slow
 def test_it_can_be_named_by_its_path(desk: Desk) -> None:
     """In an environment without the package: nothing of it but what reports becomes importable."""
     script = desk.folder / "plain.py"
@@ -94,6 +99,7 @@ def test_it_can_be_named_by_its_path(desk: Desk) -> None:
     assert len(desk.of(UpdateDone)) == 1
 
 
+@pytest.mark.slow
 def test_where_nobody_listens_nothing_is_attached(desk: Desk) -> None:
     """Without mission-tui around it, the script has the callbacks that it has anyway, and no others."""
     script = desk.folder / "alone.py"

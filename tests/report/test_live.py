@@ -15,7 +15,7 @@ from tests.supervisor.conftest import Lab, idle_lab, lab, stub_spec
 from tests.waiting import until
 
 __all__ = ["idle_lab", "lab"]
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.timeout(60)
 
 REPORTING = """
 import time
@@ -46,6 +46,7 @@ def python(script: str, **run: object) -> Spec:
     return Spec(preset="command", run=RunSpec(command=(sys.executable, "-c", script), **run))  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_a_command_that_reports_is_charted_and_stops_when_asked(lab: Lab) -> None:
     """Updates, steps, speed and phase show; a stop is seen by the script, which ends by itself with its checkpoint."""
     (run,) = lab.launch(spec=python(REPORTING))
@@ -61,6 +62,7 @@ def test_a_command_that_reports_is_charted_and_stops_when_asked(lab: Lab) -> Non
     assert ended.last_checkpoint == str(lab.root / "model.pt")
 
 
+@pytest.mark.slow
 def test_rows_go_on_while_no_supervisor_lives(lab: Lab) -> None:
     """What was reported meanwhile is in the file, without a gap, and the next supervisor shows it."""
     (run,) = lab.launch(spec=python(REPORTING))
@@ -72,6 +74,7 @@ def test_rows_go_on_while_no_supervisor_lives(lab: Lab) -> None:
     assert [row.update for row in rows(lab, run)] == list(range(1, len(rows(lab, run)) + 1))
 
 
+@pytest.mark.slow
 def test_a_followed_command_is_charted_to_its_last_line(lab: Lab) -> None:
     """`run.follow` shows the rows of a log, the last ones too, and nothing of it is left when the command is gone."""
     (run,) = lab.launch(spec=python(WRITING.format(60), follow="*.csv"))
@@ -82,6 +85,7 @@ def test_a_followed_command_is_charted_to_its_last_line(lab: Lab) -> None:
     until(lambda: not [it for it in lab.processes() if "mission_tui.trainer.following.follow" in it.cmdline()])
 
 
+@pytest.mark.slow
 def test_a_command_that_is_over_at_once_is_followed_too(lab: Lab) -> None:
     """A script that ends before anybody looked shows its rows all the same."""
     (run,) = lab.launch(spec=python(WRITING.format(2), follow="*.csv"))

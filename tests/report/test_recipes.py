@@ -12,7 +12,7 @@ from tests.report.conftest import REPOSITORY, Desk
 
 HERE = Path(__file__).parent
 GUIDE = (REPOSITORY / "docs" / "reporting.md").read_text(encoding="utf-8")
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.timeout(120)
 
 
 @pytest.mark.parametrize("name", ["cleanrl_style.py", "plain_torch.py"])
@@ -25,6 +25,7 @@ def test_the_guide_shows_what_runs(name: str) -> None:
     assert said <= script
 
 
+@pytest.mark.slow
 def test_a_cleanrl_style_loop(desk: Desk) -> None:
     """Each of its updates is a row by SB3's tags, with the episodes, and it learns as before."""
     desk.run("", str(HERE / "cleanrl_style.py"), "8")
@@ -37,6 +38,7 @@ def test_a_cleanrl_style_loop(desk: Desk) -> None:
     assert float(rows[-1].metrics["rollout/ep_rew_mean"]) > float(rows[0].metrics["rollout/ep_rew_mean"])
 
 
+@pytest.mark.slow
 def test_a_plain_loop(desk: Desk) -> None:
     """A loop without rollouts reports what it has, tensors too, and names its checkpoint."""
     desk.run("", str(HERE / "plain_torch.py"), "60", "0.05")

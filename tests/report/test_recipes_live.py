@@ -27,7 +27,7 @@ from tests.supervisor.conftest import Lab, idle_lab, lab
 from tests.waiting import until
 
 __all__ = ["idle_lab", "lab"]
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.timeout(180)
 
 SCRIPTS = Path(__file__).with_name("scripts")
 PLAIN = Path(__file__).with_name("plain_torch.py")
@@ -105,6 +105,7 @@ def lived(lab: Lab, run: str, *, series: str = "train/approx_kl") -> RunView:
     return view
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("left")
 def test_a_cleanrl_script_edited_by_one_line(lab: Lab, tmp_path: Path) -> None:
     """One more line at the end of its loop, and nothing else, makes it a run like any other."""
@@ -119,6 +120,7 @@ def test_a_cleanrl_script_edited_by_one_line(lab: Lab, tmp_path: Path) -> None:
     assert view.steps_per_s
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("left")
 def test_an_unedited_cleanrl_script_by_its_tensorboard_files(lab: Lab) -> None:
     """Nobody touches it: what it writes for TensorBoard is followed."""
@@ -145,6 +147,7 @@ def foreign(tmp_path: Path) -> str:
     return python
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("left")
 def test_an_unedited_sb3_script_in_another_environment(lab: Lab, foreign: str) -> None:
     """With its workers, where mission-tui is not installed: through the hook, which is named by its path."""
@@ -158,6 +161,7 @@ def test_an_unedited_sb3_script_in_another_environment(lab: Lab, foreign: str) -
     assert (lab.root / "model.zip").is_file()  # a stop ends `learn`, and the script goes on to save
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("left")
 def test_an_unedited_sb3_script_by_its_log(lab: Lab, foreign: str) -> None:
     """The same script with nothing of ours near it: its `progress.csv` is followed."""
@@ -186,6 +190,7 @@ def test_an_unedited_sbx_script(lab: Lab) -> None:
     assert {"train/approx_kl", "train/clip_fraction", "rollout/ep_rew_mean"} <= set(view.metrics)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("left")
 def test_a_plain_loop_that_reports(lab: Lab) -> None:
     """A loss that goes to infinity is judged, of whatever loop it is; a stop lets it save and name its checkpoint."""

@@ -289,6 +289,7 @@ def test_a_folder_that_is_gone_costs_nothing(desk: Desk) -> None:
     assert desk.run(script) == "False\n"
 
 
+@pytest.mark.slow
 def test_numbers_of_arrays_and_tensors(desk: Desk) -> None:
     """A scalar of numpy or torch is its number, of whatever type and with a gradient; an array is none. None warns."""
     pytest.importorskip("torch")

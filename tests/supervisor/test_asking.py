@@ -55,6 +55,7 @@ def test_a_client_that_is_gone_is_not_named() -> None:
         assert asker() == ""
 
 
+@pytest.mark.slow
 def test_the_journal_says_who_asked(lab: Lab) -> None:
     """Of a launch, of a note and of a stop, and of nothing that nobody asked for."""
     me = word_for(Path("/proc/self/cmdline").read_bytes().decode().rstrip("\0").split("\0"), 0)

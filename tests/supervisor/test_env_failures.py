@@ -14,6 +14,9 @@ from mission_tui.records.runs.checkpoint import newest_verified
 from tests.supervisor.conftest import FOREVER, Lab, living
 from tests.waiting import until
 
+pytestmark = pytest.mark.slow
+
+
 SHARED = Path("/dev/shm")
 WORKERS = 64 if "MISSION_TUI_NIGHT" in os.environ else 16
 
@@ -69,7 +72,6 @@ def test_a_crash_of_an_env_worker_ends_the_run_named_saved_and_swept(idle_lab: L
     assert carrying(helper) == []
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_nothing_stays_of_workers_that_are_stuck_in_a_step(idle_lab: Lab) -> None:
     """SIGKILL to the trainer alone: soon no process, no shared memory. Sixteen workers here, 64 in `make night`."""

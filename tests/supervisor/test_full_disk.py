@@ -57,6 +57,7 @@ def test_an_end_is_journaled_on_a_full_disk_and_nothing_new_starts(small_lab: La
     lab.running(again)
 
 
+@pytest.mark.slow
 def test_a_restart_waits_for_room(small_lab: Lab) -> None:
     """(root) While the disk is full a due restart says what it waits for, in the log once; nothing is made of it."""
     lab = small_lab
@@ -77,6 +78,7 @@ def test_a_restart_waits_for_room(small_lab: Lab) -> None:
     assert log.read_text(encoding="utf-8").count("restarts wait") == 1
 
 
+@pytest.mark.slow
 def test_a_restart_waits_while_the_disk_has_less_than_it_needs(small_lab: Lab) -> None:
     """(root) Nobody's write has failed yet, but its checkpoints would not fit: it waits with the reason, not parked."""
     lab = small_lab

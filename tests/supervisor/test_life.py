@@ -6,12 +6,15 @@ import os
 import signal
 
 import psutil
+import pytest
 
 from mission_tui.fleet.history.metrics import MetricRecord
 from mission_tui.ipc.requests import Resume
 from mission_tui.records.files.tail import read_all
 from tests.supervisor.conftest import Lab, living, stub_spec
 from tests.waiting import until
+
+pytestmark = pytest.mark.slow
 
 
 def test_a_launched_run_runs_and_a_stop_saves_and_ends_it(lab: Lab) -> None:

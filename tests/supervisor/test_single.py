@@ -8,11 +8,14 @@ import shutil
 import signal
 import subprocess
 
+import pytest
+
 from mission_tui.paths import socket_dir
 from tests.supervisor.conftest import Lab
 from tests.waiting import until
 
 
+@pytest.mark.slow
 def test_of_twenty_at_once_one_stays(idle_lab: Lab) -> None:
     """Nineteen exit 0 without a word; the one that stays answers."""
     started = [idle_lab.spawn() for _ in range(20)]
@@ -22,6 +25,7 @@ def test_of_twenty_at_once_one_stays(idle_lab: Lab) -> None:
     (idle_lab.supervisor,) = [process for process in started if process.returncode is None]
 
 
+@pytest.mark.slow
 def test_the_lock_dies_with_its_holder(lab: Lab) -> None:
     """Right after SIGKILL, with runs alive, the lock is free: no child inherited it."""
     for run in lab.launch(2):
@@ -31,6 +35,7 @@ def test_the_lock_dies_with_its_holder(lab: Lab) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
+@pytest.mark.slow
 def test_a_deleted_socket_folder_is_made_again(lab: Lab) -> None:
     """Somebody cleans /tmp: within seconds clients connect again and the trainers are back too."""
     (run,) = lab.launch()
@@ -40,6 +45,7 @@ def test_a_deleted_socket_folder_is_made_again(lab: Lab) -> None:
     lab.running(run, (lab.view(run).update or 0) + 2)
 
 
+@pytest.mark.slow
 def test_what_stands_where_the_sockets_belong_is_outlived(lab: Lab) -> None:
     """A link in place of the folder is not followed and stops no clock: once it is gone, clients connect again."""
     (run,) = lab.launch()
@@ -63,6 +69,7 @@ def test_an_idle_supervisor_leaves(idle_lab: Lab) -> None:
     assert not list(socket_dir(idle_lab.root).glob("*.sock"))
 
 
+@pytest.mark.slow
 def test_a_time_limit_that_is_none_is_refused_by_name(idle_lab: Lab) -> None:
     """The log's last line, which a client shows, names the variable and what to say instead; nothing is served."""
     for name, word, instead in (
@@ -78,6 +85,7 @@ def test_a_time_limit_that_is_none_is_refused_by_name(idle_lab: Lab) -> None:
         assert not idle_lab.answers()
 
 
+@pytest.mark.slow
 def test_a_live_run_keeps_the_supervisor(idle_lab: Lab) -> None:
     """With a run alive it stays beyond the idle time, and leaves after the run has ended."""
     process = idle_lab.start(MISSION_TUI_IDLE_S="1")
@@ -89,6 +97,7 @@ def test_a_live_run_keeps_the_supervisor(idle_lab: Lab) -> None:
     assert process.wait(15) == 0
 
 
+@pytest.mark.slow
 def test_sigterm_leaves_runs_alone_and_sighup_is_ignored(lab: Lab) -> None:
     """HUP changes nothing; TERM ends the supervisor with 0 and the trainer goes on."""
     (run,) = lab.launch()
@@ -114,6 +123,7 @@ def test_the_runs_root_is_kept_out_of_git(lab: Lab) -> None:
     assert done.stdout.split() == ["??", ".gitignore"]
 
 
+@pytest.mark.slow
 def test_a_supervisor_whose_root_was_replaced_leaves(lab: Lab) -> None:
     """The runs root is removed and made again: the old supervisor goes, a new one serves, there are never two."""
     first = lab.supervisor

@@ -42,6 +42,7 @@ def refusing(error: str) -> tuple[str, ...]:
     )
 
 
+@pytest.mark.slow
 @needs_strace
 @pytest.mark.parametrize("error", ["ENOSYS", "EPERM"])
 def test_a_run_lives_and_ends_without_pidfds(idle_lab: Lab, error: str) -> None:
@@ -68,6 +69,7 @@ def test_a_run_lives_and_ends_without_pidfds(idle_lab: Lab, error: str) -> None:
     until(lambda: not living(family))
 
 
+@pytest.mark.slow
 @needs_strace
 def test_what_a_dead_run_left_is_cleaned_without_pidfds(idle_lab: Lab) -> None:
     """The workers of a run whose keeper and trainer were killed are listed, removed, and gone when the answer comes."""
@@ -83,6 +85,7 @@ def test_what_a_dead_run_left_is_cleaned_without_pidfds(idle_lab: Lab) -> None:
     assert not living(workers)
 
 
+@pytest.mark.slow
 @needs_strace
 def test_who_cannot_be_verified_is_shown_and_not_touched(idle_lab: Lab) -> None:
     """Recorded with a pidfd's inode and met without pidfds, its start time alone proves nothing: the user is asked."""

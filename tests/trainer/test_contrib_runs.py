@@ -36,6 +36,7 @@ def spec_of(tables: dict[str, dict[str, Any]], **more: dict[str, Any]) -> Spec:
     return spec_with(**{name: tables.get(name, {}) | more.get(name, {}) for name in names})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("algo", "vec"), LIVED_IN)
 def test_a_resumed_run_is_the_run_that_never_stopped(algo: str, vec: str, tmp_path: Path) -> None:
     """Parameters, moments, generators, environments, what LSTMs remember, counters and curves, bit for bit."""
@@ -59,6 +60,7 @@ def test_a_resumed_run_is_the_run_that_never_stopped(algo: str, vec: str, tmp_pa
     assert curves(whole) == curves(resumed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tables", ALGORITHMS.values(), ids=ALGORITHMS)
 def test_an_update_given_up_half_way_costs_nothing(tables: dict[str, dict[str, Any]], tmp_path: Path) -> None:
     """A stop in the middle of an update saves the boundary before it, and the resume is exact."""
@@ -85,6 +87,7 @@ def test_what_really_runs_is_on_record(tables: dict[str, dict[str, Any]], tmp_pa
     assert facts["versions"]["sb3_contrib"] == effective["host"]["sb3_contrib"]
 
 
+@pytest.mark.slow
 def test_a_checkpoint_on_request_is_a_boundary_of_its_own(tmp_path: Path) -> None:
     """Asked for while it trains, a recurrent run saves and goes on to the same end."""
     spec = spec_of(RECURRENT)

@@ -46,6 +46,7 @@ def rates(ran: Ran, attempts: tuple[int, ...]) -> list[float]:
     return [float(row.metrics["train/learning_rate"]) for row in ran.updates() if row.attempt in attempts]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["fast", "stock"])
 def test_the_learning_rate_warms_up_and_stays(engine: str, tmp_path: Path) -> None:
     """Ten equal parts, each recorded with its update, then what the spec says; it is never called exact."""
@@ -55,6 +56,7 @@ def test_the_learning_rate_warms_up_and_stays(engine: str, tmp_path: Path) -> No
     assert rates(ran, (2,)) == pytest.approx(expected)
 
 
+@pytest.mark.slow
 def test_a_stop_in_the_middle_of_a_warm_up_changes_nothing(tmp_path: Path) -> None:
     """Stopped in its fourth update and resumed, the warm-up ends where it would have, bit for bit."""
     spec = spec_with(run=LONG)
@@ -67,6 +69,7 @@ def test_a_stop_in_the_middle_of_a_warm_up_changes_nothing(tmp_path: Path) -> No
     assert equal(third.parameters(), whole.parameters())
 
 
+@pytest.mark.slow
 def test_a_scaled_rate_ends_within_an_update(tmp_path: Path) -> None:
     """Six gradient steps of four an update: the second update's last steps have the whole rate again."""
     terms = Terms(lr_scale=0.5, lr_scale_steps=6)
@@ -77,6 +80,7 @@ def test_a_scaled_rate_ends_within_an_update(tmp_path: Path) -> None:
     assert not equal(ran.parameters(), half.parameters())
 
 
+@pytest.mark.slow
 def test_adam_begins_anew(tmp_path: Path) -> None:
     """Its step count is that of the second attempt alone; the parameters were those of the checkpoint."""
     ran = resumed_on(*begun(tmp_path / "run", spec_with(run=LONG)), WARM)
@@ -87,6 +91,7 @@ def test_adam_begins_anew(tmp_path: Path) -> None:
     assert steps == 17 * 4
 
 
+@pytest.mark.slow
 def test_the_terms_are_on_record(tmp_path: Path) -> None:
     """`effective.toml` has the first learning rate and why; once it is over, a further attempt has neither."""
     ran = resumed_on(*begun(tmp_path / "run", spec_with(run=LONG)), WARM, hook=stop_in("rollout", 18))

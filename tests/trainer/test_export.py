@@ -79,6 +79,7 @@ def test_the_normaliser_opens_in_sb3(tmp_path: Path, capfd: pytest.CaptureFixtur
     np.testing.assert_array_equal(np.frombuffer(again.obs["array"].mean.raw), kept["obs"]["array"]["mean"])
 
 
+@pytest.mark.slow
 def test_a_plain_python_without_this_project_opens_it(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Nothing in the zip refers to our modules."""
     ran = run_attempt(new_run(tmp_path / "run", spec_with(**CASES["discrete"], run={"total_timesteps": 128})))

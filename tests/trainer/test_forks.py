@@ -14,6 +14,8 @@ from mission_tui.records.runs.layout import RunDir
 from tests.trainer.harness import new_run, spec_with
 from tests.trainer.test_main import trainer
 
+pytestmark = pytest.mark.slow
+
 
 def trained(path: Path, vec: str, keep: dict[str, Any] | None = None, **kwargs: Any) -> tuple[RunDir, str]:
     """A whole run of the real trainer on environments that fork, and what it said on stderr."""

@@ -120,6 +120,7 @@ def python(code: str, *words: str, timeout_s: float = 18) -> str:
     return subprocess.run(command, env=environ, check=True, timeout=timeout_s, stdout=subprocess.PIPE, text=True).stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "tables",
     [
@@ -136,12 +137,14 @@ def test_nothing_is_loaded_after_the_first_environment_step(tables: dict[str, di
     assert python(TRAIN, str(run_dir.path), "1") == "[] False\n"
 
 
+@pytest.mark.slow
 def test_nothing_is_loaded_by_what_a_run_is_asked_to_do(tmp_path: Path) -> None:
     """A checkpoint, other settings, a pause and a stop are there from the beginning."""
     run_dir = new_run(tmp_path / "run", spec_with())
     assert python(OBEY, str(run_dir.path)) == "[] 4\n"
 
 
+@pytest.mark.slow
 def test_an_env_worker_loads_nothing_after_its_first_step(tmp_path: Path) -> None:
     """Episodes end, infos travel and the worker leaves with what it had when it began."""
     (tmp_path / "watching.py").write_text(ENV, encoding="utf-8")
@@ -161,11 +164,13 @@ def test_a_compiled_run_loads_its_compiler_before_the_first_environment_step(tmp
     assert python(TRAIN, str(run_dir.path), "1", timeout_s=100) == "[] True\n"
 
 
+@pytest.mark.slow
 def test_optimizers_without_the_compiler_compute_the_same() -> None:
     """Parameters are equal bit for bit, and gradients are recorded again after a step."""
     assert python(DESCEND, "eager") == python(DESCEND, "torch")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", ["1", "2"])
 def test_torch_has_as_many_threads_as_the_run(threads: str) -> None:
     """Where the environment says nothing, a trainer started by hand says it, and its threads wait without spinning."""

@@ -66,6 +66,7 @@ def last(run_dir: RunDir) -> TrainingEnded:
     return row
 
 
+@pytest.mark.slow
 def test_without_a_supervisor_it_trains_and_writes_its_files(tmp_path: Path) -> None:
     """Nothing in the environment but a run directory: it finishes, with records, values read back and a checkpoint."""
     run_dir = new_run(tmp_path / "run", spec_with(run={"seed": None}))
@@ -81,6 +82,7 @@ def test_without_a_supervisor_it_trains_and_writes_its_files(tmp_path: Path) -> 
     assert effective["reasons"]["run.seed"].startswith("drawn")
 
 
+@pytest.mark.slow
 def test_sigterm_stops_and_saves_and_sigint_does_nothing(tmp_path: Path) -> None:
     """Ctrl-C somewhere does not reach a run; SIGTERM ends it gracefully with exit code 0."""
     run_dir = new_run(tmp_path / "run", spec_with(run=ENDLESS))
@@ -96,6 +98,7 @@ def test_sigterm_stops_and_saves_and_sigint_does_nothing(tmp_path: Path) -> None
     assert manifest.name == last(run_dir).checkpoint
 
 
+@pytest.mark.slow
 def test_a_stop_does_not_wait_for_a_long_update(tmp_path: Path) -> None:
     """An update of a million epochs is given up within seconds, and the boundary before it is saved."""
     run_dir = new_run(tmp_path / "run", spec_with(run=ENDLESS, ppo={"n_epochs": 1_000_000}))
@@ -107,6 +110,7 @@ def test_a_stop_does_not_wait_for_a_long_update(tmp_path: Path) -> None:
     assert (last(run_dir).how, last(run_dir).checkpoint) == ("stopped", "000000000")
 
 
+@pytest.mark.slow
 def test_frozen_time_is_not_trained_time(tmp_path: Path) -> None:
     """A run of 3 seconds that is stopped for 5 in the middle still trains 3, and no update says that it took longer."""
     run_dir = new_run(tmp_path / "run", spec_with(run={"total_timesteps": None, "duration_s": 3.0}))
@@ -160,6 +164,7 @@ def test_a_trainer_of_another_directory_trains_nothing(tmp_path: Path) -> None:
     assert sorted(run_dir.path.rglob("*")) == before
 
 
+@pytest.mark.slow
 def test_a_bad_preset_exits_78_with_one_line(tmp_path: Path) -> None:
     """A person reads one sentence, not a traceback."""
     run_dir = new_run(tmp_path / "run", spec_with(env={"id": "CartPol-v1"}))
@@ -199,6 +204,7 @@ def test_a_dead_env_worker_ends_the_run_with_its_name(tmp_path: Path) -> None:
     until(lambda: not any(child.is_running() for child in family), 10)
 
 
+@pytest.mark.slow
 def test_an_environment_that_never_closes_does_not_keep_the_process(tmp_path: Path) -> None:
     """Its `close` hangs: the run has finished, its process leaves with the code of that, and says why."""
     run_dir = new_run(tmp_path / "run", spec_with(env={"id": "Clinging-v0", **PROBES}))
@@ -209,6 +215,7 @@ def test_an_environment_that_never_closes_does_not_keep_the_process(tmp_path: Pa
     assert last(run_dir).how == "finished"
 
 
+@pytest.mark.slow
 def test_it_says_hello_with_its_nonce_and_obeys_orders(tmp_path: Path) -> None:
     """On the telemetry socket it names run, attempt and nonce, tells its phases, and stops when ordered."""
     run_dir = new_run(tmp_path / "run", spec_with(run=ENDLESS))

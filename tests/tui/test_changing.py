@@ -25,6 +25,7 @@ async def typed(stage: Stage, key: str, text: str) -> None:
     await stage.press(*text, "enter")
 
 
+@pytest.mark.slow
 async def test_settings_are_changed_after_seeing_what_they_do() -> None:
     """`S`: the words are judged first, and set only after a yes; Escape at either question changes nothing."""
     async with staged() as stage:

@@ -13,6 +13,7 @@ from tests.tui.fleets import a_fleet, a_run
 from tests.tui.stage import staged
 
 
+@pytest.mark.slow
 async def test_the_palette_begins_a_verb_and_its_words_are_shown() -> None:
     """`paths --help` says how it is used, and Escape goes back to the fleet."""
     async with staged() as stage:

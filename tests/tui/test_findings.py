@@ -121,6 +121,7 @@ async def test_the_list_keeps_its_place_when_findings_move() -> None:
         await stage.shows(">▲ warning      KL outside")
 
 
+@pytest.mark.slow
 async def test_a_filter_leaves_what_it_finds() -> None:
     """By any word of a finding, its rule and state too; Escape shows all again, another tab begins unfiltered."""
     async with staged(sick(*ALL)) as stage:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from textual.events import Key
 from textual.widgets import Input
 
@@ -138,6 +139,7 @@ async def test_an_unfinished_expression_filters_nothing_new() -> None:
         assert len(fleet(stage).outlook.roster.runs) == 9
 
 
+@pytest.mark.slow
 async def test_an_endless_filter_is_given_up_and_said() -> None:
     """A search that would freeze the screen is ended: all runs are listed, and its line says why."""
     endless = a_fleet((a_run("a" * 60), *ENDED), revision=2)
@@ -149,6 +151,7 @@ async def test_an_endless_filter_is_given_up_and_said() -> None:
         assert len(fleet(stage).outlook.roster.runs) == 1 + len(ENDED)
 
 
+@pytest.mark.slow
 async def test_a_filter_that_a_new_run_makes_endless_is_told_of() -> None:
     """What was quick among these names is not among those: the list is whole again, and a line says why."""
     async with staged() as stage:
@@ -162,6 +165,7 @@ async def test_a_filter_that_a_new_run_makes_endless_is_told_of() -> None:
         assert len(fleet(stage).outlook.roster.runs) == 1 + len(LIVE)
 
 
+@pytest.mark.slow
 async def test_a_filter_without_matches_says_how_to_get_back() -> None:
     """No match is a sentence, not an empty screen."""
     async with staged() as stage:
@@ -169,6 +173,7 @@ async def test_a_filter_without_matches_says_how_to_get_back() -> None:
         await stage.shows("No run matches. Esc shows all again.")
 
 
+@pytest.mark.slow
 async def test_sorting_turns_through_columns() -> None:
     """`>` sorts by the next column and marks its title; `<` goes back to the order of age."""
     async with staged() as stage:

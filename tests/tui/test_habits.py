@@ -55,6 +55,7 @@ async def _choose(stage: Stage) -> None:
     await stage.press("v", "escape", "b")
 
 
+@pytest.mark.slow
 async def test_the_next_session_takes_up_where_this_one_was_left() -> None:
     """Layout, orders, rate, strip, the chart and the folding of logs; and what it took up it does not tell again."""
     async with staged(size=(120, 36)) as stage:

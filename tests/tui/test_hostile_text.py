@@ -82,6 +82,7 @@ def assert_harmless(stage: Stage) -> None:
         assert not [char for char in line if unicodedata.category(char) in ("Cc", "Cf", "Cs")], repr(line)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(80, 24), (160, 45)], ids=["narrow", "wide"])
 async def test_every_screen_shows_it_literally(size: tuple[int, int]) -> None:
     """Names, causes, findings, presets, host, settings, logs: all runs, tabs and sheets are visited."""
@@ -134,6 +135,7 @@ def test_controls_become_pictures_and_hidden_characters_dots() -> None:
     assert literal("plain [/] text") == "plain [/] text"
 
 
+@pytest.mark.slow
 @given(st.text(max_size=60), st.integers(1, 40))
 def test_fitting_gives_exactly_the_cells_asked_for(text: str, width: int) -> None:
     """Whatever the text, a cell of a table has its width, so columns never shift."""

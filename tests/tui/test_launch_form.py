@@ -56,6 +56,7 @@ def said(*costs: Cost, refused: str = "", warnings: tuple[str, ...] = ()) -> str
     return "\n".join(text for text, _ in price((ITEM,) * len(costs), quoted, 16, NOW))
 
 
+@pytest.mark.slow
 async def test_the_form_shows_the_numbers_that_decide_a_run() -> None:
     """Rollout, batch, gradient steps, steps and updates of the chosen preset, and its price, before one types."""
     async with staged() as stage:
@@ -69,6 +70,7 @@ async def test_the_form_shows_the_numbers_that_decide_a_run() -> None:
         await stage.shows("✓ begins now on GPU 0")
 
 
+@pytest.mark.slow
 async def test_a_change_is_resolved_while_it_is_typed() -> None:
     """A line `ppo.n_steps=512` changes the rollout at once, and is what the price is asked for."""
     async with staged() as stage:
@@ -78,6 +80,7 @@ async def test_a_change_is_resolved_while_it_is_typed() -> None:
         await stage.until(lambda: stage.client.asked_for(Quote)[-1].items[0].spec.ppo.n_steps == 512)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("typed", "named"),
     [
@@ -96,6 +99,7 @@ async def test_a_wrong_word_is_named_and_nothing_can_be_started(typed: str, name
         assert not stage.client.asked_for(Launch)
 
 
+@pytest.mark.slow
 async def test_tab_completes_keys_and_values() -> None:
     """What Tab takes stands below the changes with its type and its present value; ↓ marks another."""
     async with staged() as stage:
@@ -112,6 +116,7 @@ async def test_tab_completes_keys_and_values() -> None:
         assert where(stage) == "form-name"
 
 
+@pytest.mark.slow
 async def test_keys_that_were_typed_ahead_mean_what_was_typed_before_them() -> None:
     """Tab and Ctrl-S, read before the letters have arrived, complete these, lead on, and start what they say."""
     async with staged() as stage:
@@ -124,6 +129,7 @@ async def test_keys_that_were_typed_ahead_mean_what_was_typed_before_them() -> N
         assert (item.name, item.spec.ppo.n_steps) == ("night", 512)
 
 
+@pytest.mark.slow
 async def test_runs_to_follow_complete_by_their_names() -> None:
     """The live and the queued runs, also behind a comma."""
     async with staged() as stage:
@@ -133,6 +139,7 @@ async def test_runs_to_follow_complete_by_their_names() -> None:
         assert stage.screen.query_one("#form-after", Input).value == "wide-11c0,deep-77aa"
 
 
+@pytest.mark.slow
 async def test_every_field_is_part_of_the_launch() -> None:
     """Name, group, the runs to follow, copies, seeds, device and priority; two runs of each of three seeds are six."""
     async with staged() as stage:
@@ -159,6 +166,7 @@ async def test_every_field_is_part_of_the_launch() -> None:
         assert first.spec.keep.limits.priority == -2
 
 
+@pytest.mark.slow
 async def test_tab_leads_through_every_field() -> None:
     """In the order in which they stand, and Shift-Tab back."""
     async with staged() as stage:
@@ -171,6 +179,7 @@ async def test_tab_leads_through_every_field() -> None:
         assert where(stage) == "form-priority"
 
 
+@pytest.mark.slow
 async def test_enter_on_the_list_starts_the_preset() -> None:
     """The shortest way: `n`, arrow, Enter."""
     async with staged() as stage:
@@ -182,6 +191,7 @@ async def test_enter_on_the_list_starts_the_preset() -> None:
         assert stage.client.asked_for(Launch)[0].items[0].spec.preset == "fast"
 
 
+@pytest.mark.slow
 async def test_what_a_launch_would_refuse_cannot_be_started() -> None:
     """The supervisor's own sentence stands first, the numbers below it; when it would not any more, Ctrl-S starts."""
     async with staged() as stage:
@@ -198,6 +208,7 @@ async def test_what_a_launch_would_refuse_cannot_be_started() -> None:
         await stage.until(lambda: stage.client.asked_for(Launch))
 
 
+@pytest.mark.slow
 async def test_a_price_that_nobody_tells_keeps_nothing_from_starting() -> None:
     """The form says why it is not known."""
     async with staged() as stage:
@@ -208,6 +219,7 @@ async def test_a_price_that_nobody_tells_keeps_nothing_from_starting() -> None:
         await stage.until(lambda: stage.client.asked_for(Launch))
 
 
+@pytest.mark.slow
 async def test_everything_said_can_be_reached_at_80x24() -> None:
     """PgDn leads through what does not fit, to the sentence about what only the command line does."""
     async with staged() as stage:
@@ -221,6 +233,7 @@ async def test_everything_said_can_be_reached_at_80x24() -> None:
         await stage.shows("rollout 32 x 256 = 8,192")
 
 
+@pytest.mark.slow
 async def test_what_stands_in_the_form_can_be_tried_first() -> None:
     """Ctrl-T: each step with what came of it, memory and hours; then the form is there as it was, nothing started."""
     async with staged() as stage:
@@ -238,6 +251,7 @@ async def test_what_stands_in_the_form_can_be_tried_first() -> None:
         assert not stage.client.asked_for(Launch)
 
 
+@pytest.mark.slow
 async def test_what_stands_in_the_form_becomes_a_preset() -> None:
     """Ctrl-O asks for its name and key, then before writing over one; it is in the list at once and chosen."""
     wishes: list[tuple[Saving, bool]] = []
@@ -268,6 +282,7 @@ async def test_what_stands_in_the_form_becomes_a_preset() -> None:
         assert stage.screen.query_one(TextArea).text == ""
 
 
+@pytest.mark.slow
 async def test_presets_that_are_read_late_are_listed_then() -> None:
     """The form may be open before the presets have been read: it lists them as soon as they have."""
     async with staged() as stage:
@@ -276,6 +291,7 @@ async def test_presets_that_are_read_late_are_listed_then() -> None:
         await stage.shows(">demo")
 
 
+@pytest.mark.slow
 async def test_escape_leaves_the_form() -> None:
     """Nothing is started."""
     async with staged() as stage:
@@ -285,6 +301,7 @@ async def test_escape_leaves_the_form() -> None:
         assert not stage.client.asked_for(Launch)
 
 
+@pytest.mark.slow
 async def test_letters_in_the_form_are_text() -> None:
     """`q`, `s` and `3` typed into a field neither leave nor stop nor start."""
     async with staged() as stage:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from mission_tui.ipc.replies import Launched
 from mission_tui.ipc.requests import Launch, Undo
 from mission_tui.tui.launching.preset_choice import PresetChoice
@@ -82,6 +84,7 @@ async def test_a_key_that_the_working_folder_takes_too_means_the_other_one() -> 
         assert [item.spec.preset for item in request.items] == ["demo"]
 
 
+@pytest.mark.slow
 async def test_the_list_of_commands_asks_about_the_working_folder_too() -> None:
     """`:` and its name open the form as well."""
     async with staged(presets=(*PRESETS, FOREIGN)) as stage:

@@ -112,6 +112,7 @@ async def test_another_size_is_drawn_once_and_by_the_paint_that_shows_it() -> No
         assert lines.asked == asked + 1
 
 
+@pytest.mark.slow
 async def test_a_line_is_painted_as_textual_would_paint_it() -> None:
     """Whatever changed before: a number, the choice, the size, what stands beside it, the style."""
 
@@ -167,6 +168,7 @@ async def test_the_next_phase_is_one_line_of_a_pane(monkeypatch: pytest.MonkeyPa
         assert "saving" in panes._strips[0].text
 
 
+@pytest.mark.slow
 async def test_what_was_painted_is_let_go_of_with_the_next_picture() -> None:
     """Without a search through all that is held, in which no key is heard: it lies in no circle."""
     async with staged(size=(160, 50)) as stage:

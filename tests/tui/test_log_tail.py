@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from mission_tui.ipc.replies import LogReply
 from mission_tui.ipc.requests import GetLog
 from mission_tui.tui.asking.log_tail import LogTail
@@ -109,6 +111,7 @@ def test_progress_bars_leave_their_last_state() -> None:
     assert tail.lines == ["100%", "done"]
 
 
+@pytest.mark.slow
 def test_memory_is_bounded() -> None:
     """A flood keeps only its end, in whole lines, and knows that there was more."""
     tail = LogTail("r")

@@ -33,6 +33,7 @@ def listed(stage: Stage) -> list[str]:
     return [name for line in rows for name in NAMES if line[2:].startswith(name)]
 
 
+@pytest.mark.slow
 async def test_m_opens_the_machine_and_m_or_escape_goes_back() -> None:
     """From the fleet and from a run; never over itself, and never out of the program."""
     async with staged(BUSY) as stage:

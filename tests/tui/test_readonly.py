@@ -13,6 +13,7 @@ from tests.tui.stage import staged
 CHANGING = (Act, Clean, Evaluate, Launch, Resume, Undo)
 
 
+@pytest.mark.slow
 async def test_no_key_changes_anything() -> None:
     """All keys that change something are pressed; no request that changes is made and no sheet opens."""
     async with staged(readonly=True) as stage:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+import pytest
 from msgspec import structs
 
 from mission_tui.errors import PresetError
@@ -117,6 +118,7 @@ async def test_a_preset_that_is_gone_says_so() -> None:
         await stage.shows("preset heavy as it is now: there is no preset 'heavy'")
 
 
+@pytest.mark.slow
 async def test_the_config_is_held_against_a_run_that_is_picked() -> None:
     """What really runs in both; then every setting is shown again."""
     async with staged() as stage:
@@ -145,6 +147,7 @@ async def test_findings_show_cause_and_advice() -> None:
         await stage.shows("advice fewer epochs --set ppo.n_epochs=10")
 
 
+@pytest.mark.slow
 async def test_checkpoints_show_attempts_and_evaluations() -> None:
     """The newest checkpoint comes first; a verified one is told from one that nobody has read."""
     async with staged() as stage:
@@ -156,6 +159,7 @@ async def test_checkpoints_show_attempts_and_evaluations() -> None:
         assert "from 008192000" in text
 
 
+@pytest.mark.slow
 async def test_the_log_follows_its_end_until_one_scrolls_up() -> None:
     """`l` shows the end; Up stops following; End follows again."""
     async with staged() as stage:
@@ -184,6 +188,7 @@ async def test_new_output_appears_while_following() -> None:
         assert stage.client.asked_for(GetLog)[1].offset > 0
 
 
+@pytest.mark.slow
 async def test_search_shows_only_matching_lines() -> None:
     """`/` searches the log while typing; Escape shows everything again."""
     async with staged() as stage:
@@ -208,6 +213,7 @@ def printing(stage: Stage, text: str) -> None:
 BROKEN = "".join(f"line {n}\n" for n in range(100)) + "Traceback (most recent call last):\n  File x\nKeyError: 'a'\n"
 
 
+@pytest.mark.slow
 async def test_angles_lead_from_error_to_error() -> None:
     """Without a search they are what is sought; the log no longer follows, and the line is marked."""
     async with staged() as stage:
@@ -241,6 +247,7 @@ def a_file(stage: Stage, text: str) -> None:
 LONG = "begin\n" + "KeyError: 'far back'\n" + f"{'x' * 999}\n" * 1_200 + "the end\n"
 
 
+@pytest.mark.slow
 async def test_an_error_is_found_far_back_in_a_long_log() -> None:
     """The line of keys says that the end alone is known; `<` asks for earlier pages until it finds one."""
     async with staged() as stage:
@@ -253,6 +260,7 @@ async def test_an_error_is_found_far_back_in_a_long_log() -> None:
         assert stage.toasts() == []
 
 
+@pytest.mark.slow
 async def test_how_far_back_was_looked_is_said() -> None:
     """`no error` is a claim about a stretch of the log, not about all of it; the next key looks further."""
     async with staged() as stage:
@@ -263,6 +271,7 @@ async def test_how_far_back_was_looked_is_said() -> None:
         await stage.shows(">KeyError: 'far back'")
 
 
+@pytest.mark.slow
 async def test_home_and_end_are_those_of_the_output() -> None:
     """Home reads its beginning, the pages after it come while scrolling, and End follows the newest again."""
     async with staged() as stage:
@@ -281,6 +290,7 @@ async def test_home_and_end_are_those_of_the_output() -> None:
         await stage.shows("last 64K of 1.1M, following")
 
 
+@pytest.mark.slow
 async def test_angles_show_a_found_line_among_the_others() -> None:
     """What was printed around it is what one wants to know next."""
     async with staged() as stage:
@@ -295,6 +305,7 @@ async def test_angles_show_a_found_line_among_the_others() -> None:
         await stage.shows(">line 42")
 
 
+@pytest.mark.slow
 async def test_v_cuts_long_lines_at_the_edge() -> None:
     """And folds them again."""
     async with staged() as stage:
@@ -308,6 +319,7 @@ async def test_v_cuts_long_lines_at_the_edge() -> None:
         await stage.shows("END")
 
 
+@pytest.mark.slow
 async def test_what_is_copied_is_whole_lines_without_control_characters() -> None:
     """All lines that a search found, as one sees them; and a sentence says what was copied."""
     async with staged() as stage:
@@ -352,6 +364,7 @@ async def test_escape_goes_back_one_layer() -> None:
         assert stage.app.is_running
 
 
+@pytest.mark.slow
 async def test_an_ended_run_says_how_it_ended() -> None:
     """Outcome, kind, cause, when, after how long, and from where it can go on."""
     async with staged(a_fleet((ENDED[1],))) as stage:
@@ -360,6 +373,7 @@ async def test_an_ended_run_says_how_it_ended() -> None:
         await stage.shows("checkpoint 002457600")
 
 
+@pytest.mark.slow
 async def test_a_run_that_left_the_list_keeps_its_last_picture() -> None:
     """Undoing it elsewhere does not take the screen away."""
     async with staged() as stage:
@@ -378,6 +392,7 @@ async def test_verbs_apply_to_the_shown_run() -> None:
         assert stage.client.asked_for(Act)[0].runs == (LIVE[1].id,)
 
 
+@pytest.mark.slow
 async def test_z_shows_the_chart_alone() -> None:
     """The metric list and the headline give way, and come back."""
     async with staged() as stage:
@@ -399,6 +414,7 @@ async def test_an_unanswered_question_says_why() -> None:
         await stage.shows("the run directory is gone")
 
 
+@pytest.mark.slow
 async def test_several_metrics_stay_on_the_chart() -> None:
     """Space keeps the chosen one with its letter, and all that are drawn are asked for; again lets it go."""
     async with staged(size=(120, 36)) as stage:
@@ -412,6 +428,7 @@ async def test_several_metrics_stay_on_the_chart() -> None:
         await stage.shows("return over timesteps")
 
 
+@pytest.mark.slow
 async def test_scale_smoothing_and_axis_have_keys() -> None:
     """Each is said below the chart, with the key that changes it."""
     async with staged() as stage:

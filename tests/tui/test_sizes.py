@@ -18,6 +18,7 @@ async def test_no_size_crashes(size: tuple[int, int]) -> None:
         assert stage.app.is_running
 
 
+@pytest.mark.slow
 async def test_a_storm_of_sizes_ends_in_the_right_picture() -> None:
     """Many changes in a row leave the last one's layout."""
     async with staged() as stage:
@@ -28,6 +29,7 @@ async def test_a_storm_of_sizes_ends_in_the_right_picture() -> None:
         assert all(len(line) == 80 for line in stage.lines())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", ["n", "R", "semicolon"])
 async def test_a_sheet_outlives_a_terminal_that_shrinks_to_nothing(key: str) -> None:
     """At some width each of its fields has no room at all; with room again it is still there."""

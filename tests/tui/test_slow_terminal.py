@@ -8,9 +8,13 @@ import time
 from itertools import pairwise
 
 import pyte
+import pytest
 
 from tests.tui.played import Terminal, terminal
 from tests.waiting import until
+
+pytestmark = pytest.mark.slow
+
 
 MARK = b"\x1b[6n"
 MOMENT = re.compile(r"now-(\d{4})")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from msgspec import structs
 
 from mission_tui.fleet.views.snapshot import FleetSnapshot, StaleRun
@@ -54,6 +55,7 @@ async def test_the_screen_says_it_at_the_first_snapshot_and_counts_it_on_top() -
         assert len(stage.lines()[0].rstrip()) <= 80
 
 
+@pytest.mark.slow
 async def test_the_count_goes_with_the_processes() -> None:
     """Nothing stale, nothing said."""
     async with staged() as stage:

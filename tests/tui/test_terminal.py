@@ -67,6 +67,7 @@ def test_a_hang_up_ends_the_screen_within_two_seconds(ignoring: bool) -> None:
         assert played.ended_within(2.0) == 129
 
 
+@pytest.mark.slow
 def test_a_hang_up_of_a_stalled_terminal_ends_the_screen_too() -> None:
     """Nobody has read for so long that the output is blocked when the terminal goes."""
     with terminal("flood", ignoring_hangup=True) as played:
@@ -86,6 +87,7 @@ def test_termination_leaves_a_clean_terminal() -> None:
         assert played.output.index(b"\x1b[?1049l") < played.output.rindex(b"\x1b[?25h")
 
 
+@pytest.mark.slow
 def test_a_stop_without_a_word_costs_no_key_and_no_end() -> None:
     """SIGSTOP and SIGCONT, as of a laptop that slept: the picture is painted again, keys work, and `q` leaves."""
     with terminal() as played:
@@ -123,6 +125,7 @@ def test_a_real_terminal_shows_hostile_text_as_text() -> None:
     assert screen.display[-1].startswith(" 1 demo 2 fast")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rows", "columns"), [(0, 0), (1, 1), (24, 10_000)])
 def test_an_odd_size_is_drawn_once_and_then_left_alone(rows: int, columns: int) -> None:
     """A terminal that does not know its size, or a silly one, costs no processor time, and the keys still work."""
@@ -134,6 +137,7 @@ def test_an_odd_size_is_drawn_once_and_then_left_alone(rows: int, columns: int) 
         assert played.ended_within(5.0) == 0
 
 
+@pytest.mark.slow
 def test_a_storm_of_sizes_ends_in_the_last_ones_picture() -> None:
     """A thousand changes of size, as a tiling window manager makes them, and then an ordinary one."""
     with terminal() as played:

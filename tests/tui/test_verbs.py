@@ -159,6 +159,7 @@ GRAVE = ResumeVerdict(
 )
 
 
+@pytest.mark.slow
 async def test_each_remedy_is_one_key_and_is_judged_before_it_is_agreed_to() -> None:
     """The keys go down the screen, refusals first; what was picked adds up, and only `y` starts anything."""
     async with staged() as stage:

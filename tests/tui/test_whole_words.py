@@ -110,6 +110,7 @@ async def test_a_pane_says_what_it_runs_in_words_that_fit() -> None:
         assert "learned while yo" not in stage.text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("key", "size"), [("x", SIZES[0]), ("x", SIZES[-1]), ("colon", SIZES[0])])
 async def test_every_choice_of_a_menu_can_be_read_whole(key: str, size: tuple[int, int]) -> None:
     """In its line where there is room for all, else below the list while the cursor is on it."""

@@ -131,6 +131,7 @@ class Copyist:
         assert self.paper.cells() == fresh.cells()
 
 
+@pytest.mark.slow
 async def test_changes_add_up_to_the_whole_picture() -> None:
     """Numbers, wide names, keys, toasts and screens over the fleet: what was written by parts is the picture."""
     wide = structs.replace(LIVE[1], name="漢字-run")

@@ -174,6 +174,7 @@ def test_the_tags_that_rules_read_are_found() -> None:
     assert {"train/approx_kl", "train/clip_range", "rollout/ep_rew_mean"} <= set(READ)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 @settings(max_examples=100, deadline=None)
 @given(st.lists(rows | others, max_size=40))
@@ -186,6 +187,7 @@ def test_nothing_a_trainer_says_makes_it_raise(facts: list[Any]) -> None:
     assert all(sayable(finding) for finding in one.findings)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 @settings(max_examples=25, deadline=None)
 @given(

@@ -43,6 +43,7 @@ edges = st.sampled_from([0.0, -0.0, 1e-300, 1e300, -1e300, math.inf, -math.inf, 
 columns = st.lists(st.dictionaries(st.sampled_from(TAGS), edges | st.floats(), max_size=len(TAGS)), max_size=4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", RULES)
 @example(data=[{"approx_kl": 0.0, "clip_range": math.inf, "n_epochs_done": 0.0}], times=25, rate=None)
 @example(data=[{"approx_kl": 0.0, "clip_fraction": 0.0, "learning_rate": 0.0}], times=25, rate=3e-4)

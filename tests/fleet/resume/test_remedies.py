@@ -186,6 +186,7 @@ FACTS = st.builds(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(st.lists(FIELDS, max_size=5), st.lists(FIELDS, max_size=5), FACTS)
 def test_every_remedy_of_any_two_specs_can_be_carried_out(

@@ -126,6 +126,7 @@ def spec_from(words: list[tuple[str, object]]) -> Spec | None:
         return None
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.lists(WORDS, max_size=5), st.lists(WORDS, max_size=5), st.integers(0, 10**7), st.booleans())
 def test_any_two_specs_have_a_verdict(

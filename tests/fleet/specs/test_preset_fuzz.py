@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -73,6 +74,7 @@ def read(table: dict[str, Any]) -> PresetFile | None:
         return None
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(PRESETS)
 def test_any_tables_resolve_or_are_refused_in_one_sentence(table: dict[str, Any]) -> None:
@@ -91,6 +93,7 @@ def test_any_value_of_any_field_fits_or_is_refused(table: str, field: str, value
         resolved(preset, [])
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(sorted(TABLES)), KEYS, st.text(max_size=20)), max_size=3))
 def test_any_set_word_is_taken_or_refused(words: list[tuple[str, str, str]]) -> None:

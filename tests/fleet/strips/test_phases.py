@@ -112,6 +112,7 @@ def test_marks_are_exact_within_a_bucket_and_shares_at_any_width(rounds: list[tu
         t += rollout_s + update_s
 
 
+@pytest.mark.slow
 def test_a_day_of_hurried_updates_keeps_its_shares_in_bounded_memory() -> None:
     """A cycle of 2.5 s for a day, 20 cycles a second at its end: shares hold at every age."""
     history = PhaseHistory()

@@ -230,6 +230,7 @@ def test_a_kill_on_record_waits_for_a_keeper_that_is_not_known_yet(lab: Lab) -> 
     until(lambda: not living(family), 10)
 
 
+@pytest.mark.slow
 def test_damaged_directories_are_shown_and_hurt_nobody(lab: Lab) -> None:
     """Broken spec, journal, metrics or exit record, or nothing at all: shown as damaged, and once on record."""
     healthy, no_spec, no_journal, odd_metrics, odd_exit = (lab.launch(spec=stub_spec(64))[0] for _ in range(5))
@@ -259,6 +260,7 @@ def test_damaged_directories_are_shown_and_hurt_nobody(lab: Lab) -> None:
         assert len([event for event in events if isinstance(event, FileDamaged)]) == 1
 
 
+@pytest.mark.slow
 def test_a_queued_run_of_a_killed_supervisor_begins(lab: Lab) -> None:
     """A directory that was made but not begun when the supervisor died is started by the next one, once."""
     (run,) = lab.launch(spec=stub_spec(64 * 2))
@@ -292,6 +294,7 @@ def unbegun(lab: Lab) -> str:
     return run
 
 
+@pytest.mark.slow
 def test_an_attempt_whose_keeper_was_never_started_is_started_by_the_next_supervisor(lab: Lab, unbegun: str) -> None:
     """What was asked for is not lost with the supervisor that was asked, and the attempt begins once."""
     lab.start()
@@ -301,6 +304,7 @@ def test_an_attempt_whose_keeper_was_never_started_is_started_by_the_next_superv
     assert [event.attempt for event in events if isinstance(event, AttemptStarting)] == [1, 2]
 
 
+@pytest.mark.slow
 def test_a_stop_before_the_keeper_was_started_is_obeyed(lab: Lab, unbegun: str) -> None:
     """Nothing starts against a stop on record, and the run is not shown as lost."""
     journal = AppendLog(lab.dir(unbegun).events)
@@ -312,6 +316,7 @@ def test_a_stop_before_the_keeper_was_started_is_obeyed(lab: Lab, unbegun: str) 
     assert not lab.dir(unbegun).attempt(2).identity.exists()
 
 
+@pytest.mark.slow
 def test_a_keeper_on_its_way_is_waited_for(lab: Lab, unbegun: str) -> None:
     """A process that names the attempt as a keeper does may still take the run: nobody is started beside it."""
     words = [str(lab.dir(unbegun).path), "2"]

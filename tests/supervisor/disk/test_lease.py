@@ -101,6 +101,7 @@ def beside(lab: Lab) -> Iterator[Lab]:
         yield other
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     subprocess.run([*APART, "true"], capture_output=True, check=False).returncode != 0,
     reason="unshare --pid is not permitted here",
@@ -142,6 +143,7 @@ def test_a_run_of_another_pid_namespace_is_alive_and_not_visible_and_comes_back(
     assert len([event for event in journal(lab.dir(run)) if isinstance(event, Asked)]) == 1
 
 
+@pytest.mark.slow
 def test_a_copy_is_over_and_its_original_goes_on(lab: Lab) -> None:
     """`kill` in a copied root reaches nobody of the original: the copy's run is over, as its own lease says."""
     (run,) = lab.launch()
@@ -158,6 +160,7 @@ def test_a_copy_is_over_and_its_original_goes_on(lab: Lab) -> None:
     rows(lab.dir(run))
 
 
+@pytest.mark.slow
 def test_a_queued_run_of_a_copy_trains_in_the_copy(lab: Lab) -> None:
     """Its order names no directory: once adopted it is carried out in the copy, and the original is as it was."""
     (run,) = lab.launch(spec=stub_spec(64 * 2))
@@ -299,6 +302,7 @@ def test_what_a_dead_command_left_behind_holds_the_run_open_until_it_is_cleaned(
     assert (ended.outcome, ended.flags) == ("lost", ())
 
 
+@pytest.mark.slow
 def test_a_queued_run_whose_lease_is_held_waits(lab: Lab) -> None:
     """Somebody has the lease of a run that was never begun: it is not started beside him, and begins when he goes."""
     (run,) = lab.launch(spec=stub_spec(64 * 2))

@@ -36,6 +36,7 @@ def waiting(ram_free: int, total_timesteps: int = 64) -> Spec:
     return structs.replace(stub_spec(total_timesteps), keep=KeepSpec(limits=LimitsKeep(ram_free=ram_free)))
 
 
+@pytest.mark.slow
 def test_memory_that_runs_elsewhere_will_still_take_is_not_free(lab: Lab, neighbour: Lab) -> None:
     """A launch beside a run of another root that has just begun waits, and begins once that one is over."""
     large = large_spec()
@@ -46,6 +47,7 @@ def test_memory_that_runs_elsewhere_will_still_take_is_not_free(lab: Lab, neighb
     lab.running(second)
 
 
+@pytest.mark.slow
 def test_what_a_crashed_supervisor_had_reserved_is_free(lab: Lab, neighbour: Lab) -> None:
     """Its entries vanish with it; the next supervisor there reserves again for the run that went on."""
     large = large_spec()
@@ -58,6 +60,7 @@ def test_what_a_crashed_supervisor_had_reserved_is_free(lab: Lab, neighbour: Lab
     until(lambda: not _fits(lab, large), 20, "it is reserved again")
 
 
+@pytest.mark.slow
 def test_a_resume_knows_what_was_reserved_since(lab: Lab, neighbour: Lab) -> None:
     """Where nothing runs nobody looks at the ledger; a resume does, and is refused or not by what it says now."""
     large = large_spec()
@@ -96,6 +99,7 @@ def test_two_launches_at_once_do_not_both_get_the_memory(lab: Lab, neighbour: La
     assert sorted(done) == [False, True]
 
 
+@pytest.mark.slow
 def test_a_run_waits_for_memory_that_was_promised_elsewhere(lab: Lab, neighbour: Lab) -> None:
     """It is queued with the reason, and begins by itself when the other run is gone."""
     half = psutil.virtual_memory().available // 2

@@ -76,6 +76,7 @@ def test_the_files_tell_what_the_supervisor_tells(lab: Lab) -> None:
         assert snapshot(onlooker).supervisor.pid is None
 
 
+@pytest.mark.slow
 def test_a_live_run_is_followed(lab: Lab, onlooker: Connection) -> None:
     """A run that is launched appears, advances with its processes, and ends, as it does at its supervisor's."""
     assert snapshot(onlooker).runs == ()
@@ -98,6 +99,7 @@ def test_who_watches_is_sent_what_changes(lab: Lab, onlooker: Connection) -> Non
             break
 
 
+@pytest.mark.slow
 def test_nothing_is_written_started_or_listened_at(lab: Lab) -> None:
     """With ended runs, one that was cut short and no supervisor, a look changes nothing below the runs root."""
     done, cut = lab.launch(2)

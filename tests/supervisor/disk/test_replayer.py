@@ -18,6 +18,7 @@ from tests.tui.fleets import a_fleet
 from tests.waiting import until
 
 
+@pytest.mark.slow
 def test_a_fleet_is_played_back(lab: Lab) -> None:
     """First the run waits, then it learns, then it has ended as its supervisor said; nothing is written."""
     before_t = time.time()
@@ -45,6 +46,7 @@ def test_a_fleet_is_played_back(lab: Lab) -> None:
     assert tree(lab.root) == files
 
 
+@pytest.mark.slow
 def test_meters_and_strip_are_those_that_were_kept(idle_lab: Lab) -> None:
     """What a supervisor wrote: processors and phases as they were at a moment, and nothing of what came after it."""
     idle_lab.start()

@@ -12,6 +12,8 @@ from mission_tui.paths import socket_dir
 from tests.supervisor.conftest import Lab, opened_lab
 from tests.waiting import until
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def neighbour(tmp_path: Path) -> Iterator[Lab]:

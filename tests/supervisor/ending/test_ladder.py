@@ -181,6 +181,7 @@ async def test_who_survives_sigkill_is_admitted(tmp_path: Path, monkeypatch: pyt
     run.release()
 
 
+@pytest.mark.slow
 def test_whom_sigkill_did_not_end_is_shown_until_gone(lab: Lab) -> None:
     """The exit record names who was left; the run is flagged while that process is there, and no longer."""
     (run,) = lab.launch()

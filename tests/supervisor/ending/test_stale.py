@@ -75,6 +75,7 @@ def write_down(lab: Lab, run: str, *lines: tuple[int, str]) -> None:
     record.write_text("".join(f"{inode} {name}\n" for inode, name in lines) + "x /etc\n\n7 ../../etc/passwd\n")
 
 
+@pytest.mark.slow
 def test_stale_processes_are_shown_after_a_restart_and_gone_after_clean(lab: Lab) -> None:
     """A fresh supervisor finds them by itself and removes nothing; `clean` clears the note at once."""
     (run,) = lab.launch(STUB_WORKERS="3")

@@ -13,7 +13,7 @@ from mission_tui.supervisor.gpu.watch import GpuWatch
 from tests.nvml import ONE, Machine, needs_gcc
 from tests.supervisor.gpu_watching import meets
 
-pytestmark = needs_gcc
+pytestmark = [pytest.mark.slow, needs_gcc]
 
 ONE_LOOK_A_SECOND = """
 import time, pynvml

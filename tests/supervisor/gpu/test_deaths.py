@@ -39,6 +39,7 @@ CODES = (*(code for code in range(1, 31) if code != pynvml.NVML_ERROR_GPU_IS_LOS
 HELD = f"process 0 41 {GIB}\nprocess 1 42 {GIB}\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gauge", GAUGES)
 @pytest.mark.timeout(120)
 async def test_a_gauge_that_fails_is_unknown_for_that_gpu_alone(machine: Machine, watch: GpuWatch, gauge: str) -> None:
@@ -183,6 +184,7 @@ async def test_a_probe_without_memory_says_so(
     assert watch.note.startswith("GPU meters stopped: no memory was left; ")
 
 
+@pytest.mark.slow
 async def test_a_probe_that_always_dies_is_tried_ever_more_rarely(
     machine: Machine, watch: GpuWatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:

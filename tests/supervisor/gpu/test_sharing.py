@@ -18,6 +18,7 @@ from tests.supervisor.gpu_watching import meets
 HELD = f"process 0 41 {GIB}\nprocess 0 42 {GIB}\n"
 
 
+@pytest.mark.slow
 @needs_gcc
 async def test_a_process_is_told_what_it_takes_of_a_gpu(machine: Machine, watch: GpuWatch) -> None:
     """The mean of its samples, over all GPUs; nothing for one that only holds memory; absurd percents do not count."""

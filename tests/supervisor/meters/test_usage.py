@@ -19,6 +19,7 @@ from tests.supervisor.conftest import Lab
 BUSY = "import time\nwhile True: pass"
 
 
+@pytest.mark.slow
 def test_a_run_shows_what_its_processes_take(idle_lab: Lab) -> None:
     """A command that keeps a core busy: about a core, its memory and its two processes; nothing once it has ended."""
     idle_lab.start()

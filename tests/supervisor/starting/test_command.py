@@ -276,6 +276,7 @@ def test_secrets_are_there_again_when_a_rule_restarts_a_command(lab: Lab) -> Non
     assert SECRET not in lab.dir(run).attempt(2).launch.read_text()
 
 
+@pytest.mark.slow
 def test_a_supervisor_that_takes_a_run_in_asks_its_process_for_the_secrets(lab: Lab) -> None:
     """The one that was killed took them along; the restart that its rule asks for has them all the same."""
     keep = KeepSpec(restart=RestartKeep(most=1, wait_s=0.1))
@@ -290,6 +291,7 @@ def test_a_supervisor_that_takes_a_run_in_asks_its_process_for_the_secrets(lab: 
     assert output(lab, run, 2) == f"{SECRET}\n"
 
 
+@pytest.mark.slow
 def test_what_nobody_remembers_is_named_at_the_restart(lab: Lab) -> None:
     """Supervisor and command died together: the restart waits, and says for what."""
     keep = KeepSpec(restart=RestartKeep(most=1, wait_s=0.1))

@@ -68,6 +68,7 @@ def resume(lab: Lab, run: str, cwd: Path, *, check_only: bool = False) -> Accept
     return reply
 
 
+@pytest.mark.slow
 def test_commit_changes_packages_and_machine_are_recorded(lab: Lab, work: Path) -> None:
     """Beside the attempt, for its owner's eyes; the changes can be applied again."""
     run = launch(lab, work, {"MISSION_TUI_COMMAND": "mission-tui launch stub"})
@@ -90,6 +91,7 @@ def test_commit_changes_packages_and_machine_are_recorded(lab: Lab, work: Path) 
     assert reply.provenance.cwd == str(work)
 
 
+@pytest.mark.slow
 def test_a_resume_names_what_is_no_longer_the_same(lab: Lab, work: Path) -> None:
     """Nothing while it is the same; a note that needs no acceptance when it is not; and the new attempt has its own."""
     run = launch(lab, work)
@@ -114,6 +116,7 @@ def upgrades(lab: Lab) -> UpgradesReply:
     return reply
 
 
+@pytest.mark.slow
 def test_a_package_that_was_changed_under_a_live_run_is_named(lab: Lab, work: Path, tmp_path: Path) -> None:
     """By name and versions, for as long as the run lives; the working folder may be edited meanwhile."""
     packages = tmp_path / "packages"
@@ -139,6 +142,7 @@ def test_a_package_that_was_changed_under_a_live_run_is_named(lab: Lab, work: Pa
     assert upgrades(lab) == UpgradesReply(re=1, upgrades=(), looked=0)
 
 
+@pytest.mark.slow
 def test_where_nothing_can_be_found_out_nothing_is_missed(lab: Lab, tmp_path: Path) -> None:
     """No git on the path: the run trains, packages are recorded, and a resume says nothing of code."""
     run = launch(lab, tmp_path, {"PATH": str(tmp_path)})

@@ -52,6 +52,7 @@ def begun(lab: Lab) -> list[str]:
     return [view.name for view in sorted(views, key=lambda view: view.started_t or 0.0)]
 
 
+@pytest.mark.slow
 def test_a_launch_of_many_starts_what_fits_and_drains(idle_lab: Lab, limits: Path) -> None:
     """Two at once by the user's limits, the others with the reason in their row; all train to the end by themselves."""
     limits.write_text("runs = 2\n")
@@ -72,6 +73,7 @@ def test_a_launch_of_many_starts_what_fits_and_drains(idle_lab: Lab, limits: Pat
     assert {view.outcome for view in idle_lab.snapshot().runs} == {"finished"}
 
 
+@pytest.mark.slow
 def test_an_important_run_goes_first(idle_lab: Lab, limits: Path) -> None:
     """It was launched last, and begins when the one that trains is over; limits are read again when they change."""
     limits.write_text("runs = 1\n")
@@ -85,6 +87,7 @@ def test_an_important_run_goes_first(idle_lab: Lab, limits: Path) -> None:
     until(lambda: begun(idle_lab) == ["first", "important", "plain"], 20)
 
 
+@pytest.mark.slow
 def test_the_line_outlives_the_supervisor(idle_lab: Lab, limits: Path) -> None:
     """The next one keeps the order, and starts nothing that does not fit."""
     limits.write_text("runs = 1\n")
@@ -99,6 +102,7 @@ def test_the_line_outlives_the_supervisor(idle_lab: Lab, limits: Path) -> None:
     assert begun(idle_lab) == ["first", "third"]
 
 
+@pytest.mark.slow
 def test_limits_that_nobody_understands_start_nothing(idle_lab: Lab, limits: Path) -> None:
     """A launch is refused with file, key and the nearest name; what is queued waits with that as its reason."""
     limits.write_text("runs = 1\n")
@@ -129,6 +133,7 @@ def gpu_of(lab: Lab, view: RunView) -> tuple[int | None, str]:
     return view.placed.number if view.placed else None, order.env.get("CUDA_VISIBLE_DEVICES", "-")
 
 
+@pytest.mark.slow
 @needs_gcc
 def test_runs_are_spread_over_the_gpus(idle_lab: Lab, machine: Machine) -> None:
     """By what is free and promised; what does not fit waits; by hand is respected; the journal says which and why."""
@@ -152,6 +157,7 @@ def test_runs_are_spread_over_the_gpus(idle_lab: Lab, machine: Machine) -> None:
     idle_lab.wait(waiting, lambda view: view.placed)
 
 
+@pytest.mark.slow
 @needs_gcc
 def test_the_next_attempt_is_placed_anew(idle_lab: Lab, machine: Machine) -> None:
     """The GPU of the first attempt is busy by then: the second one gets the other, from what the shell had said."""
@@ -169,6 +175,7 @@ def test_the_next_attempt_is_placed_anew(idle_lab: Lab, machine: Machine) -> Non
     assert gpu_of(idle_lab, idle_lab.view(run)) == (0, "GPU-a")
 
 
+@pytest.mark.slow
 def test_a_run_follows_others_however_they_end(lab: Lab) -> None:
     """It waits until both have ended, also over a restart of the supervisor; the journal says how they did."""
     first, second = lab.launch(spec=spec(), name="first") + lab.launch(spec=spec(), name="second")
@@ -191,6 +198,7 @@ def test_a_run_follows_others_however_they_end(lab: Lab) -> None:
     assert start.after == ("first killed", "second stopped")
 
 
+@pytest.mark.slow
 def test_a_run_in_line_is_moved(idle_lab: Lab, limits: Path) -> None:
     """By the setting that it is launched with; one that trains has no place in a line."""
     limits.write_text("runs = 1\n")
@@ -211,6 +219,7 @@ def test_a_run_in_line_is_moved(idle_lab: Lab, limits: Path) -> None:
     assert begun(idle_lab) == ["first", "third"]
 
 
+@pytest.mark.slow
 def test_what_was_seen_of_a_run_is_believed_of_the_next(idle_lab: Lab, limits: Path) -> None:
     """The stub takes far less than the arithmetic says: once that was seen, one like it fits, and later too."""
     limits.write_text('ram = "200M"\n')
@@ -229,6 +238,7 @@ def test_what_was_seen_of_a_run_is_believed_of_the_next(idle_lab: Lab, limits: P
     idle_lab.running(again)
 
 
+@pytest.mark.slow
 def test_a_run_whose_spec_was_lost_in_line_does_not_wait_for_ever(idle_lab: Lab, limits: Path) -> None:
     """What it would take is not known, so nothing holds it; it ends with the reason."""
     limits.write_text("runs = 1\n")

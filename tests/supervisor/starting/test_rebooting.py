@@ -23,6 +23,8 @@ from tests.rebooting import power_cut as power_cut_of
 from tests.supervisor.conftest import Lab, living, opened_lab, stub_spec
 from tests.waiting import until
 
+pytestmark = pytest.mark.slow
+
 
 def resuming(spec: Spec | None = None) -> Spec:
     """The stub's spec, to go on after a reboot."""

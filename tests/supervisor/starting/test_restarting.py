@@ -38,6 +38,7 @@ def waiting(lab: Lab, wait_s: float = 60.0) -> str:
     return run
 
 
+@pytest.mark.slow
 def test_a_run_that_crashes_is_restarted_and_parked_after_the_last_time(lab: Lab) -> None:
     """Two restarts, each after twice the wait, then parked with the reason; without a checkpoint they begin anew."""
     (run,) = lab.launch(spec=restarting(2, 0.5), STUB_CRASHES_AFTER="3")
@@ -52,6 +53,7 @@ def test_a_run_that_crashes_is_restarted_and_parked_after_the_last_time(lab: Lab
         lab.act("stop", run)
 
 
+@pytest.mark.slow
 def test_a_restart_goes_on_from_the_newest_checkpoint(lab: Lab) -> None:
     """What was saved is not trained again."""
     (run,) = lab.launch(spec=restarting(2, 0.5), STUB_CRASHES_AFTER="40")
@@ -65,6 +67,7 @@ def test_a_restart_goes_on_from_the_newest_checkpoint(lab: Lab) -> None:
     lab.act("kill", run)
 
 
+@pytest.mark.slow
 def test_a_restart_without_a_later_checkpoint_keeps_the_terms_of_its_attempt(lab: Lab) -> None:
     """A branch that crashes before it saves anything begins with the same weights again."""
     spec = restarting(1, 0.5)
@@ -85,6 +88,7 @@ def test_a_restart_without_a_later_checkpoint_keeps_the_terms_of_its_attempt(lab
     assert read_terms(lab.dir(run).attempt(2).terms) == Terms(weights_from=checkpoint)
 
 
+@pytest.mark.slow
 def test_a_crash_loop_is_parked_although_more_restarts_are_allowed(lab: Lab) -> None:
     """Five deaths within ten seconds each are enough (W14)."""
     (run,) = lab.launch(spec=restarting(100, 0.01), STUB_CRASHES_AFTER="1")
@@ -93,6 +97,7 @@ def test_a_crash_loop_is_parked_although_more_restarts_are_allowed(lab: Lab) -> 
     assert "died young 5 times in a row" in (view.cause or "")
 
 
+@pytest.mark.slow
 def test_a_waiting_restart_survives_the_supervisor(lab: Lab) -> None:
     """It is in the journal: the next supervisor starts it when it is due, and stays for it."""
     run = waiting(lab, 3.0)
@@ -102,6 +107,7 @@ def test_a_waiting_restart_survives_the_supervisor(lab: Lab) -> None:
     lab.wait(run, lambda view: view.attempt == 2, 10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("verb", "state"), [("stop", "ended"), ("kill", "ended"), ("park", "parked")])
 def test_ending_a_waiting_run_calls_its_restart_off(lab: Lab, verb: str, state: str) -> None:
     """Accepted at once, and not forgotten by the next supervisor."""
@@ -114,6 +120,7 @@ def test_ending_a_waiting_run_calls_its_restart_off(lab: Lab, verb: str, state: 
     assert (view.state, view.restart, view.attempt) == (state, None, 1)
 
 
+@pytest.mark.slow
 def test_a_request_that_is_refused_calls_no_restart_off(lab: Lab) -> None:
     """Ending a waiting run and an ended one is refused, and a refusal has done nothing to any of them."""
     (over,) = lab.launch()
@@ -127,6 +134,7 @@ def test_a_request_that_is_refused_calls_no_restart_off(lab: Lab) -> None:
         assert lab.view(run).restart is not None
 
 
+@pytest.mark.slow
 def test_resume_and_undo_know_a_waiting_run(lab: Lab) -> None:
     """Undo removes it; nothing can be paused that has no process; a stop by `@live` means it too."""
     run = waiting(lab)
@@ -138,6 +146,7 @@ def test_resume_and_undo_know_a_waiting_run(lab: Lab) -> None:
     assert lab.act("stop", "@live").runs == (run,)
 
 
+@pytest.mark.slow
 def test_a_restart_that_does_not_fit_now_waits(idle_lab: Lab, tmp_path: Path) -> None:
     """Another run took its place meanwhile: that is the reason, and it goes on when the other one is over."""
     limits = tmp_path / "config" / "mission-tui" / "limits.toml"
@@ -153,6 +162,7 @@ def test_a_restart_that_does_not_fit_now_waits(idle_lab: Lab, tmp_path: Path) ->
     idle_lab.wait(run, lambda view: view.attempt == 2)
 
 
+@pytest.mark.slow
 def test_a_resume_does_not_wait(lab: Lab) -> None:
     """A person's resume starts the next attempt at once, and counts as asked for."""
     (run,) = lab.launch(spec=restarting(3, 60.0), STUB_CRASHES_AFTER="40")
@@ -165,6 +175,7 @@ def test_a_resume_does_not_wait(lab: Lab) -> None:
     assert [start.restart for start in starts] == [0, 0]
 
 
+@pytest.mark.slow
 def test_a_resume_of_a_waiting_run_asks_nothing_that_was_accepted(lab: Lab) -> None:
     """It goes on from where the failed attempt began, with its settings and on its terms; a further change is asked."""
     (run,) = lab.launch(spec=restarting(3, 60.0), STUB_CRASHES_AFTER="40")
@@ -210,6 +221,7 @@ def test_a_resume_of_a_waiting_run_without_a_checkpoint_begins_it_anew(lab: Lab)
     assert lab.view(run).attempt == 2
 
 
+@pytest.mark.slow
 def test_numbers_that_are_none_are_restarted_only_on_the_users_word(lab: Lab) -> None:
     """`nan` ends a run although crashes are restarted; named in `also` it is restarted."""
     plain, named = (lab.launch(spec=restarting(3, 60.0, also), STUB_DIES_AT="2")[0] for also in ((), ("nan",)))

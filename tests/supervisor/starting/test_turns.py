@@ -34,6 +34,7 @@ def crowded(tmp_path: Path) -> Iterator[Lab]:
         yield lab
 
 
+@pytest.mark.slow
 def test_a_run_waits_until_there_is_room_and_then_trains(crowded: Lab) -> None:
     """The reason names both numbers and the key; what is asked at launch is warned of at once."""
     ballast = fill(crowded.root.parent, leave_bytes=40 * MIB)
@@ -53,6 +54,7 @@ def test_a_run_waits_until_there_is_room_and_then_trains(crowded: Lab) -> None:
     assert crowded.ended(run).attempt == 1
 
 
+@pytest.mark.slow
 def test_the_next_supervisor_holds_it_too(crowded: Lab) -> None:
     """Nothing was written about the waiting, and nothing is lost of it."""
     ballast = fill(crowded.root.parent, leave_bytes=40 * MIB)
@@ -75,6 +77,7 @@ def test_ending_takes_a_run_from_the_queue(lab: Lab, verb: str) -> None:
     assert not lab.dir(run).attempt(1).identity.exists()
 
 
+@pytest.mark.slow
 def test_one_that_was_stopped_unseen_does_not_begin_later(lab: Lab) -> None:
     """The supervisor died between the word and the deed: the next one ends the run, though there is room now."""
     (run,) = lab.launch(spec=wanting(10**18))

@@ -62,6 +62,7 @@ def on_disk(lab: Lab) -> list[Path]:
     return found
 
 
+@pytest.mark.slow
 def test_a_queued_run_reads_its_env_file_when_it_begins(lab: Lab, tmp_path: Path) -> None:
     """Whichever supervisor begins it, with what the file says then, a name that was not in it before included."""
     file = tmp_path / "k.env"
@@ -86,6 +87,7 @@ def test_the_same_supervisor_reads_it_again_too(lab: Lab, tmp_path: Path) -> Non
     until(lambda: output(lab, second) == "key=new token= own=\n", 20)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lost", ["gone", "without it", "damaged"])
 def test_without_its_env_file_a_queued_run_waits_and_says_so(lab: Lab, tmp_path: Path, lost: str) -> None:
     """Gone, or no longer naming what it named: nothing is started, others pass it, and with the file back it begins."""
@@ -111,6 +113,7 @@ def test_without_its_env_file_a_queued_run_waits_and_says_so(lab: Lab, tmp_path:
     assert lab.view(second).cause is None
 
 
+@pytest.mark.slow
 def test_what_only_memory_held_is_waited_for_and_given_by_resume(lab: Lab) -> None:
     """The launching shell's token: named with what helps, refused from a shell without it, taken from one that has."""
     first, second = queued(lab, API_TOKEN=SECRET, MY_OWN="only there")
@@ -129,6 +132,7 @@ def test_what_only_memory_held_is_waited_for_and_given_by_resume(lab: Lab) -> No
     assert on_disk(lab) == []
 
 
+@pytest.mark.slow
 def test_a_run_that_waits_for_variables_can_be_taken_from_the_queue(lab: Lab) -> None:
     """It is in line like any other."""
     first, second = queued(lab, API_TOKEN=SECRET)
@@ -139,6 +143,7 @@ def test_a_run_that_waits_for_variables_can_be_taken_from_the_queue(lab: Lab) ->
     assert lab.ended(second).outcome == "killed"
 
 
+@pytest.mark.slow
 def test_what_is_no_secret_may_come_from_the_client_that_started_the_supervisor(lab: Lab) -> None:
     """A variable of the shell that both were asked from; what describes a terminal is not waited for at all."""
     first, second = queued(lab, MY_OWN="ours", LS_COLORS="rs=0", SSH_CONNECTION="::1 1 ::1 2")
@@ -148,6 +153,7 @@ def test_what_is_no_secret_may_come_from_the_client_that_started_the_supervisor(
     until(lambda: output(lab, second) == "key= token= own=ours\n", 20)
 
 
+@pytest.mark.slow
 def test_a_restart_waits_for_what_nobody_remembers(lab: Lab) -> None:
     """It crashed, its supervisor is gone: it does not go on without its token, and a person's shell gives it."""
     spec = structs.replace(
@@ -168,6 +174,7 @@ def test_a_restart_waits_for_what_nobody_remembers(lab: Lab) -> None:
     assert on_disk(lab) == []
 
 
+@pytest.mark.slow
 def test_a_restart_reads_the_env_file_again_and_waits_without_it(lab: Lab, tmp_path: Path) -> None:
     """Also by the supervisor that had read it before."""
     file = tmp_path / "k.env"
@@ -185,6 +192,7 @@ def test_a_restart_reads_the_env_file_again_and_waits_without_it(lab: Lab, tmp_p
     lab.wait(run, lambda view: view.attempt == 2)
 
 
+@pytest.mark.slow
 def test_an_attempt_whose_keeper_never_came_waits_as_well(lab: Lab) -> None:
     """Its supervisor was killed between the journal and the keeper: the next one has the order without its secrets."""
     (run,) = lab.launch(spec=shell(SAYS), API_TOKEN=SECRET)

@@ -74,6 +74,7 @@ def add_finding(lab: Lab, run: str, **fields: Any) -> str:
     return finding.id
 
 
+@pytest.mark.slow
 def test_an_ended_run_goes_back_and_on_with_the_change(lab: Lab) -> None:
     """Attempt 2 starts from the checkpoint before the finding, not from the stop's, with half the learning rate."""
     run, finding, good = ended_sick(lab)
@@ -89,6 +90,7 @@ def test_an_ended_run_goes_back_and_on_with_the_change(lab: Lab) -> None:
     assert lab.view(run).findings[-1].state == "cleared"
 
 
+@pytest.mark.slow
 def test_a_live_run_is_stopped_first(lab: Lab) -> None:
     """The answer comes at once; the run saves, ends, and goes on from before the finding; the journal tells it all."""
     run, finding, good = sick(lab)
@@ -103,6 +105,7 @@ def test_a_live_run_is_stopped_first(lab: Lab) -> None:
     assert [event.verb for event in events(lab, run) if isinstance(event, Asked)] == ["checkpoint", "stop"]
 
 
+@pytest.mark.slow
 def test_what_the_ending_run_claims_is_free_for_its_next_attempt(lab: Lab) -> None:
     """A run that wants most of the memory does not stand in its own way; one like it that has just begun does."""
     large = large_spec()
@@ -116,6 +119,7 @@ def test_what_the_ending_run_claims_is_free_for_its_next_attempt(lab: Lab) -> No
     lab.wait(run, lambda view: view.attempt == 2 and view.state == "running")
 
 
+@pytest.mark.slow
 def test_only_the_checkpoint_that_was_agreed_to_will_do(lab: Lab) -> None:
     """Another one than the person was shown is refused, and the run trains on; the shown one is gone back to."""
     run, finding, good = sick(lab)
@@ -128,6 +132,7 @@ def test_only_the_checkpoint_that_was_agreed_to_will_do(lab: Lab) -> None:
     assert isinstance(apply(lab, run, finding, checkpoint=shown.checkpoint), Accepted)
 
 
+@pytest.mark.slow
 def test_the_verdict_alone_changes_nothing(lab: Lab) -> None:
     """`check_only` on a live run: the verdict, and the run trains on."""
     run, finding, _ = sick(lab)
@@ -138,6 +143,7 @@ def test_the_verdict_alone_changes_nothing(lab: Lab) -> None:
     assert details(lab, run) == []
 
 
+@pytest.mark.slow
 def test_advice_that_warns_needs_a_word(lab: Lab) -> None:
     """As with any resume: nothing starts without `accept`."""
     run, _, _ = ended_sick(lab)
@@ -149,6 +155,7 @@ def test_advice_that_warns_needs_a_word(lab: Lab) -> None:
     assert lab.wait(run, lambda view: view.attempt == 2).n_envs == 32
 
 
+@pytest.mark.slow
 def test_advice_without_a_change_goes_back(lab: Lab) -> None:
     """The same spec again, from before."""
     run, _, good = ended_sick(lab)
@@ -158,6 +165,7 @@ def test_advice_without_a_change_goes_back(lab: Lab) -> None:
     assert not lab.dir(run).attempt(2).spec.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
@@ -175,6 +183,7 @@ def test_what_cannot_be_applied_is_refused_with_the_reason(lab: Lab, fields: dic
     assert lab.view(run).attempt == 1
 
 
+@pytest.mark.slow
 def test_an_unknown_finding_names_the_nearest(lab: Lab) -> None:
     """A typing slip is answered with what was meant."""
     run, finding, _ = ended_sick(lab)
@@ -182,6 +191,7 @@ def test_an_unknown_finding_names_the_nearest(lab: Lab) -> None:
         apply(lab, run, f"{finding}0")
 
 
+@pytest.mark.slow
 def test_a_run_killed_on_its_way_is_not_resumed(lab: Lab) -> None:
     """Whoever kills it means it: the journal says why it did not go on. Meanwhile a second application is refused."""
     run, finding, _ = sick(lab, deaf=True)
@@ -194,6 +204,7 @@ def test_a_run_killed_on_its_way_is_not_resumed(lab: Lab) -> None:
     assert lab.view(run).attempt == 1
 
 
+@pytest.mark.slow
 def test_a_stop_on_the_way_is_for_good(lab: Lab) -> None:
     """Asked to stop while it ends to go on: it stays stopped."""
     run, finding, _ = sick(lab, deaf=True)
@@ -206,6 +217,7 @@ def test_a_stop_on_the_way_is_for_good(lab: Lab) -> None:
     until(lambda: details(lab, run)[-1] == "could not go on: it was asked to stop for good meanwhile")
 
 
+@pytest.mark.slow
 def test_a_checkpoint_that_is_gone_by_then_is_said(lab: Lab) -> None:
     """The run has stopped, and the journal says why it did not go on."""
     run, finding, _ = sick(lab, deaf=True)

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import psutil
+import pytest
 
 from mission_tui.ipc.replies import CleanReply, Stale
 from mission_tui.ipc.tidying import Clean
@@ -38,6 +39,7 @@ def orphaned(lab: Lab, run: str) -> list[psutil.Process]:
     return workers
 
 
+@pytest.mark.slow
 def test_workers_of_a_dead_run_are_named_and_removed_and_nobody_else(lab: Lab) -> None:
     """After SIGKILL of keeper and trainer: exactly their workers are listed, and removed; a healthy run stays."""
     dead, healthy = lab.launch(STUB_WORKERS="3")[0], lab.launch(STUB_WORKERS="2")[0]
@@ -55,6 +57,7 @@ def test_workers_of_a_dead_run_are_named_and_removed_and_nobody_else(lab: Lab) -
     assert journal.count("leftover_removed") == 3
 
 
+@pytest.mark.slow
 def test_leftovers_are_found_after_a_restart_too(lab: Lab) -> None:
     """Keeper, trainer and supervisor all killed: the fresh supervisor finds the same workers."""
     (run,) = lab.launch(STUB_WORKERS="2")

@@ -45,6 +45,7 @@ def test_a_clone_trains_as_the_run_does_now_but_for_what_is_changed(lab: Lab) ->
     assert lab.view(run).state == "running"
 
 
+@pytest.mark.slow
 def test_a_clone_is_a_run_of_its_own_after_a_restart(lab: Lab) -> None:
     """Also of an ended run, by a supervisor that never saw that one live; where it comes from is on disk."""
     (run,) = lab.launch(name="first")

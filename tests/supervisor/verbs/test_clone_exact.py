@@ -98,6 +98,7 @@ def test_other_code_is_said(lab: Lab, tmp_path: Path) -> None:
     until(lambda: [name for name, _ in exactly(lab, run)] == ["code"], 15, "the commit is noticed")
 
 
+@pytest.mark.slow
 def test_a_secret_that_nobody_remembers_is_that_of_who_asks(lab: Lab, tmp_path: Path) -> None:
     """It was never written; the processes that had it are gone, and the value is not shown."""
     run = launch(lab, tmp_path, WANDB_API_KEY="hunter2")

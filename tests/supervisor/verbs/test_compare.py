@@ -14,6 +14,8 @@ from mission_tui.ipc.replies import ComparisonReply
 from mission_tui.ipc.requests import Compare, Set
 from tests.supervisor.conftest import Lab, stub_spec
 
+pytestmark = pytest.mark.slow
+
 
 def compared(lab: Lab, *runs: str, **more: Any) -> Comparison:
     """What the supervisor says of them."""

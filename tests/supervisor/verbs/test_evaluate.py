@@ -19,6 +19,7 @@ from tests.supervisor.conftest import REPOSITORY, Lab, stub_spec
 from tests.waiting import until
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60)
 def test_another_source_of_the_environment_needs_a_word(lab: Lab, tmp_path: Path) -> None:
     """Edited a moment after the launch: refused with the module's name and `--accept`, and nothing is played."""

@@ -93,6 +93,7 @@ def events(lab: Lab, run: str, kind: type[T]) -> list[T]:
     return [event for event in read_all(lab.dir(run).events, FleetEvent)[0] if isinstance(event, kind)]
 
 
+@pytest.mark.slow
 def test_every_process_but_the_keeper_stands_and_what_is_held_is_said(lab: Lab) -> None:
     """Trainer, workers and their children are stopped at once; memory is named; resume lets all of them go on."""
     run = frozen_run(lab, workers=3, forks=2)
@@ -131,6 +132,7 @@ def test_what_a_frozen_run_holds_on_the_gpu_is_said_in_bytes(idle_lab: Lab, tmp_
     assert " of memory and 3.0 GiB on the GPU stay held" in (view.cause or "")
 
 
+@pytest.mark.slow
 def test_a_frozen_run_stays_frozen_through_a_supervisors_death(lab: Lab) -> None:
     """The next supervisor reads it from the journal, sees it to be true, and can thaw it without the trainer's link."""
     run = frozen_run(lab, workers=1)
@@ -156,6 +158,7 @@ def test_a_run_that_was_thawed_while_nobody_watched_is_said_to_run(lab: Lab) -> 
     assert thawed.by == "outside"
 
 
+@pytest.mark.slow
 def test_a_trainer_that_somebody_else_stopped_is_seen_and_said_and_not_killed(lab: Lab) -> None:
     """SIGSTOP from outside shows as frozen, with the reason; `resume` lets it go on; nothing was escalated."""
     (run,) = lab.launch()
@@ -223,6 +226,7 @@ def test_a_frozen_run_keeps_no_core_busy(lab: Lab) -> None:
     assert not warned()
 
 
+@pytest.mark.slow
 def test_frozen_time_is_no_hang(lab: Lab) -> None:
     """A limit of a second's silence finds nothing in a frozen run, neither meanwhile nor after the thaw."""
     spec = stub_spec()
@@ -246,6 +250,7 @@ def test_what_a_frozen_run_cannot_do_is_refused_with_the_reason(lab: Lab) -> Non
             lab.act(verb, run)
 
 
+@pytest.mark.slow
 def test_a_freeze_that_was_asked_is_finished_by_the_next_supervisor(lab: Lab) -> None:
     """The request is on disk before its signals: killed in between, the supervisor's successor carries it out."""
     (run,) = lab.launch()

@@ -14,6 +14,8 @@ from tests.faults.foreign_zips import members, written
 from tests.supervisor.conftest import REPOSITORY, Lab
 from tests.trainer.harness import spec_with
 
+pytestmark = pytest.mark.slow
+
 
 def ask(lab: Lab, file: Path, *, trusted: bool = True, net: int = 8) -> Accepted:
     """Import `file` as a run named `foreign`."""

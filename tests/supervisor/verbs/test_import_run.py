@@ -15,6 +15,9 @@ from tests.supervisor.conftest import REPOSITORY, Lab
 from tests.trainer.foreign.test_import_run import spec_of
 from tests.trainer.sb3_folder import write_sb3_folder
 
+pytestmark = pytest.mark.slow
+
+
 BAD = "time/iterations,time/total_timesteps,rollout/ep_rew_mean,train/approx_kl,train/clip_fraction\n"
 BAD += "".join(
     f"{it},{128 * it},{-10.0 * it},{0.5 if it > 10 else 0.01},{0.6 if it > 10 else 0.1}\n" for it in range(1, 60)

@@ -78,6 +78,7 @@ def lost(lab: Lab, run: str) -> None:
     assert lab.ended(run).outcome == "lost"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("road", [paused, frozen, parked, stopped, killed, failed, lost])
 def test_resume_leads_back_from(lab: Lab, road: Callable[[Lab, str], None]) -> None:
     """From each of the seven it trains on, and its updates are one row each without a gap."""
@@ -107,6 +108,7 @@ def test_a_parked_run_holds_nothing_and_says_so(lab: Lab) -> None:
         lab.act("stop", run)
 
 
+@pytest.mark.slow
 def test_a_frozen_or_paused_run_can_be_parked(lab: Lab) -> None:
     """It is let go first, so that it can save."""
     for rest in (frozen, paused):
@@ -115,6 +117,7 @@ def test_a_frozen_or_paused_run_can_be_parked(lab: Lab) -> None:
         parked(lab, run)
 
 
+@pytest.mark.slow
 def test_parked_survives_the_supervisor(lab: Lab) -> None:
     """The state is in the journal: the next supervisor shows it and can resume it."""
     run = saved(lab)
@@ -126,6 +129,7 @@ def test_parked_survives_the_supervisor(lab: Lab) -> None:
     lab.running(run)
 
 
+@pytest.mark.slow
 def test_a_park_asked_before_the_supervisor_died_is_carried_on(lab: Lab) -> None:
     """A trainer that heard nothing yet hears it from the next supervisor."""
     (run,) = lab.launch(STUB_UPDATE_S="3")
@@ -136,6 +140,7 @@ def test_a_park_asked_before_the_supervisor_died_is_carried_on(lab: Lab) -> None
     lab.wait(run, lambda view: view.state == "parked")
 
 
+@pytest.mark.slow
 def test_what_ends_otherwise_is_not_parked(lab: Lab) -> None:
     """A stop or kill after the park is the last word; a trainer that obeys nobody is killed and says so."""
     run, other = lab.launch(2, STUB_DEAF="1")
@@ -152,6 +157,7 @@ def test_what_ends_otherwise_is_not_parked(lab: Lab) -> None:
     assert (view.state, view.outcome) == ("ended", "stopped")
 
 
+@pytest.mark.slow
 def test_a_kill_that_was_asked_is_carried_out_by_the_next_supervisor(lab: Lab) -> None:
     """The request was journaled and its signal never sent: whoever reads the journal sends it."""
     (run,) = lab.launch()

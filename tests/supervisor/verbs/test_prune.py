@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from functools import partial
 
+import pytest
+
 from mission_tui.ipc.replies import RemovableReply
 from mission_tui.ipc.tidying import Keep, Prune, Restore
 from mission_tui.records.runs.trash import trashed, tree_bytes
@@ -43,6 +45,7 @@ def _saved_since(lab: Lab, run: str, known: str | None) -> bool:
     return lab.view(run).last_checkpoint != known
 
 
+@pytest.mark.slow
 def test_old_runs_are_listed_with_their_bytes_before_they_go(lab: Lab) -> None:
     """A dry run changes nothing, what ended later stays, and live runs are passed over."""
     (old,) = lab.launch(spec=stub_spec(64))
@@ -61,6 +64,7 @@ def test_old_runs_are_listed_with_their_bytes_before_they_go(lab: Lab) -> None:
     assert prune(lab, border) == []
 
 
+@pytest.mark.slow
 def test_the_last_checkpoint_stays_and_the_others_come_back(lab: Lab) -> None:
     """The run itself stays and can be resumed; what went is freed only when that is asked."""
     run = saved(lab, 3)
@@ -76,6 +80,7 @@ def test_the_last_checkpoint_stays_and_the_others_come_back(lab: Lab) -> None:
     assert (checkpoints(lab, run), trashed(lab.root)) == (names[2:], [])
 
 
+@pytest.mark.slow
 def test_the_checkpoint_of_the_best_return_stays(lab: Lab) -> None:
     """Returns that fell later do not cost the run its best weights."""
     run = saved(lab, 3)
@@ -88,6 +93,7 @@ def test_the_checkpoint_of_the_best_return_stays(lab: Lab) -> None:
     assert [name for _, name, _ in prune(lab, time.time() + 1, "best", "last")] == [names[0]]
 
 
+@pytest.mark.slow
 def test_a_damaged_newest_checkpoint_does_not_cost_the_one_that_verifies(lab: Lab) -> None:
     """Both stay: the newest by its name, and the newest that can be resumed from."""
     run = saved(lab, 3)

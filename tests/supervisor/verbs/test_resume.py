@@ -40,6 +40,7 @@ def stopped(lab: Lab) -> str:
     return run
 
 
+@pytest.mark.slow
 def test_a_stopped_run_goes_on_from_its_checkpoint(lab: Lab) -> None:
     """Attempt 2 begins at the stop's step; the file's rows before stay, updates and seq go on."""
     run = stopped(lab)
@@ -80,6 +81,7 @@ def test_a_refused_change_starts_nothing_even_when_accepted(lab: Lab) -> None:
     assert lab.view(run).state == "ended"
 
 
+@pytest.mark.slow
 def test_what_the_machine_cannot_carry_is_refused_with_numbers(lab: Lab) -> None:
     """A rollout beyond the memory: how much is needed and free; asked, accepted or as a branch, nothing starts."""
     run = stopped(lab)
@@ -146,6 +148,7 @@ def test_a_run_whose_lease_is_held_is_not_started_twice(lab: Lab) -> None:
     assert isinstance(resume(lab, run), Accepted)
 
 
+@pytest.mark.slow
 def test_an_explicit_or_older_checkpoint_rewinds(lab: Lab) -> None:
     """Resuming from the first of two checkpoints drops the rows in between from the view, not from the file."""
     (run,) = lab.launch(STUB_UPDATE_S="0.3")
@@ -220,6 +223,7 @@ def test_a_refusal_needs_its_own_name(lab: Lab) -> None:
     assert starts(lab, run)[-1].terms == Terms(overridden=("env.normalize",), fresh_normalizer=True)
 
 
+@pytest.mark.slow
 def test_an_older_checkpoint_is_judged_by_the_spec_it_was_made_under(lab: Lab) -> None:
     """Attempt 2 ran with half the minibatch; going back to attempt 1's checkpoint is a change again."""
     run = stopped(lab)
@@ -234,6 +238,7 @@ def test_an_older_checkpoint_is_judged_by_the_spec_it_was_made_under(lab: Lab) -
         assert [(it.name, it.was, it.now) for it in again.verdict.changes] == told
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60)
 def test_going_back_to_an_older_mission_brings_its_rules_back(lab: Lab) -> None:
     """The snapshot holds those of the newest attempt: a checkpoint from before goes on, or branches, under its own."""
@@ -281,6 +286,7 @@ def test_rules_that_were_edited_since_are_neither_trained_on_nor_branched_from(l
     assert isinstance(resume(lab, run), Accepted)
 
 
+@pytest.mark.slow
 def test_a_branch_is_a_new_run_with_the_checkpoint_it_began_with(lab: Lab) -> None:
     """The source stays as it is, even with a change that no resume could make; the new one says where it is from."""
     run = stopped(lab)
@@ -305,6 +311,7 @@ def test_a_branch_is_a_new_run_with_the_checkpoint_it_began_with(lab: Lab) -> No
     assert read_spec(lab.dir(new).spec).run.seed != read_spec(lab.dir(run).spec).run.seed
 
 
+@pytest.mark.slow
 def test_a_live_run_can_be_branched_from(lab: Lab) -> None:
     """Its newest checkpoint is copied while it trains on; a contradiction makes nothing."""
     (run,) = lab.launch()

@@ -78,6 +78,7 @@ def test_now_frees_the_bytes_also_of_what_lies_in_the_trash(lab: Lab) -> None:
         restore(lab, first)
 
 
+@pytest.mark.slow
 def test_what_lay_there_for_a_day_is_purged(idle_lab: Lab) -> None:
     """By the next supervisor too; what is younger stays."""
     idle_lab.start()

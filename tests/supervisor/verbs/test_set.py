@@ -105,6 +105,7 @@ def test_only_a_run_that_trains_can_be_set(lab: Lab) -> None:
         set_(lab, run, "ppo.learning_rate=1e-4")
 
 
+@pytest.mark.slow
 def test_a_new_budget_is_the_runs_budget(lab: Lab) -> None:
     """The view counts to it, and the run ends there."""
     (run,) = lab.launch(STUB_UPDATE_S="0.1")
@@ -115,6 +116,7 @@ def test_a_new_budget_is_the_runs_budget(lab: Lab) -> None:
     assert (ended.outcome, ended.timesteps) == ("finished", 1280)
 
 
+@pytest.mark.slow
 def test_what_was_set_outlives_the_supervisor_and_the_attempt(lab: Lab) -> None:
     """Known to the next supervisor, waiting or in effect; a resume goes on with it."""
     (run,) = lab.launch()
@@ -139,6 +141,7 @@ def test_what_was_set_outlives_the_supervisor_and_the_attempt(lab: Lab) -> None:
     assert lab.view(run).changes == view.changes
 
 
+@pytest.mark.slow
 def test_a_trainer_that_never_heard_is_told_by_the_next_supervisor(lab: Lab) -> None:
     """The supervisor died between the journal's line and the order: the line alone makes the trainer take it over."""
     (run,) = lab.launch()

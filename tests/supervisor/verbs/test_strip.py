@@ -6,12 +6,17 @@ import time
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
+
 from mission_tui.fleet.strips.strip import Lane, Span, Strip
 from mission_tui.ipc.replies import StripReply
 from mission_tui.ipc.requests import GetStrip, Resume
 from tests.nvml import Machine, needs_gcc
 from tests.supervisor.conftest import Lab
 from tests.waiting import until
+
+pytestmark = pytest.mark.slow
+
 
 MARK_S = 0.1
 

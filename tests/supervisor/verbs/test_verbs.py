@@ -72,6 +72,7 @@ def warnings_of(lab: Lab, count: int, **run: object) -> tuple[str, ...]:
     return reply.warnings
 
 
+@pytest.mark.slow
 def test_runs_that_are_live_count_for_the_next(lab: Lab) -> None:
     """As many runs as cores start without a word; one more is told how many are live, and one that is paused is not."""
     cores = len(os.sched_getaffinity(0))
@@ -256,6 +257,7 @@ def test_evaluating_without_a_checkpoint_is_refused(lab: Lab) -> None:
         lab.ask(lambda id_: Evaluate(id=id_, run=run))
 
 
+@pytest.mark.slow
 def test_a_health_finding_is_shown_and_journaled_once(lab: Lab) -> None:
     """Persistent KL far outside the trust region opens one finding, also across a restart of the supervisor."""
     (run,) = lab.launch(STUB_KL="0.5", STUB_UPDATE_S="0.01")
@@ -269,6 +271,7 @@ def test_a_health_finding_is_shown_and_journaled_once(lab: Lab) -> None:
     assert journal.count(f'"{opened[0]}"') <= 2, "opened, and perhaps raised to critical"
 
 
+@pytest.mark.slow
 def test_shutdown_with_runs_stops_them_first(lab: Lab) -> None:
     """Every run has saved and ended when the supervisor leaves."""
     runs = lab.launch(2)
@@ -281,6 +284,7 @@ def test_shutdown_with_runs_stops_them_first(lab: Lab) -> None:
     assert {lab.view(run).outcome for run in runs} == {"stopped"}
 
 
+@pytest.mark.slow
 def test_watching_sends_at_most_four_snapshots_a_second(lab: Lab) -> None:
     """While four fast runs change all the time, a watcher gets each newer revision, and no more than four a second."""
     runs = lab.launch(4, STUB_UPDATE_S="0.005")
@@ -298,6 +302,7 @@ def test_watching_sends_at_most_four_snapshots_a_second(lab: Lab) -> None:
     assert 6 <= len(arrivals) <= 3.2 * 4 + 2
 
 
+@pytest.mark.slow
 def test_a_removed_run_directory_is_noticed_and_hurts_nobody(lab: Lab) -> None:
     """Somebody deletes a live run's directory: it is flagged damaged, the other run goes on, the supervisor answers."""
     doomed, other = lab.launch(2)

@@ -92,6 +92,7 @@ def test_a_critical_finding_may_take_a_checkpoint(lab: Lab) -> None:
     lab.running(run, saves[0].update + 3)
 
 
+@pytest.mark.slow
 def test_a_critical_finding_may_pause(lab: Lab) -> None:
     """`pause`: a checkpoint first, then the trainer waits; a person lets it go on."""
     (run,) = lab.launch(spec=nan_may("pause"), STUB_NAN_FROM="5")
@@ -111,6 +112,7 @@ def test_a_critical_finding_may_stop(lab: Lab) -> None:
     assert "nan-1-5" in (view.cause or "")
 
 
+@pytest.mark.slow
 def test_what_an_open_finding_would_go_back_to_is_kept(lab: Lab) -> None:
     """The trainer is told the checkpoint from before it, and is told again by a supervisor that comes later."""
     (run,) = lab.launch(spec=nan_may("notify"), STUB_NAN_FROM="40", STUB_UPDATE_S="0.05")
@@ -124,6 +126,7 @@ def test_what_an_open_finding_would_go_back_to_is_kept(lab: Lab) -> None:
     until(lambda: log.read_text().count(f"keeps {good}\n") == 2)
 
 
+@pytest.mark.slow
 def test_a_trainer_without_a_link_is_stopped_too(lab: Lab) -> None:
     """The keeper is asked when the trainer does not listen on telemetry."""
     (run,) = lab.launch(spec=nan_may("stop"), STUB_MUTE="1", STUB_NAN_FROM="5")
@@ -140,6 +143,7 @@ def test_a_trainer_that_ended_by_itself_is_asked_nothing(lab: Lab) -> None:
     assert (acts(lab, run), asked(lab, run)) == ([], [])
 
 
+@pytest.mark.slow
 def test_a_warning_never_does_more_than_notify(lab: Lab) -> None:
     """Persistent KL of a run that improves is a warning: the run goes on although the rule may stop it."""
     limits = HealthKeep(kl_persistent=KlPersistentLimits(act="stop"))
@@ -150,6 +154,7 @@ def test_a_warning_never_does_more_than_notify(lab: Lab) -> None:
     assert (acts(lab, run), asked(lab, run)) == ([], [])
 
 
+@pytest.mark.slow
 def test_a_silenced_rule_does_nothing(lab: Lab) -> None:
     """What opens while its rule is silenced causes nothing, also after the silence was taken back."""
     (run,) = lab.launch(spec=nan_may("stop"), STUB_NAN_FROM="40", STUB_UPDATE_S="0.02")
@@ -165,6 +170,7 @@ def test_a_silenced_rule_does_nothing(lab: Lab) -> None:
     assert (acts(lab, run), asked(lab, run)) == ([], [])
 
 
+@pytest.mark.slow
 def test_nothing_is_done_twice_by_the_next_supervisor(lab: Lab, tmp_path: Path) -> None:
     """After a crash the journal says what was done: no second command, no second checkpoint."""
     told = tmp_path / "told"
@@ -179,6 +185,7 @@ def test_nothing_is_done_twice_by_the_next_supervisor(lab: Lab, tmp_path: Path) 
     assert told.read_text() == "x\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("act", "stub", "done"), [("checkpoint", {}, "checkpoint"), ("pause", {"STUB_MUTE": "1"}, "pause")]
 )
@@ -220,6 +227,7 @@ def test_the_command_hears_of_findings_and_of_the_end(lab: Lab, tmp_path: Path) 
     assert acts(lab, run) == ["notified"]
 
 
+@pytest.mark.slow
 def test_a_command_that_fails_is_journaled(lab: Lab) -> None:
     """Its exit code stands with the finding, and with the end; the run does not care."""
     (run,) = lab.launch(spec=spec_of(HealthKeep(on_event="exit 3")), STUB_DIES_AT="3")
@@ -234,6 +242,7 @@ def test_a_command_that_fails_is_journaled(lab: Lab) -> None:
     }
 
 
+@pytest.mark.slow
 def test_apprise_that_is_not_installed_is_said_with_the_line_that_installs_it(idle_lab: Lab, tmp_path: Path) -> None:
     """One sentence in the journal."""
     lab = idle_lab
@@ -243,6 +252,7 @@ def test_apprise_that_is_not_installed_is_said_with_the_line_that_installs_it(id
     assert details(lab, run)[:2] == ["apprise", notifying.NO_APPRISE]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("apprise") is None, reason="needs the extra: pip install '.[notify]'")
 def test_apprise_sends_to_what_the_users_own_configuration_names(lab: Lab, tmp_path: Path) -> None:
     """Title, text and kind arrive at a service that `~/.apprise` names."""

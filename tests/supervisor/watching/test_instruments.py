@@ -142,6 +142,7 @@ def test_what_was_never_true_is_passed_over() -> None:
     ]
 
 
+@pytest.mark.slow
 @needs_gcc
 def test_a_supervisor_that_left_hands_its_strip_to_the_next(idle_lab: Lab, machine: Machine) -> None:
     """GPU, processors and the phases of a run that ended meanwhile, as a client sees them."""

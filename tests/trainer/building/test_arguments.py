@@ -79,6 +79,7 @@ def test_what_ppo_refuses_is_said_as_a_preset_error(ppo: dict[str, Any], sentenc
         build_ppo(ppo_arguments(spec), build_vec_env(spec, None).vec, 0, "cpu")
 
 
+@pytest.mark.slow
 def test_effective_values_are_read_back_from_the_model() -> None:
     """The file holds what runs: resolved batch, learning rate now, network, spaces, versions and reasons."""
     spec = spec_with(ppo={"batch_size": None, "learning_rate": {"start": 1e-3, "end": 0.0}}, env={"normalize": True})

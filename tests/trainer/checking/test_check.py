@@ -65,6 +65,7 @@ def module(folder: Path, text: str) -> None:
     (folder / "mine.py").write_text(text, encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(100)
 def test_a_good_spec_passes_every_step_and_is_measured(tmp_path: Path) -> None:
     """Workers too; memory counts them, and hours follow from the measured speed."""
@@ -136,6 +137,7 @@ def test_what_was_started_meanwhile_is_ended(tmp_path: Path) -> None:
     until(lambda: not psutil.pid_exists(pid), 5)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(100)
 def test_an_environment_that_breaks_the_contract_is_named_and_tried_all_the_same(tmp_path: Path) -> None:
     """SB3's checker refuses its observation, by file and line; PPO trains on it, and that is said as well."""
@@ -148,6 +150,7 @@ def test_an_environment_that_breaks_the_contract_is_named_and_tried_all_the_same
     assert figures is not None
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(100)
 def test_a_step_that_raises_is_the_rollouts_failure(tmp_path: Path) -> None:
     """With the environment's own line; what comes after it is not reached."""

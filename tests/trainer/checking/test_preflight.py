@@ -137,6 +137,7 @@ def test_what_is_wrong_is_said_in_one_sentence(
     assert sentence in answer["error"]
 
 
+@pytest.mark.slow
 def test_callbacks_are_found_before_anything_starts() -> None:
     """Also where the environment is known by heart; the sentence has the nearest of SB3's own names."""
     spec = {"preset": "p", "env": {"id": "CartPole-v1"}, "run": {"callbacks": ["EvalCalback"]}}

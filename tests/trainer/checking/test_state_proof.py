@@ -105,6 +105,7 @@ def test_exact_is_said_where_every_tensor_is_equal(vec: str, tmp_path: Path) -> 
     assert equal(ends[0].moments, ends[1].moments)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("vec", ["inline", "workers"])
 def test_a_liar_is_continued_and_the_reason_said(vec: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

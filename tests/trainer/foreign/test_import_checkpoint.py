@@ -30,6 +30,7 @@ def imported(
     return done.returncode, json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 def test_weights_and_moments_come_along_and_training_goes_on(tmp_path: Path) -> None:
     """Parameters, Adam moments and counters equal the file's; a resume goes on from them, and is not called exact."""
     run_dir = new_run(tmp_path / "run", spec_with(run={"total_timesteps": 192}))
@@ -48,6 +49,7 @@ def test_weights_and_moments_come_along_and_training_goes_on(tmp_path: Path) -> 
     assert ran.updates()[-1].timesteps == 192
 
 
+@pytest.mark.slow
 def test_another_network_is_refused_with_both_shapes(tmp_path: Path) -> None:
     """Shapes are compared with the preset's policy before anything is copied; nothing is left behind."""
     code, said = imported(
@@ -58,6 +60,7 @@ def test_another_network_is_refused_with_both_shapes(tmp_path: Path) -> None:
     assert not (tmp_path / "checkpoints").exists()
 
 
+@pytest.mark.slow
 def test_what_stays_behind_is_said(tmp_path: Path) -> None:
     """Settings that differ, a used-up budget and statistics that a pickle holds are named."""
     code, said = imported(
@@ -120,6 +123,7 @@ sys.exit(main())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "error"),
     [
@@ -154,6 +158,7 @@ def as_published(step: object, content: Members | None = None) -> Members:
     return content | {"policy.optimizer.pth": file.getvalue(), "data": json.dumps(data).encode()}
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60)
 def test_an_agent_that_torch_of_old_saved_comes_along(tmp_path: Path) -> None:
     """Up to 1.11 Adam counted its steps in a number; training goes on with that count."""
@@ -167,6 +172,7 @@ def test_an_agent_that_torch_of_old_saved_comes_along(tmp_path: Path) -> None:
     assert run_attempt(run_dir, 2, "000000064").exit_code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [-1, 10**16, True, 3.5, "9", None], ids=str)
 def test_a_count_of_steps_that_is_none_is_refused(step: object, tmp_path: Path) -> None:
     """Only a whole number that somebody may have counted to stands for the tensor of today."""

@@ -11,6 +11,7 @@ from typing import Any
 import gymnasium
 import msgspec
 import numpy as np
+import pytest
 import stable_baselines3
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
@@ -24,6 +25,8 @@ from mission_tui.records.sb3_run import find_folder, said_in, updates_in_table
 from mission_tui.trainer.state.checkpoint import load_checkpoint
 from tests.trainer.harness import equal
 from tests.trainer.sb3_folder import write_sb3_folder
+
+pytestmark = pytest.mark.slow
 
 
 def spec_of(folder: Path) -> Spec:

@@ -53,6 +53,7 @@ def evaluated(run_dir: RunDir, name: str, capfd: pytest.CaptureFixture[str], *wo
     return result
 
 
+@pytest.mark.slow
 def test_the_result_has_all_its_figures_and_repeats(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Same seed, same figures; another seed, other episodes."""
     run_dir, name = trained(tmp_path / "run", run=BRIEF)
@@ -70,6 +71,7 @@ def test_the_result_has_all_its_figures_and_repeats(tmp_path: Path, capfd: pytes
     assert both["mean"] == pytest.approx((both["by_seed"][0]["mean"] + both["by_seed"][1]["mean"]) / 2)
 
 
+@pytest.mark.slow
 def test_it_agrees_with_sb3s_own_evaluation(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """The exported policy, judged by SB3 on as many episodes, has a return within noise of ours."""
     run_dir, name = trained(tmp_path / "run", run={"total_timesteps": 640})
@@ -84,6 +86,7 @@ def test_it_agrees_with_sb3s_own_evaluation(tmp_path: Path, capfd: pytest.Captur
     assert ours["mean"] == pytest.approx(np.mean(returns), abs=spread)
 
 
+@pytest.mark.slow
 def test_normaliser_statistics_are_those_of_the_checkpoint(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """A normalised run is evaluated with raw returns, twice alike: playing does not move the statistics."""
     run_dir, name = trained(tmp_path / "run", env={"id": "Walk-v0", "normalize": True, **PROBES}, run=BRIEF)
@@ -122,6 +125,7 @@ def test_another_environment_is_refused_by_name(
     assert complaint in refused(run_dir, name, capfd)
 
 
+@pytest.mark.slow
 def test_missions_are_played_by_the_runs_own_rules(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Rules are read from the snapshot, and so is which outcomes count as won."""
     path = tmp_path / "run"
@@ -161,6 +165,7 @@ def test_missions_are_played_by_the_runs_own_rules(tmp_path: Path, capfd: pytest
     assert evaluated(run_dir, name, capfd, "--episodes", "2", "--policy", "random")["outcomes"] == {"timeout": 2}
 
 
+@pytest.mark.slow
 def test_rules_from_before_checkpoints_named_them(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Runs that kept their rules without digests are played, and refused once the rules are gone."""
     run_dir = new_run(tmp_path / "run", spec_with(env={"id": "MissionGym-v0", "config": "demo"}, run=BRIEF))
@@ -190,6 +195,7 @@ class Lengths(gymnasium.Env[Any, Any]):
         return np.zeros(1, dtype=np.float32), 1.0, self.left == 0, False, {}
 
 
+@pytest.mark.slow
 def test_short_episodes_are_not_counted_more_often() -> None:
     """With episodes of 1 and of 50 steps, equally likely, about half of those counted are long."""
     vec = DummyVecEnv([lambda: Monitor(Lengths())] * 8)

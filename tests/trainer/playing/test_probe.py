@@ -11,6 +11,8 @@ from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.trainer.playing import probe as probing
 from tests.trainer.harness import PROBES, Ran, equal, new_run, run_attempt, spec_with, stop_in
 
+pytestmark = pytest.mark.slow
+
 
 def resumed(path: Path, spec: Spec, now: Spec) -> Ran:
     """Attempt 2 of `spec` with the spec `now`."""

@@ -27,6 +27,7 @@ def shown(capfd: pytest.CaptureFixture[str], *words: str) -> tuple[int, list[dic
     return code, [json.loads(line) for line in capfd.readouterr().out.splitlines()]
 
 
+@pytest.mark.slow
 def test_it_is_the_episode_that_an_evaluation_plays(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """A picture for every step, return, length and outcome as evaluated with that seed, and nothing is written."""
     mission = {"id": "MissionGym-v0", "config": "demo", "vec": "native"}

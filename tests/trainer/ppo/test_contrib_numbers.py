@@ -53,6 +53,7 @@ def one_update(algo: Algo, case: dict[str, Any]) -> tuple[Any, dict[str, float]]
     return model, rollout.metrics | model.update().read(model)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("name", CASES)
 def test_parameters_equal_those_of_sb3_contrib(name: str) -> None:

@@ -31,12 +31,14 @@ def test_what_a_cpu_does_not_have_is_not_claimed(tmp_path: Path) -> None:
     assert effective["reasons"]["run.tf32"] == "not used: TF32 exists on CUDA only"
 
 
+@pytest.mark.slow
 def test_both_engines_end_with_the_same_parameters(tmp_path: Path) -> None:
     """Six updates of two CartPoles, within rounding; two lanes fill no matrix kernel."""
     fast, stock = ran(tmp_path / "fast", "fast"), ran(tmp_path / "stock", "stock")
     assert alike(fast.parameters(), stock.parameters())
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_one_engine_goes_on_in_the_other(tmp_path: Path) -> None:
     """Parameters and moments have the same names and shapes, and the rest of the run is the same within rounding."""
     run_dir = new_run(tmp_path / "run", spec_with(run={"engine": "stock"}))

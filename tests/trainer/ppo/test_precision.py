@@ -66,6 +66,7 @@ def test_layers_round_to_bf16_and_distributions_do_not() -> None:
     assert not th.equal(log_prob, log_prob.bfloat16().float())
 
 
+@pytest.mark.slow
 def test_bf16_changes_what_is_computed() -> None:
     """With the same seed parameters differ from fp32's after an update, and not by much."""
     first, second = model_of("discrete"), build(FastPPO, InlineVecEnv, CASES["discrete"])

@@ -33,6 +33,7 @@ def stopped_and_resumed(run_dir: RunDir, phase: str, update: int) -> Ran:
     return run_attempt(run_dir, 2, first.ended().checkpoint)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("phase", ["rollout", "update"])
 @pytest.mark.parametrize("tables", SAVABLE.values(), ids=SAVABLE.keys())
 def test_a_stopped_and_resumed_run_equals_one_that_never_stopped(

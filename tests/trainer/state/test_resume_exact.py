@@ -12,6 +12,9 @@ import pytest
 from mission_tui.trainer.state.checkpoint import load_checkpoint
 from tests.trainer.harness import Ran, equal, new_run, run_attempt, spec_with, stop_in
 
+pytestmark = pytest.mark.slow
+
+
 NORMALIZED = {"normalize": True}
 SCHEDULED = {"learning_rate": {"start": 1e-3, "end": 1e-5}, "clip_range": {"start": 0.2, "end": 0.1}}
 TASKS: dict[str, dict[str, Any]] = {

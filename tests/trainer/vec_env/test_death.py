@@ -101,6 +101,7 @@ def starving(tmp_path: Path) -> Iterator[Path]:
         group.rmdir()
 
 
+@pytest.mark.slow
 def test_a_worker_that_the_kernel_kills_for_memory_is_told_so(starving: Path) -> None:
     """(root) One environment eats a small control group: the cause says lack of memory, not only SIGKILL."""
     environ = os.environ | {"PYTHONPATH": str(ROOT)}

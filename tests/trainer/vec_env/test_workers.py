@@ -184,6 +184,7 @@ def test_infos_between_the_ends_can_be_left_out() -> None:
     assert infos[-1][0].keys() > {"draw", "episode", "outcome", "terminal_observation", "TimeLimit.truncated"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("id_", ["CartPole-v1", "MissionGym-v0"])
 def test_a_state_goes_on_in_other_hands(id_: str) -> None:
     """A state from workers goes on inline and on another number of workers, and back, bit for bit."""
@@ -208,6 +209,7 @@ def test_a_state_goes_on_in_other_hands(id_: str) -> None:
         same(first.get_state(), inline.get_state())
 
 
+@pytest.mark.slow
 def test_actions_may_come_in_any_type_that_fits() -> None:
     """The type that arrives is the type that the environment gets; too many or too wide ones are refused."""
     theirs = dummy("BinaryWalk-v0")
@@ -241,6 +243,7 @@ def effective_env(run_dir: RunDir, attempt: int) -> dict[str, Any]:
     return table
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "env",
     [{"id": "CartPole-v1"}, {"id": "MissionGym-v0", "config": "demo", "normalize": True, "n_workers": 2}],
@@ -260,6 +263,7 @@ def test_a_run_on_workers_resumes_exactly(env: dict[str, Any], tmp_path: Path) -
     assert groupings == [env.get("n_workers", 1)] * 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("env", [{"id": "CartPole-v1"}, {"id": "MissionGym-v0", "config": "demo", "normalize": True}])
 def test_a_resume_on_another_number_of_workers_is_exact(env: dict[str, Any], tmp_path: Path) -> None:
     """Three processes instead of one step the same environments to the same parameters, and the record says so."""
@@ -277,6 +281,7 @@ def test_a_resume_on_another_number_of_workers_is_exact(env: dict[str, Any], tmp
     assert equal(resumed.parameters(), whole.parameters())
 
 
+@pytest.mark.slow
 def test_what_an_environment_has_is_asked_without_sending_it() -> None:
     """A method is there or not, whether it can be pickled or not; everything else is as with SB3's own."""
     with workers("CartPole-v1") as vec:

@@ -121,6 +121,7 @@ def test_the_last_line_of_a_worker_is_quoted_clean(monkeypatch: pytest.MonkeyPat
     assert "the physics exploded\n\x1b[31mat joint 4" in capfd.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGSEGV])
 def test_a_death_is_noticed_while_another_worker_is_busy(sent: signal.Signals) -> None:
     """The first worker hangs; the second is killed; the answer that is waited for is not the one that is told."""
@@ -143,6 +144,7 @@ def test_a_worker_that_was_killed_while_idle_is_named_by_the_next_call() -> None
             vec.get_state()
 
 
+@pytest.mark.slow
 def test_a_hang_is_named_with_its_environment_and_closing_ends_it() -> None:
     """After the least time a step is given, worker and environment are said; closing kills what does not leave."""
     with obedient(floor_s=0.5) as vec:
@@ -172,6 +174,7 @@ def test_a_worker_says_who_it_is_and_has_no_torch(monkeypatch: pytest.MonkeyPatc
         assert "torch" not in Path(f"/proc/{process.pid}/maps").read_text()
 
 
+@pytest.mark.slow
 def test_nothing_is_left_open_or_lying_about() -> None:
     """Descriptors and shared memory are as before after closing, however often it is closed."""
 
@@ -194,6 +197,7 @@ with obedient() as vec:
 """
 
 
+@pytest.mark.slow
 def test_workers_die_with_their_trainer() -> None:
     """SIGKILL to the trainer ends a worker that sits in a step that never returns as well as one that waits."""
     environ = os.environ | {"PYTHONPATH": str(ROOT)}

@@ -10,8 +10,12 @@ import time
 from pathlib import Path
 
 import psutil
+import pytest
 
 from tests.waiting import until
+
+pytestmark = pytest.mark.slow
+
 
 ROOT = Path(__file__).parents[3]
 STEPPING = """

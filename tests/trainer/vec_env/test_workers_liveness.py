@@ -12,6 +12,7 @@ from tests.trainer.worker_envs import HANG
 from tests.waiting import until
 
 
+@pytest.mark.slow
 def test_the_one_worker_that_hangs_is_late_and_the_others_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is late between steps, nor after a question; in a step that hangs it is whose environment hangs."""
     monkeypatch.setattr(liveness, "LATE_S", 0.2)
