@@ -76,9 +76,9 @@ def test_a_checkpoint_before_the_first_episode_is_left_out() -> None:
 @pytest.mark.timeout(240)
 def test_our_engines_learn_what_sb3_learns() -> None:
     """On a normalized task: the same curve, parameters and episodes; of the fast one the same curve, up to rounding."""
-    spec = preset("acrobot", 5, 2 * 16 * 256)
+    spec = preset("mountaincar", 5, 2 * 16 * 256)
     ours, stock, sb3 = (learn(spec, engine) for engine in ("fast", "stock", "sb3"))
-    assert len(ours.curve) == 2
+    assert len(ours.curve) == 32
     assert len(ours.returns) == 100
     assert (stock.curve, stock.parameters, stock.returns) == (sb3.curve, sb3.parameters, sb3.returns)
     assert ours.curve == sb3.curve

@@ -151,3 +151,8 @@ class Doubled(gymnasium.Wrapper[Any, Any, Any, Any]):
 PROBED = (Walk, MultiWalk, BinaryWalk, DictWalk, ImageWalk, UnboundedWalk, Spoilt)
 for probe in (*PROBED, Unmakeable, Unclosable, Clinging, Dying):
     gymnasium.register(id=f"{probe.__name__}-v0", entry_point=f"{__name__}:{probe.__name__}")
+gymnasium.register(
+    id="ShortPendulum-v0",
+    entry_point="gymnasium.envs.classic_control.pendulum:PendulumEnv",
+    max_episode_steps=20,
+)

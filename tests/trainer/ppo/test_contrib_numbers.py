@@ -28,7 +28,7 @@ CASES: dict[str, tuple[Algo, dict[str, Any]]] = {
     "doors, truncated minibatch": ("maskable_ppo", DOORS | {"batch_size": 48}),
     "lstm": ("recurrent_ppo", LSTM),
     "lstm, continuous": ("recurrent_ppo", LSTM | {"env": "Pendulum-v1", "ent_coef": 0.01, "normalize": True}),
-    "lstm, time limits": ("recurrent_ppo", LSTM | {"env": "Pendulum-v1", "n_steps": 256, "batch_size": 256}),
+    "lstm, time limits": ("recurrent_ppo", LSTM | {"env": "ShortPendulum-v0", "n_steps": 48}),
     "lstm, gSDE": ("recurrent_ppo", LSTM | {"env": "Pendulum-v1", "use_sde": True, "sde_sample_freq": 4}),
     "lstm, several heads": ("recurrent_ppo", LSTM | {"env": "MultiWalk-v0"}),
     "lstm, dictionary": ("recurrent_ppo", LSTM | {"env": "DictWalk-v0", "policy": "MultiInputLstmPolicy"}),
