@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -36,7 +37,7 @@ class Orders:
         """SIGTERM stops gracefully; SIGINT is ignored, because Ctrl-C in some terminal must never reach a run."""
         signal.signal(signal.SIGTERM, self._on_sigterm)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        os.register_at_fork(after_in_child=self._forget)
+        os.register_at_fork(before=_hold_term, after_in_parent=_let_term, after_in_child=self._forget)
 
     def stop_asked(self) -> bool:
         """Cheap enough for every environment step: looks for new orders five times a second."""
@@ -93,6 +94,23 @@ class Orders:
         with suppress(ValueError):
             if signal.getsignal(signal.SIGTERM) == self._on_sigterm:
                 signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        _let_term()
 
     def _on_sigterm(self, _number: int, _frame: FrameType | None) -> None:
         self._stop = True
+
+
+_forking = threading.local()
+
+
+def _hold_term() -> None:
+    """No SIGTERM comes to this thread while it forks: one to a child that still has our handler would be lost there,
+    because Python forgets in a child what signals came before its hooks.
+    """
+    _forking.masked = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM,))
+
+
+def _let_term() -> None:
+    if (masked := getattr(_forking, "masked", None)) is not None:
+        _forking.masked = None
+        signal.pthread_sigmask(signal.SIG_SETMASK, masked)

@@ -64,6 +64,29 @@ def test_a_stop_is_final_and_a_checkpoint_is_taken_once() -> None:
     assert (orders.take_checkpoint(), orders.take_checkpoint()) == ("asked", None)
 
 
+TERMINATED = """
+import os, time
+from mission_tui.trainer.supervised.orders import Orders
+orders = Orders()
+orders.obey_signals()
+for _ in range(40):
+    child = os.fork()
+    if child == 0:
+        time.sleep(20)
+        os._exit(7)
+    os.kill(child, 15)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -15
+assert not orders.stop_asked()
+os.kill(os.getpid(), 15)
+assert orders.stop_asked()
+"""
+
+
+def test_a_forked_child_that_is_terminated_at_once_ends() -> None:
+    """`Process.terminate` may come before the child's first line; our own handler must not swallow it there."""
+    subprocess.run([sys.executable, "-c", TERMINATED], check=True, timeout=15)
+
+
 def test_a_pause_is_not_counted() -> None:
     """Time stands still on the stopwatch while paused, and starts from what earlier attempts spent."""
     watch = Stopwatch(100.0)
