@@ -89,10 +89,12 @@ def open_fresh(path: Path | str, mode: int = 0o600) -> int:
     """A new empty file at `path` for reading and writing; whatever bore the name has it no more. Raises `OSError`."""
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
     try:
-        return _open(os.fspath(path), flags, mode)
+        descriptor = _open(os.fspath(path), flags, mode)
     except FileExistsError:
         _unlink(os.fspath(path))
-        return _open(os.fspath(path), flags, mode)
+        descriptor = _open(os.fspath(path), flags, mode)
+    _open_to_us(descriptor, os.fstat(descriptor))
+    return descriptor
 
 
 def open_folder(path: Path | str, *, listed: bool = True) -> int:
@@ -104,9 +106,11 @@ def make_folder(path: Path) -> None:
     """Make the folder `path` with its parents, for us alone. Raises `OSError` where something else bears its name."""
     try:
         path.mkdir(mode=0o700)
+        _enterable(path)
     except FileNotFoundError:
         make_folder(path.parent)
         path.mkdir(mode=0o700, exist_ok=True)
+        _enterable(path)
     except FileExistsError:
         if _GROUND.search(f"{path}/") is not None:
             os.close(open_folder(path, listed=False))
@@ -148,7 +152,20 @@ def _owned(path: Path | str, flags: int) -> int:
     if facts.st_uid != os.geteuid() != 0:
         os.close(descriptor)
         raise OSError(errno.EPERM, f"it belongs to user {facts.st_uid}", str(path))
+    _open_to_us(descriptor, facts)
     return descriptor
+
+
+def _open_to_us(descriptor: int, facts: os.stat_result) -> None:
+    """See that we may open it again: a file that was made in a shell with umask 777 is closed to its owner too."""
+    if facts.st_mode & 0o600 != 0o600 and facts.st_uid == os.geteuid():
+        os.fchmod(descriptor, stat.S_IMODE(facts.st_mode) | 0o600)
+
+
+def _enterable(path: Path) -> None:
+    """Likewise for a folder that was just made."""
+    if path.lstat().st_mode & 0o700 != 0o700:
+        path.chmod(0o700)
 
 
 def _open(path: str, flags: int, mode: int = 0o600) -> int:

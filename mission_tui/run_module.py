@@ -22,7 +22,10 @@ def module_words(module: str, python: str | None = None) -> tuple[str, ...]:
 
 def append_working_folder() -> None:
     """Put the working folder at the end of the path, unless the person wants it nowhere there (`PYTHONSAFEPATH`)."""
-    here = os.getcwd()  # noqa: PTH109
+    try:
+        here = os.getcwd()  # noqa: PTH109
+    except OSError:
+        return  # somebody removed it; whoever needs it will say so
     if not os.environ.get("PYTHONSAFEPATH") and here not in sys.path:
         sys.path.append(here)
 

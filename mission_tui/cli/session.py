@@ -33,7 +33,10 @@ class Session(NamedTuple):
     @classmethod
     def begin(cls, runs_dir: str | None, *, readonly: bool = False) -> Session:
         """The session of this process: `--runs-dir` if given, else what `paths.runs_root` says."""
-        cwd = Path.cwd()
+        try:
+            cwd = Path.cwd()
+        except OSError as error:
+            raise UsageError(f"the folder that you are in is gone ({error.strerror}): `cd` to another one") from error
         root = runs_root(runs_dir, cwd, os.environ)
         found = not runs_dir and not os.environ.get("MISSION_TUI_RUNS") and root == (cwd / "runs").resolve()
         return cls(root, cwd, os.environ, readonly, received=found and _is_received(root, os.environ))

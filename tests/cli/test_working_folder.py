@@ -83,6 +83,7 @@ def test_a_folder_full_of_namesakes_trains_evaluates_and_checks(shell: Shell, ve
     assert {name: it["file"] for name, it in loaded["modules"].items() if Path(it["file"]).is_relative_to(folder)} == {
         name: str(folder / f"{name}.py") for name in ("own_envs", "also")
     }
+    assert not any(Path(it["file"]).is_relative_to(REPOSITORY / "mission_tui") for it in loaded["modules"].values())
     digest = hashlib.sha256(OWN.encode()).hexdigest()
     assert loaded["modules"]["own_envs"]["sha256"] == digest
     if vec == "inline":
@@ -117,3 +118,13 @@ def test_who_wants_the_working_folder_nowhere_says_so(tmp_path: Path) -> None:
     done = subprocess.run(words, cwd=tmp_path, env=safe, capture_output=True, text=True, check=False)
     assert (done.returncode, "No module named" in done.stderr) == (1, True)
     assert sys.executable == words[0]
+
+
+def test_a_folder_that_is_gone_costs_a_sentence(shell: Shell) -> None:
+    """The shell stands in a folder that somebody removed: it is told so, without a traceback."""
+    script = 'mkdir gone && cd gone && rmdir ../gone && exec "$0" "$@"'
+    words = ("/bin/sh", "-c", script, *module_words("mission_tui"), "status")
+    done = subprocess.run(words, cwd=shell.cwd, env=shell.environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].endswith("`cd` to another one")
+    assert "Traceback" not in done.stderr

@@ -115,6 +115,20 @@ def test_nothing_is_written_through_a_second_name(run: Path) -> None:
     assert kept.stat().st_nlink == 1
 
 
+def test_a_umask_of_777_closes_nothing_to_us(tmp_path: Path) -> None:
+    """Whatever the shell's umask takes away: what we make, we and our other processes can open again."""
+    before = os.umask(0o777)
+    try:
+        make_folder(tmp_path / "runs" / ".supervisor")
+        os.close(open_fresh(tmp_path / "runs" / "fresh"))
+        os.close(open_to_append(tmp_path / "runs" / "log"))
+        os.close(open_to_lock(tmp_path / "runs" / "lock"))
+    finally:
+        os.umask(before)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.rglob("*")}
+    assert modes == {"runs": 0o700, ".supervisor": 0o700, "fresh": 0o600, "log": 0o600, "lock": 0o600}
+
+
 @pytest.mark.skipif(os.getuid() != 0, reason="only a superuser can give a file away")
 def test_what_somebody_else_owns_is_not_written(run: Path) -> None:
     """A superuser reads it, as in a container, and others do not even do that in a folder that is theirs."""

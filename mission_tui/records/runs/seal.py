@@ -21,7 +21,7 @@ from msgspec import Struct, structs
 
 from mission_tui.errors import DamagedError, UsageError
 from mission_tui.paths import seal_keys, sha256
-from mission_tui.plain_files import read_plain
+from mission_tui.plain_files import make_folder, open_fresh, read_plain
 from mission_tui.records.files.atomic import write_all, write_atomic
 from mission_tui.records.files.storage import StorageError, storing
 from mission_tui.records.ground import others_may_write
@@ -260,13 +260,11 @@ def _make_key(path: Path) -> bytes:
     """A new secret at `path`, or that of whoever was quicker."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with storing(path, "make"):
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(path.parent)
         folder = path.parent.lstat()
         if not stat.S_ISDIR(folder.st_mode) or folder.st_uid != os.getuid() or others_may_write(folder):
             raise PermissionError(errno.EPERM, "others may write in its folder", str(path.parent))
-        with suppress(FileNotFoundError):
-            temporary.unlink()
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        descriptor = open_fresh(temporary)
         try:
             write_all(descriptor, os.urandom(KEY_BYTES))
             os.fsync(descriptor)

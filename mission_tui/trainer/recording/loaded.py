@@ -41,10 +41,12 @@ def loaded_modules(spec: Spec) -> LoadedModules:
 def _own(spec: Spec) -> Iterator[tuple[str, Path]]:
     paths = sysconfig.get_paths()
     installed = tuple(f"{paths[name]}/" for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+    ours = f"{Path(mission_tui.__file__).parent}/"
     named = {word.partition(":")[2] for word in sources_of(spec)}
     for name, module in list(sys.modules.items()):
         top, file = name.partition(".")[0], getattr(module, "__file__", None)
-        if not isinstance(file, str) or top in _LENT or name == "__main__":
+        # The trainer's own main module has a second name where a process is started by `multiprocessing`.
+        if not isinstance(file, str) or top in _LENT or name == "__main__" or file.startswith(ours):
             continue
         if top in named or not file.startswith(installed):
             yield name, Path(file)
