@@ -19,7 +19,7 @@ from mission_tui.errors import UsageError
 from mission_tui.fleet.capacity.other_program import OtherProgram
 from mission_tui.fleet.capacity.peaks import Peaks
 from mission_tui.fleet.history.duties import WHY_CHARACTERS, FailedDuty
-from mission_tui.fleet.history.events import Asked, DutyFailureSeen, FleetEvent, Verb
+from mission_tui.fleet.history.events import Asked, DutyDoneSeen, DutyFailureSeen, FleetEvent, Verb
 from mission_tui.fleet.history.observations import SizeSeen
 from mission_tui.fleet.history.run import Fact
 from mission_tui.fleet.specs.spec import Spec
@@ -279,6 +279,13 @@ class Core:
             return
         attempt, sentence = self.store.run(run_id).told.attempt, clean(why, WHY_CHARACTERS)
         self.witness_of(run_id, lambda seq, t: DutyFailureSeen(seq, t, attempt, duty, sentence, number))
+
+    def done_for(self, run_id: str, duty: str) -> None:
+        """`duty` was done for the run: journaled if it had failed before."""
+        if run_id not in self.store.run_ids() or (known := self.store.run(run_id).told.duties.get(duty)) is None:
+            return
+        attempt, times = self.store.run(run_id).told.attempt, known.times
+        self.witness_of(run_id, lambda seq, t: DutyDoneSeen(seq, t, attempt, duty, times))
 
     async def measure(self) -> None:
         """Have meters that are fresh, also right after nobody looked; a GPU's first sample is waited for a moment."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
 from mission_tui.errors import CheckpointError
-from mission_tui.fleet.history.duties import CHECKPOINT
+from mission_tui.fleet.history.duties import CHECKPOINT, EVALUATION
 from mission_tui.fleet.history.lineage import diff_of
 from mission_tui.records.files.storage import StorageError
 from mission_tui.trainer.budget import Budget, Stopwatch
@@ -177,7 +177,7 @@ class Training:
             self.evaluating.begin(self.save("steps"), self.boundary.update, self.boundary.timesteps)
         except (StorageError, CheckpointError) as error:
             complain(f"no evaluation now, training goes on: {error}")
-            self.record.failed("evaluation", str(error))
+            self.record.failed(EVALUATION, str(error))
 
     def _end(self, how: Literal["finished", "stopped"], reason: CheckpointReason) -> Literal["finished", "stopped"]:
         self.record.phase("ending")

@@ -12,7 +12,7 @@ import torch as th
 
 from mission_tui.envs.masks import MASKS
 from mission_tui.errors import MissionError, PresetError
-from mission_tui.fleet.history.duties import CHECKPOINT
+from mission_tui.fleet.history.duties import CHECKPOINT, EVALUATION
 from mission_tui.fleet.resume.terms import Terms
 from mission_tui.fleet.specs.algorithm import engine_of
 from mission_tui.fleet.specs.spec import Spec
@@ -81,11 +81,11 @@ class Job:
         self.training, exact = self._stand_at(start, model, facts, terms)
         self._write_effective(self.training, self.spec, reasons)
         self.training.live_settings.publish = partial(self._publish, reasons)
-        self._write_loaded()
         snapshot = self.attempt.run_dir.snapshot
         registration, update = registration_of(self.spec.env, snapshot), self.training.progress.update
         resumed = probe(model, start.boundary, self.spec, snapshot, exact=exact) if start else None
         self.record.started(update, model.num_timesteps, self.attempt.checkpoint, exact, registration, resumed)
+        self._write_loaded()
         return self.training.learn()
 
     def _try_state(self, start: Loaded | None) -> None:
@@ -224,7 +224,7 @@ class Job:
             callbacks=self.callbacks,
             remembered=None if start is None else start.boundary.state.get("callbacks"),
         )
-        training.evaluating.failed = partial(self._fail, "evaluation")
+        training.evaluating.failed = partial(self._fail, EVALUATION)
         training.live_settings.failed = partial(self._fail, "set")
         return training, exact
 
@@ -247,7 +247,7 @@ class Job:
         try:
             write_json(path, loaded_modules(self.spec), mode=0o600)
         except StorageError as error:
-            complain(f"what was loaded is not recorded: {error}")
+            self._fail("record of what was loaded", f"what was loaded is not recorded: {error}")
 
     def _write_effective(self, training: Training, spec: Spec, reasons: dict[str, str]) -> None:
         assert self.envs is not None

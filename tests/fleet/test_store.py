@@ -11,6 +11,7 @@ from mission_tui.fleet.history.events import (
     Asked,
     AttemptEnded,
     AttemptStarting,
+    DutyFailureSeen,
     FindingChanged,
     KeeperLost,
     RunCreated,
@@ -18,7 +19,7 @@ from mission_tui.fleet.history.events import (
     RunPaused,
     RunResumed,
 )
-from mission_tui.fleet.history.metrics import CheckpointSaved, Episodes, TrainingStarted
+from mission_tui.fleet.history.metrics import CheckpointSaved, Episodes, EvaluationDone, TrainingStarted
 from mission_tui.fleet.history.observations import FlagSeen, HeartbeatSeen, LinkSeen, PhaseSeen, PidsSeen
 from mission_tui.fleet.history.outcome import Failed, Finished
 from mission_tui.fleet.history.run import Fact
@@ -60,6 +61,17 @@ def ended_run(store: Store, number: int) -> str:
     store.apply(run_id, AttemptStarting(2, float(number), 1))
     store.apply(run_id, AttemptEnded(3, number + 0.5, 1, Finished(checkpoint="000010240")))
     return run_id
+
+
+def test_an_evaluation_that_is_played_makes_a_failed_one_good() -> None:
+    """It is shown as failed until the next one has a result; what was not tried again stays."""
+    failed = [
+        DutyFailureSeen(3 + number, 100.0 + number, 1, duty, "why") for number, duty in enumerate(["evaluation", "x"])
+    ]
+    store = running(*failed)
+    assert [each.duty for each in store.view(RUN).failed_duties] == ["evaluation", "x"]
+    store.apply(RUN, EvaluationDone(2, 1, 1, 64, 110.0, 1.0, 0.0, 5))
+    assert [each.duty for each in store.view(RUN).failed_duties] == ["x"]
 
 
 def test_states_follow_the_events() -> None:

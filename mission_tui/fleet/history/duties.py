@@ -1,8 +1,8 @@
 """Duties that failed: what should have been done for a run, or for all of them, and was not, with the reason.
 
-A failure is a fact like any other: journaled when it is seen, counted while it repeats, shown until a checkpoint,
-or its retention is done again, else for the rest of the attempt. What a failed checkpoint means for the training
-is judged by the rule `checkpoint-age`.
+A failure is a fact like any other: journaled when it is seen, counted while it repeats, shown until a checkpoint, its
+retention, an evaluation or a messenger is done again, else for the rest of the attempt. What a failed checkpoint means
+for the training is judged by the rule `checkpoint-age`.
 """
 
 from __future__ import annotations
@@ -11,10 +11,13 @@ from msgspec import Struct
 
 from mission_tui.fleet.text import clean
 
-__all__ = ["CHECKPOINT", "RETENTION", "WHY_CHARACTERS", "FailedDuty", "failed_again"]
+__all__ = ["CHECKPOINT", "EVALUATION", "RETENTION", "WHY_CHARACTERS", "FailedDuty", "failed_again"]
 
 CHECKPOINT = "checkpoint"
 """The duty that the next checkpoint that is saved makes good."""
+
+EVALUATION = "evaluation"
+"""The duty that the next evaluation that is played makes good."""
 
 RETENTION = "retention"
 """The duty that the next checkpoint that is saved tries again, and fails at after it where it does."""

@@ -7,9 +7,9 @@ where nobody did, or it is not known.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from mission_tui.fleet.capacity.peaks import Peak
 from mission_tui.fleet.capacity.placement import Placement
@@ -28,6 +28,7 @@ __all__ = [
     "AttemptStarting",
     "ClockStepped",
     "CompanyChanged",
+    "DutyDoneSeen",
     "DutyFailureSeen",
     "FileDamaged",
     "FindingChanged",
@@ -210,10 +211,10 @@ class ClockStepped(Struct, frozen=True, tag="clock", tag_field="kind"):
     Nothing that lasts is measured across it: what the run said before is that much older, or younger, than it seems.
     """
 
-    seq: int
-    t: float
-    attempt: int
-    by_s: float
+    seq: Count
+    t: UnixTime
+    attempt: Count
+    by_s: Annotated[float, Meta(ge=-1e11, le=1e11)]
 
 
 class KeeperLost(Struct, frozen=True, tag="keeper_lost", tag_field="kind"):
@@ -321,12 +322,22 @@ class DutyFailureSeen(Struct, frozen=True, tag="duty_failed", tag_field="kind", 
     `number` is that of the trainer's own record, 0 for what the supervisor itself failed at.
     """
 
-    seq: int
-    t: float
-    attempt: int
+    seq: Count
+    t: UnixTime
+    attempt: Count
     duty: str
     why: str
-    number: int = 0
+    number: Count = 0
+
+
+class DutyDoneSeen(Struct, frozen=True, tag="duty_done", tag_field="kind"):
+    """A duty of the supervisor's for the run that had failed was done again, after `times` failures."""
+
+    seq: Count
+    t: UnixTime
+    attempt: Count
+    duty: str
+    times: Count
 
 
 class FileDamaged(Struct, frozen=True, tag="damaged", tag_field="kind"):
@@ -362,5 +373,6 @@ FleetEvent = (
     | CompanyChanged
     | PayoffJudged
     | DutyFailureSeen
+    | DutyDoneSeen
     | FileDamaged
 )

@@ -151,14 +151,14 @@ class DutyFailed(Struct, frozen=True, tag="duty_failed", tag_field="kind", omit_
     `number` counts its failures in this attempt, from 1: the word on the socket about it carries the same.
     """
 
-    seq: int
-    attempt: int
-    update: int
-    timesteps: int
-    t: float
+    seq: Count
+    attempt: Count
+    update: Count
+    timesteps: Count
+    t: UnixTime
     duty: str
     why: str
-    number: int = 0
+    number: Count = 0
 
 
 class EvaluationDone(Struct, frozen=True, tag="evaluation", tag_field="kind", omit_defaults=True):

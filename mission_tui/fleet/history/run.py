@@ -18,6 +18,7 @@ from mission_tui.fleet.history.events import (
     AttemptStarting,
     ClockStepped,
     CompanyChanged,
+    DutyDoneSeen,
     DutyFailureSeen,
     FileDamaged,
     FindingChanged,
@@ -244,6 +245,8 @@ class RunHistory:
             case DutyFailureSeen():
                 if event.attempt == told.attempt:
                     told.fail(event)
+            case DutyDoneSeen():
+                told.duties.pop(event.duty, None)
             case FileDamaged():
                 told.flags.add("damaged")
 

@@ -36,8 +36,8 @@ class Drawn:
 class Trained:
     """What `metrics.jsonl` says. `complete` is false while only the end of the file was read.
 
-    `saved_t` is when (unix s) `checkpoint` was saved. `drawn` is what a view made of the rows up to a `seq`, kept for
-    the next view.
+    `saved_t` is when (unix s) `checkpoint` was saved, `evaluated_t` when a periodic evaluation last was done. `drawn`
+    is what a view made of the rows up to a `seq`, kept for the next view.
     """
 
     seq: int = 0
@@ -47,6 +47,7 @@ class Trained:
     row: UpdateDone | None = None
     checkpoint: str | None = None
     saved_t: float | None = None
+    evaluated_t: float | None = None
     columns: Columns = field(default_factory=Columns)
     sets: list[SettingsChanged] = field(default_factory=list)
     outcomes: deque[tuple[int, dict[str, int]]] = field(default_factory=lambda: deque(maxlen=POINTS))
@@ -78,6 +79,7 @@ def fold_record(trained: Trained, record: MetricRecord) -> None:
             trained.sets.append(record)
         case EvaluationDone():
             trained.columns.annotate(record.update, "eval/mean_reward", record.mean)
+            trained.evaluated_t = record.t
         case CheckpointSaved():
             trained.checkpoint, trained.saved_t = record.name, record.t
         case TrainingEnded():

@@ -8,7 +8,7 @@ from typing import Literal, cast
 
 from msgspec import structs
 
-from mission_tui.fleet.history.duties import CHECKPOINT, RETENTION, FailedDuty
+from mission_tui.fleet.history.duties import CHECKPOINT, EVALUATION, RETENTION, FailedDuty
 from mission_tui.fleet.history.events import RestartDue, RunFrozen
 from mission_tui.fleet.history.metrics import Metric, UpdateDone, spoken
 from mission_tui.fleet.history.outcome import Failed, outcome_word
@@ -109,11 +109,11 @@ def _flags(told: Told, seen: frozenset[RunFlag], failed: tuple[FailedDuty, ...])
 
 
 def _failed_duties(run: RunHistory) -> tuple[FailedDuty, ...]:
-    """What failed and was not made good: by a checkpoint that was saved later."""
+    """What failed and was not made good: by a checkpoint that was saved, or an evaluation that was played, later."""
     if not run.told.duties:
         return ()
     saved_t = run.trained.saved_t
-    done_t = {CHECKPOINT: saved_t, RETENTION: saved_t}
+    done_t = {CHECKPOINT: saved_t, RETENTION: saved_t, EVALUATION: run.trained.evaluated_t}
     failed = sorted(run.told.duties.items())
     return tuple(each for name, each in failed if (made_good := done_t.get(name)) is None or each.t >= made_good)
 

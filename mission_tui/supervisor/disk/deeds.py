@@ -10,6 +10,7 @@ from mission_tui.fleet.history.events import (
     AttemptEnded,
     AttemptStarting,
     ClockStepped,
+    DutyDoneSeen,
     DutyFailureSeen,
     FindingChanged,
     FindingMarked,
@@ -93,6 +94,10 @@ def _unasked(event: FleetEvent) -> Iterator[Deed]:
     match event:
         case DutyFailureSeen():
             yield Deed(t=event.t, what="failed", detail=clean(f"{event.duty}: {event.why}", NOTE_CHARS))
+        case DutyDoneSeen():
+            yield Deed(
+                t=event.t, what="done again", detail=clean(f"{event.duty}, after {event.times} failures", NOTE_CHARS)
+            )
         case RestartDue():
             detail = f"{event.number} of {event.most} in a row, in {max(0.0, event.due_t - event.t):.0f} s"
             yield Deed(t=event.t, what="restart due", detail=f"{detail}, after a {event.after}", by=_ITSELF)

@@ -20,6 +20,7 @@ from mission_tui.fleet.history.events import (
     AttemptEnded,
     AttemptStarting,
     CompanyChanged,
+    DutyDoneSeen,
     DutyFailureSeen,
     FileDamaged,
     FindingChanged,
@@ -80,6 +81,7 @@ _AFTERWARDS = (
     | CompanyChanged
     | PayoffJudged
     | DutyFailureSeen
+    | DutyDoneSeen
     | FileDamaged
     | RunNoted
     | RunLabelled

@@ -143,12 +143,15 @@ def _send(core: Core, run: LiveRun, finding_id: str, messengers: list[_Messenger
             elif run.messengers >= AT_ONCE:
                 failed(f"{messenger.name} was not run: {run.messengers} messengers of this run are still at work")
             else:
-                _start(run, messenger, caller_of(core, run.dir, run.attempt), failed)
+                done = partial(core.done_for, run.id, messenger.name)
+                _start(run, messenger, caller_of(core, run.dir, run.attempt), failed, done)
         except (MissionError, OSError, ValueError) as error:  # ValueError: a NUL in the command
             failed(f"{messenger.name} was not run: {error}")
 
 
-def _start(run: LiveRun, messenger: _Messenger, caller: Caller, failed: Callable[[str], None]) -> None:
+def _start(
+    run: LiveRun, messenger: _Messenger, caller: Caller, failed: Callable[[str], None], done: Callable[[], None]
+) -> None:
     """Start the messenger in a session of its own. Raises `OSError` or `ValueError`."""
     loop = asyncio.get_running_loop()
 
@@ -161,6 +164,8 @@ def _start(run: LiveRun, messenger: _Messenger, caller: Caller, failed: Callable
             failed(f"{messenger.name} was killed after {LIMIT_S:g} s{said}")
         elif code != 0:
             failed(f"{messenger.name} ended with {f'signal {-code}' if code < 0 else f'exit code {code}'}{said}")
+        else:
+            done()
 
     environ = dict(caller.environ) | {"MISSION_TUI_RUN": run.id, "MISSION_TUI_EVENT": messenger.event}
     complaints = tempfile.TemporaryFile()  # noqa: SIM115 - read once the process has ended

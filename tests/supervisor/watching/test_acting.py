@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from mission_tui.fleet.history.events import Asked, AttemptEnded, FleetEvent, HealthActed, RunCreated
+from mission_tui.fleet.history.events import Asked, AttemptEnded, DutyDoneSeen, FleetEvent, HealthActed, RunCreated
 from mission_tui.fleet.history.metrics import CheckpointSaved, MetricRecord
 from mission_tui.fleet.history.outcome import Killed
 from mission_tui.fleet.limits.thresholds import Act, HealthKeep, KlPersistentLimits, NanLimits
@@ -416,6 +416,24 @@ async def test_a_messenger_that_failed_is_counted_and_shown_with_what_it_said(co
     assert (failed.duty, failed.times) == ("on_event", 2)
     assert failed.why.startswith("ended with exit code 22: curl")
     assert "failed-duty" in core.store.view(live.id).flags
+
+
+async def test_a_messenger_that_tells_again_is_said_to_and_no_longer_shown(core: Core) -> None:
+    """What failed twice and then worked is journaled as done again, and shown as failed no more."""
+    flag = core.root / "works"
+    live = live_run(core, f"test -e {flag}")
+    for number in (2, 4):
+        notifying.tell_finding(core, live, FINDING)
+        await asyncio.to_thread(until, lambda number=number: len(said(live)) == number)
+    assert [each.times for each in core.store.view(live.id).failed_duties] == [2]
+    flag.touch()
+    notifying.tell_finding(core, live, FINDING)
+    await asyncio.to_thread(until, lambda: not core.store.view(live.id).failed_duties)
+    notifying.tell_finding(core, live, FINDING)
+    await asyncio.to_thread(until, lambda: live.messengers == 0)
+    found = read_all(live.dir.events, FleetEvent)[0]
+    (done,) = [event for event in found if isinstance(event, DutyDoneSeen)]
+    assert (done.duty, done.times) == ("on_event", 2)
 
 
 async def test_what_told_somebody_is_no_failure(core: Core) -> None:
