@@ -100,6 +100,10 @@ def _moments(loaded: object, where: str) -> dict[int, Tensors]:
 
 def _steps(value: object, where: str) -> th.Tensor:
     """Adam's count of its steps: a number up to torch 1.11, as most published agents have it, since then a tensor."""
+    if isinstance(value, th.Tensor) and value.numel() == 1 and value.device.type == "cpu":
+        # Of one number some versions made a list of one, and some an integer.
+        whole = value.dtype in (th.int64, th.int32) and value.layout == th.strided
+        return (value.to(th.float32) if whole else _plain(value, where)).reshape(())
     if type(value) is not int:
         return _plain(value, where)
     if not 0 <= value <= _COUNT_LIMIT:

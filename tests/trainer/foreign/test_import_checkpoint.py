@@ -158,12 +158,16 @@ def as_published(step: object, content: Members | None = None) -> Members:
     return content | {"policy.optimizer.pth": file.getvalue(), "data": json.dumps(data).encode()}
 
 
+STEPS = {"number": 16, "integer": th.tensor(16), "list of one": th.tensor([16.0]), "as today": th.tensor(16.0)}
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(60)
-def test_an_agent_that_torch_of_old_saved_comes_along(tmp_path: Path) -> None:
-    """Up to 1.11 Adam counted its steps in a number; training goes on with that count."""
+@pytest.mark.parametrize("kind", STEPS)
+def test_an_agent_that_torch_of_old_saved_comes_along(kind: str, tmp_path: Path) -> None:
+    """Up to 1.11 Adam counted its steps in a number; training goes on with that count, whatever it was kept in."""
     run_dir = new_run(tmp_path / "run", spec_with(run={"total_timesteps": 192, "seed": 2**32 - 5}))
-    file = written(tmp_path / "foreign.zip", as_published(16))
+    file = written(tmp_path / "foreign.zip", as_published(STEPS[kind]))
     code, said = imported(file, run_dir.checkpoints, run={"seed": 2**32 - 5})
     assert code == 0, said
     moments = load_checkpoint(run_dir.checkpoints / "000000064").boundary.moments
@@ -173,7 +177,7 @@ def test_an_agent_that_torch_of_old_saved_comes_along(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", [-1, 10**16, True, 3.5, "9", None], ids=str)
+@pytest.mark.parametrize("step", [-1, 10**16, True, 3.5, "9", None, th.tensor(True)], ids=str)
 def test_a_count_of_steps_that_is_none_is_refused(step: object, tmp_path: Path) -> None:
     """Only a whole number that somebody may have counted to stands for the tensor of today."""
     code, said = imported(written(tmp_path / "foreign.zip", as_published(step)), tmp_path / "checkpoints")
