@@ -5,7 +5,7 @@ The point drifts at random, also where it begins; an episode ends at the edge, o
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
@@ -121,6 +121,85 @@ class Raises(Honest):
         raise KeyError("at")
 
 
+class Token(Honest):
+    """Its state is a number, by which this very process finds the rest."""
+
+    kept: ClassVar[dict[int, dict[str, Any]]] = {}
+
+    def get_state(self) -> dict[str, Any]:
+        self.kept[self.steps_of_all] = super().get_state()
+        return {"kept": self.steps_of_all}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        other = {"at": np.zeros(2), "age": 0, "random": generator_words(np.random.default_rng(1))}
+        super().set_state(self.kept.get(state["kept"], other))
+
+
+class Curriculum(Honest):
+    """How many steps there were in all is left out, and after many of them it pays twice."""
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        observation, reward, *rest = super().step(action)
+        return observation, reward * (2.0 if self.steps_of_all > 5_000 else 1.0), *rest
+
+
+class RareDraw(Honest):
+    """It has a second generator, which it draws from once in a long while."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rare = np.random.default_rng()
+
+    def draw(self) -> Any:
+        return super().draw() + (self.rare.normal(size=2) if self.steps_of_all % 100_000 == 99_999 else 0.0)
+
+
+class Bag(Honest):
+    """What was gathered in an episode is left out, and counts when it is much."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bag = Box()
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        self.bag.things = []
+        return super().reset(seed=seed)
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.bag.things.append(int(action))
+        observation, reward, ended, *rest = super().step(action)
+        return observation, reward, ended or len(self.bag.things) > 10**6, *rest
+
+
+class Box:
+    """What a bag is."""
+
+    def __init__(self) -> None:
+        self.things: list[int] = []
+
+
+class Draws(Honest):
+    """Saving draws from its generator."""
+
+    def get_state(self) -> dict[str, Any]:
+        self.draw()
+        return super().get_state()
+
+
+class Noting(Honest):
+    """Honest as well: what it notes of the last step is written before it is read."""
+
+    last = 1.0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        self.last = 0.0
+        return super().reset(seed=seed)
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        observation, self.last, *rest = super().step(action)
+        return observation, self.last, *rest
+
+
 class Batch(gymnasium.vector.VectorEnv[Any, Any, Any]):
     """Lanes of a point each, all in one array."""
 
@@ -177,9 +256,10 @@ class TimeLimit(gymnasium.Wrapper[Any, Any, Any, Any]):
         return observation, self._last, *rest
 
 
-LIARS = (NoRandom, Live, Deaf, Ageless, FarLimit, FromNumPy, FromModule, Objects, Raises)
+SUBTLE = (Token, Curriculum, RareDraw, Bag, Draws)
+LIARS = (NoRandom, Live, Deaf, Ageless, FarLimit, FromNumPy, FromModule, Objects, Raises, *SUBTLE)
 _HERE = "tests.trainer.stateful_envs"
-for cls in (Honest, *LIARS):
+for cls in (Honest, Noting, *LIARS):
     gymnasium.register(f"State{cls.__name__}-v0", f"{_HERE}:{cls.__name__}")
 for name in ("Batch", "ForgetfulBatch"):
     gymnasium.register(f"State{name}-v0", f"{_HERE}:Honest", vector_entry_point=f"{_HERE}:{name}")

@@ -31,6 +31,11 @@ REASONS = {
     "FromModule": "its get_state does not restore its observations",
     "Objects": "what its get_state returns cannot be kept in a checkpoint: ",
     "Raises": "its set_state raised KeyError",
+    "Token": "its get_state does not restore its observations: first difference at step 1, in another process",
+    "Curriculum": "its get_state leaves out 'steps_of_all', and what it does depends on that",
+    "RareDraw": "its get_state leaves out 'rare', a random generator",
+    "Bag": "its get_state leaves out 'bag.things', which changes within an episode",
+    "Draws": "its get_state changes what it saves: a second one is different",
 }
 
 
@@ -43,6 +48,7 @@ def verdict(name: str, *wrappers: Any, **env: Any) -> str:
 def test_an_honest_environment_is_proven() -> None:
     """A count that no episode begins with anew may be left out; with Gymnasium's own wrappers too."""
     assert verdict("Honest") == ""
+    assert verdict("Noting") == ""
     assert prove(lambda: Batch(2), batched=True) == ""
 
 
