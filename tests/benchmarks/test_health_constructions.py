@@ -51,6 +51,7 @@ def test_a_training_is_its_twin_until_the_onset() -> None:
     assert same == [True] * 3 + [False] * 2
 
 
+@pytest.mark.slow
 def test_a_nan_reward_ends_the_training_as_it_ends_anybodys() -> None:
     """The trainer itself stops and says nan; the update it happened in was never written."""
     trace = recorded(from_onset(4, nan_rewards))

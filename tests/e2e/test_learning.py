@@ -1,4 +1,4 @@
-"""A training from key to policy, measured by `evaluate` on fresh episodes; `make zoo` has those of the zoo's presets."""
+"""A training from key to policy, measured by `evaluate` on fresh episodes; `make zoo` has the presets of the zoo."""
 
 from __future__ import annotations
 

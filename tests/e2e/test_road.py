@@ -83,6 +83,7 @@ def test_runs_survive_the_supervisor_and_the_next_one_tells_the_files_truth(flee
         assert (shown["outcome"], shown["update"], shown["timesteps"]) == ("stopped", last["update"], last["timesteps"])
 
 
+@pytest.mark.slow
 def test_a_killed_trainer_is_noticed_with_its_cause(fleet: Shell) -> None:
     """SIGKILL of a trainer ends its run as a crash that names the signal."""
     (run,) = fleet.launch("tiny")
@@ -94,6 +95,7 @@ def test_a_killed_trainer_is_noticed_with_its_cause(fleet: Shell) -> None:
     assert "SIGKILL" in shown["cause"]
 
 
+@pytest.mark.slow
 def test_an_unsafe_resume_says_what_it_does_and_waits_for_a_word(fleet: Shell) -> None:
     """From 4 to 32 envs: the words name Adam and the gradient steps, exit 2; with --accept it trains with 32."""
     (run,) = fleet.launch("tiny")

@@ -29,6 +29,7 @@ def vector(config: str, lanes: int) -> MissionGymVector:
     return env
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("config", ["standard", "demo"])
 @pytest.mark.parametrize("lanes", [1, 3, 32])
 def test_lanes_equal_single_environments(config: str, lanes: int) -> None:

@@ -19,6 +19,8 @@ from tests.trainer.harness import alike, equal, new_run, run_attempt, spec_with,
 from tests.trainer.own_parts import Doubting, Extractor
 from tests.trainer.sb3_run import sb3_learned
 
+pytestmark = pytest.mark.slow
+
 OWN = "tests.trainer.own_parts"
 EXTRACTOR = {"features_extractor_class": f"{OWN}:Extractor", "features_extractor_kwargs": {"width": 5}}
 PARTS: dict[str, dict[str, Any]] = {

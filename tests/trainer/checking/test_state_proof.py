@@ -74,7 +74,7 @@ def test_a_wrapper_of_a_known_name_from_elsewhere_saves_nothing() -> None:
 
 
 def test_the_proof_leaves_no_trace_and_takes_a_moment() -> None:
-    """The global generators stand where they stood, whatever was drawn from them; it takes this process a second at most."""
+    """The global generators stand where they stood, whatever was drawn; it takes this process a second at most."""
     random.seed(1)
     np.random.seed(2)
     th.manual_seed(3)

@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[3]
 COMPILE = spec_with(run={"compile": True})
 COMPILED = {"schedules, truncated minibatch": CASES["schedules"] | CASES["truncated minibatch"]}
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +50,6 @@ def compiled(case: dict[str, Any]) -> Any:
     return model
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", [*COMPILED, "several heads", "dictionary", "images"])
 def test_parameters_equal_those_of_the_uncompiled_policy(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """After five updates none is further than 1e-5 away, and nothing was compiled after the warm-up.
@@ -73,7 +72,6 @@ def test_parameters_equal_those_of_the_uncompiled_policy(name: str, monkeypatch:
     assert names[0] == names[1]
 
 
-@pytest.mark.slow
 def test_bf16_can_be_compiled() -> None:
     """Both options together train, and the first ratio is near 1."""
     model = compiled({**CASES["discrete"], "precision": "bf16"})
@@ -83,7 +81,6 @@ def test_bf16_can_be_compiled() -> None:
         assert model.update().read(model)["train/ratio_first"] < 0.03
 
 
-@pytest.mark.slow
 def test_a_stop_during_the_warm_up_leaves_the_rest_uncompiled() -> None:
     """What was not compiled is not compiled later either: it is computed without."""
     model = build(FastPPO, InlineVecEnv, {**CASES["discrete"], "compiles": True})
@@ -120,7 +117,6 @@ def ran(path: Path) -> Ran:
     return run_attempt(new_run(path, COMPILE))
 
 
-@pytest.mark.slow
 def test_a_compiled_run_stops_and_resumes_exactly(tmp_path: Path) -> None:
     """Stopped in the middle of an update it goes on bit for bit, in an attempt that compiles anew."""
     whole = ran(tmp_path / "whole")
@@ -136,7 +132,6 @@ def test_a_compiled_run_stops_and_resumes_exactly(tmp_path: Path) -> None:
     assert effective["reasons"]["run.compile"].endswith("s before the first step")
 
 
-@pytest.mark.slow
 def test_without_a_cpp_compiler_nothing_starts(tmp_path: Path) -> None:
     """One sentence that names the setting, the exit code of a bad preset, and no environment step."""
     run_dir = new_run(tmp_path / "run", COMPILE)

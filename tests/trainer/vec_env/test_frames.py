@@ -28,6 +28,8 @@ from tests.trainer.harness import PROBES, alike, equal, new_run, run_attempt, sp
 from tests.trainer.own_envs import Scaled
 from tests.trainer.sb3_run import sb3_learned, sb3_vec
 
+pytestmark = pytest.mark.slow
+
 OWN = "tests.trainer.own_envs"
 SCALED = {"cls": f"{OWN}:Scaled", "kwargs": {"by": 3.0, "plus": 1.0}}
 FILM: dict[str, dict[str, Any]] = {
