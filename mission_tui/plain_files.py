@@ -27,6 +27,7 @@ __all__ = [
     "open_to_lock",
     "read_given",
     "read_plain",
+    "remove_tree",
 ]
 
 _GROUND = re.compile(
@@ -126,6 +127,60 @@ def names_in(path: Path | str, most: int = 1_000_000) -> list[str]:
             return [entry.name for entry, _ in zip(entries, range(most), strict=False)]
     finally:
         os.close(folder)
+
+
+def remove_tree(path: Path | str) -> None:
+    """Remove the folder `path` with all that is in it; links are removed, not followed. Raises `OSError`.
+
+    However deep it is: nothing is called within itself, one folder is open at a time, and no name grows longer than
+    the system takes.
+    """
+    folder = open_folder(path)
+    try:
+        full = _emptied(folder)
+        way: list[tuple[tuple[int, int], str, list[str]]] = []
+        while full or way:
+            if full:
+                name = full.pop()
+                way.append((_identity(folder), name, full))
+                folder = _moved_to(folder, name)
+                full = _emptied(folder)
+            else:
+                outer, name, full = way.pop()
+                folder = _moved_to(folder, "..")
+                if _identity(folder) != outer:
+                    raise OSError(errno.ESTALE, "it was moved while it was removed", str(path))
+                os.rmdir(name, dir_fd=folder)
+    finally:
+        os.close(folder)
+    os.rmdir(path)  # noqa: PTH106 - may be bytes of any form
+
+
+def _moved_to(folder: int, name: str) -> int:
+    """The folder `name` in `folder`, which is closed."""
+    inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | _ALWAYS, dir_fd=folder)
+    os.close(folder)
+    return inner
+
+
+def _identity(folder: int) -> tuple[int, int]:
+    facts = os.fstat(folder)
+    return facts.st_dev, facts.st_ino
+
+
+def _emptied(folder: int) -> list[str]:
+    """The folders in `folder` that hold something, once all else in it is removed."""
+    with os.scandir(folder) as entries:
+        found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+    full = []
+    for name, is_folder in found:
+        try:
+            (os.rmdir if is_folder else os.unlink)(name, dir_fd=folder)
+        except OSError as error:
+            if not is_folder or error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+            full.append(name)
+    return full
 
 
 def _given(path: Path | str) -> tuple[int, os.stat_result]:

@@ -10,7 +10,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
-__all__ = ["clean", "clean_line", "clean_lines"]
+__all__ = ["clean", "clean_line", "clean_lines", "spelled_out"]
 
 ESCAPES = re.compile(
     r"(?:\x1b[P\]X^_]|[\x90\x9d\x98\x9e\x9f]).*?(?:\x07|\x1b\\|\x9c|\Z)"  # strings to the terminal, up to their end
@@ -56,6 +56,16 @@ def clean_line(text: str, limit: int | None = None) -> str:
 def clean_lines(text: str) -> str:
     """`text` of several lines, each as `clean_line` has it."""
     return "\n".join(map(clean_line, text.split("\n")))
+
+
+def spelled_out(text: str) -> str:
+    """`text` as one line of which nothing is left out: what cannot be printed stands there as its escape, `\\x1b`.
+
+    For what a person agrees to: where something is taken out, a command could hide in it.
+    """
+    if text.isprintable():
+        return text
+    return "".join(it if it.isprintable() else it.encode("unicode_escape").decode("ascii") for it in text)
 
 
 def _printable(characters: Iterable[str]) -> str:

@@ -87,7 +87,9 @@ class AdoptRow(Struct, frozen=True):
 
 class Adoptable(Struct, frozen=True, kw_only=True):
     """A run that is not ours, `why`, and everything that it would run or set if it were. `digest` is of what was read
-    for that, so that nothing else can be adopted than what was shown.
+    for that, so that nothing else can be adopted than what was shown; it is empty for what cannot be adopted.
+
+    One that is not `foreign` is ours, and its specs were changed.
     """
 
     run: str
@@ -95,12 +97,17 @@ class Adoptable(Struct, frozen=True, kw_only=True):
     why: str
     rows: tuple[AdoptRow, ...]
     digest: str
+    foreign: bool = True
 
 
 class AdoptableReply(Reply, frozen=True, kw_only=True, tag="adoptable"):
-    """Runs that are foreign, or whose specs were changed since they were launched."""
+    """Runs that are foreign, or whose specs were changed since they were launched.
+
+    Of the runs `more` (ids) nothing is said yet: they are for another request.
+    """
 
     items: tuple[Adoptable, ...]
+    more: tuple[str, ...] = ()
 
 
 class VerdictReply(Reply, frozen=True, kw_only=True, tag="verdict"):

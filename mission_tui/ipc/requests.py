@@ -149,9 +149,13 @@ class Clone(GoingOn, Asking[Accepted | VerdictReply], frozen=True, kw_only=True,
 
 
 class GetAdoptable(Request, Asking[AdoptableReply], frozen=True, kw_only=True, tag="adoptable"):
-    """What `runs` (none: all that are foreign) would run if they were ours. Nothing is done."""
+    """What `runs` (none: all that are foreign) would run if they were ours. Nothing is done.
+
+    With `every` those that are ours are passed over; without, naming one is an error.
+    """
 
     runs: tuple[str, ...] = ()
+    every: bool = False
 
 
 class Adopt(Request, Asking[Accepted], frozen=True, kw_only=True, tag="adopt"):

@@ -31,7 +31,7 @@ from mission_tui.supervisor.clock import Clock
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.desk import Desk
 from mission_tui.supervisor.disk.adoption import load_waiting, taking_in
-from mission_tui.supervisor.disk.run_directory import sweep_up
+from mission_tui.supervisor.disk.run_directory import half_made, sweep_up
 from mission_tui.supervisor.ending.dead_sockets import sweep_socket_folders
 from mission_tui.supervisor.launchers.local import LocalLauncher
 from mission_tui.supervisor.own_limits import take_fixed_limits
@@ -100,7 +100,7 @@ async def _supervise(root: Path, lock: int, limits: TimeLimits) -> None:
         loop.add_signal_handler(number, core.leave, f"{number.name}")
     core.seals.seal_root(root)
     core.fleet.started()
-    sweep_up(root)
+    halves = half_made(root)
     for swept in sweep_socket_folders(root):
         log.info("the dead sockets of %s were removed", swept)
     core.whole.clear()
@@ -111,6 +111,7 @@ async def _supervise(root: Path, lock: int, limits: TimeLimits) -> None:
     listeners = [await serve_operator(socket_dir(root) / OPERATOR_SOCKET, root, desk.answer, desk.gone)]
     duties = _Duties(core)
     duties.begin("push", desk.push())
+    duties.begin("sweep", asyncio.to_thread(sweep_up, halves))
     duties.begin(
         "reading", _read_all(core, desk, listeners, duties, partial(still_ours, _lock_path(root), lock), limits)
     )

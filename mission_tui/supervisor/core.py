@@ -32,7 +32,7 @@ from mission_tui.records.files.storage import StorageError
 from mission_tui.records.limits_files import LimitsFiles
 from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.records.runs.layout import RunDir, supervisor_dir
-from mission_tui.records.runs.seal import Seals
+from mission_tui.records.runs.seal import Seals, words_of_change
 from mission_tui.supervisor.asking import signed
 from mission_tui.supervisor.clock_steps import ClockSteps
 from mission_tui.supervisor.disk.journal import FleetJournal, Make, RunJournal
@@ -79,6 +79,7 @@ class Core:
     run; `survey` looks for them if nobody did of late, and says whether it did.
     `unmeasured` are the live runs of which it is not known yet what they bring.
     `unread` directories are still being read at the start; `whole` is set once none is.
+    One request at a time is `adopting` runs.
     `orphaned`: processes of a dead run may be about, and nobody has looked yet.
     """
 
@@ -93,6 +94,7 @@ class Core:
         self.limits = LimitsFiles(limits_files(os.environ))
         self.peaks = Peaks()
         self.seals = Seals.of(os.environ)
+        self.adopting = asyncio.Lock()
         self.provenance = ProvenanceWatch()
         self.reserve = Reserve(supervisor_dir(root) / "reserve", RESERVE_BYTES)
         self.reserve.hold()
@@ -322,8 +324,12 @@ class Core:
         why = told.foreign
         if starts and not why:
             sealed = self.seals.check(self.run_dir(run_id), max(1, told.attempt))
-            changed = f"{', '.join(sealed.changed)} was changed since it was launched" if sealed.changed else ""
-            why = sealed.foreign or changed
+            why = sealed.foreign
+            if not why and (changed := words_of_change(sealed.changed)):
+                raise UsageError(
+                    f"cannot {verb} {told.name}: {changed}, and nothing is started of what nobody has agreed to; put "
+                    f"it back as it was, or `mission-tui adopt {told.name}` shows what it would run now, and takes that"
+                )
         if why:
             raise UsageError(
                 f"cannot {verb} {told.name}, which is foreign: {why}; "

@@ -32,7 +32,7 @@ from mission_tui.records.runs.spec_file import read_spec
 from mission_tui.records.runs.trash import purge, put_back, throw_away, trashed
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.adoption import adopt_live, load_ended
-from mission_tui.supervisor.disk.run_directory import create_run, remove_run, sweep_up
+from mission_tui.supervisor.disk.run_directory import create_run, half_made, remove_run, sweep_up
 from mission_tui.supervisor.disk.run_on_disk import read_fleet
 from mission_tui.supervisor.launchers.local import LocalLauncher
 from tests.records.journal import paused, write_journal
@@ -199,7 +199,7 @@ class _Create(Scene):
                 yield "a run directory with other rules bears its name"
         elif acknowledged:
             yield "an acknowledged run does not exist"
-        sweep_up(folder)
+        sweep_up(half_made(folder))
         if list(supervisor_dir(folder).iterdir()):
             yield "something of a run that was being made stays"
 
@@ -221,7 +221,7 @@ class _Remove(Scene):
             yield "half a removed run bears its name"
         if acknowledged and there.exists():
             yield "a removed run is there"
-        sweep_up(folder)
+        sweep_up(half_made(folder))
         if list(supervisor_dir(folder).iterdir()):
             yield "something of a removed run stays"
 
@@ -270,7 +270,7 @@ class _Purge(Scene):
             yield "half a run lies in the trash"
         if acknowledged and lying:
             yield "what was purged lies in the trash"
-        sweep_up(folder)
+        sweep_up(half_made(folder))
         if list(supervisor_dir(folder).iterdir()):
             yield "something of what was purged stays"
 

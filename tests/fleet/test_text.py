@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mission_tui.fleet.text import clean, clean_line, clean_lines
+from mission_tui.fleet.text import clean, clean_line, clean_lines, spelled_out
 
 
 @pytest.mark.parametrize(
@@ -93,3 +93,11 @@ def test_any_text_gives_a_line_and_lines_without_controls(text: str, limit: int)
     assert lines.replace("\n", "").isprintable()
     assert lines.count("\n") == text.count("\n")
     assert clean_lines(lines) == lines
+
+
+def test_what_is_agreed_to_is_spelled_out() -> None:
+    """Every character is there: as itself where it can be printed, else as its escape."""
+    hidden = "true #\x1b]0;\nrm -rf x\x07\u202e\x9b\udcff é"
+    assert spelled_out(hidden) == r"true #\x1b]0;\nrm -rf x\x07\u202e\x9b\udcff é"
+    assert spelled_out("a  b") == "a  b"
+    assert "rm -rf" not in clean(hidden)

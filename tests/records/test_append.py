@@ -181,3 +181,13 @@ def test_a_close_that_fails_is_our_error_and_closes_once(tmp_path: Path, monkeyp
             log.close()
         log.close()
     assert len(closed) == 1
+
+
+@pytest.mark.timeout(10)
+def test_a_file_of_a_hundred_million_empty_lines_is_refused_at_once(tmp_path: Path) -> None:
+    """It is none of ours; to look for a record in each of its lines would keep a supervisor from starting."""
+    path = tmp_path / "events.jsonl"
+    path.write_bytes(b"\n" * 100_000_000)
+    with pytest.raises(StorageError, match="none of its last 10,000 lines is a record"):
+        AppendLog(path)
+    assert path.stat().st_size == 100_000_000

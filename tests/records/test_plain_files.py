@@ -17,10 +17,12 @@ from mission_tui.plain_files import (
     open_to_append,
     open_to_lock,
     read_plain,
+    remove_tree,
 )
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.atomic import write_json
 from mission_tui.records.files.storage import StorageError
+from mission_tui.records.runs.trash import tree_bytes
 from tests.records.journal import paused
 
 RUN = "20261121-104207-demo-3f9a"
@@ -148,3 +150,33 @@ def test_what_somebody_else_owns_is_not_written(run: Path) -> None:
         finally:
             os._exit(8)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
+def deep(folder: Path, levels: int = 3000) -> None:
+    """Folders within folders, more than a name can say."""
+    folder.mkdir(parents=True)
+    descriptor = os.open(folder, os.O_RDONLY)
+    for _ in range(levels):
+        os.mkdir("a", dir_fd=descriptor)
+        inner = os.open("a", os.O_RDONLY, dir_fd=descriptor)
+        os.close(descriptor)
+        descriptor = inner
+    os.close(descriptor)
+
+
+def test_a_tree_is_removed_however_deep_it_is(run: Path, tmp_path: Path) -> None:
+    """Neither its depth nor its links lead anywhere: what they point to stays."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept").write_text("mine")
+    deep(run / "junk" / "deep")
+    (run / "junk" / "link").symlink_to(outside)
+    os.mkfifo(run / "junk" / "pipe")
+    assert tree_bytes(run) >= 0
+    remove_tree(run / "junk")
+    assert not (run / "junk").exists()
+    assert (outside / "kept").read_text() == "mine"
+    (run / "link").symlink_to(outside)
+    with pytest.raises(OSError, match="link"):
+        remove_tree(run / "link")
+    assert (outside / "kept").exists()

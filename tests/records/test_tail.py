@@ -175,3 +175,17 @@ def test_what_is_no_file_is_an_error_at_once(tmp_path: Path, odd: str) -> None:
     for read in (lambda: read_all(path, FleetEvent), lambda: read_newest(path, FleetEvent), lambda: read_exit(path)):
         with pytest.raises(OSError, match="not a regular file"):
             read()
+
+
+@pytest.mark.timeout(10)
+def test_millions_of_lines_that_are_no_records_are_passed_over(tmp_path: Path) -> None:
+    """Ten thousand are looked at; what was before them comes out, and what is appended later too."""
+    path = tmp_path / "events.jsonl"
+    path.write_bytes(encode_line(paused(1)) + b"\n" * 20_000_000)
+    tail = Tail(path, FleetEvent)
+    assert tail.read() == [paused(1)]
+    (said,) = tail.damage
+    assert "10000 more after it), and the rest of its 20,000," in said
+    with path.open("ab") as file:
+        file.write(encode_line(paused(2)))
+    assert tail.read() == [paused(2)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -16,6 +17,7 @@ from mission_tui.errors import UsageError
 
 if TYPE_CHECKING:
     from mission_tui.ipc.replies import Adoptable
+    from mission_tui.ipc.requests import GetAdoptable
 
 
 @click.command(
@@ -35,29 +37,43 @@ def command(session: Session, runs: tuple[str, ...], every: bool, trust: bool, a
     """
     if every == bool(runs):
         raise UsageError("name at least one run, or give --all for every foreign one")
-    items = _shown(session, runs)
+    items = _shown(session, runs, every)
     if not as_json:
         _print(items)
+    fit = [item for item in items if item.digest]
     if not items:
         if not as_json:
             say("no run here is foreign")
-    elif trust or _asked(items, as_json):
-        _adopt(session, items)
+    elif not fit:
+        say("nothing was adopted: none of them can be")
+    elif trust or _asked(fit, as_json):
+        _adopt(session, fit)
         trust = True
     else:
         say("nothing was adopted; --trust takes what is shown for yours")
     if as_json:
-        _write(items, adopted=trust)
-    return 0
+        _write(items, adopted=trust and bool(fit))
+    return 0 if len(fit) == len(items) or not trust else 1
 
 
-def _shown(session: Session, runs: tuple[str, ...]) -> tuple[Adoptable, ...]:
+def _shown(session: Session, runs: tuple[str, ...], every: bool) -> tuple[Adoptable, ...]:
     """What is foreign, read without changing anything: no supervisor is started for that."""
     from mission_tui.ipc.requests import GetAdoptable
 
     looking = session._replace(readonly=not session.is_supervised)
     with looking.connect() as connection:
-        return connection.ask(lambda id_: GetAdoptable(id=id_, runs=runs)).items
+        reply = connection.ask(lambda id_: GetAdoptable(id=id_, runs=runs, every=every))
+        items = list(reply.items)
+        while more := reply.more:
+            reply = connection.ask(partial(_further, more))
+            items += reply.items
+    return tuple(items)
+
+
+def _further(runs: tuple[str, ...], id_: int) -> GetAdoptable:
+    from mission_tui.ipc.requests import GetAdoptable
+
+    return GetAdoptable(id=id_, runs=runs, every=True)
 
 
 def _adopt(session: Session, items: Sequence[Adoptable]) -> None:
@@ -71,7 +87,7 @@ def _adopt(session: Session, items: Sequence[Adoptable]) -> None:
 
 def _print(items: Sequence[Adoptable]) -> None:
     for item in items:
-        write(f"{item.name} ({item.run}) is foreign: {item.why}")
+        write(f"{item.name} ({item.run}) is {'foreign:' if item.foreign else 'yours, but'} {item.why}")
         for row in item.rows:
             write(f"  {row.kind:14} {row.value}")
 

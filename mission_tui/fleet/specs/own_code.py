@@ -17,6 +17,7 @@ from mission_tui.fleet.specs.mission_gym import MISSION_GYM
 from mission_tui.fleet.specs.part import Part, part_words
 from mission_tui.fleet.specs.secrecy import is_secret
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
+from mission_tui.fleet.text import spelled_out
 
 __all__ = ["CODE_KEYS", "HARMLESS_KEYS", "CodeKind", "OwnCode", "own_code", "own_code_words"]
 
@@ -98,7 +99,7 @@ class OwnCode(Struct, frozen=True):
 def own_code(spec: Spec) -> tuple[OwnCode, ...]:
     """All that `spec` would run, import, set or send beyond the program's own, in the order of what decides most.
 
-    Values of variables whose name says that they are secret are left out.
+    Values of variables whose name says that they are secret are left out; nothing else is, see `spelled_out`.
     """
     run = spec.run
     found: list[OwnCode] = []
@@ -112,7 +113,7 @@ def own_code(spec: Spec) -> tuple[OwnCode, ...]:
         found.append(OwnCode("on_event", "keep.health.on_event", spec.keep.health.on_event))
     if spec.keep.health.apprise:
         found.append(OwnCode("apprise", "keep.health.apprise", "sends to what your apprise configuration names"))
-    return tuple(found)
+    return tuple(OwnCode(code.kind, code.key, spelled_out(code.value)) for code in found)
 
 
 def own_code_words(found: Iterable[OwnCode]) -> str:

@@ -26,7 +26,8 @@ __all__ = ["AppendLog"]
 
 BLOCK_BYTES = 1 << 16
 MOST_TAIL_BYTES = 1 << 28
-"""Where there is no whole record in so many bytes, the file is none of ours; half a line is never so long."""
+MOST_TAIL_LINES = 10_000
+"""Where there is no whole record in so many bytes or lines, the file is none of ours; half a line is never so long."""
 
 Record = TypeVar("Record", bound=msgspec.Struct)
 
@@ -183,7 +184,7 @@ def _read_span(descriptor: int, start: int, end: int) -> bytes:
 
 def _last_whole_line(descriptor: int, size: int) -> tuple[int, int]:
     """Where the last line that decodes ends, and its `seq`; (0, 0) if there is none. Looks at no more than it must."""
-    window = BLOCK_BYTES
+    window, looked = BLOCK_BYTES, 0
     while True:
         start = max(0, size - window)
         tail = _read_span(descriptor, start, size)
@@ -194,6 +195,9 @@ def _last_whole_line(descriptor: int, size: int) -> tuple[int, int]:
             seq = _seq_of(tail[begin:end]) if begin or not start else None
             if seq is not None:
                 return start + end + 1, seq
+            looked += 1
+            if looked > MOST_TAIL_LINES:
+                raise OSError(errno.EFBIG, f"none of its last {MOST_TAIL_LINES:,} lines is a record")
             end = begin - 1
         if not start:
             return 0, 0

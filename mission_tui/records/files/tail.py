@@ -22,6 +22,9 @@ MARK_BYTES = 64
 MOST_BYTES = 1 << 32
 """No file of records is longer: a million updates take a third of it."""
 
+MOST_BAD_LINES = 10_000
+"""After so many that are no records the rest of a file is passed over: to look at each of millions takes minutes."""
+
 
 class Tail:
     """Follows one file. `damage` collects one sentence per incident; whoever reads it clears it.
@@ -57,6 +60,7 @@ class Tail:
         self._offset = 0
         self._mark = b""
         self._overlong = False
+        self._bad_lines = 0
 
     def _read(self, descriptor: int, status: os.stat_result) -> list[Any]:
         file_id = (status.st_dev, status.st_ino)
@@ -71,15 +75,19 @@ class Tail:
         self._file_id = file_id
         records: list[Any] = []
         bad: list[str] = []
+        rest = ""
         read_to, enough = -1, self._offset + self.slice_bytes
         while read_to < self._offset < min(status.st_size, enough):
             read_to = self._offset
             news = os.pread(descriptor, min(LINE_BYTES, status.st_size - read_to), read_to)
             self._decode(BytesIO(news), records, bad, enough)
+            if self._bad_lines > MOST_BAD_LINES:
+                self._offset, self._mark, self._bad_lines = status.st_size, b"", 0
+                rest = f", and the rest of its {status.st_size:,} bytes as well"
         self.behind = read_to < self._offset < status.st_size
         if bad:
             more = f" ({len(bad) - 1} more after it)" if len(bad) > 1 else ""
-            self.damage.append(f"{bad[0]}; it was skipped{more}")
+            self.damage.append(f"{bad[0]}; it was skipped{more}{rest}")
         return records
 
     def _same_file(self, descriptor: int, file_id: tuple[int, int]) -> bool:
@@ -105,6 +113,9 @@ class Tail:
                 records.append(decode_line(line, self._type))
             except DamagedError as error:
                 bad.append(f"{self.path.name} byte {start}: {error}")
+                self._bad_lines += 1
+                if self._bad_lines > MOST_BAD_LINES:
+                    return
 
 
 def read_all(path: Path, type_: Any, most: int = MOST_BYTES) -> tuple[list[Any], list[str]]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mission_tui.errors import CheckpointError
-from mission_tui.plain_files import make_folder, names_in, read_plain
+from mission_tui.plain_files import make_folder, names_in, read_plain, remove_tree
 from mission_tui.records.files.atomic import sync_folder, write_atomic
 from mission_tui.records.files.exchange import exchange
 from mission_tui.records.files.storage import storing
@@ -217,13 +217,14 @@ def _remove(path: Path) -> None:
     """Remove a checkpoint so that a crash on the way leaves no half of it under its name."""
     doomed = path.with_name(TEMPORARY + path.name)
     with storing(path, "remove checkpoint"):
-        shutil.rmtree(doomed, ignore_errors=True)
+        with suppress(FileNotFoundError):
+            remove_tree(doomed)
         path.rename(doomed)
-        shutil.rmtree(doomed)
+        remove_tree(doomed)
 
 
 def _remove_leftovers(checkpoints: Path) -> None:
     """Remove what a killed save or removal left behind; only the run's one writer gets here."""
     for path in map(checkpoints.joinpath, names_in(checkpoints)):
         if path.name.startswith(TEMPORARY):
-            shutil.rmtree(path)
+            remove_tree(path)

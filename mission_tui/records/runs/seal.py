@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -29,7 +29,7 @@ from mission_tui.records.runs.attempt import LaunchOrder, Seal, launch_document
 from mission_tui.records.runs.layout import RunDir, supervisor_dir
 from mission_tui.records.runs.place import Place, place_of, same_place
 
-__all__ = ["Sealed", "Seals", "digest_of", "has_runs", "orders_of", "root_seal_file"]
+__all__ = ["Sealed", "Seals", "digest_of", "has_runs", "orders_of", "root_seal_file", "words_of_change"]
 
 KEY_BYTES = 32
 MACHINE_ID = Path("/etc/machine-id")
@@ -118,11 +118,16 @@ class Seals:
     def adopt(self, run: RunDir, telemetry: Path) -> None:
         """Seal every attempt of the run as it lies here, with `telemetry` as the socket of this runs root.
 
-        Raises `StorageError`, and `DamagedError` for a run without any order.
+        Its specs are written anew: whoever has the old ones open, or has them under a second name, changes nothing
+        here. Raises `StorageError`, and `DamagedError` for a run without any order.
         """
-        orders = dict(_orders(run))
+        orders = dict(orders_of(run))
         if not orders:
             raise DamagedError(f"{run.path} cannot be adopted: no launch order of it can be read")
+        for path in (run.spec, *(run.attempt(attempt).spec for attempt in orders)):
+            # What cannot be read is no spec: the seal says so too, and nothing is started of it.
+            with suppress(OSError):
+                write_atomic(path, read_plain(path, MOST_ORDER_BYTES))
         for attempt, order in orders.items():
             self.write_order(run, _at_home(run, structs.replace(order, attempt=attempt), telemetry))
 
@@ -154,9 +159,17 @@ class Seals:
         return digest.encode()
 
 
-def orders_of(run: RunDir) -> list[LaunchOrder]:
-    """The launch orders of a run, ours or not, first attempt first, as far as they can be read."""
-    return [order for _, order in _orders(run)]
+def words_of_change(changed: Sequence[str]) -> str:
+    """What is to be said of specs that are others than when the run was launched; empty for none."""
+    return f"{', '.join(changed)} was changed since it was launched" if changed else ""
+
+
+def orders_of(run: RunDir) -> Iterator[tuple[int, LaunchOrder]]:
+    """The launch orders of a run by attempt, ours or not, first attempt first, as far as they can be read."""
+    for attempt in run.attempts():
+        with suppress(OSError, ValueError, RecursionError):
+            raw = read_plain(run.attempt(attempt).launch, MOST_ORDER_BYTES)
+            yield attempt, msgspec.json.decode(raw, type=LaunchOrder)
 
 
 def digest_of(run: RunDir) -> str:
@@ -184,13 +197,6 @@ def has_runs(root: Path) -> bool:
         return False
     except OSError:
         return True
-
-
-def _orders(run: RunDir) -> Iterator[tuple[int, LaunchOrder]]:
-    for attempt in run.attempts():
-        with suppress(OSError, ValueError, RecursionError):
-            raw = read_plain(run.attempt(attempt).launch, MOST_ORDER_BYTES)
-            yield attempt, msgspec.json.decode(raw, type=LaunchOrder)
 
 
 def _at_home(run: RunDir, order: LaunchOrder, telemetry: Path) -> LaunchOrder:
@@ -258,7 +264,8 @@ def _read_key(path: Path) -> bytes | None:
 
 def _make_key(path: Path) -> bytes:
     """A new secret at `path`, or that of whoever was quicker."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    # Two that make one at once may have the same number, in two containers.
+    temporary = path.with_name(f".{path.name}.{os.urandom(8).hex()}.tmp")
     with storing(path, "make"):
         make_folder(path.parent)
         folder = path.parent.lstat()
@@ -266,11 +273,11 @@ def _make_key(path: Path) -> bytes:
             raise PermissionError(errno.EPERM, "others may write in its folder", str(path.parent))
         descriptor = open_fresh(temporary)
         try:
-            write_all(descriptor, os.urandom(KEY_BYTES))
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        try:
+            try:
+                write_all(descriptor, os.urandom(KEY_BYTES))
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
             with suppress(FileExistsError):
                 path.hardlink_to(temporary)
         finally:

@@ -11,16 +11,14 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from mission_tui.errors import DamagedError, UsageError
-from mission_tui.plain_files import make_folder, names_in, open_fresh, read_plain
+from mission_tui.plain_files import make_folder, names_in, open_fresh, read_plain, remove_tree
 from mission_tui.records.files.atomic import sync_folder
 from mission_tui.records.files.storage import storing
 from mission_tui.records.runs.layout import RUN_ID, RunDir, supervisor_dir
@@ -103,7 +101,7 @@ def purge(root: Path, item: Trashed) -> None:
         item.path.rename(removing)
         _since(item.path).unlink(missing_ok=True)
         sync_folder(item.path.parent)
-        shutil.rmtree(removing)
+        remove_tree(removing)
 
 
 def trashed(root: Path) -> list[Trashed]:
@@ -131,19 +129,15 @@ def trashed(root: Path) -> list[Trashed]:
 
 def tree_bytes(path: Path) -> int:
     """Bytes of the plain files below `path`, links not followed; what vanishes meanwhile counts for nothing."""
-    return sum(_sizes(os.fspath(path)))
-
-
-def _sizes(path: str) -> Iterator[int]:
-    try:
-        with os.scandir(path) as entries:
+    folders, size = [os.fspath(path)], 0
+    while folders:
+        with suppress(OSError), os.scandir(folders.pop()) as entries:
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
-                    yield from _sizes(entry.path)
+                    folders.append(entry.path)
                 elif entry.is_file(follow_symlinks=False):
-                    yield entry.stat(follow_symlinks=False).st_size
-    except OSError:
-        return
+                    size += entry.stat(follow_symlinks=False).st_size
+    return size
 
 
 def _since(item: Path) -> Path:

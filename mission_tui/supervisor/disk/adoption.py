@@ -33,6 +33,7 @@ from mission_tui.fleet.text import clean
 from mission_tui.records.files.tail import MOST_BYTES, read_newest
 from mission_tui.records.runs.attempt import read_exit
 from mission_tui.records.runs.layout import RunDir, run_dirs
+from mission_tui.records.runs.seal import words_of_change
 from mission_tui.supervisor.attempts import begin, hold_live, settle
 from mission_tui.supervisor.clock_steps import missed_step
 from mission_tui.supervisor.core import Core
@@ -41,6 +42,7 @@ from mission_tui.supervisor.disk.run_on_disk import (
     SLICE_BYTES,
     RunOnDisk,
     created_by_name,
+    newest_attempt,
     parted,
     read_run,
     read_specs,
@@ -62,12 +64,14 @@ from mission_tui.supervisor.watching.feed import judge_some, read_news
 
 __all__ = [
     "LAST_BYTES",
+    "MANY_EVENTS",
     "SPARKLINE_BYTES",
     "adopt_live",
     "load_ended",
     "load_waiting",
     "show_damaged",
     "take_in",
+    "take_in_anew",
     "taking_in",
 ]
 
@@ -120,6 +124,21 @@ def taking_in(core: Core) -> Iterator[None]:
             core.waiting[found.dir.id] = None
         core.read_one()
         yield
+
+
+def take_in_anew(core: Core, run_dir: RunDir) -> None:
+    """Know a run as its files tell of it now, whatever was known of it before; nothing of it may live here.
+
+    What it raises makes it a damaged row, as at the start.
+    """
+    if run_dir.id in core.store:
+        core.forget(run_dir.id)
+    _finish(_guarded(core, run_dir, _taking_one(core, run_dir)))
+
+
+def _taking_one(core: Core, run_dir: RunDir) -> Iterator[None]:
+    found = yield from reading_run(run_dir)
+    yield from _adopting(core, found) if found.ended_t is None else _loading(core, found, SPARKLINE_BYTES)
 
 
 def _guarded(core: Core, run_dir: RunDir, work: Iterator[None]) -> Iterator[None]:
@@ -285,10 +304,9 @@ def _knowing(core: Core, found: RunOnDisk) -> Generator[None, None, tuple[Spec |
     The run is known by the spec that came of it since: with what was set while it trained.
     """
     spec, as_set = read_specs(found)
-    attempts = [event.attempt for event in found.events if isinstance(event, AttemptStarting)]
-    sealed = core.seals.check(found.dir, attempts[-1] if attempts else 1)
+    sealed = core.seals.check(found.dir, newest_attempt(found))
     if sealed.changed:
-        found.damage["spec.toml"] = f"{', '.join(sealed.changed)} was changed since it was launched"
+        found.damage["spec.toml"] = words_of_change(sealed.changed)
         spec = as_set = None
     core.add(found.dir, as_set)
     for number, event in enumerate(found.events, 1):

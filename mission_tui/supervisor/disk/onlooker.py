@@ -14,7 +14,7 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from mission_tui.errors import MissionError, UsageError
@@ -51,6 +51,11 @@ from mission_tui.supervisor.verbs.strip import strip_of
 __all__ = ["Onlooker", "ended_page", "main", "readable"]
 
 LOOK_S = 1.0
+SLICE_S = 0.015
+"""How long the first reading keeps the loop before a client has its turn."""
+
+LOOK_PATIENCE_S = 0.75
+"""How long whoever asks for the fleet waits for runs that are still being read."""
 
 
 class Onlooker:
@@ -65,8 +70,14 @@ class Onlooker:
         self._watching: dict[Session, dict[int, int]] = {}
 
     async def look_on(self) -> None:
-        """Look for ever. The first look may take long, and who asks meanwhile waits for it."""
-        await asyncio.to_thread(self._runs.look)
+        """Look for ever. The first look may take long; who asks meanwhile is shown what is known."""
+        rested_at = time.monotonic()
+        with suppress(OSError):
+            for _ in self._runs.taking_in():
+                if time.monotonic() - rested_at > SLICE_S:
+                    await asyncio.sleep(0)
+                    rested_at = time.monotonic()
+        self._runs.look()
         gc.freeze()
         self._ready.set()
         while True:
@@ -78,7 +89,7 @@ class Onlooker:
 
     async def answer(self, request: OperatorRequest, session: Session) -> None:
         """Say the answer to one request. Raises `MissionError` for what is no question, or cannot be read."""
-        await self._ready.wait()
+        await self._wait_for_runs(request)
         if isinstance(request, Watch):
             watches = self._watching.setdefault(session, {})
             watches[request.id] = 0
@@ -86,6 +97,26 @@ class Onlooker:
             return
         with readable(self._root):
             session.send(await self._reply(request))
+
+    async def _wait_for_runs(self, request: OperatorRequest) -> None:
+        """Until every run is known, or those that the request names; whoever only looks waits no longer than a moment.
+
+        Nobody is told to ask again: this process ends with its client, and the next one would begin anew.
+        """
+        if isinstance(request, Watch | GetSnapshot | GetEnded):
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._ready.wait(), LOOK_PATIENCE_S)
+            return
+        refs = getattr(request, "runs", None) or getattr(request, "refs", None) or (getattr(request, "run", None),)
+        while not self._ready.is_set() and not all(map(self._is_known, refs)):
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._ready.wait(), LOOK_PATIENCE_S)
+
+    def _is_known(self, ref: str | None) -> bool:
+        try:
+            return ref is not None and len(self._runs.store.resolve(ref)) == 1
+        except UsageError:
+            return False
 
     def gone(self, session: Session) -> None:
         """The client hung up."""
@@ -124,6 +155,7 @@ class Onlooker:
                 session.send(reply)
 
     def _snapshot(self, re: int) -> SnapshotReply:
+        self._runs.store.observe_unread(self._runs.unread)
         return SnapshotReply(re=re, snapshot=self._runs.store.snapshot(time.time()))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from mission_tui.fleet.history.events import FleetEvent, RunCreated
 from mission_tui.fleet.history.lineage import Origin
 from mission_tui.fleet.specs.mission_gym import MISSION_GYM
 from mission_tui.fleet.specs.spec import EnvSpec, Spec
-from mission_tui.plain_files import make_folder, names_in, read_given
+from mission_tui.plain_files import make_folder, names_in, read_given, remove_tree
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.atomic import sync_folder
 from mission_tui.records.files.storage import storing
@@ -29,7 +30,7 @@ from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.records.runs.trash import REMOVING
 from mission_tui.supervisor.asking import asker
 
-__all__ = ["MAKING", "create_run", "remove_run", "rule_files", "sweep_up", "write_snapshot"]
+__all__ = ["MAKING", "create_run", "half_made", "remove_run", "rule_files", "sweep_up", "write_snapshot"]
 
 _MISSIONS = Path(mission_tui.__file__).parent / "envs" / "missions"
 _RULE_FILES = ("world.toml", "units.toml", "rules.toml", "rewards.toml")
@@ -93,14 +94,21 @@ def remove_run(root: Path, run: RunDir) -> None:
     with storing(run.path, "remove"):
         run.path.rename(removing)
         sync_folder(root)
-        shutil.rmtree(removing)
+        remove_tree(removing)
 
 
-def sweep_up(root: Path) -> None:
-    """Remove what a supervisor that was killed was making or removing."""
-    for folder in map(supervisor_dir(root).joinpath, names_in(supervisor_dir(root))):
-        if folder.name.startswith((MAKING, REMOVING)):
-            shutil.rmtree(folder, ignore_errors=True)
+def half_made(root: Path) -> list[Path]:
+    """What a supervisor that was killed was making or removing; listed before anything new is made."""
+    return [
+        supervisor_dir(root) / name for name in names_in(supervisor_dir(root)) if name.startswith((MAKING, REMOVING))
+    ]
+
+
+def sweep_up(folders: Sequence[Path]) -> None:
+    """Remove what was found half made. Anything may lie there, so it may take long."""
+    for folder in folders:
+        with suppress(OSError):
+            remove_tree(folder)
 
 
 def rule_files(env: EnvSpec, cwd: str) -> list[Path]:

@@ -51,6 +51,7 @@ __all__ = [
     "RunOnDisk",
     "created_by_name",
     "glimpse",
+    "newest_attempt",
     "parted",
     "read_fleet",
     "read_run",
@@ -171,6 +172,11 @@ def unreadable_facts(run_dir: RunDir, why: str) -> tuple[Fact, ...]:
     lost = Lost(f"it cannot be read from here: {clean(why, 300)}")
     ended = AttemptEnded(3, made.t, 1, lost)
     return made, AttemptStarting(2, made.t, 1), ended, FlagSeen("damaged", raised=True)
+
+
+def newest_attempt(found: RunOnDisk) -> int:
+    """The attempt that counts: the last one that its journal tells of, and the first one before there is any."""
+    return next((event.attempt for event in reversed(found.events) if isinstance(event, AttemptStarting)), 1)
 
 
 def read_specs(found: RunOnDisk) -> tuple[Spec | None, Spec | None]:

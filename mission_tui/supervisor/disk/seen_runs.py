@@ -9,10 +9,11 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 
 from mission_tui import __version__
@@ -28,12 +29,15 @@ from mission_tui.records.files.tail import Tail, read_newest
 from mission_tui.records.runs.attempt import ProcessIdentity, read_exit, read_identity
 from mission_tui.records.runs.layout import RunDir, run_dirs
 from mission_tui.records.runs.seal import Seals
-from mission_tui.supervisor.disk.adoption import LAST_BYTES, SPARKLINE_BYTES
+from mission_tui.supervisor.disk.adoption import LAST_BYTES, MANY_EVENTS, SPARKLINE_BYTES
 from mission_tui.supervisor.disk.run_on_disk import (
     RunOnDisk,
-    read_fleet,
+    newest_attempt,
+    parted,
     read_run,
     read_specs,
+    reading_run,
+    short_glimpse,
     shown_rows,
     unreadable_facts,
     why_unreadable,
@@ -48,6 +52,10 @@ __all__ = ["SeenRuns"]
 GONE_S = 5.0
 """How long a supervisor may take to write down that an attempt ended."""
 ENDED_LOOKS = 5
+SHORT_BYTES = 1 << 20
+"""Of a journal that is read in one step."""
+READ_S = 20.0
+"""How long one run may be read before it is given up."""
 GPU_NOTE = "no GPU meters: the runs are read from their files"
 
 
@@ -66,7 +74,7 @@ class _Seen:
 class SeenRuns:
     """`store` is what is known; `look` brings it up to date. `live` are those whose files are followed.
 
-    Of those that are `waiting` name and end are known alone.
+    Of those that are `waiting` name and end are known alone. `unread` directories are still to be read.
     """
 
     def __init__(self, root: Path, seals: Seals | None = None) -> None:
@@ -76,6 +84,7 @@ class SeenRuns:
         info = SupervisorInfo(pid=None, version=__version__, started_t=time.time())
         self.store = Store(str(root), info, self._host.sample(GPU_NOTE))
         self.live: dict[str, _Seen] = {}
+        self.unread = 0
         self.waiting: dict[str, None] = {}
         self._changed_at: dict[str, int] = {}
         self._listed_at = -1
@@ -104,10 +113,11 @@ class SeenRuns:
         with suppress(OSError):
             listed_at = self._root.stat().st_mtime_ns
             if self._listed_at < 0:
-                self._take_in()
+                for _ in self.taking_in():
+                    pass
             elif listed_at != self._listed_at:
                 self._list()
-            self._listed_at = listed_at
+                self._listed_at = listed_at
         for seen in list(self.live.values()):
             self._guard(seen.dir, partial(self._follow, seen))
         if self._looks % ENDED_LOOKS == 0:
@@ -115,19 +125,68 @@ class SeenRuns:
         self._looks += 1
         self.store.observe_machine(self._host.sample(GPU_NOTE), ())
 
-    def _take_in(self) -> None:
-        live, ended = read_fleet(self._root)
+    def taking_in(self) -> Iterator[None]:
+        """Know every run, in steps of some milliseconds: those of which little is to be read first. Raises `OSError`.
+
+        A run that takes too long is a row that says so; the first reading of one that lives is one step.
+        """
+        listed_at = self._root.stat().st_mtime_ns
+        runs = list(run_dirs(self._root))
+        self.unread = len(runs)
+        glimpsed: list[RunOnDisk] = []
+        long: list[tuple[int, RunDir]] = []
+        for run in runs:
+            found = short_glimpse(run)
+            size = _size(run.events) if found is None else 0
+            if found is not None:
+                glimpsed.append(found)
+            elif size > SHORT_BYTES:
+                long.append((size, run))
+            else:
+                glimpsed.append(read_run(run))
+            yield
+        live, ended = parted(glimpsed)
         for found in live:
             self._guard(found.dir, partial(self._take, found))
+            self.unread -= 1
+            yield
         for place, found in enumerate(ended):
             if place < SNAPSHOT_ENDED or found.whole:
                 newest_bytes = SPARKLINE_BYTES if place < SNAPSHOT_ENDED else LAST_BYTES
                 self._guard(found.dir, partial(self._load, found, newest_bytes))
-                continue
-            made, over = found.events
-            if isinstance(made, RunCreated) and isinstance(over, AttemptEnded):
-                self.store.shelve(found.dir.id, str(found.dir.path), made, over)
-                self.waiting[found.dir.id] = None
+            else:
+                made, over = found.events
+                if isinstance(made, RunCreated) and isinstance(over, AttemptEnded):
+                    self.store.shelve(found.dir.id, str(found.dir.path), made, over)
+                    self.waiting[found.dir.id] = None
+            self.unread -= 1
+            yield
+        for _, run in sorted(long, key=itemgetter(0)):
+            yield from self._taking_long(run)
+            self.unread -= 1
+            yield
+        self._listed_at = listed_at
+
+    def _taking_long(self, run: RunDir) -> Iterator[None]:
+        """Take a run whose journal is long, step by step, until its time is up."""
+        begun, work = time.monotonic(), self._taking_in_steps(run)
+        try:
+            for _ in work:
+                yield
+                if time.monotonic() - begun > READ_S:
+                    self._forget(run.id)
+                    self._unreadable(run, f"reading it took more than {READ_S:g} s")
+                    return
+        except Exception as error:  # noqa: BLE001 - whatever lies in a directory costs this one run
+            self._forget(run.id)
+            self._unreadable(run, why_unreadable(error))
+
+    def _taking_in_steps(self, run: RunDir) -> Iterator[None]:
+        found = yield from reading_run(run)
+        if found.unreadable or (found.ended_t is None and not self._foreign(found)):
+            self._take(found)
+        else:
+            yield from self._loading(found, SPARKLINE_BYTES)
 
     def _list(self) -> None:
         there = {run.id: run for run in run_dirs(self._root)}
@@ -176,6 +235,10 @@ class SeenRuns:
             self._follow(seen)
 
     def _load(self, found: RunOnDisk, newest_bytes: int) -> None:
+        for _ in self._loading(found, newest_bytes):
+            pass
+
+    def _loading(self, found: RunOnDisk, newest_bytes: int) -> Iterator[None]:
         """An ended run: its events and its last rows."""
         found = found if found.whole else read_run(found.dir)
         if found.unreadable:
@@ -184,8 +247,10 @@ class SeenRuns:
         run_id = found.dir.id
         self._changed_at[run_id] = _changed_at(found.dir)
         self.store.add_run(run_id, str(found.dir.path), read_specs(found)[1])
-        for event in found.events:
+        for number, event in enumerate(found.events, 1):
             self.store.apply(run_id, event)
+            if number % MANY_EVENTS == 0:
+                yield
         try:
             for record in shown_rows(read_newest(found.dir.metrics, MetricRecord, newest_bytes)):
                 self.store.apply(run_id, record)
@@ -200,8 +265,7 @@ class SeenRuns:
         """Why the run was not launched here; empty in somebody else's root: what lies there is his."""
         if self._seals is None or not self._own:
             return ""
-        attempts = [event.attempt for event in found.events if isinstance(event, AttemptStarting)]
-        return self._seals.check(found.dir, attempts[-1] if attempts else 1).foreign
+        return self._seals.check(found.dir, newest_attempt(found)).foreign
 
     def _unreadable(self, run: RunDir, why: str) -> None:
         """A run of which nothing is known but its name says why, as one that is lost to whoever looks."""
@@ -306,6 +370,12 @@ def _is_held(run: RunDir) -> bool:
     finally:
         os.close(descriptor)
     return False
+
+
+def _size(path: Path) -> int:
+    with suppress(OSError):
+        return path.lstat().st_size
+    return 0
 
 
 def _changed_at(run: RunDir) -> int:

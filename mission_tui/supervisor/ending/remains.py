@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import stat
 import time
 from collections.abc import Callable, Collection, Iterator
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from mission_tui.errors import DamagedError
-from mission_tui.plain_files import names_in, read_plain
+from mission_tui.plain_files import names_in, read_plain, remove_tree
 from mission_tui.records.runs.attempt import read_identity
 from mission_tui.records.runs.layout import RunDir, run_dirs
 from mission_tui.supervisor.identity import boot_id
@@ -77,7 +76,7 @@ def remove_remains(item: Remains) -> bool:
         if item.path.lstat().st_ino != item.inode:
             return False
         if item.path.is_dir():
-            shutil.rmtree(item.path)
+            remove_tree(item.path)
         else:
             item.path.unlink()
     except OSError:

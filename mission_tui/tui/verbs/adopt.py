@@ -21,6 +21,9 @@ async def adopt(desk: Desk, runs: tuple[RunView, ...]) -> None:
     ids = tuple(view.id for view in foreign)
     reply = await desk.ask(lambda id_: GetAdoptable(id=id_, runs=ids))
     for item in reply.items:
+        if not item.digest:
+            desk.tell(f"{item.name}: {item.why}")
+            continue
         facts = [f"foreign: {item.why}", *(f"{row.kind}: {row.value}" for row in item.rows)]
         if await desk.consult(ConfirmScreen(f"{item.name} would run this", facts, "take it for yours")):
             await _take(desk, item)

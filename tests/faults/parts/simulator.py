@@ -30,7 +30,7 @@ from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.desk import Desk
 from mission_tui.supervisor.disk import journal
 from mission_tui.supervisor.disk.adoption import adopt_live, load_ended
-from mission_tui.supervisor.disk.run_directory import sweep_up
+from mission_tui.supervisor.disk.run_directory import half_made, sweep_up
 from mission_tui.supervisor.disk.run_on_disk import read_fleet
 from mission_tui.supervisor.ending import outcome, stale
 from mission_tui.supervisor.starting.caller import Caller
@@ -72,7 +72,7 @@ class Life:
         core.gpu = _NoGpu()  # type: ignore[assignment]
         core.provenance = _NoProvenance()  # type: ignore[assignment]
         core.fleet.started()
-        sweep_up(self.root)
+        sweep_up(half_made(self.root))
         live, ended = read_fleet(self.root)
         for found in live:
             adopt_live(core, found)

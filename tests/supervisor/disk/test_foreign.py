@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from mission_tui.errors import MissionError, UsageError
-from mission_tui.ipc.replies import Adoptable, AdoptableReply
+from mission_tui.fleet.history.events import SettingsAsked
+from mission_tui.ipc.replies import Adoptable, AdoptableReply, RemovableReply
 from mission_tui.ipc.request import Request
 from mission_tui.ipc.requests import (
     Act,
@@ -31,7 +35,17 @@ from mission_tui.ipc.requests import (
     Resume,
     Set,
 )
-from mission_tui.ipc.tidying import Clean, Remove
+from mission_tui.ipc.tidying import Clean, GetTrash, Remove
+from mission_tui.plain_files import remove_tree
+from mission_tui.records.files.append import AppendLog
+from mission_tui.records.runs.attempt import read_launch, write_launch
+from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.seal import digest_of
+from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.disk.adoption import take_in
+from mission_tui.supervisor.launchers.local import LocalLauncher
+from mission_tui.supervisor.verbs import adopt as adopt_verb
+from tests.records.test_plain_files import deep
 from tests.supervisor.conftest import Lab, stub_spec
 from tests.supervisor.foreign import ForeignRoot
 from tests.waiting import until
@@ -185,14 +199,17 @@ def test_specs_that_were_changed_since_the_launch_start_nothing(lab: Lab) -> Non
     lab.wait(run, lambda view: view.state == "ended")
     spec = lab.dir(run).spec
     spec.write_text(spec.read_text().replace("n_envs = 4", "n_envs = 8"))
-    with pytest.raises(MissionError, match="was changed since it was launched"):
+    with pytest.raises(MissionError, match="was changed since it was launched") as refused:
         lab.ask(lambda id_: Resume(id=id_, run=run, assignments=("run.total_timesteps=1000",), accept=True))
+    assert "foreign" not in str(refused.value)
+    assert "put it back as it was, or `mission-tui adopt" in str(refused.value)
     lab.kill_supervisor()
     lab.start()
     view = lab.view(run)
     assert ("damaged" in view.flags, "foreign" in view.flags) == (True, False)
     (item,) = adoptable(lab, run)
     assert "spec.toml was changed" in item.why
+    assert not item.foreign
     lab.ask(lambda id_: Adopt(id=id_, runs=(run,), digests=(item.digest,)))
     assert lab.view(run).n_envs == 8
 
@@ -219,3 +236,157 @@ def test_another_secret_makes_everything_foreign(lab: Lab) -> None:
     (Path(lab.environ["XDG_STATE_HOME"]) / "mission-tui" / "seal.key").unlink()
     lab.start()
     assert "its seal is not yours on this machine" in (lab.view(run).cause or "")
+
+
+def test_nothing_of_what_would_run_is_left_out_of_the_sheet(lab: Lab, foreign: ForeignRoot) -> None:
+    """A command behind five thousand blanks, or between the codes of a window title, is shown with the rest."""
+    run = lab.dir(foreign.made[2])
+    order = read_launch(run.attempt(1).launch)
+    assert order is not None
+    hidden = "true #\x1b]0;\nrm -rf first\x07" + " " * 5000 + "; rm -rf second \u202e"
+    write_launch(run.attempt(1).launch, structs.replace(order, argv=("/bin/sh", "-c", hidden)))
+    lab.start()
+    (item,) = adoptable(lab, run.id)
+    (command,) = (row.value for row in item.rows if row.kind == "command")
+    assert command.isprintable()
+    for part in ("rm -rf first", "; rm -rf second", r"\x1b]0;\n", r"\u202e"):
+        assert part in command
+
+
+def test_one_that_cannot_be_adopted_costs_no_other_anything(lab: Lab, foreign: ForeignRoot) -> None:
+    """Without the order that counts, or with more than a person can read, a run is said and passed over."""
+    unread, large = lab.dir(foreign.made[2]), lab.dir(foreign.made[3])
+    unread.attempt(1).launch.write_text("{}")
+    order = read_launch(large.attempt(1).launch)
+    assert order is not None
+    many = {f"V{number}": "x" * 3000 for number in range(400)}
+    write_launch(large.attempt(1).launch, structs.replace(order, env=order.env | many))
+    lab.start()
+    items = {item.run: item for item in adoptable(lab)}
+    assert sorted(items) == sorted(foreign.made)
+    assert "its newest attempt, 1, cannot be read" in items[unread.id].why
+    assert "characters to show" in items[large.id].why
+    for run in (unread.id, large.id):
+        assert items[run].digest == ""
+        with pytest.raises(UsageError, match="has changed since it was shown"):
+            lab.ask(partial(asking, lambda id_, run: Adopt(id=id_, runs=(run,), digests=("",)), run))
+    ended = foreign.made[4]
+    lab.ask(lambda id_: Adopt(id=id_, runs=(ended,), digests=(items[ended].digest,)))
+    assert "foreign" not in lab.view(ended).flags
+
+
+def test_more_sheets_than_one_answer_holds_come_in_several(lab: Lab) -> None:
+    """Ten runs with half a million characters of variables each are all shown."""
+    made = ForeignRoot(lab.root, lab.root.parent / "marks", stub_spec())
+    many = {f"V{number}": "x" * 2000 for number in range(250)}
+    for number in range(10):
+        launch = made.run(f"wide-{number}").attempt(1).launch
+        order = read_launch(launch)
+        assert order is not None
+        write_launch(launch, structs.replace(order, env=order.env | many))
+    lab.start()
+    shown: list[str] = []
+    asked: tuple[str, ...] = ()
+
+    def question(id_: int) -> GetAdoptable:
+        return GetAdoptable(id=id_, runs=asked, every=True)
+
+    while True:
+        reply = lab.ask(question)
+        assert isinstance(reply, AdoptableReply)
+        shown += [item.run for item in reply.items if item.digest]
+        asked = reply.more
+        if not asked:
+            break
+    assert sorted(shown) == sorted(made.made)
+
+
+def test_what_its_journal_sets_is_part_of_what_was_agreed_to(lab: Lab, foreign: ForeignRoot) -> None:
+    """A hook that comes into the journal after the sheet was shown is not adopted with it."""
+    run = lab.dir(foreign.made[1])
+    lab.start()
+    (item,) = adoptable(lab, run.id)
+    journal = AppendLog(run.events)
+    words = ("keep.health.on_event=touch later",)
+    journal.append(lambda seq: SettingsAsked(seq, time.time(), 1, words))
+    journal.close()
+    with pytest.raises(UsageError, match="has changed since it was shown"):
+        lab.ask(lambda id_: Adopt(id=id_, runs=(run.id,), digests=(item.digest,)))
+    assert foreign.ran() == []
+
+
+def test_of_two_who_adopt_a_run_at_once_one_does(lab: Lab, foreign: ForeignRoot) -> None:
+    """The other is told to look again, and the run begins once."""
+    lab.start()
+    run = foreign.made[0]
+    (item,) = adoptable(lab, run)
+    said: list[str] = []
+
+    def adopt() -> None:
+        try:
+            lab.ask(lambda id_: Adopt(id=id_, runs=(run,), digests=(item.digest,)))
+            said.append("adopted")
+        except MissionError as error:
+            said.append(str(error))
+
+    threads = [threading.Thread(target=adopt) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert said.count("adopted") == 1
+    lab.wait(run, lambda view: view.state == "ended")
+    assert lab.view(run).attempt == 1
+
+
+def test_a_run_is_closed_to_others_before_it_is_compared_and_sealed(
+    tmp_path: Path, foreign: ForeignRoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody can put something else there between the look and the seal; no link is followed to close a folder."""
+    run = RunDir(foreign.root / foreign.made[2])
+    outside = tmp_path / "outside"
+    outside.mkdir(mode=0o755)
+    (run.path / "snapshot").symlink_to(outside)
+    for folder in (run.path, run.path / "attempts", run.attempt(1).path):
+        folder.chmod(0o777)
+    shut: list[list[int]] = []
+
+    def look(of: RunDir) -> str:
+        folders = (of.path, of.path / "attempts", of.attempt(1).path)
+        shut.append([folder.stat().st_mode & 0o777 for folder in folders])
+        return digest_of(of)
+
+    async def adopted() -> None:
+        (foreign.root / ".supervisor").mkdir()
+        core = Core(foreign.root, LocalLauncher())
+        take_in(core)
+        request = GetAdoptable(id=1, runs=(run.id,))
+        (item,) = (await adopt_verb.adoptable(core, core.seals, request)).items
+        monkeypatch.setattr(adopt_verb, "digest_of", look)
+        await adopt_verb.adopt(core, Adopt(id=2, runs=(run.id,), digests=(item.digest,)))
+        assert "foreign" not in core.store.view(run.id).flags
+
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    asyncio.run(adopted())
+    assert shut == [[0o700, 0o700, 0o700]]
+    assert outside.stat().st_mode & 0o777 == 0o755
+
+
+def test_folders_too_deep_for_a_name_keep_nobody_from_starting(lab: Lab) -> None:
+    """Three thousand levels in what was being made, in the trash and in a run are removed, or their bytes counted."""
+    made = ForeignRoot(lab.root, lab.root.parent / "marks", stub_spec())
+    run = made.run("deep")
+    deep(run.path / "junk")
+    thrown = lab.root / ".trash" / "1000.20260101-000000-thrown-0000"
+    deep(thrown / "junk")
+    half = lab.root / ".supervisor" / "making-20260101-000000-half-0000"
+    deep(half)
+    lab.start()
+    lab.ask(lambda id_: GetDetails(id=id_, run=run.id))
+    lying = lab.ask(lambda id_: GetTrash(id=id_))
+    assert isinstance(lying, RemovableReply)
+    assert [item.run for item in lying.items] == ["20260101-000000-thrown-0000"]
+    lab.ask(lambda id_: Remove(id=id_, runs=(run.id,), now=True))
+    assert not run.path.exists()
+    until(lambda: not half.exists(), 20)
+    remove_tree(thrown)

@@ -10,10 +10,14 @@ import psutil
 import pytest
 
 from mission_tui.errors import UsageError
+from mission_tui.fleet.history.events import Asked, RunCreated
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.ipc.client import Connection
 from mission_tui.ipc.replies import SnapshotReply
-from mission_tui.ipc.requests import Act, GetDetails, GetHistory, GetLog, GetSnapshot, Watch
+from mission_tui.ipc.requests import Act, GetAdoptable, GetDetails, GetHistory, GetLog, GetSnapshot, Watch
+from mission_tui.records.files.append import AppendLog
+from mission_tui.records.files.lines import encode_line
+from mission_tui.records.runs.layout import RunDir
 from tests.supervisor.conftest import Lab, end
 from tests.waiting import until
 
@@ -143,3 +147,26 @@ def test_a_root_that_is_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be read: No such file"):
         Connection.look_at(tmp_path / "absent")
     assert not (tmp_path / "absent").exists()
+
+
+def test_who_looks_does_not_wait_for_one_long_journal(lab: Lab) -> None:
+    """The fleet is shown after a moment, with how many directories are missing; who names that run waits for it."""
+    (run,) = lab.launch()
+    lab.running(run, 1)
+    lab.act("kill", run)
+    lab.ended(run)
+    lab.kill_supervisor()
+    long = RunDir(lab.root / "20260101-000000-long-0000")
+    long.path.mkdir()
+    log = AppendLog(long.events, sync_every_s=3600.0)
+    log.append(lambda seq: RunCreated(seq, 1.0, "long", "stub"))
+    log.close()
+    with long.events.open("ab") as file:
+        for seq in range(2, 120_000):
+            file.write(encode_line(Asked(seq, 2.0, "pause", 1)))
+    with Connection.look_at(lab.root) as onlooker:
+        first = snapshot(onlooker)
+        assert ([seen.id for seen in first.runs], first.unread) == ([run], 1)
+        details = onlooker.ask(lambda id_: GetAdoptable(id=id_, runs=("long",)))
+        assert [item.run for item in details.items] == [long.id]
+        assert snapshot(onlooker).unread == 0

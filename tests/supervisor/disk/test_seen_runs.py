@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
@@ -17,8 +17,10 @@ from mission_tui.records.files.atomic import write_json
 from mission_tui.records.runs.attempt import Identity, ProcessIdentity
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.disk import seen_runs
-from mission_tui.supervisor.disk.seen_runs import ENDED_LOOKS, SeenRuns
+from mission_tui.supervisor.disk.run_on_disk import RunOnDisk
+from mission_tui.supervisor.disk.seen_runs import ENDED_LOOKS, SHORT_BYTES, SeenRuns
 from mission_tui.supervisor.identity import boot_id
+from tests.waiting import until
 
 RUN = "20261121-104207-heavy-3f9a"
 GONE = ProcessIdentity(pid=os.getpid(), start_time=1)
@@ -114,3 +116,31 @@ def test_runs_come_and_go_with_their_folders(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path)
     assert look(runs).id == RUN
     tmp_path.mkdir()
+
+
+def endless(_run: RunDir) -> Generator[None, None, RunOnDisk]:
+    """A journal that is never read to its end."""
+    while True:
+        yield
+
+
+def test_a_journal_without_end_costs_its_own_row_and_comes_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All others are known before it is begun, and it is given up after a while with the reason."""
+    short = begun(tmp_path, boot_id())
+    long = RunDir(tmp_path / "20261121-104206-heavy-0000")
+    shutil.copytree(short.path, long.path)
+    with long.events.open("ab") as file:
+        file.write(b"x" * SHORT_BYTES)
+    monkeypatch.setattr(seen_runs, "reading_run", endless)
+    monkeypatch.setattr(seen_runs, "READ_S", 0.2)
+    runs = SeenRuns(tmp_path)
+    steps = runs.taking_in()
+    until(lambda: next(steps, None) is None and runs.unread == 1)
+    assert set(runs.store.run_ids()) == {short.id}
+    for _ in steps:
+        pass
+    assert runs.unread == 0
+    causes = {view.id: view.cause or "" for view in runs.store.snapshot(0.0).runs}
+    assert "reading it took more than 0.2 s" in causes[long.id]
