@@ -192,7 +192,7 @@ def _given(path: Path | str) -> tuple[int, os.stat_result]:
 
 def _open_there(path: Path | str) -> int:
     descriptor = _open(os.fspath(path), os.O_RDWR)
-    _checked(descriptor, path)
+    _checked(descriptor, path, hollow=True)
     return descriptor
 
 

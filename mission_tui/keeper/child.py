@@ -12,6 +12,7 @@ import fcntl
 import json
 import os
 import signal
+import stat
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -139,7 +140,9 @@ def _whispered() -> dict[str, str]:
 def take_lease(path: Path) -> int:
     """The descriptor of the locked lease file. Raises `LeaseHeldError` if another attempt has it, else `StartError`."""
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise StartError(f"cannot lock {path}: it is no file; remove it")
         for _ in range(LEASE_TRIES):
             if _locked(descriptor):
                 break

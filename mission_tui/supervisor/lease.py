@@ -6,6 +6,7 @@ another file, and nobody of the original holds that. Read when a process is take
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from collections.abc import Iterator
@@ -34,6 +35,8 @@ __all__ = [
 
 MARKS = ("MISSION_TUI_RUN", "MISSION_TUI_RUN_DIR", "MISSION_TUI_ATTEMPT", "MISSION_TUI_NONCE")
 _COMMAND_CHARACTERS = 200
+_NO_LEASE = (errno.EINVAL, errno.ELOOP, errno.EISDIR)
+"""What opening a pipe, a socket or a device, a link, and a folder says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +49,18 @@ class Holder:
 
 
 def is_free(run: RunDir) -> bool:
-    """Whether nobody holds the run's lease, visible or not."""
+    """Whether nobody holds the run's lease, visible or not. Raises `OSError` where it is closed to us.
+
+    What lies there may be nothing that can be held: then only who has held the file that was there before counts.
+    """
     try:
         descriptor = open_to_lock(run.lease, make=False)
     except FileNotFoundError:
         return True
+    except OSError as error:
+        if error.errno not in _NO_LEASE:
+            raise
+        return not holders_of(run, "")
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

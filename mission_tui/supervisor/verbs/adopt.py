@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -86,7 +87,7 @@ async def adopt(core: Core, request: Adopt) -> Accepted:
         for run_id, _ in chosen:
             _check_rests(core, run_id)
             run = core.run_dir(run_id)
-            await asyncio.to_thread(core.seals.adopt, run, socket_dir(core.root) / TELEMETRY_SOCKET)
+            await asyncio.to_thread(_seal, core, run)
             take_in_anew(core, run)
     core.changed.set()
     return Accepted(re=request.id, runs=tuple(run_id for run_id, _ in chosen))
@@ -117,6 +118,18 @@ def _close_to_others(run: RunDir) -> None:
             os.fchmod(folder, 0o700)
         finally:
             os.close(folder)
+
+
+def _seal(core: Core, run: RunDir) -> None:
+    """Seal the run, with a lease that is its own: a copy made of hard links has that of the original.
+
+    Raises `StorageError`.
+    """
+    with suppress(OSError):
+        facts = run.lease.lstat()
+        if facts.st_nlink > 1 or not stat.S_ISREG(facts.st_mode):
+            run.lease.unlink()
+    core.seals.adopt(run, socket_dir(core.root) / TELEMETRY_SOCKET)
 
 
 def _sheet(run: RunDir, seals: Seals) -> Adoptable | None:

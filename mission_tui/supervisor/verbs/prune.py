@@ -28,6 +28,10 @@ async def prune(core: Core, request: Prune) -> RemovableReply:
         run = core.run_dir(run_id)
         if not run.path.is_dir() or not _is_due(core, run_id, request.before_t):
             continue
+        # Whose it is, only the whole of it tells.
+        core.fetch(run_id)
+        if not _is_due(core, run_id, request.before_t):
+            continue
         name = core.name_of(run_id)
         for checkpoint, size in await asyncio.to_thread(_found, run, request):
             item = Removable(run=run_id, name=name, checkpoint=checkpoint, size_bytes=size)
@@ -41,8 +45,13 @@ async def prune(core: Core, request: Prune) -> RemovableReply:
 
 
 def _is_due(core: Core, run_id: str, before_t: float) -> bool:
-    """Whether the run ended before `before_t`, and nobody means to go on with it."""
+    """Whether the run ended before `before_t`, and nobody means to go on with it.
+
+    One that is foreign goes by its name alone, with `rm`: when it ended, and as what, is what somebody else wrote.
+    """
     known = core.store.run(run_id)
+    if known.told.foreign:
+        return False
     ended_t = known.told.ended_t
     old = known.state in OVER and known.state != "parked" and ended_t is not None and ended_t < before_t
     return old and objection(core, run_id) is None

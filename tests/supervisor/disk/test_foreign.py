@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import subprocess
 import sys
@@ -35,7 +36,7 @@ from mission_tui.ipc.requests import (
     Resume,
     Set,
 )
-from mission_tui.ipc.tidying import Clean, GetTrash, Remove
+from mission_tui.ipc.tidying import Clean, GetTrash, Prune, Remove
 from mission_tui.plain_files import remove_tree
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.runs.attempt import read_launch, write_launch
@@ -390,3 +391,45 @@ def test_folders_too_deep_for_a_name_keep_nobody_from_starting(lab: Lab) -> None
     assert not run.path.exists()
     until(lambda: not half.exists(), 20)
     remove_tree(thrown)
+
+
+def test_what_is_foreign_is_not_pruned_with_the_rest(lab: Lab, foreign: ForeignRoot) -> None:
+    """Old as it says it is, a received or restored run goes by its name alone."""
+    lab.start()
+    reply = lab.ask(lambda id_: Prune(id=id_, before_t=time.time() + 60, remove=True))
+    assert isinstance(reply, RemovableReply)
+    assert reply.items == ()
+    assert all(lab.dir(run).path.is_dir() for run in foreign.made)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link", "hard link"])
+def test_an_adopted_run_has_a_lease_of_its_own(lab: Lab, foreign: ForeignRoot, kind: str) -> None:
+    """Whatever bore the name makes way, and it begins; what was linked to is as it was."""
+    run, other = lab.dir(foreign.made[1]), foreign.root / "kept"
+    other.write_text("mine")
+    if kind == "pipe":
+        os.mkfifo(run.lease)
+    elif kind == "link":
+        run.lease.symlink_to(other)
+    else:
+        run.lease.hardlink_to(other)
+    lab.start()
+    (item,) = adoptable(lab, run.id)
+    lab.ask(lambda id_: Adopt(id=id_, runs=(run.id,), digests=(item.digest,)))
+    lab.wait(run.id, lambda view: view.state == "ended")
+    assert "unbegun-order" in foreign.ran()
+    assert other.read_text() == "mine"
+    lab.ask(lambda id_: Remove(id=id_, runs=(run.id,)))
+
+
+def test_a_folder_where_the_lease_belongs_ends_the_attempt_with_a_reason(lab: Lab, foreign: ForeignRoot) -> None:
+    """Nobody can hold it, so the run does not stand there as starting for ever, and can be removed."""
+    run = lab.dir(foreign.made[1])
+    run.lease.mkdir()
+    lab.start()
+    (item,) = adoptable(lab, run.id)
+    lab.ask(lambda id_: Adopt(id=id_, runs=(run.id,), digests=(item.digest,)))
+    ended = lab.wait(run.id, lambda view: view.state == "ended")
+    assert "lease" in (ended.cause or "")
+    assert "unbegun-order" not in foreign.ran()
+    lab.ask(lambda id_: Remove(id=id_, runs=(run.id,)))
