@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, TypeVar
 
@@ -81,6 +82,8 @@ class Session(NamedTuple):
     @property
     def what_was_received(self) -> str:
         """Why a runs root that was received is only looked at."""
+        if against := _against_secret(self.environ):
+            return f"whether the runs root {self.root} is yours cannot be told, so it is only looked at: {against}"
         return (
             f"the runs root {self.root} carries no seal of yours (it came with this folder, is a copy, or was made by "
             "an earlier version): it is only looked at; `mission-tui adopt --all` shows what its runs would run"
@@ -118,9 +121,23 @@ def _is_received(root: Path, environ: Mapping[str, str]) -> bool:
     """Whether something lies in `root` and nothing says that this user put it there: no seal, no supervisor."""
     from mission_tui.records.runs.seal import Seals, has_runs
 
-    if not has_runs(root) or Seals.of(environ, make=False).owns_root(root):
+    if not has_runs(root):
         return False
+    with suppress(UsageError):  # a secret that cannot be used proves nothing; whoever acts is told
+        if Seals.of(environ, make=False).owns_root(root):
+            return False
     return not _is_supervised(root)
+
+
+def _against_secret(environ: Mapping[str, str]) -> str:
+    """Why this user's secret cannot be used; empty when it can, or there is none yet."""
+    from mission_tui.records.runs.seal import Seals
+
+    try:
+        Seals.of(environ, make=False)
+    except UsageError as error:
+        return str(error)
+    return ""
 
 
 def _is_supervised(root: Path) -> bool:

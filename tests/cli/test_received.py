@@ -122,3 +122,19 @@ def test_an_empty_folder_for_runs_is_used_at_once(shell: Shell) -> None:
     (made,) = shell.launch("tiny", "--set", "run.total_timesteps=256")
     assert "carries no seal" not in shell("status").stderr
     until(lambda: shell.view(made)["outcome"] == "finished", 60, made)
+
+
+def test_a_secret_that_cannot_be_used_keeps_nobody_from_looking(shell: Shell, received: ForeignRoot) -> None:
+    """Every verb that looks says what is wrong with it and looks; whoever acts is told the same."""
+    shell.environ["XDG_STATE_HOME"] = str(shell.cwd / "state")
+    key = shell.cwd / "state" / "mission-tui" / "seal.key"
+    key.parent.mkdir(parents=True)
+    key.write_bytes(b"x")
+    for words in (("status",), ("paths",), ("findings",), ("--readonly", "status")):
+        looked = shell(*words)
+        assert looked.returncode == 0, (words, looked.stderr)
+    assert "which seals your runs, is not a file of yours" in shell("status").stderr
+    acted = shell("resume", "failed")
+    assert acted.returncode == 2
+    assert "which seals your runs, is not a file of yours" in acted.stderr
+    assert received.ran() == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from msgspec import structs
 from mission_tui.errors import UsageError
 from mission_tui.fleet.specs.spec import EnvSpec, Spec
 from mission_tui.paths import seal_keys
+from mission_tui.records.runs import seal
 from mission_tui.records.runs.attempt import LaunchOrder, read_launch
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.seal import Seals
@@ -137,3 +139,25 @@ def test_a_planted_secret_is_refused(tmp_path: Path) -> None:
     path.chmod(0o600)
     with pytest.raises(UsageError, match="32 bytes"):
         Seals.of(environ)
+
+
+def test_without_a_state_folder_there_is_the_spare_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file where it belongs is as one that cannot be written."""
+    (tmp_path / "state").write_text("no folder")
+    monkeypatch.setattr(seal, "seal_keys", lambda _environ: (tmp_path / "state" / "x" / "key", tmp_path / "b" / "key"))
+    assert not Seals.of({}).owns_root(tmp_path)
+    assert (tmp_path / "b" / "key").stat().st_size == 32
+
+
+def test_folders_for_the_secret_are_closed_to_others_whatever_the_umask(tmp_path: Path) -> None:
+    """Who may write in a folder above could put another secret there."""
+    before = os.umask(0)
+    try:
+        Seals.of({"XDG_STATE_HOME": str(tmp_path / "a" / "state"), "HOME": str(tmp_path)})
+    finally:
+        os.umask(before)
+    for folder in (tmp_path / "a", tmp_path / "a" / "state", tmp_path / "a" / "state" / "mission-tui"):
+        assert folder.stat().st_mode & 0o777 == 0o700
+    assert [path.name for path in (tmp_path / "a" / "state" / "mission-tui").iterdir()] == ["seal.key"]

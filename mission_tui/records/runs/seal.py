@@ -246,7 +246,7 @@ def _read_key(path: Path) -> bytes | None:
     """The secret in `path`; None where there is none. Raises `UsageError` for one that others may know."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise UsageError(f"{path}, which seals your runs, cannot be read: {error.strerror or error}") from error
