@@ -141,9 +141,7 @@ def test_a_planted_secret_is_refused(tmp_path: Path) -> None:
         Seals.of(environ)
 
 
-def test_without_a_state_folder_there_is_the_spare_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_state_folder_there_is_the_spare_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file where it belongs is as one that cannot be written."""
     (tmp_path / "state").write_text("no folder")
     monkeypatch.setattr(seal, "seal_keys", lambda _environ: (tmp_path / "state" / "x" / "key", tmp_path / "b" / "key"))

@@ -39,9 +39,11 @@ from mission_tui.supervisor.clock_steps import missed_step
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.journal import Make, RunJournal, damaged
 from mission_tui.supervisor.disk.run_on_disk import (
+    SHORT_BYTES,
     SLICE_BYTES,
     RunOnDisk,
     created_by_name,
+    journal_bytes,
     newest_attempt,
     parted,
     read_run,
@@ -99,16 +101,20 @@ def taking_in(core: Core) -> Iterator[None]:
     """Know every run of the runs root: adopt the live ones, load the newest ended ones, shelve the rest.
 
     What is on the shelf has its name, its end and its place in every list; the rest of it waits in `core.waiting` until
-    it is wanted or `load_waiting` comes to it. Each step takes some milliseconds; a run that breaks its step, or takes
-    too long altogether, is a row that says so and costs no other anything.
+    it is wanted or `load_waiting` comes to it. Each step takes some milliseconds, and long journals come last; a run
+    that breaks its step, or takes too long altogether, is a row that says so and costs no other anything.
     """
     core.fetch = partial(load_waiting, core)
     runs = list(run_dirs(core.root))
     core.read_soon(len(runs))
     glimpsed: list[RunOnDisk] = []
+    long: list[RunDir] = []
     for run in runs:
         found = short_glimpse(run)
-        glimpsed.append(found if found is not None else (yield from reading_run(run)))
+        if found is None and journal_bytes(run) > SHORT_BYTES:
+            long.append(run)
+        else:
+            glimpsed.append(found if found is not None else (yield from reading_run(run)))
         yield
     live, ended = parted(glimpsed)
     for found in live:
@@ -124,6 +130,8 @@ def taking_in(core: Core) -> Iterator[None]:
             core.waiting[found.dir.id] = None
         core.read_one()
         yield
+    for run in sorted(long, key=journal_bytes):
+        yield from _guarded(core, run, _taking_one(core, run))
 
 
 def take_in_anew(core: Core, run_dir: RunDir) -> None:

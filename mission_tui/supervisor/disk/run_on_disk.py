@@ -10,6 +10,7 @@ import os
 import stat
 import time
 from collections.abc import Generator, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,10 +48,12 @@ from mission_tui.records.runs.layout import RunDir, run_dirs
 from mission_tui.records.runs.spec_file import read_spec
 
 __all__ = [
+    "SHORT_BYTES",
     "SLICE_BYTES",
     "RunOnDisk",
     "created_by_name",
     "glimpse",
+    "journal_bytes",
     "newest_attempt",
     "parted",
     "read_fleet",
@@ -65,6 +68,9 @@ __all__ = [
 
 GLIMPSE_BYTES = 64 << 10
 """A journal that is longer is read like one of a live run."""
+
+SHORT_BYTES = 1 << 20
+"""Of a journal that is read with the others; longer ones come last."""
 
 LAST_LINES = 16
 SLICE_BYTES = 1 << 16
@@ -172,6 +178,13 @@ def unreadable_facts(run_dir: RunDir, why: str) -> tuple[Fact, ...]:
     lost = Lost(f"it cannot be read from here: {clean(why, 300)}")
     ended = AttemptEnded(3, made.t, 1, lost)
     return made, AttemptStarting(2, made.t, 1), ended, FlagSeen("damaged", raised=True)
+
+
+def journal_bytes(run_dir: RunDir) -> int:
+    """How long the run's journal is; 0 where there is none."""
+    with suppress(OSError):
+        return run_dir.events.lstat().st_size
+    return 0
 
 
 def newest_attempt(found: RunOnDisk) -> int:

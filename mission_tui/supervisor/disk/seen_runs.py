@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from operator import itemgetter
 from pathlib import Path
 
 from mission_tui import __version__
@@ -31,7 +30,9 @@ from mission_tui.records.runs.layout import RunDir, run_dirs
 from mission_tui.records.runs.seal import Seals
 from mission_tui.supervisor.disk.adoption import LAST_BYTES, MANY_EVENTS, SPARKLINE_BYTES
 from mission_tui.supervisor.disk.run_on_disk import (
+    SHORT_BYTES,
     RunOnDisk,
+    journal_bytes,
     newest_attempt,
     parted,
     read_run,
@@ -52,8 +53,6 @@ __all__ = ["SeenRuns"]
 GONE_S = 5.0
 """How long a supervisor may take to write down that an attempt ended."""
 ENDED_LOOKS = 5
-SHORT_BYTES = 1 << 20
-"""Of a journal that is read in one step."""
 READ_S = 20.0
 """How long one run may be read before it is given up."""
 GPU_NOTE = "no GPU meters: the runs are read from their files"
@@ -134,16 +133,13 @@ class SeenRuns:
         runs = list(run_dirs(self._root))
         self.unread = len(runs)
         glimpsed: list[RunOnDisk] = []
-        long: list[tuple[int, RunDir]] = []
+        long: list[RunDir] = []
         for run in runs:
             found = short_glimpse(run)
-            size = _size(run.events) if found is None else 0
-            if found is not None:
-                glimpsed.append(found)
-            elif size > SHORT_BYTES:
-                long.append((size, run))
+            if found is None and journal_bytes(run) > SHORT_BYTES:
+                long.append(run)
             else:
-                glimpsed.append(read_run(run))
+                glimpsed.append(found if found is not None else read_run(run))
             yield
         live, ended = parted(glimpsed)
         for found in live:
@@ -161,7 +157,7 @@ class SeenRuns:
                     self.waiting[found.dir.id] = None
             self.unread -= 1
             yield
-        for _, run in sorted(long, key=itemgetter(0)):
+        for run in sorted(long, key=journal_bytes):
             yield from self._taking_long(run)
             self.unread -= 1
             yield
@@ -370,12 +366,6 @@ def _is_held(run: RunDir) -> bool:
     finally:
         os.close(descriptor)
     return False
-
-
-def _size(path: Path) -> int:
-    with suppress(OSError):
-        return path.lstat().st_size
-    return 0
 
 
 def _changed_at(run: RunDir) -> int:

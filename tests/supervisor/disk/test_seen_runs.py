@@ -17,8 +17,8 @@ from mission_tui.records.files.atomic import write_json
 from mission_tui.records.runs.attempt import Identity, ProcessIdentity
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.disk import seen_runs
-from mission_tui.supervisor.disk.run_on_disk import RunOnDisk
-from mission_tui.supervisor.disk.seen_runs import ENDED_LOOKS, SHORT_BYTES, SeenRuns
+from mission_tui.supervisor.disk.run_on_disk import SHORT_BYTES, RunOnDisk
+from mission_tui.supervisor.disk.seen_runs import ENDED_LOOKS, SeenRuns
 from mission_tui.supervisor.identity import boot_id
 from tests.waiting import until
 
