@@ -303,12 +303,18 @@ def test_watching_sends_at_most_four_snapshots_a_second(lab: Lab) -> None:
 
 
 @pytest.mark.slow
+def is_removed(path: Path) -> bool:
+    """Try once to remove the whole tree."""
+    shutil.rmtree(path, ignore_errors=True)
+    return not path.exists()
+
+
 def test_a_removed_run_directory_is_noticed_and_hurts_nobody(lab: Lab) -> None:
     """Somebody deletes a live run's directory: it is flagged damaged, the other run goes on, the supervisor answers."""
     doomed, other = lab.launch(2)
     lab.running(doomed)
     # The trainer writes meanwhile: a folder that was emptied may not be empty when it is to be removed.
-    until(lambda: shutil.rmtree(lab.dir(doomed).path, ignore_errors=True) or not lab.dir(doomed).path.exists(), 10)
+    until(lambda: is_removed(lab.dir(doomed).path), 10)
     lab.wait(doomed, lambda view: "damaged" in view.flags, 5)
     lab.running(other, (lab.view(other).update or 0) + 2)
     lab.act("kill", doomed)
