@@ -61,7 +61,10 @@ def _read(path: Path, error: type[MissionError]) -> bytes:
     try:
         with open_given(path) as file:
             size = os.fstat(file.fileno()).st_size
-            data = file.read(LARGEST_BYTES + 1)
+            # A buffer of the size asked for is made: what grows meanwhile is seen by the second reading.
+            data = file.read(min(size, LARGEST_BYTES) + 1)
+            if len(data) > size:
+                data += file.read(LARGEST_BYTES + 1 - len(data))
     except (OSError, ValueError) as failure:
         reason = failure.strerror if isinstance(failure, OSError) else failure
         raise error(f"{clean(str(path))}: cannot be read: {reason}") from None
