@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -139,12 +140,62 @@ def test_the_readme_names_make_targets_that_exist() -> None:
 
 
 def test_the_architecture_names_every_room() -> None:
-    """Each package of the code has its word in ARCHITECTURE.md, and an `__init__` that says what it is for."""
-    page = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").partition("## The road of data")[0]
-    rooms = [path.parent for path in (ROOT / "mission_tui").rglob("__init__.py")]
-    assert [room.name for room in rooms[1:] if f"`{room.name}`" not in page and f"`{room.name}/`" not in page] == []
-    assert [room for room in rooms if not (room / "__init__.py").read_text(encoding="utf-8").startswith('"""')] == []
-    assert len(rooms) > 40
+    """Each top room has its row in ARCHITECTURE.md; what a room within it is for stands in its own `__init__`."""
+    page = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    rows = set(re.findall(r"^\| `(\w+)/` \|", page, re.MULTILINE))
+    packages = [path.parent for path in (ROOT / "mission_tui").rglob("__init__.py")]
+    assert rows == {package.name for package in packages if package.parent.name == "mission_tui"}
+    said = {package: ast.get_docstring(ast.parse((package / "__init__.py").read_text())) for package in packages}
+    assert [package for package, sentence in said.items() if len((sentence or "").split()) < 5] == []
+
+
+def test_the_architecture_is_one_page() -> None:
+    """At most 1,300 words: reasons belong into docs/decisions/, and details beside the code."""
+    assert 600 < len((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").split()) <= 1300
+
+
+TREES = "mission_tui|tests|docs|benchmarks|presets"
+NOT_HERE = {"benchmarks/results/", "health.toml", "limits.toml", "spec.toml", "effective.toml"}
+"""What runs, users and benchmarks make, and the checkout does not have."""
+
+
+def paths_named_in(document: Path) -> set[str]:
+    """Files and folders of the checkout that a document names in backticks, `*` and `NAME` in them left open."""
+    named = re.findall(rf"`((?:{TREES})/[^`\s]*|\w+\.(?:md|toml|txt))`", document.read_text(encoding="utf-8"))
+    return {re.sub(r"\bNAME\b", "*", path.partition("::")[0]) for path in named}
+
+
+@pytest.mark.parametrize(
+    "document",
+    [ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs" / "decisions").glob("0*.md"))],
+    ids=lambda document: document.stem,
+)
+def test_paths_in_the_documents_of_the_code_exist(document: Path) -> None:
+    """Who follows ARCHITECTURE.md or a decision into the code finds the file."""
+    named = paths_named_in(document)
+    assert [path for path in sorted(named) if path not in NOT_HERE and not any(ROOT.glob(path.rstrip("/")))] == []
+    assert named
+
+
+def test_the_index_of_the_decisions_lists_every_record() -> None:
+    """docs/decisions/README.md leads to every record, by its title."""
+    docs = ROOT / "docs"
+    records = {path.name for path in (docs / "decisions").glob("*.md")} - {"README.md"}
+    listed = re.findall(r"^- \[(\d{4})\]\((.+?)\) (.+)$", (docs / "decisions/README.md").read_text(), re.MULTILINE)
+    assert [name for _, name, _ in listed] == sorted(records)
+    for number, name, title in listed:
+        assert name.startswith(f"{number}-")
+        assert (docs / "decisions" / name).read_text(encoding="utf-8").startswith(f"# {int(number)}. {title}\n")
+    assert [int(number) for number, *_ in listed] == list(range(1, len(listed) + 1))
+
+
+def test_a_decision_says_what_why_and_what_follows() -> None:
+    """Each record has its context, the decision, the consequence, and where it is in the code; and is short."""
+    for record in sorted((ROOT / "docs" / "decisions").glob("0*.md")):
+        text = record.read_text(encoding="utf-8")
+        parts = re.findall(r"^\*\*(.+?)\.\*\*", text, re.MULTILINE)
+        assert re.fullmatch("(Context Decision Consequence )+(Figure )?In the code", " ".join(parts)), record.name
+        assert len(text.split()) < 500, record.name
 
 
 def headings_of(document: Path) -> set[str]:
