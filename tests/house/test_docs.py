@@ -127,12 +127,12 @@ def test_the_json_reference_has_a_section_per_command() -> None:
 
 
 def test_the_readme_names_make_targets_that_exist() -> None:
-    """`make x` in README or ARCHITECTURE.md is a target of the Makefile."""
+    """`make x` in README, ARCHITECTURE.md or CONTRIBUTING.md is a target of the Makefile."""
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     assert targets >= {"run", "test", "check", "fmt", "lint", "types", "fast", "test-slow", "test-all"}
     named = {
         word
-        for name in ("README.md", "ARCHITECTURE.md")
+        for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")
         for word in re.findall(r"(?<=[`\n ])make ([a-z-]+)", (ROOT / name).read_text(encoding="utf-8"))
     }
     assert named <= targets
@@ -167,19 +167,22 @@ def paths_named_in(document: Path) -> set[str]:
 
 @pytest.mark.parametrize(
     "document",
-    [ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs" / "decisions").glob("0*.md"))],
+    [ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs" / "decisions").glob("0*.md"))],
     ids=lambda document: document.stem,
 )
 def test_paths_in_the_documents_of_the_code_exist(document: Path) -> None:
-    """Who follows ARCHITECTURE.md or a decision into the code finds the file."""
+    """Who follows ARCHITECTURE.md, CONTRIBUTING.md or a decision into the code finds the file."""
     named = paths_named_in(document)
     assert [path for path in sorted(named) if path not in NOT_HERE and not any(ROOT.glob(path.rstrip("/")))] == []
     assert named
 
 
-def test_the_index_of_the_decisions_lists_every_record() -> None:
-    """docs/decisions/README.md leads to every record, by its title."""
+def test_the_index_of_the_documents_lists_every_page() -> None:
+    """docs/README.md leads to every page, and docs/decisions/README.md to every record, by its title."""
     docs = ROOT / "docs"
+    index = (docs / "README.md").read_text(encoding="utf-8")
+    pages = {path.name for path in docs.glob("*.md")} - {"README.md"}
+    assert {page for page in pages if f"]({page})" not in index} == set()
     records = {path.name for path in (docs / "decisions").glob("*.md")} - {"README.md"}
     listed = re.findall(r"^- \[(\d{4})\]\((.+?)\) (.+)$", (docs / "decisions/README.md").read_text(), re.MULTILINE)
     assert [name for _, name, _ in listed] == sorted(records)
