@@ -162,7 +162,7 @@ def test_who_looks_does_not_wait_for_one_long_journal(lab: Lab) -> None:
     log.append(lambda seq: RunCreated(seq, 1.0, "long", "stub"))
     log.close()
     with long.events.open("ab") as file:
-        for seq in range(2, 120_000):
+        for seq in range(2, 360_000):
             file.write(encode_line(Asked(seq, 2.0, "pause", 1)))
     with Connection.look_at(lab.root) as onlooker:
         first = snapshot(onlooker)
