@@ -36,10 +36,10 @@ endef
 test: $(INSTALLED)  ## the tests that take a second or two, always with the same examples: under five minutes on two cores
 	$(call tested,not slow,test)
 
-test-slow: $(EXTRAS)  ## the others: trainings, faults, benchmarks, what needs the extras
+test-slow: $(INSTALLED)  ## the others: trainings, faults, benchmarks
 	$(call tested,slow,test-slow)
 
-test-all: $(EXTRAS) lint types test test-slow  ## everything, with lint and types: what CI runs
+test-all: $(EXTRAS) lint types test test-slow  ## everything, with lint, types and the optional packages
 
 check: lint types fast  ## what to run before each commit, under a minute
 
