@@ -25,13 +25,16 @@ __all__ = ["TASKS", "Task", "main", "page", "row_of"]
 EXPECTED = "none; source 003 expects 2 to 3 x"
 ONE_PROCESS = "one process x 32"
 PREFACE = """\
-Written by `python -m benchmarks.modes --page docs/modes.md`; not by hand. Source 003 trains the same 32 environments in
-one process or in 4 workers of 8, and expects the workers to be two to three times as fast. This is what `mission-tui
-bench` says of it on this machine; a speed-up below 1 is a slow-down."""
+Environments can be stepped in the trainer's own process (`env.vec = "inline"`) or in several env workers (`"workers"`).
+A guide (source 003 of this project) trains the same 32 environments in one process or in 4 workers of 8, and expects
+the workers to be two to three times as fast. This is what `mission-tui bench` measured on the machine named below. A
+speed-up below 1 is a slow-down; the interval in brackets holds the true value with 95 % probability.
+
+The page is written by `python -m benchmarks.modes --page docs/modes.md`, not by hand."""
 PAYING = """\
-Workers pay where a step of the environment takes longer than handing it over, and where there are cores for them: here
-there are {cores}, and the trainer wants one. `env.vec = "auto"` measures it for each run and chooses. MissionGym also
-has a batched form (`env.vec = "native"`), which is neither of the two."""
+Workers are faster if one step of the environment takes longer than handing it to a worker, and if there are cores for
+them: here there are {cores}, and the trainer needs one. `env.vec = "auto"` measures both for each run and chooses.
+MissionGym also has a form that steps all environments at once (`env.vec = "native"`), which needs neither."""
 HEAD = "| task | 4 workers x 8 | one process x 32 | speed-up | verdict on the workers |\n|---|---|---|---|---|"
 
 
