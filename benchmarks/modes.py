@@ -26,7 +26,7 @@ EXPECTED = "none; source 003 expects 2 to 3 x"
 ONE_PROCESS = "one process x 32"
 PREFACE = """\
 Environments can be stepped in the trainer's own process (`env.vec = "inline"`) or in several env workers (`"workers"`).
-A guide (source 003 of this project) trains the same 32 environments in one process or in 4 workers of 8, and expects
+A guide to training modes (source 003) trains the same 32 environments in one process or in 4 workers of 8, and expects
 the workers to be two to three times as fast. This is what `mission-tui bench` measured on the machine named below. A
 speed-up below 1 is a slow-down; the interval in brackets holds the true value with 95 % probability.
 
