@@ -98,7 +98,7 @@ HEAD = """# How good the findings are
 
 Written by `make health` from the labelled runs; the numbers are what came out. An incident is one stretch of trouble,
 not one alert per update. It is *false* if it lies where nothing was wrong, with a tolerance of 10 updates (50 for
-rules about trends). Only warnings and criticals count: information calls nobody. Intervals are bootstraps over runs.
+rules about trends). Only warnings and criticals count, not information. Intervals are bootstraps over runs.
 
 *Outside* runs are training logs that this project did not write; they are read in place and not part of it.
 *Constructed* runs were recorded by `make health-traces`: something was done to a real training midway, and it counts as
