@@ -28,10 +28,10 @@ from benchmarks.fleet.lab import Lab, kept
 from benchmarks.fleet.shapes import as_options, spec_of
 from benchmarks.results import PACKAGES, facts_of_the_machine
 from mission_tui.errors import UsageError
+from mission_tui.fleet.history.counted_records import counted_records
 from mission_tui.fleet.history.events import FindingChanged, FleetEvent
 from mission_tui.fleet.history.metrics import UpdateDone
 from mission_tui.fleet.history.outcome import OVER
-from mission_tui.fleet.history.rewound import kept_records
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.views.findings import Finding
 from mission_tui.fleet.views.snapshot import RunView
@@ -109,7 +109,7 @@ def read_done(folder: Path, job: Job) -> Done | None:
 
 def updates_of(folder: Path, done: Done) -> list[UpdateDone]:
     """The updates of a finished run that count, in order."""
-    rows, _ = kept_records(Lab(folder / RUNS, {}).rows(done.run))
+    rows, _ = counted_records(Lab(folder / RUNS, {}).rows(done.run))
     return [row for row in rows if isinstance(row, UpdateDone)]
 
 

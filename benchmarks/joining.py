@@ -16,7 +16,7 @@ from pathlib import Path
 from benchmarks.fleet.lab import Lab, opened, until
 from benchmarks.results import Row, Sheet, Spread, asked_as, busy_elsewhere, write_sheet
 from mission_tui.errors import MissionError
-from mission_tui.fleet.paying import Payoff, payoff_sentence
+from mission_tui.fleet.marginal_gain import MarginalGain, gain_sentence
 from mission_tui.fleet.views.snapshot import RunView
 
 SETTLE_S = 5.0
@@ -83,7 +83,7 @@ def report(lab: Lab, windows: Sequence[Window]) -> list[Row]:
     for number, window in enumerate(windows):
         view = views[window.runs[-1]]
         assert view.payoff is not None
-        print(payoff_sentence(view.payoff, view.name))
+        print(gain_sentence(view.payoff, view.name))
         if not number:
             print(f"    by hand: {speeds[0]:,.0f} steps/s")
             continue
@@ -93,7 +93,7 @@ def report(lab: Lab, windows: Sequence[Window]) -> list[Row]:
     return rows
 
 
-def _row(number: int, payoff: Payoff, gain: float) -> Row:
+def _row(number: int, payoff: MarginalGain, gain: float) -> Row:
     what, goal = f"what run {number} brought", f"says what a hand calculation gives, within {100 * WITHIN:.0f} points"
     peer = Spread.of([100.0 * gain])
     if payoff.gain is None or payoff.low is None or payoff.high is None:

@@ -105,7 +105,7 @@ def judged_us(records: list[MetricRecord], updates: int) -> float:
     judge = judge_of(spec(updates))
     begun = time.process_time()
     for record in records:
-        judge.hear(record)
+        judge.feed(record)
     return 1e6 * (time.process_time() - begun) / len(records)
 
 
@@ -115,13 +115,13 @@ def shares_us(records: list[MetricRecord], updates: int) -> dict[str, float]:
     spent: dict[str, float] = {"row": 0.0, "returns": 0.0}
     for record in records:
         if not isinstance(record, UpdateDone):
-            judge.hear(record)
+            judge.feed(record)
             continue
         begun = time.process_time()
         row = row_of(record)
         spent["row"] += time.process_time() - begun
         begun = time.process_time()
-        judge._returns.see(row.metrics.get("rollout/ep_rew_mean"), row.episodes)
+        judge._returns.update(row.metrics.get("rollout/ep_rew_mean"), row.episodes)
         spent["returns"] += time.process_time() - begun
         for rule in judge._rules:
             begun = time.process_time()
@@ -137,7 +137,7 @@ def kept_bytes(records: list[MetricRecord], updates: int) -> tuple[int, int]:
     judge = judge_of(spec(updates))
     held = []
     for count, record in enumerate(records, start=1):
-        judge.hear(record)
+        judge.feed(record)
         if count in (len(records) // 2, len(records)):
             held.append(tracemalloc.get_traced_memory()[0] - before)
     tracemalloc.stop()

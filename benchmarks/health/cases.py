@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from benchmarks.health.trace import TraceLabel, read_manifest, read_trace, trace_path
-from mission_tui.fleet.health import Judge, Settings, settings_of
+from mission_tui.fleet.health import HealthJudge, Settings, settings_of
 from mission_tui.fleet.history.metrics import MetricRecord, TrainingStarted, UpdateDone
 from mission_tui.fleet.limits.thresholds import Limits
 from mission_tui.fleet.views.findings import Finding
@@ -103,15 +103,15 @@ def constructed() -> tuple[Case, ...]:
 
 def judged(case: Case, limits: Limits) -> tuple[Incident, ...]:
     """Every incident that the rules open on `case`, as it would have opened live."""
-    judge = Judge(case.settings, limits)
+    judge = HealthJudge(case.settings, limits)
     found: dict[str, Incident] = {}
     update = 0
     for record in case.records:
         if isinstance(record, TrainingStarted) and record.attempt in case.resumed:
-            judge = Judge(case.resumed[record.attempt], limits)
+            judge = HealthJudge(case.resumed[record.attempt], limits)
         elif isinstance(record, UpdateDone):
             update = record.update
-        for finding in judge.hear(record):
+        for finding in judge.feed(record):
             found[finding.id] = _with(found.get(finding.id), finding)
     return tuple(it if it.last else replace(it, last=update) for it in found.values())
 

@@ -12,9 +12,9 @@ from msgspec import structs
 
 from mission_tui.cli.session import Session
 from mission_tui.errors import UsageError
-from mission_tui.fleet.health import Judge, Settings, settings_of
+from mission_tui.fleet.health import HealthJudge, Settings, settings_of
 from mission_tui.fleet.health.replay import replay
-from mission_tui.fleet.limits.health_file import HealthFile, over, profile_of, suited, under
+from mission_tui.fleet.limits.health_file import HealthFile, profile_for, profile_of, with_file_above, with_files_below
 from mission_tui.fleet.limits.thresholds import HealthKeep
 from mission_tui.fleet.specs.spec import Schedule, Spec
 from mission_tui.fleet.views.findings import Finding
@@ -64,9 +64,9 @@ def judged(log: TrainingLog, known: Known) -> tuple[str, tuple[Finding, ...]]:
         return _words(newest), replay(specs, log.records, log.events, log.died)
     settings = _settings(log, known)
     found: dict[str, Finding] = {}
-    judge = Judge(settings, _limits(settings, known))
+    judge = HealthJudge(settings, _limits(settings, known))
     for record in log.records:
-        found |= {finding.id: finding for finding in judge.hear(record)}
+        found |= {finding.id: finding for finding in judge.feed(record)}
     found |= {finding.id: finding for finding in judge.findings}
     return _words(settings), tuple(found.values())
 
@@ -83,9 +83,9 @@ def _limited(spec: Spec, known: Known) -> Spec:
     """`spec` with the limits to judge it by: its own; for one that no launch resolved, the usual ones under them."""
     profile, keep = profile_of(spec), spec.keep.health
     if keep.profile == "auto":
-        keep = under(keep, known.files, profile)
+        keep = with_files_below(keep, known.files, profile)
     if known.health is not None:
-        keep = over(keep, known.health, profile)
+        keep = with_file_above(keep, known.health, profile)
     return structs.replace(spec, keep=structs.replace(spec.keep, health=keep))
 
 
@@ -109,9 +109,9 @@ def _settings(log: TrainingLog, known: Known) -> Settings:
 def _limits(settings: Settings, known: Known) -> HealthKeep:
     if known.spec is not None:
         return _limited(known.spec, known).keep.health
-    profile = suited(settings.rollout, settings.clip_range)
-    keep = under(HealthKeep(), known.files, profile)
-    return keep if known.health is None else over(keep, known.health, profile)
+    profile = profile_for(settings.rollout, settings.clip_range)
+    keep = with_files_below(HealthKeep(), known.files, profile)
+    return keep if known.health is None else with_file_above(keep, known.health, profile)
 
 
 def _words(settings: Settings) -> str:

@@ -59,9 +59,9 @@ def _asked(session: Session, connection: Connection, items: Sequence[LaunchItem]
 
 def _reckoned(items: Sequence[LaunchItem]) -> Quoted:
     """There is no runs root yet, or nothing in it can be read."""
-    from mission_tui.fleet.capacity.cost import foretold
+    from mission_tui.fleet.capacity.cost import estimated_cost
     from mission_tui.ipc.replies import Quoted
     from mission_tui.paths import GPU_DRIVER
 
     cores, driver = len(os.sched_getaffinity(0)), GPU_DRIVER.exists()
-    return Quoted(re=0, costs=tuple(foretold(item.spec, cores, driver=driver) for item in items), decided=False)
+    return Quoted(re=0, costs=tuple(estimated_cost(item.spec, cores, driver=driver) for item in items), decided=False)

@@ -19,7 +19,7 @@ from mission_tui.cli.tables.words import UNKNOWN, measure
 from mission_tui.cli.writing import enter_screen, leave_screen, write, write_picture
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.views.picture import Canvas, Colours
+    from mission_tui.fleet.views.episode_picture import Canvas, Colours
     from mission_tui.ipc.replies import Evaluated, Progress
 
 __all__ = ["canvas_of", "show"]
@@ -31,7 +31,7 @@ _FULL = frozenset(("truecolor", "24bit"))
 
 def canvas_of(environ: Mapping[str, str], fps: float | None, out: TextIO) -> Canvas:
     """What pictures have to fit to be shown on `out`: a line is left for how far the episode is."""
-    from mission_tui.fleet.views.picture import Canvas
+    from mission_tui.fleet.views.episode_picture import Canvas
 
     size = shutil.get_terminal_size()
     # Nobody watches a file being written.

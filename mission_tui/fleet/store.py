@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from mission_tui.fleet.history.duties import FailedDuty
-from mission_tui.fleet.history.events import AttemptEnded, AttemptStarting, PayoffJudged, RunCreated
+from mission_tui.fleet.history.events import AttemptEnded, AttemptStarting, GainMeasured, RunCreated
+from mission_tui.fleet.history.failed_duties import FailedDuty
 from mission_tui.fleet.history.metrics import MetricRecord
+from mission_tui.fleet.history.metrics_state import POINTS
 from mission_tui.fleet.history.run import Fact, RunHistory
 from mission_tui.fleet.history.series import Thinned
-from mission_tui.fleet.history.trained import POINTS
-from mission_tui.fleet.paying import Payoff
+from mission_tui.fleet.marginal_gain import MarginalGain
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.refs import RunRef, resolve
@@ -24,7 +24,7 @@ from mission_tui.fleet.views.snapshot import (
     GpuMeters,
     HostMeters,
     OtherRoot,
-    Paid,
+    RunGain,
     RunView,
     StaleRun,
     SupervisorInfo,
@@ -42,7 +42,7 @@ LOADED_ENDED = 8
 
 
 @dataclass(frozen=True, slots=True)
-class _Shelved:
+class _EndedRun:
     """An ended run by its first event and its end."""
 
     id: str
@@ -69,10 +69,10 @@ class Store:
         self._gpus: tuple[GpuMeters, ...] = ()
         self._stale: tuple[StaleRun, ...] = ()
         self._elsewhere: tuple[OtherRoot, ...] = ()
-        self._paid: tuple[tuple[str, Payoff], ...] = ()
+        self._paid: tuple[tuple[str, MarginalGain], ...] = ()
         self._duties: tuple[FailedDuty, ...] = ()
         self._runs: dict[str, RunHistory] = {}
-        self._shelf: dict[str, _Shelved] = {}
+        self._shelf: dict[str, _EndedRun] = {}
         self._views: dict[str, RunView] = {}
         self._parked: set[str] = set()
         self._loaded: dict[str, None] = {}
@@ -97,9 +97,9 @@ class Store:
         self._shelf.pop(run_id, None)
         self._touch(run_id, reorder=True)
 
-    def shelve(self, run_id: str, run_dir: str, made: RunCreated, over: AttemptEnded) -> None:
+    def add_ended(self, run_id: str, run_dir: str, made: RunCreated, over: AttemptEnded) -> None:
         """Know of an ended run how it began and ended, and nothing else until `add_run` takes it from the shelf."""
-        self._shelf[run_id] = _Shelved(run_id, run_dir, made, over)
+        self._shelf[run_id] = _EndedRun(run_id, run_dir, made, over)
         self._touch(run_id, reorder=True)
 
     def replace_spec(self, run_id: str, spec: Spec) -> None:
@@ -118,12 +118,12 @@ class Store:
     def apply(self, run_id: str, fact: Fact) -> bool:
         """Fold one event, metric record or observation into its run; true when that changed anything."""
         run = self._runs[run_id]
-        before = (run.told.over, run.told.created_t)
+        before = (run.journal.over, run.journal.created_t)
         if not run.apply(fact):
             return False
-        if isinstance(fact, PayoffJudged):
+        if isinstance(fact, GainMeasured):
             self._paid = _newest((*self._paid, (run_id, fact.payoff)))
-        self._touch(run_id, reorder=before != (run.told.over, run.told.created_t))
+        self._touch(run_id, reorder=before != (run.journal.over, run.journal.created_t))
         self._bound_memory(run)
         return True
 
@@ -132,7 +132,7 @@ class Store:
             self._host, self._gpus = host, tuple(gpus)
             self._snapshot = None
 
-    def observe_around(
+    def observe_surroundings(
         self, *, stale: tuple[StaleRun, ...] | None = None, elsewhere: tuple[OtherRoot, ...] | None = None
     ) -> None:
         """Take in what was seen beside the runs; None is what nobody looked for."""
@@ -164,7 +164,7 @@ class Store:
                 unread=self._unread,
                 stale=self._stale,
                 elsewhere=self._elsewhere,
-                paid=tuple(Paid(run_id, self._runs[run_id].told.name, payoff) for run_id, payoff in self._paid),
+                paid=tuple(RunGain(run_id, self._runs[run_id].journal.name, gain) for run_id, gain in self._paid),
                 failed_duties=self._duties,
             )
         return self._snapshot
@@ -204,7 +204,7 @@ class Store:
                 RunRef(run.id, it.name, run.state not in ("ended", "parked"), it.group or "", bool(it.foreign)),
             )
             for run in self._runs.values()
-            for it in (run.told,)
+            for it in (run.journal,)
         ]
         shelved = [
             (each.made.t, each.id, RunRef(each.id, clean(each.made.name), False, clean(each.made.group or "")))
@@ -223,7 +223,7 @@ class Store:
         self, run_id: str, series: Sequence[str], from_update: int = 0, to_update: int | None = None, points: int = 500
     ) -> Thinned:
         """Columns of a run over its updates, in at most `points` buckets as least and greatest value."""
-        return self._runs[run_id].trained.columns.thin(series, from_update, to_update, points)
+        return self._runs[run_id].metrics.columns.thin(series, from_update, to_update, points)
 
     def _touch(self, run_id: str, *, reorder: bool = False) -> None:
         run = self._runs.get(run_id)
@@ -237,16 +237,16 @@ class Store:
         """Ids of live runs, oldest first, and of ended ones, newest first."""
         if self._order is None:
             by_age = sorted(self._runs.values(), key=_age)
-            ended = [(run.told.ended_t or 0.0, run.id) for run in by_age if run.told.over]
+            ended = [(run.journal.ended_t or 0.0, run.id) for run in by_age if run.journal.over]
             ended.extend((each.over.t, each.id) for each in self._shelf.values())
             ended.sort(key=lambda entry: entry[0], reverse=True)
-            self._order = [run.id for run in by_age if not run.told.over], [run_id for _, run_id in ended]
+            self._order = [run.id for run in by_age if not run.journal.over], [run_id for _, run_id in ended]
         return self._order
 
     def _bound_memory(self, run: RunHistory) -> None:
         """Full histories stay only for live runs and the few ended ones loaded last."""
         self._loaded.pop(run.id, None)
-        if run.told.outcome is None or len(run.trained.columns) <= POINTS:
+        if run.journal.outcome is None or len(run.metrics.columns) <= POINTS:
             return
         self._loaded[run.id] = None
         if len(self._loaded) > LOADED_ENDED:
@@ -261,22 +261,28 @@ def _shown(run: RunHistory) -> RunView:
         return view_of(run)
     except Exception as error:  # noqa: BLE001 - whatever facts can cause costs this one run
         bare = RunHistory(run.id, run.run_dir, None)
-        bare.told.name, bare.told.created_t, bare.told.outcome = run.told.name, run.told.created_t, run.told.outcome
-        bare.told.attempt, bare.told.ended_t = run.told.attempt, run.told.ended_t
-        bare.seen.flags = frozenset({"damaged"})
-        bare.seen.waits = f"it cannot be shown: {type(error).__name__}: {error}"[:300]
+        bare.journal.name, bare.journal.created_t, bare.journal.outcome = (
+            run.journal.name,
+            run.journal.created_t,
+            run.journal.outcome,
+        )
+        bare.journal.attempt, bare.journal.ended_t = run.journal.attempt, run.journal.ended_t
+        bare.observed.flags = frozenset({"damaged"})
+        bare.observed.waits = f"it cannot be shown: {type(error).__name__}: {error}"[:300]
         return view_of(bare)
 
 
 def _age(run: RunHistory) -> tuple[float, str]:
-    return run.told.created_t, run.id
+    return run.journal.created_t, run.id
 
 
 def _ref(run: RunHistory) -> RunRef:
-    told = run.told
-    return RunRef(run.id, told.name, run.state not in ("ended", "parked"), told.group or "", bool(told.foreign))
+    journal = run.journal
+    return RunRef(
+        run.id, journal.name, run.state not in ("ended", "parked"), journal.group or "", bool(journal.foreign)
+    )
 
 
-def _newest(paid: Iterable[tuple[str, Payoff]]) -> tuple[tuple[str, Payoff], ...]:
+def _newest(paid: Iterable[tuple[str, MarginalGain]]) -> tuple[tuple[str, MarginalGain], ...]:
     """By when it happened, not by when it was applied: a fleet that is rebuilt shows the same."""
     return tuple(sorted(paid, key=lambda each: (-each[1].t, each[0]))[:SHOWN_PAID])

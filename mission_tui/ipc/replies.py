@@ -318,7 +318,9 @@ class Tuned(Reply, frozen=True, kw_only=True, tag="tuned"):
 
 
 class FleetTuned(Reply, frozen=True, kw_only=True, tag="fleet-tuned"):
-    """A `fleet.tuning.company.FleetSaid`, and the `Payoff` of each run that joined, in builtin values."""
+    """A `fleet.tuning.fleet_size.FleetSizeVerdict`, and the `MarginalGain` of each run that joined, in builtin
+    values.
+    """
 
     said: dict[str, Any]
     payoffs: tuple[dict[str, Any], ...]

@@ -12,7 +12,7 @@ from msgspec import Struct
 from mission_tui.fleet.history.events import Mark as FindingMark
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.tuning.plan import TunePlan
-from mission_tui.fleet.views.picture import Canvas
+from mission_tui.fleet.views.episode_picture import Canvas
 from mission_tui.ipc.replies import (
     Accepted,
     AdoptableReply,

@@ -18,7 +18,7 @@ from mission_tui.fleet.history.metrics import MetricRecord
 from mission_tui.fleet.history.observations import FlagSeen, PidsSeen, WaitSeen
 from mission_tui.fleet.history.outcome import Failed
 from mission_tui.fleet.history.provenance import sources_of
-from mission_tui.fleet.history.restarting import ASKED, Row
+from mission_tui.fleet.history.restart_policy import ASKED, Row
 from mission_tui.fleet.resume.terms import AS_IT_WAS, Terms
 from mission_tui.fleet.resume.verdict import Change
 from mission_tui.fleet.specs.spec import Spec
@@ -59,13 +59,13 @@ def hold_live(core: Core, run_dir: RunDir, spec: Spec | None, *, slice_bytes: in
 
     Of its metrics `slice_bytes` at most are read; its tail says whether there are more.
     """
-    told = core.store.run(run_dir.id).told
+    journal = core.store.run(run_dir.id).journal
     run = LiveRun(
         dir=run_dir,
         spec=spec,
-        journal=core.take_journal(run_dir, told.seq),
+        journal=core.take_journal(run_dir, journal.seq),
         tail=Tail(run_dir.metrics, MetricRecord),
-        attempt=told.attempt,
+        attempt=journal.attempt,
         patient_until=time.monotonic() + PATIENCE_S,
     )
     run.tail.slice_bytes = slice_bytes
@@ -130,7 +130,7 @@ def begin(
             restart=row.restarts,
             reboots=row.reboots,
             placed=placement,
-            after=ends_of_others(core, core.store.run(run.id).told.after) if order.attempt == 1 else (),
+            after=ends_of_others(core, core.store.run(run.id).journal.after) if order.attempt == 1 else (),
             asker=by,
         )
         core.ask(run, starting)
@@ -153,8 +153,8 @@ def _await_word(core: Core, run: LiveRun, keeper: Process) -> None:
 def _close_findings(core: Core, run: LiveRun) -> None:
     """An attempt is a declared break: what was open before it is over, as of its last row."""
     known = core.store.run(run.id)
-    row = known.trained.row
-    for finding in list(known.told.findings.values()):
+    row = known.metrics.row
+    for finding in list(known.journal.findings.values()):
         if finding.state == "open":
             over = cleared(finding, *((row.update, row.t) if row is not None else (0, 0.0)))
             core.witness(run, partial(_changed, over))
@@ -234,7 +234,7 @@ def _out_of_sight(core: Core, run: LiveRun) -> bool:
     core.see(run.id, FlagSeen("outlived" if run.outlived else "out-of-sight", raised=True))
     core.see(run.id, WaitSeen(run.unseen))
     core.note(run.id, PidsSeen(Pids()))
-    if run.outlived and core.store.run(run.id).told.asked & ENDING:
+    if run.outlived and core.store.run(run.id).journal.asked & ENDING:
         sweep(core, run, run.attempt)
     core.orphaned |= run.outlived
     return True
@@ -276,7 +276,7 @@ def _watch(core: Core, run: LiveRun, process: Process) -> None:
 
 
 def _keeperless(core: Core, run: LiveRun) -> None:
-    if "keeperless" not in core.store.run(run.id).told.flags:
+    if "keeperless" not in core.store.run(run.id).journal.flags:
         core.witness(run, lambda seq, t: KeeperLost(seq, t, run.attempt))
         carry_on(core, run)
     show_pids(core, run)
@@ -290,7 +290,7 @@ def _nobody_came(core: Core, run: LiveRun) -> bool:
 def _begin_after_all(core: Core, run: LiveRun) -> bool:
     """Start the keeper that a supervisor wrote the order for and died before it could; once, and not against a stop."""
     order, run.unbegun = run.unbegun, None
-    if order is None or core.store.run(run.id).told.asked & ENDING:
+    if order is None or core.store.run(run.id).journal.asked & ENDING:
         return False
     try:
         order = completed(core, run, order)

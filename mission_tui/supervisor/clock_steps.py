@@ -20,7 +20,7 @@ from mission_tui.supervisor import boot_clock
 from mission_tui.supervisor.identity import boot_id, verify
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.history.told import Told
+    from mission_tui.fleet.history.journal_state import JournalState
     from mission_tui.supervisor.core import Core
 
 __all__ = ["ClockSteps", "missed_step"]
@@ -48,23 +48,23 @@ class ClockSteps:
             return
         log.warning("the machine's clock was set %.1f s %s", abs(by_s), "forward" if by_s > 0 else "back")
         for run_id in core.store.live_ids():
-            if attempt := core.store.run(run_id).told.attempt:
+            if attempt := core.store.run(run_id).journal.attempt:
                 core.witness_of(run_id, partial(_stepped, attempt, round(by_s, 3)))
 
 
-def missed_step(run: RunDir, told: Told) -> float | None:
+def missed_step(run: RunDir, journal: JournalState) -> float | None:
     """By how much the clock was set since the attempt began, or its restart was decided, while no supervisor lived."""
-    restart = told.restart
+    restart = journal.restart
     if restart is not None and restart.boot == boot_id():
         by_s = time.time() + restart.due_boot_s - boot_clock.boottime() - restart.due_t
         return by_s if abs(by_s) > STEP_S else None
-    if told.outcome is not None or not told.attempt:
+    if journal.outcome is not None or not journal.attempt:
         return None
     with suppress(DamagedError, OSError):
-        identity = read_identity(run.attempt(told.attempt).identity)
+        identity = read_identity(run.attempt(journal.attempt).identity)
         if identity is None or verify(identity.trainer, identity.boot_id).process is None:
             return None
-        by_s = _ahead_s() + boot_clock.began_at(identity.trainer.start_time) - identity.started_t - told.stepped_s
+        by_s = _ahead_s() + boot_clock.began_at(identity.trainer.start_time) - identity.started_t - journal.stepped_s
         return by_s if abs(by_s) > MISSED_S else None
     return None
 

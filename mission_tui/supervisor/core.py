@@ -18,8 +18,8 @@ from mission_tui import __version__
 from mission_tui.errors import UsageError
 from mission_tui.fleet.capacity.other_program import OtherProgram
 from mission_tui.fleet.capacity.peaks import Peaks
-from mission_tui.fleet.history.duties import WHY_CHARACTERS, FailedDuty
 from mission_tui.fleet.history.events import Asked, DutyDoneSeen, DutyFailureSeen, FleetEvent, Verb
+from mission_tui.fleet.history.failed_duties import WHY_CHARACTERS, FailedDuty
 from mission_tui.fleet.history.observations import SizeSeen
 from mission_tui.fleet.history.run import Fact
 from mission_tui.fleet.specs.spec import Spec
@@ -134,7 +134,7 @@ class Core:
 
     def name_of(self, run_id: str) -> str:
         """What people call the run; empty for one that is not known."""
-        return self.store.run(run_id).told.name if run_id in self.store.run_ids() else ""
+        return self.store.run(run_id).journal.name if run_id in self.store.run_ids() else ""
 
     def check_room(self) -> None:
         """Raise `StorageError` while the disk of the runs root is full: what lives goes on, nothing new is started."""
@@ -239,7 +239,7 @@ class Core:
         if live is not None:
             yield live.journal
             return
-        journal = self.take_journal(self.run_dir(run_id), self.store.run(run_id).told.seq)
+        journal = self.take_journal(self.run_dir(run_id), self.store.run(run_id).journal.seq)
         try:
             yield journal
         finally:
@@ -279,14 +279,14 @@ class Core:
         """Journal that `duty` was not done for the run; one that was removed meanwhile has no journal."""
         if run_id not in self.store.run_ids():
             return
-        attempt, sentence = self.store.run(run_id).told.attempt, clean(why, WHY_CHARACTERS)
+        attempt, sentence = self.store.run(run_id).journal.attempt, clean(why, WHY_CHARACTERS)
         self.witness_of(run_id, lambda seq, t: DutyFailureSeen(seq, t, attempt, duty, sentence, number))
 
     def done_for(self, run_id: str, duty: str) -> None:
         """`duty` was done for the run: journaled if it had failed before."""
-        if run_id not in self.store.run_ids() or (known := self.store.run(run_id).told.duties.get(duty)) is None:
+        if run_id not in self.store.run_ids() or (known := self.store.run(run_id).journal.duties.get(duty)) is None:
             return
-        attempt, times = self.store.run(run_id).told.attempt, known.times
+        attempt, times = self.store.run(run_id).journal.attempt, known.times
         self.witness_of(run_id, lambda seq, t: DutyDoneSeen(seq, t, attempt, duty, times))
 
     async def measure(self) -> None:
@@ -320,20 +320,20 @@ class Core:
         anew: order and specs must be as they were when it was launched. What lives and is ours can always be ended.
         """
         self.fetch(run_id)
-        told = self.store.run(run_id).told
-        why = told.foreign
+        journal = self.store.run(run_id).journal
+        why = journal.foreign
         if starts and not why:
-            sealed = self.seals.check(self.run_dir(run_id), max(1, told.attempt))
+            sealed = self.seals.check(self.run_dir(run_id), max(1, journal.attempt))
             why = sealed.foreign
             if not why and (changed := words_of_change(sealed.changed)):
                 raise UsageError(
-                    f"cannot {verb} {told.name}: {changed}, and nothing is started of what nobody has agreed to; put "
-                    f"it back as it was, or `mission-tui adopt {told.name}` shows what it would run now, and takes that"
+                    f"cannot {verb} {journal.name}: {changed}, and nothing is started of what nobody has agreed to; put "
+                    f"it back as it was, or `mission-tui adopt {journal.name}` shows what it would run now, and takes that"
                 )
         if why:
             raise UsageError(
-                f"cannot {verb} {told.name}, which is foreign: {why}; "
-                f"`mission-tui adopt {told.name}` shows what it would run, and takes it for yours"
+                f"cannot {verb} {journal.name}, which is foreign: {why}; "
+                f"`mission-tui adopt {journal.name}` shows what it would run, and takes it for yours"
             )
 
 

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from mission_tui.fleet.health import Judge
+from mission_tui.fleet.health import HealthJudge
 from mission_tui.fleet.history.metrics import CheckpointSaved, MetricRecord, TrainingEnded
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.telemetry_messages import CheckpointAnswered
@@ -70,7 +70,7 @@ class LiveRun:
     workers: tuple[int, ...] = ()
     """The processes that its trainer named."""
 
-    judge: Judge | None = None
+    judge: HealthJudge | None = None
     news_at: float = 0.0
     """When (monotonic) new lines were last found in its file."""
     breaks_told: int = 0

@@ -80,7 +80,7 @@ async def subject_of(
         name = newest.name
     known = core.store.run(run_id)
     spec = known.spec if known.spec is not None else read_spec(run.spec)
-    recalled = recall(core, _order_of(core, run, known.told.attempt), spec, environ)
+    recalled = recall(core, _order_of(core, run, known.journal.attempt), spec, environ)
     return Subject(run, name, spec, recalled.caller, recalled.lack)
 
 
@@ -108,7 +108,7 @@ def caller_for(core: Core, run_id: str, request: GoingOn) -> Caller:
     """
     if request.python is not None and request.cwd is not None and request.environ is not None:
         return Caller(request.python, request.cwd, request.environ, limits=request.limits)
-    return caller_of(core, core.run_dir(run_id), core.store.run(run_id).told.attempt)
+    return caller_of(core, core.run_dir(run_id), core.store.run(run_id).journal.attempt)
 
 
 def caller_of(core: Core, run: RunDir, attempt: int) -> Caller:

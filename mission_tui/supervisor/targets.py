@@ -109,7 +109,7 @@ def require(core: Core, run_id: str, verb: str) -> None:
 
 def the_finding(core: Core, run_id: str, finding_id: str) -> Finding:
     """The finding of the run, as it stands now. Raises `UsageError` with the nearest."""
-    findings = core.store.run(run_id).told.findings
+    findings = core.store.run(run_id).journal.findings
     if finding_id not in findings:
         name = core.store.view(run_id).name
         raise UsageError(f"{name} has no finding '{finding_id}'{nearest(finding_id, findings)}")

@@ -7,7 +7,7 @@ import io
 from mission_tui.cli.tables.fleet import fleet_table
 from mission_tui.fleet.capacity.placement import Placement
 from mission_tui.fleet.views.findings import Finding, Severity
-from mission_tui.fleet.views.snapshot import Held, Restart
+from mission_tui.fleet.views.snapshot import HeldResources, Restart
 from tests.tui.fleets import a_run
 
 
@@ -32,7 +32,7 @@ def test_the_remark_is_the_worst_finding_and_never_information() -> None:
 def test_a_frozen_run_says_what_it_holds() -> None:
     """The sentence of the supervisor, as it is."""
     said = "frozen: 1.0 GiB of memory and 3.0 GiB on the GPU stay held; resume lets it go on"
-    assert row(state="frozen", cause=said, held=Held(1 << 30, gpu=True, vram_bytes=3 << 30)).endswith(said)
+    assert row(state="frozen", cause=said, held=HeldResources(1 << 30, gpu=True, vram_bytes=3 << 30)).endswith(said)
 
 
 def test_a_run_that_was_placed_says_where() -> None:

@@ -11,7 +11,7 @@ from typing import Any, get_args
 import pytest
 
 from mission_tui.cli.tables.documents import run_facts
-from mission_tui.fleet.views.snapshot import Held, Restart, RunFlag, RunView
+from mission_tui.fleet.views.snapshot import HeldResources, Restart, RunFlag, RunView
 from tests.shell import Shell
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "json.md"
@@ -72,7 +72,7 @@ def test_a_run_says_what_it_holds_and_when_it_starts_again() -> None:
         run_dir="/a",
         state="frozen",
         created_t=1.0,
-        held=Held(5, gpu=True, vram_bytes=7),
+        held=HeldResources(5, gpu=True, vram_bytes=7),
         restart=Restart(due_t=9.0, number=2, most=3),
     )
     facts = run_facts(view)

@@ -10,7 +10,7 @@ import pytest
 from msgspec import structs
 
 from mission_tui.cli.tables.price import price_facts, show_price
-from mission_tui.fleet.capacity.cost import Cost, Pace, foretold
+from mission_tui.fleet.capacity.cost import Cost, Pace, estimated_cost
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
 from mission_tui.ipc.replies import Quoted
 from mission_tui.ipc.requests import LaunchItem
@@ -61,15 +61,15 @@ def test_what_a_launch_would_refuse_begins_nowhere(capsys: pytest.CaptureFixture
 
 def test_files_do_not_say_who_begins(capsys: pytest.CaptureFixture[str]) -> None:
     """Nor does arithmetic; memory on a GPU is part of it where there is a driver and the run is not for the CPU."""
-    show_price(ITEMS[:1], Quoted(re=1, costs=(foretold(SPEC, 2, driver=True),), decided=False))
+    show_price(ITEMS[:1], Quoted(re=1, costs=(estimated_cost(SPEC, 2, driver=True),), decided=False))
     said = capsys.readouterr().err
     assert "nothing like it has run here" in said
     assert "no supervisor was asked" in said
     assert "begins" not in said
-    assert (foretold(SPEC, 2, driver=True).vram_bytes or 0) > 0
-    assert foretold(SPEC, 2, driver=False).vram_bytes is None
+    assert (estimated_cost(SPEC, 2, driver=True).vram_bytes or 0) > 0
+    assert estimated_cost(SPEC, 2, driver=False).vram_bytes is None
     on_cpu = structs.replace(SPEC, run=RunSpec(total_timesteps=6400, device="cpu"))
-    assert foretold(on_cpu, 2, driver=True).vram_bytes is None
+    assert estimated_cost(on_cpu, 2, driver=True).vram_bytes is None
 
 
 def test_a_document_has_the_names_of_the_reference() -> None:

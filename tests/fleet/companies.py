@@ -7,9 +7,9 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from mission_tui.fleet.paying.judging import Records
-from mission_tui.fleet.paying.stretches import Stay, Stretch, stretches_of
-from mission_tui.fleet.paying.throughput import Span
+from mission_tui.fleet.marginal_gain.measure import Records
+from mission_tui.fleet.marginal_gain.steady_periods import SteadyPeriod, TrainingSpan, steady_periods
+from mission_tui.fleet.marginal_gain.throughput import Span
 
 __all__ = ["Company"]
 
@@ -27,16 +27,16 @@ class Company:
     memory: float = 0.0
     update_s: float = 0.5
     seed: int = 0
-    stays: list[Stay] = field(default_factory=list)
+    stays: list[TrainingSpan] = field(default_factory=list)
     elsewhere: list[tuple[float, float]] = field(default_factory=list)
 
     def comes(self, run: str, t: float, until: float | None = None, kind: str = "alike") -> None:
         """`run` is started at `t`; it is warm ten seconds later."""
-        self.stays.append(Stay(run, t, t + WARM_S, until, kind))
+        self.stays.append(TrainingSpan(run, t, t + WARM_S, until, kind))
 
     def records(self, now: float) -> Records:
         """What its runs have written by unix time `now`."""
-        spans = self._spans(stretches_of(self.stays, now))
+        spans = self._spans(steady_periods(self.stays, now))
         return Records(
             spans=lambda run, begin, end, most: _cut([s for s in spans.get(run, []) if begin < s.end <= end], most),
             elsewhere=self._elsewhere,
@@ -47,16 +47,16 @@ class Company:
         seen = [cores for t, cores in self.elsewhere if begin <= t <= end]
         return sum(seen) / len(seen) if seen else None
 
-    def _spans(self, stretches: Sequence[Stretch]) -> dict[str, list[Span]]:
+    def _spans(self, stretches: Sequence[SteadyPeriod]) -> dict[str, list[Span]]:
         draws = random.Random(self.seed)
         spans: dict[str, list[Span]] = {}
-        for stretch in stretches:
+        for period in stretches:
             noise = draws.gauss(0.0, self.sd)
-            t, mixed = stretch.begin, math.exp(-self.update_s / 2.0 * math.log(1.0 / self.memory)) if self.memory else 0
-            while t + self.update_s <= stretch.end:
+            t, mixed = period.begin, math.exp(-self.update_s / 2.0 * math.log(1.0 / self.memory)) if self.memory else 0
+            while t + self.update_s <= period.end:
                 noise = mixed * noise + draws.gauss(0.0, self.sd * math.sqrt(1.0 - mixed * mixed))
-                each = max(0.01, 1.0 + noise) * self.total[len(stretch.runs)] / len(stretch.runs)
-                for run in stretch.runs:
+                each = max(0.01, 1.0 + noise) * self.total[len(period.runs)] / len(period.runs)
+                for run in period.runs:
                     spans.setdefault(run, []).append(Span(t, t + self.update_s, each))
                 t += self.update_s
         return spans

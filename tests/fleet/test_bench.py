@@ -11,12 +11,12 @@ import pytest
 from msgspec.structs import replace
 
 from mission_tui.fleet.bench import (
-    counted,
     incomparable,
     is_enough,
     noise_of,
     order_of,
     pace_of,
+    quiet_rounds,
     ratio_of,
     timing_of,
     work_of,
@@ -158,7 +158,7 @@ def test_rounds_that_met_more_of_other_work_are_run_again(
 ) -> None:
     """Three rounds are asked for; a loaded one is replaced by a calm one, or by whatever came within six."""
     assert is_enough(loads, 3) is enough
-    assert counted(loads, 3) == places
+    assert quiet_rounds(loads, 3) == places
 
 
 def test_stolen_time_hides_no_slowness_and_invents_none() -> None:
@@ -173,7 +173,7 @@ def test_stolen_time_hides_no_slowness_and_invents_none() -> None:
             speeds = [9000 * (1.0 - share) * draws.lognormvariate(0.0, 0.03) for share in taken]
             rounds.append((speeds[0] / slowness, speeds[1]))
             loads.append((50 * taken[0], 50 * taken[1]))  # of two cores
-        one, other = zip(*(rounds[place] for place in counted(loads, 3)), strict=True)
+        one, other = zip(*(rounds[place] for place in quiet_rounds(loads, 3)), strict=True)
         return ratio_of(one, other, paired=True).verdict
 
     assert sum(bench(2.2) == "slower" for _ in range(1000)) >= 960

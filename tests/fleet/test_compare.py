@@ -37,7 +37,7 @@ def side(name: str, returns: Sequence[float] | list[MetricRecord], spec: Spec = 
     records = [it if isinstance(it, MetricRecord) else None for it in returns]
     given: list[MetricRecord] = [it for it in records if it is not None] or rows(returns)  # type: ignore[arg-type]
     history = RunHistory(f"20261121-104207-{name}-0000", "/lab/runs", spec)
-    history.told.name = name
+    history.journal.name = name
     history.load(given)
     metric = more.pop("metric", RETURN)
     return Side(view=view_of(history), spec=spec, trace=trace_of(given, metric), **more)

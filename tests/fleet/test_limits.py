@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from mission_tui.errors import PresetError, UsageError
-from mission_tui.fleet.limits.health_file import HealthFile, over, profile_of, read_health, under
-from mission_tui.fleet.limits.order import contradictions
+from mission_tui.fleet.limits.contradictions import contradictions
+from mission_tui.fleet.limits.health_file import HealthFile, profile_of, read_health, with_file_above, with_files_below
 from mission_tui.fleet.limits.thresholds import HealthKeep, KlPersistentLimits, Limits, StallLimits
 from mission_tui.fleet.specs.preset import as_tables, change, expand, from_tables, read_preset, resolve
 from mission_tui.fleet.specs.spec import EnvSpec, KeepSpec, PpoSpec, RunSpec, Schedule, Spec
@@ -181,11 +181,11 @@ def test_a_contradiction_between_layers_names_the_nearest_one() -> None:
 def test_limits_over_and_under_those_of_a_log() -> None:
     """Of limits that nobody resolved the usual ones fill the gaps; a file to judge by lies over all of them."""
     own = mine({"stall": {"every": 4}, "kl-persistent": {"window": 9}})
-    keep = under(HealthKeep(stall=StallLimits(every=2)), (own, SHIPPED), "large-batch")
+    keep = with_files_below(HealthKeep(stall=StallLimits(every=2)), (own, SHIPPED), "large-batch")
     assert (keep.stall.every, keep.kl_persistent.window, keep.kl_persistent.warning) == (2, 9, 3.0)
-    assert over(keep, mine({"stall": {"every": 3}}), "default").stall.every == 3
+    assert with_file_above(keep, mine({"stall": {"every": 3}}), "default").stall.every == 3
     with pytest.raises(PresetError, match=r"^mine/health\.toml: kl-persistent\.warning = 3 must be at most"):
-        over(keep, mine({"kl-persistent": {"critical": 2.6}}), "default")
+        with_file_above(keep, mine({"kl-persistent": {"critical": 2.6}}), "default")
 
 
 def test_without_health_files_nothing_is_chosen() -> None:

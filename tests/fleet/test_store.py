@@ -100,13 +100,13 @@ def test_resume_clears_the_outcome_of_the_attempt_before() -> None:
     store.apply(RUN, events[6])
     view = store.view(RUN)
     assert (view.outcome, view.cause, view.ended_t, view.attempt) == (None, None, None, 2)
-    assert store.run(RUN).told.asked == set()
+    assert store.run(RUN).journal.asked == set()
 
 
 def test_what_was_asked_of_an_attempt_is_known_until_the_next() -> None:
     """Verbs asked of the present attempt are kept for the classification of its end; others are not."""
     store = running(Asked(3, 95.0, "stop", 1), Asked(4, 96.0, "kill", 2))
-    assert store.run(RUN).told.asked == {"stop"}
+    assert store.run(RUN).journal.asked == {"stop"}
 
 
 def test_failed_outcome_shows_kind_and_cause() -> None:
@@ -322,10 +322,10 @@ def test_full_histories_of_ended_runs_are_let_go() -> None:
     store = empty_store()
     ids = [ended_run(store, number) for number in range(10)]
     for run_id in ids:
-        assert not store.run(run_id).trained.complete
+        assert not store.run(run_id).metrics.complete
         store.load_history(run_id, [update(number, seq=number) for number in range(1, 101)])
-        assert store.run(run_id).trained.complete
-    assert [store.run(run_id).trained.complete for run_id in ids] == [False] * 2 + [True] * 8
+        assert store.run(run_id).metrics.complete
+    assert [store.run(run_id).metrics.complete for run_id in ids] == [False] * 2 + [True] * 8
     assert len(store.history(ids[0], []).updates) == 60
     assert store.view(ids[0]).update == 100
 
@@ -335,9 +335,9 @@ def test_end_of_a_file_alone_gives_the_newest_rows() -> None:
     tail = [update(number, seq=number + 500) for number in range(500, 530)]
     store = store_of(RunCreated(1, 1.0, "first", "demo"), *tail)
     assert store.view(RUN).update == 529
-    assert not store.run(RUN).trained.complete
+    assert not store.run(RUN).metrics.complete
     store.load_history(RUN, [update(number, seq=number + 500) for number in range(1, 530)])
-    assert store.run(RUN).trained.complete
+    assert store.run(RUN).metrics.complete
     assert len(store.history(RUN, []).updates) == 500
 
 

@@ -19,8 +19,8 @@ import pytest
 from numpy.typing import NDArray
 
 from mission_tui.fleet.history.metrics import UpdateDone
-from mission_tui.fleet.resume import ResumeFacts, as_chosen, judge_resume
-from mission_tui.fleet.resume.taking import Wanted
+from mission_tui.fleet.resume import ResumeFacts, apply_choices, judge_resume
+from mission_tui.fleet.resume.remedy_application import ResumeTarget
 from mission_tui.fleet.resume.terms import Terms
 from mission_tui.fleet.resume.verdict import Change, Remedy, ResumeVerdict
 from mission_tui.fleet.specs.preset import draft_change
@@ -138,9 +138,9 @@ def attempt(of: Trained, path: Path, now: Spec, terms: Terms) -> Attempt:
     return Attempt(ran)
 
 
-def remedied(of: Trained, now: Spec, *names: str) -> Wanted:
+def remedied(of: Trained, now: Spec, *names: str) -> ResumeTarget:
     """What comes of the remedies."""
-    return as_chosen(of.spec, now, ResumeFacts(of.timesteps, grad_clipped_share=of.clipped), names, ())
+    return apply_choices(of.spec, now, ResumeFacts(of.timesteps, grad_clipped_share=of.clipped), names, ())
 
 
 def keeps_it(changed: list[UpdateDone], other: list[UpdateDone]) -> bool:
@@ -164,8 +164,8 @@ def test_eight_environments_become_sixty_four(trained: Trainings, tmp_path: Path
     assert change.grade == "warn"
     assert "8 x gradient steps per update (32 -> 256)" in change.why
     assert "hold-steps" in remedies
-    wanted = remedied(of, now, "hold-steps")
-    held = gone_on(of, tmp_path / "held", wanted.spec, wanted.terms)
+    target = remedied(of, now, "hold-steps")
+    held = gone_on(of, tmp_path / "held", target.spec, target.terms)
     assert pressed(held) < pressed(gone_on(of, tmp_path / "unheld", now))
     assert keeps_it(held, gone_on(of, tmp_path / "as it was", of.spec))
 
@@ -178,9 +178,9 @@ def test_sixty_four_environments_become_eight(trained: Trainings, tmp_path: Path
     assert change.grade == "warn"
     assert change.why.startswith("low risk: fewer gradient steps per update (64 -> 8)")
     assert remedies["hold-steps"].assignments == ("ppo.n_epochs=8",)
-    wanted = remedied(of, now, "hold-steps")
+    target = remedied(of, now, "hold-steps")
     assert keeps_it(
-        gone_on(of, tmp_path / "held", wanted.spec, wanted.terms), gone_on(of, tmp_path / "as it was", of.spec)
+        gone_on(of, tmp_path / "held", target.spec, target.terms), gone_on(of, tmp_path / "as it was", of.spec)
     )
 
 
@@ -194,11 +194,11 @@ def test_a_minibatch_of_2048_becomes_64(names: tuple[str, ...], trained: Trainin
     assert "steps are up to 5.66 x too large" in change.why
     assert "32 x gradient steps per update (10 -> 320)" in change.why
     assert set(names) <= set(remedies)
-    wanted = remedied(of, now, *names)
-    assert named(judge_resume(of.spec, wanted.spec, ResumeFacts(of.timesteps), wanted.terms), "ppo.batch_size")[
+    target = remedied(of, now, *names)
+    assert named(judge_resume(of.spec, target.spec, ResumeFacts(of.timesteps), target.terms), "ppo.batch_size")[
         0
     ].why.startswith(f"answered by {names[0]}")
-    eased = gone_on(of, tmp_path / "eased", wanted.spec, wanted.terms)
+    eased = gone_on(of, tmp_path / "eased", target.spec, target.terms)
     assert pressed(eased) < pressed(gone_on(of, tmp_path / "uneased", now))
     assert keeps_it(eased, gone_on(of, tmp_path / "as it was", of.spec))
 
@@ -211,9 +211,9 @@ def test_a_missing_normalizer_is_restored(trained: Trainings, tmp_path: Path) ->
     assert (change.grade, change.override) == ("refuse", True)
     assert "the normalizer is missing" in change.why
     assert "restore" in remedies
-    wanted = remedied(of, now, "restore")
-    assert wanted == Wanted(of.spec)
-    restored = attempt(of, tmp_path / "restored", wanted.spec, wanted.terms)
+    target = remedied(of, now, "restore")
+    assert target == ResumeTarget(of.spec)
+    restored = attempt(of, tmp_path / "restored", target.spec, target.terms)
     as_it_was = attempt(of, tmp_path / "as it was", of.spec, Terms())
     assert equal(restored.ran.parameters(), as_it_was.ran.parameters())
     without = gone_on(of, tmp_path / "overridden", now, Terms(overridden=("env.normalize",), fresh_normalizer=True))

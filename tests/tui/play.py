@@ -8,8 +8,8 @@ import sys
 
 from msgspec import structs
 
-from mission_tui.fleet.paying import Payoff
-from mission_tui.fleet.views.snapshot import FleetSnapshot, Paid
+from mission_tui.fleet.marginal_gain import MarginalGain
+from mission_tui.fleet.views.snapshot import FleetSnapshot, RunGain
 from tests.tui.fake_client import FakeClient
 from tests.tui.fleets import ENDED, LIVE, NAN_FINDING, NOW, a_fleet, a_run, ended, queued
 
@@ -19,9 +19,9 @@ def fleet_of(kind: str) -> FleetSnapshot:
     if kind == "empty":
         return a_fleet(())
     if kind == "full":
-        payoff = Payoff(NOW - 60.0, "joined", "costs", 2, 1, 38_400.0, 36_900.0, -0.04, -0.07, -0.01, 96.0, "cores")
-        fleet = a_fleet((LIVE[0], structs.replace(LIVE[1], payoff=payoff), queued("beast-0c1d"), *ENDED))
-        return structs.replace(fleet, paid=(Paid(LIVE[1].id, LIVE[1].name, payoff),))
+        gain = MarginalGain(NOW - 60.0, "joined", "costs", 2, 1, 38_400.0, 36_900.0, -0.04, -0.07, -0.01, 96.0, "cores")
+        fleet = a_fleet((LIVE[0], structs.replace(LIVE[1], payoff=gain), queued("beast-0c1d"), *ENDED))
+        return structs.replace(fleet, paid=(RunGain(LIVE[1].id, LIVE[1].name, gain),))
     if kind == "nogpu":
         return a_fleet(gpus=())
     if kind == "hostile":

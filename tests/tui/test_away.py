@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from mission_tui.fleet.views.snapshot import Again, RunView
+from mission_tui.fleet.views.snapshot import AutoRestart, RunView
 from mission_tui.ipc.replies import HistoryReply
 from mission_tui.ipc.requests import GetHistory
 from mission_tui.tui.news.away import GRACE_S, Away, while_away
@@ -65,13 +65,13 @@ def test_ends_are_counted_by_kind() -> None:
 def test_what_began_by_itself_is_counted_by_what_it_followed() -> None:
     """Each restart of the time away, and none of before; the run itself lives."""
     again = (
-        Again(LEFT - 1, "failure"),
-        Again(LEFT + 1, "failure"),
-        Again(NOW - 5, "failure"),
-        Again(NOW - 1, "reboot"),
+        AutoRestart(LEFT - 1, "failure"),
+        AutoRestart(LEFT + 1, "failure"),
+        AutoRestart(NOW - 5, "failure"),
+        AutoRestart(NOW - 1, "reboot"),
     )
     assert told(a_run("a", again=again)) == "2 restarts, 1 resumed after a reboot"
-    assert told(a_run("a", again=(Again(NOW - 5, "failure"),))) == "1 restart"
+    assert told(a_run("a", again=(AutoRestart(NOW - 5, "failure"),))) == "1 restart"
 
 
 def test_findings_are_those_that_opened_meanwhile() -> None:
@@ -87,8 +87,8 @@ def test_findings_are_those_that_opened_meanwhile() -> None:
 
 def test_what_a_supervisor_does_on_waking_belongs_to_the_time_away() -> None:
     """A resume two seconds after one came back was due before; one after the grace was seen by the person."""
-    assert told(a_run("a", again=(Again(NOW + 2, "reboot"),))) == "1 resumed after a reboot"
-    assert away(a_run("a", again=(Again(NOW + GRACE_S + 1, "reboot"),))) is None
+    assert told(a_run("a", again=(AutoRestart(NOW + 2, "reboot"),))) == "1 resumed after a reboot"
+    assert away(a_run("a", again=(AutoRestart(NOW + GRACE_S + 1, "reboot"),))) is None
 
 
 def test_more_ends_than_a_snapshot_shows_are_not_called_all() -> None:
@@ -119,7 +119,7 @@ async def test_it_stands_below_the_meters_until_esc(size: tuple[int, int]) -> No
 
 async def test_w_tells_it_run_by_run() -> None:
     """In order of time, with the cause of each end and the best return; also after the lines were closed."""
-    again = (Again(NOW - 3000, "failure"), Again(NOW - 2000, "reboot"))
+    again = (AutoRestart(NOW - 3000, "failure"), AutoRestart(NOW - 2000, "reboot"))
     runs = (a_run("heavy-3f9a", again=again, findings=(NAN_FINDING,)), *ENDED[:2])
     async with staged(a_fleet((LIVE[0],)), last_seen_t=NOW - 6000) as stage:
         await come_back(stage, *runs)

@@ -9,7 +9,7 @@ import pytest
 from msgspec import structs
 
 from mission_tui.fleet.capacity.other_program import OtherProgram
-from mission_tui.fleet.history.duties import FailedDuty
+from mission_tui.fleet.history.failed_duties import FailedDuty
 from mission_tui.fleet.views.env_workers import EnvWorkers, LateWorker
 from mission_tui.fleet.views.snapshot import GpuMeters, Usage
 from mission_tui.ipc.requests import Act, GetStrip

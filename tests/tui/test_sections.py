@@ -6,9 +6,9 @@ from msgspec import structs
 from textual.strip import Strip
 
 from mission_tui.fleet.capacity.placement import Placement
-from mission_tui.fleet.paying import Payoff
+from mission_tui.fleet.marginal_gain import MarginalGain
 from mission_tui.fleet.views.env_workers import EnvWorkers, LateWorker, SlowWorker
-from mission_tui.fleet.views.snapshot import Held, Pids, Usage
+from mission_tui.fleet.views.snapshot import HeldResources, Pids, Usage
 from mission_tui.ipc.replies import HistoryReply
 from mission_tui.tui.asking.courses import Course, metric_tags
 from mission_tui.tui.drawing.glyphs import to_ascii
@@ -137,10 +137,10 @@ def test_metrics_come_in_the_order_of_interest() -> None:
 
 def test_learn_says_what_the_run_brought() -> None:
     """In a sentence below the rest; nothing of one that began alone."""
-    payoff = Payoff(NOW, "joined", "costs", 2, 1, 1000.0, 960.0, -0.04, -0.07, -0.01, full="cores")
-    shown = text(learn(a_run("a", payoff=payoff), 80, 8, NOW))
+    gain = MarginalGain(NOW, "joined", "costs", 2, 1, 1000.0, 960.0, -0.04, -0.07, -0.01, full="cores")
+    shown = text(learn(a_run("a", payoff=gain), 80, 8, NOW))
     assert "together: it joined: -4 %: the cores are full; stop one (-7 to -1; 1,000 -> 9" in " ".join(shown.split())
-    first = structs.replace(payoff, verdict="first")
+    first = structs.replace(gain, verdict="first")
     assert "together" not in text(learn(a_run("a", payoff=first), 80, 8, NOW))
 
 
@@ -165,7 +165,7 @@ def test_a_run_that_is_not_on_the_machine_takes_nothing() -> None:
     assert "99%" not in text(taken(over, 80))
     assert "not on the machine: finished" in text(taken(over, 80))
     assert text(taken(queued("later-0001"), 80)).strip() == "not on the machine: queued"
-    frozen = structs.replace(LIVE[0], state="frozen", held=Held(2 * GIB, gpu=True, vram_bytes=GIB))
+    frozen = structs.replace(LIVE[0], state="frozen", held=HeldResources(2 * GIB, gpu=True, vram_bytes=GIB))
     assert "held      2.0G and 1.0G of GPU memory while it is frozen" in text(taken(frozen, 80))
     assert "none: its environments are stepped in the trainer" in text(
         taken(structs.replace(LIVE[0], pids=Pids(1, 2)), 80)

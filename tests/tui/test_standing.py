@@ -7,9 +7,9 @@ from typing import Any, get_args
 import pytest
 from msgspec import structs
 
-from mission_tui.fleet.history.duties import FailedDuty
+from mission_tui.fleet.history.failed_duties import FailedDuty
 from mission_tui.fleet.history.outcome import RunState
-from mission_tui.fleet.views.snapshot import Held, Restart, RunView
+from mission_tui.fleet.views.snapshot import HeldResources, Restart, RunView
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.glyphs import OUTCOME_SHAPES, SEVERITY_SHAPES, STATE_SHAPES, to_ascii
 from mission_tui.tui.listing import standing
@@ -153,12 +153,12 @@ def test_what_a_reboot_ended_says_what_r_does() -> None:
 def test_a_frozen_run_says_what_it_holds() -> None:
     """Memory, and on the GPU in bytes where they are known."""
 
-    def badge(held: Held) -> str:
+    def badge(held: HeldResources) -> str:
         return standing.badge(a_run("a", state="frozen", held=held))[0]
 
-    assert badge(Held(1 << 30)) == "holds 1.0G"
-    assert badge(Held(1 << 30, gpu=True)) == "holds 1.0G+GPU"
-    assert badge(Held(1 << 30, gpu=True, vram_bytes=3 << 30)) == "holds 1.0G+3.0G"
+    assert badge(HeldResources(1 << 30)) == "holds 1.0G"
+    assert badge(HeldResources(1 << 30, gpu=True)) == "holds 1.0G+GPU"
+    assert badge(HeldResources(1 << 30, gpu=True, vram_bytes=3 << 30)) == "holds 1.0G+3.0G"
 
 
 def test_the_share_done_is_of_steps_or_of_time() -> None:

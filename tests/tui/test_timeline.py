@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from mission_tui.fleet.strips.strip import GpuTrack, Lane, Span, Stand, Strip
+from mission_tui.fleet.strips.strip import GpuTrack, Lane, Span, StateInterval, Strip
 from mission_tui.ipc.replies import Refused, StripReply
 from mission_tui.ipc.requests import GetStrip
 from mission_tui.tui.asking.columns import Shown
@@ -71,7 +71,11 @@ def test_without_a_gpu_the_processors_take_its_place() -> None:
 def test_a_run_that_stood_shows_how_where_it_has_no_phase() -> None:
     """Queued, then learning, then frozen: what a trainer said counts, and only what was there is in the legend."""
     spans = (Span("rollout", NOW - 40, NOW - 20),)
-    stands = (Stand("queued", NOW - 60, NOW - 40), Stand("paused", NOW - 30, NOW - 20), Stand("frozen", NOW - 20, NOW))
+    stands = (
+        StateInterval("queued", NOW - 60, NOW - 40),
+        StateInterval("paused", NOW - 30, NOW - 20),
+        StateInterval("frozen", NOW - 20, NOW),
+    )
     rows = drawn(Strip(since=NOW - 60, until=NOW, lanes=(Lane(run="r", name="heavy", spans=spans, stands=stands),)))
     lane = next(row for row in rows if row.startswith(" heavy"))[LABEL : 160 - TAIL]
     columns = len(lane)
@@ -81,7 +85,7 @@ def test_a_run_that_stood_shows_how_where_it_has_no_phase() -> None:
     assert "◇ frozen" in rows[-1]
     assert ": queued" in rows[-1]
     assert "parked" not in rows[-1]
-    barely = (Stand("queued", NOW - 30.1, NOW - 30), Stand("frozen", NOW - 20, NOW))
+    barely = (StateInterval("queued", NOW - 30.1, NOW - 30), StateInterval("frozen", NOW - 20, NOW))
     rows = drawn(Strip(since=NOW - 60, until=NOW, lanes=(Lane(run="r", name="heavy", spans=spans, stands=barely),)))
     assert "queued" not in rows[-1]
 

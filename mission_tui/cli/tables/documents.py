@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from mission_tui.cli.writing import write_json
-from mission_tui.fleet.paying import Payoff
+from mission_tui.fleet.marginal_gain import MarginalGain
 from mission_tui.fleet.views.findings import Finding
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 
@@ -148,9 +148,9 @@ def run_facts(view: RunView) -> dict[str, Any]:
     }
 
 
-def payoff_facts(payoff: Payoff) -> dict[str, Any]:
+def payoff_facts(gain: MarginalGain) -> dict[str, Any]:
     """What a run brought, every name of it there."""
-    return _picked(payoff, PAYOFF_FACTS)
+    return _picked(gain, PAYOFF_FACTS)
 
 
 def provenance_facts(details: DetailsReply) -> dict[str, Any]:

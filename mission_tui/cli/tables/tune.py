@@ -14,7 +14,7 @@ from mission_tui.cli.tables.words import UNKNOWN, count, duration
 from mission_tui.cli.writing import styled, write
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.tuning.finding import Finding, Row
+    from mission_tui.fleet.tuning.tune_result import Row, TuneResult
     from mission_tui.ipc.replies import Progress, Tuned
 
 __all__ = ["finding_of", "probe_line", "tune_facts", "write_tune"]
@@ -22,14 +22,14 @@ __all__ = ["finding_of", "probe_line", "tune_facts", "write_tune"]
 BAR = 30
 
 
-def finding_of(tuned: Tuned) -> Finding:
+def finding_of(tuned: Tuned) -> TuneResult:
     """What the tune says, as of now."""
-    from mission_tui.fleet.tuning.finding import find
     from mission_tui.fleet.tuning.record import ProbeDone, TuneBegun
+    from mission_tui.fleet.tuning.tune_result import tune_result
 
     begun = msgspec.convert(tuned.begun, TuneBegun)
     probes = tuple(msgspec.convert(probe, ProbeDone) for probe in tuned.probes)
-    return find(begun, probes, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), tuned.others)
+    return tune_result(begun, probes, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), tuned.others)
 
 
 def probe_line(progress: Progress) -> str:
@@ -43,7 +43,7 @@ def probe_line(progress: Progress) -> str:
     return f"{place}: {probe.stage} {probe.round}: {label_of(probe.words)}: {rate}"
 
 
-def tune_facts(found: Finding) -> dict[str, Any]:
+def tune_facts(found: TuneResult) -> dict[str, Any]:
     """The document of `tune --json`."""
     from mission_tui.fleet.tuning.profile import profile_tables
 
@@ -77,7 +77,7 @@ def _row_facts(row: Row) -> dict[str, Any]:
     }
 
 
-def write_tune(found: Finding) -> None:
+def write_tune(found: TuneResult) -> None:
     """Print the rows, a bar for each that was measured, the verdict, and what to mind."""
     table = Table(("stage", "tried", "steps/s", "spread", "x", "what came of it"), frozenset({"steps/s", "x"}))
     for row in found.rows:
@@ -97,7 +97,7 @@ def write_tune(found: Finding) -> None:
         write(f"- {note}")
 
 
-def _write_bars(found: Finding) -> None:
+def _write_bars(found: TuneResult) -> None:
     """Against the fastest of all; rounds differ by what else the machine did, so the ratios above say more."""
     measured = [(row, statistics.median(row.rates)) for row in found.rows if row.rates]
     if not measured:

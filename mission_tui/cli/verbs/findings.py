@@ -138,7 +138,7 @@ def _replayed(run_dir: Path) -> tuple[Finding, ...]:
     for event in events:
         history.apply(event)
     found = replay(specs, records, events, _died(run))
-    return tuple(structs.replace(finding, state=history.told.standing(finding)) for finding in found)
+    return tuple(structs.replace(finding, state=history.journal.finding_state(finding)) for finding in found)
 
 
 def _died(run: RunDir) -> dict[int, float]:

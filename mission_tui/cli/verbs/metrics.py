@@ -52,8 +52,8 @@ def command(session: Session, run: str, as_csv: bool, as_json: bool) -> None:
 
 def _records(run_dir: Path) -> tuple[list[MetricRecord], list[int]]:
     """What counts of `metrics.jsonl`, in file order, and the `seq` of the rows that later attempts took back."""
+    from mission_tui.fleet.history.counted_records import counted_records
     from mission_tui.fleet.history.metrics import MetricRecord
-    from mission_tui.fleet.history.rewound import kept_records
     from mission_tui.records.files.tail import read_all
     from mission_tui.records.runs.layout import RunDir
 
@@ -64,7 +64,7 @@ def _records(run_dir: Path) -> tuple[list[MetricRecord], list[int]]:
         raise MissionError(f"{path} cannot be read: {error.strerror or error}") from error
     for sentence in damage:
         say(sentence)
-    return kept_records(records)
+    return counted_records(records)
 
 
 def _updates(records: list[MetricRecord]) -> list[UpdateDone]:

@@ -37,9 +37,9 @@ def command(session: Session, older: str, keep: str | None, dry: bool, now: bool
     from mission_tui.cli.tables.documents import write_document
     from mission_tui.cli.tables.removable import removable_facts, removable_table, total_bytes
     from mission_tui.cli.tables.words import size
-    from mission_tui.fleet.moment_words import span_s
+    from mission_tui.fleet.time_words import parse_span_s
 
-    before_t, kept = time.time() - span_s(older, "--older"), _kept(keep)
+    before_t, kept = time.time() - parse_span_s(older, "--older"), _kept(keep)
     reply = _prune(session, before_t, kept, remove=False)
     amount = f"{len(reply.items)} ({size(total_bytes(reply.items))})"
     if not as_json:

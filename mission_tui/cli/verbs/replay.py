@@ -21,12 +21,12 @@ from mission_tui.errors import UsageError
 @pass_session
 def command(session: Session, at: str | None, back: str | None, as_json: bool) -> int | None:
     """Show the fleet as it was, from the files alone; nothing can be changed there."""
-    from mission_tui.fleet.moment_words import BACK_S, moment_of, span_s
+    from mission_tui.fleet.time_words import BACK_S, parse_moment, parse_span_s
 
     if at is not None and back is not None:
         raise UsageError("give --at or --back, not both")
     now = time.time()
-    moment = now - (BACK_S if back is None else span_s(back, "--back")) if at is None else moment_of(at, now)
+    moment = now - (BACK_S if back is None else parse_span_s(back, "--back")) if at is None else parse_moment(at, now)
     if as_json:
         _print(session, moment)
         return None

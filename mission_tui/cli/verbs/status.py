@@ -91,12 +91,12 @@ def _show(session: Session, snapshot: FleetSnapshot, runs: tuple[str, ...], as_j
         return
     from mission_tui.cli.errors import say
     from mission_tui.cli.tables.fleet import fleet_table, machine_line
-    from mission_tui.fleet.paying.telling import told_now
+    from mission_tui.fleet.marginal_gain.recent import recent_gains
     from mission_tui.fleet.views.stale import stale_sentence
 
     write(machine_line(snapshot))
     fleet_table(views).write(sys.stdout)
-    for paid in told_now(snapshot)[:1]:
+    for paid in recent_gains(snapshot)[:1]:
         write(paid.sentence)
     if snapshot.unread:
         say(f"{snapshot.unread} run director{'y is' if snapshot.unread == 1 else 'ies are'} still being read")

@@ -72,7 +72,7 @@ def _show(session: Session, snapshot: FleetSnapshot, as_json: bool) -> None:
     from mission_tui.cli.checkup.mps import find_mps
     from mission_tui.cli.tables import top as top_tables
     from mission_tui.fleet.capacity.mps import sharing_sentence
-    from mission_tui.fleet.paying.telling import told_now
+    from mission_tui.fleet.marginal_gain.recent import recent_gains
 
     write(top_tables.host_line(snapshot.host))
     for failed in snapshot.failed_duties:
@@ -92,5 +92,5 @@ def _show(session: Session, snapshot: FleetSnapshot, as_json: bool) -> None:
     top_tables.others_table(snapshot.host).write(sys.stdout)
     if snapshot.gpus and (sentence := sharing_sentence(snapshot, find_mps(os.environ))) is not None:
         write(sentence)
-    for paid in told_now(snapshot)[:PAID_LINES]:
+    for paid in recent_gains(snapshot)[:PAID_LINES]:
         write(paid.sentence)

@@ -14,7 +14,7 @@ from mission_tui.cli.writing import styled, write
 
 if TYPE_CHECKING:
     from mission_tui.cli.session import Session
-    from mission_tui.fleet.paying import Payoff
+    from mission_tui.fleet.marginal_gain import MarginalGain
     from mission_tui.ipc.replies import FleetTuned
     from mission_tui.ipc.requests import LaunchItem
 
@@ -26,10 +26,10 @@ BAR = 30
 def tune_fleet(session: Session, item: LaunchItem, most: int, budget_s: float, *, as_json: bool) -> int:
     """Have up to `most` runs join, and say how many pay."""
     from mission_tui.cli.tables.documents import payoff_facts, write_document
-    from mission_tui.fleet.paying import Payoff
+    from mission_tui.fleet.marginal_gain import MarginalGain
 
     tuned = _measured(session, item, most, budget_s)
-    payoffs = [msgspec.convert(each, Payoff) for each in tuned.payoffs]
+    payoffs = [msgspec.convert(each, MarginalGain) for each in tuned.payoffs]
     if as_json:
         facts = {"preset": item.spec.preset, **tuned.said, "asked": most, "host": tuned.host}
         write_document({**facts, "payoffs": [payoff_facts(each) for each in payoffs]})
@@ -49,7 +49,7 @@ def tune_fleet(session: Session, item: LaunchItem, most: int, budget_s: float, *
 
 def _measured(session: Session, item: LaunchItem, most: int, budget_s: float) -> FleetTuned:
     from mission_tui.cli.tables.progress import TaskBar
-    from mission_tui.fleet.paying import Payoff, payoff_sentence
+    from mission_tui.fleet.marginal_gain import MarginalGain, gain_sentence
     from mission_tui.ipc.own_limits import captured_limits
     from mission_tui.ipc.replies import Progress
     from mission_tui.ipc.requests import TuneFleet
@@ -76,12 +76,12 @@ def _measured(session: Session, item: LaunchItem, most: int, budget_s: float) ->
             if not isinstance(reply, Progress):
                 return reply
             if reply.fact is not None:
-                bar.say(payoff_sentence(msgspec.convert(reply.fact, Payoff), f"run {reply.done}"))
+                bar.say(gain_sentence(msgspec.convert(reply.fact, MarginalGain), f"run {reply.done}"))
             bar.advance(reply.done, reply.total, reply.note)
     raise AssertionError("a stream ends with an answer or an error")
 
 
-def _write_bars(payoffs: list[Payoff]) -> None:
+def _write_bars(payoffs: list[MarginalGain]) -> None:
     speeds = [each.more_per_s or 0.0 for each in payoffs]
     block = "█" if (sys.stdout.encoding or "").lower().startswith("utf") else "#"
     write()

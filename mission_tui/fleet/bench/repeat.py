@@ -11,8 +11,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from mission_tui.fleet.history.counted_records import counted_records
 from mission_tui.fleet.history.metrics import RETURN, MetricRecord, TrainingStarted, UpdateDone, number
-from mission_tui.fleet.history.rewound import kept_records
 
 __all__ = ["Load", "Repeat", "Side", "Timing", "timing_of"]
 
@@ -106,7 +106,7 @@ def timing_of(records: Iterable[MetricRecord], asked_s: float, warmup_updates: i
     """The timing of a run that was to train for `asked_s` seconds; None where too few updates followed the warm-up,
     which has `warmup_updates` at least, or one where they are all but too few.
     """
-    kept, _ = kept_records(records)
+    kept, _ = counted_records(records)
     begun = next((it.t for it in kept if isinstance(it, TrainingStarted)), None)
     rows = [it for it in kept if isinstance(it, UpdateDone)]
     if begun is None:

@@ -11,17 +11,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mission_tui.fleet.capacity.lacks import gpu_lack, machine_lack, own_lack
+from mission_tui.fleet.capacity.headroom import Headroom, QueuedRun
 from mission_tui.fleet.capacity.placement import choose, scarce
-from mission_tui.fleet.capacity.room import InLine, Room
+from mission_tui.fleet.capacity.shortages import gpu_shortage, machine_shortage, own_limit_shortage
 
-__all__ = ["Go", "Wait", "turns"]
+__all__ = ["Admit", "Wait", "decide_queue"]
 
 _MACHINE = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Go:
+class Admit:
     """It begins, on the GPU `gpu` (UUID) or on none."""
 
     gpu: str = ""
@@ -34,40 +34,40 @@ class Wait:
     why: str
 
 
-def turns(line: Sequence[InLine], room: Room) -> dict[str, Go | Wait]:
+def decide_queue(line: Sequence[QueuedRun], headroom: Headroom) -> dict[str, Admit | Wait]:
     """What becomes of each run in `line` now, by id, those in front first."""
-    said: dict[str, Go | Wait] = {}
+    said: dict[str, Admit | Wait] = {}
     kept: dict[str, str] = {}
     for run in sorted(line, key=lambda it: it.place):
-        said[run.id] = turn = Wait(run.held) if run.held else _turn(run, room, kept)
-        if isinstance(turn, Go):
-            room = room.without(run.claim, turn.gpu)
+        said[run.id] = turn = Wait(run.held) if run.held else _decide(run, headroom, kept)
+        if isinstance(turn, Admit):
+            headroom = headroom.without(run.claim, turn.gpu)
     return said
 
 
-def _turn(run: InLine, room: Room, kept: dict[str, str]) -> Go | Wait:
+def _decide(run: QueuedRun, headroom: Headroom, kept: dict[str, str]) -> Admit | Wait:
     """What becomes of `run`. `kept` says what is kept (a GPU's UUID, "" the whole machine), and for whom."""
     if _MACHINE in kept:
         return Wait(f"waits behind {kept[_MACHINE]}")
-    if lack := machine_lack(run, room):
+    if lack := machine_shortage(run, headroom):
         kept[_MACHINE] = _in_short(run, lack)
         return Wait(lack)
-    gpus, need = room.gpus_of(run), run.claim.vram_bytes
+    gpus, need = headroom.gpus_of(run), run.claim.vram_bytes
     # One too small for it is of no use to it, however long it is kept.
     able = [gpu for gpu in gpus if gpu.total is None or gpu.total >= need]
     open_ = [gpu for gpu in able if gpu.uuid not in kept]
     if able and not open_:
         return Wait(f"waits behind {kept[able[0].uuid]}")
-    if gpus and choose(room.capped(open_), need, room.caps.runs_per_gpu) is None:
-        lack, wanted = gpu_lack(run, open_, room), scarce(room.capped(open_))
+    if gpus and choose(headroom.capped(open_), need, headroom.caps.runs_per_gpu) is None:
+        lack, wanted = gpu_shortage(run, open_, headroom), scarce(headroom.capped(open_))
         if wanted is not None:
             kept[wanted.uuid] = _in_short(run, lack)
         return Wait(lack)
-    if lack := own_lack(run, room, open_):
+    if lack := own_limit_shortage(run, headroom, open_):
         return Wait(lack)
-    chosen = room.choose_for(run, open_)
-    return Go("" if chosen is None else chosen.uuid)
+    chosen = headroom.choose_for(run, open_)
+    return Admit("" if chosen is None else chosen.uuid)
 
 
-def _in_short(run: InLine, lack: str) -> str:
+def _in_short(run: QueuedRun, lack: str) -> str:
     return f"{run.name}, which {lack.partition(':')[0]}"

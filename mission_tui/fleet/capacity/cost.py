@@ -10,10 +10,10 @@ import math
 from msgspec import Struct
 
 from mission_tui.fleet.capacity.peaks import Peak
-from mission_tui.fleet.capacity.reservation import Claim, wanted_by
+from mission_tui.fleet.capacity.reservation import Claim, claim_for
 from mission_tui.fleet.specs.spec import Spec, rollout_size
 
-__all__ = ["Cost", "Pace", "cost_of", "first_update_s", "foretold", "whole_run_s"]
+__all__ = ["Cost", "Pace", "cost_of", "estimated_cost", "first_update_s", "whole_run_s"]
 
 
 class Pace(Struct, frozen=True, kw_only=True):
@@ -60,13 +60,13 @@ def cost_of(claim: Claim, peak: Peak | None, pace: Pace | None, *, gpu: int | No
     )
 
 
-def foretold(spec: Spec, cores: int, peak: Peak | None = None, pace: Pace | None = None, *, driver: bool) -> Cost:
+def estimated_cost(spec: Spec, cores: int, peak: Peak | None = None, pace: Pace | None = None, *, driver: bool) -> Cost:
     """The cost of a run of `spec` as nobody knows it who asks no machine: on which GPU it would be is left open.
 
     `driver`: whether the machine, of `cores` cores, has one for GPUs.
     """
     wants = driver and spec.run.command is None and spec.run.device != "cpu"
-    return cost_of(wanted_by(spec, cores, "any" if wants else None, peak), peak, pace)
+    return cost_of(claim_for(spec, cores, "any" if wants else None, peak), peak, pace)
 
 
 def first_update_s(spec: Spec, pace: Pace | None) -> float | None:

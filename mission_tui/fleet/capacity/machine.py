@@ -24,10 +24,10 @@ __all__ = [
     "Machine",
     "Memory",
     "assess",
+    "busy_cores",
     "estimate_memory",
     "likely_workers",
     "policy_parameters",
-    "wanted_cores",
 ]
 
 MIB = 1 << 20
@@ -154,7 +154,7 @@ def likely_workers(spec: Spec, cores: int) -> int:
     return 0 if count == 1 and env.vec == "auto" else count
 
 
-def wanted_cores(spec: Spec, cores: int) -> int:
+def busy_cores(spec: Spec, cores: int) -> int:
     """Cores of `cores` that a run of `spec` keeps busy, at least: its workers and its threads take turns."""
     # "auto" may start none; it is not counted against anybody before it was measured.
     workers = likely_workers(spec, cores) if spec.env.vec == "workers" or spec.env.n_workers is not None else 0

@@ -45,7 +45,7 @@ class Peaks:
     def __init__(self) -> None:
         self._seen: OrderedDict[bytes, dict[float, Peak]] = OrderedDict()
 
-    def learn(self, spec: Spec, peak: Peak, t: float) -> None:
+    def add(self, spec: Spec, peak: Peak, t: float) -> None:
         """Take in what an attempt that ended at unix time `t` took."""
         shape = shape_of(spec)
         known = self._seen.setdefault(shape, {})

@@ -11,11 +11,11 @@ from typing import Annotated
 
 from msgspec import Meta, Struct, structs
 
-from mission_tui.fleet.capacity.machine import KEEPER_BYTES, MIB, estimate_memory, wanted_cores
+from mission_tui.fleet.capacity.machine import KEEPER_BYTES, MIB, busy_cores, estimate_memory
 from mission_tui.fleet.capacity.peaks import Peak
 from mission_tui.fleet.specs.spec import Spec
 
-__all__ = ["Claim", "Reservations", "Reserved", "as_seen", "ram_wanted", "vram_wanted", "wanted_by"]
+__all__ = ["Claim", "Reservations", "Reserved", "claim_for", "claim_with_usage", "outstanding_ram", "outstanding_vram"]
 
 MOST_BYTES = 1 << 50
 Bytes = Annotated[int, Meta(ge=0, le=MOST_BYTES)]
@@ -54,16 +54,16 @@ class Reserved(Struct, frozen=True):
     claims: tuple[Claim, ...]
 
 
-def wanted_by(spec: Spec, cores: int, gpu: str | None, seen: Peak | None = None) -> Claim:
+def claim_for(spec: Spec, cores: int, gpu: str | None, seen: Peak | None = None) -> Claim:
     """What a run of `spec` on `cores` cores is going to take; `gpu` (UUID) is the one it may use.
 
     That is what was `seen` of runs like it, else an estimate. Of a command nothing is known but its keeper then.
     """
     if spec.run.command is not None:
-        return Claim(cores=wanted_cores(spec, cores), ram_bytes=KEEPER_BYTES if seen is None else seen.rss_bytes)
+        return Claim(cores=busy_cores(spec, cores), ram_bytes=KEEPER_BYTES if seen is None else seen.rss_bytes)
     memory = estimate_memory(spec, _OBS_FLOATS, _ACT_FLOATS, cores)
     ram = memory.total_bytes if seen is None else seen.rss_bytes
-    claim = Claim(cores=wanted_cores(spec, cores), ram_bytes=min(ram, MOST_BYTES))
+    claim = Claim(cores=busy_cores(spec, cores), ram_bytes=min(ram, MOST_BYTES))
     if gpu is None:
         return claim
     vram = CONTEXT_BYTES + memory.tensor_bytes
@@ -72,7 +72,7 @@ def wanted_by(spec: Spec, cores: int, gpu: str | None, seen: Peak | None = None)
     return structs.replace(claim, gpu=gpu, vram_bytes=min(vram, MOST_BYTES))
 
 
-def as_seen(claim: Claim, *, trains: bool, held_bytes: int, vram_held_bytes: int | None) -> Claim:
+def claim_with_usage(claim: Claim, *, trains: bool, held_bytes: int, vram_held_bytes: int | None) -> Claim:
     """The claim of a run that holds so much now; once it `trains`, what it holds is all that it will take.
 
     None is what nobody tells: the estimate stays.
@@ -86,11 +86,11 @@ def as_seen(claim: Claim, *, trains: bool, held_bytes: int, vram_held_bytes: int
     )
 
 
-def ram_wanted(claims: Sequence[Claim]) -> int:
+def outstanding_ram(claims: Sequence[Claim]) -> int:
     """Bytes of memory that these runs will still take."""
     return sum(max(0, claim.ram_bytes - claim.ram_held_bytes) for claim in claims)
 
 
-def vram_wanted(claims: Sequence[Claim], gpu: str) -> int:
+def outstanding_vram(claims: Sequence[Claim], gpu: str) -> int:
     """Bytes of the GPU's memory that these runs will still take."""
     return sum(max(0, claim.vram_bytes - claim.vram_held_bytes) for claim in claims if claim.gpu == gpu)

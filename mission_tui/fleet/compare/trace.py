@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from mission_tui.fleet.history.counted_records import counted_records
 from mission_tui.fleet.history.metrics import RETURN, EvaluationDone, MetricRecord, UpdateDone, number
-from mission_tui.fleet.history.rewound import kept_records
 from mission_tui.fleet.history.series import OWN
 
 __all__ = ["Axis", "Trace", "level", "mean_level", "trace_of"]
@@ -49,7 +49,7 @@ def trace_of(records: Iterable[MetricRecord], tag: str = RETURN) -> Trace:
     paces: list[float] = []
     tags: set[str] = set()
     done_s, last = 0.0, None
-    for record in kept_records(records)[0]:
+    for record in counted_records(records)[0]:
         if not isinstance(record, UpdateDone | EvaluationDone):
             continue
         value = None

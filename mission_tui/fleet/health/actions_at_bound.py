@@ -10,10 +10,10 @@ import math
 from collections import deque
 from statistics import median
 
+from mission_tui.fleet.health.doing_well import Success
 from mission_tui.fleet.health.hysteresis import Hysteresis
-from mission_tui.fleet.health.rule import Explanation, Patient, Row, Rule
-from mission_tui.fleet.health.success import Success
-from mission_tui.fleet.health.words import halved_learning_rate
+from mission_tui.fleet.health.phrases import halved_learning_rate
+from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
 from mission_tui.fleet.views.findings import Severity
 
 __all__ = ["ActionsAtBound"]
@@ -28,12 +28,12 @@ class ActionsAtBound(Rule):
 
     id = "actions-at-bound"
 
-    def __init__(self, patient: Patient) -> None:
-        super().__init__(patient)
-        self._limits = limits = patient.limits.actions_at_bound
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
+        self._limits = limits = context.limits.actions_at_bound
         self._rows: deque[tuple[Row, float]] = deque(maxlen=limits.updates)
         self._high = Hysteresis(limits.updates, limits.updates)
-        self._success = Success(patient, limits.best_share)
+        self._success = Success(context, limits.best_share)
         self._on = False
 
     def judge(self, row: Row) -> Severity | None:
@@ -41,11 +41,11 @@ class ActionsAtBound(Rule):
         share = row.metrics.get(SHARE)
         if share is None and not self._rows:
             return None
-        self._success.see(row)
+        self._success.update(row)
         if share is not None and math.isfinite(share):
             self._rows.append((row, share))
-            self._high.look(over=share > self._limits.warning, calm=share < self._limits.leave)
-        now = self._high.count == self._limits.updates and self.patient.returns.warm
+            self._high.update(over=share > self._limits.warning, calm=share < self._limits.leave)
+        now = self._high.count == self._limits.updates and self.context.returns.warm
         self._on = self._high.on and self._success.poor and (self._on or now)
         return "warning" if self._on else None
 
@@ -69,7 +69,7 @@ class ActionsAtBound(Rule):
         )
 
     def _advice(self, row: Row, wide: bool) -> tuple[str, tuple[str, ...]]:
-        settings = self.patient.settings
+        settings = self.context.settings
         if wide and settings.ent_coef:
             return "pay less for entropy", (f"ppo.ent_coef={settings.ent_coef / 10.0:.2g}",)
         if wide:
@@ -79,7 +79,7 @@ class ActionsAtBound(Rule):
         )
 
     def _cause(self, row: Row, wide: bool) -> str:
-        std, ratio, coef = row.metrics.get(STD), row.metrics.get("policy/std_max_ratio"), self.patient.settings.ent_coef
+        std, ratio, coef = row.metrics.get(STD), row.metrics.get("policy/std_max_ratio"), self.context.settings.ent_coef
         if std is None or ratio is None:
             return "the policy's mean or its spread lies beyond the action range"
         how = f"the actions' standard deviation is {std:.2g}, {ratio:.2g} x its start"

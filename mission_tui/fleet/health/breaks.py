@@ -5,7 +5,7 @@ from __future__ import annotations
 from mission_tui.fleet.health.rule import Break
 from mission_tui.fleet.history.events import (
     ClockStepped,
-    CompanyChanged,
+    CoRunningChanged,
     FleetEvent,
     RunFrozen,
     RunPaused,
@@ -14,10 +14,10 @@ from mission_tui.fleet.history.events import (
 )
 from mission_tui.fleet.history.metrics import EvaluationDone, MetricRecord
 
-__all__ = ["breaks_of"]
+__all__ = ["declared_breaks"]
 
 
-def breaks_of(fact: FleetEvent | MetricRecord) -> tuple[tuple[float, Break], ...]:
+def declared_breaks(fact: FleetEvent | MetricRecord) -> tuple[tuple[float, Break], ...]:
     """The breaks that `fact` declares, each as of its time; mostly none.
 
     A clock that was set forward is time that never was: it began when the clock would have shown less.
@@ -38,7 +38,7 @@ def _break_of(fact: FleetEvent | MetricRecord) -> Break | None:
             return "freeze"
         case RunThawed():
             return "thaw"
-        case CompanyChanged():
+        case CoRunningChanged():
             return "company"
         case EvaluationDone():
             return "evaluation"

@@ -6,9 +6,9 @@ clock that steps is none; an update longer than the interval is allowed for, sin
 
 from __future__ import annotations
 
-from mission_tui.fleet.health.rule import Explanation, Patient, Row, Rule
-from mission_tui.fleet.health.words import rounded
-from mission_tui.fleet.history.duties import CHECKPOINT
+from mission_tui.fleet.health.phrases import rounded
+from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
+from mission_tui.fleet.history.failed_duties import CHECKPOINT
 from mission_tui.fleet.history.metrics import DutyFailed
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.findings import Severity
@@ -23,8 +23,8 @@ class CheckpointAge(Rule):
 
     id = "checkpoint-age"
 
-    def __init__(self, patient: Patient) -> None:
-        super().__init__(patient)
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
         self._age_s = 0.0
         self._longest_s = 0.0
         self._updates = 0
@@ -66,7 +66,7 @@ class CheckpointAge(Rule):
     @property
     def severity(self) -> Severity | None:
         """How bad it is now."""
-        limits, interval_s = self.patient.limits.checkpoint_age, self.patient.settings.checkpoint_every_s
+        limits, interval_s = self.context.limits.checkpoint_age, self.context.settings.checkpoint_every_s
         spare_s = self._age_s - self._longest_s
         if not self._told:
             return None
@@ -80,7 +80,7 @@ class CheckpointAge(Rule):
 
     def explain(self, severity: Severity) -> Explanation:
         """What a crash would cost now, and why nothing was saved where that is known."""
-        interval_s, times = self.patient.settings.checkpoint_every_s, self._failures
+        interval_s, times = self.context.settings.checkpoint_every_s, self._failures
         due = f"; one is due every {rounded(interval_s)} s" if interval_s is not None else ""
         tries = f"{times} attempts" if times != 1 else "the attempt"
         failed = f"; {tries} to save one failed" if times else ""

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections import deque
 
-from mission_tui.fleet.health.gentler import gentler
 from mission_tui.fleet.health.hysteresis import Hysteresis
-from mission_tui.fleet.health.rule import Explanation, Patient, Row, Rule
-from mission_tui.fleet.health.words import learning_rate_of, pressure_sentence
+from mission_tui.fleet.health.phrases import learning_rate_of, pressure_sentence
+from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
+from mission_tui.fleet.health.smaller_updates import smaller_update_advice
 from mission_tui.fleet.views.findings import Severity
 
 __all__ = ["ClipFraction"]
@@ -25,9 +25,9 @@ class ClipFraction(Rule):
 
     id = "clip-fraction"
 
-    def __init__(self, patient: Patient) -> None:
-        super().__init__(patient)
-        self._limits = limits = patient.limits.clip_fraction
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
+        self._limits = limits = context.limits.clip_fraction
         self._rows: deque[Row] = deque(maxlen=limits.window)
         self._high = Hysteresis(limits.needed, limits.window)
         self._very_high = Hysteresis(limits.needed, limits.window)
@@ -37,22 +37,22 @@ class ClipFraction(Rule):
         share, limits = row.metrics.get(TAG), self._limits
         if share is not None:
             self._rows.append(row)
-            self._high.look(over=share > limits.warning, calm=share < limits.warning_leave)
-            self._very_high.look(over=share > limits.critical, calm=share < limits.critical_leave)
+            self._high.update(over=share > limits.warning, calm=share < limits.warning_leave)
+            self._very_high.update(over=share > limits.critical, calm=share < limits.critical_leave)
         if self._very_high.on:
             return "critical"
         return "warning" if self._high.on else None
 
     def explain(self, severity: Severity) -> Explanation:
         """Cause and advice are those of the KL, since the same steps go too far."""
-        row, settings, limits = self._rows[-1], self.patient.settings, self._limits
+        row, settings, limits = self._rows[-1], self.context.settings, self._limits
         very = severity == "critical"
         level, watched = (limits.critical, self._very_high) if very else (limits.warning, self._high)
         cause = pressure_sentence(settings, learning_rate_of(row, settings))
         clip = row.metrics.get("train/clip_range", settings.clip_range)
         if clip < NARROW:
             cause += f"; a clip range of {clip:.2g} is narrow, so small steps are clipped too"
-        advice, assignments = gentler(settings, row)
+        advice, assignments = smaller_update_advice(settings, row)
         return Explanation(
             sentence=f"more than {level:.0%} of the transitions were clipped in {watched.count} of {watched.looks} "
             f"updates, {row.metrics[TAG]:.0%} in the last",

@@ -10,11 +10,11 @@ import math
 import statistics
 from collections import deque
 
-from mission_tui.fleet.health.gentler import gentler
 from mission_tui.fleet.health.hysteresis import Hysteresis
-from mission_tui.fleet.health.rule import Explanation, Patient, Row, Rule
+from mission_tui.fleet.health.phrases import halved_learning_rate, learning_rate_of, pressure_sentence, rounded
+from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
+from mission_tui.fleet.health.smaller_updates import smaller_update_advice
 from mission_tui.fleet.health.trust_region import u_of
-from mission_tui.fleet.health.words import halved_learning_rate, learning_rate_of, pressure_sentence, rounded
 from mission_tui.fleet.history.metrics import Metric, spoken
 from mission_tui.fleet.views.findings import Severity
 
@@ -30,31 +30,31 @@ class Drawdown(Rule):
 
     id = "drawdown"
 
-    def __init__(self, patient: Patient) -> None:
-        super().__init__(patient)
-        self._limits = limits = patient.limits.drawdown
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
+        self._limits = limits = context.limits.drawdown
         self._lost = Hysteresis(limits.warning_updates, limits.warning_updates)
         self._nearly_all = Hysteresis(limits.critical_updates, limits.critical_updates)
         self._smooth = self._peak = self._base = self._lowest = math.nan
         self._peak_update = 0
-        self._steps = Steps(patient)
+        self._steps = Steps(context)
         self._evidence: deque[dict[str, Metric]] = deque(maxlen=EVIDENCE - 1)
         self._row: Row | None = None
 
     def judge(self, row: Row) -> Severity | None:
         """Warning for more than half of the gain lost for 10 updates, critical for more than 80 % for 20."""
-        self._steps.see(row)
+        self._steps.update(row)
         value = row.metrics.get("rollout/ep_rew_mean")
         if value is None or not math.isfinite(value):
             return self.severity
         self._follow(value, row)
-        if self.patient.returns.warm:
+        if self.context.returns.warm:
             limits, lost = self._limits, self._share_lost()
             if lost > limits.warning and not self._gain_is_real():
                 lost = 0.0
             calm = lost < limits.leave
-            self._lost.look(over=lost > limits.warning, calm=calm)
-            self._nearly_all.look(over=lost > limits.critical, calm=calm)
+            self._lost.update(over=lost > limits.warning, calm=calm)
+            self._nearly_all.update(over=lost > limits.critical, calm=calm)
         return self.severity
 
     @property
@@ -103,7 +103,7 @@ class Drawdown(Rule):
         return (self._peak - self._smooth) / gain if gain > 0.0 else 0.0
 
     def _gain_is_real(self) -> bool:
-        limits, returns = self._limits, self.patient.returns
+        limits, returns = self._limits, self.context.returns
         least = max(limits.least_gain_sigmas * returns.noise, limits.least_gain_share * returns.span)
         return self._peak - self._base >= least
 
@@ -111,34 +111,34 @@ class Drawdown(Rule):
 class Steps:
     """How far recent updates moved the policy: the first suspect when a return falls or swings."""
 
-    def __init__(self, patient: Patient) -> None:
-        self._patient = patient
+    def __init__(self, context: RuleContext) -> None:
+        self._context = context
         self._us: deque[float] = deque(maxlen=STEPS_SEEN)
         self._row: Row | None = None
 
-    def see(self, row: Row) -> None:
+    def update(self, row: Row) -> None:
         """Take in one update."""
         self._row = row
-        u = u_of(row, self._patient.settings)
+        u = u_of(row, self._context.settings)
         if u is not None and math.isfinite(u):
             self._us.append(u)
 
     def blame(self) -> tuple[str, str, tuple[str, ...]]:
         """The cause in this run's own numbers; the remedy; the assignments that carry it out."""
-        settings, row = self._patient.settings, self._row
-        limits = self._patient.limits.kl_persistent
+        settings, row = self._context.settings, self._row
+        limits = self._context.limits.kl_persistent
         pressure = pressure_sentence(settings, learning_rate_of(row, settings))
         if not self._us or row is None:
             return pressure, "halve the learning rate", halved_learning_rate(settings, row)
         median, largest = statistics.median(self._us), max(self._us)
-        wide = median > limits.warning_leave or largest > self._patient.limits.kl_spike.u
+        wide = median > limits.warning_leave or largest > self._context.limits.kl_spike.u
         kind = "" if wide else ", which is not much (did the environment or its rewards change?)"
         cause = (
             f"of the last {len(self._us)} updates the median moved the policy u {rounded(median)} and the largest "
             f"u {rounded(largest)}{kind}; {pressure}"
         )
         if wide:
-            return cause, *gentler(settings, row)
+            return cause, *smaller_update_advice(settings, row)
         return cause, "halve the learning rate", halved_learning_rate(settings, row)
 
 

@@ -11,16 +11,16 @@ import math
 import statistics
 from collections import deque
 
+from mission_tui.fleet.health.doing_well import Success
 from mission_tui.fleet.health.hysteresis import Hysteresis
-from mission_tui.fleet.health.rule import Explanation, Patient, Row, Rule
-from mission_tui.fleet.health.success import Success
-from mission_tui.fleet.health.trust_region import u_of
-from mission_tui.fleet.health.words import (
+from mission_tui.fleet.health.phrases import (
     halved_learning_rate,
     learning_rate_of,
     pressure_of,
     pressure_sentence,
 )
+from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
+from mission_tui.fleet.health.trust_region import u_of
 from mission_tui.fleet.history.metrics import spoken
 from mission_tui.fleet.views.findings import Severity
 
@@ -42,10 +42,10 @@ class EntropyCollapse(Rule):
 
     id = "entropy-collapse"
 
-    def __init__(self, patient: Patient) -> None:
-        super().__init__(patient)
-        self._limits = limits = patient.limits.entropy_collapse
-        budget = patient.settings.budget or UNKNOWN_BUDGET
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
+        self._limits = limits = context.limits.entropy_collapse
+        budget = context.settings.budget or UNKNOWN_BUDGET
         self._within = max(SMOOTHING, round(limits.within_share * budget))
         self._block = math.ceil(self._within / BLOCKS)
         self._rows: deque[tuple[Row, float]] = deque(maxlen=EVIDENCE)
@@ -54,7 +54,7 @@ class EntropyCollapse(Rule):
         self._in_block = self._fallen_for = 0
         self._start = self._peak = self._fallen_from = 0.0
         self._gone = Hysteresis(limits.critical_updates, limits.critical_updates)
-        self._success = Success(patient, limits.best_share)
+        self._success = Success(context, limits.best_share)
         self._stuck = self._of_start = self._discrete = self._continuous = False
 
     def judge(self, row: Row) -> Severity | None:
@@ -65,14 +65,14 @@ class EntropyCollapse(Rule):
         ratio = self._ratio(row)
         if ratio is None and not self._rows:
             return None
-        self._success.see(row)
+        self._success.update(row)
         if ratio is not None:
             self._rows.append((row, ratio))
             if not self._of_start:
                 self._follow(ratio)
             bottom = self._limits.critical
-            self._gone.look(over=ratio < bottom, calm=ratio >= LEAVE * bottom)
-        returns = self.patient.returns
+            self._gone.update(over=ratio < bottom, calm=ratio >= LEAVE * bottom)
+        returns = self.context.returns
         if not (self._fallen_from or self._gone.on) or not returns.warm or not self._success.poor:
             self._stuck = False
             return None
@@ -82,7 +82,7 @@ class EntropyCollapse(Rule):
     def explain(self, severity: Severity) -> Explanation:
         """Cause from the entropy bonus and the update pressure of the run."""
         row, _ = self._rows[-1]
-        settings = self.patient.settings
+        settings = self.context.settings
         rate = learning_rate_of(row, settings)
         advice, assignments = self._advice(row, pressure_of(settings, rate))
         return Explanation(
@@ -97,7 +97,7 @@ class EntropyCollapse(Rule):
         )
 
     def _bonus(self) -> str:
-        coef = self.patient.settings.ent_coef
+        coef = self.context.settings.ent_coef
         if coef is None:
             return ""
         return f"ppo.ent_coef = {coef:g} does not hold the entropy up; " if coef else "nothing is paid for entropy; "
@@ -114,18 +114,18 @@ class EntropyCollapse(Rule):
         if self._gone.on:
             return f"the policy has stopped exploring: entropy at {max(0.0, ratio):.2%} {what}, and {poor}"
         span = f"{self._within:,} updates"
-        if self.patient.settings.budget:
+        if self.context.settings.budget:
             span += f" ({limits.within_share:.0%} of the budget)"
         return f"entropy fell from {self._fallen_from:.0%} to {ratio:.0%} {what} within {span}, and {poor}"
 
     def _advice(self, row: Row, pressure: float | None) -> tuple[str, tuple[str, ...]]:
-        coef, before = self.patient.settings.ent_coef, "go back to a checkpoint from before the fall"
+        coef, before = self.context.settings.ent_coef, "go back to a checkpoint from before the fall"
         if pressure is not None and pressure >= HIGH_PRESSURE:
-            return f"{before}, with half the learning rate", halved_learning_rate(self.patient.settings, row)
+            return f"{before}, with half the learning rate", halved_learning_rate(self.context.settings, row)
         if coef is None:
             return f"{before}, with a larger entropy bonus", ()
         if coef >= MOST_COEF:
-            return f"{before}, with half the learning rate", halved_learning_rate(self.patient.settings, row)
+            return f"{before}, with half the learning rate", halved_learning_rate(self.context.settings, row)
         wanted = min(MOST_COEF, max(LEAST_COEF, 3.0 * coef))
         return f"{before}, with a larger entropy bonus", (f"ppo.ent_coef={wanted:.2g}",)
 
@@ -162,5 +162,5 @@ class EntropyCollapse(Rule):
             self._in_block = 0
 
     def _still(self, row: Row) -> bool:
-        u = u_of(row, self.patient.settings)
-        return u is not None and u < self.patient.limits.policy_frozen.u
+        u = u_of(row, self.context.settings)
+        return u is not None and u < self.context.limits.policy_frozen.u

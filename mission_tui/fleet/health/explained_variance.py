@@ -10,10 +10,10 @@ import math
 import statistics
 from collections import deque
 
+from mission_tui.fleet.health.doing_well import Success
 from mission_tui.fleet.health.hysteresis import Hysteresis
 from mission_tui.fleet.health.reward_scale import is_large, normalized_rewards, reward_scale_sentence
-from mission_tui.fleet.health.rule import Explanation, Patient, Row, Rule
-from mission_tui.fleet.health.success import Success
+from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
 from mission_tui.fleet.history.metrics import RETURN
 from mission_tui.fleet.views.findings import Severity
 
@@ -33,9 +33,9 @@ class ExplainedVariance(Rule):
 
     id = "explained-variance"
 
-    def __init__(self, patient: Patient) -> None:
-        super().__init__(patient)
-        self._limits = limits = patient.limits.explained_variance
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
+        self._limits = limits = context.limits.explained_variance
         self._warm_up = self._updates_to_wait()
         self._rows: deque[Row] = deque(maxlen=EVIDENCE)
         self._values: deque[float] = deque(maxlen=limits.critical_updates)
@@ -45,21 +45,21 @@ class ExplainedVariance(Rule):
         self._on = False
         self._nans = 0
         self._return: float | None = None
-        self._success = Success(patient, limits.best_share)
+        self._success = Success(context, limits.best_share)
 
     def judge(self, row: Row) -> Severity | None:
         """Warning below 0.05 in 24 of 30 updates with a flat return, critical for a median of 20 below -0.5.
 
         Critical too for 20 NaN in a row while the mean return changed each time: NaN says that returns do not vary.
         """
-        self._success.see(row)
+        self._success.update(row)
         self._take_in(row)
-        returns = self.patient.returns
+        returns = self.context.returns
         if self._nans >= self._limits.critical_updates:
             return "critical"
         if not returns.warm or returns.updates < self._warm_up or self._success.solved:
             return None
-        self._stagnant.look(over=returns.flat is True, calm=not returns.flat)
+        self._stagnant.update(over=returns.flat is True, calm=not returns.flat)
         stuck = self._success.poor or self._stagnant.on
         self._on = self._poor.on and (self._on or (stuck and self._poor.count >= self._limits.needed))
         if self._harmful.on and self._success.poor:
@@ -93,13 +93,13 @@ class ExplainedVariance(Rule):
         if math.isnan(value):
             return
         self._values.append(value)
-        self._poor.look(over=value < limits.warning, calm=value >= limits.leave)
+        self._poor.update(over=value < limits.warning, calm=value >= limits.leave)
         if len(self._values) == limits.critical_updates:
             typical = statistics.median(self._values)
-            self._harmful.look(over=typical < limits.critical, calm=typical >= limits.critical / 2.0)
+            self._harmful.update(over=typical < limits.critical, calm=typical >= limits.critical / 2.0)
 
     def _updates_to_wait(self) -> int:
-        limits, budget = self._limits, self.patient.settings.budget
+        limits, budget = self._limits, self.context.settings.budget
         if budget is None:
             return limits.warm_up
         # Of a budget that is itself only 100 updates long nothing would be left to judge.
@@ -121,7 +121,7 @@ class ExplainedVariance(Rule):
         )
 
     def _cause(self, row: Row) -> str:
-        settings = self.patient.settings
+        settings = self.context.settings
         parts = [reward_scale_sentence(row, settings)]
         if settings.gamma is not None and settings.gamma < 1.0:
             parts.append(f"gamma {settings.gamma:g} looks {1.0 / (1.0 - settings.gamma):,.0f} steps ahead")
@@ -130,7 +130,7 @@ class ExplainedVariance(Rule):
         return "; ".join(part for part in parts if part) or "this log says neither value loss nor settings"
 
     def _advice(self, row: Row) -> tuple[str, tuple[str, ...]]:
-        settings = self.patient.settings
+        settings = self.context.settings
         if is_large(row, settings):
             return "normalise rewards", normalized_rewards(settings)
         gamma, coef = settings.gamma, settings.vf_coef

@@ -11,12 +11,12 @@ import math
 import statistics
 from collections import deque
 
+from mission_tui.fleet.health.doing_well import Success
 from mission_tui.fleet.health.hysteresis import Hysteresis
+from mission_tui.fleet.health.phrases import halved_learning_rate, learning_rate_of, pressure_sentence, rounded
 from mission_tui.fleet.health.returns import Quantiles
 from mission_tui.fleet.health.reward_scale import is_large, normalized_rewards, reward_scale_sentence
-from mission_tui.fleet.health.rule import Explanation, Patient, Row, Rule
-from mission_tui.fleet.health.success import Success
-from mission_tui.fleet.health.words import halved_learning_rate, learning_rate_of, pressure_sentence, rounded
+from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
 from mission_tui.fleet.views.findings import Severity
 
 __all__ = ["GradNorm"]
@@ -32,10 +32,10 @@ class GradNorm(Rule):
 
     id = "grad-norm"
 
-    def __init__(self, patient: Patient) -> None:
-        super().__init__(patient)
-        self._limits = limits = patient.limits.grad_norm
-        self._cap = patient.settings.max_grad_norm
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
+        self._limits = limits = context.limits.grad_norm
+        self._cap = context.settings.max_grad_norm
         self._norms: deque[float] = deque(maxlen=limits.updates)
         self._usual = Quantiles()
         self._rows: deque[Row] = deque(maxlen=EVIDENCE)
@@ -43,7 +43,7 @@ class GradNorm(Rule):
         self._times = 0.0
         self._exploded = False
         self._severity: Severity | None = None
-        self._success = Success(patient, limits.best_share)
+        self._success = Success(context, limits.best_share)
 
     def judge(self, row: Row) -> Severity | None:
         """Median of 20 updates above 10 x `max_grad_norm` and 3 x the run's own while the return is poor: warning.
@@ -54,20 +54,20 @@ class GradNorm(Rule):
         norm, limits = row.metrics.get(TAG), self._limits
         if norm is None and not self._rows:
             return None
-        self._success.see(row)
+        self._success.update(row)
         if norm is not None and math.isfinite(norm) and self._cap > 0.0:
             self._rows.append(row)
             self._norms.append(norm)
-            self._usual.see(norm)
+            self._usual.add(norm)
             if len(self._norms) == limits.updates:
                 self._times = statistics.median(self._norms) / self._cap
-                self._high.look(over=self._times > limits.warning, calm=self._times < limits.warning / 2.0)
+                self._high.update(over=self._times > limits.warning, calm=self._times < limits.warning / 2.0)
         poor, risen = self._success.poor, self._times * self._cap / max(self._usual.at(0.5) or 0.0, TINY)
         far = self._times > limits.critical
         self._exploded = self._high.on and (self._exploded or (far and risen > limits.critical_rise))
         if not self._high.on or not (poor or self._exploded):
             self._severity = None
-        elif self._times > limits.warning and self.patient.returns.warm:
+        elif self._times > limits.warning and self.context.returns.warm:
             if self._exploded and poor:
                 self._severity = "critical"
             elif self._exploded or far or risen > limits.warning_rise:
@@ -76,7 +76,7 @@ class GradNorm(Rule):
 
     def explain(self, severity: Severity) -> Explanation:
         """Tells the scale of rewards from an update that is worked too hard."""
-        row, settings, limits = self._rows[-1], self.patient.settings, self._limits
+        row, settings, limits = self._rows[-1], self.context.settings, self._limits
         large = is_large(row, settings)
         level = limits.critical if severity == "critical" else limits.warning
         scale = reward_scale_sentence(row, settings)

@@ -13,8 +13,8 @@ from collections import deque
 from collections.abc import Mapping
 from operator import itemgetter
 
-from mission_tui.fleet.health.rule import Break, Explanation, Patient, Row, Rule
-from mission_tui.fleet.health.words import rounded
+from mission_tui.fleet.health.phrases import rounded
+from mission_tui.fleet.health.rule import Break, Explanation, Row, Rule, RuleContext
 from mission_tui.fleet.history.metrics import Metric
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.findings import Severity
@@ -33,9 +33,9 @@ class Hang(Rule):
 
     id = "hang"
 
-    def __init__(self, patient: Patient) -> None:
-        super().__init__(patient)
-        self._limits = limits = patient.limits.hang
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
+        self._limits = limits = context.limits.hang
         self._shortest_s = min(limits.first_s, limits.least_s)
         self._phases: deque[tuple[float, float]] = deque(maxlen=UPDATES)
         self._pauses: list[tuple[float, Break]] = []
@@ -44,7 +44,7 @@ class Hang(Rule):
 
     def began(self, t: float) -> None:
         """The attempt began to learn at unix time `t`."""
-        self._hear(t)
+        self._touch(t)
 
     def paused(self, t: float, cause: Break) -> None:
         """The run was held or went on at unix time `t`; told in any order, and also ahead of rows not judged yet.
@@ -69,7 +69,7 @@ class Hang(Rule):
             gap_s = row.t - self._last_t if self._last_t is not None else 0.0
             measured = row.rollout_s + row.update_s > 0.0
             self._phases.append((row.rollout_s, row.update_s) if measured else (max(0.0, gap_s), 0.0))
-            self._hear(row.t)
+            self._touch(row.t)
             self._last = row
         return None
 
@@ -130,7 +130,7 @@ class Hang(Rule):
         return f"the trainer lives but said nothing for {rounded(self.limit_s)} s {after}; {known}"
 
     def _cause(self) -> str:
-        env = clean(self.patient.settings.env_id, 80) or "the environment"
+        env = clean(self.context.settings.env_id, 80) or "the environment"
         rollout_s = statistics.median([rollout_s for rollout_s, _ in self._phases]) if self._phases else 0.0
         share = rollout_s / self._usual_s if self._usual_s else None
         if share is None:
@@ -139,7 +139,7 @@ class Hang(Rule):
             return f"{1.0 - share:.0%} of an update is learning: suspect the GPU or its driver, or a machine that swaps"
         return f"{share:.0%} of an update is the rollout of {env}: suspect a step that blocks, or a dead env worker"
 
-    def _hear(self, t: float) -> None:
+    def _touch(self, t: float) -> None:
         if t > 0.0:
             self._last_t = t
             self._pauses = [pause for pause in self._pauses if pause[0] >= t] if self._pauses else self._pauses

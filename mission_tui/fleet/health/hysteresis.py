@@ -25,7 +25,7 @@ class Hysteresis:
         """Looks of the window that were over the entry level."""
         return self._over.bit_count()
 
-    def look(self, *, over: bool, calm: bool) -> bool:
+    def update(self, *, over: bool, calm: bool) -> bool:
         """Take in one look; `calm` means below the level for leaving, which lies under that for entering."""
         # One bit a look, the newest the lowest: every rule looks at every update, and a row of flags costs more to sum.
         self._over = ((self._over << 1) | over) & self._mask

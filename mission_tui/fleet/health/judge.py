@@ -18,10 +18,10 @@ from msgspec import structs
 
 from mission_tui.errors import MissionError
 from mission_tui.fleet.health.checkpoint_age import CheckpointAge
-from mission_tui.fleet.health.finite import NotFinite
 from mission_tui.fleet.health.hang import Hang
+from mission_tui.fleet.health.not_finite import NotFinite
 from mission_tui.fleet.health.returns import Returns, trend_warm_up
-from mission_tui.fleet.health.rule import Break, Explanation, Patient, Rule, row_of
+from mission_tui.fleet.health.rule import Break, Explanation, Rule, RuleContext, row_of
 from mission_tui.fleet.health.rules import RULES
 from mission_tui.fleet.health.settings import Settings, settings_of
 from mission_tui.fleet.history.metrics import (
@@ -39,7 +39,7 @@ from mission_tui.fleet.specs.live_settings import with_words
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.views.findings import Finding, Severity
 
-__all__ = ["Judge", "acts", "cleared", "is_news", "judge_of"]
+__all__ = ["HealthJudge", "acts", "cleared", "is_news", "judge_of"]
 
 OUTLIVE_SETTINGS = (Hang.id, NotFinite.id, CheckpointAge.id)
 """Rules that also speak without a row, of what other settings do not end: closed by them, it would open again."""
@@ -48,7 +48,7 @@ KEPT = 256
 """Incidents that are remembered; of more, the oldest that are over are forgotten (they are in the journal)."""
 
 
-class Judge:
+class HealthJudge:
     """Judges a run's updates in order. Never raises, whatever a trainer may have said."""
 
     def __init__(self, settings: Settings, limits: Limits, spec: Spec | None = None) -> None:
@@ -73,7 +73,7 @@ class Judge:
             for finding in self._incidents.values()
         )
 
-    def hear(self, record: MetricRecord) -> list[Finding]:
+    def feed(self, record: MetricRecord) -> list[Finding]:
         """Take in the next line of `metrics.jsonl`; the incidents that opened, changed severity or cleared with it."""
         match record:
             case UpdateDone():
@@ -119,7 +119,7 @@ class Judge:
         changed += self.silence(row.t)
         self._apply_breaks(row.t)
         self._update, self._t = row.update, row.t
-        self._returns.see(row.metrics.get("rollout/ep_rew_mean"), row.episodes)
+        self._returns.update(row.metrics.get("rollout/ep_rew_mean"), row.episodes)
         for rule in self._rules:
             severity = rule.judge(row)
             if severity is not None or rule.id in self._open:
@@ -188,7 +188,7 @@ class Judge:
         changed += self.silence(record.t)
         self._hang.over()
         if record.failure == "nan" and acts(self._limits, "nan") != "off" and self._not_finite.id not in self._open:
-            self._not_finite.tell(record)
+            self._not_finite.check_record(record)
             changed.append(self._opened(self._not_finite, "critical", record.update, max(self._t, _moment(record.t))))
         return changed
 
@@ -208,15 +208,15 @@ class Judge:
     def _begin(self, hang: Hang | None = None) -> None:
         settings, limits = self._settings, self._limits
         self._returns = Returns(trend_warm_up(settings.budget), settings.stats_window)
-        patient = Patient(settings, limits, self._returns)
-        self._not_finite = NotFinite(patient)
+        context = RuleContext(settings, limits, self._returns)
+        self._not_finite = NotFinite(context)
         if hang is None:
-            hang = Hang(patient)
+            hang = Hang(context)
             for t, cause in self._breaks:
                 hang.paused(t, cause)
         self._hang = hang
-        self._checkpoint_age = CheckpointAge(patient)
-        judging = (self._not_finite, self._hang, self._checkpoint_age, *(rule(patient) for rule in RULES))
+        self._checkpoint_age = CheckpointAge(context)
+        judging = (self._not_finite, self._hang, self._checkpoint_age, *(rule(context) for rule in RULES))
         self._rules: tuple[Rule, ...] = tuple(rule for rule in judging if acts(limits, rule.id) != "off")
 
     def _apply_breaks(self, t: float) -> None:
@@ -265,9 +265,9 @@ class Judge:
         return finding
 
 
-def judge_of(spec: Spec, total_timesteps: int | None = None) -> Judge:
+def judge_of(spec: Spec, total_timesteps: int | None = None) -> HealthJudge:
     """A judge of runs that train as `spec` says, by the spec's own limits."""
-    return Judge(settings_of(spec, total_timesteps), spec.keep.health, spec)
+    return HealthJudge(settings_of(spec, total_timesteps), spec.keep.health, spec)
 
 
 def acts(limits: Limits, rule_id: str) -> str:

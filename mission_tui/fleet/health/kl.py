@@ -10,11 +10,11 @@ from __future__ import annotations
 import statistics
 from collections import deque
 
-from mission_tui.fleet.health.gentler import HIGH_PRESSURE, gentler
 from mission_tui.fleet.health.hysteresis import Hysteresis
-from mission_tui.fleet.health.rule import Explanation, Patient, Row, Rule
+from mission_tui.fleet.health.phrases import learning_rate_of, pressure_of, pressure_sentence, rounded
+from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
+from mission_tui.fleet.health.smaller_updates import HIGH_PRESSURE, smaller_update_advice
 from mission_tui.fleet.health.trust_region import radius_of, u_of
-from mission_tui.fleet.health.words import learning_rate_of, pressure_of, pressure_sentence, rounded
 from mission_tui.fleet.history.metrics import spoken
 from mission_tui.fleet.views.findings import Severity
 
@@ -29,9 +29,9 @@ class KlPersistent(Rule):
 
     id = "kl-persistent"
 
-    def __init__(self, patient: Patient) -> None:
-        super().__init__(patient)
-        self._limits = limits = patient.limits.kl_persistent
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
+        self._limits = limits = context.limits.kl_persistent
         self._rows: deque[tuple[Row, float]] = deque(maxlen=limits.window)
         self._high = Hysteresis(limits.needed, limits.window)
         self._very_high = Hysteresis(limits.needed, limits.window)
@@ -43,15 +43,15 @@ class KlPersistent(Rule):
         Where `target_kl` ended the update within a quarter of its epochs, the KL is cut short and the update counts as
         over the warning level.
         """
-        improving = self.patient.returns.improving
+        improving = self.context.returns.improving
         if improving is not None:
-            self._stagnant.look(over=not improving, calm=improving)
-        u = u_of(row, self.patient.settings)
+            self._stagnant.update(over=not improving, calm=improving)
+        u = u_of(row, self.context.settings)
         if u is not None:
             self._rows.append((row, u))
             cut_short, limits = self._cut_short(row), self._limits
-            self._high.look(over=u > limits.warning or cut_short, calm=u < limits.warning_leave and not cut_short)
-            self._very_high.look(over=u > limits.critical, calm=u < limits.critical_leave)
+            self._high.update(over=u > limits.warning or cut_short, calm=u < limits.warning_leave and not cut_short)
+            self._very_high.update(over=u > limits.critical, calm=u < limits.critical_leave)
         if self._very_high.on and self._stagnant.on:
             return "critical"
         return "warning" if self._high.on or self._very_high.on else None
@@ -59,12 +59,12 @@ class KlPersistent(Rule):
     def explain(self, severity: Severity) -> Explanation:
         """Cause and advice from the run's own gradient steps, learning rate, epochs and clip range."""
         row, _ = self._rows[-1]
-        settings = self.patient.settings
+        settings = self.context.settings
         rate = learning_rate_of(row, settings)
         pressure, cause = pressure_of(settings, rate), pressure_sentence(settings, rate)
         if pressure is not None and pressure < HIGH_PRESSURE:
             cause += "; that is not much, so look at a small batch, low entropy or a jump in the reward's scale"
-        advice, assignments = gentler(settings, row)
+        advice, assignments = smaller_update_advice(settings, row)
         level = self._limits.critical if severity == "critical" else self._limits.warning
         return Explanation(
             sentence=self._sentence(severity, level),
@@ -101,7 +101,7 @@ class KlPersistent(Rule):
         )
 
     def _cut_short(self, row: Row) -> bool:
-        settings, done = self.patient.settings, row.metrics.get("train/n_epochs_done")
+        settings, done = self.context.settings, row.metrics.get("train/n_epochs_done")
         if settings.target_kl is None or settings.n_epochs is None or done is None:
             return False
         return done <= EARLY_SHARE * settings.n_epochs

@@ -12,11 +12,11 @@ import statistics
 from collections import deque
 from itertools import pairwise
 
-from mission_tui.fleet.health.gentler import changes_between, gentler
+from mission_tui.fleet.health.phrases import learning_rate_of, pressure_sentence, rounded
 from mission_tui.fleet.health.returns import NOISE_SCALE
-from mission_tui.fleet.health.rule import Explanation, Patient, Row, Rule
+from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
+from mission_tui.fleet.health.smaller_updates import changes_between, smaller_update_advice
 from mission_tui.fleet.health.trust_region import radius_of, u_of
-from mission_tui.fleet.health.words import learning_rate_of, pressure_sentence, rounded
 from mission_tui.fleet.views.findings import Severity
 
 __all__ = ["KlCreep"]
@@ -41,9 +41,9 @@ class KlCreep(Rule):
 
     id = "kl-creep"
 
-    def __init__(self, patient: Patient) -> None:
-        super().__init__(patient)
-        self._limits = limits = patient.limits.kl_creep
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
+        self._limits = limits = context.limits.kl_creep
         self._reference: list[float] = []
         self._usual: tuple[float, float] | None = None
         self._usual_row: Row | None = None
@@ -55,8 +55,8 @@ class KlCreep(Rule):
 
     def judge(self, row: Row) -> Severity | None:
         """Information once the sum passes its limit and the recent median has reached the edge of the trust region."""
-        u = u_of(row, self.patient.settings)
-        if u is None or not self.patient.returns.warm:
+        u = u_of(row, self.context.settings)
+        if u is None or not self.context.returns.warm:
             return "info" if self._on else None
         self._rows.append(row)
         self._recent.append(u)
@@ -71,10 +71,10 @@ class KlCreep(Rule):
         """From which u to which, and what else changed on the way."""
         assert self._usual is not None
         assert self._usual_row is not None
-        row, settings, limits = self._rows[-1], self.patient.settings, self._limits
+        row, settings, limits = self._rows[-1], self.context.settings, self._limits
         rate = learning_rate_of(row, settings)
         cause, changed = pressure_sentence(settings, rate), changes_between(self._usual_row, row)
-        gentle, assignments = gentler(settings, row)
+        gentle, assignments = smaller_update_advice(settings, row)
         now = statistics.median(self._recent)
         return Explanation(
             sentence=f"KL creeps up: the median u of {limits.window} updates is {rounded(now)}; "
@@ -107,7 +107,7 @@ class KlCreep(Rule):
         if self._sum <= (0.0 if self._on else self._limits.limit_sigmas):
             self._left = self._left and self._sum > 0.0
             return False
-        persistent = self.patient.limits.kl_persistent
+        persistent = self.context.limits.kl_persistent
         if statistics.median(list(self._recent)[-persistent.window :]) > persistent.warning:
             self._left = True
         least = self._limits.least_u * (LEAVE if self._on else 1.0)

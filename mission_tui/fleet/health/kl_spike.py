@@ -10,10 +10,10 @@ from __future__ import annotations
 import statistics
 from collections import deque
 
-from mission_tui.fleet.health.gentler import changes_between, gentler
-from mission_tui.fleet.health.rule import Explanation, Patient, Row, Rule
+from mission_tui.fleet.health.phrases import learning_rate_of, pressure_sentence, rounded
+from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
+from mission_tui.fleet.health.smaller_updates import changes_between, smaller_update_advice
 from mission_tui.fleet.health.trust_region import radius_of, u_of
-from mission_tui.fleet.health.words import learning_rate_of, pressure_sentence, rounded
 from mission_tui.fleet.views.findings import Severity
 
 __all__ = ["KlSpike"]
@@ -35,9 +35,9 @@ class KlSpike(Rule):
 
     id = "kl-spike"
 
-    def __init__(self, patient: Patient) -> None:
-        super().__init__(patient)
-        self._limits = limits = patient.limits.kl_spike
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
+        self._limits = limits = context.limits.kl_spike
         self._us: deque[float] = deque(maxlen=limits.window)
         self._rows: deque[Row] = deque(maxlen=EVIDENCE)
         self._before: float | None = None
@@ -50,7 +50,7 @@ class KlSpike(Rule):
     def judge(self, row: Row) -> Severity | None:
         """Information at half a fall after a spike, critical at a whole one until half of it has been made up."""
         self._rows.append(row)
-        u = u_of(row, self.patient.settings)
+        u = u_of(row, self.context.settings)
         if u is not None:
             if self._is_spike(u):
                 self._start(row, u)
@@ -60,17 +60,17 @@ class KlSpike(Rule):
         if self._watched > 0 or self._severity is not None:
             self._severity = self._consequence()
             self._watched = max(0, self._watched - 1)
-        self._before = self.patient.returns.latest
+        self._before = self.context.returns.latest
         return self._severity
 
     def explain(self, severity: Severity) -> Explanation:
         """The spike against the run's own median, what the return lost, and what had changed before it."""
         assert self._spike is not None
         row, u, median = self._spike
-        settings, rate = self.patient.settings, learning_rate_of(row, self.patient.settings)
+        settings, rate = self.context.settings, learning_rate_of(row, self.context.settings)
         cause = pressure_sentence(settings, rate)
         changed = changes_between(self._calm, row) if self._calm is not None else ""
-        gentle, assignments = gentler(settings, row)
+        gentle, assignments = smaller_update_advice(settings, row)
         radius = radius_of(row, settings)
         shown = [row, *(later for later in self._rows if later.update > row.update)]
         return Explanation(
@@ -90,7 +90,7 @@ class KlSpike(Rule):
         return u > limits.u and len(self._us) >= FEWEST and u > limits.times_median * statistics.median(self._us)
 
     def _start(self, row: Row, u: float) -> None:
-        known = [value for value in (self._before, self.patient.returns.latest) if value is not None]
+        known = [value for value in (self._before, self.context.returns.latest) if value is not None]
         if self._severity is None and (self._watched == 0 or self._was_harmless()):
             self._spike = row, u, statistics.median(self._us)
             self._reference = max(known, default=None)
@@ -100,12 +100,12 @@ class KlSpike(Rule):
 
     def _was_harmless(self) -> bool:
         """Whether the return is where it was before the spike that is watched, or above: the next one is on its own."""
-        latest = self.patient.returns.latest
+        latest = self.context.returns.latest
         return latest is not None and self._reference is not None and latest >= self._reference
 
     def _within(self, row: Row) -> int:
         """Updates until the window of the mean return holds only episodes of the policy after the spike."""
-        returns, settings = self.patient.returns, self.patient.settings
+        returns, settings = self.context.returns, self.context.settings
         length = row.metrics.get("rollout/ep_len_mean", 0.0)
         updates = 0.0
         if returns.episodes:
@@ -115,7 +115,7 @@ class KlSpike(Rule):
         return max(self._limits.within, min(LONGEST_WATCH, round(updates)))
 
     def _consequence(self) -> Severity | None:
-        latest, limits = self.patient.returns.latest, self._limits
+        latest, limits = self.context.returns.latest, self._limits
         if latest is None or self._reference is None:
             return "info" if self._watched > 0 else None
         share = (self._reference - latest) / self._whole_fall()
@@ -127,12 +127,12 @@ class KlSpike(Rule):
         return "info" if self._watched > 0 and seen else None
 
     def _whole_fall(self) -> float:
-        returns, limits = self.patient.returns, self._limits
+        returns, limits = self.context.returns, self._limits
         return max(limits.fall_share * returns.span, limits.fall_sigmas * returns.noise, 1e-12)
 
     def _fallen(self) -> str:
-        latest = self.patient.returns.latest
+        latest = self.context.returns.latest
         if latest is None or self._reference is None:
             return "; no return is known, so what it did is not"
-        lost = (self._reference - latest) / max(self.patient.returns.span, 1e-12)
+        lost = (self._reference - latest) / max(self.context.returns.span, 1e-12)
         return f"; the return fell from {self._reference:.4g} to {latest:.4g}, {lost:.0%} of its range"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from mission_tui.fleet.health.drawdown import Drawdown, Steps
 from mission_tui.fleet.health.returns import Quantiles
-from mission_tui.fleet.health.rule import Explanation, Patient, Row, Rule
+from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
 from mission_tui.fleet.history.metrics import Metric, spoken
 from mission_tui.fleet.views.findings import Severity
 
@@ -40,11 +40,11 @@ class RewardOscillation(Rule):
 
     id = "reward-oscillation"
 
-    def __init__(self, patient: Patient) -> None:
-        super().__init__(patient)
-        self._limits = patient.limits.reward_oscillation
-        self._drawdown = Drawdown(patient)
-        self._steps = Steps(patient)
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
+        self._limits = context.limits.reward_oscillation
+        self._drawdown = Drawdown(context)
+        self._steps = Steps(context)
         self._block: list[float] = []
         self._spread = Quantiles()
         self._points = 0
@@ -58,12 +58,12 @@ class RewardOscillation(Rule):
     def judge(self, row: Row) -> Severity | None:
         """Warning for at least 4 swings within 100 updates, critical with a drawdown on top."""
         limits, falling = self._limits, self._drawdown.judge(row)
-        self._steps.see(row)
+        self._steps.update(row)
         point = self._point(row)
         if point is not None:
-            self._spread.see(point.mean)
+            self._spread.add(point.mean)
             self._points += 1
-            if self.patient.returns.warm and self._points >= FEWEST_POINTS:
+            if self.context.returns.warm and self._points >= FEWEST_POINTS:
                 self._turn(point, row)
         while self._turns and self._turns[0][0] <= row.update - limits.window:
             self._turns.popleft()
@@ -106,9 +106,9 @@ class RewardOscillation(Rule):
             variance = sum([(value - mean) * (value - mean) for value in block]) / (len(block) - 1)
             return self._sure(mean, variance / len(block))
         latest = row.metrics.get("rollout/ep_rew_mean")
-        if self.patient.returns.episodes or latest is None or not math.isfinite(latest):
+        if self.context.returns.episodes or latest is None or not math.isfinite(latest):
             return None
-        noise = self.patient.returns.noise
+        noise = self.context.returns.noise
         return self._sure(latest, noise * noise / (2.0 * self._fresh_share(row)))
 
     def _sure(self, mean: float, variance: float) -> _Point | None:
@@ -120,7 +120,7 @@ class RewardOscillation(Rule):
 
     def _fresh_share(self, row: Row) -> float:
         """New episodes in the mean of the last 100: neighbours differ by the error of a mean x sqrt(2 x this share)."""
-        settings, length = self.patient.settings, row.metrics.get("rollout/ep_len_mean", math.nan)
+        settings, length = self.context.settings, row.metrics.get("rollout/ep_len_mean", math.nan)
         if settings.rollout is None or not length > 0.0:
             return 1.0
         return min(1.0, max(1.0, settings.rollout / length) / settings.stats_window)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import deque
 
-from mission_tui.fleet.health.endings import Endings, Rise, shaping_remedy
+from mission_tui.fleet.health.episode_endings import Endings, Rise, shaping_remedy
 from mission_tui.fleet.health.hysteresis import Hysteresis
-from mission_tui.fleet.health.rule import Explanation, Patient, Row, Rule
+from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
 from mission_tui.fleet.history.metrics import Metric, spoken
 from mission_tui.fleet.views.findings import Severity
 
@@ -26,10 +26,10 @@ class Outcomes(Rule):
 
     id = "outcomes"
 
-    def __init__(self, patient: Patient) -> None:
-        super().__init__(patient)
-        self._limits = patient.limits.outcomes
-        self._endings = Endings(patient)
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
+        self._limits = context.limits.outcomes
+        self._endings = Endings(context)
         self._misled = Hysteresis(NEEDED, WINDOW)
         self._winless = Hysteresis(NEEDED, WINDOW)
         self._rise: Rise | None = None
@@ -39,15 +39,15 @@ class Outcomes(Rule):
     def judge(self, row: Row) -> Severity | None:
         """Warning for idle endings over 60 % and rising while the return rises, critical for no win after 30 %."""
         endings, limits = self._endings, self._limits
-        if endings.see(row) and self.patient.returns.warm and endings.idle_share is not None:
+        if endings.update(row) and self.context.returns.warm and endings.idle_share is not None:
             rise = endings.rise
             misled = rise is not None and rise.is_paid
             if misled and not self._misled.on:
                 self._rise = rise
-            self._misled.look(over=misled, calm=endings.idle_share < limits.leave)
+            self._misled.update(over=misled, calm=endings.idle_share < limits.leave)
             won = endings.won_share
             winless = won == 0.0 and endings.full and self._late(row)
-            self._winless.look(over=winless, calm=won is not None and won > 0.0)
+            self._winless.update(over=winless, calm=won is not None and won > 0.0)
             if self._looks % (limits.updates // EVIDENCE + 1) == 0:
                 self._evidence.append(row.evidence(*TAGS) | self._shares())
             self._looks += 1
@@ -57,7 +57,7 @@ class Outcomes(Rule):
 
     def explain(self, severity: Severity) -> Explanation:
         """How episodes end, against what the return says of them."""
-        settings, endings = self.patient.settings, self._endings
+        settings, endings = self.context.settings, self._endings
         advice, assignments = shaping_remedy(settings)
         words, rise = endings.words(), self._rise
         if severity == "critical" or rise is None:
@@ -83,7 +83,7 @@ class Outcomes(Rule):
         )
 
     def _late(self, row: Row) -> bool:
-        total = self.patient.settings.total_timesteps
+        total = self.context.settings.total_timesteps
         return total is not None and row.timesteps >= self._limits.after_share * total
 
     def _shares(self) -> dict[str, Metric]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from collections import deque
 
-from mission_tui.fleet.health.rule import Explanation, Patient, Row, Rule
-from mission_tui.fleet.health.success import Success
-from mission_tui.fleet.health.words import learning_rate_of
+from mission_tui.fleet.health.doing_well import Success
+from mission_tui.fleet.health.phrases import learning_rate_of
+from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
 from mission_tui.fleet.history.metrics import Metric
 from mission_tui.fleet.views.findings import Severity
 
@@ -27,10 +27,10 @@ class Plateau(Rule):
 
     id = "plateau"
 
-    def __init__(self, patient: Patient) -> None:
-        super().__init__(patient)
-        self._limits = patient.limits.plateau
-        self._success = Success(patient, BEST_SHARE)
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
+        self._limits = context.limits.plateau
+        self._success = Success(context, BEST_SHARE)
         self._level = -math.inf
         self._level_update = 0
         self._known = 0
@@ -39,8 +39,8 @@ class Plateau(Rule):
 
     def judge(self, row: Row) -> Severity | None:
         """Information once the smoothed return has not beaten its best by 2 % of the range for 200 updates."""
-        returns, limits = self.patient.returns, self._limits
-        self._success.see(row)
+        returns, limits = self.context.returns, self._limits
+        self._success.update(row)
         if "rollout/ep_rew_mean" in row.metrics and returns.best is not None:
             self._row = row
             if self._known % max(1, limits.updates // EVIDENCE) == 0:
@@ -54,7 +54,7 @@ class Plateau(Rule):
 
     def explain(self, severity: Severity) -> Explanation:
         """Since when, at which return, and what is left to turn up."""
-        settings, row = self.patient.settings, self._row
+        settings, row = self.context.settings, self._row
         rate = learning_rate_of(row, settings)
         at = f" at a learning rate of {rate:.3g}" if rate is not None else ""
         share = settings.total_timesteps and row and row.timesteps / settings.total_timesteps
@@ -73,7 +73,7 @@ class Plateau(Rule):
         )
 
     def _done(self) -> bool:
-        returns = self.patient.returns
+        returns = self.context.returns
         if self._success.solved:
             return True
         at_best = returns.latest is not None and returns.latest >= returns.high > returns.low

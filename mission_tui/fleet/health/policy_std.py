@@ -11,16 +11,16 @@ import math
 from collections import deque
 from typing import Literal
 
+from mission_tui.fleet.health.doing_well import Success
 from mission_tui.fleet.health.hysteresis import Hysteresis
-from mission_tui.fleet.health.rule import Explanation, Patient, Row, Rule
-from mission_tui.fleet.health.success import Success
-from mission_tui.fleet.health.words import (
+from mission_tui.fleet.health.phrases import (
     halved_learning_rate,
     learning_rate_of,
     pressure_of,
     pressure_sentence,
     rounded,
 )
+from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
 from mission_tui.fleet.history.metrics import spoken
 from mission_tui.fleet.views.findings import Severity
 
@@ -44,14 +44,14 @@ class PolicyStd(Rule):
 
     id = "policy-std"
 
-    def __init__(self, patient: Patient) -> None:
-        super().__init__(patient)
-        self._limits = limits = patient.limits.policy_std
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
+        self._limits = limits = context.limits.policy_std
         self._rows: deque[tuple[Row, float, float]] = deque(maxlen=EVIDENCE)
         self._narrow, self._very_narrow, self._wide, self._very_wide = (
             Hysteresis(limits.updates, limits.updates) for _ in range(4)
         )
-        self._success = Success(patient)
+        self._success = Success(context)
         self._first_std = self._first_entropy = 0.0
         self._tag = LEAST
         self._side: Side = "narrow"
@@ -61,13 +61,13 @@ class PolicyStd(Rule):
 
         Of a task that is solved, a narrow policy is the solution.
         """
-        ratios = None if self.patient.settings.use_sde else self._ratios(row)
+        ratios = None if self.context.settings.use_sde else self._ratios(row)
         if ratios is None and not self._rows:
             return None
-        self._success.see(row)
+        self._success.update(row)
         if ratios is not None:
             self._rows.append((row, *ratios))
-            self._look(*ratios)
+            self._count_row(*ratios)
         narrow, wide = self._of_narrow(), self._of_wide()
         self._side = "wide" if wide == "critical" or (wide and narrow != "critical") else "narrow"
         return wide if self._side == "wide" else narrow
@@ -75,7 +75,7 @@ class PolicyStd(Rule):
     def explain(self, severity: Severity) -> Explanation:
         """Which way and how far; the cause is the entropy bonus and the update pressure of the run."""
         row, least, most = self._rows[-1]
-        settings, limits, wide = self.patient.settings, self._limits, self._side == "wide"
+        settings, limits, wide = self.context.settings, self._limits, self._side == "wide"
         if wide:
             level = limits.critical_high if severity == "critical" else limits.warning_high
         else:
@@ -95,12 +95,12 @@ class PolicyStd(Rule):
             window=limits.updates,
         )
 
-    def _look(self, least: float, most: float) -> None:
+    def _count_row(self, least: float, most: float) -> None:
         limits, back = self._limits, self._limits.leave
-        self._narrow.look(over=least < limits.warning_low, calm=least > limits.warning_low * back)
-        self._very_narrow.look(over=least < limits.critical_low, calm=least > limits.critical_low * back)
-        self._wide.look(over=most > limits.warning_high, calm=most < limits.warning_high / back)
-        self._very_wide.look(over=most > limits.critical_high, calm=most < limits.critical_high / back)
+        self._narrow.update(over=least < limits.warning_low, calm=least > limits.warning_low * back)
+        self._very_narrow.update(over=least < limits.critical_low, calm=least > limits.critical_low * back)
+        self._wide.update(over=most > limits.warning_high, calm=most < limits.warning_high / back)
+        self._very_wide.update(over=most > limits.critical_high, calm=most < limits.critical_high / back)
 
     def _of_wide(self) -> Severity | None:
         return "critical" if self._very_wide.on else ("warning" if self._wide.on else None)
@@ -160,7 +160,7 @@ class PolicyStd(Rule):
         )
 
     def _bonus(self) -> str:
-        coef = self.patient.settings.ent_coef
+        coef = self.context.settings.ent_coef
         if coef is None:
             return ""
         if self._side == "wide":
@@ -168,7 +168,7 @@ class PolicyStd(Rule):
         return f"ppo.ent_coef = {coef:g} does not keep actions wide; " if coef else "nothing is paid for entropy; "
 
     def _advice(self, row: Row) -> tuple[str, tuple[str, ...]]:
-        settings = self.patient.settings
+        settings = self.context.settings
         coef = settings.ent_coef
         if self._side == "wide" and coef:
             return "pay less for entropy", (f"ppo.ent_coef={coef / 10.0:.2g}",)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections import deque
 
-from mission_tui.fleet.health.gentler import gentler
 from mission_tui.fleet.health.hysteresis import Hysteresis
-from mission_tui.fleet.health.rule import Explanation, Patient, Row, Rule
-from mission_tui.fleet.health.words import learning_rate_of, pressure_sentence, rounded
+from mission_tui.fleet.health.phrases import learning_rate_of, pressure_sentence, rounded
+from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
+from mission_tui.fleet.health.smaller_updates import smaller_update_advice
 from mission_tui.fleet.views.findings import Severity
 
 __all__ = ["Ratio"]
@@ -25,10 +25,10 @@ class Ratio(Rule):
 
     id = "ratio"
 
-    def __init__(self, patient: Patient) -> None:
-        super().__init__(patient)
-        self._limits = limits = patient.limits.ratio
-        self._reduced = patient.settings.reduced_precision
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
+        self._limits = limits = context.limits.ratio
+        self._reduced = context.settings.reduced_precision
         self._tolerance = limits.first_reduced if self._reduced else limits.first
         self._rows: deque[Row] = deque(maxlen=limits.window)
         self._mismatch = Hysteresis(1, limits.window)
@@ -40,9 +40,9 @@ class Ratio(Rule):
         if first is not None or largest is not None:
             self._rows.append(row)
         if first is not None:
-            self._mismatch.look(over=first > self._tolerance, calm=first <= self._tolerance)
+            self._mismatch.update(over=first > self._tolerance, calm=first <= self._tolerance)
         if largest is not None:
-            self._large.look(over=largest > self._limits.largest, calm=largest <= self._limits.largest)
+            self._large.update(over=largest > self._limits.largest, calm=largest <= self._limits.largest)
         if self._mismatch.on:
             return "critical"
         return "info" if self._large.on else None
@@ -69,8 +69,8 @@ class Ratio(Rule):
         )
 
     def _far(self) -> Explanation:
-        row, settings, limits = self._rows[-1], self.patient.settings, self._limits
-        advice, assignments = gentler(settings, row)
+        row, settings, limits = self._rows[-1], self.context.settings, self._limits
+        advice, assignments = smaller_update_advice(settings, row)
         largest = max(line.metrics.get(LARGEST, 0.0) for line in self._rows)
         return Explanation(
             sentence=f"some actions became more than {limits.largest:g} times as likely within one update, in "

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from mission_tui.fleet.health.endings import kind_of
+from mission_tui.fleet.health.episode_endings import kind_of
 from mission_tui.fleet.health.judge import acts
 from mission_tui.fleet.health.rule import Row
 from mission_tui.fleet.health.settings import Settings
@@ -33,7 +33,7 @@ class Reading:
     """`label` is what the value is called, `tag` the series it belongs to, `unit` that series' value at reading 1.
 
     `warning` and `critical` are levels of the reading; `below` says that trouble lies below them. `held` says how long
-    the rule wants to see it. `standing` is None where nothing can be compared (the value is NaN).
+    the rule wants to see it. `level` is None where nothing can be compared (the value is NaN).
     """
 
     rule: str
@@ -47,7 +47,7 @@ class Reading:
     unit: float | None = 1.0
 
     @property
-    def standing(self) -> Standing | None:
+    def level(self) -> Standing | None:
         """Which level the newest value alone has passed."""
         if math.isnan(self.value):
             return None

@@ -10,9 +10,9 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from mission_tui.fleet.health.breaks import breaks_of
+from mission_tui.fleet.health.breaks import declared_breaks
 from mission_tui.fleet.health.hang import Hang
-from mission_tui.fleet.health.judge import Judge, judge_of
+from mission_tui.fleet.health.judge import HealthJudge, judge_of
 from mission_tui.fleet.health.rule import Break
 from mission_tui.fleet.history.events import (
     AttemptStarting,
@@ -66,13 +66,13 @@ def replay(
     return tuple(found)
 
 
-def _judged(judge: Judge, told: _Attempt, *, over: bool) -> Iterable[Finding]:
+def _judged(judge: HealthJudge, told: _Attempt, *, over: bool) -> Iterable[Finding]:
     """The newest word on every incident of one attempt, also of those that a judge forgets."""
     known: dict[str, Finding] = {}
     for t, cause in told.breaks:
         judge.broken(t, cause)
     for record in told.records:
-        known |= {finding.id: finding for finding in judge.hear(record)}
+        known |= {finding.id: finding for finding in judge.feed(record)}
     known |= {finding.id: finding for finding in judge.silence(told.lived_t)}
     if over:
         judge.close()
@@ -95,5 +95,5 @@ def _sorted(records: Iterable[MetricRecord], events: Iterable[FleetEvent]) -> di
                 # Until then and not until it was journaled: who caught up on a silence says so long after it.
                 now.lived_t = max(now.lived_t, math.nextafter(event.finding.first_t or event.t, math.inf))
         elif not isinstance(event, _OF_AN_ATTEMPT) or event.attempt == number:
-            now.breaks += breaks_of(event)
+            now.breaks += declared_breaks(event)
     return attempts

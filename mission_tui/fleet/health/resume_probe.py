@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import deque
 
-from mission_tui.fleet.health.rule import Explanation, Patient, Row, Rule
+from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
 from mission_tui.fleet.health.trust_region import radius_of, u_of
 from mission_tui.fleet.history.metrics import Metric, Resumed
 from mission_tui.fleet.views.findings import Severity
@@ -28,9 +28,9 @@ class ResumeProbe(Rule):
 
     id = "resume-probe"
 
-    def __init__(self, patient: Patient) -> None:
-        super().__init__(patient)
-        self._limits = patient.limits.resume_probe
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
+        self._limits = context.limits.resume_probe
         self._rows: deque[Row] = deque(maxlen=self._limits.updates)
         self._recent: deque[bool] = deque(maxlen=self._limits.window)
         self._seen = 0
@@ -38,7 +38,7 @@ class ResumeProbe(Rule):
 
     def judge(self, row: Row) -> Severity | None:
         """Information, or a warning from the first thing that is off; None once the updates are over."""
-        resumed = self.patient.settings.resumed
+        resumed = self.context.settings.resumed
         if resumed is None or self._seen >= self._limits.updates:
             return None
         self._seen += 1
@@ -50,7 +50,7 @@ class ResumeProbe(Rule):
 
     def explain(self, severity: Severity) -> Explanation:
         """What was compared, and what is off."""
-        resumed, limits = self.patient.settings.resumed, self._limits
+        resumed, limits = self.context.settings.resumed, self._limits
         assert resumed is not None
         known = "; ".join(_compared(resumed, self._rows[0]))
         off = "; ".join(self._troubles.values())
@@ -64,12 +64,12 @@ class ResumeProbe(Rule):
             else "",
             evidence=tuple(row.evidence(*TAGS) for row in self._rows),
             signal=KL,
-            threshold=limits.u * radius_of(self._rows[-1], self.patient.settings),
+            threshold=limits.u * radius_of(self._rows[-1], self.context.settings),
             window=limits.updates,
         )
 
     def _compare(self, resumed: Resumed, row: Row) -> None:
-        settings, limits = self.patient.settings, self._limits
+        settings, limits = self.context.settings, self._limits
         fall, error = _fall(resumed)
         was, now = _float(resumed.mean_before), _float(resumed.mean)
         if fall is not None and fall > max(limits.sigmas * error, limits.share * abs(was)):
@@ -78,7 +78,7 @@ class ResumeProbe(Rule):
                 f"{fall / error if error else math.inf:.1f} standard errors less"
             )
         first = row.metrics.get(FIRST)
-        tolerance = self.patient.limits.ratio
+        tolerance = self.context.limits.ratio
         if first is not None and first > (tolerance.first_reduced if settings.reduced_precision else tolerance.first):
             self._troubles["ratio"] = f"ratios of the first minibatch are {first:.2g} away from 1"
         before, after = resumed.entropy_before, row.metrics.get(ENTROPY)
@@ -89,7 +89,7 @@ class ResumeProbe(Rule):
 
     def _watch(self, row: Row) -> None:
         """The first updates, with tighter limits than any later one."""
-        limits, u, clipped = self._limits, u_of(row, self.patient.settings), row.metrics.get(CLIPPED)
+        limits, u, clipped = self._limits, u_of(row, self.context.settings), row.metrics.get(CLIPPED)
         far = (u is not None and u > limits.u) or (clipped is not None and clipped > limits.clip_fraction)
         self._recent.append(far)
         if sum(self._recent) >= limits.needed:
@@ -99,7 +99,7 @@ class ResumeProbe(Rule):
             )
 
     def _u(self, row: Row) -> float | None:
-        return u_of(row, self.patient.settings)
+        return u_of(row, self.context.settings)
 
 
 def _fall(resumed: Resumed) -> tuple[float | None, float]:

@@ -38,7 +38,7 @@ class Quantiles:
         self._stride = 1
         self._seen = 0
 
-    def see(self, value: float) -> None:
+    def add(self, value: float) -> None:
         """Take in a finite value."""
         if self._seen % self._stride == 0:
             self._kept.append(value)
@@ -78,7 +78,7 @@ class Returns:
         self.smooth: float | None = None
         self.best: float | None = None
 
-    def see(self, mean: float | None, episodes: int) -> None:
+    def update(self, mean: float | None, episodes: int) -> None:
         """Take in one update: its mean return, if it said one, and how many episodes ended in it."""
         self.updates += 1
         self.episodes += max(0, episodes)
@@ -88,7 +88,7 @@ class Returns:
         if self.latest is not None:
             self._step(abs(mean - self.latest))
         self._recent.append(mean)
-        self._spread.see(mean)
+        self._spread.add(mean)
         self._trend = self._span = self._noise = None
         self.latest = mean
         self.smooth = mean if self.smooth is None else self.smooth + SMOOTHING * (mean - self.smooth)

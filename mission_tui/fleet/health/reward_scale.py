@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
+from mission_tui.fleet.health.phrases import rounded
 from mission_tui.fleet.health.rule import Row
 from mission_tui.fleet.health.settings import Settings
-from mission_tui.fleet.health.words import rounded
 
 __all__ = ["is_large", "normalized_rewards", "reward_scale_sentence", "value_error_of"]
 

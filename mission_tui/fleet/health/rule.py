@@ -16,7 +16,7 @@ from mission_tui.fleet.history.metrics import Metric, UpdateDone, spoken
 from mission_tui.fleet.limits.thresholds import Limits
 from mission_tui.fleet.views.findings import Severity
 
-__all__ = ["Break", "Explanation", "Patient", "Row", "Rule", "row_of"]
+__all__ = ["Break", "Explanation", "Row", "Rule", "RuleContext", "row_of"]
 
 FLOAT = frozenset({float})
 
@@ -57,7 +57,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Patient:
+class RuleContext:
     """The run a rule judges: its settings, the limits in force, and its returns so far (taken in before any rule)."""
 
     settings: Settings
@@ -88,8 +88,8 @@ class Rule:
 
     id: ClassVar[str]
 
-    def __init__(self, patient: Patient) -> None:
-        self.patient = patient
+    def __init__(self, context: RuleContext) -> None:
+        self.context = context
 
     def judge(self, row: Row) -> Severity | None:
         """How bad things are as of `row`; None when there is nothing to say. Never raises."""

@@ -7,7 +7,6 @@ from mission_tui.fleet.health.clip_fraction import ClipFraction
 from mission_tui.fleet.health.drawdown import Drawdown
 from mission_tui.fleet.health.entropy import EntropyCollapse
 from mission_tui.fleet.health.explained_variance import ExplainedVariance
-from mission_tui.fleet.health.frozen import PolicyFrozen
 from mission_tui.fleet.health.grad_norm import GradNorm
 from mission_tui.fleet.health.kl import KlPersistent
 from mission_tui.fleet.health.kl_creep import KlCreep
@@ -15,6 +14,7 @@ from mission_tui.fleet.health.kl_spike import KlSpike
 from mission_tui.fleet.health.oscillation import RewardOscillation
 from mission_tui.fleet.health.outcomes import Outcomes
 from mission_tui.fleet.health.plateau import Plateau
+from mission_tui.fleet.health.policy_frozen import PolicyFrozen
 from mission_tui.fleet.health.policy_std import PolicyStd
 from mission_tui.fleet.health.ratio import Ratio
 from mission_tui.fleet.health.resume_probe import ResumeProbe

@@ -11,9 +11,9 @@ import math
 import statistics
 from collections import deque
 
-from mission_tui.fleet.health.endings import Endings, shaping_remedy
+from mission_tui.fleet.health.episode_endings import Endings, shaping_remedy
 from mission_tui.fleet.health.hysteresis import Hysteresis
-from mission_tui.fleet.health.rule import Explanation, Patient, Row, Rule
+from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
 from mission_tui.fleet.health.step_cap import StepCap
 from mission_tui.fleet.health.trend import change_by_thirds, mann_kendall, theil_sen
 from mission_tui.fleet.history.metrics import Metric
@@ -34,23 +34,23 @@ class Stall(Rule):
 
     id = "stall"
 
-    def __init__(self, patient: Patient) -> None:
-        super().__init__(patient)
-        self._limits = limits = patient.limits.stall
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
+        self._limits = limits = context.limits.stall
         self._lengths: deque[float] = deque(maxlen=limits.window)
         self._returns: deque[float] = deque(maxlen=limits.window)
         self._seen = 0
         self._growing = _Growing(limits.looks, calm=max(1, limits.window // limits.every))
-        self._endings = Endings(patient)
+        self._endings = Endings(context)
         self._idling = Hysteresis(NEEDED, CALM)
         self._idle_then = self._rise = self._level = self._gain = 0.0
-        self._cap = StepCap(patient, self._endings)
+        self._cap = StepCap(context, self._endings)
         self._capped = Hysteresis(NEEDED, CALM)
         self._evidence: deque[dict[str, Metric]] = deque(maxlen=EVIDENCE)
 
     def judge(self, row: Row) -> Severity | None:
         """Warning for the trends, critical for a trend over three windows and for life at the cap."""
-        returns, limits = self.patient.returns, self._limits
+        returns, limits = self.context.returns, self._limits
         length, value = row.metrics.get("rollout/ep_len_mean"), row.metrics.get("rollout/ep_rew_mean")
         if length is not None and value is not None and math.isfinite(length) and math.isfinite(value):
             self._lengths.append(length)
@@ -59,17 +59,17 @@ class Stall(Rule):
                 self._evidence.append(row.evidence(*TAGS))
             self._seen += 1
             if returns.warm and self._seen % limits.every == 0 and len(self._lengths) == limits.window:
-                self._look_at_lengths()
-        if self._endings.see(row) and returns.warm:
-            self._look_at_endings()
-        self._cap.see(row)
+                self._check_lengths()
+        if self._endings.update(row) and returns.warm:
+            self._check_endings()
+        self._cap.update(row)
         if returns.warm:
-            self._capped.look(over=self._cap.over, calm=self._cap.calm)
+            self._capped.update(over=self._cap.over, calm=self._cap.calm)
         return self._severity()
 
     def explain(self, severity: Severity) -> Explanation:
         """What of the three it is, what a step pays, and how far ahead the run's discount looks."""
-        advice, assignments = shaping_remedy(self.patient.settings)
+        advice, assignments = shaping_remedy(self.context.settings)
         sentence, threshold = self._sentence()
         return Explanation(
             sentence=sentence,
@@ -89,11 +89,11 @@ class Stall(Rule):
             return "critical"
         return "warning" if self._growing.on or self._idling.on else None
 
-    def _look_at_lengths(self) -> None:
+    def _check_lengths(self) -> None:
         """Cheap looks come first: most runs are not growing, and of those that are most are paid for it."""
         limits, lengths = self._limits, list(self._lengths)
         level, steps = statistics.median(lengths), len(lengths) - 1
-        allowed = limits.return_share * self.patient.returns.span
+        allowed = limits.return_share * self.context.returns.span
         rise = THIRDS * change_by_thirds(lengths)
         gain = THIRDS * change_by_thirds(list(self._returns))
         grows = False
@@ -105,20 +105,20 @@ class Stall(Rule):
                 grows = rise > limits.length_rise * level and gain < allowed and mann_kendall(lengths, slope) > limits.z
             if grows:
                 self._rise, self._level, self._gain = rise, level, gain
-        self._growing.look(over=grows, calm=rise < limits.length_leave * level or gain > PAID * allowed)
+        self._growing.update(over=grows, calm=rise < limits.length_leave * level or gain > PAID * allowed)
 
-    def _look_at_endings(self) -> None:
+    def _check_endings(self) -> None:
         idle, rise = self._endings.idle_share, self._endings.rise
         if idle is None:
             return
         unpaid = rise is not None and not rise.is_paid
         if unpaid and rise is not None and not self._idling.on:
             self._idle_then = rise.idle_then
-        self._idling.look(over=unpaid, calm=idle < self.patient.limits.outcomes.leave)
+        self._idling.update(over=unpaid, calm=idle < self.context.limits.outcomes.leave)
 
     def _sentence(self) -> tuple[str, float | None]:
         """The words for what is worst, and the length that was passed."""
-        cap, endings, settings = self._cap, self._endings, self.patient.settings
+        cap, endings, settings = self._cap, self._endings, self.context.settings
         if self._capped.on:
             # Idle endings come long before the limit too: then no length was passed.
             limit = settings.max_episode_steps if endings.idle_share is None else None
@@ -141,7 +141,7 @@ class Stall(Rule):
         """What a step pays on average, how episodes end, and whether the discount reaches the end of an episode."""
         said: list[str] = []
         if self._lengths and self._lengths[-1] > 0.0:
-            length, value, gamma = self._lengths[-1], self._returns[-1], self.patient.settings.gamma
+            length, value, gamma = self._lengths[-1], self._returns[-1], self.context.settings.gamma
             said.append(f"an episode of {length:,.0f} steps returns {value:.3g}, {value / length:.2g} a step")
             if gamma is not None and 0.0 < gamma < 1.0 and length > 2.0 / (1.0 - gamma):
                 said.append(f"with gamma {gamma:g} the policy looks {1.0 / (1.0 - gamma):,.0f} steps ahead")
@@ -160,7 +160,7 @@ class _Growing:
         self.looks_on = 0
         self.on = False
 
-    def look(self, *, over: bool, calm: bool) -> None:
+    def update(self, *, over: bool, calm: bool) -> None:
         self._over = self._over + 1 if over else 0
         self._calm = self._calm + 1 if calm else 0
         if self._over >= self._needed:

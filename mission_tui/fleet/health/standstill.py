@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from mission_tui.fleet.health.gentler import TARGET_RADII
+from mission_tui.fleet.health.phrases import learning_rate_of, pressure_of, pressure_sentence, rounded
 from mission_tui.fleet.health.rule import Row
 from mission_tui.fleet.health.settings import Settings
+from mission_tui.fleet.health.smaller_updates import TARGET_RADII
 from mission_tui.fleet.health.trust_region import radius_of
-from mission_tui.fleet.health.words import learning_rate_of, pressure_of, pressure_sentence, rounded
 from mission_tui.fleet.specs.sizes import REFERENCE_LEARNING_RATE
 from mission_tui.fleet.specs.spec import Schedule
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections import deque
 
-from mission_tui.fleet.health.endings import Endings
-from mission_tui.fleet.health.rule import Patient, Row
+from mission_tui.fleet.health.episode_endings import Endings
+from mission_tui.fleet.health.rule import Row, RuleContext
 
 __all__ = ["StepCap"]
 
@@ -20,16 +20,16 @@ LEAVE = 0.15
 class StepCap:
     """Follows one attempt; `endings` has seen each row before."""
 
-    def __init__(self, patient: Patient, endings: Endings) -> None:
-        self._settings = patient.settings
-        self._limits = patient.limits.stall
+    def __init__(self, context: RuleContext, endings: Endings) -> None:
+        self._settings = context.settings
+        self._limits = context.limits.stall
         self._endings = endings
         self._at_cap: deque[bool] = deque(maxlen=EPISODES)
         self._success_rate: float | None = None
         self._mean_length: float | None = None
         self._late = False
 
-    def see(self, row: Row) -> None:
+    def update(self, row: Row) -> None:
         """Take in one update."""
         total, cap = self._settings.total_timesteps, self._settings.max_episode_steps
         self._late = total is not None and row.timesteps >= self._limits.after_share * total

@@ -14,8 +14,8 @@ import statistics
 from bisect import bisect_left, insort
 from collections import deque
 
-from mission_tui.fleet.health.rule import Break, Explanation, Patient, Row, Rule
-from mission_tui.fleet.health.words import rounded
+from mission_tui.fleet.health.phrases import rounded
+from mission_tui.fleet.health.rule import Break, Explanation, Row, Rule, RuleContext
 from mission_tui.fleet.history.metrics import Metric
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.findings import Severity
@@ -31,9 +31,9 @@ class Throughput(Rule):
 
     id = "throughput"
 
-    def __init__(self, patient: Patient) -> None:
-        super().__init__(patient)
-        self._limits = limits = patient.limits.throughput
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
+        self._limits = limits = context.limits.throughput
         self._usual: deque[tuple[float, float, float]] = deque(maxlen=limits.window)
         self._speeds: list[float] = []
         self._slow: deque[Row] = deque(maxlen=limits.updates)
@@ -118,7 +118,7 @@ class Throughput(Rule):
     def _diagnosis(self) -> tuple[str, str, str]:
         """What takes longer, why that may be, and what to do."""
         rollout, update = self._changes()
-        settings = self.patient.settings
+        settings = self.context.settings
         if max(rollout[1] / rollout[0], update[1] / update[0]) <= MINOR:
             return "both phases take as long as ever", "updates hold fewer steps than before", "look at the log"
         what = f"rollout {_took(rollout)}, update {_took(update)}"

@@ -10,10 +10,10 @@ import math
 from collections import deque
 
 from mission_tui.fleet.health.hysteresis import Hysteresis
+from mission_tui.fleet.health.phrases import halved_learning_rate, rounded
 from mission_tui.fleet.health.returns import Quantiles
 from mission_tui.fleet.health.reward_scale import normalized_rewards, reward_scale_sentence
-from mission_tui.fleet.health.rule import Explanation, Patient, Row, Rule
-from mission_tui.fleet.health.words import halved_learning_rate, rounded
+from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
 from mission_tui.fleet.views.findings import Severity
 
 __all__ = ["ValueLoss"]
@@ -28,9 +28,9 @@ class ValueLoss(Rule):
 
     id = "value-loss"
 
-    def __init__(self, patient: Patient) -> None:
-        super().__init__(patient)
-        self._limits = limits = patient.limits.value_loss
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
+        self._limits = limits = context.limits.value_loss
         self._usual = Quantiles()
         self._rows: deque[Row] = deque(maxlen=EVIDENCE)
         self._high = Hysteresis(limits.updates, limits.updates)
@@ -43,11 +43,11 @@ class ValueLoss(Rule):
         if loss is not None and 0.0 <= loss < math.inf:
             self._rows.append(row)
             usual = self._usual.at(0.5)
-            if usual is not None and self.patient.returns.warm:
+            if usual is not None and self.context.returns.warm:
                 high = loss > limits.times_median * usual
-                self._high.look(over=high, calm=loss < limits.leave * usual)
+                self._high.update(over=high, calm=loss < limits.leave * usual)
             if not self._high.on:
-                self._usual.see(loss)
+                self._usual.add(loss)
                 self._median = usual
         if not self._high.on:
             self._informed, self._falling = self._informed or self._informing, False
@@ -61,7 +61,7 @@ class ValueLoss(Rule):
 
     def _falls(self) -> bool:
         """Whether the smoothed return has come down from its best by more than noise, and goes on falling."""
-        returns = self.patient.returns
+        returns = self.context.returns
         if returns.smooth is None or returns.best is None:
             return False
         fallen = returns.best - returns.smooth
@@ -69,7 +69,7 @@ class ValueLoss(Rule):
 
     def explain(self, severity: Severity) -> Explanation:
         """How many times the usual; the cause is the scale of rewards when it is known."""
-        row, settings, limits = self._rows[-1], self.patient.settings, self._limits
+        row, settings, limits = self._rows[-1], self.context.settings, self._limits
         usual = self._median or 0.0
         times = row.metrics[TAG] / usual if usual > 0.0 else math.inf
         worse = severity == "warning"

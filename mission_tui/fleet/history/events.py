@@ -15,7 +15,7 @@ from mission_tui.fleet.capacity.peaks import Peak
 from mission_tui.fleet.capacity.placement import Placement
 from mission_tui.fleet.history.lineage import Origin
 from mission_tui.fleet.history.outcome import After, Outcome
-from mission_tui.fleet.paying import Payoff
+from mission_tui.fleet.marginal_gain import MarginalGain
 from mission_tui.fleet.ranges import Bytes, Count, UnixTime, Whole
 from mission_tui.fleet.resume.terms import AS_IT_WAS, Terms
 from mission_tui.fleet.resume.verdict import Change
@@ -27,17 +27,17 @@ __all__ = [
     "AttemptEnded",
     "AttemptStarting",
     "ClockStepped",
-    "CompanyChanged",
+    "CoRunningChanged",
     "DutyDoneSeen",
     "DutyFailureSeen",
     "FileDamaged",
     "FindingChanged",
     "FindingMarked",
     "FleetEvent",
+    "GainMeasured",
     "HealthActed",
     "KeeperLost",
     "Mark",
-    "PayoffJudged",
     "PriorityAsked",
     "RestartDue",
     "RunCreated",
@@ -300,7 +300,7 @@ class HealthActed(Struct, frozen=True, tag="acted", tag_field="kind", omit_defau
     failed: str = ""
 
 
-class CompanyChanged(Struct, frozen=True, tag="company", tag_field="kind"):
+class CoRunningChanged(Struct, frozen=True, tag="company", tag_field="kind"):
     """From `t` on this many other runs train beside this one: speeds before and after are not comparable."""
 
     seq: Count
@@ -308,12 +308,12 @@ class CompanyChanged(Struct, frozen=True, tag="company", tag_field="kind"):
     others: Count
 
 
-class PayoffJudged(Struct, frozen=True, tag="paid", tag_field="kind"):
+class GainMeasured(Struct, frozen=True, tag="paid", tag_field="kind"):
     """What the run brought when it joined the others that train, or took away when it left them, is known."""
 
     seq: Count
     t: UnixTime
-    payoff: Payoff
+    payoff: MarginalGain
 
 
 class DutyFailureSeen(Struct, frozen=True, tag="duty_failed", tag_field="kind", omit_defaults=True):
@@ -370,8 +370,8 @@ FleetEvent = (
     | FindingChanged
     | FindingMarked
     | HealthActed
-    | CompanyChanged
-    | PayoffJudged
+    | CoRunningChanged
+    | GainMeasured
     | DutyFailureSeen
     | DutyDoneSeen
     | FileDamaged

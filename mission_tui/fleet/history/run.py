@@ -17,16 +17,16 @@ from mission_tui.fleet.history.events import (
     AttemptEnded,
     AttemptStarting,
     ClockStepped,
-    CompanyChanged,
+    CoRunningChanged,
     DutyDoneSeen,
     DutyFailureSeen,
     FileDamaged,
     FindingChanged,
     FindingMarked,
     FleetEvent,
+    GainMeasured,
     HealthActed,
     KeeperLost,
-    PayoffJudged,
     PriorityAsked,
     RestartDue,
     RunCreated,
@@ -40,6 +40,7 @@ from mission_tui.fleet.history.events import (
     RunThawed,
     SettingsAsked,
 )
+from mission_tui.fleet.history.journal_state import JournalState
 from mission_tui.fleet.history.lineage import Origin, diff_of
 from mission_tui.fleet.history.metrics import (
     CheckpointSaved,
@@ -51,6 +52,7 @@ from mission_tui.fleet.history.metrics import (
     TrainingStarted,
     UpdateDone,
 )
+from mission_tui.fleet.history.metrics_state import POINTS, MetricsState, fold_record
 from mission_tui.fleet.history.observations import (
     FlagSeen,
     ForeignSeen,
@@ -65,10 +67,8 @@ from mission_tui.fleet.history.observations import (
     WorkersSeen,
 )
 from mission_tui.fleet.history.outcome import Lost, Phase, RunState
-from mission_tui.fleet.history.told import Told
-from mission_tui.fleet.history.trained import POINTS, Trained, fold_record
 from mission_tui.fleet.specs.spec import Spec
-from mission_tui.fleet.strips.standing import Standing
+from mission_tui.fleet.strips.state_intervals import StateIntervals
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.env_workers import EnvWorkers
 from mission_tui.fleet.views.snapshot import Pids, RunFlag, Usage
@@ -81,7 +81,7 @@ Fact = FleetEvent | MetricRecord | Observation
 
 
 @dataclass(slots=True)
-class Seen:
+class ObservedState:
     """What the processes of the live attempt show right now."""
 
     connected: bool = False
@@ -96,39 +96,41 @@ class Seen:
 
 
 class RunHistory:
-    """Everything known of one run. `spec` is None when it cannot be read. `standing`: when it waited or was held."""
+    """Everything known of one run. `spec` is None when it cannot be read. `state_intervals`: when it waited or was
+    held.
+    """
 
     def __init__(self, run_id: str, run_dir: str, spec: Spec | None) -> None:
         self.id = run_id
         self.run_dir = run_dir
         self.spec = spec
-        self.told = Told(name=run_id, preset=clean(spec.preset) if spec else "")
-        self.trained = Trained()
-        self.seen = Seen()
+        self.journal = JournalState(name=run_id, preset=clean(spec.preset) if spec else "")
+        self.metrics = MetricsState()
+        self.observed = ObservedState()
         self.size_bytes: int | None = None
-        self.standing = Standing()
+        self.state_intervals = StateIntervals()
 
     @property
     def state(self) -> RunState:
-        told = self.told
-        if told.outcome is not None:
-            return "queued" if told.restart is not None else "parked" if told.parked else "ended"
-        if told.asked & ENDING:
+        journal = self.journal
+        if journal.outcome is not None:
+            return "queued" if journal.restart is not None else "parked" if journal.parked else "ended"
+        if journal.asked & ENDING:
             return "stopping"
-        if told.attempt == 0:
+        if journal.attempt == 0:
             return "queued"
-        if told.frozen is not None:
+        if journal.frozen is not None:
             return "frozen"
-        if told.paused:
+        if journal.paused:
             return "paused"
         return "running" if self._runs else "starting"
 
     @property
     def _runs(self) -> bool:
         """Whether the attempt has begun: it says so itself, or it is a command, and those begin when they are there."""
-        if self.trained.attempt == self.told.attempt:
+        if self.metrics.attempt == self.journal.attempt:
             return True
-        return self.spec is not None and self.spec.run.command is not None and self.seen.pids.trainer is not None
+        return self.spec is not None and self.spec.run.command is not None and self.observed.pids.trainer is not None
 
     def apply(self, fact: Fact) -> bool:
         """Fold `fact` in; false when it changes nothing, for example because it was said before."""
@@ -142,11 +144,11 @@ class RunHistory:
                 | SettingsChanged()
                 | TrainingEnded()
             ):
-                if fact.seq <= self.trained.seq:
+                if fact.seq <= self.metrics.seq:
                     return False
-                self.trained.complete = self.trained.complete or fact.seq == 1
-                self.trained.seq = fact.seq
-                fold_record(self.trained, fact)
+                self.metrics.complete = self.metrics.complete or fact.seq == 1
+                self.metrics.seq = fact.seq
+                fold_record(self.metrics, fact)
                 return True
             case (
                 LinkSeen()
@@ -160,144 +162,144 @@ class RunHistory:
                 | WaitSeen()
                 | WorkersSeen()
             ):
-                return self._see(fact)
+                return self._apply_observation(fact)
             case _:
-                if fact.seq <= self.told.seq:
+                if fact.seq <= self.journal.seq:
                     return False
-                self.told.seq = fact.seq
-                self._hear(fact)
-                self.standing.saw(self.state, fact.t)
+                self.journal.seq = fact.seq
+                self._apply_event(fact)
+                self.state_intervals.add(self.state, fact.t)
                 return True
 
     def load(self, records: Iterable[MetricRecord]) -> None:
         """Replace what is known of the training by the whole of `metrics.jsonl`."""
-        trained = Trained(complete=True)
+        metrics = MetricsState(complete=True)
         for record in records:
-            trained.seq = record.seq
-            fold_record(trained, record)
-        if trained.seq >= self.trained.seq:
-            self.trained = trained
+            metrics.seq = record.seq
+            fold_record(metrics, record)
+        if metrics.seq >= self.metrics.seq:
+            self.metrics = metrics
 
     def forget_rows(self) -> None:
         """Keep only the rows that a snapshot shows."""
-        if len(self.trained.columns) > POINTS:
-            self.trained.columns.keep_last(POINTS)
-            self.trained.complete = False
+        if len(self.metrics.columns) > POINTS:
+            self.metrics.columns.keep_last(POINTS)
+            self.metrics.complete = False
 
-    def _hear(self, event: FleetEvent) -> None:
-        told = self.told
+    def _apply_event(self, event: FleetEvent) -> None:
+        journal = self.journal
         match event:
             case RunCreated():
-                told.name, told.preset, told.created_t = clean(event.name), clean(event.preset), event.t
-                told.group = clean(event.group) if event.group else None
-                told.branched, told.after = event.origin, event.after
+                journal.name, journal.preset, journal.created_t = clean(event.name), clean(event.preset), event.t
+                journal.group = clean(event.group) if event.group else None
+                journal.branched, journal.after = event.origin, event.after
             case AttemptStarting():
-                told.resumed = _resumed(self.id, told, event)
-                told.begin(event)
-                self.seen = Seen()
+                journal.resumed = _resumed(self.id, journal, event)
+                journal.begin(event)
+                self.observed = ObservedState()
             case Asked():
-                if event.attempt == told.attempt:
-                    told.ask(event)
+                if event.attempt == journal.attempt:
+                    journal.ask(event)
             case SettingsAsked():
-                if event.attempt == told.attempt:
-                    told.sets.append(event)
-                    told.total_timesteps = event.total_timesteps or told.total_timesteps
+                if event.attempt == journal.attempt:
+                    journal.sets.append(event)
+                    journal.total_timesteps = event.total_timesteps or journal.total_timesteps
             case PriorityAsked():
-                told.priority = event.priority
+                journal.priority = event.priority
             case RunRenamed():
-                told.name = clean(event.name)
+                journal.name = clean(event.name)
             case RunNoted():
-                told.note = clean(event.text, NOTE_CHARS)
+                journal.note = clean(event.text, NOTE_CHARS)
             case RunLabelled():
-                told.labels = (told.labels | {clean(label) for label in event.added}) - set(event.removed)
+                journal.labels = (journal.labels | {clean(label) for label in event.added}) - set(event.removed)
             case RunPaused() | RunResumed():
-                if event.attempt == told.attempt:
-                    told.paused = isinstance(event, RunPaused)
-                    told.asked.discard("pause")
-                    told.declare(event)
+                if event.attempt == journal.attempt:
+                    journal.paused = isinstance(event, RunPaused)
+                    journal.asked.discard("pause")
+                    journal.declare(event)
             case RunFrozen() | RunThawed():
-                if event.attempt == told.attempt:
-                    told.frozen = event if isinstance(event, RunFrozen) else None
-                    told.declare(event)
+                if event.attempt == journal.attempt:
+                    journal.frozen = event if isinstance(event, RunFrozen) else None
+                    journal.declare(event)
             case ClockStepped():
-                if event.attempt == told.attempt:
-                    told.step_clock(event)
+                if event.attempt == journal.attempt:
+                    journal.step_clock(event)
             case KeeperLost():
-                told.flags.add("keeperless")
+                journal.flags.add("keeperless")
             case AttemptEnded():
-                told.end(event)
-                self.seen = Seen(flags=self.seen.flags - {"slow-start"})
+                journal.end(event)
+                self.observed = ObservedState(flags=self.observed.flags - {"slow-start"})
             case RestartDue():
-                told.restart = event
+                journal.restart = event
             case RunParked():
-                told.restart, told.gave_up = None, event.why
+                journal.restart, journal.gave_up = None, event.why
             case FindingChanged():
-                told.find(event.finding)
+                journal.find(event.finding)
             case FindingMarked():
-                told.mark(event)
+                journal.mark(event)
             case HealthActed():
-                told.act(event)
-            case CompanyChanged():
-                told.others = event.others
-                told.declare(event)
-            case PayoffJudged():
-                told.pay(event.payoff)
+                journal.act(event)
+            case CoRunningChanged():
+                journal.others = event.others
+                journal.declare(event)
+            case GainMeasured():
+                journal.add_gain(event.payoff)
             case DutyFailureSeen():
-                if event.attempt == told.attempt:
-                    told.fail(event)
+                if event.attempt == journal.attempt:
+                    journal.fail(event)
             case DutyDoneSeen():
-                told.duties.pop(event.duty, None)
+                journal.duties.pop(event.duty, None)
             case FileDamaged():
-                told.flags.add("damaged")
+                journal.flags.add("damaged")
 
-    def _see(self, observation: Observation) -> bool:
+    def _apply_observation(self, observation: Observation) -> bool:
         if isinstance(observation, ForeignSeen):
             return self._disown(observation.why)
-        seen = self.seen
-        waits = isinstance(observation, WaitSeen) and self.told.restart is not None
-        if self.told.outcome is not None and not waits and not isinstance(observation, FlagSeen | SizeSeen):
+        observed = self.observed
+        waits = isinstance(observation, WaitSeen) and self.journal.restart is not None
+        if self.journal.outcome is not None and not waits and not isinstance(observation, FlagSeen | SizeSeen):
             return False
         match observation:
             case LinkSeen(connected=connected):
-                changed, seen.connected = seen.connected != connected, connected
+                changed, observed.connected = observed.connected != connected, connected
             case PhaseSeen(phase=phase, t=t):
-                changed = (seen.phase, seen.phase_t) != (phase, t)
-                seen.phase, seen.phase_t = phase, t
+                changed = (observed.phase, observed.phase_t) != (phase, t)
+                observed.phase, observed.phase_t = phase, t
             case HeartbeatSeen(t=t):
-                changed, seen.heartbeat_t = seen.heartbeat_t != t, t
+                changed, observed.heartbeat_t = observed.heartbeat_t != t, t
             case PidsSeen(pids=pids):
-                changed, seen.pids = seen.pids != pids, pids
+                changed, observed.pids = observed.pids != pids, pids
             case FlagSeen(flag=flag, raised=raised):
-                flags = seen.flags | {flag} if raised else seen.flags - {flag}
-                changed, seen.flags = seen.flags != flags, flags
+                flags = observed.flags | {flag} if raised else observed.flags - {flag}
+                changed, observed.flags = observed.flags != flags, flags
             case UsageSeen(usage=usage):
-                changed, seen.usage = seen.usage != usage, usage
+                changed, observed.usage = observed.usage != usage, usage
             case WorkersSeen(workers=workers):
-                changed, seen.workers = seen.workers != workers, workers
+                changed, observed.workers = observed.workers != workers, workers
             case WaitSeen(why=why):
-                changed, seen.waits = seen.waits != why, why
+                changed, observed.waits = observed.waits != why, why
             case SizeSeen(size_bytes=size_bytes):
                 changed, self.size_bytes = self.size_bytes != size_bytes, size_bytes
         return changed
 
     def _disown(self, why: str) -> bool:
         """What is foreign is over here: how it stands where it was made, and what was to follow, is not known."""
-        changed, self.told.foreign = self.told.foreign != why, why
-        self.told.restart, self.told.gave_up = None, ""
-        if self.told.outcome is None:
-            row = self.trained.row
-            last_t = max(self.told.created_t, self.told.started_t or 0.0, row.t if row is not None else 0.0)
-            lost = Lost("how it ended, or whether it did, is not known here", self.trained.checkpoint)
-            self.told.end(AttemptEnded(self.told.seq, last_t, self.told.attempt, lost))
-            self.seen = Seen()
+        changed, self.journal.foreign = self.journal.foreign != why, why
+        self.journal.restart, self.journal.gave_up = None, ""
+        if self.journal.outcome is None:
+            row = self.metrics.row
+            last_t = max(self.journal.created_t, self.journal.started_t or 0.0, row.t if row is not None else 0.0)
+            lost = Lost("how it ended, or whether it did, is not known here", self.metrics.checkpoint)
+            self.journal.end(AttemptEnded(self.journal.seq, last_t, self.journal.attempt, lost))
+            self.observed = ObservedState()
         return changed
 
 
-def _resumed(run_id: str, told: Told, event: AttemptStarting) -> Origin | None:
+def _resumed(run_id: str, journal: JournalState, event: AttemptStarting) -> Origin | None:
     """What the attempt goes on from. A restart from where the attempt before began differs from that as much as it."""
     if event.checkpoint is None:
         return None
-    after = told.follows(event)
-    if after and told.resumed is not None and told.resumed.checkpoint == event.checkpoint:
-        return structs.replace(told.resumed, after=after)
-    return Origin("resumed", run_id, told.name, event.checkpoint, diff_of(event.changes), after)
+    after = journal.follows(event)
+    if after and journal.resumed is not None and journal.resumed.checkpoint == event.checkpoint:
+        return structs.replace(journal.resumed, after=after)
+    return Origin("resumed", run_id, journal.name, event.checkpoint, diff_of(event.changes), after)

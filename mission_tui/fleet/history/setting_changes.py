@@ -16,8 +16,8 @@ MOST = 16
 
 def setting_changes(run: RunHistory) -> tuple[SettingChange, ...]:
     """Those in effect, oldest first, over all attempts; then those that wait."""
-    taken = [SettingChange(_cleaned(each.diff), each.update, each.timesteps) for each in run.trained.sets]
-    waiting = [] if run.told.outcome is not None else not_taken(run)
+    taken = [SettingChange(_cleaned(each.diff), each.update, each.timesteps) for each in run.metrics.sets]
+    waiting = [] if run.journal.outcome is not None else not_taken(run)
     return (*taken, *(SettingChange(diff_of(each.changes)) for each in waiting))
 
 
@@ -28,5 +28,5 @@ def _cleaned(diff: tuple[str, ...]) -> tuple[str, ...]:
 
 def not_taken(run: RunHistory) -> list[SettingsAsked]:
     """What was asked of the attempt that its trainer has not taken over yet."""
-    taken = max((each.number for each in run.trained.sets), default=0)
-    return [each for each in run.told.sets if each.seq > taken]
+    taken = max((each.number for each in run.metrics.sets), default=0)
+    return [each for each in run.journal.sets if each.seq > taken]

@@ -14,13 +14,23 @@ from typing import Literal
 import msgspec
 from msgspec import inspect
 
-from mission_tui.fleet.limits.order import contradictions
+from mission_tui.fleet.limits.contradictions import contradictions
 from mission_tui.fleet.limits.thresholds import HealthKeep, Limits
 from mission_tui.fleet.specs.place import Place
 from mission_tui.fleet.specs.schema import fit_table, unknown_key
 from mission_tui.fleet.specs.spec import Schedule, Spec, rollout_size
 
-__all__ = ["PROFILES", "HealthFile", "Profile", "below", "over", "profile_of", "read_health", "suited", "under"]
+__all__ = [
+    "PROFILES",
+    "HealthFile",
+    "Profile",
+    "layers_below",
+    "profile_for",
+    "profile_of",
+    "read_health",
+    "with_file_above",
+    "with_files_below",
+]
 
 Profile = Literal["default", "narrow-clip", "wide-clip", "large-batch"]
 PROFILES = ("narrow-clip", "wide-clip", "large-batch")
@@ -54,7 +64,7 @@ class HealthFile:
 
     def limits(self, profile: Profile = "default") -> HealthKeep:
         """The defaults under this file's limits, under those of `profile`."""
-        return msgspec.convert(_over(self.keep, self.profiles.get(profile, {})), HealthKeep)
+        return msgspec.convert(_overlay(self.keep, self.profiles.get(profile, {})), HealthKeep)
 
 
 def read_health(table: Mapping[str, object], path: Path) -> HealthFile:
@@ -86,10 +96,10 @@ def profile_of(spec: Spec) -> Profile:
         return asked
     clip = spec.ppo.clip_range
     start = clip.start if isinstance(clip, Schedule) else clip
-    return suited(rollout_size(spec), start, auto_scale=spec.run.auto_scale)
+    return profile_for(rollout_size(spec), start, auto_scale=spec.run.auto_scale)
 
 
-def suited(rollout: int | None, clip_range: float, *, auto_scale: bool = False) -> Profile:
+def profile_for(rollout: int | None, clip_range: float, *, auto_scale: bool = False) -> Profile:
     """The profile for rollouts of so many transitions (None is not known) and a clip range that starts there."""
     if rollout is not None and rollout >= (_SCALED_ROLLOUT if auto_scale else _LARGE_ROLLOUT):
         return "large-batch"
@@ -98,26 +108,26 @@ def suited(rollout: int | None, clip_range: float, *, auto_scale: bool = False) 
     return "wide-clip" if clip_range > _WIDE_CLIP else "default"
 
 
-def below(files: Sequence[HealthFile], profile: Profile) -> Iterator[Mapping[str, object]]:
+def layers_below(files: Sequence[HealthFile], profile: Profile) -> Iterator[Mapping[str, object]]:
     """What lies under a preset's own `keep.health`, from the top down; of `files` the first is the nearest.
 
     What says a default again is left out: it would be written into every spec.
     """
     yield from (file.profiles[profile] for file in files if profile in file.profiles)
-    yield _differing(reduce(_over, (file.keep for file in reversed(files)), {}))
+    yield _differing(reduce(_overlay, (file.keep for file in reversed(files)), {}))
 
 
-def under(keep: HealthKeep, files: Sequence[HealthFile], profile: Profile) -> HealthKeep:
+def with_files_below(keep: HealthKeep, files: Sequence[HealthFile], profile: Profile) -> HealthKeep:
     """`keep` with the limits of `files` and `profile` under what it says itself, for a log that no launch resolved."""
     table = _written(keep)
-    for lower in below(files, profile):
-        table = _over(lower, table)
+    for lower in layers_below(files, profile):
+        table = _overlay(lower, table)
     return msgspec.convert(table, HealthKeep)
 
 
-def over(keep: HealthKeep, file: HealthFile, profile: Profile) -> HealthKeep:
+def with_file_above(keep: HealthKeep, file: HealthFile, profile: Profile) -> HealthKeep:
     """`keep` under the limits of `file` and its `profile`. Raises `PresetError` where the two contradict each other."""
-    table = _over(_over(_written(keep), file.keep), file.profiles.get(profile, {}))
+    table = _overlay(_overlay(_written(keep), file.keep), file.profiles.get(profile, {}))
     changed = msgspec.convert(table, HealthKeep)
     for sentence in contradictions(changed):
         raise file.place.refuse(sentence)
@@ -150,7 +160,7 @@ def _differing(keep: Mapping[str, object]) -> dict[str, object]:
     return kept
 
 
-def _over(lower: Mapping[str, object], upper: Mapping[str, object]) -> dict[str, object]:
+def _overlay(lower: Mapping[str, object], upper: Mapping[str, object]) -> dict[str, object]:
     both = dict(lower)
     for name, value in upper.items():
         present = both.get(name)

@@ -15,8 +15,8 @@ from msgspec import Struct, structs
 from mission_tui.errors import MissionError
 from mission_tui.fleet.resume import arithmetic, identity, impossible, objective, rollout
 from mission_tui.fleet.resume.remedies import BRANCH, RESET_ADAM
+from mission_tui.fleet.resume.remedy_application import ResumeTarget, apply_remedy, restore_field
 from mission_tui.fleet.resume.sides import ResumeFacts, Rule, Ruling, Sides, always
-from mission_tui.fleet.resume.taking import Wanted, restored, take
 from mission_tui.fleet.resume.terms import AS_IT_WAS, Terms
 from mission_tui.fleet.resume.verdict import Change, Grade, Remedy, ResumeVerdict
 from mission_tui.fleet.specs.consistency import violations
@@ -113,7 +113,7 @@ def judge_resume(was: Spec, now: Spec, facts: ResumeFacts, terms: Terms = AS_IT_
     Each change carries the remedies that can be carried out and leave the verdict no graver than it is.
     """
     verdict = _judged(Sides.of(was, now, facts, terms))
-    changes = (_with_offers(was, Wanted(now, terms), facts, verdict.grade, change) for change in verdict.changes)
+    changes = (_with_offers(was, ResumeTarget(now, terms), facts, verdict.grade, change) for change in verdict.changes)
     return structs.replace(verdict, changes=tuple(changes))
 
 
@@ -123,22 +123,22 @@ def _judged(sides: Sides) -> ResumeVerdict:
     return ResumeVerdict(grade, changes)
 
 
-def _with_offers(was: Spec, wanted: Wanted, facts: ResumeFacts, grade: Grade, change: Change) -> Change:
+def _with_offers(was: Spec, target: ResumeTarget, facts: ResumeFacts, grade: Grade, change: Change) -> Change:
     """`change` with those of its remedies that help, and with going back to the old value where that helps."""
     offers, grave = change.remedies, _GRAVITY.index(change.grade) >= _GRAVITY.index("warn")
-    if grave and change.name in RULES and restored(was, wanted.spec, change.name) != wanted.spec:
+    if grave and change.name in RULES and restore_field(was, target.spec, change.name) != target.spec:
         offers = (*offers, Remedy("restore", f"{change.name} stays as it was"))
-    return structs.replace(change, remedies=tuple(it for it in offers if _helps(was, wanted, facts, grade, change, it)))
+    return structs.replace(change, remedies=tuple(it for it in offers if _helps(was, target, facts, grade, change, it)))
 
 
-def _helps(was: Spec, wanted: Wanted, facts: ResumeFacts, grade: Grade, change: Change, remedy: Remedy) -> bool:
+def _helps(was: Spec, target: ResumeTarget, facts: ResumeFacts, grade: Grade, change: Change, remedy: Remedy) -> bool:
     if remedy.name == "branch":
         return True
     try:
-        better = take(was, wanted, change.name, remedy)
+        better = apply_remedy(was, target, change.name, remedy)
     except MissionError:
         return False
-    if better == wanted:
+    if better == target:
         return False
     after = _judged(Sides.of(was, better.spec, facts, better.terms))
     if _GRAVITY.index(after.grade) > _GRAVITY.index(grade):

@@ -18,7 +18,7 @@ __all__ = [
     "keep_minibatch",
     "nearest_batch",
     "nearest_value",
-    "said",
+    "remedy_text",
     "scale_lr",
     "target_kl",
 ]
@@ -36,7 +36,7 @@ WARM_UP = Remedy(
 )
 
 
-def said(remedy: Remedy) -> str:
+def remedy_text(remedy: Remedy) -> str:
     """The remedy as the `--set` words that one would type, or in its own words."""
     return " ".join(f"--set {assignment}" for assignment in remedy.assignments) or remedy.what
 

@@ -13,7 +13,7 @@ from mission_tui.fleet.resume.remedies import (
     hold_steps,
     keep_minibatch,
     nearest_batch,
-    said,
+    remedy_text,
     scale_lr,
     target_kl,
 )
@@ -97,13 +97,13 @@ def _larger(sides: Sides) -> Ruling:
         if now.batch_size <= was.batch_size:
             return Ruling("warn", why)
         keep = keep_minibatch(sides)
-        return Ruling("warn", why, f"keep the minibatch: {said(keep)}", (keep, RESET_ADAM))
+        return Ruling("warn", why, f"keep the minibatch: {remedy_text(keep)}", (keep, RESET_ADAM))
     hold = hold_steps(sides)
     why = (
         f"{sides.steps_change} because {grown}: each update takes the policy further from its data, so expect more KL "
         f"and clipping; {_moments(sides)}"
     )
-    return Ruling("warn", why, f"{said(hold)} ({hold.what})", (hold, target_kl(sides)))
+    return Ruling("warn", why, f"{remedy_text(hold)} ({hold.what})", (hold, target_kl(sides)))
 
 
 def _smaller(sides: Sides) -> Ruling:
@@ -114,7 +114,7 @@ def _smaller(sides: Sides) -> Ruling:
     return Ruling(
         "warn",
         f"low risk: {sides.steps_change}, because {shrunk}, which are more correlated; {_moments(sides)}",
-        said(hold),
+        remedy_text(hold),
         (hold,),
     )
 
@@ -138,7 +138,7 @@ def _batch_down(sides: Sides) -> Ruling:
         f"{sides.steps_change}"
     )
     slower, bound = scale_lr(sides), target_kl(sides)
-    return Ruling("warn", why, f"{slower.what}, and {said(bound)}", (slower, RESET_ADAM, bound))
+    return Ruling("warn", why, f"{slower.what}, and {remedy_text(bound)}", (slower, RESET_ADAM, bound))
 
 
 def _batch_up(sides: Sides) -> Ruling:
@@ -149,7 +149,7 @@ def _batch_up(sides: Sides) -> Ruling:
         f"exploration; {sides.steps_change}"
     )
     keep = keep_minibatch(sides)
-    return Ruling("warn", why, f"keep the minibatch: {said(keep)}", (keep, RESET_ADAM))
+    return Ruling("warn", why, f"keep the minibatch: {remedy_text(keep)}", (keep, RESET_ADAM))
 
 
 def _overshoot_risk(sides: Sides) -> str:

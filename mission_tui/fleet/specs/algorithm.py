@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from mission_tui.errors import nearest
-from mission_tui.fleet.specs.quantity import shown
+from mission_tui.fleet.specs.quantity import format_quantity
 from mission_tui.fleet.specs.spec import Algo, Engine, Spec
 
 __all__ = ["POLICIES", "algorithm_complaints", "engine_of", "lstm_shape"]
@@ -71,4 +71,7 @@ def _policy(spec: Spec) -> Iterator[tuple[tuple[str, ...], str]]:
     hint = nearest(policy[:40], valid)
     if other == "recurrent_ppo":
         hint = f"; {policy} is for ppo.algo = 'recurrent_ppo'"
-    yield keys, f"ppo.policy = {shown(policy)} must be one of {', '.join(valid)}, or module:Class{whose}{hint}"
+    yield (
+        keys,
+        f"ppo.policy = {format_quantity(policy)} must be one of {', '.join(valid)}, or module:Class{whose}{hint}",
+    )

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from mission_tui.errors import UsageError
 from mission_tui.fleet.specs.place import plain_key
-from mission_tui.fleet.specs.quantity import shown
-from mission_tui.fleet.specs.scalar import Spoken
+from mission_tui.fleet.specs.quantity import format_quantity
+from mission_tui.fleet.specs.scalar import TypedText
 
 __all__ = ["MOST_RUNS", "RUNS_AT_ONCE", "Assignment", "alternatives", "expand", "factors"]
 
@@ -32,7 +32,7 @@ class Assignment:
     """One setting of one run. `value` None means: as if it had never been written."""
 
     key: str
-    value: Spoken | None
+    value: TypedText | None
 
     @property
     def source(self) -> str:
@@ -51,13 +51,15 @@ def expand(assignments: Sequence[str]) -> list[list[Assignment]]:
         key, equals, text = word.partition("=")
         key = key.strip()
         if not equals or not key:
-            raise UsageError(f"--set {shown(word)} is not KEY=VALUE, such as ppo.n_steps=512")
+            raise UsageError(f"--set {format_quantity(word)} is not KEY=VALUE, such as ppo.n_steps=512")
         parts = [part.strip() for part in alternatives(text)]
         if len(parts) > 1 and not all(parts):
-            raise UsageError(f"--set {shown(word)} has an empty value between its commas")
+            raise UsageError(f"--set {format_quantity(word)} has an empty value between its commas")
         choices[key] = [Assignment(key, _spoken(part)) for part in parts]
         if (again := _again(choices[key])) is not None:
-            raise UsageError(f"--set {shown(word)} gives {shown(again)} twice; -n 2 makes two runs of each")
+            raise UsageError(
+                f"--set {format_quantity(word)} gives {format_quantity(again)} twice; -n 2 makes two runs of each"
+            )
     runs = math.prod(len(values) for values in choices.values())
     if runs > MOST_RUNS:
         raise UsageError(f"--set asks for {runs:,} runs; give values for at most {MOST_RUNS:,}")
@@ -84,14 +86,14 @@ def factors(assignments: Sequence[str]) -> dict[str, int]:
     return {key: count for key, count in counts.items() if count > 1}
 
 
-def _spoken(text: str) -> Spoken | None:
+def _spoken(text: str) -> TypedText | None:
     if text.lower() == "none":
         return None
     try:
         parsed = tomllib.loads(f"value = {text}")
     except (ValueError, RecursionError):
-        return Spoken(text, text)
-    return Spoken(parsed["value"], text) if len(parsed) == 1 else Spoken(text, text)
+        return TypedText(text, text)
+    return TypedText(parsed["value"], text) if len(parsed) == 1 else TypedText(text, text)
 
 
 def alternatives(text: str) -> list[str]:

@@ -15,11 +15,11 @@ from msgspec import inspect
 
 from mission_tui.errors import nearest
 from mission_tui.fleet.specs.assignment import alternatives
-from mission_tui.fleet.specs.quantity import shown
+from mission_tui.fleet.specs.quantity import format_quantity
 from mission_tui.fleet.specs.schema import TABLES, describe, members
 from mission_tui.fleet.specs.spec import Spec
 
-__all__ = ["KNOWN_ENVS", "Offer", "complete", "doubtful_env"]
+__all__ = ["KNOWN_ENVS", "Completion", "complete", "doubtful_env"]
 
 KNOWN_ENVS = (
     "MissionGym-v0",
@@ -63,7 +63,7 @@ _FEWEST_LETTERS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class Completion:
     """`text` may replace what was typed from `start` on; `detail` says what it is."""
 
     text: str
@@ -73,7 +73,7 @@ class Offer:
 
 def complete(
     typed: str, spec: Spec | None = None, known: Mapping[str, Sequence[str]] | None = None
-) -> tuple[Offer, ...]:
+) -> tuple[Completion, ...]:
     """What `typed`, the beginning of one word, may go on with, the likeliest first; nothing where it is whole.
 
     `spec` is what the settings are without the word; `known` are values by key beside those that everybody knows.
@@ -91,19 +91,21 @@ def doubtful_env(spec: Spec, known: Sequence[str] = ()) -> str:
     if spec.run.command is not None or ":" in env.id or env.imports or env.id in ids:
         return ""
     near = nearest(env.id[:60], ids)
-    return f"env.id = {shown(env.id)} is not known here{near}" if near else ""
+    return f"env.id = {format_quantity(env.id)} is not known here{near}" if near else ""
 
 
-def _keys(typed: str, spec: Spec | None) -> Iterator[Offer]:
+def _keys(typed: str, spec: Spec | None) -> Iterator[Completion]:
     now = {} if spec is None else _flat(msgspec.to_builtins(spec))
     low = typed.lower()
     ranked = sorted((rank, at, key) for at, key in enumerate(_fields()) if (rank := _rank(low, key)) is not None)
     for _, _, key in ranked:
-        value = f", now {shown(now[key])}" if now.get(key) is not None else ""
-        yield Offer(f"{key}=", 0, f"{_what(_fields()[key])}{value}")
+        value = f", now {format_quantity(now[key])}" if now.get(key) is not None else ""
+        yield Completion(f"{key}=", 0, f"{_what(_fields()[key])}{value}")
 
 
-def _values(key: str, value: str, start: int, spec: Spec | None, known: Mapping[str, Sequence[str]]) -> Iterator[Offer]:
+def _values(
+    key: str, value: str, start: int, spec: Spec | None, known: Mapping[str, Sequence[str]]
+) -> Iterator[Completion]:
     field = _fields().get(key)
     if field is None:
         return
@@ -115,10 +117,10 @@ def _values(key: str, value: str, start: int, spec: Spec | None, known: Mapping[
         return
     for choice in choices:
         if choice.lower().startswith(begun.lower()):
-            yield Offer(choice, start)
+            yield Completion(choice, start)
     now = None if spec is None or begun else _flat(msgspec.to_builtins(spec)).get(key)
     if isinstance(now, int | float) and not isinstance(now, bool):
-        yield Offer(repr(now), start, "as it is now")
+        yield Completion(repr(now), start, "as it is now")
 
 
 def _open_values(field: inspect.Field) -> Iterator[str]:

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mission_tui.errors import nearest
-from mission_tui.fleet.limits.order import contradictions
+from mission_tui.fleet.limits.contradictions import contradictions
 from mission_tui.fleet.specs.algorithm import algorithm_complaints, engine_of
 from mission_tui.fleet.specs.divisors import nearby_divisors
 from mission_tui.fleet.specs.own_program import complaints
 from mission_tui.fleet.specs.place import plain_key
-from mission_tui.fleet.specs.quantity import shown
+from mission_tui.fleet.specs.quantity import format_quantity
 from mission_tui.fleet.specs.sizes import plan_batch
 from mission_tui.fleet.specs.spec import Schedule, Spec, rollout_size
 
@@ -52,7 +52,8 @@ def _of_training(spec: Spec) -> Iterator[Violation]:
     if not _DEVICE.fullmatch(spec.run.device):
         hint = nearest(spec.run.device[:20], ("auto", "cpu", "cuda", "cuda:0", "mps"))
         yield Violation(
-            ("run.device",), f"run.device = {shown(spec.run.device)} must be auto, cpu, cuda, cuda:N or mps{hint}"
+            ("run.device",),
+            f"run.device = {format_quantity(spec.run.device)} must be auto, cpu, cuda, cuda:N or mps{hint}",
         )
 
 

@@ -14,7 +14,7 @@ import msgspec
 from mission_tui.fleet.specs.assignment import Assignment
 from mission_tui.fleet.specs.consistency import violations
 from mission_tui.fleet.specs.place import Place
-from mission_tui.fleet.specs.quantity import shown
+from mission_tui.fleet.specs.quantity import format_quantity
 from mission_tui.fleet.specs.schema import TABLES, field_of, fit, merges, unknown_key
 from mission_tui.fleet.specs.spec import Spec
 
@@ -32,7 +32,7 @@ class Layers:
         self._tables: dict[str, dict[str, Any]] = {name: {} for name in TABLES}
         self._writers: dict[str, str] = {}
 
-    def lay(self, place: Place, tables: Mapping[str, Mapping[str, object]]) -> None:
+    def add_layer(self, place: Place, tables: Mapping[str, Mapping[str, object]]) -> None:
         """Put fitted `tables` on top. A budget, in steps or seconds, replaces the budget of the layers below."""
         self._make_room(tables.get("run", {}))
         for table, fields in tables.items():
@@ -42,7 +42,7 @@ class Layers:
                 self._tables[table][name] = _merged(below, value) if adds else deepcopy(value)
                 self._wrote(table, name, place)
 
-    def lay_under(self, place: Place, tables: Mapping[str, Mapping[str, object]]) -> None:
+    def add_bottom_layer(self, place: Place, tables: Mapping[str, Mapping[str, object]]) -> None:
         """Put fitted `tables` at the bottom: they fill in what no layer so far has written."""
         for table, fields in tables.items():
             for name, value in fields.items():
@@ -82,7 +82,9 @@ class Layers:
         if table not in TABLES:
             raise unknown_key(place.at(table), table, TABLES)
         if not path or len(path) > _DEEPEST_KEY:
-            raise place.refuse(f"{shown(assignment.key)} is not the key of a setting, such as {table}.{_first(table)}")
+            raise place.refuse(
+                f"{format_quantity(assignment.key)} is not the key of a setting, such as {table}.{_first(table)}"
+            )
         field = field_of(table, path[0], place.at(table))
         value = _with(self._tables[table].get(path[0]), path[1:], assignment.value)
         if value is None:

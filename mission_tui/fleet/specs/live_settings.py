@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from mission_tui.errors import UsageError, nearest
 from mission_tui.fleet.specs.assignment import expand
 from mission_tui.fleet.specs.preset import change
-from mission_tui.fleet.specs.quantity import shown
+from mission_tui.fleet.specs.quantity import format_quantity
 from mission_tui.fleet.specs.schema import TABLES
 from mission_tui.fleet.specs.setting_change import LIVE_KEYS
 from mission_tui.fleet.specs.spec import Spec
@@ -34,7 +34,7 @@ def check_live(spec: Spec, words: Sequence[str]) -> None:
             if key == "ppo.batch_size" and spec.run.compile:
                 raise UsageError(f"{key}: with run.compile every shape was compiled at the start; stop it, then resume")
             continue
-        raise UsageError(f"{shown(key)} {_why_not(key)}")
+        raise UsageError(f"{format_quantity(key)} {_why_not(key)}")
 
 
 def _why_not(key: str) -> str:

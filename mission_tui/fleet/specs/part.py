@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct, field
 
-__all__ = ["Part", "as_part", "part_words"]
+__all__ = ["Part", "parse_part", "part_words"]
 
 
 class Part(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -17,7 +17,7 @@ class Part(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     kwargs: dict[str, Any] = field(default_factory=dict)
 
 
-def as_part(written: str | Part) -> Part:
+def parse_part(written: str | Part) -> Part:
     """A class that was written by its name alone is made with nothing."""
     return Part(cls=written) if isinstance(written, str) else written
 

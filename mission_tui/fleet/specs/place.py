@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mission_tui.errors import PresetError
-from mission_tui.fleet.specs.quantity import shown
+from mission_tui.fleet.specs.quantity import format_quantity
 
 __all__ = ["Place", "plain_key"]
 
@@ -38,4 +38,4 @@ class Place:
 
     def misfit(self, value: object, wanted: str) -> PresetError:
         """The error that `value` here should have been `wanted`."""
-        return self.refuse(f"{self.key} = {shown(value)} must be {wanted}")
+        return self.refuse(f"{self.key} = {format_quantity(value)} must be {wanted}")

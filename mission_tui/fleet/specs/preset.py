@@ -12,7 +12,7 @@ import msgspec
 from msgspec import inspect, structs
 
 from mission_tui.errors import UsageError
-from mission_tui.fleet.limits.health_file import HealthFile, below, profile_of
+from mission_tui.fleet.limits.health_file import HealthFile, layers_below, profile_of
 from mission_tui.fleet.specs.assignment import Assignment, expand
 from mission_tui.fleet.specs.consistency import cautions
 from mission_tui.fleet.specs.layers import Layers
@@ -59,9 +59,9 @@ def resolve(
     if not health:
         return layers.finish(preset.name, preset.description)
     profile = profile_of(layers.draft(preset.name, preset.description))
-    for table in below(health, profile):
+    for table in layers_below(health, profile):
         # A contradiction is the nearest file's: those that come with the program fit each other.
-        layers.lay_under(health[0].place, {"keep": {"health": table}})
+        layers.add_bottom_layer(health[0].place, {"keep": {"health": table}})
     spec = layers.finish(preset.name, preset.description)
     watched = structs.replace(spec.keep.health, profile=profile)
     return structs.replace(spec, keep=structs.replace(spec.keep, health=watched))
@@ -103,7 +103,7 @@ def _with_words(spec: Spec, assignments: Sequence[str]) -> Layers:
         )
     place = Place("the run's spec.toml")
     layers = Layers(place)
-    layers.lay(place, {name: table for name, table in as_tables(spec).items() if name in TABLES})
+    layers.add_layer(place, {name: table for name, table in as_tables(spec).items() if name in TABLES})
     layers.assign(runs[0])
     return layers
 
@@ -148,10 +148,10 @@ def _laid(
     layers = Layers(preset.place)
     if preset.extends is not None:
         base = _base(preset, preset.extends, bases)
-        layers.lay(base.place, base.table)
-    layers.lay(preset.place, preset.table)
+        layers.add_layer(base.place, base.table)
+    layers.add_layer(preset.place, preset.table)
     if machine is not None:
-        layers.lay(*machine)
+        layers.add_layer(*machine)
     layers.assign(assignments)
     return layers
 

@@ -9,7 +9,7 @@ import math
 import re
 from decimal import Decimal
 
-__all__ = ["real", "shown", "whole"]
+__all__ = ["format_quantity", "parse_real", "parse_whole"]
 
 _WHOLE = re.compile(r"([+-]?\d[\d_]{0,30}(?:\.\d{1,20})?(?:e[+-]?\d{1,3})?)\s*([kmg]?)", re.IGNORECASE | re.ASCII)
 _FACTOR = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
@@ -17,7 +17,7 @@ _LARGEST = 2**63
 _SHOWN_CHARACTERS = 60
 
 
-def whole(value: object) -> int | None:
+def parse_whole(value: object) -> int | None:
     """The whole number that `value` (a number, or text such as ``50M``) means; None when it means none."""
     if isinstance(value, bool):
         return None
@@ -34,7 +34,7 @@ def whole(value: object) -> int | None:
     return int(number)
 
 
-def real(value: object) -> float | None:
+def parse_real(value: object) -> float | None:
     """The finite number that `value` (a number, or text such as ``.001``) means; None when it means none."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
@@ -45,7 +45,7 @@ def real(value: object) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def shown(value: object) -> str:
+def format_quantity(value: object) -> str:
     """`value` on one short line without control characters, as messages quote it."""
     if isinstance(value, dict):
         return "a table"

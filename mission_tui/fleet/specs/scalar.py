@@ -11,9 +11,9 @@ from msgspec import inspect
 
 from mission_tui.errors import nearest
 from mission_tui.fleet.specs.place import Place
-from mission_tui.fleet.specs.quantity import real, whole
+from mission_tui.fleet.specs.quantity import parse_real, parse_whole
 
-__all__ = ["SCALARS", "Spoken", "fit_scalar", "plain"]
+__all__ = ["SCALARS", "TypedText", "fit_scalar", "plain"]
 
 SCALARS = (inspect.IntType, inspect.FloatType, inspect.BoolType, inspect.StrType, inspect.LiteralType)
 _DEEPEST = 8
@@ -21,7 +21,7 @@ _TRUTH = {"true": True, "false": False}
 
 
 @dataclass(frozen=True, slots=True)
-class Spoken:
+class TypedText:
     """A value from the command line: what TOML makes of it (else the bare text), and the text as it was given."""
 
     value: object
@@ -56,7 +56,7 @@ def plain(value: object, place: Place, depth: int = 0) -> object:
     """
     if depth > _DEEPEST:
         raise place.refuse(f"{place.key[:60]} is nested deeper than {_DEEPEST} levels")
-    if isinstance(value, Spoken):
+    if isinstance(value, TypedText):
         truth = _TRUTH.get(value.value.lower()) if isinstance(value.value, str) else None
         return plain(value.value if truth is None else truth, place, depth)
     if isinstance(value, dict):
@@ -67,7 +67,7 @@ def plain(value: object, place: Place, depth: int = 0) -> object:
         return _text(value, place)
     if isinstance(value, bool) or (isinstance(value, int) and -(2**63) <= value < 2**63):
         return value
-    if isinstance(value, float) and real(value) is not None:
+    if isinstance(value, float) and parse_real(value) is not None:
         return value
     raise place.misfit(value, "text, a finite number below 64 bits, true or false, a list or a table")
 
@@ -83,9 +83,9 @@ def _text(value: str, place: Place) -> str:
 def _number(
     type_: inspect.IntType | inspect.FloatType, value: object, place: Place, wanted: str, example: str
 ) -> float:
-    number = whole(value) if isinstance(type_, inspect.IntType) else real(value)
+    number = parse_whole(value) if isinstance(type_, inspect.IntType) else parse_real(value)
     if number is None:
-        near = real(value) if isinstance(type_, inspect.IntType) else None
+        near = parse_real(value) if isinstance(type_, inspect.IntType) else None
         hint = example if near is None or abs(near) > 2**53 else f"; the nearest valid value is {round(near)}"
         raise place.misfit(value, f"{wanted}{hint}")
     if type_.ge is not None and number < type_.ge:

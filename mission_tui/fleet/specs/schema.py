@@ -10,7 +10,7 @@ from msgspec import NODEFAULT, inspect
 
 from mission_tui.errors import PresetError, nearest
 from mission_tui.fleet.specs.place import Place
-from mission_tui.fleet.specs.scalar import SCALARS, Spoken, fit_scalar, plain
+from mission_tui.fleet.specs.scalar import SCALARS, TypedText, fit_scalar, plain
 from mission_tui.fleet.specs.spec import Spec
 
 __all__ = ["TABLES", "describe", "field_of", "fit", "fit_table", "members", "merges", "unknown_key"]
@@ -69,7 +69,7 @@ def fit_table(struct: inspect.StructType, table: object, place: Place, *, comple
 
 def fit(type_: inspect.Type, value: object, place: Place, default: object = NODEFAULT) -> object:
     """`value` as plain data that msgspec converts to `type_` without complaint; raises `PresetError` otherwise."""
-    if isinstance(value, Spoken):
+    if isinstance(value, TypedText):
         value = value.text if _takes_text(type_) and not isinstance(value.value, str) else value.value
     wanted = " or ".join(dict.fromkeys(describe(member) for member in members(type_)))
     chosen = _member(type_, value)

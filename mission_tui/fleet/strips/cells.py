@@ -22,8 +22,8 @@ __all__ = [
     "WIDTHS",
     "WINDOW_S",
     "Cell",
+    "CellAccumulator",
     "CellHistory",
-    "Gathering",
     "merged",
 ]
 
@@ -68,7 +68,7 @@ def merged(t: float, cells: Iterable[Cell]) -> Cell | None:
     return Cell(t, least, min(most, max(least, total / seconds)), most, seconds, looks) if looks else None
 
 
-class Gathering:
+class CellAccumulator:
     """Cells of one width in the making: give it looks or finer cells in their order, it gives back what is complete.
 
     What comes late, for a cell already given back, counts in the one that is open.
@@ -108,8 +108,8 @@ class CellHistory:
     def __init__(self, levels: Sequence[tuple[float, float]] = LEVELS) -> None:
         self.total: float | None = None
         self.levels = tuple(levels)
-        self._kept = tuple(_Shelf(round(span / width)) for width, span in self.levels)
-        self._gathering = tuple(Gathering(width) for width, _ in self.levels)
+        self._kept = tuple(_Tier(round(span / width)) for width, span in self.levels)
+        self._gathering = tuple(CellAccumulator(width) for width, _ in self.levels)
 
     def add(self, cell: Cell) -> None:
         """Take the next cell or look, no older than the last one."""
@@ -118,7 +118,7 @@ class CellHistory:
             if complete is not None:
                 kept.append(complete)
 
-    def saw(self, value: float, since: float, seconds: float) -> None:
+    def add_constant(self, value: float, since: float, seconds: float) -> None:
         """Take in that the value was this one in the `seconds` from `since` on."""
         self.add(Cell(since, value, value, value, seconds))
 
@@ -133,7 +133,7 @@ class CellHistory:
 
     def restore(self, kept: Sequence[Iterable[Cell]]) -> None:
         """Begin with what another history kept of each level. What its coarser ones had not completed is made anew."""
-        finer: _Shelf | None = None
+        finer: _Tier | None = None
         for (width, _), shelf, gathering, cells in zip(self.levels, self._kept, self._gathering, kept, strict=True):
             for cell in cells:
                 shelf.append(cell)
@@ -159,7 +159,7 @@ class CellHistory:
         if until <= since or most < 1:
             return ()
         width = next((width for width in WIDTHS if (until - since) / width <= most), (until - since) / most)
-        gathering, found = Gathering(width), list[Cell]()
+        gathering, found = CellAccumulator(width), list[Cell]()
         for cell in self.finest(since, until):
             complete = gathering.add(cell)
             if complete is not None:
@@ -185,7 +185,7 @@ class CellHistory:
             yield from reversed(part)
 
 
-class _Shelf:
+class _Tier:
     """The last so many cells, 48 bytes each, oldest first."""
 
     def __init__(self, most: int) -> None:
@@ -226,7 +226,7 @@ class _Shelf:
         return Cell(t, least, mean, most, seconds, int(looks))
 
 
-def _newest(kept: _Shelf, begun: Cell | None, since: float, until: float) -> tuple[list[Cell], bool]:
+def _newest(kept: _Tier, begun: Cell | None, since: float, until: float) -> tuple[list[Cell], bool]:
     """The cells from `since` to `until`, newest first, and whether these are all: there are older ones, too."""
     found = [begun] if begun is not None and since <= begun.t < until else []
     for cell in kept.back_from(until):

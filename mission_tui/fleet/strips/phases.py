@@ -41,18 +41,18 @@ class PhaseHistory:
         if t >= self._row_t:
             self._mark(max(t, self._newest), phase)
 
-    def left(self, t: float) -> None:
+    def link_lost(self, t: float) -> None:
         """From `t` on nobody knows, because the link was lost; a row may tell what was."""
         if self._phase is not None:
             self._mark(max(t, self._newest), None)
 
-    def stood(self, t: float) -> None:
+    def stopped(self, t: float) -> None:
         """From `t` on the processes stand still."""
         self._stands.append((t, float("inf")))
         self._stood_in = self._phase
-        self.left(t)
+        self.link_lost(t)
 
-    def went_on(self, t: float) -> None:
+    def continued(self, t: float) -> None:
         """They run again from `t` on, in the phase in which they stood still."""
         if self._stands and self._stands[-1][1] > t:
             self._stands[-1] = (self._stands[-1][0], t)
@@ -74,13 +74,13 @@ class PhaseHistory:
 
     def ended(self, t: float) -> None:
         """The attempt is over, and no row of it comes any more."""
-        self.left(t)
+        self.link_lost(t)
         self._settle(float("inf"))
         self._marks, self._stands = [], []
 
     def between(self, since: float, until: float, most: int) -> tuple[Span, ...]:
         """The phases from `since` to `until` in at most `most` buckets; what goes on ends there."""
-        spans = [*self.kept.between(since, until), *_cut(self._said(until), max(since, self.kept.until), until)]
+        spans = [*self.kept.between(since, until), *_cut(self._marked_spans(until), max(since, self.kept.until), until)]
         return thinned(spans, until - since, most)
 
     @property
@@ -103,7 +103,7 @@ class PhaseHistory:
             self._settle(self._marks[1][0])
             del self._marks[0]
 
-    def _said(self, until: float) -> list[Span]:
+    def _marked_spans(self, until: float) -> list[Span]:
         """The marks as spans, the last one to `until`."""
         ends = [t for t, _ in self._marks[1:]] + [until]
         # Without a mark there is one end too many.
@@ -122,7 +122,7 @@ class PhaseHistory:
         return [Span(phase, end - seconds, end), *reversed(found)]
 
     def _settle(self, until: float) -> None:
-        for span in _cut(self._said(until), self.kept.until, until):
+        for span in _cut(self._marked_spans(until), self.kept.until, until):
             self._keep(span)
 
     def _keep(self, span: Span) -> None:

@@ -16,7 +16,7 @@ from mission_tui.fleet.history.outcome import PHASES, Phase
 from mission_tui.fleet.strips.cells import WIDTHS
 from mission_tui.fleet.strips.strip import Span
 
-__all__ = ["SPAN_LEVELS", "SpanGathering", "SpanHistory", "thinned"]
+__all__ = ["SPAN_LEVELS", "SpanAccumulator", "SpanHistory", "thinned"]
 
 SPAN_LEVELS = ((0.1, 900.0), (1.0, 7_200.0), (10.0, 86_400.0))
 """Width of the buckets and for how long their spans are kept, both in seconds; finest first."""
@@ -25,7 +25,7 @@ TOUCHING_S = 1e-6
 MOST_STALE = 1024
 
 
-class SpanGathering:
+class SpanAccumulator:
     """Puts spans together in buckets of one width: give it spans in their order, it gives back what is complete."""
 
     def __init__(self, width: float) -> None:
@@ -71,7 +71,7 @@ class SpanHistory:
     """A day of one run's phases: nearly as they were for a quarter of an hour, in coarser buckets before."""
 
     def __init__(self, levels: Sequence[tuple[float, float]] = SPAN_LEVELS) -> None:
-        self._shelves = tuple(_Shelf(width, horizon) for width, horizon in levels)
+        self._shelves = tuple(_Tier(width, horizon) for width, horizon in levels)
 
     @property
     def until(self) -> float:
@@ -86,7 +86,7 @@ class SpanHistory:
 
     def restore(self, kept: Sequence[Sequence[Span]]) -> None:
         """Begin with what another history kept of each level. What its coarser ones had not completed is made anew."""
-        finer: _Shelf | None = None
+        finer: _Tier | None = None
         for shelf, spans in zip(self._shelves, kept, strict=True):
             for span in spans:
                 shelf.put(span)
@@ -119,7 +119,7 @@ class SpanHistory:
 def thinned(spans: Sequence[Span], seconds: float, most: int) -> tuple[Span, ...]:
     """The spans of a stretch of `seconds` in buckets of which it has at most `most`."""
     width = next((width for width in WIDTHS if seconds / width <= most), seconds / max(1, most))
-    gathering, found = SpanGathering(width), list[Span]()
+    gathering, found = SpanAccumulator(width), list[Span]()
     for span in spans:
         for done in gathering.add(span):
             _join(found, done)
@@ -135,12 +135,12 @@ def _join(found: list[Span], span: Span) -> None:
         found.append(span)
 
 
-class _Shelf:
+class _Tier:
     """The spans of one level, 17 bytes each, oldest first."""
 
     def __init__(self, width: float, horizon: float) -> None:
         self._horizon = horizon
-        self._gathering = SpanGathering(width)
+        self._gathering = SpanAccumulator(width)
         self._since, self._until, self._phase = array("d"), array("d"), bytearray()
         self.forgot = False
         self.until = float("-inf")

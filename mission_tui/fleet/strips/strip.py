@@ -12,7 +12,7 @@ from msgspec import Struct
 from mission_tui.fleet.history.outcome import Phase
 from mission_tui.fleet.strips.cells import Cell
 
-__all__ = ["GpuTrack", "Lane", "Span", "Stand", "StandState", "Strip"]
+__all__ = ["GpuTrack", "Lane", "Span", "StandState", "StateInterval", "Strip"]
 
 StandState = Literal["queued", "paused", "frozen", "parked"]
 """How a run stands that does nothing by somebody's will."""
@@ -26,7 +26,7 @@ class Span(Struct, frozen=True, array_like=True):
     until: float
 
 
-class Stand(Struct, frozen=True, array_like=True):
+class StateInterval(Struct, frozen=True, array_like=True):
     """A run stood in `state` from `since` to `until`, by its journal."""
 
     state: StandState
@@ -47,7 +47,7 @@ class Lane(Struct, frozen=True, kw_only=True):
     spans: tuple[Span, ...] = ()
     gpu: str = ""
     steps: int | None = None
-    stands: tuple[Stand, ...] = ()
+    stands: tuple[StateInterval, ...] = ()
 
 
 class GpuTrack(Struct, frozen=True, kw_only=True):

@@ -16,9 +16,9 @@ from mission_tui.fleet.specs.divisors import divisors, nearby_divisors
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.sizes import plan_batch
 from mission_tui.fleet.specs.spec import Spec
-from mission_tui.fleet.tuning.guard import shape_refusal
 from mission_tui.fleet.tuning.plan import Knob
 from mission_tui.fleet.tuning.record import Resolved
+from mission_tui.fleet.tuning.shape_limits import shape_refusal
 
 __all__ = ["Candidate", "Refused", "challengers", "label_of"]
 

@@ -11,9 +11,9 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from mission_tui.fleet.student import student
+from mission_tui.fleet.student_t import t_quantile
 
-__all__ = ["BETTER", "LEAST_FREEDOM", "hopeless", "winner"]
+__all__ = ["BETTER", "LEAST_FREEDOM", "surely_slower", "winner"]
 
 BETTER = 1.03
 """What stands is left for something that looks faster by so much; the last word have the fresh pairs."""
@@ -23,7 +23,7 @@ LEAST_FREEDOM = 3
 ERROR = 0.05
 
 
-def hopeless(rates: Sequence[Sequence[float]], looks: int) -> tuple[int, ...]:
+def surely_slower(rates: Sequence[Sequence[float]], looks: int) -> tuple[int, ...]:
     """The places of candidates that are surely slower than the leader, if this is one of `looks` looks in all.
 
     `rates` has a row for each candidate with a speed above 0 for each round, all rows equally long.
@@ -35,7 +35,7 @@ def hopeless(rates: Sequence[Sequence[float]], looks: int) -> tuple[int, ...]:
     logs = [[math.log(rate) for rate in row] for row in rates]
     means = [statistics.fmean(row) for row in logs]
     noise = max(LEAST_NOISE, math.sqrt(_left_over(logs, means) / freedom))
-    quantile = student(1.0 - ERROR / 2.0 / (looks * (count - 1)), freedom)
+    quantile = t_quantile(1.0 - ERROR / 2.0 / (looks * (count - 1)), freedom)
     margin = quantile * noise * math.sqrt(2.0 / rounds)
     best = max(means)
     return tuple(place for place, mean in enumerate(means) if mean + margin < best)

@@ -8,20 +8,20 @@ from typing import Literal, cast
 
 from msgspec import structs
 
-from mission_tui.fleet.history.duties import CHECKPOINT, EVALUATION, RETENTION, FailedDuty
 from mission_tui.fleet.history.events import RestartDue, RunFrozen
+from mission_tui.fleet.history.failed_duties import CHECKPOINT, EVALUATION, RETENTION, FailedDuty
+from mission_tui.fleet.history.journal_state import JournalState
 from mission_tui.fleet.history.metrics import Metric, UpdateDone, spoken
+from mission_tui.fleet.history.metrics_state import POINTS, MetricsState, ViewParts
 from mission_tui.fleet.history.outcome import Failed, outcome_word
 from mission_tui.fleet.history.run import RunHistory
 from mission_tui.fleet.history.setting_changes import setting_changes
-from mission_tui.fleet.history.told import Told
-from mission_tui.fleet.history.trained import POINTS, Drawn, Trained
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.abilities import abilities_of
 from mission_tui.fleet.views.findings import GRAVITY, Finding
-from mission_tui.fleet.views.snapshot import SERIES, Again, Held, Restart, RunFlag, RunView
-from mission_tui.fleet.views.standing import sentence_of
+from mission_tui.fleet.views.snapshot import SERIES, AutoRestart, HeldResources, Restart, RunFlag, RunView
+from mission_tui.fleet.views.status_sentence import status_sentence
 
 __all__ = ["view_of"]
 
@@ -36,35 +36,35 @@ STANDINGS = {"open": 0, "acknowledged": 1, "silenced": 2, "cleared": 3}
 
 def view_of(run: RunHistory) -> RunView:
     """The view of `run`. Text from outside is cleaned here or was when it came in."""
-    told, trained, seen, spec, row = run.told, run.trained, run.seen, run.spec, run.trained.row
-    outcome, drawn, trained_by_us = told.outcome, _drawn(trained), _trained_by_us(spec)
+    journal, metrics, observed, spec, row = run.journal, run.metrics, run.observed, run.spec, run.metrics.row
+    outcome, drawn, trained_by_us = journal.outcome, _drawn(metrics), _trained_by_us(spec)
     failed = _failed_duties(run)
     return RunView(
         id=run.id,
-        name=told.name,
-        preset=told.preset,
+        name=journal.name,
+        preset=journal.preset,
         run_dir=run.run_dir,
         state=run.state,
-        created_t=told.created_t,
-        pausing=run.state in ("starting", "running") and "pause" in told.asked,
-        group=told.group,
+        created_t=journal.created_t,
+        pausing=run.state in ("starting", "running") and "pause" in journal.asked,
+        group=journal.group,
         description=_description(spec),
         outcome=cast("Word", outcome_word(outcome)) if outcome else None,
         kind=outcome.kind if isinstance(outcome, Failed) else None,
-        cause="; ".join(filter(None, (sentence_of(told), clean(seen.waits)))) or None,
-        flags=_flags(told, seen.flags, failed),
-        attempt=told.attempt,
-        phase=seen.phase,
-        phase_t=seen.phase_t,
-        connected=seen.connected,
-        heartbeat_t=seen.heartbeat_t,
-        started_t=told.started_t,
-        ended_t=told.ended_t,
+        cause="; ".join(filter(None, (status_sentence(journal), clean(observed.waits)))) or None,
+        flags=_flags(journal, observed.flags, failed),
+        attempt=journal.attempt,
+        phase=observed.phase,
+        phase_t=observed.phase_t,
+        connected=observed.connected,
+        heartbeat_t=observed.heartbeat_t,
+        started_t=journal.started_t,
+        ended_t=journal.ended_t,
         update=row.update if row else None,
         timesteps=row.timesteps if row else None,
-        total_timesteps=told.total_timesteps or (spec.run.total_timesteps if spec else None),
+        total_timesteps=journal.total_timesteps or (spec.run.total_timesteps if spec else None),
         duration_s=spec.run.duration_s if spec else None,
-        trained_s=trained.seconds,
+        trained_s=metrics.seconds,
         steps_per_s=row.steps_per_s if row else None,
         eta_s=_eta_s(run),
         rollout_s=row.rollout_s if row else None,
@@ -73,35 +73,35 @@ def view_of(run: RunHistory) -> RunView:
         env_id=clean(trained_by_us.env.id) if trained_by_us else "",
         n_envs=trained_by_us.env.n_envs if trained_by_us else 0,
         n_steps=trained_by_us.ppo.n_steps if trained_by_us else 0,
-        last_checkpoint=trained.checkpoint or (outcome.checkpoint if outcome else None),
+        last_checkpoint=metrics.checkpoint or (outcome.checkpoint if outcome else None),
         metrics=drawn.metrics,
         outcomes=drawn.outcomes,
         series=drawn.series,
         findings=_findings(run),
-        silenced=tuple(sorted(told.silenced)),
-        origins=tuple(origin for origin in (told.branched, told.resumed) if origin is not None),
+        silenced=tuple(sorted(journal.silenced)),
+        origins=tuple(origin for origin in (journal.branched, journal.resumed) if origin is not None),
         size_bytes=run.size_bytes,
         changes=setting_changes(run)[-SHOWN_CHANGES:],
-        labels=tuple(sorted(told.labels)),
-        note=told.note,
-        pids=seen.pids,
-        usage=seen.usage,
-        workers=seen.workers,
-        held=_held(told.frozen),
+        labels=tuple(sorted(journal.labels)),
+        note=journal.note,
+        pids=observed.pids,
+        usage=observed.usage,
+        workers=observed.workers,
+        held=_held(journal.frozen),
         can=abilities_of(spec, reports=row is not None),
-        restart=_restart(told.restart),
-        again=tuple(Again(t, after) for t, after in told.again),
-        rebooted=told.rebooted,
-        placed=told.placed,
-        payoff=told.payoffs[-1] if told.payoffs else None,
+        restart=_restart(journal.restart),
+        again=tuple(AutoRestart(t, after) for t, after in journal.auto_restarts),
+        rebooted=journal.rebooted,
+        placed=journal.placed,
+        payoff=journal.gains[-1] if journal.gains else None,
         failed_duties=failed,
-        checkpoint_t=trained.saved_t,
+        checkpoint_t=metrics.saved_t,
     )
 
 
-def _flags(told: Told, seen: frozenset[RunFlag], failed: tuple[FailedDuty, ...]) -> tuple[RunFlag, ...]:
-    flags = told.flags | seen
-    if told.foreign:
+def _flags(journal: JournalState, seen: frozenset[RunFlag], failed: tuple[FailedDuty, ...]) -> tuple[RunFlag, ...]:
+    flags = journal.flags | seen
+    if journal.foreign:
         flags |= {"foreign"}
     if failed:
         flags |= {"failed-duty"}
@@ -110,11 +110,11 @@ def _flags(told: Told, seen: frozenset[RunFlag], failed: tuple[FailedDuty, ...])
 
 def _failed_duties(run: RunHistory) -> tuple[FailedDuty, ...]:
     """What failed and was not made good: by a checkpoint that was saved, or an evaluation that was played, later."""
-    if not run.told.duties:
+    if not run.journal.duties:
         return ()
-    saved_t = run.trained.saved_t
-    done_t = {CHECKPOINT: saved_t, RETENTION: saved_t, EVALUATION: run.trained.evaluated_t}
-    failed = sorted(run.told.duties.items())
+    saved_t = run.metrics.saved_t
+    done_t = {CHECKPOINT: saved_t, RETENTION: saved_t, EVALUATION: run.metrics.evaluated_t}
+    failed = sorted(run.journal.duties.items())
     return tuple(each for name, each in failed if (made_good := done_t.get(name)) is None or each.t >= made_good)
 
 
@@ -122,12 +122,12 @@ def _trained_by_us(spec: Spec | None) -> Spec | None:
     return spec if spec is not None and spec.run.command is None else None
 
 
-def _drawn(trained: Trained) -> Drawn:
+def _drawn(metrics: MetricsState) -> ViewParts:
     """Rows come every few seconds and views four times a second; most of what a view costs follows from the rows."""
-    if trained.drawn is None or trained.drawn[0] != trained.seq:
-        series = {name: tuple(_brief(value) for value in trained.columns.tail(name, POINTS)) for name in SERIES}
-        trained.drawn = trained.seq, Drawn(_metrics(trained.row), _outcomes(trained), series)
-    return trained.drawn[1]
+    if metrics.view_parts is None or metrics.view_parts[0] != metrics.seq:
+        series = {name: tuple(_brief(value) for value in metrics.columns.tail(name, POINTS)) for name in SERIES}
+        metrics.view_parts = metrics.seq, ViewParts(_metrics(metrics.row), _outcomes(metrics), series)
+    return metrics.view_parts[1]
 
 
 def _description(spec: Spec | None) -> str:
@@ -141,22 +141,22 @@ def _restart(due: RestartDue | None) -> Restart | None:
     return None if due is None else Restart(due.due_t, due.number, due.most, due.after)
 
 
-def _held(frozen: RunFrozen | None) -> Held | None:
-    return None if frozen is None else Held(frozen.memory_bytes, frozen.gpu, frozen.vram_bytes)
+def _held(frozen: RunFrozen | None) -> HeldResources | None:
+    return None if frozen is None else HeldResources(frozen.memory_bytes, frozen.gpu, frozen.vram_bytes)
 
 
 def _eta_s(run: RunHistory) -> float | None:
     """Seconds from the last update to the end of the budget at the recent median pace; None when it cannot be said."""
-    spec, trained = run.spec, run.trained
-    if spec is None or run.state != "running" or trained.row is None:
+    spec, metrics = run.spec, run.metrics
+    if spec is None or run.state != "running" or metrics.row is None:
         return None
     if spec.run.duration_s is not None:
-        return round(max(0.0, spec.run.duration_s - trained.seconds), 1)
-    total = run.told.total_timesteps or spec.run.total_timesteps
-    paces = [pace for pace in trained.columns.tail("steps_per_s", PACE_ROWS) if pace is not None and pace > 0.0]
+        return round(max(0.0, spec.run.duration_s - metrics.seconds), 1)
+    total = run.journal.total_timesteps or spec.run.total_timesteps
+    paces = [pace for pace in metrics.columns.tail("steps_per_s", PACE_ROWS) if pace is not None and pace > 0.0]
     if total is None or not paces:
         return None
-    return round(max(0, total - trained.row.timesteps) / statistics.median(paces), 1)
+    return round(max(0, total - metrics.row.timesteps) / statistics.median(paces), 1)
 
 
 def _metrics(row: UpdateDone | None) -> dict[str, Metric]:
@@ -165,10 +165,10 @@ def _metrics(row: UpdateDone | None) -> dict[str, Metric]:
     return {clean(name, 80): value for name, value in list(row.metrics.items())[:SHOWN_METRICS]}
 
 
-def _outcomes(trained: Trained) -> dict[str, int]:
+def _outcomes(metrics: MetricsState) -> dict[str, int]:
     """Episode outcomes summed over the rows that a snapshot shows."""
     total: dict[str, int] = {}
-    for _, outcomes in trained.outcomes:
+    for _, outcomes in metrics.outcomes:
         for name, count in outcomes.items():
             word = clean(name, 40)
             total[word] = total.get(word, 0) + count
@@ -180,7 +180,7 @@ def _findings(run: RunHistory) -> tuple[Finding, ...]:
 
     An open one lasts until now. One that was acknowledged and has become worse since is open again.
     """
-    shown = [_as_of_now(finding, run) for finding in run.told.findings.values()]
+    shown = [_as_of_now(finding, run) for finding in run.journal.findings.values()]
     shown.sort(key=lambda it: (STANDINGS[it.state], -GRAVITY[it.severity], -it.first_update))
     return tuple(shown[:SHOWN_FINDINGS])
 
@@ -188,9 +188,9 @@ def _findings(run: RunHistory) -> tuple[Finding, ...]:
 def _as_of_now(finding: Finding, run: RunHistory) -> Finding:
     if finding.state != "open":
         return finding
-    row = run.trained.row
+    row = run.metrics.row
     last = max(finding.last_update, row.update) if row is not None else finding.last_update
-    return structs.replace(finding, last_update=last, state=run.told.standing(finding))
+    return structs.replace(finding, last_update=last, state=run.journal.finding_state(finding))
 
 
 def _brief(value: float | None) -> Metric | None:

@@ -11,11 +11,11 @@ from msgspec import Struct, field
 
 from mission_tui.fleet.capacity.other_program import OtherProgram
 from mission_tui.fleet.capacity.placement import Placement
-from mission_tui.fleet.history.duties import FailedDuty
+from mission_tui.fleet.history.failed_duties import FailedDuty
 from mission_tui.fleet.history.lineage import Origin
 from mission_tui.fleet.history.metrics import Metric
 from mission_tui.fleet.history.outcome import After, FailureKind, Phase, RunState
-from mission_tui.fleet.paying import Payoff, payoff_sentence
+from mission_tui.fleet.marginal_gain import MarginalGain, gain_sentence
 from mission_tui.fleet.specs.setting_change import SettingChange
 from mission_tui.fleet.views.abilities import ABILITIES, Ability
 from mission_tui.fleet.views.env_workers import EnvWorkers
@@ -23,17 +23,17 @@ from mission_tui.fleet.views.findings import Finding
 
 __all__ = [
     "SERIES",
-    "Again",
+    "AutoRestart",
     "FleetSnapshot",
     "GpuMeters",
-    "Held",
+    "HeldResources",
     "HostMeters",
     "OtherRoot",
-    "Paid",
     "Pids",
     "Replay",
     "Restart",
     "RunFlag",
+    "RunGain",
     "RunView",
     "StaleRun",
     "SupervisorInfo",
@@ -131,7 +131,7 @@ class Pids(Struct, frozen=True):
     workers: tuple[int, ...] = ()
 
 
-class Held(Struct, frozen=True):
+class HeldResources(Struct, frozen=True):
     """What a frozen run holds, as far as it is known; `gpu`: a GPU too, be its bytes known or not."""
 
     memory_bytes: int | None = None
@@ -167,24 +167,24 @@ class Restart(Struct, frozen=True):
     after: After = "failure"
 
 
-class Again(Struct, frozen=True):
+class AutoRestart(Struct, frozen=True):
     """An attempt began by itself at unix time `t`."""
 
     t: float
     after: After
 
 
-class Paid(Struct, frozen=True):
+class RunGain(Struct, frozen=True):
     """What it brought that `run`, called `name`, joined the others or left them."""
 
     run: str
     name: str
-    payoff: Payoff
+    payoff: MarginalGain
 
     @property
     def sentence(self) -> str:
         """For people."""
-        return payoff_sentence(self.payoff, self.name)
+        return gain_sentence(self.payoff, self.name)
 
 
 class RunView(Struct, frozen=True, kw_only=True):
@@ -247,13 +247,13 @@ class RunView(Struct, frozen=True, kw_only=True):
     pids: Pids = Pids()
     usage: Usage | None = None
     workers: EnvWorkers | None = None
-    held: Held | None = None
+    held: HeldResources | None = None
     restart: Restart | None = None
-    again: tuple[Again, ...] = ()
+    again: tuple[AutoRestart, ...] = ()
     rebooted: bool = False
     placed: Placement | None = None
     can: tuple[Ability, ...] = ABILITIES
-    payoff: Payoff | None = None
+    payoff: MarginalGain | None = None
     failed_duties: tuple[FailedDuty, ...] = ()
     checkpoint_t: float | None = None
 
@@ -313,7 +313,7 @@ class FleetSnapshot(Struct, frozen=True, kw_only=True):
     parked_total: int = 0
     stale: tuple[StaleRun, ...] = ()
     elsewhere: tuple[OtherRoot, ...] = ()
-    paid: tuple[Paid, ...] = ()
+    paid: tuple[RunGain, ...] = ()
     failed_duties: tuple[FailedDuty, ...] = ()
     replay: Replay | None = None
     unread: int = 0

@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import Struct
 
 from mission_tui.errors import DamagedError
-from mission_tui.fleet.history.moments import Moments
+from mission_tui.fleet.history.time_index import TimeIndex
 from mission_tui.plain_files import open_plain
 from mission_tui.records.files.lines import LINE_BYTES, decode_line
 
@@ -48,14 +48,14 @@ class PastFile:
                 with suppress(DamagedError):
                     times.append(decode_line(line, _Stamp).t)
                     self._ends.append(place)
-        self._moments = Moments(times)
+        self._index = TimeIndex(times)
 
     def __len__(self) -> int:
         return len(self._ends) - 1
 
     def upto(self, moment: float) -> int:
         """How many records had been written by `moment`."""
-        return self._moments.upto(moment)
+        return self._index.count_until(moment)
 
     def read(self, start: int, end: int) -> list[Any]:
         """The records `start..end-1`, counted from 0; fewer when the file holds something else by now.

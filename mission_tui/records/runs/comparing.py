@@ -51,11 +51,11 @@ def read_side(run: RunDir, say: Say, metric: str = RETURN) -> Side:
         history.apply(event)
     history.load(records)
     try:
-        history.spec = with_words(spec, [asked.assignments for asked in history.told.sets])
+        history.spec = with_words(spec, [asked.assignments for asked in history.journal.sets])
     except MissionError as error:
         say(f"{run.id}: what was set while it trained does not fit its spec: {error}")
     findings: dict[Severity, int] = {}
-    for finding in history.told.findings.values():
+    for finding in history.journal.findings.values():
         findings[finding.severity] = findings.get(finding.severity, 0) + 1
     thresholds = [it.reward_threshold for it in records if isinstance(it, TrainingStarted)]
     return Side(

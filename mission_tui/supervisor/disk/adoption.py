@@ -126,7 +126,7 @@ def taking_in(core: Core) -> Iterator[None]:
             continue
         made, over = found.events
         if isinstance(made, RunCreated) and isinstance(over, AttemptEnded):
-            core.store.shelve(found.dir.id, str(found.dir.path), made, over)
+            core.store.add_ended(found.dir.id, str(found.dir.path), made, over)
             core.waiting[found.dir.id] = None
         core.read_one()
         yield
@@ -224,12 +224,12 @@ def _loading(core: Core, found: RunOnDisk, newest_bytes: int) -> Iterator[None]:
     for record in shown_rows(records):
         core.store.apply(run_id, record)
     known = core.store.run(run_id)
-    if known.told.peak is not None and known.spec is not None:
-        core.peaks.learn(known.spec, known.told.peak, known.told.ended_t or 0.0)
+    if known.journal.peak is not None and known.spec is not None:
+        core.peaks.add(known.spec, known.journal.peak, known.journal.ended_t or 0.0)
     _say_missed_step(core, found)
     decide_restart(core, run_id)
     with suppress(DamagedError, OSError):
-        ended = read_exit(found.dir.attempt(core.store.run(run_id).told.attempt).exit)
+        ended = read_exit(found.dir.attempt(core.store.run(run_id).journal.attempt).exit)
         if ended is not None:
             admit_unkillable(core, run_id, ended)
 
@@ -281,8 +281,8 @@ def _adopting(core: Core, found: RunOnDisk) -> Iterator[None]:
 
 def _say_missed_step(core: Core, found: RunOnDisk) -> None:
     """Before its rows are judged: had a supervisor lived while the clock was set, it would have said so."""
-    told = core.store.run(found.dir.id).told
-    attempt, by_s = told.attempt, missed_step(found.dir, told)
+    journal = core.store.run(found.dir.id).journal
+    attempt, by_s = journal.attempt, missed_step(found.dir, journal)
     if by_s is not None:
         _append(core, found, partial(_stepped, attempt, by_s))
 
@@ -348,7 +348,7 @@ def _mending(found: RunOnDisk) -> Iterator[Make]:
 
 
 def _append(core: Core, found: RunOnDisk, make: Make) -> None:
-    journal = RunJournal(found.dir.events, core.store.run(found.dir.id).told.seq, core.reserve)
+    journal = RunJournal(found.dir.events, core.store.run(found.dir.id).journal.seq, core.reserve)
     core.store.apply(found.dir.id, journal.append_or_hold(make))
     journal.close()
 

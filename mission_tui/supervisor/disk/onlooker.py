@@ -81,7 +81,7 @@ class Onlooker:
         gc.freeze()
         self._ready.set()
         while True:
-            self._runs.store.observe_around(elsewhere=await asyncio.to_thread(live_roots))
+            self._runs.store.observe_surroundings(elsewhere=await asyncio.to_thread(live_roots))
             for session, watches in self._watching.items():
                 self._show(session, watches)
             await asyncio.sleep(LOOK_S)

@@ -22,9 +22,9 @@ from mission_tui import __version__
 from mission_tui.errors import DamagedError, MissionError
 from mission_tui.fleet.history.events import AttemptEnded, AttemptStarting, FleetEvent, RunCreated, SettingsAsked
 from mission_tui.fleet.history.metrics import MetricRecord, UpdateDone
-from mission_tui.fleet.history.moments import phase_before
+from mission_tui.fleet.history.metrics_state import POINTS
 from mission_tui.fleet.history.observations import PhaseSeen, PidsSeen
-from mission_tui.fleet.history.trained import POINTS
+from mission_tui.fleet.history.time_index import phase_before
 from mission_tui.fleet.store import SNAPSHOT_ENDED, Store
 from mission_tui.fleet.views.snapshot import FleetSnapshot, GpuMeters, HostMeters, Pids, Replay, SupervisorInfo
 from mission_tui.records.files.past import PastFile
@@ -149,7 +149,7 @@ class PastRuns:
     def _shelve(self, past: _Past) -> None:
         assert past.over is not None
         self._hide(past)
-        self.store.shelve(past.id, str(past.dir.path), past.made, past.over)
+        self.store.add_ended(past.id, str(past.dir.path), past.made, past.over)
         past.shown = "shelf"
 
     def _show_end(self, past: _Past, newest_bytes: int) -> None:
@@ -159,7 +159,7 @@ class PastRuns:
             return
         self._begin(past, "end")
         self._hear(past)
-        if past.over is not None and self.store.run(past.id).told.outcome is None:
+        if past.over is not None and self.store.run(past.id).journal.outcome is None:
             self.store.apply(past.id, structs.replace(past.over, t=past.over_t))
         with suppress(OSError):
             for record in shown_rows(_newest(read_newest(past.dir.metrics, MetricRecord, newest_bytes))):
@@ -205,17 +205,17 @@ class PastRuns:
         row = following[0] if following else None
         run = self.store.run(past.id)
         seen = PhaseSeen(None, self.moment)
-        if isinstance(row, UpdateDone) and run.trained.attempt == run.told.attempt == row.attempt:
+        if isinstance(row, UpdateDone) and run.metrics.attempt == run.journal.attempt == row.attempt:
             seen = phase_before(row, self.moment)
         self.store.apply(past.id, seen)
 
     def _see_processes(self, past: _Past) -> None:
         """The processes that its attempt had: a command begins when they are there."""
         run = self.store.run(past.id)
-        if run.seen.pids.trainer is not None or run.told.outcome is not None or not run.told.attempt:
+        if run.observed.pids.trainer is not None or run.journal.outcome is not None or not run.journal.attempt:
             return
         with suppress(OSError, DamagedError):
-            identity = read_identity(past.dir.attempt(run.told.attempt).identity)
+            identity = read_identity(past.dir.attempt(run.journal.attempt).identity)
             if identity is not None:
                 self.store.apply(past.id, PidsSeen(Pids(identity.keeper.pid, identity.trainer.pid)))
 

@@ -107,11 +107,11 @@ class Replayer:
 
 async def log_at(runs: PastRuns, request: GetLog) -> LogReply:
     """The log of an attempt that was over by the moment. Raises `UsageError` for another."""
-    told = runs.store.run(the_run(runs, request.run)).told
-    attempt = told.attempt if request.attempt is None else request.attempt
-    if attempt > told.attempt or not told.attempt:
-        raise UsageError(f"{told.name} had no attempt {max(1, attempt)} yet")
-    if attempt == told.attempt and told.outcome is None:
+    journal = runs.store.run(the_run(runs, request.run)).journal
+    attempt = journal.attempt if request.attempt is None else request.attempt
+    if attempt > journal.attempt or not journal.attempt:
+        raise UsageError(f"{journal.name} had no attempt {max(1, attempt)} yet")
+    if attempt == journal.attempt and journal.outcome is None:
         raise UsageError(
             "a replay shows the log of an attempt that was over: lines do not say when they were written; H goes to now"
         )

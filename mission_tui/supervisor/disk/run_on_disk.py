@@ -20,15 +20,15 @@ from mission_tui.errors import DamagedError, MissionError
 from mission_tui.fleet.history.events import (
     AttemptEnded,
     AttemptStarting,
-    CompanyChanged,
+    CoRunningChanged,
     DutyDoneSeen,
     DutyFailureSeen,
     FileDamaged,
     FindingChanged,
     FindingMarked,
     FleetEvent,
+    GainMeasured,
     HealthActed,
-    PayoffJudged,
     RunCreated,
     RunLabelled,
     RunNoted,
@@ -85,8 +85,8 @@ _AFTERWARDS = (
     FindingChanged
     | FindingMarked
     | HealthActed
-    | CompanyChanged
-    | PayoffJudged
+    | CoRunningChanged
+    | GainMeasured
     | DutyFailureSeen
     | DutyDoneSeen
     | FileDamaged

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from mission_tui.fleet.capacity.cost import foretold
+from mission_tui.fleet.capacity.cost import estimated_cost
 from mission_tui.fleet.capacity.peaks import Peaks
 from mission_tui.fleet.history.run import RunHistory
 from mission_tui.fleet.specs.consistency import cautions
@@ -24,12 +24,12 @@ def quote_seen(runs: SeenRuns, request: Quote) -> Quoted:
     """The costs of every item; it is not `decided` whether any of them would begin, or be refused."""
     peaks, driver = Peaks(), GPU_DRIVER.exists()
     for run in _ended(runs):
-        if run.told.peak is not None and run.spec is not None:
-            peaks.learn(run.spec, run.told.peak, run.told.ended_t or 0.0)
+        if run.journal.peak is not None and run.spec is not None:
+            peaks.add(run.spec, run.journal.peak, run.journal.ended_t or 0.0)
     cores = len(os.sched_getaffinity(0))
     specs = [item.spec for item in request.items]
     costs = tuple(
-        foretold(spec, cores, peaks.of(spec), pace, driver=driver)
+        estimated_cost(spec, cores, peaks.of(spec), pace, driver=driver)
         for spec, pace in zip(specs, paces(runs, specs), strict=True)
     )
     warnings = dict.fromkeys(f"{spec.preset}: {caution}" for spec in specs for caution in cautions(spec))

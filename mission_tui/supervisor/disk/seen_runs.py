@@ -153,7 +153,7 @@ class SeenRuns:
             else:
                 made, over = found.events
                 if isinstance(made, RunCreated) and isinstance(over, AttemptEnded):
-                    self.store.shelve(found.dir.id, str(found.dir.path), made, over)
+                    self.store.add_ended(found.dir.id, str(found.dir.path), made, over)
                     self.waiting[found.dir.id] = None
             self.unread -= 1
             yield
@@ -288,15 +288,15 @@ class SeenRuns:
         seen.end = ends[-1] if ends else seen.end
         if seen.events.damage or seen.metrics.damage:
             self.store.apply(run_id, FlagSeen("damaged", raised=True))
-        told = self.store.run(run_id).told
+        journal = self.store.run(run_id).journal
         if any(isinstance(event, AttemptStarting) for event in events):
             seen.end, seen.gone_at = None, None
-        if told.outcome is not None and not seen.supposed:
+        if journal.outcome is not None and not seen.supposed:
             # Its rows are all here; from now on only its journal can have news.
             del self.live[run_id]
             self._changed_at[run_id] = _changed_at(seen.dir)
-        elif told.attempt and not seen.supposed:
-            self._look_for(seen, told.attempt)
+        elif journal.attempt and not seen.supposed:
+            self._look_for(seen, journal.attempt)
 
     def _look_for(self, seen: _Seen, attempt: int) -> None:
         """Who of the attempt lives; when nobody has for a while, how it must have ended."""
@@ -334,13 +334,13 @@ class SeenRuns:
             ended = read_exit(seen.dir.attempt(attempt).exit)
         except (DamagedError, OSError):
             ended = None
-        row, spec = known.trained.row, known.spec
+        row, spec = known.metrics.row, known.spec
         end = seen.end if seen.end is not None and seen.end.attempt == attempt else None
         by_exit = spec is not None and spec.run.command is not None
-        outcome = classify(end, exit_facts(ended), set(known.told.asked), known.trained.checkpoint, by_exit=by_exit)
+        outcome = classify(end, exit_facts(ended), set(known.journal.asked), known.metrics.checkpoint, by_exit=by_exit)
         last_t = ended.ended_t if ended is not None else row.t if row is not None else time.time()
         seen.supposed = True
-        self.store.apply(run_id, AttemptEnded(known.told.seq + 1, last_t, attempt, outcome))
+        self.store.apply(run_id, AttemptEnded(known.journal.seq + 1, last_t, attempt, outcome))
 
 
 def _living(recorded: ProcessIdentity) -> int | None:

@@ -43,5 +43,5 @@ class Surroundings:
 
     async def _see(self) -> None:
         roots = await asyncio.to_thread(live_roots, self._core.root)
-        self._core.store.observe_around(elsewhere=roots)
+        self._core.store.observe_surroundings(elsewhere=roots)
         self._core.changed.set()

@@ -48,14 +48,14 @@ def thaw_run(core: Core, run: LiveRun) -> None:
     """Let every stopped process of the run go on; journaled when it was frozen."""
     run.freezes = False
     signal_stopped(run)
-    if core.store.run(run.id).told.frozen is not None:
+    if core.store.run(run.id).journal.frozen is not None:
         core.witness(run, lambda seq, t: RunThawed(seq, t, run.attempt))
 
 
 def take_up_freeze(core: Core, run: LiveRun, asked: bool) -> None:
     """After a restart: finish a freeze that was asked and not seen done. A beat later its truth is looked at anyway."""
     known = core.store.run(run.id)
-    run.freezes = known.told.frozen is not None
+    run.freezes = known.journal.frozen is not None
     if asked and known.state not in ("frozen", "stopping") and run.trainer is not None:
         run.freezes = True
         run.freezing = asyncio.create_task(freeze_run(core, run), name=f"freeze {run.id}")
@@ -69,10 +69,10 @@ def watch_stops(core: Core, run: LiveRun) -> None:
         return
     if not stops:
         run.seen_stopped = 0
-        if known.told.frozen is not None:
+        if known.journal.frozen is not None:
             run.freezes = False
             core.witness(run, lambda seq, t: RunThawed(seq, t, run.attempt, by="outside"))
-    elif known.told.frozen is None and not run.freezes:
+    elif known.journal.frozen is None and not run.freezes:
         # Twice in a row: a debugger or a shell may stop a process for a moment.
         run.seen_stopped += 1
         if run.seen_stopped > 1:

@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 def patience_s(core: Core, run: LiveRun) -> float:
     """How long a trainer may take to obey a stop: a minute, or twice the rollout and update measured last."""
-    row = core.store.run(run.id).trained.row
+    row = core.store.run(run.id).metrics.row
     return LEAST_PATIENCE_S if row is None else max(LEAST_PATIENCE_S, 2.0 * (row.rollout_s + row.update_s))
 
 
@@ -63,7 +63,7 @@ def end_gracefully(core: Core, run: LiveRun, keep: str = "") -> None:
 
 def _terminate_unless_saving(core: Core, run: LiveRun) -> None:
     """A command that reports may look for a stop or not; one that says it saves, or ends, has seen it."""
-    if core.store.run(run.id).seen.phase in ("saving", "ending"):
+    if core.store.run(run.id).observed.phase in ("saving", "ending"):
         _later(run, patience_s(core, run) - COMMAND_PATIENCE_S, lambda: _terminate(core, run))
     else:
         _terminate(core, run)
@@ -71,7 +71,7 @@ def _terminate_unless_saving(core: Core, run: LiveRun) -> None:
 
 def carry_on(core: Core, run: LiveRun) -> None:
     """Somebody died who was ending the run: go on with what was asked. A trainer that comes back is asked once more."""
-    asked = core.store.run(run.id).told.asked
+    asked = core.store.run(run.id).journal.asked
     if "kill" in asked:
         end_now(core, run)
     elif asked & ENDING:

@@ -12,7 +12,7 @@ from mission_tui.fleet.capacity.peaks import Peak
 from mission_tui.fleet.history.classify import CAUSE_CHARACTERS, ExitFacts, classify, never_begun
 from mission_tui.fleet.history.events import ENDING, AttemptEnded
 from mission_tui.fleet.history.outcome import Outcome, Stopped
-from mission_tui.fleet.history.rebooting import ended_by_reboot
+from mission_tui.fleet.history.reboot_policy import ended_by_reboot
 from mission_tui.fleet.text import clean
 from mission_tui.records.runs.attempt import ExitRecord, Identity
 from mission_tui.supervisor.core import Core
@@ -35,8 +35,8 @@ def finish(core: Core, run: LiveRun, ended: ExitRecord | None, identity: Identit
     if ended is not None:
         judge_silence(core, run, ended.ended_t)
     known = core.store.run(run.id)
-    asked = set(known.told.asked)
-    checkpoint = known.trained.checkpoint
+    asked = set(known.journal.asked)
+    checkpoint = known.metrics.checkpoint
     outcome: Outcome
     rebooted = identity is not None and identity.boot_id != boot_id()
     if ended is None and identity is None and run.end is None:
@@ -44,7 +44,7 @@ def finish(core: Core, run: LiveRun, ended: ExitRecord | None, identity: Identit
     else:
         by_exit = run.spec is not None and run.spec.run.command is not None
         outcome = classify(run.end, exit_facts(ended), asked, checkpoint, rebooted=rebooted, by_exit=by_exit)
-    by = known.told.stopped_by
+    by = known.journal.stopped_by
     rebooted = rebooted and by is None and not asked & ENDING and _went_down(outcome, ended)
     if isinstance(outcome, Stopped) and by is not None:
         outcome = structs.replace(outcome, cause=f"stopped because of {by.id}: {by.sentence}")
@@ -70,7 +70,7 @@ def _peak(core: Core, run: LiveRun, ended: ExitRecord | None) -> Peak | None:
 
     It was looked at now and then; of the largest process the kernel kept count.
     """
-    row = core.store.run(run.id).trained.row
+    row = core.store.run(run.id).metrics.row
     if row is None or row.attempt != run.attempt:
         return None
     largest = ended.peak_rss_bytes if ended is not None else None
@@ -104,7 +104,7 @@ def abandon(core: Core, run: LiveRun, outcome: Outcome, *, rebooted: bool = Fals
     log.info("%s: attempt %d ended: %s", run.id, run.attempt, outcome.cause)
     over = core.witness(run, lambda seq, t: AttemptEnded(seq, t, run.attempt, outcome, rebooted, peak))
     if peak is not None and run.spec is not None:
-        core.peaks.learn(run.spec, peak, over.t)
+        core.peaks.add(run.spec, peak, over.t)
     decide_restart(core, run.id)
     for process in (run.keeper, run.trainer):
         if process is not None:

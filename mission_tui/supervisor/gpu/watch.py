@@ -209,11 +209,11 @@ class GpuWatch:
         self._keep(said)
         for sample in said.gpus:
             if (watts := sample.power_w) is not None:
-                self.power[sample.uuid].saw(watts, now - since_s, since_s)
+                self.power[sample.uuid].add_constant(watts, now - since_s, since_s)
             for what, value in (("vram", sample.memory_used), ("temperature", sample.temperature_c)):
                 if value is not None:
                     meter = self.meters.setdefault((what, sample.uuid), CellHistory(METER_LEVELS))
-                    meter.saw(value, now - since_s, since_s)
+                    meter.add_constant(value, now - since_s, since_s)
                     meter.total = sample.memory_total if what == "vram" else None
         self.gpus = tuple(self._meters(sample, now) for sample in said.gpus)
         self.held, self.used = _held(said.gpus), _used(said.gpus)

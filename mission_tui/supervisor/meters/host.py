@@ -80,7 +80,7 @@ class HostSampler:
         if percent is not None:
             self.recent.append(percent)
             if known:
-                self.cpu.saw(percent, now - since_s, since_s)
+                self.cpu.add_constant(percent, now - since_s, since_s)
         seen: dict[str, tuple[float | None, int | None]] = {"disk": (free, None), "load": (round(load, 2), None)}
         if memory is not None:
             seen["ram"] = memory.total - memory.available, memory.total
@@ -88,7 +88,7 @@ class HostSampler:
         for what, (value, total) in seen.items():
             if value is not None and known:
                 history = self.meters.setdefault(what, CellHistory(METER_LEVELS))
-                history.saw(value, now - since_s, since_s)
+                history.add_constant(value, now - since_s, since_s)
                 history.total = total
 
     def machine(self, gpu: bool, gpu_count: int | None, claimed_bytes: int = 0) -> Machine:

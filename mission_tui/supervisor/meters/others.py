@@ -77,7 +77,7 @@ class Others:
         core, before = self._core, self._before if self._based else {}
         ours = {os.getpid()}
         for run_id in core.live:
-            pids = core.store.run(run_id).seen.pids
+            pids = core.store.run(run_id).observed.pids
             ours |= {pid for pid in (pids.keeper, pids.trainer) if pid is not None}
         self._before = await asyncio.to_thread(all_stats)
         taken = taken_by_others(self._before, before, elapsed_s, ours)

@@ -72,7 +72,7 @@ class UsageMeter:
             self._core.note(run_id, UsageSeen(self._usage(run_id, known, elapsed_s)))
 
     def _family(self, run_id: str) -> list[int]:
-        pids = self._core.store.run(run_id).seen.pids
+        pids = self._core.store.run(run_id).observed.pids
         return [pid for pid in (pids.keeper, pids.trainer, *pids.workers) if pid is not None]
 
     def _ask_dear(self, now: float, age_s: float) -> None:

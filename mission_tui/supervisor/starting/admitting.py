@@ -11,9 +11,9 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 from mission_tui.errors import PresetError
-from mission_tui.fleet.capacity.admission import Go, Wait, turns
-from mission_tui.fleet.capacity.lacks import never
-from mission_tui.fleet.capacity.room import InLine
+from mission_tui.fleet.capacity.admission import Admit, Wait, decide_queue
+from mission_tui.fleet.capacity.headroom import QueuedRun
+from mission_tui.fleet.capacity.shortages import never_fits
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.starting.caller import VISIBLE
@@ -43,9 +43,9 @@ def check_new(core: Core, specs: Sequence[Spec], visible: str | None) -> tuple[s
 
     `visible` is the `CUDA_VISIBLE_DEVICES` of the shell that launches them.
     """
-    room = room_now(core, core.limits.read())
+    headroom = room_now(core, core.limits.read())
     line = [in_line(core, "", spec.preset, spec, _visible(spec, visible), 0.0) for spec in specs]
-    hard = [f"{run.name}: {lack}" for run in line for lack in never(run, room)]
+    hard = [f"{run.name}: {lack}" for run in line for lack in never_fits(run, headroom)]
     if hard:
         raise PresetError("; ".join(dict.fromkeys(hard)))
     warnings = check_machine(core, specs, visible=visible, waits=True)
@@ -63,7 +63,7 @@ def would_wait(core: Core, specs: Sequence[Spec], visible: str | None) -> list[s
 
 def foreseen(
     core: Core, specs: Sequence[Spec], visible: str | None, held: Sequence[str] = ()
-) -> list[tuple[InLine, Go | Wait]]:
+) -> list[tuple[QueuedRun, Admit | Wait]]:
     """What new runs of `specs`, in this order, would take, and what would become of each if it came now.
 
     `held` says for each what else it waits for, in a sentence; empty for nothing.
@@ -73,7 +73,7 @@ def foreseen(
         in_line(core, f"~{at:04}", spec.preset, spec, _visible(spec, visible), now, why[at])
         for at, spec in enumerate(specs)
     ]
-    decided = turns([*standing_in_line(core, now), *line], room_now(core, core.limits.read()))
+    decided = decide_queue([*standing_in_line(core, now), *line], room_now(core, core.limits.read()))
     return [(run, decided[run.id]) for run in line]
 
 

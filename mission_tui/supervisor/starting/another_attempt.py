@@ -10,7 +10,7 @@ from msgspec import structs
 from mission_tui.errors import MissionError, PresetError
 from mission_tui.fleet.history.outcome import Finished
 from mission_tui.fleet.history.provenance import noted, sources_of
-from mission_tui.fleet.resume import ResumeFacts, as_chosen, judge_resume
+from mission_tui.fleet.resume import ResumeFacts, apply_choices, judge_resume
 from mission_tui.fleet.resume.terms import AS_IT_WAS, Terms
 from mission_tui.fleet.resume.verdict import Change, Grade, ResumeVerdict
 from mission_tui.fleet.specs.live_settings import with_words
@@ -138,7 +138,7 @@ async def plan_attempt(
     caller = caller_for(core, run_id, request)
     now = settled(draft_change(newest, assignments), caller.cwd) if assignments else newest
     spaces_was, spaces_now = await _spaces(was, now, caller)
-    outcome = known.told.outcome
+    outcome = known.journal.outcome
     facts = ResumeFacts(
         timesteps=checkpoint.timesteps,
         # A callback may have ended it before its budget was used up.
@@ -154,8 +154,8 @@ async def plan_attempt(
     )
     terms, agreed = AS_IT_WAS, False
     if isinstance(request, Resume) and (request.remedies or request.overrides):
-        wanted = as_chosen(was, now, facts, request.remedies, request.overrides)
-        now, terms = wanted.spec, wanted.terms
+        target = apply_choices(was, now, facts, request.remedies, request.overrides)
+        now, terms = target.spec, target.terms
     elif not assignments and (before := terms_before(core, run_id, checkpoint.name)) is not None:
         terms, agreed = before, True
     since = await core.provenance.no_longer_same(run, checkpoint.attempt, caller, sources_of(now))
@@ -227,9 +227,9 @@ def terms_before(core: Core, run_id: str, checkpoint: str | None) -> Terms | Non
     How far terms have come is part of every later checkpoint, so only who begins where it began needs them again.
     Raises `DamagedError`.
     """
-    told = core.store.run(run_id).told
-    began_from = None if told.resumed is None else told.resumed.checkpoint
-    return read_terms(core.run_dir(run_id).attempt(told.attempt).terms) if checkpoint == began_from else None
+    journal = core.store.run(run_id).journal
+    began_from = None if journal.resumed is None else journal.resumed.checkpoint
+    return read_terms(core.run_dir(run_id).attempt(journal.attempt).terms) if checkpoint == began_from else None
 
 
 def without_remedies(verdict: ResumeVerdict) -> tuple[Change, ...]:
@@ -263,14 +263,14 @@ def _task(spec: Spec) -> tuple[object, ...]:
 
 def clipped_share(core: Core, run_id: str) -> float | None:
     """Mean share (0..1) of clipped gradients over the last updates, where the trainer reports it."""
-    columns = core.store.run(run_id).trained.columns
+    columns = core.store.run(run_id).metrics.columns
     shares = [share for share in columns.tail("train/grad_clipped_share", _CLIPPED_ROWS) if share is not None]
     return sum(shares) / len(shares) if shares else None
 
 
 def _collapsed(core: Core, run_id: str, checkpoint: Manifest) -> str | None:
     """The sentence of the critical finding that was open at `checkpoint` and says that nothing is learned any more."""
-    for finding in core.store.run(run_id).told.findings.values():
+    for finding in core.store.run(run_id).journal.findings.values():
         grave = finding.rule in _STOPPED_LEARNING and finding.severity == "critical"
         here = finding.attempt == checkpoint.attempt
         if grave and here and finding.first_update <= checkpoint.update <= finding.last_update:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Literal
 
-from mission_tui.fleet.history.events import CompanyChanged
+from mission_tui.fleet.history.events import CoRunningChanged
 from mission_tui.fleet.history.run import RunHistory
 from mission_tui.supervisor.core import Core
 
@@ -33,8 +33,8 @@ class Company:
         changed = {run_id for run_id in stages.keys() | self._stages.keys() if not self._same(run_id, stages)}
         for run_id, run in known.items():
             others = len(stages) - (run_id in stages)
-            news = bool(changed - {run_id}) if run_id in self._told else others != run.told.others
-            if run.told.attempt and run.told.outcome is None and news:
+            news = bool(changed - {run_id}) if run_id in self._told else others != run.journal.others
+            if run.journal.attempt and run.journal.outcome is None and news:
                 self._core.witness(self._core.live[run_id], partial(_changed, others))
         self._stages, self._told = stages, set(known)
 
@@ -43,11 +43,11 @@ class Company:
 
 
 def _stage(run: RunHistory) -> Stage | None:
-    told = run.told
-    if told.attempt == 0 or told.outcome is not None or told.held:
+    journal = run.journal
+    if journal.attempt == 0 or journal.outcome is not None or journal.held:
         return None
-    return "training" if run.trained.attempt == told.attempt else "starting"
+    return "training" if run.metrics.attempt == journal.attempt else "starting"
 
 
-def _changed(others: int, seq: int, t: float) -> CompanyChanged:
-    return CompanyChanged(seq, t, others)
+def _changed(others: int, seq: int, t: float) -> CoRunningChanged:
+    return CoRunningChanged(seq, t, others)

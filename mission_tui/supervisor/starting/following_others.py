@@ -18,7 +18,7 @@ def waits_for_others(core: Core, after: tuple[str, ...]) -> str:
         run = _known(core, run_id)
         if run is not None and run.state != "ended":
             standing = ", which is parked" if run.state == "parked" else ""
-            return f"waits until {run.told.name} has ended{standing}"
+            return f"waits until {run.journal.name} has ended{standing}"
     return ""
 
 
@@ -35,8 +35,8 @@ def _known(core: Core, run_id: str) -> RunHistory | None:
 
 
 def _end(run_id: str, run: RunHistory | None) -> str:
-    outcome = None if run is None else run.told.outcome
+    outcome = None if run is None else run.journal.outcome
     if run is None or outcome is None:
         return f"{run_id} was removed"
     kind = f" ({outcome.kind})" if isinstance(outcome, Failed) else ""
-    return f"{run.told.name} {outcome_word(outcome)}{kind}"
+    return f"{run.journal.name} {outcome_word(outcome)}{kind}"

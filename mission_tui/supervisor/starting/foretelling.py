@@ -15,7 +15,7 @@ from msgspec import structs
 
 from mission_tui.errors import DamagedError
 from mission_tui.fleet.capacity.cost import Pace
-from mission_tui.fleet.capacity.pacers import differences, pacers
+from mission_tui.fleet.capacity.reference_runs import differences, reference_runs
 from mission_tui.fleet.history.metrics import MetricRecord, TrainingStarted
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.store import Store
@@ -64,10 +64,10 @@ def _as_fast(spec: Spec, other: Spec) -> bool:
 def _pace(memory: Remembering, spec: Spec) -> Pace | None:
     store, waiting = memory.store, memory.waiting
     runs = [store.run(run_id) for run_id in islice((it for it in store.run_ids() if it not in waiting), _RUNS)]
-    for pacer in pacers(spec, runs)[:_FILES]:
-        run = memory.run_dir(pacer.run)
+    for reference in reference_runs(spec, runs)[:_FILES]:
+        run = memory.run_dir(reference.run)
         if _machine(run) in ("", platform.node()):
-            return structs.replace(pacer.pace, start_s=_start_s(run))
+            return structs.replace(reference.pace, start_s=_start_s(run))
     return None
 
 

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from msgspec import structs
 
 from mission_tui.errors import PresetError
+from mission_tui.fleet.capacity.combined_demand import assess_combined
 from mission_tui.fleet.capacity.machine import MIB, Machine
 from mission_tui.fleet.capacity.placement import gpu_for
-from mission_tui.fleet.capacity.reservation import Claim, as_seen, ram_wanted, vram_wanted, wanted_by
-from mission_tui.fleet.capacity.together import assess_together
+from mission_tui.fleet.capacity.reservation import Claim, claim_for, claim_with_usage, outstanding_ram, outstanding_vram
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.meters.process_files import rss_bytes
@@ -48,14 +48,14 @@ def check_machine(
     own = claims_of(core, ending)
     ours = [claim for each in core.neighbours.others if each.trusted for claim in each.claims]
     foreign = [claim for each in core.neighbours.others if not each.trusted for claim in each.claims]
-    kept = ram_wanted(ours)
+    kept = outstanding_ram(ours)
     freed = 0 if ending is None else _resident_bytes(ending)
-    machine = core.host.machine(gpu, len(gpus) if gpus else None, ram_wanted(own) + kept - freed)
+    machine = core.host.machine(gpu, len(gpus) if gpus else None, outstanding_ram(own) + kept - freed)
     live = [(run, run.spec) for run in core.live.values() if run.spec is not None and run is not ending]
-    computing = [spec for run, spec in live if not core.store.run(run.id).told.held]
+    computing = [spec for run, spec in live if not core.store.run(run.id).journal.held]
     peaks = map(core.peaks.of, specs)
     seen = [None if peak is None else peak.rss_bytes for peak in peaks]
-    together = assess_together(specs, machine, computing, [*ours, *foreign], waits=waits, seen=seen)
+    together = assess_combined(specs, machine, computing, [*ours, *foreign], waits=waits, seen=seen)
     if together.hard:
         for_others = (
             f"; {kept / MIB:,.0f} MiB more are reserved for runs at your other runs roots" if kept and not waits else ""
@@ -76,7 +76,7 @@ def claims_of(core: Core, ending: LiveRun | None = None) -> tuple[Claim, ...]:
 def coming(core: Core, specs: Sequence[Spec], visible: str | None) -> tuple[Claim, ...]:
     """What runs of `specs` are going to take, by estimate."""
     return tuple(
-        wanted_by(spec, core.host.cores, _gpu(core, spec, spec.run.env.get(VISIBLE, visible)), core.peaks.of(spec))
+        claim_for(spec, core.host.cores, _gpu(core, spec, spec.run.env.get(VISIBLE, visible)), core.peaks.of(spec))
         for spec in specs
     )
 
@@ -93,11 +93,11 @@ def _claim(core: Core, run: LiveRun, spec: Spec) -> Claim | None:
     if run.attempt == 0:
         return None
     known = core.store.run(run.id)
-    row = known.trained.row
+    row = known.metrics.row
     trainer = run.trainer.pid if run.trainer is not None else None
-    claim = wanted_by(spec, core.host.cores, _gpu(core, spec, run.visible_gpus), core.peaks.of(spec))
-    return as_seen(
-        structs.replace(claim, cores=0) if known.told.held else claim,
+    claim = claim_for(spec, core.host.cores, _gpu(core, spec, run.visible_gpus), core.peaks.of(spec))
+    return claim_with_usage(
+        structs.replace(claim, cores=0) if known.journal.held else claim,
         trains=row is not None and row.attempt == run.attempt,
         held_bytes=_resident_bytes(run),
         vram_held_bytes=None if trainer is None or not core.gpu.gpus else _vram(core, trainer),
@@ -114,7 +114,7 @@ def _gpu(core: Core, spec: Spec, visible: str | None) -> str | None:
 
 def _memory_of_others(core: Core, machine: Machine, needed: int) -> Iterator[str]:
     """What other users have reserved, where that and `needed` bytes are more than there is."""
-    wanted = {each.user: ram_wanted(each.claims) for each in core.neighbours.others if not each.trusted}
+    wanted = {each.user: outstanding_ram(each.claims) for each in core.neighbours.others if not each.trusted}
     promised = sum(wanted.values())
     if machine.ram_free is not None and promised and needed > machine.ram_free - promised:
         whose = ", ".join(sorted(user for user, size_bytes in wanted.items() if size_bytes))
@@ -126,7 +126,7 @@ def _memory_of_others(core: Core, machine: Machine, needed: int) -> Iterator[str
 
 def _gpu_memory(core: Core, wanted: Sequence[Claim], beside: Sequence[Claim]) -> Iterator[str]:
     for place, gpu in enumerate(core.gpu.gpus):
-        needed, promised = vram_wanted(wanted, gpu.uuid), vram_wanted(beside, gpu.uuid)
+        needed, promised = outstanding_vram(wanted, gpu.uuid), outstanding_vram(beside, gpu.uuid)
         if gpu.memory_total is None or gpu.memory_used is None or not needed:
             continue
         free = gpu.memory_total - gpu.memory_used

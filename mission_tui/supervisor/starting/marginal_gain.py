@@ -6,7 +6,7 @@ Each run that may is measured before the next one: so the queue stops by itself 
 from __future__ import annotations
 
 from mission_tui.fleet.history.run import RunHistory
-from mission_tui.fleet.paying import CONCLUSIVE, Payoff
+from mission_tui.fleet.marginal_gain import CONCLUSIVE, MarginalGain
 from mission_tui.supervisor.core import Core
 
 __all__ = ["gain_lack"]
@@ -18,8 +18,8 @@ FRESH_S = 10.0
 def gain_lack(core: Core, limit: float, now: float) -> str | None:
     """Why a run that asks for `limit` (a share) does not begin at unix time `now`; None when it may."""
     live = [core.store.run(run_id) for run_id in core.live]
-    training = [run for run in live if run.told.attempt and run.told.outcome is None and not run.told.held]
-    fresh = (run.id for run in training if now - (run.told.started_t or 0.0) < FRESH_S)
+    training = [run for run in live if run.journal.attempt and run.journal.outcome is None and not run.journal.held]
+    fresh = (run.id for run in training if now - (run.journal.started_t or 0.0) < FRESH_S)
     if (unknown := next((run_id for run_id in (*core.unmeasured, *fresh)), None)) is not None:
         return f"waits until it is known what {core.name_of(unknown)} brings (keep.limits.marginal_gain)"
     last = next((paid for paid in core.store.snapshot(now).paid if _says(paid.payoff)), None)
@@ -32,16 +32,16 @@ def gain_lack(core: Core, limit: float, now: float) -> str | None:
     )
 
 
-def _says(payoff: Payoff) -> bool:
-    return payoff.change == "joined" and payoff.verdict in (*CONCLUSIVE, "noisy") and payoff.high is not None
+def _says(gain: MarginalGain) -> bool:
+    return gain.change == "joined" and gain.verdict in (*CONCLUSIVE, "noisy") and gain.high is not None
 
 
-def _is_little(payoff: Payoff, limit: float) -> bool:
+def _is_little(gain: MarginalGain, limit: float) -> bool:
     """Whether it brought less than `limit`, as far as one can be sure; other programs' doing is nobody's."""
-    surely = payoff.elsewhere is None and payoff.high is not None and payoff.high < limit
-    return surely or (payoff.verdict in CONCLUSIVE and payoff.gain is not None and payoff.gain < limit)
+    surely = gain.elsewhere is None and gain.high is not None and gain.high < limit
+    return surely or (gain.verdict in CONCLUSIVE and gain.gain is not None and gain.gain < limit)
 
 
-def _fewer(training: list[RunHistory], payoff: Payoff) -> bool:
+def _fewer(training: list[RunHistory], gain: MarginalGain) -> bool:
     """Whether fewer runs train than did with it: somebody has made room since."""
-    return len(training) < payoff.others + payoff.together
+    return len(training) < gain.others + gain.together

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mission_tui.errors import MissionError, UsageError
-from mission_tui.fleet.history.restarting import ASKED, Row
+from mission_tui.fleet.history.restart_policy import ASKED, Row
 from mission_tui.fleet.resume.terms import AS_IT_WAS, Terms
 from mission_tui.fleet.resume.verdict import Change
 from mission_tui.fleet.specs.spec import Spec
@@ -45,7 +45,7 @@ def start_next_attempt(
     run, known = core.run_dir(run_id), core.store.run(run_id)
     if run_id in core.live or not core.launcher.is_free(run):
         raise UsageError(f"cannot resume {run_id}: a process of it is still alive")
-    number = max([known.told.attempt, *run.attempts()]) + 1
+    number = max([known.journal.attempt, *run.attempts()]) + 1
     first = read_spec(run.spec)
     # The snapshot holds the rules of the newest attempt, whichever checkpoint this one goes on from.
     rules = rule_files(spec.env, caller.cwd) if spec.env.config != (known.spec or first).env.config else []

@@ -13,11 +13,11 @@ from typing import Any, Literal
 
 from msgspec import structs
 
-from mission_tui.fleet.history.events import PayoffJudged
-from mission_tui.fleet.paying import CONCLUSIVE, Payoff
-from mission_tui.fleet.paying.judging import Records, look
-from mission_tui.fleet.paying.staying import stays_of
-from mission_tui.fleet.paying.throughput import Span
+from mission_tui.fleet.history.events import GainMeasured
+from mission_tui.fleet.marginal_gain import CONCLUSIVE, MarginalGain
+from mission_tui.fleet.marginal_gain.measure import Records, measure_gains
+from mission_tui.fleet.marginal_gain.throughput import Span
+from mission_tui.fleet.marginal_gain.training_spans import training_spans_of
 from mission_tui.supervisor.core import Core
 
 __all__ = ["Paying"]
@@ -52,18 +52,18 @@ class Paying:
     def _judge(self, now: float) -> None:
         core = self._core
         runs = [core.store.run(run_id) for run_id in self._candidates(now)]
-        stays = [stay for run in runs for stay in stays_of(run)]
-        known = {(run.id, payoff.t) for run in runs for payoff in run.told.payoffs}
-        turns = {(stay.run, t) for stay in stays for t in (stay.since, stay.until) if t is not None}
+        stays = [span for run in runs for span in training_spans_of(run)]
+        known = {(run.id, gain.t) for run in runs for gain in run.journal.gains}
+        turns = {(span.run, t) for span in stays for t in (span.since, span.until) if t is not None}
         if turns <= known or not core.live:
             core.unmeasured = ()
             return
         if len(self._kept) > MOST_KEPT:
             self._kept.clear()
-        found = look(stays, self._records(), now, known)
+        found = measure_gains(stays, self._records(), now, known)
         core.unmeasured = found.waiting
-        for run_id, payoff in found.payoffs:
-            said = structs.replace(payoff, full=self._full()) if payoff.verdict in CONCLUSIVE else payoff
+        for run_id, gain in found.gains:
+            said = structs.replace(gain, full=self._full()) if gain.verdict in CONCLUSIVE else gain
             core.fetch(run_id)
             core.witness_of(run_id, partial(_judged, said))
 
@@ -79,12 +79,12 @@ class Paying:
         return Records(self._between, self._mean_elsewhere, self._core.host.cores, self._kept)
 
     def _between(self, run_id: str, begin: float, end: float, most: int) -> list[Span]:
-        found = self._core.store.run(run_id).trained.columns.speeds(begin, end, most)
+        found = self._core.store.run(run_id).metrics.columns.speeds(begin, end, most)
         return [Span(t - seconds, t, rate) for t, seconds, rate in found if seconds > 0.0]
 
     def _look_elsewhere(self, now: float) -> None:
         host = self._core.host
-        used = [self._core.store.run(run_id).seen.usage for run_id in self._core.live]
+        used = [self._core.store.run(run_id).observed.usage for run_id in self._core.live]
         if host.recent and any(used):
             ours = sum(usage.cpu_percent for usage in used if usage is not None)
             self._elsewhere.append((now, max(0.0, host.recent[-1] * host.cores - ours) / 100.0))
@@ -102,5 +102,5 @@ class Paying:
         return "gpu" if busy and max(busy) >= FULL_PERCENT else ""
 
 
-def _judged(payoff: Payoff, seq: int, t: float) -> PayoffJudged:
-    return PayoffJudged(seq, t, payoff)
+def _judged(gain: MarginalGain, seq: int, t: float) -> GainMeasured:
+    return GainMeasured(seq, t, gain)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from mission_tui.fleet.capacity.lacks import size_of
 from mission_tui.fleet.capacity.machine_limits import MachineLimits
 from mission_tui.fleet.capacity.placement import Gpu, Placement, choices, choose, scarce
-from mission_tui.fleet.capacity.reservation import wanted_by
+from mission_tui.fleet.capacity.reservation import claim_for
+from mission_tui.fleet.capacity.shortages import size_of
 from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.run import LiveRun
@@ -47,7 +47,7 @@ def placed(core: Core, run: LiveRun, order: LaunchOrder) -> tuple[LaunchOrder, P
 def _best(run: LiveRun, core: Core, gpus: list[Gpu]) -> Gpu:
     """For what somebody resumes, which does not wait: where there is room, or else most of it."""
     assert run.spec is not None
-    need = wanted_by(run.spec, core.host.cores, gpus[0].uuid, core.peaks.of(run.spec)).vram_bytes
+    need = claim_for(run.spec, core.host.cores, gpus[0].uuid, core.peaks.of(run.spec)).vram_bytes
     best = choose(gpus, need) or scarce(gpus)
     assert best is not None
     return best

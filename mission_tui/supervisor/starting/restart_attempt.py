@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from mission_tui.errors import MissionError, PresetError
 from mission_tui.fleet.history.events import RestartDue, RunParked
 from mission_tui.fleet.history.observations import WaitSeen
-from mission_tui.fleet.history.restarting import ASKED, Row
+from mission_tui.fleet.history.restart_policy import ASKED, Row
 from mission_tui.fleet.resume.terms import AS_IT_WAS
 from mission_tui.fleet.resume.verdict import Change
 from mission_tui.records.files.storage import StorageError
@@ -82,12 +82,12 @@ class Restarts:
         newest, damaged = await asyncio.to_thread(newest_whole, core.run_dir(run_id).checkpoints)
         await look_around(core)
         # Stopped, resumed or removed by somebody while the checkpoint was read.
-        if run_id not in core.store.live_ids() or (due := core.store.run(run_id).told.restart) is None:
+        if run_id not in core.store.live_ids() or (due := core.store.run(run_id).journal.restart) is None:
             return
         if why := _lacks(core, run_id) or _variables(core, run_id):
             core.see(run_id, WaitSeen(why))
             return
-        attempt, row = core.store.run(run_id).told.attempt, _row(core, run_id, due)
+        attempt, row = core.store.run(run_id).journal.attempt, _row(core, run_id, due)
         try:
             caller = caller_of(core, core.run_dir(run_id), attempt)
             lost = damaged_changes(newest, damaged)
@@ -116,7 +116,7 @@ def _lacks(core: Core, run_id: str) -> str:
 def _variables(core: Core, run_id: str) -> str:
     """Of which variables nobody has the values, as a sentence: an order that is gone is found out when it begins."""
     known = core.store.run(run_id)
-    order = core.seals.check(core.run_dir(run_id), known.told.attempt).order
+    order = core.seals.check(core.run_dir(run_id), known.journal.attempt).order
     if order is None or not recall(core, order, known.spec).lack:
         return ""
     core.lacking[run_id] = order
@@ -124,8 +124,8 @@ def _variables(core: Core, run_id: str) -> str:
 
 
 def _row(core: Core, run_id: str, due: RestartDue) -> Row:
-    told = core.store.run(run_id).told
-    return Row(told.restarts, due.number) if due.after == "reboot" else Row(due.number, told.reboots)
+    journal = core.store.run(run_id).journal
+    return Row(journal.restarts, due.number) if due.after == "reboot" else Row(due.number, journal.reboots)
 
 
 def start_again(

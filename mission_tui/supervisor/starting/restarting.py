@@ -11,8 +11,8 @@ from typing import assert_never
 
 from mission_tui.fleet.history.events import Asked, FleetEvent, RestartDue, RunParked, Verb
 from mission_tui.fleet.history.outcome import After
-from mission_tui.fleet.history.rebooting import REBOOTS, after_reboot
-from mission_tui.fleet.history.restarting import GiveUp, StartAgain, next_step
+from mission_tui.fleet.history.reboot_policy import REBOOTS, after_reboot
+from mission_tui.fleet.history.restart_policy import GiveUp, StartAgain, next_step
 from mission_tui.fleet.history.run import RunHistory
 from mission_tui.supervisor import boot_clock
 from mission_tui.supervisor.core import Core
@@ -27,17 +27,17 @@ def decide_restart(core: Core, run_id: str) -> None:
     Nothing when nothing does, or when it was decided before.
     """
     run = core.store.run(run_id)
-    told, spec = run.told, run.spec
+    journal, spec = run.journal, run.spec
     if spec is None:
         return
-    by_reboot = told.rebooted and spec.keep.on_reboot == "resume"
+    by_reboot = journal.rebooted and spec.keep.on_reboot == "resume"
     after: After = "reboot" if by_reboot else "failure"
     most = REBOOTS if by_reboot else spec.keep.restart.most
-    match step := after_reboot(told, _lived_s(run)) if by_reboot else next_step(told, spec.keep.restart):
+    match step := after_reboot(journal, _lived_s(run)) if by_reboot else next_step(journal, spec.keep.restart):
         case StartAgain():
-            core.witness_of(run_id, partial(_due, told.attempt, most, step, after))
+            core.witness_of(run_id, partial(_due, journal.attempt, most, step, after))
         case GiveUp(why):
-            core.witness_of(run_id, lambda seq, t: RunParked(seq, t, told.attempt, why))
+            core.witness_of(run_id, lambda seq, t: RunParked(seq, t, journal.attempt, why))
         case None:
             return
         case _:
@@ -46,7 +46,7 @@ def decide_restart(core: Core, run_id: str) -> None:
 
 def due_restarts(core: Core, now: float) -> list[str]:
     """Runs whose restart is due at unix time `now`."""
-    restarts = {run_id: core.store.run(run_id).told.restart for run_id in core.store.live_ids()}
+    restarts = {run_id: core.store.run(run_id).journal.restart for run_id in core.store.live_ids()}
     return [run_id for run_id, restart in restarts.items() if restart is not None and _is_due(restart, now)]
 
 
@@ -60,21 +60,21 @@ def _is_due(restart: RestartDue, now: float) -> bool:
 def waiting_for_restart(core: Core, refs: Sequence[str]) -> tuple[str, ...]:
     """Of the runs that `refs` mean, those that wait for a restart. Raises `UsageError` for a ref that means none."""
     meant = dict.fromkeys(run_id for ref in refs for run_id in core.store.resolve(ref))
-    return tuple(run_id for run_id in meant if core.store.run(run_id).told.restart is not None)
+    return tuple(run_id for run_id in meant if core.store.run(run_id).journal.restart is not None)
 
 
 def call_off_restarts(core: Core, waiting: Sequence[str], verb: Verb) -> None:
     """Journal that `verb` was asked of the runs, so that they wait no more. Raises `StorageError`."""
     for run_id in waiting:
-        core.ask_of(run_id, partial(_asked, verb, core.store.run(run_id).told.attempt))
+        core.ask_of(run_id, partial(_asked, verb, core.store.run(run_id).journal.attempt))
 
 
 def _lived_s(run: RunHistory) -> float:
     """How long the attempt trained, by its last row: how long the machine was off afterwards counts for nothing."""
-    row = run.trained.row
-    if row is None or row.attempt != run.told.attempt or run.told.started_t is None:
+    row = run.metrics.row
+    if row is None or row.attempt != run.journal.attempt or run.journal.started_t is None:
         return 0.0
-    return row.t - run.told.started_t
+    return row.t - run.journal.started_t
 
 
 def _due(attempt: int, most: int, step: StartAgain, after: After, seq: int, t: float) -> FleetEvent:

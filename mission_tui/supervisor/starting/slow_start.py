@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 def watch_start(core: Core, run: LiveRun, now: float, limit_s: float) -> None:
     """Raise the flag `slow-start` when the attempt has been starting for longer than `limit_s`; lower it after."""
     history = core.store.run(run.id)
-    started_t = history.told.started_t
+    started_t = history.journal.started_t
     slow = history.state == "starting" and started_t is not None and now - started_t > limit_s
     if core.see(run.id, FlagSeen("slow-start", raised=slow)) and slow:
         what = "builds its environments or model" if run.link is not None else "imports, or never came that far"

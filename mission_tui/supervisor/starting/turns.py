@@ -15,9 +15,9 @@ from typing import assert_never
 from msgspec import structs
 
 from mission_tui.errors import PresetError
-from mission_tui.fleet.capacity.admission import Go, Wait, turns
+from mission_tui.fleet.capacity.admission import Admit, Wait, decide_queue
+from mission_tui.fleet.capacity.headroom import QueuedRun
 from mission_tui.fleet.capacity.machine_limits import MachineLimits
-from mission_tui.fleet.capacity.room import InLine
 from mission_tui.fleet.history.events import ENDING
 from mission_tui.fleet.history.observations import WaitSeen
 from mission_tui.fleet.history.outcome import Killed
@@ -49,16 +49,16 @@ def held_back(core: Core, run: LiveRun, order: LaunchOrder, turn: Callable[[], N
     if run.attempt > 0:
         return False
     line_up(run, order, turn)
-    if core.store.run(run.id).told.asked & ENDING:
+    if core.store.run(run.id).journal.asked & ENDING:
         return True
     if not core.launcher.is_free(run.dir):
         core.see(run.id, WaitSeen(HELD))
         return True
-    match _decided(core, time.time()).get(run.id, Go()):
+    match _decided(core, time.time()).get(run.id, Admit()):
         case Wait(why):
             core.see(run.id, WaitSeen(why))
             return True
-        case Go(gpu):
+        case Admit(gpu):
             run.turn, run.gpu = None, gpu
             return False
         case other:
@@ -67,7 +67,7 @@ def held_back(core: Core, run: LiveRun, order: LaunchOrder, turn: Callable[[], N
 
 def why_it_waits(core: Core, run_id: str, now: float) -> str:
     """What keeps the restart that is due at unix time `now` from beginning; empty when nothing does."""
-    turn = _decided(core, now).get(run_id, Go())
+    turn = _decided(core, now).get(run_id, Admit())
     return turn.why if isinstance(turn, Wait) else ""
 
 
@@ -83,7 +83,7 @@ class Turns:
         core = self._core
         waiting = [run for run in core.live.values() if run.turn is not None]
         for run in waiting:
-            if core.store.run(run.id).told.asked & ENDING:
+            if core.store.run(run.id).journal.asked & ENDING:
                 run.turn = None
                 abandon(core, run, Killed(checkpoint=None, cause="taken from the queue on request; it never began"))
         if not waiting or (self._beginning is not None and not self._beginning.done()):
@@ -93,7 +93,7 @@ class Turns:
             turn = decided.get(run.id)
             if run.id in core.live and isinstance(turn, Wait):
                 core.see(run.id, WaitSeen(turn.why))
-        ready = [run_id for run_id, turn in decided.items() if isinstance(turn, Go)]
+        ready = [run_id for run_id, turn in decided.items() if isinstance(turn, Admit)]
         # What it would take is not known; its trainer says what is wrong with its spec.
         ready += [run.id for run in waiting if run.spec is None]
         ready = [run_id for run_id in ready if run_id in core.live]
@@ -112,7 +112,7 @@ class Turns:
                     turn()
 
 
-def _decided(core: Core, now: float) -> dict[str, Go | Wait]:
+def _decided(core: Core, now: float) -> dict[str, Admit | Wait]:
     """What becomes of every run in line, in its order; one whose spec cannot be read is not among them."""
     line = standing_in_line(core, now)
     if not line:
@@ -121,10 +121,10 @@ def _decided(core: Core, now: float) -> dict[str, Go | Wait]:
         caps, fault = core.limits.read(), ""
     except PresetError as error:
         caps, fault = MachineLimits(), f"waits until it is known what runs may take: {error}"
-    return {run.id: Wait(fault) for run in line} if fault else turns(line, room_now(core, caps))
+    return {run.id: Wait(fault) for run in line} if fault else decide_queue(line, room_now(core, caps))
 
 
-def standing_in_line(core: Core, now: float) -> list[InLine]:
+def standing_in_line(core: Core, now: float) -> list[QueuedRun]:
     """The new runs that wait here, and the restarts that are due at unix time `now`."""
     queued = [(run.id, run.spec, run.visible_gpus) for run in core.live.values() if run.turn is not None]
     restarts = [(run_id, core.store.run(run_id).spec, None) for run_id in due_restarts(core, now)]
@@ -132,13 +132,15 @@ def standing_in_line(core: Core, now: float) -> list[InLine]:
     return [_standing(core, run_id, spec, visible, now) for run_id, spec, visible in known if spec is not None]
 
 
-def _standing(core: Core, run_id: str, spec: Spec, visible: str | None, now: float) -> InLine:
-    told, gain = core.store.run(run_id).told, spec.keep.limits.marginal_gain
-    held = waits_for_others(core, told.after) if told.attempt == 0 else ""
+def _standing(core: Core, run_id: str, spec: Spec, visible: str | None, now: float) -> QueuedRun:
+    journal, gain = core.store.run(run_id).journal, spec.keep.limits.marginal_gain
+    held = waits_for_others(core, journal.after) if journal.attempt == 0 else ""
     if not held and not core.launcher.is_free(core.run_dir(run_id)):
         held = HELD
     if not held and gain is not None:
         held = gain_lack(core, gain, now) or ""
     held = held or variables_lack(core, run_id)
-    run = in_line(core, run_id, told.name, spec, visible, told.created_t, held)
-    return run if told.priority is None else replace(run, limits=structs.replace(run.limits, priority=told.priority))
+    run = in_line(core, run_id, journal.name, spec, visible, journal.created_t, held)
+    return (
+        run if journal.priority is None else replace(run, limits=structs.replace(run.limits, priority=journal.priority))
+    )

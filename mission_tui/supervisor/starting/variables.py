@@ -162,7 +162,7 @@ def variables_lack(core: Core, run_id: str) -> str:
 
 def left_behind(core: Core, run_id: str, caller: Caller, spec: Spec) -> tuple[Change, ...]:
     """A warning for each secret of the newest attempt that one of `caller` would not have."""
-    order = core.seals.check(core.run_dir(run_id), core.store.run(run_id).told.attempt).order
+    order = core.seals.check(core.run_dir(run_id), core.store.run(run_id).journal.attempt).order
     try:
         file = {} if spec.run.env_file is None else read_env_file(Path(spec.run.env_file))
     except PresetError:

@@ -46,8 +46,8 @@ class Gauge:
     def look(self) -> None:
         """One more sample, unless the run is not in its updates."""
         run = self._core.store.run(self._run_id)
-        pids = [pid for pid in (run.seen.pids.trainer, *run.seen.pids.workers) if pid is not None]
-        if run.trained.row is None or run.seen.phase not in ("rollout", "update") or not pids:
+        pids = [pid for pid in (run.observed.pids.trainer, *run.observed.pids.workers) if pid is not None]
+        if run.metrics.row is None or run.observed.phase not in ("rollout", "update") or not pids:
             return
         stats = [read_stat(pid) for pid in pids]
         known = [stat for stat in stats if stat is not None]

@@ -47,7 +47,7 @@ async def apply(core: Core, request: Apply) -> Accepted | VerdictReply:
     check_seen(core, run_id, "apply")
     finding = the_finding(core, run_id, request.finding)
     _check(core, run_id, finding)
-    attempt = core.store.run(run_id).told.attempt
+    attempt = core.store.run(run_id).journal.attempt
     plan = await _planned(core, run_id, finding, request)
     live = core.live.get(run_id)
     lacking = check_place(core, run_id, plan, live)
@@ -58,7 +58,7 @@ async def apply(core: Core, request: Apply) -> Accepted | VerdictReply:
     verdict = verdict_first(request, run_id, plan)
     if verdict is not None:
         return verdict
-    if core.store.run(run_id).told.attempt != attempt:
+    if core.store.run(run_id).journal.attempt != attempt:
         raise UsageError(f"{core.store.view(run_id).name} was resumed meanwhile; look at its findings again")
     if live is None:
         start_attempt(core, run_id, plan)
@@ -109,7 +109,7 @@ def _end_first(core: Core, live: LiveRun, finding: Finding, plan: Plan) -> None:
     """Stop the run, which keeps the checkpoint that is gone back to, and go on with the plan when it has ended."""
     core.ask(live, partial(_applied, finding, f"stops, then goes on {_words(finding, plan)}"))
     live.applying = finding.id
-    if not core.store.run(live.id).told.asked & {"stop", "kill"}:
+    if not core.store.run(live.id).journal.asked & {"stop", "kill"}:
         core.ask_for(live, "stop")
     end_gracefully(core, live, keep=plan.checkpoint.name)
     task = asyncio.create_task(_go_on(core, live, finding, plan))
@@ -127,11 +127,11 @@ async def _go_on(core: Core, live: LiveRun, finding: Finding, plan: Plan) -> Non
 
 async def _go_on_unless_changed(core: Core, live: LiveRun, plan: Plan) -> None:
     await asyncio.to_thread(verify_checkpoint, core.run_dir(live.id).checkpoints / plan.checkpoint.name)
-    told = core.store.run(live.id).told
-    if "kill" in told.asked:
+    journal = core.store.run(live.id).journal
+    if "kill" in journal.asked:
         raise UsageError("it was killed meanwhile")
     if not live.applying or core.leaving.done():
         raise UsageError("it was asked to stop for good meanwhile")
-    if told.attempt != live.attempt:
+    if journal.attempt != live.attempt:
         raise UsageError("it was resumed meanwhile")
     start_attempt(core, live.id, plan)

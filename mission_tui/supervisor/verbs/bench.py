@@ -41,7 +41,7 @@ ENOUGH_UPDATES = 5
 async def bench(core: Core, request: Bench) -> AsyncGenerator[Progress | Benched]:
     """Progress in seconds, then every repeat of every side. Raises `MissionError` for a run that does not finish."""
     # Not before somebody measures: every start of a supervisor would wait for it.
-    from mission_tui.fleet.bench import MOST_TIMES, counted, is_enough
+    from mission_tui.fleet.bench import MOST_TIMES, is_enough, quiet_rounds
 
     if not 1 <= len(request.items) <= 2:
         raise UsageError("bench takes one preset, and one to hold it against")
@@ -59,7 +59,7 @@ async def bench(core: Core, request: Bench) -> AsyncGenerator[Progress | Benched
                         loads.append(tuple(repeat.load.elsewhere_percent for repeat in step))
             if is_enough(loads, request.repeats):
                 break
-        places = counted(loads, request.repeats)
+        places = quiet_rounds(loads, request.repeats)
         sides = [
             await asyncio.to_thread(_side, core, item.spec, request.duration_s, [each[side] for each in rounds], places)
             for side, item in enumerate(request.items)

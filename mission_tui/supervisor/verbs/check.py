@@ -11,7 +11,7 @@ import msgspec
 
 from mission_tui.errors import MissionError
 from mission_tui.fleet.capacity.machine import MIB
-from mission_tui.fleet.capacity.reservation import wanted_by
+from mission_tui.fleet.capacity.reservation import claim_for
 from mission_tui.fleet.specs.checking import SMOKE_STEPS, CheckFigures, CheckStep, unreached
 from mission_tui.fleet.specs.consistency import cautions
 from mission_tui.fleet.specs.spec import Spec
@@ -111,7 +111,7 @@ def _seen(core: Core, spec: Spec) -> tuple[str, ...]:
     peak = core.peaks.of(spec)
     if peak is None:
         return ()
-    estimated = wanted_by(spec, core.host.cores, None).ram_bytes
+    estimated = claim_for(spec, core.host.cores, None).ram_bytes
     gpu = "" if peak.vram_bytes is None else f" and {peak.vram_bytes / MIB:,.0f} MiB of GPU memory"
     return (f"estimated {estimated / MIB:,.0f} MiB of memory, seen {peak.rss_bytes / MIB:,.0f} MiB{gpu} last time",)
 

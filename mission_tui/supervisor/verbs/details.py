@@ -43,7 +43,7 @@ async def details(core: Known, request: GetDetails) -> DetailsReply:
     run_id = the_run(core, request.run)
     known, run = core.store.run(run_id), core.run_dir(run_id)
     spec = known.spec or read_spec(run.spec)
-    read, size = await asyncio.to_thread(lambda: (_read(run, known.told.attempt), tree_bytes(run.path)))
+    read, size = await asyncio.to_thread(lambda: (_read(run, known.journal.attempt), tree_bytes(run.path)))
     core.saw_size(run_id, size)
     return DetailsReply(re=request.id, view=core.store.view(run_id), spec=spec, **read)
 

@@ -12,7 +12,7 @@ import msgspec
 
 from mission_tui.errors import MissionError, NeedsAcceptError
 from mission_tui.fleet.history.provenance import sources_of
-from mission_tui.fleet.views.picture import Canvas, picture
+from mission_tui.fleet.views.episode_picture import Canvas, picture
 from mission_tui.ipc.replies import Evaluated, Progress
 from mission_tui.ipc.requests import Evaluate
 from mission_tui.records.runs.checkpoint import list_checkpoints

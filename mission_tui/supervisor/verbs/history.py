@@ -20,7 +20,7 @@ async def history(
 ) -> HistoryReply:
     """The asked series, thinned to buckets; `rows` reads those of an ended run, by default all that its file holds."""
     run_id = the_run(core, request.run)
-    if not core.store.run(run_id).trained.complete and run_id not in core.live:
+    if not core.store.run(run_id).metrics.complete and run_id not in core.live:
         read = rows or (lambda run: read_all(core.run_dir(run).metrics, MetricRecord)[0])
         core.store.load_history(run_id, await asyncio.to_thread(read, run_id))
     thinned = core.store.history(run_id, request.series, request.from_update, request.to_update, request.points)

@@ -19,7 +19,7 @@ LONGEST = 24
 async def label(core: Core, request: Label) -> Accepted:
     """Journal what changes. Raises `UsageError` for a word that can be no label, or is none of the run's."""
     run_id = the_run(core, request.run)
-    has = core.store.run(run_id).told.labels
+    has = core.store.run(run_id).journal.labels
     _check(core.store.view(run_id).name, has, request)
     added = tuple(dict.fromkeys(word for word in request.add if word not in has))
     removed = tuple(dict.fromkeys(request.remove))

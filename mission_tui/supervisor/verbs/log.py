@@ -22,7 +22,7 @@ LINE_CHARACTERS = 2000
 async def log(core: Known, request: GetLog) -> LogReply:
     """Up to `limit` bytes from `offset`; the last ones without it, or when the file was cut and ends before it."""
     run_id = the_run(core, request.run)
-    attempt = request.attempt if request.attempt is not None else core.store.run(run_id).told.attempt
+    attempt = request.attempt if request.attempt is not None else core.store.run(run_id).journal.attempt
     folder = core.run_dir(run_id).attempt(attempt)
     if not folder.path.is_dir():
         view = core.store.view(run_id)

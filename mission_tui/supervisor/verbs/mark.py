@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mission_tui.errors import UsageError, nearest
 from mission_tui.fleet.history.events import FindingMarked
-from mission_tui.fleet.history.told import Told
+from mission_tui.fleet.history.journal_state import JournalState
 from mission_tui.fleet.limits.thresholds import Limits
 from mission_tui.fleet.views.findings import GRAVITY
 from mission_tui.ipc.replies import Accepted
@@ -24,7 +24,7 @@ async def mark(core: Core, request: Mark) -> Accepted:
     """
     run_id = the_run(core, request.run)
     _check(core, run_id, request)
-    if _stands(core.store.run(run_id).told, request):
+    if _stands(core.store.run(run_id).journal, request):
         what = request.rule or request.finding
         return Accepted(re=request.id, runs=(run_id,), notes=(f"{what} is {request.mark} already",))
     core.ask_of(run_id, lambda seq, t: FindingMarked(seq, t, request.mark, request.finding, request.rule))
@@ -47,8 +47,8 @@ def _check(core: Core, run_id: str, request: Mark) -> None:
         raise UsageError(f"{finding.id} is over since update {finding.last_update}; there is nothing to mark")
 
 
-def _stands(told: Told, request: Mark) -> bool:
+def _stands(journal: JournalState, request: Mark) -> bool:
     if request.rule:
-        return (request.rule in told.silenced) == (request.mark == "silenced")
-    known, now = told.acknowledged.get(request.finding), told.findings[request.finding].severity
+        return (request.rule in journal.silenced) == (request.mark == "silenced")
+    known, now = journal.acknowledged.get(request.finding), journal.findings[request.finding].severity
     return (known is not None and GRAVITY[known] >= GRAVITY[now]) if request.mark == "acknowledged" else known is None

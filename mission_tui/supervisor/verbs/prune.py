@@ -50,9 +50,9 @@ def _is_due(core: Core, run_id: str, before_t: float) -> bool:
     One that is foreign goes by its name alone, with `rm`: when it ended, and as what, is what somebody else wrote.
     """
     known = core.store.run(run_id)
-    if known.told.foreign:
+    if known.journal.foreign:
         return False
-    ended_t = known.told.ended_t
+    ended_t = known.journal.ended_t
     old = known.state in OVER and known.state != "parked" and ended_t is not None and ended_t < before_t
     return old and objection(core, run_id) is None
 

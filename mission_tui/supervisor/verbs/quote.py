@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from msgspec import structs
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.capacity.admission import Go, Wait
+from mission_tui.fleet.capacity.admission import Admit, Wait
 from mission_tui.fleet.capacity.cost import Cost, Pace, cost_of
-from mission_tui.fleet.capacity.room import InLine
+from mission_tui.fleet.capacity.headroom import QueuedRun
 from mission_tui.fleet.specs.consistency import cautions
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.replies import Quoted
@@ -66,8 +66,8 @@ def _held(core: Core, item: LaunchItem) -> str:
     return gain_lack(core, gain, time.time()) or ""
 
 
-def _cost(core: Core, spec: Spec, run: InLine, turn: Go | Wait, pace: Pace | None) -> Cost:
+def _cost(core: Core, spec: Spec, run: QueuedRun, turn: Admit | Wait, pace: Pace | None) -> Cost:
     uuids = [gpu.uuid for gpu in core.gpu.gpus]
-    gpu = uuids.index(turn.gpu) if isinstance(turn, Go) and turn.gpu in uuids else None
+    gpu = uuids.index(turn.gpu) if isinstance(turn, Admit) and turn.gpu in uuids else None
     waits = turn.why if isinstance(turn, Wait) else ""
     return cost_of(run.claim, core.peaks.of(spec), pace, gpu=gpu, waits=waits)

@@ -73,11 +73,11 @@ def _anew(core: Core, run_id: str, request: Resume, damaged: tuple[DamagedCheckp
     known = core.store.run(run_id)
     if damaged:
         raise MissionError(
-            f"cannot resume {known.told.name}: none of its checkpoints is whole ({clean(damaged[0].why)}); "
+            f"cannot resume {known.journal.name}: none of its checkpoints is whole ({clean(damaged[0].why)}); "
             "restore the files of one from a copy, or launch it again"
         )
-    if known.told.restart is None or request.assignments or request.remedies or request.overrides:
-        raise MissionError(f"cannot resume {known.told.name}: it has no checkpoint to go on from; launch it again")
+    if known.journal.restart is None or request.assignments or request.remedies or request.overrides:
+        raise MissionError(f"cannot resume {known.journal.name}: it has no checkpoint to go on from; launch it again")
     if request.check_only:
         return VerdictReply(re=request.id, run=run_id, verdict=ResumeVerdict("safe"), accept_needed=False)
     start_again(core, run_id, caller_for(core, run_id, request), None)

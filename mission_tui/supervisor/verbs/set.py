@@ -43,7 +43,7 @@ async def set_(core: Core, request: Set) -> Accepted | VerdictReply:
     live, was = _training(core, run_id)
     check_live(was, request.assignments)
     now = draft_change(was, request.assignments)
-    row = core.store.run(run_id).trained.row
+    row = core.store.run(run_id).metrics.row
     facts = ResumeFacts(0 if row is None else row.timesteps, grad_clipped_share=clipped_share(core, run_id))
     verdict = _in_words(judge_resume(was, now, facts))
     grade = verdict.grade

@@ -21,7 +21,7 @@ async def shutdown(core: Core, request: Shutdown) -> Accepted:
         call_off_restarts(core, waiting_for_restart(core, core.store.live_ids()), "stop")
         for run in runs:
             run.applying = ""
-            if "stop" not in core.store.run(run.id).told.asked:
+            if "stop" not in core.store.run(run.id).journal.asked:
                 core.ask_for(run, "stop")
                 end_gracefully(core, run)
         await asyncio.gather(*(run.gone.wait() for run in runs))

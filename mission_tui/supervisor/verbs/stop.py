@@ -19,7 +19,7 @@ async def stop(core: Core, request: Act) -> Accepted:
     call_off_restarts(core, waiting, "stop")
     for run in runs:
         run.applying = ""
-        if "stop" in core.store.run(run.id).told.asked:
+        if "stop" in core.store.run(run.id).journal.asked:
             notes.append(f"{core.store.view(run.id).name} is stopping already")
             continue
         core.ask_for(run, "stop")

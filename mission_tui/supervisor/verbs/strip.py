@@ -83,13 +83,13 @@ def _lanes(tracks: Tracks, store: Store, since: float, until: float, most: int) 
         except KeyError:  # it was removed, and the files still tell of it
             continue
         spans = () if phases is None else phases.between(since, until, most)
-        stands = known.standing.between(since, until)
+        stands = known.state_intervals.between(since, until)
         if not spans and not any(stand.state in _HELD for stand in stands):
             continue
-        steps = known.trained.columns.steps_between(since, until)
-        placed = known.told.placed
+        steps = known.metrics.columns.steps_between(since, until)
+        placed = known.journal.placed
         gpu = _gpu(known.spec, tracks.visible(run_id), tracks.here) if placed is None else placed.uuid
-        yield Lane(run=run_id, name=known.told.name, spans=spans, gpu=gpu, steps=steps, stands=stands)
+        yield Lane(run=run_id, name=known.journal.name, spans=spans, gpu=gpu, steps=steps, stands=stands)
 
 
 def _gpu(spec: Spec | None, visible: str | None, here: Sequence[str]) -> str:

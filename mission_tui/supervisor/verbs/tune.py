@@ -30,8 +30,8 @@ from mission_tui.supervisor.starting.caller import Caller
 from mission_tui.supervisor.timing.clearing import clear_away
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.tuning.course import Ask, Field
     from mission_tui.fleet.tuning.record import ProbeDone, TuneBegun
+    from mission_tui.fleet.tuning.tune_state import Field, NextProbe
     from mission_tui.supervisor.timing.probing import Patience
 
 __all__ = ["tune"]
@@ -45,8 +45,8 @@ async def tune(core: Core, request: Tune) -> AsyncGenerator[Progress | Tuned]:
     Raises `MissionError` when the preset itself cannot be probed; what is known by then stays in the journal.
     """
     # Not before somebody tunes: every start of a supervisor would wait for it.
-    from mission_tui.fleet.tuning.course import course
     from mission_tui.fleet.tuning.record import ProbeDone
+    from mission_tui.fleet.tuning.tune_state import tune_state
     from mission_tui.supervisor.timing.probing import probed
 
     caller = Caller(request.python, request.cwd, request.environ, limits=request.limits)
@@ -54,7 +54,7 @@ async def tune(core: Core, request: Tune) -> AsyncGenerator[Progress | Tuned]:
         await clear_away(core, _left_behind(core, name))
         done = list(known)
         kept: dict[object, Field] = {}
-        while (ask := course(begun, done, kept).ask) is not None:
+        while (ask := tune_state(begun, done, kept).ask) is not None:
             item = _item(ask, begun, name, len(done) + 1)
             found: ProbeDone | None = None
             async with aclosing(probed(core, item, caller, _patience(begun, done))) as said:
@@ -135,7 +135,7 @@ def _left_behind(core: Core, name: str) -> list[str]:
     return [run_id for run_id in core.live if core.store.view(run_id).group == name]
 
 
-def _item(ask: Ask, begun: TuneBegun, name: str, number: int) -> LaunchItem:
+def _item(ask: NextProbe, begun: TuneBegun, name: str, number: int) -> LaunchItem:
     """Every candidate of a round has the same seed: what one meets, the others do."""
     spec, base = ask.candidate.spec, begun.spec.run.seed if begun.spec.run.seed is not None else 1
     seed = (base + ask.round - 1) % (LARGEST_SEED + 1)
@@ -152,7 +152,7 @@ def _patience(begun: TuneBegun, done: list[ProbeDone]) -> Patience:
     return Patience(probe_s=plan.probe_s, start_s=plan.start_s, learn_s=patience_s(plan, done))
 
 
-def _journaled(log: AppendLog, found: ProbeDone, ask: Ask) -> ProbeDone:
+def _journaled(log: AppendLog, found: ProbeDone, ask: NextProbe) -> ProbeDone:
     return log.append(
         lambda seq: structs.replace(found, seq=seq, stage=ask.stage, round=ask.round, words=ask.candidate.words)
     )

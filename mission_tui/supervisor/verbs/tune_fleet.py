@@ -24,7 +24,7 @@ from mission_tui.supervisor.starting.launching import begin_runs
 from mission_tui.supervisor.timing.clearing import clear_away
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.paying import Payoff
+    from mission_tui.fleet.marginal_gain import MarginalGain
 
 __all__ = ["tune_fleet"]
 
@@ -37,7 +37,7 @@ async def tune_fleet(core: Core, request: TuneFleet) -> AsyncGenerator[Progress 
     """Progress in runs, each run's payoff as it is known, and how many pay. Raises `MissionError` when not one trains,
     and where others train already, whose steps do not add up with theirs.
     """
-    from mission_tui.fleet.tuning.company import company_spec, goes_on, said_of
+    from mission_tui.fleet.tuning.fleet_size import fleet_run_spec, fleet_size_verdict, may_add_run
 
     if core.live:
         names = ", ".join(sorted(core.name_of(run_id) for run_id in core.live)[:3])
@@ -47,12 +47,12 @@ async def tune_fleet(core: Core, request: TuneFleet) -> AsyncGenerator[Progress 
         time.monotonic() + request.budget_s,
     )
     made: list[str] = []
-    payoffs: list[Payoff] = []
+    payoffs: list[MarginalGain] = []
     ended = ""
     try:
-        while not ended and len(payoffs) < request.most and goes_on(payoffs):
+        while not ended and len(payoffs) < request.most and may_add_run(payoffs):
             number = len(made) + 1
-            spec = company_spec(request.item.spec, number, request.budget_s + SPARE_S)
+            spec = fleet_run_spec(request.item.spec, number, request.budget_s + SPARE_S)
             item = LaunchItem(spec=spec, name=f"{request.item.name}-{number}", group=request.item.group)
             try:
                 (run_id,), _ = await begin_runs(core, (item,), caller)
@@ -62,20 +62,20 @@ async def tune_fleet(core: Core, request: TuneFleet) -> AsyncGenerator[Progress 
                 ended = str(refused)
                 break
             made.append(run_id)
-            while (payoff := _brought(core, run_id)) is None and not ended:
+            while (gain := _brought(core, run_id)) is None and not ended:
                 yield Progress(re=request.id, done=number - 1, total=request.most, note=_note(core, made))
                 ended = _ended(core, made) or ("" if time.monotonic() < until else "the budget is spent")
                 with suppress(TimeoutError):
                     await asyncio.wait_for(core.live[run_id].gone.wait() if run_id in core.live else _gone(), LOOK_S)
-            if payoff is not None:
-                payoffs.append(payoff)
-                fact = msgspec.to_builtins(payoff)
+            if gain is not None:
+                payoffs.append(gain)
+                fact = msgspec.to_builtins(gain)
                 yield Progress(re=request.id, done=number, total=request.most, fact=fact)
         if not payoffs:
             raise MissionError(f"one run of {request.item.spec.preset} could not be measured: {ended}")
         yield FleetTuned(
             re=request.id,
-            said=msgspec.to_builtins(said_of(payoffs, request.most, ended)),
+            said=msgspec.to_builtins(fleet_size_verdict(payoffs, request.most, ended)),
             payoffs=tuple(map(msgspec.to_builtins, payoffs)),
             host=host_fingerprint(),
         )
@@ -87,9 +87,9 @@ async def _gone() -> None:
     await asyncio.sleep(LOOK_S)
 
 
-def _brought(core: Core, run_id: str) -> Payoff | None:
+def _brought(core: Core, run_id: str) -> MarginalGain | None:
     """What the run brought by joining, once that is known."""
-    return next((each for each in core.store.run(run_id).told.payoffs if each.change == "joined"), None)
+    return next((each for each in core.store.run(run_id).journal.gains if each.change == "joined"), None)
 
 
 def _ended(core: Core, made: list[str]) -> str:

@@ -22,7 +22,7 @@ async def upgrades(core: Core, request: GetUpgrades) -> UpgradesReply:
 
 async def _of(core: Core, run_id: str) -> Upgrade | None:
     """What changed under the run; None where that cannot be known."""
-    run, attempt = core.run_dir(run_id), core.store.run(run_id).told.attempt
+    run, attempt = core.run_dir(run_id), core.store.run(run_id).journal.attempt
     with suppress(UsageError):
         changes = await core.provenance.upgraded(run, attempt, caller_of(core, run, attempt))
         return None if changes is None else Upgrade(run=run_id, name=core.name_of(run_id), changes=changes)

@@ -37,16 +37,16 @@ _LADDER: Mapping[str, tuple[Deed, ...]] = {
 def react(core: Core, run: LiveRun, finding: Finding) -> None:
     """Do what `finding` may cause and has not caused yet. Marked, cleared and ended ones cause nothing."""
     for deed in _allowed(run, finding):
-        told = core.store.run(run.id).told
-        if finding.id in told.due and (finding.id, finding.severity, deed) not in told.acted:
+        journal = core.store.run(run.id).journal
+        if finding.id in journal.due and (finding.id, finding.severity, deed) not in journal.acted:
             _DEEDS[deed](core, run, finding)
 
 
 def react_to_due(core: Core, run: LiveRun) -> None:
     """Do what is still due: the supervisor is new, or the trainer has come back."""
-    told = core.store.run(run.id).told
-    for finding_id in sorted(told.due):
-        react(core, run, told.findings[finding_id])
+    journal = core.store.run(run.id).journal
+    for finding_id in sorted(journal.due):
+        react(core, run, journal.findings[finding_id])
 
 
 def _allowed(run: LiveRun, finding: Finding) -> tuple[Deed, ...]:

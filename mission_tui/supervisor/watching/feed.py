@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from mission_tui.fleet.health import Judge, is_news, judge_of
+from mission_tui.fleet.health import HealthJudge, is_news, judge_of
 from mission_tui.fleet.history.events import FindingChanged
 from mission_tui.fleet.history.metrics import CheckpointSaved, DutyFailed, MetricRecord, TrainingEnded
 from mission_tui.fleet.views.findings import Finding
@@ -52,7 +52,7 @@ def read_everything(core: Core, run: LiveRun) -> None:
     Its attempt is judged if it lives: one that has ended was judged in its time, and by its own spec.
     """
     begin_judging(run)
-    if core.store.run(run.id).told.outcome is not None:
+    if core.store.run(run.id).journal.outcome is not None:
         run.judge = None
     records = _read(core, run)
     core.store.load_history(run.id, records)
@@ -69,7 +69,7 @@ def hear_of_news(core: Core, run: LiveRun, seq: int) -> None:
     Opening a file and coming back to a run costs as much as judging a row, so one that does many updates a second is
     read twice in it. Before it is called paused it is read in any case.
     """
-    if seq > core.store.run(run.id).trained.seq and time.monotonic() - run.news_at >= READ_S:
+    if seq > core.store.run(run.id).metrics.seq and time.monotonic() - run.news_at >= READ_S:
         read_news(core, run)
 
 
@@ -88,7 +88,7 @@ def read_news(core: Core, run: LiveRun, *, last: bool = False) -> None:
 
 def heard_of_failure(core: Core, run: LiveRun, duty: str, why: str, number: int) -> None:
     """A duty of the trainer failed: journal it once, whether its word or its record came first."""
-    if number not in core.store.run(run.id).told.failures:
+    if number not in core.store.run(run.id).journal.failures:
         core.fail_for(run.id, duty, why, number=number)
 
 
@@ -130,7 +130,7 @@ def _read(core: Core, run: LiveRun) -> list[MetricRecord]:
     try:
         records = run.tail.read()
     except OSError as error:
-        if "damaged" not in core.store.run(run.id).told.flags:
+        if "damaged" not in core.store.run(run.id).journal.flags:
             run.tail.damage.append(str(error))
     for detail in run.tail.damage:
         core.witness(run, damaged(run.tail.path.name, detail))
@@ -146,24 +146,24 @@ def _judge(core: Core, run: LiveRun, slice_s: float = SLICE_S) -> None:
     _tell_breaks(core, run, run.judge)
     until = time.monotonic() + slice_s
     while run.unjudged:
-        for finding in run.judge.hear(run.unjudged.popleft()):
+        for finding in run.judge.feed(run.unjudged.popleft()):
             _journal(core, run, finding)
         if time.monotonic() > until:
             run.catching_up = asyncio.get_running_loop().call_later(PAUSE_S, _judge, core, run)
             return
 
 
-def _tell_breaks(core: Core, run: LiveRun, judge: Judge) -> None:
+def _tell_breaks(core: Core, run: LiveRun, judge: HealthJudge) -> None:
     # A row that names a moment after the clock was set is never judged before that is known.
     core.clock_steps.look(core)
-    breaks = core.store.run(run.id).told.breaks
+    breaks = core.store.run(run.id).journal.breaks
     for t, cause in breaks[run.breaks_told :]:
         judge.broken(t, cause)
     run.breaks_told = len(breaks)
 
 
 def _journal(core: Core, run: LiveRun, finding: Finding) -> None:
-    if is_news(finding, core.store.run(run.id).told.findings.get(finding.id)):
+    if is_news(finding, core.store.run(run.id).journal.findings.get(finding.id)):
         core.witness(run, lambda seq, t: FindingChanged(seq, t, finding))
         react(core, run, finding)
         keep_last_good(core, run)

@@ -17,7 +17,7 @@ __all__ = ["keep_last_good", "keep_last_good_again"]
 
 def keep_last_good(core: Core, run: LiveRun) -> None:
     """Tell the trainer, if what it must keep has changed; without a link it is told when it comes back."""
-    findings = core.store.run(run.id).told.findings.values()
+    findings = core.store.run(run.id).journal.findings.values()
     open_ones = [it for it in findings if it.state == "open" and it.severity != "info" and it.attempt == run.attempt]
     try:
         manifests = [it for it in list_checkpoints(run.dir.checkpoints) if it.attempt == run.attempt]

@@ -31,17 +31,17 @@ class Lanes:
         """Take in one fact of a run; most say nothing of phases."""
         match fact:
             case PhaseSeen(phase=None, t=t) if run_id in self.histories:
-                self.histories[run_id].left(t)
+                self.histories[run_id].link_lost(t)
             case PhaseSeen(phase=phase, t=t) if phase is not None:
                 self._of(run_id).entered(phase, t)
             case UpdateDone(t=t, rollout_s=rollout_s, update_s=update_s):
                 self._of(run_id).trained(t, rollout_s, update_s)
             case LinkSeen(connected=False) if run_id in self.histories:
-                self.histories[run_id].left(time.time())
+                self.histories[run_id].link_lost(time.time())
             case RunFrozen(t=t) if run_id in self.histories:
-                self.histories[run_id].stood(t)
+                self.histories[run_id].stopped(t)
             case RunThawed(t=t) if run_id in self.histories:
-                self.histories[run_id].went_on(t)
+                self.histories[run_id].continued(t)
             case AttemptEnded(t=t) if run_id in self.histories:
                 self.histories[run_id].ended(t)
                 self._tidy(time.time())

@@ -51,7 +51,7 @@ class Ears:
         run.link = link
         self._core.see(run.id, LinkSeen(connected=True))
         show_pids(self._core, run)
-        asked = self._core.store.run(run.id).told.asked
+        asked = self._core.store.run(run.id).journal.asked
         if asked & {"stop", "park"}:
             end_gracefully(self._core, run)
         elif run.wants_pause:
@@ -95,7 +95,7 @@ class Ears:
 
     def _phase(self, run: LiveRun, said: PhaseSaid) -> None:
         self._core.see(run.id, PhaseSeen(said.phase, said.t))
-        was_paused = self._core.store.run(run.id).told.paused
+        was_paused = self._core.store.run(run.id).journal.paused
         if said.phase == "paused" and not was_paused:
             read_news(self._core, run)
             # Said again after a lost link: the pause began when the trainer says it did, and was no silence since.

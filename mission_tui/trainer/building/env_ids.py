@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from mission_tui.errors import MissionError, PresetError, nearest, raised_by
 from mission_tui.fleet.specs.mission_gym import MISSION_GYM
-from mission_tui.fleet.specs.part import as_part
+from mission_tui.fleet.specs.part import parse_part
 from mission_tui.fleet.specs.spec import EnvSpec
 from mission_tui.trainer.checking.signatures import check_kwargs
 
@@ -108,7 +108,7 @@ def make_env(
     arguments = env_kwargs(env, snapshot)
     with making(env.id):
         made = around(gymnasium.make(registered, **arguments))
-    for index, part in enumerate(map(as_part, env.wrappers)):
+    for index, part in enumerate(map(parse_part, env.wrappers)):
         key = f"env.wrappers[{index}]"
         wrapper = find_named(part.cls, key)
         check_kwargs(wrapper, part.kwargs, f"{key}.kwargs", given=1)

@@ -14,7 +14,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv, unwrap_vec_normalize
 
 from mission_tui.errors import MissionError, PresetError, nearest, raised_by
-from mission_tui.fleet.specs.part import Part, as_part
+from mission_tui.fleet.specs.part import Part, parse_part
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.trainer.building.env_ids import find_named
 from mission_tui.trainer.callbacks.calling import Callbacks, Named
@@ -81,7 +81,7 @@ def _check_values(spec: Spec, value: Any, key: str, name: str = "") -> None:
 
 def _keyed(spec: Spec) -> Iterator[tuple[str, Part]]:
     """Every callback with its key. Raises `PresetError` for what is none."""
-    for index, part in enumerate(map(as_part, spec.run.callbacks)):
+    for index, part in enumerate(map(parse_part, spec.run.callbacks)):
         key = f"run.callbacks[{index}]"
         cls = _class_of(part.cls, key)
         if not (isinstance(cls, type) and issubclass(cls, BaseCallback)):

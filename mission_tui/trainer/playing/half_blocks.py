@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from mission_tui.fleet.views.picture import Canvas
+from mission_tui.fleet.views.episode_picture import Canvas
 
 __all__ = ["half_blocks"]
 

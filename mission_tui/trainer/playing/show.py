@@ -19,7 +19,7 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from mission_tui.errors import PresetError, raised_by
 from mission_tui.fleet.specs.spec import EnvSpec, Spec
-from mission_tui.fleet.views.picture import Canvas
+from mission_tui.fleet.views.episode_picture import Canvas
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.checking.json_lines import Say, answer
 from mission_tui.trainer.eager import leave_compiler_out

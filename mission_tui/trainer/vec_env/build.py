@@ -14,7 +14,7 @@ from stable_baselines3.common.vec_env import VecEnv, VecFrameStack, VecNormalize
 
 from mission_tui.envs.recipe import EnvRecipe
 from mission_tui.errors import PresetError
-from mission_tui.fleet.specs.part import as_part
+from mission_tui.fleet.specs.part import parse_part
 from mission_tui.fleet.specs.spec import EnvSpec, Normalize, Spec
 from mission_tui.fleet.views.env_workers import EnvWorkers
 from mission_tui.trainer.building.env_ids import env_kwargs, gym_id, native_refusal
@@ -103,7 +103,7 @@ def _workers(env: EnvSpec, snapshot: Path | None, maker: EnvMaker, n_workers: in
     made = maker()
     spaces = made.observation_space, made.action_space
     made.close()
-    wrappers = tuple((part.cls, part.kwargs) for part in map(as_part, env.wrappers))
+    wrappers = tuple((part.cls, part.kwargs) for part in map(parse_part, env.wrappers))
     recipe = EnvRecipe(gym_id(env.id), env_kwargs(env, snapshot), env.imports, wrappers)
     try:
         return WorkersVecEnv(recipe, env.n_envs, spaces, n_workers, all_infos=all_infos)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mission_tui.fleet.history.outcome import ALIVE
-from mission_tui.fleet.specs.completion import Offer, complete
+from mission_tui.fleet.specs.completion import Completion, complete
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.views.snapshot import FleetSnapshot, GpuMeters
 from mission_tui.tui.drawing import numbers
@@ -27,7 +27,7 @@ _ABOUT = {
 """By the field's id."""
 
 
-def offers(field: str, typed: str, spec: Spec | None, snapshot: FleetSnapshot | None) -> tuple[Offer, ...]:
+def offers(field: str, typed: str, spec: Spec | None, snapshot: FleetSnapshot | None) -> tuple[Completion, ...]:
     """What may follow `typed`, the text of `field` up to the cursor; `spec` is what the form stands for so far."""
     runs = snapshot.runs if snapshot else ()
     if field == "form-changes":
@@ -39,7 +39,7 @@ def offers(field: str, typed: str, spec: Spec | None, snapshot: FleetSnapshot | 
             "run.device": devices(snapshot.gpus if snapshot else ()),
         }
         found = complete(typed.lstrip(), spec, known)
-        return tuple(Offer(offer.text, offer.start + indent, offer.detail) for offer in found)
+        return tuple(Completion(offer.text, offer.start + indent, offer.detail) for offer in found)
     if field == "form-after":
         start = max(typed.rfind(","), typed.rfind(" ")) + 1
         names = (view.name for view in runs if view.state in ALIVE or view.state == "queued")
@@ -68,9 +68,9 @@ def about(field: str, device: str | None, snapshot: FleetSnapshot | None) -> str
     return f"{gpu.name}, {free} of {numbers.size(gpu.memory_total)} free"
 
 
-def _beginning(names: Iterable[str], typed: str, start: int) -> tuple[Offer, ...]:
+def _beginning(names: Iterable[str], typed: str, start: int) -> tuple[Completion, ...]:
     begun = typed[start:]
     if not begun:
         return ()
     found = dict.fromkeys(name for name in names if name.startswith(begun) and name != begun)
-    return tuple(Offer(name, start) for name in found)
+    return tuple(Completion(name, start) for name in found)

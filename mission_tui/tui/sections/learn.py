@@ -12,7 +12,7 @@ from textual.strip import Strip
 
 from mission_tui.fleet.history.metrics import Metric, number
 from mission_tui.fleet.history.outcome import OVER
-from mission_tui.fleet.paying import payoff_sentence
+from mission_tui.fleet.marginal_gain import gain_sentence
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.sparkline import area, bar, spark
@@ -117,7 +117,7 @@ def _paid(view: RunView) -> list[_Told]:
     """What it brought that the run joined the others."""
     if view.payoff is None or view.payoff.verdict == "first":
         return []
-    return [_Told("together: ", payoff_sentence(view.payoff, "it"))]
+    return [_Told("together: ", gain_sentence(view.payoff, "it"))]
 
 
 def _concerns(view: RunView, now: float) -> list[_Told]:

@@ -57,8 +57,8 @@ def flags(read: Sequence[Reading]) -> dict[str, Severity]:
     """By series, the worst level that its newest value has passed; series within their limits are left out."""
     passed: dict[str, Severity] = {}
     for reading in read:
-        if reading.standing == "critical" or (reading.standing == "warning" and reading.tag not in passed):
-            passed[reading.tag] = "critical" if reading.standing == "critical" else "warning"
+        if reading.level == "critical" or (reading.level == "warning" and reading.tag not in passed):
+            passed[reading.tag] = "critical" if reading.level == "critical" else "warning"
     return passed
 
 
@@ -79,8 +79,8 @@ def limits_on_curve(read: Sequence[Reading], tag: str) -> list[Part]:
 
 def _row(reading: Reading, view: RunView, width: int) -> Strip:
     shape, style = " ", colours.INK
-    if reading.standing in ("warning", "critical"):
-        severity: Severity = "critical" if reading.standing == "critical" else "warning"
+    if reading.level in ("warning", "critical"):
+        severity: Severity = "critical" if reading.level == "critical" else "warning"
         shape, style = SEVERITY_SHAPES[severity], colours.severity_style(severity)
     value = fit(numbers.reading(reading.value), _VALUE, "right")
     parts: list[Part] = [

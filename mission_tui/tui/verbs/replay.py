@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from mission_tui.fleet.moment_words import BACK_S, moment_of
+from mission_tui.fleet.time_words import BACK_S, parse_moment
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.desk import Desk
 from mission_tui.tui.screens.words import LineScreen
@@ -56,7 +56,7 @@ async def go_to(desk: Desk, _runs: tuple[RunView, ...]) -> None:
 
         async def there(word: str) -> None:
             if desk.snapshot is not None and desk.snapshot.replay is not None:
-                await desk.scrub.go(moment_of(word, desk.snapshot.replay.until))
+                await desk.scrub.go(parse_moment(word, desk.snapshot.replay.until))
 
         await typed(desk, partial(LineScreen, "Go to", _HELP, "goes there", "03:12"), there)
 

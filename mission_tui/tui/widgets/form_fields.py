@@ -12,7 +12,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
-from mission_tui.fleet.specs.completion import Offer
+from mission_tui.fleet.specs.completion import Completion
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import line
 from mission_tui.tui.screens.picker import Choice, Choices
@@ -44,7 +44,7 @@ class Field(Input):
         """The text up to the cursor, where that is at the end."""
         return self.value if self.cursor_position == len(self.value) else ""
 
-    def take(self, offer: Offer) -> None:
+    def take(self, offer: Completion) -> None:
         """Put `offer` for what was typed."""
         self.value = self.value[: offer.start] + offer.text
         self.cursor_position = len(self.value)
@@ -86,7 +86,7 @@ class Changes(TextArea):
     def _at_last(self) -> bool:
         return self.cursor_location[0] == self.document.line_count - 1
 
-    def take(self, offer: Offer) -> None:
+    def take(self, offer: Completion) -> None:
         """Put `offer` for what was typed on the line."""
         row, column = self.cursor_location
         self.replace(offer.text, (row, offer.start), (row, column), maintain_selection_offset=False)

@@ -11,8 +11,8 @@ from rich.cells import cell_len
 from rich.style import Style
 from textual.strip import Strip
 
-from mission_tui.fleet.paying.telling import told_now
-from mission_tui.fleet.views.snapshot import FleetSnapshot, GpuMeters, HostMeters, Paid
+from mission_tui.fleet.marginal_gain.recent import recent_gains
+from mission_tui.fleet.views.snapshot import FleetSnapshot, GpuMeters, HostMeters, RunGain
 from mission_tui.tui.asking.gpu_share import NORMAL, lone_share
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.literal import literal
@@ -40,7 +40,7 @@ class Meters(Lines):
         super().__init__(id="meters")
         self._snapshot: FleetSnapshot | None = None
         self._banner: str | None = None
-        self._paid: Paid | None = None
+        self._paid: RunGain | None = None
         self._failed = ""
         self.rows = 1
 
@@ -50,7 +50,7 @@ class Meters(Lines):
         self._banner = banner
         gpus = len(snapshot.gpus) if snapshot else 0
         tall = self.app.size.height >= _TALL
-        told = told_now(snapshot) if snapshot is not None and tall and banner is None else ()
+        told = recent_gains(snapshot) if snapshot is not None and tall and banner is None else ()
         self._paid = told[0] if told else None
         self._failed = _failed_duties(snapshot) if snapshot is not None and banner is None else ""
         self.rows = (gpus if gpus > 1 and tall else 1) + len(told[:1]) + bool(self._failed)
@@ -126,7 +126,7 @@ def _lines(snapshot: FleetSnapshot, width: int, height: int) -> list[Strip]:
     return strips
 
 
-def _paid(paid: Paid, width: int) -> Strip:
+def _paid(paid: RunGain, width: int) -> Strip:
     """What the newest run to join or leave brought."""
     harm = paid.payoff.verdict == "costs" and paid.payoff.change == "joined"
     mark, style = ("▲", colours.WARN) if harm else ("·", colours.QUIET)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.cells import cell_len
 
-from mission_tui.fleet.specs.completion import Offer
+from mission_tui.fleet.specs.completion import Completion
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import Part, fit, line
 from mission_tui.tui.widgets.lines import Lines
@@ -20,16 +20,16 @@ class OfferLine(Lines):
     def __init__(self) -> None:
         super().__init__(id="form-offers")
         self._question: object = None
-        self._offers: Sequence[Offer] = ()
+        self._offers: Sequence[Completion] = ()
         self._at = 0
         self._about = ""
 
     @property
-    def chosen(self) -> Offer | None:
+    def chosen(self) -> Completion | None:
         """The marked offer; None where nothing is offered."""
         return self._offers[self._at] if self._offers else None
 
-    def offer(self, question: object, offers: Sequence[Offer], about: str) -> None:
+    def offer(self, question: object, offers: Sequence[Completion], about: str) -> None:
         """Show these, the first marked unless the `question` is as it was; `about` where there are none."""
         if (question, offers) != (self._question, self._offers):
             self._at = 0

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mission_tui.fleet.capacity.admission import Go, Wait, turns
-from mission_tui.fleet.capacity.lacks import never, size_of
+from mission_tui.fleet.capacity.admission import Admit, Wait, decide_queue
+from mission_tui.fleet.capacity.headroom import PRIORITY_S, Headroom, QueuedRun
 from mission_tui.fleet.capacity.machine_limits import MachineLimits
 from mission_tui.fleet.capacity.placement import Gpu
 from mission_tui.fleet.capacity.reservation import Claim
-from mission_tui.fleet.capacity.room import PRIORITY_S, InLine, Room
+from mission_tui.fleet.capacity.shortages import never_fits, size_of
 from mission_tui.fleet.specs.spec import LimitsKeep
 
 GIB = 1 << 30
@@ -23,29 +23,29 @@ MIB = 1 << 20
 HOUR = 3600.0
 
 
-def run(name: str, ram_gib: float = 1.0, t: float = 0.0, **limits: Any) -> InLine:
+def run(name: str, ram_gib: float = 1.0, t: float = 0.0, **limits: Any) -> QueuedRun:
     """A run on the CPU."""
     claim = Claim(cores=1, ram_bytes=int(ram_gib * GIB))
-    return InLine(id=name, name=name, claim=claim, since_t=t, limits=LimitsKeep(**limits))
+    return QueuedRun(id=name, name=name, claim=claim, since_t=t, limits=LimitsKeep(**limits))
 
 
-def on_gpu(name: str, vram_gib: float, t: float = 0.0, gpus: tuple[str, ...] = ("a", "b"), **limits: Any) -> InLine:
+def on_gpu(name: str, vram_gib: float, t: float = 0.0, gpus: tuple[str, ...] = ("a", "b"), **limits: Any) -> QueuedRun:
     claim = Claim(cores=1, ram_bytes=MIB, vram_bytes=int(vram_gib * GIB))
-    return InLine(id=name, name=name, claim=claim, gpus=gpus, since_t=t, limits=LimitsKeep(**limits))
+    return QueuedRun(id=name, name=name, claim=claim, gpus=gpus, since_t=t, limits=LimitsKeep(**limits))
 
 
-def box(ram_gib: float = 8.0, gpus: tuple[Gpu, ...] = (), **caps: Any) -> Room:
+def box(ram_gib: float = 8.0, gpus: tuple[Gpu, ...] = (), **caps: Any) -> Headroom:
     free = int(ram_gib * GIB)
-    return Room(cores=4, gpus=gpus, ram_free=free, ram_unpromised=free, caps=MachineLimits(**caps))
+    return Headroom(cores=4, gpus=gpus, ram_free=free, ram_unpromised=free, caps=MachineLimits(**caps))
 
 
 def gpu(uuid: str, free_gib: float, total_gib: float = 8.0, runs: int = 0) -> Gpu:
     return Gpu(uuid, int(total_gib * GIB), int(free_gib * GIB), runs)
 
 
-def words(line: list[InLine], room: Room) -> dict[str, str]:
+def words(line: list[QueuedRun], headroom: Headroom) -> dict[str, str]:
     """What each is told; empty for those that begin."""
-    return {id_: turn.why if isinstance(turn, Wait) else "" for id_, turn in turns(line, room).items()}
+    return {id_: turn.why if isinstance(turn, Wait) else "" for id_, turn in decide_queue(line, headroom).items()}
 
 
 def test_what_fits_begins_and_the_rest_waits_with_the_reason() -> None:
@@ -64,20 +64,20 @@ def test_a_small_run_does_not_pass_a_large_one_that_waits() -> None:
 
 def test_who_waits_for_a_gpu_keeps_one_and_no_more() -> None:
     """The one that it can have soonest; on another GPU, and on none, others go on."""
-    room = box(gpus=(gpu("a", 2.0), gpu("b", 5.0)))
-    said = turns(
-        [on_gpu("large", 6.0, 1), on_gpu("small", 1.0, 2), run("cpu", t=3), on_gpu("b-only", 1, 4, ("b",))], room
+    headroom = box(gpus=(gpu("a", 2.0), gpu("b", 5.0)))
+    said = decide_queue(
+        [on_gpu("large", 6.0, 1), on_gpu("small", 1.0, 2), run("cpu", t=3), on_gpu("b-only", 1, 4, ("b",))], headroom
     )
-    assert said["small"] == Go("a")
-    assert said["cpu"] == Go()
+    assert said["small"] == Admit("a")
+    assert said["cpu"] == Admit()
     assert said["b-only"] == Wait("waits behind large, which waits for 6.0 GiB of GPU memory")
 
 
 def test_a_gpu_that_is_too_small_is_not_kept_for_a_run() -> None:
     """It could wait there for ever."""
-    room = box(gpus=(gpu("a", 7.9, 8.0), gpu("b", 5.0, 24.0)))
-    said = turns([on_gpu("large", 20.0, 1), on_gpu("small", 1.0, 2), on_gpu("also-large", 20.0, 3)], room)
-    assert said["small"] == Go("a")
+    headroom = box(gpus=(gpu("a", 7.9, 8.0), gpu("b", 5.0, 24.0)))
+    said = decide_queue([on_gpu("large", 20.0, 1), on_gpu("small", 1.0, 2), on_gpu("also-large", 20.0, 3)], headroom)
+    assert said["small"] == Admit("a")
     assert said["also-large"] == Wait("waits behind large, which waits for 20.0 GiB of GPU memory")
 
 
@@ -89,7 +89,7 @@ def test_a_step_of_priority_is_an_hour_of_waiting() -> None:
         line = [run("early", t=(2.0 - waited_h) * HOUR), important]
         said = words(line, box(ram_gib=1.0))
         assert [id_ for id_, why in said.items() if not why] == [first]
-    assert next(iter(turns([run("late", t=HOUR), run("later", t=HOUR + 1, priority=-1)], box()))) == "late"
+    assert next(iter(decide_queue([run("late", t=HOUR), run("later", t=HOUR + 1, priority=-1)], box()))) == "late"
 
 
 @pytest.mark.parametrize(
@@ -105,19 +105,19 @@ def test_a_step_of_priority_is_an_hour_of_waiting() -> None:
 )
 def test_the_limits_of_the_machine_hold_runs_back(caps: dict[str, Any], sentence: str) -> None:
     """Memory, cores and runs count over all runs of a user; the file is named."""
-    room = replace(box(**caps), runs=2, cores_busy=2, ram_taken=GIB * 3 // 2)
-    assert words([run("one")], room) == {"one": sentence}
+    headroom = replace(box(**caps), runs=2, cores_busy=2, ram_taken=GIB * 3 // 2)
+    assert words([run("one")], headroom) == {"one": sentence}
     assert words([run("one")], box(**caps)) == {"one": ""}
 
 
 def test_the_limits_of_the_machine_hold_on_every_gpu() -> None:
     """So many bytes and so many runs of a GPU, however much more it has."""
-    room = box(gpus=(Gpu("a", 8 * GIB, 6 * GIB, 2, 0.0, 3 * GIB),), vram=4 * GIB)
-    (said,) = words([on_gpu("one", 2.0, gpus=("a",))], room).values()
+    headroom = box(gpus=(Gpu("a", 8 * GIB, 6 * GIB, 2, 0.0, 3 * GIB),), vram=4 * GIB)
+    (said,) = words([on_gpu("one", 2.0, gpus=("a",))], headroom).values()
     assert said.startswith("waits for 2.0 GiB of GPU memory: no more than 1.0 GiB is free")
     assert "under limits.toml; run.device = 'cpu' needs none" in said
-    room = box(gpus=(gpu("a", 6.0, runs=2), gpu("b", 6.0, runs=2)), runs_per_gpu=2)
-    assert words([on_gpu("one", 1.0)], room) == {
+    headroom = box(gpus=(gpu("a", 6.0, runs=2), gpu("b", 6.0, runs=2)), runs_per_gpu=2)
+    assert words([on_gpu("one", 1.0)], headroom) == {
         "one": "waits for a GPU: limits.toml allows 2 runs on one, and each has as many"
     }
 
@@ -138,8 +138,8 @@ def test_the_limits_of_the_machine_hold_on_every_gpu() -> None:
 )
 def test_what_a_preset_asks_to_be_left_holds_that_run_alone(limits: dict[str, Any], sentence: str) -> None:
     """It waits with the key as the reason, and keeps nothing from those behind it."""
-    room = replace(box(gpus=(gpu("a", 6.0, runs=1),)), disk_free=10**9, cores_busy=3, runs=3)
-    said = words([on_gpu("modest", 1.0, 1, ("a",), **limits), on_gpu("next", 1.0, 2, ("a",))], room)
+    headroom = replace(box(gpus=(gpu("a", 6.0, runs=1),)), disk_free=10**9, cores_busy=3, runs=3)
+    said = words([on_gpu("modest", 1.0, 1, ("a",), **limits), on_gpu("next", 1.0, 2, ("a",))], headroom)
     assert said == {"modest": sentence, "next": ""}
 
 
@@ -151,19 +151,19 @@ def test_who_waits_for_another_run_keeps_nothing() -> None:
 
 def test_what_can_never_be_carried_is_said_with_numbers() -> None:
     """More than there is in all, or than the machine's limits ever give; what merely waits is not among it."""
-    room = box(ram_gib=0.1, gpus=(gpu("a", 0.0), gpu("b", 0.0, 24.0)), ram=4 * GIB, vram=6 * GIB, cores=1)
-    assert list(never(run("fits", 3.0), room)) == []
-    assert list(never(run("capped", 5.0), room)) == [
+    headroom = box(ram_gib=0.1, gpus=(gpu("a", 0.0), gpu("b", 0.0, 24.0)), ram=4 * GIB, vram=6 * GIB, cores=1)
+    assert list(never_fits(run("fits", 3.0), headroom)) == []
+    assert list(never_fits(run("capped", 5.0), headroom)) == [
         "needs about 5.0 GiB of memory and limits.toml gives to runs 4.0 GiB"
     ]
-    assert list(never(on_gpu("vast", 30.0), room)) == [
+    assert list(never_fits(on_gpu("vast", 30.0), headroom)) == [
         "needs about 30.0 GiB of GPU memory and the largest GPU that it may use has 24.0 GiB"
     ]
-    assert list(never(on_gpu("big", 7.0), room)) == [
+    assert list(never_fits(on_gpu("big", 7.0), headroom)) == [
         "needs about 7.0 GiB of GPU memory and limits.toml gives to runs of a GPU 6.0 GiB"
     ]
     busy = replace(run("busy", cores_free=9), claim=Claim(cores=2))
-    assert len(list(never(busy, room))) == 2
+    assert len(list(never_fits(busy, headroom))) == 2
 
 
 def test_a_lack_shows_in_its_numbers() -> None:
@@ -178,12 +178,12 @@ class Fleet:
 
     totals: dict[str, int]
     live: dict[str, tuple[str, int]] = field(default_factory=dict)
-    line: list[InLine] = field(default_factory=list)
+    line: list[QueuedRun] = field(default_factory=list)
 
     def step(self) -> None:
         gpus = [Gpu(uuid, total, total - self.held(uuid), self.runs(uuid)) for uuid, total in self.totals.items()]
-        for id_, turn in turns(self.line, Room(cores=8, gpus=tuple(gpus))).items():
-            if isinstance(turn, Go):
+        for id_, turn in decide_queue(self.line, Headroom(cores=8, gpus=tuple(gpus))).items():
+            if isinstance(turn, Admit):
                 run = next(it for it in self.line if it.id == id_)
                 assert turn.gpu in run.gpus
                 self.line.remove(run)

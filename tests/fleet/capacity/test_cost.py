@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from mission_tui.fleet.capacity.cost import Pace, first_update_s, whole_run_s
-from mission_tui.fleet.capacity.pacers import differences, pacers
+from mission_tui.fleet.capacity.reference_runs import differences, reference_runs
 from mission_tui.fleet.history.events import RunCreated
 from mission_tui.fleet.history.run import RunHistory
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
@@ -57,7 +57,7 @@ def test_the_first_update_comes_after_the_start_and_a_rollout() -> None:
 def test_the_same_settings_foretell_whatever_the_preset_is_called() -> None:
     """Rates, seeds and budgets change no speed; the newest of several counts, by its median."""
     other = structs.replace(of_ppo(learning_rate=1e-5), preset="q", run=RunSpec(total_timesteps=9, seed=3))
-    found = pacers(SPEC, [past("older", SPEC, 10.0, 1.0), past("newer", other, 20.0, 50.0, 60.0, 1000.0)])
+    found = reference_runs(SPEC, [past("older", SPEC, 10.0, 1.0), past("newer", other, 20.0, 50.0, 60.0, 1000.0)])
     assert [(it.run, it.pace.steps_per_s) for it in found] == [("id-newer", 60.0), ("id-older", 1.0)]
     assert found[0].pace.differs == ()
 
@@ -66,7 +66,7 @@ def test_another_setting_of_the_same_preset_is_named() -> None:
     """The fewer differ, the better; a run of another preset with other settings says nothing."""
     near, far = of_ppo(n_steps=32), structs.replace(of_ppo(n_steps=32), env=EnvSpec(id="CartPole-v1", n_envs=8))
     stranger = structs.replace(near, preset="q")
-    found = pacers(
+    found = reference_runs(
         SPEC, [past("far", far, 30.0, 1.0), past("near", near, 20.0, 2.0), past("stranger", stranger, 40.0, 3.0)]
     )
     assert [it.pace.name for it in found] == ["near", "far"]
@@ -81,8 +81,8 @@ def test_what_never_trained_here_foretells_nothing() -> None:
     runs = [past("none", SPEC, 1.0), past("elsewhere", elsewhere, 1.0, 5.0), past("command", command, 1.0, 5.0)]
     unread = past("unread", SPEC, 1.0, 5.0)
     unread.spec = None
-    assert pacers(SPEC, [*runs, unread]) == []
-    assert pacers(command, [past("one", SPEC, 1.0, 5.0)]) == []
+    assert reference_runs(SPEC, [*runs, unread]) == []
+    assert reference_runs(command, [past("one", SPEC, 1.0, 5.0)]) == []
 
 
 def test_differences_say_what_the_other_had() -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from msgspec import structs
 
+from mission_tui.fleet.capacity.combined_demand import assess_combined
 from mission_tui.fleet.capacity.machine import MIB, Machine, assess
 from mission_tui.fleet.capacity.peaks import Peak, Peaks, shape_of
-from mission_tui.fleet.capacity.reservation import wanted_by
-from mission_tui.fleet.capacity.together import assess_together
+from mission_tui.fleet.capacity.reservation import claim_for
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
 
 SPEC = Spec(preset="p", env=EnvSpec(id="MissionGym-v0"), run=RunSpec(total_timesteps=10_000))
@@ -30,22 +30,22 @@ def test_the_most_of_the_last_five_counts() -> None:
     peaks = Peaks()
     assert peaks.of(SPEC) is None
     for t in (3.0, 1.0, 2.0, 6.0, 5.0, 4.0):
-        peaks.learn(SPEC, Peak(rss_bytes=int(1000 - t), vram_bytes=7 if t == 4.0 else None), t)
+        peaks.add(SPEC, Peak(rss_bytes=int(1000 - t), vram_bytes=7 if t == 4.0 else None), t)
     assert peaks.of(SPEC) == Peak(998, 7)
-    peaks.learn(SPEC, Peak(1), 9.0)
+    peaks.add(SPEC, Peak(1), 9.0)
     assert peaks.of(SPEC) == Peak(997, 7)
 
 
 def test_what_was_seen_replaces_the_arithmetic() -> None:
     """In claims and in what lacks, with the sentence that says so; a GPU's only where it was told."""
-    claim = wanted_by(SPEC, 4, "GPU-a", Peak(812 * MIB, 300 * MIB))
+    claim = claim_for(SPEC, 4, "GPU-a", Peak(812 * MIB, 300 * MIB))
     assert (claim.ram_bytes, claim.vram_bytes) == (812 * MIB, 300 * MIB)
-    assert wanted_by(SPEC, 4, "GPU-a", Peak(812 * MIB)).vram_bytes == wanted_by(SPEC, 4, "GPU-a").vram_bytes
+    assert claim_for(SPEC, 4, "GPU-a", Peak(812 * MIB)).vram_bytes == claim_for(SPEC, 4, "GPU-a").vram_bytes
     command = structs.replace(SPEC, run=RunSpec(command=("python",)))
-    assert wanted_by(command, 4, None, Peak(99 * MIB)).ram_bytes == 99 * MIB
+    assert claim_for(command, 4, None, Peak(99 * MIB)).ram_bytes == 99 * MIB
     box = Machine(cores=4, ram_total=None, ram_free=500 * MIB, disk_free=None, gpu=False)
     assert assess(SPEC, box).hard == ()
     (lack,) = assess(SPEC, box, seen_bytes=812 * MIB).hard
     assert lack.startswith("needs about 812 MiB of memory, as was seen last time, and 500 MiB are free")
-    assert assess_together([SPEC] * 2, box, seen=[200 * MIB] * 2).hard == ()
-    assert assess_together([SPEC] * 2, box, seen=[300 * MIB] * 2).hard
+    assert assess_combined([SPEC] * 2, box, seen=[200 * MIB] * 2).hard == ()
+    assert assess_combined([SPEC] * 2, box, seen=[300 * MIB] * 2).hard

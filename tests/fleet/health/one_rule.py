@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from mission_tui.fleet.health.returns import Returns, trend_warm_up
-from mission_tui.fleet.health.rule import Explanation, Patient, Row, Rule
+from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
 from mission_tui.fleet.health.settings import Settings
 from mission_tui.fleet.limits.thresholds import Limits
 from mission_tui.fleet.views.findings import Severity
@@ -50,10 +50,10 @@ def watch(
     """Let a fresh rule of `kind` judge `rows` as the judge would."""
     settings = settings or Settings(total_timesteps=1_000_000, rollout=1000)
     returns = Returns(trend_warm_up(settings.budget), settings.stats_window)
-    rule = kind(Patient(settings, limits or Limits(), returns))
+    rule = kind(RuleContext(settings, limits or Limits(), returns))
     watched = Watched([], [])
     for row in rows:
-        returns.see(row.metrics.get("rollout/ep_rew_mean"), row.episodes)
+        returns.update(row.metrics.get("rollout/ep_rew_mean"), row.episodes)
         severity = rule.judge(row)
         if severity is not None and severity != (watched.severities[-1] if watched.severities else None):
             watched.words.append(rule.explain(severity))

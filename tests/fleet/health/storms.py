@@ -13,12 +13,12 @@ from typing import Literal
 
 from msgspec import structs
 
-from mission_tui.fleet.health import Judge, cleared, is_news, judge_of
+from mission_tui.fleet.health import HealthJudge, cleared, is_news, judge_of
 from mission_tui.fleet.history.events import (
     AttemptEnded,
     AttemptStarting,
     ClockStepped,
-    CompanyChanged,
+    CoRunningChanged,
     FindingChanged,
     FleetEvent,
     RunCreated,
@@ -150,7 +150,7 @@ class Storm:
         if self.watcher is None:
             return
         if deed.what == "company":
-            self.say(CompanyChanged(len(self.events) + 1, self.t, deed.count))
+            self.say(CoRunningChanged(len(self.events) + 1, self.t, deed.count))
         elif deed.what == "pause":
             self.say(RunPaused(len(self.events) + 1, self.t, self.attempt))
             self.wait(deed.seconds)
@@ -242,8 +242,8 @@ class Watcher:
 
     def begin(self) -> None:
         """Another attempt begins: what was open is over, as of the last row."""
-        row = self.history.trained.row
-        for finding in list(self.history.told.findings.values()):
+        row = self.history.metrics.row
+        for finding in list(self.history.journal.findings.values()):
             if finding.state == "open":
                 self.journal(cleared(finding, *((row.update, row.t) if row is not None else (0, 0.0))))
         self.judge_anew()
@@ -251,8 +251,8 @@ class Watcher:
     def judge_anew(self) -> None:
         """Judge the newest attempt from its first row."""
         self.read_to = self.breaks_told = 0
-        attempt = self.history.told.attempt
-        self.judge: Judge | None = judge_of(self.storm.specs[attempt]) if attempt else None
+        attempt = self.history.journal.attempt
+        self.judge: HealthJudge | None = judge_of(self.storm.specs[attempt]) if attempt else None
 
     def read(self) -> None:
         """Judge the rows that came."""
@@ -260,8 +260,8 @@ class Watcher:
         self.tell_breaks()
         for record in records:
             self.history.apply(record)
-            if self.judge is not None and record.attempt == self.history.told.attempt:
-                for finding in self.judge.hear(record):
+            if self.judge is not None and record.attempt == self.history.journal.attempt:
+                for finding in self.judge.feed(record):
                     self.journal(finding)
 
     def tick(self, now: float) -> None:
@@ -281,12 +281,12 @@ class Watcher:
             self.journal(finding)
 
     def tell_breaks(self) -> None:
-        breaks = self.history.told.breaks
+        breaks = self.history.journal.breaks
         for t, cause in breaks[self.breaks_told :]:
             if self.judge is not None:
                 self.judge.broken(t, cause)
         self.breaks_told = len(breaks)
 
     def journal(self, finding: Finding) -> None:
-        if is_news(finding, self.history.told.findings.get(finding.id)):
+        if is_news(finding, self.history.journal.findings.get(finding.id)):
             self.storm.say(FindingChanged(len(self.storm.events) + 1, self.storm.t, finding))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mission_tui.fleet.health import Judge, judge_of
+from mission_tui.fleet.health import HealthJudge, judge_of
 from mission_tui.fleet.history.metrics import CheckpointSaved, DutyFailed, SettingsChanged, TrainingStarted, UpdateDone
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.views.findings import Finding
@@ -19,10 +19,10 @@ class Run:
     """A run's records, a second of training each update unless said."""
 
     def __init__(self) -> None:
-        self.judge: Judge = judge_of(EVERY)
+        self.judge: HealthJudge = judge_of(EVERY)
         self.seq, self.update, self.t = 1, 0, BEGUN
         self.failures = 0
-        self.judge.hear(TrainingStarted(seq=1, attempt=1, t=BEGUN))
+        self.judge.feed(TrainingStarted(seq=1, attempt=1, t=BEGUN))
 
     def trains(self, updates: int, seconds: float = 1.0, waits_s: float = 0.0) -> list[Finding]:
         """So many updates; the findings of this rule that changed."""
@@ -32,18 +32,18 @@ class Run:
             record = UpdateDone(
                 self.seq, 1, self.update, self.update * STEPS, self.t, seconds * 0.75, seconds * 0.25, 1000.0
             )
-            changed += self.judge.hear(record)
+            changed += self.judge.feed(record)
         return [finding for finding in changed if finding.rule == "checkpoint-age"]
 
     def saves(self) -> list[Finding]:
         self.seq += 1
-        return self.judge.hear(
+        return self.judge.feed(
             CheckpointSaved(self.seq, 1, self.update, self.update * STEPS, self.t, f"{self.update}", "time")
         )
 
     def fails(self, duty: str = "checkpoint") -> list[Finding]:
         self.seq, self.failures = self.seq + 1, self.failures + 1
-        return self.judge.hear(
+        return self.judge.feed(
             DutyFailed(self.seq, 1, self.update, self.update * STEPS, self.t, duty, WHY, self.failures)
         )
 
@@ -107,6 +107,6 @@ def test_settings_that_change_make_nothing_younger() -> None:
     run.saves()
     run.trains(115)
     run.seq += 1
-    run.judge.hear(SettingsChanged(run.seq, 1, run.update, run.update * STEPS, run.t, 9, ("ppo.ent_coef=0.01",)))
+    run.judge.feed(SettingsChanged(run.seq, 1, run.update, run.update * STEPS, run.t, 9, ("ppo.ent_coef=0.01",)))
     (opened,) = run.trains(10)
     assert opened.severity == "warning"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mission_tui.fleet.health import Judge, judge_of
+from mission_tui.fleet.health import HealthJudge, judge_of
 from mission_tui.fleet.history.metrics import TrainingEnded, TrainingStarted, UpdateDone
 from mission_tui.fleet.specs.preset import change
 from tests.fleet.recorded import SPEC, STEPS
@@ -12,7 +12,7 @@ from tests.fleet.recorded import SPEC, STEPS
 BEGUN = 1000.0
 
 
-def running(seconds: float = 1.0, updates: int = 10, phases: tuple[float, float] = (0.75, 0.25)) -> Judge:
+def running(seconds: float = 1.0, updates: int = 10, phases: tuple[float, float] = (0.75, 0.25)) -> HealthJudge:
     """A judge that saw `updates` updates of `seconds` each; the last ended at BEGUN + updates * seconds."""
     judge = judge_of(SPEC)
     judge.started(TrainingStarted(seq=1, attempt=1, t=BEGUN))

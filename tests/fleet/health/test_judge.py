@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mission_tui.fleet import health
-from mission_tui.fleet.health import Judge, is_news, judge_of
+from mission_tui.fleet.health import HealthJudge, is_news, judge_of
 from mission_tui.fleet.history.metrics import (
     Episodes,
     EvaluationDone,
@@ -30,7 +30,7 @@ from tests.fleet.recorded import SPEC, update
 TRACES = Path(__file__).resolve().parents[4] / "shared" / "data" / "traces"
 
 
-def judge() -> Judge:
+def judge() -> HealthJudge:
     """A fresh judge of `SPEC`."""
     return judge_of(SPEC)
 
@@ -161,12 +161,12 @@ def sayable(finding: Finding) -> bool:
     return msgspec.json.decode(msgspec.json.encode(finding), type=Finding) == finding
 
 
-def said_to(one: Judge, fact: Any) -> list[Finding]:
+def said_to(one: HealthJudge, fact: Any) -> list[Finding]:
     """Let the judge hear a record, a break (a pair) or the clock (a number)."""
     if isinstance(fact, tuple):
         one.broken(*fact)
         return []
-    return one.silence(fact) if isinstance(fact, float) else one.hear(fact)
+    return one.silence(fact) if isinstance(fact, float) else one.feed(fact)
 
 
 def test_the_tags_that_rules_read_are_found() -> None:

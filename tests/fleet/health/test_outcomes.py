@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from benchmarks.health.trace import TRACES as CONSTRUCTED
 from benchmarks.health.trace import read_trace
 from mission_tui.envs.mission import OUTCOMES
-from mission_tui.fleet.health.endings import Endings, Kind, kind_of
+from mission_tui.fleet.health.episode_endings import Endings, Kind, kind_of
 from mission_tui.fleet.health.outcomes import Outcomes
 from mission_tui.fleet.health.returns import Returns
-from mission_tui.fleet.health.rule import Patient, Row, row_of
+from mission_tui.fleet.health.rule import Row, RuleContext, row_of
 from mission_tui.fleet.health.settings import Settings, settings_of
 from mission_tui.fleet.limits.thresholds import Limits, OutcomesLimits
 from tests.fleet.health.one_rule import ending, watch
@@ -64,8 +64,8 @@ def test_every_ending_of_mission_gym_is_known() -> None:
 
 def endings(said: Mapping[str, int], env_id: str = "X") -> Endings:
     """What is known after one update of these endings."""
-    one = Endings(Patient(Settings(env_id=env_id), Limits(), Returns(30, 100)))
-    one.see(Row(1, 1, 1, {}, outcomes=said))
+    one = Endings(RuleContext(Settings(env_id=env_id), Limits(), Returns(30, 100)))
+    one.update(Row(1, 1, 1, {}, outcomes=said))
     return one
 
 
@@ -80,7 +80,7 @@ def test_shares_are_over_the_newest_hundred() -> None:
     """What lies more than 100 episodes back no longer counts."""
     one = endings({"captured": 60})
     for number in range(2, 12):
-        one.see(Row(1, number, number, {}, outcomes={"timeout": 10}))
+        one.update(Row(1, number, number, {}, outcomes={"timeout": 10}))
     assert (one.won_share, one.episodes) == (0.0, 100)
     assert one.words() == "timeout 100%"
 

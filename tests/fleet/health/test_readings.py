@@ -30,17 +30,17 @@ def test_kl_is_read_in_units_of_the_clip_range() -> None:
     """u is KL over clip^2 / 2 of that update, and its levels find their place on the curve of the KL."""
     (u,) = (read({"train/approx_kl": 0.048, "train/clip_range": 0.2})[label] for label in ("KL u",))
     assert u.value == pytest.approx(2.4)
-    assert u.standing == "warning"
+    assert u.level == "warning"
     assert u.on_curve(u.warning) == pytest.approx(0.04)
     assert u.on_curve(u.critical) == pytest.approx(0.08)
-    assert read({"train/approx_kl": 0.048, "train/clip_range": 0.4})["KL u"].standing == "ok"
+    assert read({"train/approx_kl": 0.048, "train/clip_range": 0.4})["KL u"].level == "ok"
 
 
 def test_the_limits_are_the_runs_own() -> None:
     """What a preset overrides is what is shown, and a rule that is off is not read."""
     own = HealthKeep(kl_persistent=KlPersistentLimits(warning=1.0, critical=2.0, needed=3, window=4))
     u = read({"train/approx_kl": 0.048}, own)["KL u"]
-    assert (u.warning, u.critical, u.held, u.standing) == (1.0, 2.0, "3 of 4 updates", "critical")
+    assert (u.warning, u.critical, u.held, u.level) == (1.0, 2.0, "3 of 4 updates", "critical")
     off = HealthKeep(clip_fraction=ClipFractionLimits(act="off"))
     assert "clip fraction" in read({"train/clip_fraction": 0.4})
     assert "clip fraction" not in read({"train/clip_fraction": 0.4}, off)
@@ -59,20 +59,20 @@ def test_the_limits_are_the_runs_own() -> None:
 def test_a_value_stands_where_its_levels_say(tag: str, label: str, fine: float, bad: float, worse: float) -> None:
     """Below or above, whichever side trouble lies on."""
     for value, standing in ((fine, "ok"), (bad, "warning"), (worse, "critical")):
-        assert read({tag: value})[label].standing == standing
+        assert read({tag: value})[label].level == standing
 
 
 def test_the_first_ratio_is_measured_by_the_precision() -> None:
     """What is a mismatch in fp32 is rounding where products are rounded to fewer bits."""
     for reduced, standing in ((False, "critical"), (True, "ok")):
         settings = Settings(reduced_precision=reduced)
-        assert read({"train/ratio_first": 1e-3}, settings=settings)["first ratio, off 1"].standing == standing
+        assert read({"train/ratio_first": 1e-3}, settings=settings)["first ratio, off 1"].level == standing
 
 
 def test_speed_is_compared_with_the_runs_own_median() -> None:
     """Once there are enough speeds to have one."""
     slow = read({}, speeds=(100.0, 100.0, None, "nan", 100.0, 100.0, 50.0))["speed / median"]
-    assert (slow.value, slow.standing) == (0.5, "warning")
+    assert (slow.value, slow.level) == (0.5, "warning")
     assert slow.on_curve(slow.warning) == pytest.approx(60.0)
     assert read({}, speeds=(100.0, 100.0, 100.0, 50.0)) == {}
 
@@ -80,7 +80,7 @@ def test_speed_is_compared_with_the_runs_own_median() -> None:
 def test_idle_endings_are_a_share_of_all_episodes() -> None:
     """By the environment's own words; without episodes there is nothing to read."""
     idle = read({}, outcomes={"captured": 20, "timeout": 50, "stalled": 30})["idle endings"]
-    assert (idle.value, idle.standing, idle.on_curve(idle.warning)) == (0.8, "warning", None)
+    assert (idle.value, idle.level, idle.on_curve(idle.warning)) == (0.8, "warning", None)
     assert read({}, outcomes={}) == {}
 
 
@@ -88,7 +88,7 @@ def test_a_value_that_is_no_number_stands_nowhere() -> None:
     """NaN is shown, and compared with nothing; an absent value is no reading at all."""
     broken = read({"train/clip_fraction": "nan"})["clip fraction"]
     assert math.isnan(broken.value)
-    assert broken.standing is None
+    assert broken.level is None
     assert read({}) == {}
 
 
@@ -99,4 +99,4 @@ def test_a_value_that_is_no_number_stands_nowhere() -> None:
 def test_nothing_that_a_row_may_hold_raises(metrics: dict[str, Metric], speeds: list[Metric | None]) -> None:
     """Whatever a trainer said is read or left out."""
     for reading in readings(metrics, Settings(), Limits(), speeds=speeds, outcomes={"": 1}):
-        assert reading.standing in ("ok", "warning", "critical", None)
+        assert reading.level in ("ok", "warning", "critical", None)

@@ -216,6 +216,6 @@ def test_replaying_is_judging() -> None:
     storm = stormed([Deed("update", 60), Deed("update", 20, regime="hot")])
     judge = judge_of(storm.specs[1])
     for record in storm.records:
-        judge.hear(record)
+        judge.feed(record)
     assert judge.findings
     assert replay(storm.specs, storm.records, storm.events) == judge.findings

@@ -9,7 +9,7 @@ import pytest
 from msgspec import structs
 
 from mission_tui.fleet.health import judge_of
-from mission_tui.fleet.health.judge import Judge
+from mission_tui.fleet.health.judge import HealthJudge
 from mission_tui.fleet.health.replay import replay
 from mission_tui.fleet.history.metrics import Episodes, Metric, Resumed, TrainingStarted, UpdateDone
 from mission_tui.fleet.specs.preset import change
@@ -53,10 +53,10 @@ def updates(count: int = 25, first: Mapping[str, float] = MappingProxyType({})) 
 
 def probed(resumed: Resumed | None, rows: list[UpdateDone]) -> list[tuple[str, str, str]]:
     """Each change of the probe's finding: severity, state, sentence."""
-    judge: Judge = judge_of(WAS)
-    changed = judge.hear(started(resumed))
+    judge: HealthJudge = judge_of(WAS)
+    changed = judge.feed(started(resumed))
     for row in rows:
-        changed += judge.hear(row)
+        changed += judge.feed(row)
     return [(it.severity, it.state, it.sentence) for it in changed if it.rule == "resume-probe"]
 
 
@@ -122,22 +122,22 @@ def test_replay_gives_the_same_finding() -> None:
     rows = updates(5, {"ratio_first": 0.1})
     (found,) = (it for it in replay({2: WAS}, [started(AS_BEFORE), *rows], ()) if it.rule == "resume-probe")
     judge = judge_of(WAS)
-    judge.hear(started(AS_BEFORE))
+    judge.feed(started(AS_BEFORE))
     for row in rows:
-        judge.hear(row)
+        judge.feed(row)
     assert found in judge.findings
 
 
 def falling(episodes_of: Callable[[int], int]) -> set[str]:
     """The rules that speak of a return that rises for sixty updates and then falls to a tenth."""
     judge = judge_of(change(WAS, ["run.total_timesteps=100_000"]))
-    judge.hear(started(AS_BEFORE))
+    judge.feed(started(AS_BEFORE))
     found: set[str] = set()
     for at, row in enumerate(updates(140)):
         mean = 100.0 + 3.0 * at + 2.0 * (at % 2) if at < 60 else 28.0
         metrics: dict[str, Metric] = dict(row.metrics) | {"rollout/ep_rew_mean": mean}
         told = structs.replace(row, metrics=metrics, episodes=Episodes(n=episodes_of(at)))
-        found |= {it.rule for it in judge.hear(told)}
+        found |= {it.rule for it in judge.feed(told)}
     return found - {"resume-probe"}
 
 

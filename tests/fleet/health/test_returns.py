@@ -15,7 +15,7 @@ def seen(values: list[float], warm_up: int = 0, episodes: int = 0) -> Returns:
     """Returns after `values`."""
     returns = Returns(warm_up, 100)
     for value in values:
-        returns.see(value, episodes)
+        returns.update(value, episodes)
     return returns
 
 
@@ -73,7 +73,7 @@ def test_blank_and_absurd_returns_are_passed_over() -> None:
     """They count as updates, not as returns."""
     returns = Returns(0, 100)
     for value in (None, float("nan"), float("inf"), 3.0):
-        returns.see(value, -5)
+        returns.update(value, -5)
     assert (returns.updates, returns.known, returns.episodes, returns.latest) == (4, 1, 0, 3.0)
     assert returns.share_of_best is None
 
@@ -89,7 +89,7 @@ def test_quantiles_are_bounded_and_close() -> None:
     quantiles = Quantiles()
     dice = random.Random(2)
     for _ in range(100_000):
-        quantiles.see(dice.random())
+        quantiles.add(dice.random())
     assert quantiles.at(0.5) == pytest.approx(0.5, abs=0.08)
     assert len(quantiles._kept) <= Quantiles.SIZE
 
@@ -99,7 +99,7 @@ def test_no_return_raises(values: list[float | None]) -> None:
     """Overflow included: what comes out may be infinite or NaN."""
     returns = Returns(0, 100)
     for value in values:
-        returns.see(value, 1)
+        returns.update(value, 1)
         assert returns.improving in (True, False, None)
         assert returns.flat in (True, False, None)
         assert returns.span is not None

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from benchmarks.health.trace import TRACES as CONSTRUCTED
 from benchmarks.health.trace import read_trace
-from mission_tui.fleet.health.endings import shaping_remedy
+from mission_tui.fleet.health.episode_endings import shaping_remedy
 from mission_tui.fleet.health.rule import Row, row_of
 from mission_tui.fleet.health.settings import Settings, settings_of
 from mission_tui.fleet.health.stall import Stall

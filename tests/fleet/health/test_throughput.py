@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from mission_tui.fleet.health import Judge, judge_of
+from mission_tui.fleet.health import HealthJudge, judge_of
 from mission_tui.fleet.health.rule import Break
 from mission_tui.fleet.history.metrics import UpdateDone
 from mission_tui.fleet.views.findings import Finding
@@ -34,7 +34,7 @@ def judged(phases: Sequence[Seconds]) -> list[Finding]:
     return [finding for row in rows(phases) for finding in judge.update(row)]
 
 
-def throughout(judge: Judge, made: Sequence[UpdateDone]) -> list[Finding]:
+def throughout(judge: HealthJudge, made: Sequence[UpdateDone]) -> list[Finding]:
     return [finding for row in made for finding in judge.update(row)]
 
 

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from mission_tui.fleet.health import Settings, settings_of
 from mission_tui.fleet.health.clip_fraction import ClipFraction
-from mission_tui.fleet.health.frozen import PolicyFrozen
-from mission_tui.fleet.health.gentler import changes_between, gentler
 from mission_tui.fleet.health.kl import KlPersistent
 from mission_tui.fleet.health.kl_creep import KlCreep
 from mission_tui.fleet.health.kl_spike import KlSpike
+from mission_tui.fleet.health.policy_frozen import PolicyFrozen
 from mission_tui.fleet.health.ratio import Ratio
 from mission_tui.fleet.health.rule import Explanation, Rule
+from mission_tui.fleet.health.smaller_updates import changes_between, smaller_update_advice
 from mission_tui.fleet.health.standstill import cause_of_standstill
 from mission_tui.fleet.health.trust_region import radius_of
 from mission_tui.fleet.specs.preset import change
@@ -82,7 +82,7 @@ def test_every_advice_is_a_change_that_the_spec_takes(ppo: PpoSpec) -> None:
     """Whatever is proposed is understood by `--set` and really changes something."""
     spec = Spec(preset="p", env=EnvSpec(id="X"), ppo=ppo, run=RunSpec(total_timesteps=100_000))
     settings = settings_of(spec)
-    proposed = [gentler(settings, row(1, {"clip_range": 0.2}))[1]]
+    proposed = [smaller_update_advice(settings, row(1, {"clip_range": 0.2}))[1]]
     for tags in STILL:
         line = row(30, tags)
         proposed += [cause_of_standstill(line, settings, 3e-4, since=10, dead=dead)[2] for dead in (True, False)]

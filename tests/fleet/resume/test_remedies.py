@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mission_tui.errors import MissionError, UsageError
-from mission_tui.fleet.resume import ResumeFacts, as_chosen, judge_resume
-from mission_tui.fleet.resume.taking import Wanted, chosen, overriding, take
+from mission_tui.fleet.resume import ResumeFacts, apply_choices, judge_resume
+from mission_tui.fleet.resume.remedy_application import ResumeTarget, apply_remedy, chosen_remedies, overriding
 from mission_tui.fleet.resume.terms import Terms
 from mission_tui.fleet.resume.verdict import Change, Grade, Remedy
 from mission_tui.fleet.specs.preset import change, draft_change
@@ -26,9 +26,9 @@ def offered(of: Change) -> dict[str, Remedy]:
     return {remedy.name: remedy for remedy in of.remedies}
 
 
-def taken(was: Spec, words: list[str], *names: str, facts: ResumeFacts = HALFWAY) -> Wanted:
+def taken(was: Spec, words: list[str], *names: str, facts: ResumeFacts = HALFWAY) -> ResumeTarget:
     """What comes of resuming `was` with `words` and the remedies `names`."""
-    return as_chosen(was, draft_change(was, words), facts, names, ())
+    return apply_choices(was, draft_change(was, words), facts, names, ())
 
 
 @pytest.mark.parametrize(
@@ -56,9 +56,9 @@ def test_each_grave_change_offers_what_helps(words: list[str], field: str, names
 
 def test_scaling_the_learning_rate_is_by_the_root_of_the_minibatches() -> None:
     """2,048 to 512: half the rate for 1,000 gradient steps; that answers the change, and a target KL helps besides."""
-    wanted = taken(LARGE, ["ppo.batch_size=512"], "scale-lr")
-    assert wanted.terms == Terms(lr_scale=0.5, lr_scale_steps=1000)
-    answered = named(judge_resume(LARGE, wanted.spec, HALFWAY, wanted.terms), "ppo.batch_size")
+    target = taken(LARGE, ["ppo.batch_size=512"], "scale-lr")
+    assert target.terms == Terms(lr_scale=0.5, lr_scale_steps=1000)
+    answered = named(judge_resume(LARGE, target.spec, HALFWAY, target.terms), "ppo.batch_size")
     assert answered.grade == "note"
     assert answered.why.startswith("answered by scale-lr")
     assert list(offered(answered)) == ["target-kl"]
@@ -66,23 +66,23 @@ def test_scaling_the_learning_rate_is_by_the_root_of_the_minibatches() -> None:
 
 def test_a_pinned_schedule_no_longer_jumps() -> None:
     """With the pin a larger total is a note; the rate goes on where it stood."""
-    wanted = taken(SCHEDULED, ["run.total_timesteps=2M"], "pin-schedule")
-    judged = judge_resume(SCHEDULED, wanted.spec, HALFWAY)
+    target = taken(SCHEDULED, ["run.total_timesteps=2M"], "pin-schedule")
+    judged = judge_resume(SCHEDULED, target.spec, HALFWAY)
     assert named(judged, "run.total_timesteps").grade == "note"
     assert "0.0005 -> 0.0005" in named(judged, "ppo.learning_rate").why
 
 
 def test_a_schedule_that_has_decayed_to_nothing_is_pinned_to_a_rate_that_trains() -> None:
     """A finished run with lr 0 and clip 0 goes on with a hundredth of what it started with, never with 0."""
-    wanted = taken(SCHEDULED, ["run.total_timesteps=2M"], "pin-schedule", facts=ResumeFacts(1_000_000, finished=True))
-    assert (wanted.spec.ppo.learning_rate, wanted.spec.ppo.clip_range) == (1e-5, 0.002)
+    target = taken(SCHEDULED, ["run.total_timesteps=2M"], "pin-schedule", facts=ResumeFacts(1_000_000, finished=True))
+    assert (target.spec.ppo.learning_rate, target.spec.ppo.clip_range) == (1e-5, 0.002)
 
 
 def test_a_contradiction_has_a_valid_value_next_to_it() -> None:
     """Three workers for eight environments become two, and the refusal is gone."""
-    wanted = taken(WAS, ["env.n_workers=3"], "nearest")
-    assert wanted.spec.env.n_workers == 2
-    assert judge_resume(WAS, wanted.spec, HALFWAY).grade == "safe"
+    target = taken(WAS, ["env.n_workers=3"], "nearest")
+    assert target.spec.env.n_workers == 2
+    assert judge_resume(WAS, target.spec, HALFWAY).grade == "safe"
 
 
 def test_a_remedy_may_be_named_for_one_field_only() -> None:
@@ -94,9 +94,9 @@ def test_a_remedy_may_be_named_for_one_field_only() -> None:
 
 def test_choices_follow_one_another() -> None:
     """A finished run's nearest total makes its schedule jump, and only then is there something to pin."""
-    wanted = taken(SCHEDULED, [], "nearest", "pin-schedule", facts=FINISHED)
-    assert wanted.spec.run.total_timesteps == 1_000_448
-    assert wanted.spec.ppo.learning_rate == 1e-5
+    target = taken(SCHEDULED, [], "nearest", "pin-schedule", facts=FINISHED)
+    assert target.spec.run.total_timesteps == 1_000_448
+    assert target.spec.ppo.learning_rate == 1e-5
     with pytest.raises(UsageError, match="no remedy 'pin-schedule' is offered"):
         taken(SCHEDULED, [], "pin-schedule", "nearest", facts=FINISHED)
 
@@ -105,7 +105,7 @@ def test_a_remedy_that_is_not_offered_is_named_with_the_nearest() -> None:
     """A slip of the finger is not silently nothing."""
     judged = verdict("ppo.gamma=0.9")
     with pytest.raises(UsageError, match=r"no remedy 'restor' is offered here.*restore"):
-        chosen(judged, ["restor"])
+        chosen_remedies(judged, ["restor"])
 
 
 def test_only_refusals_that_can_be_carried_out_are_overridden() -> None:
@@ -203,7 +203,7 @@ def test_every_remedy_of_any_two_specs_can_be_carried_out(
         assert of.why
         assert not of.remedies or of.grade in ("warn", "refuse")
         for remedy in of.remedies:
-            better = take(was, Wanted(now), of.name, remedy)
+            better = apply_remedy(was, ResumeTarget(now), of.name, remedy)
             after = judge_resume(was, better.spec, facts, better.terms)
             assert GRADES.index(after.grade) <= GRADES.index(judged.grade)
             own = next((it.grade for it in after.changes if it.name == of.name), "safe")

@@ -11,7 +11,7 @@ import pytest
 from mission_tui.errors import PresetError
 from mission_tui.fleet.resume import ResumeFacts, judge_resume
 from mission_tui.fleet.resume.verdict import Change
-from mission_tui.fleet.specs.part import Part, as_part, part_words
+from mission_tui.fleet.specs.part import Part, parse_part, part_words
 from mission_tui.fleet.specs.preset import as_tables, change, from_tables, read_preset, resolve
 from mission_tui.fleet.specs.spec import Spec
 
@@ -30,7 +30,7 @@ def test_a_class_is_written_by_name_or_with_its_arguments() -> None:
     made = spec(env={"wrappers": ["a:Plain", NOISY]}, run={"callbacks": [NOISY]})
     assert made.env.wrappers == ("a:Plain", Part(cls="a:Noisy", kwargs={"scale": 2.0}))
     assert from_tables(as_tables(made), "spec.toml") == made
-    assert as_part("a:Plain") == Part(cls="a:Plain")
+    assert parse_part("a:Plain") == Part(cls="a:Plain")
     assert msgspec.json.decode(msgspec.json.encode(made), type=Spec) == made
 
 

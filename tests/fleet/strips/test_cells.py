@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mission_tui.fleet.strips.cells import CELL_S, LEVELS, SLOW_LEVELS, Cell, CellHistory, Gathering, merged
+from mission_tui.fleet.strips.cells import CELL_S, LEVELS, SLOW_LEVELS, Cell, CellAccumulator, CellHistory, merged
 
 DAY_S = 86_400.0
 percents = st.lists(st.integers(0, 100).map(float), min_size=1, max_size=300)
@@ -27,7 +27,7 @@ def filled(values: list[float], period: float = 0.05) -> CellHistory:
 
 def test_a_cell_is_given_back_when_the_next_begins() -> None:
     """Four looks in a quarter of a second become one cell with their least, mean and most."""
-    gathering = Gathering(CELL_S)
+    gathering = CellAccumulator(CELL_S)
     given_back = [gathering.add(look(index / 16, value, 1 / 16)) for index, value in enumerate([0, 100, 20, 0, 7])]
     assert given_back == [None, None, None, None, Cell(0.0, 0.0, 30.0, 100.0, 0.25, 4)]
     assert gathering.open == Cell(0.25, 7.0, 7.0, 7.0, 1 / 16, 1)
@@ -35,7 +35,7 @@ def test_a_cell_is_given_back_when_the_next_begins() -> None:
 
 def test_a_late_sample_counts_in_the_open_cell() -> None:
     """A clock that stepped back opens no second cell for the same time."""
-    gathering = Gathering(1.0)
+    gathering = CellAccumulator(1.0)
     gathering.add(look(5.2, 10.0))
     assert gathering.add(look(4.9, 30.0)) is None
     assert gathering.take() == Cell(5.0, 10.0, 20.0, 30.0, 0.1, 2)
@@ -123,7 +123,7 @@ def test_what_was_kept_of_the_first_seconds_comes_back_as_finely(begun: float) -
     """The wide cell in which everything begins holds no more than the fine ones, and does not stand for them."""
     history = CellHistory(SLOW_LEVELS)
     for second in range(20):
-        history.saw(float(second), begun + second, 1.0)
+        history.add_constant(float(second), begun + second, 1.0)
     restored = CellHistory(SLOW_LEVELS)
     restored.restore([history.complete(level, 0.0) for level in range(len(SLOW_LEVELS))])
     assert list(restored.finest(0.0, 100.0)) == list(history.finest(0.0, 100.0))[:-1]

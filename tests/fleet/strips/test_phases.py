@@ -60,11 +60,11 @@ def test_a_lost_link_is_a_gap_until_a_row_tells_what_was() -> None:
     """Nobody knew from 12 on; then the file says it. Said again, the phase is known to have lasted."""
     history = PhaseHistory()
     history.entered("rollout", 10.0)
-    history.left(12.0)
+    history.link_lost(12.0)
     assert history.between(0.0, 30.0, 240) == (Span("rollout", 10.0, 12.0),)
     history.entered("rollout", 10.0)
     assert history.between(0.0, 30.0, 240) == (Span("rollout", 10.0, 30.0),)
-    history.left(13.0)
+    history.link_lost(13.0)
     history.trained(20.0, 8.0, 2.0)
     assert history.between(0.0, 30.0, 240) == (Span("rollout", 10.0, 18.0), Span("update", 18.0, 20.0))
 
@@ -73,9 +73,9 @@ def test_standing_still_is_a_gap_and_counts_for_no_phase() -> None:
     """A rollout of 4 s stood for 10 s in its middle; its row, which names awake seconds, moves nothing into the gap."""
     history = PhaseHistory()
     history.entered("rollout", 10.0)
-    history.stood(12.0)
+    history.stopped(12.0)
     assert history.between(0.0, 20.0, 240) == (Span("rollout", 10.0, 12.0),)
-    history.went_on(22.0)
+    history.continued(22.0)
     assert history.between(0.0, 23.0, 240)[-1] == Span("rollout", 22.0, 23.0)
     history.trained(25.0, 4.0, 1.0)
     assert history.between(0.0, 30.0, 240) == (

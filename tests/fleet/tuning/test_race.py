@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from mission_tui.fleet.student import student
-from mission_tui.fleet.tuning.race import hopeless, winner
+from mission_tui.fleet.student_t import t_quantile
+from mission_tui.fleet.tuning.race import surely_slower, winner
 
 
 def rounds(draws: random.Random, levels: list[float], noise: float, count: int) -> list[list[float]]:
@@ -21,7 +21,7 @@ def test_equals_are_hardly_ever_dropped(noise: float) -> None:
     """Five candidates of one speed: at most one stage in twenty drops any of them, whatever the noise and the load."""
     draws = random.Random(1)
     dropped = sum(
-        any(hopeless([row[:seen] for row in rates], 2) for seen in (2, 3))
+        any(surely_slower([row[:seen] for row in rates], 2) for seen in (2, 3))
         for rates in (rounds(draws, [1000.0] * 5, noise, 3) for _ in range(200))
     )
     # The leader is chosen among five, which costs a little of what Bonferroni keeps in hand.
@@ -31,7 +31,7 @@ def test_equals_are_hardly_ever_dropped(noise: float) -> None:
 def test_half_the_speed_is_dropped_after_two_rounds() -> None:
     """Although the machine's load changes between the rounds by more than that."""
     draws = random.Random(2)
-    found = [hopeless(rounds(draws, [1000.0, 500.0, 980.0, 990.0, 1000.0], 0.03, 2), 2) for _ in range(200)]
+    found = [surely_slower(rounds(draws, [1000.0, 500.0, 980.0, 990.0, 1000.0], 0.03, 2), 2) for _ in range(200)]
     assert all(1 in each for each in found)
     assert not any(0 in each for each in found)
 
@@ -41,14 +41,14 @@ def test_the_leader_is_never_dropped() -> None:
     draws = random.Random(3)
     for _ in range(500):
         rates = rounds(draws, [draws.uniform(10, 1e6) for _ in range(draws.randint(1, 7))], 0.1, draws.randint(1, 4))
-        assert len(hopeless(rates, 2)) < len(rates)
+        assert len(surely_slower(rates, 2)) < len(rates)
 
 
 def test_too_few_probes_drop_nobody() -> None:
     """One round, or two candidates in two rounds, have no interval that says anything."""
-    assert hopeless([[1000.0], [1.0], [1.0], [1.0], [1.0]], 2) == ()
-    assert hopeless([[1000.0, 1000.0], [1.0, 1.0]], 2) == ()
-    assert hopeless([], 2) == ()
+    assert surely_slower([[1000.0], [1.0], [1.0], [1.0], [1.0]], 2) == ()
+    assert surely_slower([[1000.0, 1000.0], [1.0, 1.0]], 2) == ()
+    assert surely_slower([], 2) == ()
 
 
 def test_what_stands_is_left_only_for_something_faster() -> None:
@@ -60,4 +60,4 @@ def test_what_stands_is_left_only_for_something_faster() -> None:
 @pytest.mark.parametrize(("freedom", "exact"), [(4, 2.776), (8, 2.306), (30, 2.042)])
 def test_quantiles_are_students(freedom: int, exact: float) -> None:
     """Within a hundredth of the tables."""
-    assert student(0.975, freedom) == pytest.approx(exact, abs=0.01)
+    assert t_quantile(0.975, freedom) == pytest.approx(exact, abs=0.01)

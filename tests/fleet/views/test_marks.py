@@ -81,13 +81,13 @@ def test_a_silenced_rule_is_silent_for_what_comes_too_until_it_is_opened() -> No
 def test_a_finding_is_due_when_it_opens_and_when_it_becomes_worse() -> None:
     """Due from the start; after it was acknowledged, due again only as critical; over, it is not due."""
     run = told(FindingChanged(3, 92.0, KL))
-    assert run.told.due == {KL.id}
+    assert run.journal.due == {KL.id}
     run.apply(FindingMarked(4, 93.0, "acknowledged", finding=KL.id))
-    assert run.told.due == set()
+    assert run.journal.due == set()
     run.apply(FindingChanged(5, 94.0, structs.replace(KL, severity="critical")))
-    assert run.told.due == {KL.id}
+    assert run.journal.due == {KL.id}
     run.apply(FindingChanged(6, 95.0, structs.replace(KL, severity="critical", state="cleared")))
-    assert run.told.due == set()
+    assert run.journal.due == set()
 
 
 def test_taking_a_mark_back_makes_nothing_due() -> None:
@@ -101,7 +101,7 @@ def test_taking_a_mark_back_makes_nothing_due() -> None:
         FindingMarked(8, 95.0, "open", finding=KL.id),
     )
     assert set(standings(run).values()) == {"open"}
-    assert run.told.due == set()
+    assert run.journal.due == set()
 
 
 def test_what_was_done_is_remembered_with_the_severity_it_was_done_for() -> None:
@@ -113,9 +113,9 @@ def test_what_was_done_is_remembered_with_the_severity_it_was_done_for() -> None
         HealthActed(6, 93.0, KL.id, "checkpoint"),
         HealthActed(7, 93.0, "", "notified", "on_event ended with exit code 1"),
     )
-    assert run.told.acted == {(KL.id, "warning", "notified"), (KL.id, "critical", "checkpoint")}
+    assert run.journal.acted == {(KL.id, "warning", "notified"), (KL.id, "critical", "checkpoint")}
     run.apply(AttemptStarting(8, 95.0, 2))
-    assert (run.told.due, run.told.acted) == (set(), set())
+    assert (run.journal.due, run.journal.acted) == (set(), set())
 
 
 def test_a_finding_knows_its_attempt() -> None:

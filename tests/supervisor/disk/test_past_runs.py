@@ -21,7 +21,7 @@ from mission_tui.fleet.history.events import (
 )
 from mission_tui.fleet.history.metrics import Metric, TrainingEnded, TrainingStarted, UpdateDone
 from mission_tui.fleet.history.outcome import Finished, Stopped
-from mission_tui.fleet.strips.strip import Stand
+from mission_tui.fleet.strips.strip import StateInterval
 from mission_tui.fleet.views.findings import Finding
 from mission_tui.fleet.views.snapshot import GpuMeters, HostMeters, Replay, RunView
 from mission_tui.ipc.requests import GetLog, GetStrip
@@ -191,13 +191,13 @@ def test_the_strip_shows_who_was_held_though_nobody_kept_it(root: Path) -> None:
     """By the journal: paused at that moment, and later with both its ends."""
     runs, kept = PastRuns(root), PastInstruments(root)
 
-    def lanes(moment: float) -> dict[str, tuple[Stand, ...]]:
+    def lanes(moment: float) -> dict[str, tuple[StateInterval, ...]]:
         runs.go(moment)
         strip = kept.strip(runs.store, GetStrip(id=1, seconds=60.0), moment)
         return {lane.name: lane.stands for lane in strip.lanes}
 
-    assert lanes(170.0) == {"heavy": (Stand("paused", 165.0, 170.0),)}
-    assert lanes(180.0) == {"heavy": (Stand("paused", 165.0, 175.0),)}
+    assert lanes(170.0) == {"heavy": (StateInterval("paused", 165.0, 170.0),)}
+    assert lanes(180.0) == {"heavy": (StateInterval("paused", 165.0, 175.0),)}
     assert lanes(140.0) == {}
 
 

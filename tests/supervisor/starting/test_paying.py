@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.fleet.history.events import AttemptEnded, PayoffJudged, RunPaused, RunResumed
+from mission_tui.fleet.history.events import AttemptEnded, GainMeasured, RunPaused, RunResumed
 from mission_tui.fleet.history.metrics import TrainingStarted, UpdateDone
 from mission_tui.fleet.history.outcome import Killed
-from mission_tui.fleet.paying import Payoff
-from mission_tui.fleet.paying.staying import stays_of
+from mission_tui.fleet.marginal_gain import MarginalGain
+from mission_tui.fleet.marginal_gain.training_spans import training_spans_of
 from mission_tui.fleet.specs.preset import change
 from mission_tui.records.files.append import AppendLog
 from mission_tui.supervisor.run import LiveRun
@@ -25,7 +25,7 @@ from tests.supervisor.watching.test_feed import Field, on
 def trains(field: Field, live: LiveRun, begin: float, end: float, steps_per_s: float) -> None:
     """Updates of half a second each from unix time `begin` to `end`."""
     log = AppendLog(live.dir.metrics)
-    row = field.core.store.run(live.id).trained.row
+    row = field.core.store.run(live.id).metrics.row
     update, t = row.update if row is not None else 0, begin + 0.5
     if row is None:
         log.append(lambda seq: TrainingStarted(seq, 1, begin))
@@ -41,14 +41,14 @@ def trains(field: Field, live: LiveRun, begin: float, end: float, steps_per_s: f
     read_news(field.core, live)
 
 
-def paid(field: Field, live: LiveRun) -> list[Payoff]:
+def paid(field: Field, live: LiveRun) -> list[MarginalGain]:
     """What the run's journal says of it."""
-    return [event.payoff for event in field.events(live) if isinstance(event, PayoffJudged)]
+    return [event.payoff for event in field.events(live) if isinstance(event, GainMeasured)]
 
 
 def since(field: Field, live: LiveRun) -> float:
     """When its attempt was handed over."""
-    started_t = field.core.store.run(live.id).told.started_t
+    started_t = field.core.store.run(live.id).journal.started_t
     assert started_t is not None
     return started_t
 
@@ -57,7 +57,7 @@ def two(field: Field, gain: float = 0.3) -> tuple[LiveRun, LiveRun, float]:
     """One that has trained alone for a minute before another came, which trains beside it until the time returned."""
     first = field.run("first")
     begun = since(field, first) - 80.0
-    field.core.store.run(first.id).told.started_t = begun
+    field.core.store.run(first.id).journal.started_t = begun
     trains(field, first, begun, begun + 80.0, 1000.0)
     second = field.run("second")
     joined = since(field, second)
@@ -76,17 +76,17 @@ def test_a_run_that_joins_is_judged_once_and_shown(tmp_path: Path) -> None:
         assert (paid(field, second), field.core.unmeasured) == ([], (second.id,))
         paying.look(now)
         paying.look(now + 5.0)
-        (payoff,) = paid(field, second)
-        assert (payoff.change, payoff.verdict, payoff.others) == ("joined", "pays", 1)
-        assert payoff.gain is not None
-        assert abs(payoff.gain - 0.3) < 0.02
-        assert payoff.t == since(field, second)
-        assert [payoff.verdict for payoff in paid(field, first)] == ["first"]
+        (gain,) = paid(field, second)
+        assert (gain.change, gain.verdict, gain.others) == ("joined", "pays", 1)
+        assert gain.gain is not None
+        assert abs(gain.gain - 0.3) < 0.02
+        assert gain.t == since(field, second)
+        assert [gain.verdict for gain in paid(field, first)] == ["first"]
         assert field.core.unmeasured == ()
         snapshot = field.core.store.snapshot(now)
         assert [each.run for each in snapshot.paid] == [second.id, first.id]
         assert snapshot.paid[0].sentence.startswith("second joined: +30 %: worth it (")
-        assert field.core.store.view(second.id).payoff == payoff
+        assert field.core.store.view(second.id).payoff == gain
 
     on(tmp_path / "runs", scene)
 
@@ -101,10 +101,10 @@ def test_a_restarted_supervisor_goes_on_where_the_last_one_was(tmp_path: Path) -
         begun = since(field, first)
         shown = field.core.store.snapshot(now).paid
         first, second = field.held_anew(first), field.held_anew(second)
-        field.core.store.run(first.id).told.started_t = begun
+        field.core.store.run(first.id).journal.started_t = begun
         assert field.core.store.snapshot(now).paid == shown
         Paying(field.core).look(now)
-        assert [payoff.verdict for payoff in paid(field, second)] == ["pays"]
+        assert [gain.verdict for gain in paid(field, second)] == ["pays"]
         assert len(paid(field, first)) == 1
 
     on(tmp_path / "runs", scene)
@@ -170,9 +170,9 @@ def test_a_pause_is_a_leaving_and_going_on_a_joining(tmp_path: Path) -> None:
         field.say(live, lambda seq, t: RunResumed(seq, begun + 20.0, 1))
         trains(field, live, begun, begun + 10.0, 1000.0)
         trains(field, live, begun + 20.0, begun + 30.0, 1000.0)
-        stays = list(stays_of(field.core.store.run(live.id)))
-        assert [stay.since - begun for stay in stays] == [0.0, 20.0]
-        assert [stay.until for stay in stays] == [begun + 10.0, None]
-        assert [stay.warm is not None and stay.warm - stay.since for stay in stays] == [5.5, 5.5]
+        stays = list(training_spans_of(field.core.store.run(live.id)))
+        assert [span.since - begun for span in stays] == [0.0, 20.0]
+        assert [span.until for span in stays] == [begun + 10.0, None]
+        assert [span.warm is not None and span.warm - span.since for span in stays] == [5.5, 5.5]
 
     on(tmp_path / "runs", scene)

@@ -15,7 +15,7 @@ from msgspec import structs
 from mission_tui.fleet.health.replay import replay
 from mission_tui.fleet.history.events import (
     AttemptStarting,
-    CompanyChanged,
+    CoRunningChanged,
     FindingChanged,
     FleetEvent,
     RunCreated,
@@ -171,7 +171,7 @@ def test_rows_that_follow_each_other_quickly_are_read_together(tmp_path: Path) -
         live, t = field.run(), time.time()
 
         def update() -> int:
-            row = field.core.store.run(live.id).trained.row
+            row = field.core.store.run(live.id).metrics.row
             return row.update if row is not None else 0
 
         started(live, t)
@@ -245,8 +245,8 @@ def test_an_attempt_that_has_ended_is_not_judged_by_the_spec_of_the_next(tmp_pat
         trained(live, 1, 40, t + 1.0, kl=0.08)
         read_news(field.core, live)
         assert field.findings(live) == []
-        told = field.core.store.run(live.id).told
-        told.outcome = cast(Any, object())
+        journal = field.core.store.run(live.id).journal
+        journal.outcome = cast(Any, object())
         live.release()
         live = hold_live(field.core, live.dir, SPEC)
         assert field.findings(live) == []
@@ -273,13 +273,13 @@ def test_runs_hear_of_their_company(tmp_path: Path) -> None:
         field.say(second, lambda seq, t: RunResumed(seq, t, 1))
         company.look()
         told = {
-            live.dir.id[16:21]: [event.others for event in field.events(live) if isinstance(event, CompanyChanged)]
+            live.dir.id[16:21]: [event.others for event in field.events(live) if isinstance(event, CoRunningChanged)]
             for live in (first, second)
         }
         assert told == {"first": [1, 1, 0, 1], "secon": [1]}
         restarted = Company(field.core)
         restarted.look()
-        assert len([event for event in field.events(first) if isinstance(event, CompanyChanged)]) == 4
+        assert len([event for event in field.events(first) if isinstance(event, CoRunningChanged)]) == 4
 
     on(tmp_path / "runs", scene)
 
@@ -292,7 +292,7 @@ def test_what_changed_while_no_supervisor_was_there_is_told(tmp_path: Path) -> N
         Company(field.core).look()
         del field.core.live[second.id]
         Company(field.core).look()
-        told = [event.others for event in field.events(first) if isinstance(event, CompanyChanged)]
+        told = [event.others for event in field.events(first) if isinstance(event, CoRunningChanged)]
         assert told == [1, 0]
 
     on(tmp_path / "runs", scene)
@@ -321,7 +321,7 @@ def test_findings_of_real_processes_are_replayed(lab: Lab) -> None:
     directory = lab.dir(run)
     events, _ = read_all(directory.events, FleetEvent)
     records, _ = read_all(directory.metrics, MetricRecord)
-    assert any(isinstance(event, CompanyChanged) for event in events)
+    assert any(isinstance(event, CoRunningChanged) for event in events)
     found = {it.id: it for it in replay({n: read_attempt_spec(directory, n) for n in (1, 2)}, records, events)}
     newest = {event.finding.id: event.finding for event in events if isinstance(event, FindingChanged)}
     for id_, finding in newest.items():

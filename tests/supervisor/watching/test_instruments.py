@@ -55,7 +55,7 @@ def seen(core: Core) -> Core:
     core.host.meters["ram"] = core.gpu.meters["vram", "GPU-a"] = memory = CellHistory(METER_LEVELS)
     memory.total = 8e9
     for second in range(MINUTES * 60):
-        memory.saw(1e6 * second, now - MINUTES * 60 + second, 1.0)
+        memory.add_constant(1e6 * second, now - MINUTES * 60 + second, 1.0)
     core.gpu.busy["GPU-a"], core.gpu.power["GPU-a"], core.gpu.names["GPU-a"] = busy, power, "Stand-in"
     return core
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mission_tui.envs import mission_files
-from mission_tui.fleet.views.picture import Canvas
+from mission_tui.fleet.views.episode_picture import Canvas
 from mission_tui.records.runs.rules_snapshot import write_rules
 from mission_tui.trainer.playing import show
 from mission_tui.trainer.playing.half_blocks import half_blocks

@@ -1,0 +1,90 @@
+"""Past runs by whose pace another may be foretold: those of the same settings, else of the same preset with others."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from mission_tui.fleet.capacity.cost import Pace
+from mission_tui.fleet.history.run import RunHistory
+from mission_tui.fleet.specs.spec import Spec
+
+__all__ = ["ReferenceRun", "differences", "reference_runs"]
+
+_ROWS = 20
+"""The median of so many updates is the pace; the last alone may have been a slow one."""
+
+_ENV = ("id", "n_envs", "vec", "n_workers", "kwargs", "config", "wrappers", "normalize", "frame_stack")
+_PPO = ("n_steps", "batch_size", "n_epochs", "net_arch", "policy", "policy_kwargs", "algo", "use_sde")
+_RUN = ("device", "engine", "precision", "compile", "tf32", "threads", "auto_scale", "callbacks")
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceRun:
+    """A past run by whose pace another may be foretold; the fewer `differs`, the better."""
+
+    run: str
+    pace: Pace
+
+    @property
+    def place(self) -> tuple[int, float]:
+        """The nearest first, of those the newest."""
+        return len(self.pace.differs), -self.pace.t
+
+
+def differences(spec: Spec, other: Spec) -> tuple[str, ...]:
+    """The settings that a run's speed hangs on and that differ between the two, as ``ppo.n_steps 256``: the other's."""
+    differ: list[str] = []
+    for table, names in (("env", _ENV), ("ppo", _PPO), ("run", _RUN)):
+        here, there = getattr(spec, table), getattr(other, table)
+        differ += [
+            f"{table}.{name} {_word(getattr(there, name))}"
+            for name in names
+            if getattr(here, name) != getattr(there, name)
+        ]
+    return tuple(differ)
+
+
+def reference_runs(spec: Spec, runs: Iterable[RunHistory]) -> list[ReferenceRun]:
+    """The runs by whose pace a run of `spec` may be foretold, the best first: runs of the same settings, whatever they
+    are called, and of the same preset and environment with others.
+    """
+    if spec.run.command is not None:
+        return []
+    found: list[ReferenceRun] = []
+    for run in runs:
+        other = run.spec
+        if other is None or other.run.command is not None or other.env.id != spec.env.id:
+            continue
+        differ = differences(spec, other)
+        if differ and other.preset != spec.preset:
+            continue
+        pace = _pace_of(run, differ)
+        if pace is not None:
+            found.append(ReferenceRun(run.id, pace))
+    return sorted(found, key=lambda it: it.place)
+
+
+def _pace_of(run: RunHistory, differs: tuple[str, ...]) -> Pace | None:
+    row = run.metrics.row
+    paces = [pace for pace in run.metrics.columns.tail("steps_per_s", _ROWS) if pace is not None and pace > 0.0]
+    if row is None or not paces:
+        return None
+    return Pace(name=run.journal.name, t=row.t, steps_per_s=statistics.median(paces), differs=differs)
+
+
+def _word(value: object) -> str:
+    if value is None:
+        return "not written"
+    plain: Any = msgspec.to_builtins(value)
+    if isinstance(plain, bool):
+        return str(plain).lower()
+    if isinstance(plain, Mapping):
+        return "other" if plain else "none"
+    if isinstance(plain, Sequence) and not isinstance(plain, str):
+        return f"[{', '.join(map(str, plain))}]"
+    return str(plain)

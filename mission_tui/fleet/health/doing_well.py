@@ -1,0 +1,119 @@
+"""Whether a run does well by its own returns, which makes a narrow policy or a poor value function no trouble.
+
+Solved is what the environment says: its threshold, its success rate, its winning outcomes. Doing well is what the
+returns say: a new best lately, or a clear rise that has been kept and that the environment does not call nothing. A
+mean over 100 episodes wanders even when nothing is learned, so slopes prove little; new bests of it get rare.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+
+from mission_tui.fleet.health.episode_endings import LARGEST_COUNT, MISSION_GYM, kind_of
+from mission_tui.fleet.health.hysteresis import Hysteresis
+from mission_tui.fleet.health.rule import Row, RuleContext
+
+__all__ = ["Success"]
+
+BEST_SHARE = SOLVED_SHARE = 0.9
+NOTHING_SHARE, HALF_WAY = 0.05, 0.5
+EPISODES = 20.0
+FORGETTING = 0.9
+FIRST = 5
+WINDOW = 32
+RISE_SHARE = 0.05
+CLEAR_GAIN = 2.0
+NEEDED, LOOKS = 12, 16
+
+
+class Success:
+    """Follows one attempt; `best_share` of the way from the first returns to the best counts as near the best."""
+
+    def __init__(self, context: RuleContext, best_share: float = BEST_SHARE) -> None:
+        self._context = context
+        self._best_share = best_share
+        self._first: list[float] = []
+        self._recent: deque[float] = deque(maxlen=WINDOW)
+        self._bests: deque[float] = deque(maxlen=WINDOW)
+        self._poor = Hysteresis(NEEDED, LOOKS)
+        self._won = self._ended = 0.0
+        self._winnable = MISSION_GYM in context.settings.env_id
+        self._success_rate: float | None = None
+
+    def update(self, row: Row) -> None:
+        """Take in one update, after the patient's returns have."""
+        self._success_rate = row.metrics.get("rollout/success_rate", self._success_rate)
+        if row.outcomes:
+            counts = {name: min(count, LARGEST_COUNT) for name, count in row.outcomes.items()}
+            won = sum(count for name, count in counts.items() if kind_of(name) == "won")
+            self._winnable = self._winnable or won > 0
+            self._won = FORGETTING * self._won + won
+            self._ended = FORGETTING * self._ended + sum(counts.values())
+        mean, best = row.metrics.get("rollout/ep_rew_mean"), self._context.returns.best
+        if mean is None or best is None or not math.isfinite(mean):
+            return
+        self._recent.append(mean)
+        self._bests.append(best)
+        if len(self._first) < FIRST:
+            self._first.append(mean)
+        if len(self._recent) >= LOOKS:
+            well = self.well
+            self._poor.update(over=not well, calm=well)
+
+    @property
+    def solved(self) -> bool:
+        """Whether the environment itself says so; what it does not say is not known, and not solved."""
+        threshold, smooth = self._context.settings.reward_threshold, self._context.returns.smooth
+        if threshold is not None and smooth is not None and smooth >= threshold:
+            return True
+        if self._success_rate is not None and self._success_rate >= SOLVED_SHARE:
+            return True
+        return self._ended >= EPISODES and self._won >= SOLVED_SHARE * self._ended
+
+    @property
+    def poor(self) -> bool:
+        """Whether it has not done well in 12 of 16 updates, and not yet for 16 in a row since."""
+        return self._poor.on and not self.solved
+
+    @property
+    def well(self) -> bool:
+        """Solved, at a new best lately, or clearly above the first returns and near the best; False when unknown."""
+        return self.solved or self._rising() or self.near_best
+
+    @property
+    def near_best(self) -> bool:
+        """Whether the smoothed return stands near its best, and the best clearly above the first returns."""
+        smooth, best = self._context.returns.smooth, self._context.returns.best
+        if smooth is None or best is None or not self._first:
+            return False
+        gain = best - self._start
+        if not smooth - self._start >= self._best_share * gain:
+            return False
+        return not gain <= CLEAR_GAIN * (max(self._recent) - min(self._recent)) and not self._shortfall()
+
+    @property
+    def complaint(self) -> str:
+        """What is poor, in words that go on a sentence about something else."""
+        return self._shortfall() or "the return neither rises nor stands near its best"
+
+    @property
+    def _start(self) -> float:
+        return sum(self._first) / len(self._first)
+
+    def _shortfall(self) -> str:
+        """How the environment itself calls the best so far next to nothing; "" when it does not."""
+        threshold, best = self._context.settings.reward_threshold, self._context.returns.best
+        if threshold is not None and self._first and best is not None and self._start < threshold:
+            short = best - self._start < HALF_WAY * (threshold - self._start)
+            return f"the return is far from the {threshold:g} that count as solved" if short else ""
+        if self._success_rate is not None:
+            return "next to no episode succeeds" if self._success_rate < NOTHING_SHARE else ""
+        lost = self._winnable and self._ended >= EPISODES and self._won < NOTHING_SHARE * self._ended
+        return "next to no episode is won" if lost else ""
+
+    def _rising(self) -> bool:
+        if not self._bests:
+            return False
+        returns = self._context.returns
+        return self._bests[-1] - self._bests[0] > max(RISE_SHARE * returns.span, returns.noise)

@@ -1,0 +1,161 @@
+"""How episodes end, as `outcomes`, `stall` and `plateau` read it: shares over the last 100 episodes, and their rise.
+
+Outcomes are the environment's own words. An ending is won if one of its words says so and none denies it, idle if it
+names the clock or a standstill; what is neither (`crashed`) is neither. Winning has a word in MissionGym, and in a run
+that has won before; elsewhere a run without wins may simply have no word for them.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter, deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from mission_tui.fleet.health.rule import Row, RuleContext
+from mission_tui.fleet.health.settings import Settings
+from mission_tui.fleet.text import clean
+
+__all__ = ["Endings", "Kind", "Rise", "kind_of", "shaping_remedy"]
+
+Kind = Literal["won", "idle", "other"]
+
+MISSION_GYM = "MissionGym"
+MISSION_GYM_WORDS = frozenset({"captured", "early_success", "all_disabled", "stalled"})
+"""Endings that only MissionGym is known to have; `timeout` is everybody's word."""
+
+WON = frozenset(("win", "wins", "won", "success", "successful", "succeeded", "captured", "goal", "solved", "victory"))
+DENIED = frozenset(("no", "not", "non", "never", "missed", "lost", "without", "fail", "failed", "failure", "before"))
+IDLE = frozenset(("timeout", "timelimit", "truncated", "truncation", "stalled", "stall", "stuck", "idle"))
+WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+
+UNPAID = "best_so_far"
+"""MissionGym's shaping under which going back and forth earns nothing."""
+
+FEWEST, ENOUGH = 50, 100
+"""Episodes that a share needs (health guide, section 3), and those that it is taken over."""
+
+MOST_UPDATES = 50
+LARGEST_COUNT = 1_000_000
+NAMED = 3
+FOOT = 0.1
+"""A rise begins at the newest moment that is within a tenth of it from its lowest."""
+
+
+@lru_cache(maxsize=256)
+def kind_of(outcome: str) -> Kind:
+    """What the environment's word `outcome` says of an episode."""
+    words = {word.lower() for word in WORD.findall(outcome[:80])}
+    if words & WON and not words & DENIED:
+        return "won"
+    return "idle" if words & IDLE or {"time", "limit"} <= words or {"time", "out"} <= words else "other"
+
+
+def shaping_remedy(settings: Settings) -> tuple[str, tuple[str, ...]]:
+    """What stops episodes from earning without getting anywhere, with the assignment where it is ours to make."""
+    if not settings.env_id.startswith(MISSION_GYM):
+        return "add a small penalty per step, and pay for progress only against the best so far in the episode", ()
+    if settings.shaping != UNPAID:
+        advice = "pay only for the best distance so far in an episode, which going back and forth cannot earn twice"
+        return advice, (f'env.kwargs.shaping="{UNPAID}"',)
+    return "see that the goal can be reached in the time there is, and make a step cost more", ()
+
+
+@dataclass(frozen=True, slots=True)
+class Rise:
+    """A significant rise of the share of idle endings within `updates` updates, with the smoothed return of each end.
+
+    `is_paid` is whether the return rose with it.
+    """
+
+    idle_then: float
+    idle_now: float
+    return_then: float
+    return_now: float
+    is_paid: bool
+
+
+class Endings:
+    """The endings of one attempt, newest 100 episodes or 50 updates."""
+
+    def __init__(self, context: RuleContext) -> None:
+        self._returns = context.returns
+        self._limits = limits = context.limits.outcomes
+        self._rows: deque[tuple[int, int, int, Mapping[str, int]]] = deque()
+        self._won = self._idle = 0
+        self._then: deque[tuple[int, int, int, float]] = deque(maxlen=limits.updates + 1)
+        self.episodes = 0
+        self.winnable = context.settings.env_id.startswith(MISSION_GYM)
+        self.rise: Rise | None = None
+
+    def update(self, row: Row) -> bool:
+        """Take in one update, after the patient's returns have; whether it had endings to take in."""
+        if not row.outcomes:
+            return False
+        counts = {"won": 0, "idle": 0, "other": 0}
+        for word, count in row.outcomes.items():
+            counts[kind_of(word)] += min(count, LARGEST_COUNT)
+            self.winnable = self.winnable or word in MISSION_GYM_WORDS
+        self.winnable = self.winnable or counts["won"] > 0
+        self._count(counts["won"], counts["idle"], sum(counts.values()), row.outcomes)
+        self.rise = None
+        if self.episodes >= FEWEST and self._returns.smooth is not None:
+            self._then.append((self._won, self._idle, self.episodes, self._returns.smooth))
+            self.rise = self._risen()
+        return True
+
+    @property
+    def full(self) -> bool:
+        """Whether shares are over 100 episodes or more."""
+        return self.episodes >= ENOUGH
+
+    @property
+    def won_share(self) -> float | None:
+        """Share of episodes that were won; None before there are 50, or where winning has no word."""
+        return self._won / self.episodes if self.winnable and self.episodes >= FEWEST else None
+
+    @property
+    def idle_share(self) -> float | None:
+        """Share of episodes that the clock or a standstill ended; None before there are 50."""
+        return self._idle / self.episodes if self.episodes >= FEWEST else None
+
+    def words(self) -> str:
+        """The commonest endings with their shares, in the environment's own words."""
+        total: Counter[str] = Counter()
+        for *_, outcomes in self._rows:
+            total.update({word: min(count, LARGEST_COUNT) for word, count in outcomes.items()})
+        shown = total.most_common(NAMED)
+        return ", ".join(f"{clean(word, 40)} {count / max(1, self.episodes):.0%}" for word, count in shown)
+
+    def _count(self, won: int, idle: int, total: int, outcomes: Mapping[str, int]) -> None:
+        self._rows.append((won, idle, total, outcomes))
+        self._won, self._idle, self.episodes = self._won + won, self._idle + idle, self.episodes + total
+        while len(self._rows) > MOST_UPDATES or self.episodes - self._rows[0][2] >= ENOUGH:
+            won, idle, total, _ = self._rows.popleft()
+            self._won, self._idle, self.episodes = self._won - won, self._idle - idle, self.episodes - total
+
+    def _risen(self) -> Rise | None:
+        """Two-proportion z-test of the idle share now against that of the moment from which it rose.
+
+        Where more is won than then, idle endings took the place of worse ones: that is learning.
+        """
+        now, limits, returns = self._idle / self.episodes, self._limits, self._returns
+        if now <= limits.bad_share:
+            return None
+        lowest = min([idle / total for _, idle, total, _ in self._then])
+        foot = lowest + FOOT * (now - lowest)
+        won_then, idle_then, total_then, return_then = next(
+            moment for moment in reversed(self._then) if moment[1] / moment[2] <= foot
+        )
+        then, return_now = idle_then / total_then, self._then[-1][3]
+        if now - then < limits.rise or self._won * total_then > won_then * self.episodes:
+            return None
+        pooled = (self._idle + idle_then) / (self.episodes + total_then)
+        error = math.sqrt(pooled * (1.0 - pooled) * (1.0 / self.episodes + 1.0 / total_then))
+        if now - then <= limits.z * error:
+            return None
+        is_paid = return_now - return_then > max(limits.return_share * returns.span, returns.noise)
+        return Rise(lowest, now, return_then, return_now, is_paid)

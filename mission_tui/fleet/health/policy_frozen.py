@@ -1,0 +1,143 @@
+"""`policy-frozen`: updates that no longer move the policy, although there is something left to learn.
+
+Silent where that is meant: below 5 % of the initial learning rate if a schedule leads there or the settings are not
+known, and where an update is a single gradient step, whose KL is 0 by definition (SB3 measures it before the step).
+Where the task is known to be solved it is information.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import deque
+
+from mission_tui.fleet.health.doing_well import Success
+from mission_tui.fleet.health.hysteresis import Hysteresis
+from mission_tui.fleet.health.phrases import learning_rate_of, rounded
+from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
+from mission_tui.fleet.health.standstill import cause_of_standstill
+from mission_tui.fleet.health.trust_region import radius_of, u_of
+from mission_tui.fleet.views.findings import Severity
+
+__all__ = ["PolicyFrozen"]
+
+EVIDENCE = 12
+KL, CLIPPED = "train/approx_kl", "train/clip_fraction"
+TAGS = (KL, CLIPPED, "train/learning_rate", "train/grad_norm", "policy/entropy_ratio", "rollout/ep_rew_mean")
+
+
+class PolicyFrozen(Rule):
+    """One attempt's rule; blank updates are passed over."""
+
+    id = "policy-frozen"
+
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
+        self._limits = limits = context.limits.policy_frozen
+        self._rows: deque[tuple[Row, float]] = deque(maxlen=limits.updates)
+        self._first_rate = context.settings.starting_rate or 0.0
+        self._success = Success(context)
+        self._moved = context.settings.gradient_steps is not None
+        self._learned = False
+        self._begin()
+
+    def _begin(self) -> None:
+        limits = self._limits
+        self._still = Hysteresis(limits.updates, limits.updates)
+        self._idle = Hysteresis(limits.updates, limits.updates)
+        self._dead = Hysteresis(limits.critical_updates, limits.critical_updates)
+        self._behind = Hysteresis(limits.critical_updates, limits.updates)
+        self._severity: Severity | None = None
+
+    def judge(self, row: Row) -> Severity | None:
+        """Critical for a KL of nothing; else a warning for small ones while the return is flat and below its best."""
+        u = u_of(row, self.context.settings)
+        if u is None or self.context.settings.gradient_steps == 1:
+            return self._severity
+        self._rows.append((row, u))
+        if self._rate_is_spent(row):
+            self._begin()
+            return None
+        self._count_row(row, u)
+        # Only the episodes of a policy that may stand still say whether that policy has solved its task.
+        if self._idle.count or self._severity is not None:
+            self._success.update(row)
+        self._severity = self._verdict()
+        return self._severity
+
+    def explain(self, severity: Severity) -> Explanation:
+        """What holds the policy still, as far as its own numbers tell: target_kl, rate, entropy, gradients."""
+        (row, _), settings, limits = self._rows[-1], self.context.settings, self._limits
+        dead, radius = self._dead.on, radius_of(row, settings)
+        window = limits.critical_updates if dead else limits.updates
+        since = self._rows[max(0, len(self._rows) - window)][0].update
+        cause, advice, assignments = cause_of_standstill(row, settings, self._first_rate, since=since, dead=dead)
+        if severity == "info":
+            advice = f"nothing if the task is solved; otherwise {advice}"
+        level = limits.u if self._still.on else limits.idle_u
+        return Explanation(
+            sentence=self._sentence(),
+            cause=cause,
+            advice=advice,
+            advice_set=assignments,
+            evidence=tuple(line.evidence(*TAGS) for line, _ in list(self._rows)[-EVIDENCE:]),
+            signal=KL,
+            threshold=limits.critical_kl if dead else level * radius,
+            window=window,
+        )
+
+    def _count_row(self, row: Row, u: float) -> None:
+        limits, returns = self._limits, self.context.returns
+        clipped = row.metrics.get(CLIPPED)
+        dead = row.metrics[KL] < limits.critical_kl and clipped == 0.0
+        idle = u < limits.u or (u < limits.idle_u and clipped == 0.0)
+        self._moved = self._moved or not dead
+        self._learned = self._learned or (not self._moved and bool(returns.improving))
+        self._still.update(over=u < limits.u, calm=u >= limits.u)
+        self._idle.update(over=idle, calm=not idle)
+        self._dead.update(over=dead, calm=not dead)
+        behind = u < limits.u and returns.warm and bool(returns.flat)
+        if behind and returns.share_of_best is not None:
+            behind = returns.share_of_best < limits.best_share
+        self._behind.update(over=behind, calm=not behind)
+
+    def _verdict(self) -> Severity | None:
+        if not (self._dead.on or self._still.on or self._idle.on):
+            return None
+        if self._success.solved:
+            return "info"
+        if self._dead.on:
+            return "critical" if self._moved or self._still_stuck else None
+        return "warning" if self._still.on and self._behind.on else "info"
+
+    @property
+    def _still_stuck(self) -> bool:
+        """A KL that was never anything else is believed only of a return that never improved: an outside log may hold
+        single-step updates.
+        """
+        return self.context.returns.improving is False and not self._learned
+
+    def _rate_is_spent(self, row: Row) -> bool:
+        rate, planned = learning_rate_of(row, self.context.settings), self.context.settings.learning_rate
+        if rate is None or isinstance(planned, float | int):
+            return False
+        self._first_rate = self._first_rate or rate
+        return rate < self._limits.least_rate_share * self._first_rate
+
+    def _sentence(self) -> str:
+        limits, returns = self._limits, self.context.returns
+        share = returns.share_of_best
+        at = f"; the return stands at {share:.0%} of its best" if share is not None else ""
+        if self._dead.on:
+            return (
+                f"the policy is frozen: KL < {limits.critical_kl:g} and nothing clipped in {limits.critical_updates} "
+                f"updates{at}"
+            )
+        median = statistics.median(u for _, u in self._rows)
+        if self._still.on:
+            return (
+                f"the policy hardly moves: u < {limits.u:g} in {limits.updates} updates, median {rounded(median)}{at}"
+            )
+        return (
+            f"the policy hardly moves: nothing clipped and u < {limits.idle_u:g} in {limits.updates} updates, "
+            f"median {rounded(median)}{at}"
+        )

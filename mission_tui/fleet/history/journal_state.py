@@ -1,0 +1,236 @@
+"""What the events of a run say: how its newest attempt stands, what was asked of it, and what was found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from msgspec import structs
+
+from mission_tui.fleet.capacity.peaks import Peak
+from mission_tui.fleet.capacity.placement import Placement
+from mission_tui.fleet.health.breaks import declared_breaks
+from mission_tui.fleet.health.rule import Break
+from mission_tui.fleet.history.events import (
+    ENDING,
+    Asked,
+    AttemptEnded,
+    AttemptStarting,
+    ClockStepped,
+    DutyFailureSeen,
+    FindingMarked,
+    FleetEvent,
+    HealthActed,
+    RestartDue,
+    RunFrozen,
+    SettingsAsked,
+    Verb,
+)
+from mission_tui.fleet.history.failed_duties import FailedDuty, failed_again
+from mission_tui.fleet.history.lineage import Origin
+from mission_tui.fleet.history.outcome import After, Failed, Outcome, Stopped
+from mission_tui.fleet.marginal_gain import MarginalGain
+from mission_tui.fleet.views.findings import GRAVITY, Finding, FindingState, Severity
+from mission_tui.fleet.views.snapshot import RunFlag
+
+__all__ = ["JournalState"]
+
+YOUNG_S = 10.0
+"""An attempt that failed within this time died young."""
+
+AGAIN = 16
+"""So many attempts that began by themselves are remembered."""
+
+PAYOFFS = 16
+"""So many times that the run joined or left the others are remembered."""
+
+
+@dataclass(slots=True)
+class JournalState:
+    """What `events.jsonl` says.
+
+    `due` are the findings of the attempt that may still be acted on: they opened, or became worse, while nobody had
+    marked them. `restarts` counts the attempts in a row that nobody asked for, `short_attempts` those in a row that
+    died young; `gave_up` says why there will be no further one. `acted` is what was done about which finding at which
+    severity, so that it is never done twice. `sets` is what was set while the attempt trained; `note` is the newest.
+    `after` are the runs that it waits for to begin; `priority` is None until somebody changes the spec's. `peak` is
+    that of the newest attempt that trained and ended. `duties` are those that failed for the newest attempt, by name,
+    and `failures` the numbers of its trainer's records that were journaled.
+
+    `started_t` is as the clock shows it now: `stepped_s` is by how much it was set since.
+
+    `rebooted`: a restart of the machine ended the attempt, and it `was_held` then because it was paused or frozen.
+    `reboots` counts the attempts in a row that began by themselves after one. `auto_restarts` is when attempts last
+    began by themselves (unix s), and after what. `gains` is what it brought when it joined the others or left them.
+
+    `foreign` says why the run counts as somebody else's; that is seen, not told. Empty: it is ours.
+    """
+
+    name: str
+    preset: str
+    seq: int = 0
+    group: str | None = None
+    created_t: float = 0.0
+    attempt: int = 0
+    started_t: float | None = None
+    ended_t: float | None = None
+    outcome: Outcome | None = None
+    stepped_s: float = 0.0
+    paused: bool = False
+    frozen: RunFrozen | None = None
+    restart: RestartDue | None = None
+    restarts: int = 0
+    short_attempts: int = 0
+    rebooted: bool = False
+    reboots: int = 0
+    was_held: bool = False
+    auto_restarts: list[tuple[float, After]] = field(default_factory=list)
+    gave_up: str = ""
+    foreign: str = ""
+    asked: set[Verb] = field(default_factory=set)
+    flags: set[RunFlag] = field(default_factory=set)
+    findings: dict[str, Finding] = field(default_factory=dict)
+    acknowledged: dict[str, Severity] = field(default_factory=dict)
+    silenced: set[str] = field(default_factory=set)
+    due: set[str] = field(default_factory=set)
+    acted: set[tuple[str, Severity, str]] = field(default_factory=set)
+    total_timesteps: int | None = None
+    branched: Origin | None = None
+    resumed: Origin | None = None
+    others: int = 0
+    gains: list[MarginalGain] = field(default_factory=list)
+    breaks: list[tuple[float, Break]] = field(default_factory=list)
+    sets: list[SettingsAsked] = field(default_factory=list)
+    labels: set[str] = field(default_factory=set)
+    note: str = ""
+    placed: Placement | None = None
+    after: tuple[str, ...] = ()
+    priority: int | None = None
+    peak: Peak | None = None
+    duties: dict[str, FailedDuty] = field(default_factory=dict)
+    failures: set[int] = field(default_factory=set)
+
+    def finding_state(self, finding: Finding) -> FindingState:
+        """What `finding` is with its marks. An acknowledged one that has become worse since is open again."""
+        if finding.state != "open":
+            return finding.state
+        if finding.rule in self.silenced:
+            return "silenced"
+        known = self.acknowledged.get(finding.id)
+        return "acknowledged" if known is not None and GRAVITY[known] >= GRAVITY[finding.severity] else "open"
+
+    def find(self, finding: Finding) -> None:
+        """Take in how an incident stands now."""
+        known = self.findings.get(finding.id)
+        self.findings[finding.id] = finding
+        if self.finding_state(finding) != "open":
+            self.due.discard(finding.id)
+        elif known is None or known.state == "cleared" or GRAVITY[finding.severity] > GRAVITY[known.severity]:
+            self.due.add(finding.id)
+
+    def declare(self, event: FleetEvent) -> None:
+        """Keep a break while the attempt lives: its judge is told, after a restart once more."""
+        if self.outcome is None:
+            self.breaks += declared_breaks(event)
+
+    def fail(self, event: DutyFailureSeen) -> None:
+        """Take in that a duty failed."""
+        self._count(event.duty, event.why, event.t)
+        if event.number:
+            self.failures.add(event.number)
+
+    def _count(self, duty: str, why: str, t: float) -> None:
+        self.duties[duty] = failed_again(self.duties.get(duty), duty, why, t)
+
+    def add_gain(self, gain: MarginalGain) -> None:
+        """Take in what the run's joining or leaving brought."""
+        self.gains = [*self.gains[1 - PAYOFFS :], gain]
+
+    def mark(self, event: FindingMarked) -> None:
+        """Take in what a person thinks of a finding or a rule. Taking a mark back makes nothing due again."""
+        if event.rule:
+            (self.silenced.add if event.mark == "silenced" else self.silenced.discard)(event.rule)
+        elif event.mark == "acknowledged" and event.finding in self.findings:
+            self.acknowledged[event.finding] = self.findings[event.finding].severity
+        elif event.mark == "open":
+            self.acknowledged.pop(event.finding, None)
+        self.due = {id_ for id_ in self.due if self.finding_state(self.findings[id_]) == "open"}
+
+    @property
+    def stopped_by(self) -> Finding | None:
+        """The finding that stopped the attempt, None when a person did or nobody."""
+        return next((self.findings[id_] for id_, _, act in self.acted if act == "stop"), None)
+
+    @property
+    def held(self) -> bool:
+        """Whether the attempt keeps its processes and memory, but computes nothing."""
+        return self.paused or self.frozen is not None
+
+    @property
+    def over(self) -> bool:
+        """Whether the attempt has ended, and no other follows it by itself."""
+        return self.outcome is not None and self.restart is None
+
+    @property
+    def parked(self) -> bool:
+        """Whether the run waits for a person: it saved and ended to make room, or was restarted often enough."""
+        made_room = isinstance(self.outcome, Stopped) and self.asked & ENDING == {"park"}
+        return made_room or bool(self.gave_up)
+
+    def begin(self, event: AttemptStarting) -> None:
+        """Another attempt: nothing that was said of the one before holds."""
+        if (after := self.follows(event)) is not None:
+            self.auto_restarts = [*self.auto_restarts[1 - AGAIN :], (event.t, after)]
+        self.attempt, self.started_t, self.stepped_s = event.attempt, event.t, 0.0
+        self.ended_t, self.outcome, self.paused, self.frozen = None, None, False, None
+        self.restart, self.restarts, self.gave_up = None, event.restart, ""
+        self.reboots, self.rebooted, self.was_held = event.reboots, False, False
+        self.placed = event.placed
+        self.short_attempts = self.short_attempts if event.restart else 0
+        for said in (self.asked, self.due, self.acted, self.duties, self.failures):
+            said.clear()
+        self.others, self.breaks, self.sets = 0, [], []
+        self.flags.discard("keeperless")
+        self.total_timesteps = event.total_timesteps or self.total_timesteps
+
+    def follows(self, event: AttemptStarting) -> After | None:
+        """What the attempt that `event` is about to begin follows by itself; None when somebody asked for it."""
+        if not event.restart and not event.reboots:
+            return None
+        if self.restart is not None:
+            return self.restart.after
+        return "reboot" if event.reboots > self.reboots else "failure"
+
+    def ask(self, event: Asked) -> None:
+        """Take in what was asked. Whoever ends a run that waits for its restart wants no restart."""
+        self.asked.add(event.verb)
+        if event.verb == "resume":
+            self.asked.discard("pause")
+        if event.verb in ENDING and self.restart is not None:
+            self.restart = None
+            self.gave_up = "on request, while it waited for a restart" if event.verb == "park" else ""
+
+    def end(self, event: AttemptEnded) -> None:
+        """The attempt is over."""
+        self.peak = event.peak or self.peak
+        self.rebooted, self.was_held = event.rebooted, self.held
+        self.ended_t, self.outcome, self.paused, self.frozen = event.t, event.outcome, False, None
+        young = isinstance(event.outcome, Failed) and event.t - (self.started_t or 0.0) < YOUNG_S
+        self.short_attempts = self.short_attempts + 1 if young else 0
+        self.breaks = []
+        self.flags.discard("keeperless")
+
+    def step_clock(self, event: ClockStepped) -> None:
+        """The clock was set: what began a minute ago began a minute ago, and what is due in one is due in one."""
+        if self.outcome is None:
+            self.stepped_s += event.by_s
+            self.started_t = None if self.started_t is None else self.started_t + event.by_s
+        if self.restart is not None:
+            self.restart = structs.replace(self.restart, due_t=self.restart.due_t + event.by_s)
+        self.declare(event)
+
+    def act(self, event: HealthActed) -> None:
+        """Take in what was done about a finding at the severity that it has now."""
+        if event.failed:
+            self._count(event.failed, event.detail.removeprefix(f"{event.failed} "), event.t)
+        if event.finding in self.findings:
+            self.acted.add((event.finding, self.findings[event.finding].severity, event.act))

@@ -1,0 +1,86 @@
+"""What the rows of a run say: its newest update, its newest checkpoint, and the columns that curves are drawn from."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from mission_tui.fleet.history.metrics import (
+    CheckpointSaved,
+    EvaluationDone,
+    Metric,
+    MetricRecord,
+    SettingsChanged,
+    TrainingEnded,
+    TrainingStarted,
+    UpdateDone,
+)
+from mission_tui.fleet.history.series import Columns
+
+__all__ = ["POINTS", "MetricsState", "ViewParts", "fold_record"]
+
+POINTS = 60
+"""Rows kept of every run, live or ended: what a snapshot's series show."""
+
+
+@dataclass(frozen=True, slots=True)
+class ViewParts:
+    """The parts of a view that follow from the rows alone."""
+
+    metrics: dict[str, Metric]
+    outcomes: dict[str, int]
+    series: dict[str, tuple[Metric | None, ...]]
+
+
+@dataclass(slots=True)
+class MetricsState:
+    """What `metrics.jsonl` says. `complete` is false while only the end of the file was read.
+
+    `saved_t` is when (unix s) `checkpoint` was saved, `evaluated_t` when a periodic evaluation last was done.
+    `view_parts` is what a view made of the rows up to a `seq`, kept for the next view.
+    """
+
+    seq: int = 0
+    complete: bool = False
+    attempt: int = 0
+    seconds: float = 0.0
+    row: UpdateDone | None = None
+    checkpoint: str | None = None
+    saved_t: float | None = None
+    evaluated_t: float | None = None
+    columns: Columns = field(default_factory=Columns)
+    sets: list[SettingsChanged] = field(default_factory=list)
+    outcomes: deque[tuple[int, dict[str, int]]] = field(default_factory=lambda: deque(maxlen=POINTS))
+    view_parts: tuple[int, ViewParts] | None = field(default=None, compare=False, repr=False)
+
+
+def fold_record(metrics: MetricsState, record: MetricRecord) -> None:
+    """Fold one line of `metrics.jsonl`. An attempt's start drops the later rows of earlier attempts (rewind)."""
+    match record:
+        case TrainingStarted():
+            metrics.attempt = record.attempt
+            if record.checkpoint not in (None, metrics.checkpoint):
+                metrics.saved_t = None
+            metrics.checkpoint = record.checkpoint or metrics.checkpoint
+            if metrics.row is not None and metrics.row.update > record.from_update:
+                metrics.columns.rewind(record.from_update)
+                metrics.seconds = metrics.columns.total("rollout_s") + metrics.columns.total("update_s")
+                metrics.row = metrics.columns.last_row(record.attempt, record.seq)
+                metrics.sets = [each for each in metrics.sets if each.update <= record.from_update]
+                kept = [entry for entry in metrics.outcomes if entry[0] <= record.from_update]
+                metrics.outcomes = deque(kept, maxlen=POINTS)
+        case UpdateDone():
+            if metrics.row is None or record.update > metrics.row.update:
+                metrics.row = record
+                metrics.columns.append(record)
+                metrics.seconds += record.rollout_s + record.update_s
+                metrics.outcomes.append((record.update, record.episodes.outcomes))
+        case SettingsChanged():
+            metrics.sets.append(record)
+        case EvaluationDone():
+            metrics.columns.annotate(record.update, "eval/mean_reward", record.mean)
+            metrics.evaluated_t = record.t
+        case CheckpointSaved():
+            metrics.checkpoint, metrics.saved_t = record.name, record.t
+        case TrainingEnded():
+            metrics.checkpoint = record.checkpoint or metrics.checkpoint

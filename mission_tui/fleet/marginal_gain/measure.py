@@ -1,0 +1,209 @@
+"""From who trained when, and their updates, to what each coming and going brought. A function of records.
+
+So a supervisor that was restarted in between says the same; what was said before is given as `known`.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence, Set
+from dataclasses import dataclass, field
+from typing import Literal
+
+from msgspec import structs
+
+from mission_tui.fleet.marginal_gain.gain import CONCLUSIVE, MarginalGain, gain_verdict
+from mission_tui.fleet.marginal_gain.gain_interval import LOOKS, gain_interval
+from mission_tui.fleet.marginal_gain.steady_periods import SteadyPeriod, TrainingSpan, steady_periods
+from mission_tui.fleet.marginal_gain.throughput import Span, cell_s, summed
+
+__all__ = ["PATIENCE_S", "MeasuredGains", "Records", "measure_gains"]
+
+STALE_S = 1800.0
+"""A fleet that was last measured longer ago is not the one that was joined."""
+PATIENCE_S = 900.0
+"""Nobody is kept waiting longer for a verdict that may never come."""
+TYPICAL, EVERY = 30, 1 << 30
+"""So many updates show how long one takes."""
+OTHERS_CORES, OTHERS_SHARE = 0.5, 0.1
+"""Other programs that take so many cores more on one side, or this share of all, spoil the comparison."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Cells:
+    """Summed steps per second of neighbouring cells, each `seconds` long."""
+
+    sums: list[float]
+    seconds: float
+
+    @property
+    def whole_s(self) -> float:
+        return len(self.sums) * self.seconds
+
+    def first(self, count: int) -> _Cells:
+        return _Cells(self.sums[:count], self.seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """What is known besides who was there.
+
+    `spans(run, begin, end, most)` are the updates of that time, the first `most` of them or (below 0) the last;
+    `elsewhere(begin, end)` how many cores other programs took then, None where nobody looked. `kept` are cells that
+    will not change any more; whoever looks again hands them on.
+    """
+
+    spans: Callable[[str, float, float, int], Sequence[Span]]
+    elsewhere: Callable[[float, float], float | None]
+    cores: int
+    kept: dict[object, _Cells] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredGains:
+    """`gains` by run, each new; `waiting` are the runs of which it is not known yet what they bring."""
+
+    gains: tuple[tuple[str, MarginalGain], ...] = ()
+    waiting: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    run: str
+    t: float
+    change: Literal["joined", "left"]
+
+
+def measure_gains(
+    stays: Sequence[TrainingSpan], records: Records, now: float, known: Set[tuple[str, float]]
+) -> MeasuredGains:
+    """What can be said at unix time `now` of every coming and going that is not `known` (run, and when)."""
+    payoffs: list[tuple[str, MarginalGain]] = []
+    waiting = {span.run for span in stays if span.until is None and (span.warm is None or span.warm > now)}
+    base: SteadyPeriod | None = None
+    for period in steady_periods(stays, now):
+        turns = _changes(stays, base, period)
+        new = [turn for turn in turns if (turn.run, turn.t) not in known]
+        # Where a part was judged before, what it was compared with is not there any more.
+        if new and len(new) == len(turns):
+            found = _Comparison(stays, base, period, records).gain()
+            if found is not None:
+                payoffs += [(turn.run, structs.replace(found, t=turn.t, change=turn.change)) for turn in turns]
+            elif period.open:
+                waiting |= {turn.run for turn in turns if turn.change == "joined"}
+        if len(_cells(records, period, period.runs).sums) >= LOOKS[0]:
+            base = period
+    late = {span.run for span in stays if now - span.since > PATIENCE_S}
+    return MeasuredGains(tuple(payoffs), tuple(sorted(waiting - late)))
+
+
+def _changes(stays: Sequence[TrainingSpan], base: SteadyPeriod | None, period: SteadyPeriod) -> list[_Change]:
+    """Who came and who went between the last stretch that could be measured and this one."""
+    old = base.runs if base is not None else frozenset()
+    came = dict.fromkeys(sorted(period.runs - old), 0.0)
+    gone = dict.fromkeys(sorted(old - period.runs), 0.0)
+    for span in stays:
+        if span.run in came and span.since <= period.begin:
+            came[span.run] = max(came[span.run], span.since)
+        if span.run in gone and span.until is not None and span.until <= period.begin:
+            gone[span.run] = max(gone[span.run], span.until)
+    return [
+        *(_Change(run, t, "joined") for run, t in came.items()),
+        *(_Change(run, t, "left") for run, t in gone.items()),
+    ]
+
+
+def _cells(records: Records, period: SteadyPeriod, runs: Set[str], *, backwards: bool = False) -> _Cells:
+    """The speed of `runs` in the first cells of the stretch, or in the last ones.
+
+    How long a cell is the updates of the stretch itself say, the nearest ones: what comes later changes nothing.
+    """
+    near = -TYPICAL if backwards else TYPICAL
+    samples = {run: records.spans(run, period.begin, period.end, near) for run in runs}
+    length = cell_s(samples)
+    window_s = (LOOKS[-1] + 1) * length
+    over = not period.open or (not backwards and period.end - period.begin > window_s)
+    key = (period.begin, period.end if backwards or not over else None, frozenset(runs), length, backwards)
+    if key in records.kept:
+        return records.kept[key]
+    begin = max(period.begin, period.end - window_s) if backwards else period.begin
+    end = period.end if backwards else min(period.end, period.begin + window_s)
+    spans = {run: records.spans(run, begin, end, EVERY) for run in runs}
+    cells = _Cells(summed(spans, period, length, LOOKS[-1], backwards=backwards), length)
+    if over:
+        records.kept[key] = cells
+    return cells
+
+
+class _Comparison:
+    """Of the fleet in `period` with that in `base`, the last one measured; None where nobody trained before."""
+
+    def __init__(
+        self, stays: Sequence[TrainingSpan], base: SteadyPeriod | None, period: SteadyPeriod, records: Records
+    ) -> None:
+        self._base, self._period, self._records = base, period, records
+        old = base.runs if base is not None else frozenset()
+        self._came, self._gone = period.runs - old, old - period.runs
+        self._alike = len({span.kind for span in stays if span.run in period.runs | old}) == 1
+        self._both = period.runs & old
+
+    def gain(self) -> MarginalGain | None:
+        """What the turn brought, as if at time 0; None while that cannot be said."""
+        after = _cells(self._records, self._period, self._period.runs)
+        if len(after.sums) < LOOKS[0]:
+            return None
+        bare = MarginalGain(0.0, "joined", "swapped", len(self._both), len(self._came) or len(self._gone))
+        if self._base is None:
+            speed = statistics.fmean(after.sums)
+            return structs.replace(bare, verdict="first", more_per_s=speed, seconds=after.whole_s)
+        if self._came and self._gone:
+            return bare
+        if self._period.begin - self._base.end > STALE_S:
+            return None
+        return self._measured(bare, self._base)
+
+    def _measured(self, bare: MarginalGain, base: SteadyPeriod) -> MarginalGain | None:
+        records, period = self._records, self._period
+        before = _cells(records, base, base.runs if self._alike else self._both, backwards=True)
+        after = _cells(records, period, period.runs if self._alike else self._both)
+        if len(before.sums) < LOOKS[0]:
+            return None
+        said: MarginalGain | None = None
+        for cells in LOOKS:
+            if len(after.sums) < cells:
+                break
+            said = self._verdict(bare, base, before, after.first(cells))
+            if said.verdict in CONCLUSIVE or (said.verdict == "unlike" and said.elsewhere is None):
+                return said
+        # By the clock: cells in which a run evaluated or saved are left out, and never made up for.
+        whole = period.end - period.begin > (LOOKS[-1] + 1) * after.seconds
+        return said if whole or not period.open else None
+
+    def _verdict(self, bare: MarginalGain, base: SteadyPeriod, before: _Cells, after: _Cells) -> MarginalGain:
+        less, more = (before, after) if self._came else (after, before)
+        gain = gain_interval(less.sums, more.sums)
+        if gain is None:
+            return structs.replace(bare, verdict="noisy")
+        spoiled = self._spoiled(base, before.whole_s, after.whole_s)
+        word = "unlike" if not self._alike else gain_verdict(gain.share, gain.low, gain.high)
+        return structs.replace(
+            bare,
+            verdict="noisy" if spoiled is not None and self._alike else word,
+            less_per_s=gain.before,
+            more_per_s=gain.after,
+            gain=gain.share,
+            low=gain.low,
+            high=gain.high,
+            seconds=min(before.whole_s, after.whole_s),
+            elsewhere=spoiled,
+        )
+
+    def _spoiled(self, base: SteadyPeriod, before_s: float, after_s: float) -> float | None:
+        """The cores that other programs took more with the run than without it, where they are many."""
+        look_, begin = self._records.elsewhere, self._period.begin
+        then = look_(base.end - before_s, base.end)
+        now = look_(begin, begin + after_s)
+        if then is None or now is None:
+            return None
+        more = now - then if self._came else then - now
+        return more if abs(more) > max(OTHERS_CORES, OTHERS_SHARE * self._records.cores) else None

@@ -1,0 +1,94 @@
+"""Moments and spans as people write them: `03:12`, `2026-11-21T03:12`, `10m`. Now is an argument; times are local."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, time, timedelta
+
+from mission_tui.errors import UsageError
+
+__all__ = ["BACK_S", "parse_moment", "parse_span_s"]
+
+BACK_S = 600.0
+"""How far back one looks where nobody says when."""
+
+_SPAN = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)([smhdw])")
+_UNIT_S = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+_CLOCK = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?")
+_CLOSE = re.compile(
+    r"(?:(\d{4}-\d\d-\d\d)[T ]+)?(\d{1,2})[:.,h ]?(\d{2})?[:.]?\d{0,2} ?(?:([ap])\.?m\.?)?h?", re.IGNORECASE
+)
+"""Times of day as people write them elsewhere: `0312`, `3.12`, `3:12 pm`."""
+
+
+def parse_span_s(word: str, flag: str) -> float:
+    """Seconds of a span such as `14d`. Raises `UsageError` that names `flag`."""
+    match = _SPAN.fullmatch(word.strip())
+    if match is None:
+        raise UsageError(f"{flag} {word!r} is no span of time: give a number and s, m, h, d or w, such as 10m")
+    return float(match[1]) * _UNIT_S[match[2]]
+
+
+def parse_moment(word: str, now: float) -> float:
+    """The unix time that `word` means at unix time `now`; a time of day is the last one before `now`.
+
+    What the clocks showed twice is the later of the two that has been. Raises `UsageError` for what is no time, with
+    the nearest words that are one, for what the clocks passed over, and for what is still to come.
+    """
+    text = word.strip()
+    clock = _CLOCK.fullmatch(text)
+    try:
+        if clock is None:
+            found = _on_its_date(datetime.fromisoformat(text), now)
+        else:
+            hour, minute, second = (int(part or 0) for part in clock.groups())
+            found = _last_one(time(hour, minute, second), now)
+    except (ValueError, OverflowError, OSError) as error:
+        raise UsageError(f"{word!r} is no time: give one such as {_nearest(text)}") from error
+    if found > now:
+        raise UsageError(f"{word!r} is still to come: a replay shows what was")
+    return found
+
+
+def _on_its_date(meant: datetime, now: float) -> float:
+    found = _of_local(meant, now)
+    if found is None:
+        there = datetime.fromtimestamp(meant.timestamp(), UTC).astimezone()
+        raise UsageError(f"the clocks here passed over {meant:%Y-%m-%dT%H:%M} and went on to {there:%Y-%m-%dT%H:%M}")
+    return found
+
+
+def _last_one(time_of_day: time, now: float) -> float:
+    """On a day on which the clocks passed it over there was none."""
+    today = datetime.fromtimestamp(now, UTC).astimezone().date()
+    days = (datetime.combine(today - timedelta(days=back), time_of_day) for back in range(3))
+    meant = (_of_local(day, now) for day in days)
+    return next(moment for moment in meant if moment is not None and moment <= now)
+
+
+def _of_local(meant: datetime, now: float) -> float | None:
+    """The unix time of what clocks here showed; None where they never did."""
+    if meant.tzinfo is not None:
+        return meant.timestamp()
+    both = {meant.replace(fold=fold).timestamp() for fold in (0, 1)}
+    shown = sorted(it for it in both if datetime.fromtimestamp(it, UTC).astimezone().replace(tzinfo=None) == meant)
+    been = [it for it in shown if it <= now]
+    if been:
+        return been[-1]
+    return shown[0] if shown else None
+
+
+def _nearest(text: str) -> str:
+    """What may have been meant, in words that are understood; without an idea of it two examples."""
+    if _SPAN.fullmatch(text):
+        return f"03:12, or for {text} before now --back {text}"
+    digits = _CLOSE.fullmatch(text)
+    if digits is None:
+        return "03:12 or 2026-11-21T03:12"
+    date, hour, minute, night = digits.groups()
+    hours, minutes = int(hour), int(minute or 0)
+    if night is not None and hours <= 12:
+        hours = hours % 12 + (12 if night.lower() == "p" else 0)
+    if hours == 24:
+        hours = 0
+    return f"{f'{date}T' if date else ''}{min(hours, 23):02}:{min(minutes, 59):02}"

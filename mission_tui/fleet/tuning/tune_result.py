@@ -1,0 +1,151 @@
+"""What a tune says in the end: a row for each candidate of each stage, a verdict, a host profile, and what to mind."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from mission_tui.fleet.bench import Ratio
+from mission_tui.fleet.tuning.candidates import label_of
+from mission_tui.fleet.tuning.profile import HostProfile, settings_of, task_of
+from mission_tui.fleet.tuning.record import ProbeDone, TuneBegun
+from mission_tui.fleet.tuning.tune_state import Stage, TuneState, tune_state
+
+__all__ = ["LOADED_PERCENT", "Row", "TuneResult", "tune_result"]
+
+LOADED_PERCENT = 10.0
+
+Fate = Literal["stands", "won", "not better", "dropped", "not tried"]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One candidate: the median of its steps per second, that over what stood in its stage, and what became of it.
+
+    `words` are its own beside what stood: what this row is about.
+    """
+
+    stage: str
+    label: str
+    words: tuple[str, ...]
+    rates: tuple[float, ...]
+    ratio: float | None
+    fate: Fate
+    why: str = ""
+
+    @property
+    def median(self) -> float | None:
+        """Steps per second; None where no probe gave any."""
+        return statistics.median(self.rates) if self.rates else None
+
+
+@dataclass(frozen=True, slots=True)
+class TuneResult:
+    """`sentence` is the verdict, `ratio` the fresh pairs' (None: there were none), `better` whether anything was."""
+
+    begun: TuneBegun
+    rows: tuple[Row, ...]
+    sentence: str
+    ratio: Ratio | None
+    better: bool
+    profile: HostProfile
+    notes: tuple[str, ...]
+    probes: int
+    seconds: float
+
+
+def tune_result(begun: TuneBegun, probes: Sequence[ProbeDone], tuned: str, others: Sequence[str] = ()) -> TuneResult:
+    """What the journal of a tune that is over says; `tuned` is when, as people read it. `others` lived beside it."""
+    over = tune_state(begun, probes)
+    rows = tuple(row for stage in over.stages for row in _rows(stage))
+    sentence, better = _sentence(over), bool(over.champion)
+    versions = next((probe.versions for probe in probes if probe.versions), {})
+    settings = settings_of(begun.spec, over.champion)
+    profile = HostProfile(
+        preset=begun.spec.preset,
+        tuned=tuned,
+        sentence=sentence,
+        host=begun.host,
+        versions={name: versions[name] for name in ("mission_tui", "torch", "python") if name in versions},
+        work=task_of(begun.spec),
+        settings=settings,
+        why=_why(rows, settings),
+    )
+    notes = tuple(_notes(begun, over, probes, others))
+    seconds = sum(probe.wall_s for probe in probes)
+    return TuneResult(begun, rows, sentence, over.ratio, better, profile, notes, len(probes), seconds)
+
+
+def _rows(stage: Stage) -> Iterator[Row]:
+    stood = stage.entrants[0]
+    first = stage.rates.get(stood.words, [])
+    for candidate in stage.entrants:
+        rates = stage.rates.get(candidate.words, [])
+        new = tuple(word for word in candidate.words if word not in stood.words)
+        label = label_of(stood.words if candidate is stood else new)
+        why = stage.out.get(candidate.words, "")
+        fate: Fate = "won" if candidate is stage.won else "dropped" if why else "not better"
+        if candidate is stood and not why:
+            fate = "stands"
+        if not rates and not why:
+            fate, why = "not tried", "nothing to hold it against" if len(stage.entrants) == 1 else "no time was left"
+        yield Row(stage.knob, label, new, tuple(rates), _against(rates, first), fate, why)
+    for refused in stage.refused:
+        new = tuple(word for word in refused.words if word not in stood.words)
+        yield Row(stage.knob, label_of(new), new, (), None, "not tried", refused.why)
+
+
+def _against(rates: Sequence[float], first: Sequence[float]) -> float | None:
+    """The ratio of the rounds that both were probed in."""
+    pairs = list(zip(rates, first, strict=False))
+    return math.exp(statistics.fmean(math.log(one / other) for one, other in pairs)) if pairs else None
+
+
+def _sentence(over: TuneState) -> str:
+    if over.champion and over.ratio is not None:
+        return f"{over.ratio.sentence}, with {label_of(over.champion)}"
+    if over.ratio is not None:
+        said = over.ratio.sentence
+        return f"nothing was surely better than the preset's own settings; the best was {label_of(over.tried)}: {said}"
+    return "nothing was better than the preset's own settings"
+
+
+def _why(rows: Sequence[Row], settings: dict[str, dict[str, object]]) -> dict[str, str]:
+    found = {}
+    for row in rows:
+        if row.fate != "won" or row.ratio is None:
+            continue
+        for word in row.words:
+            key = word.partition("=")[0]
+            table, name = key.split(".", 1)
+            if name in settings.get(table, {}):
+                rounds = f"{len(row.rates)} round{'' if len(row.rates) == 1 else 's'}"
+                found[key] = f"{row.ratio:.2f} x what stood before it in {rounds}, {row.median or 0:,.0f} steps/s"
+    return found
+
+
+def _notes(begun: TuneBegun, over: TuneState, probes: Sequence[ProbeDone], others: Sequence[str]) -> Iterator[str]:
+    loads = [each.elsewhere_percent for each in probes if each.elsewhere_percent is not None]
+    if loads and statistics.median(loads) > LOADED_PERCENT:
+        yield (
+            f"the machine did other work meanwhile, of all its cores {statistics.median(loads):.0f} % at the median "
+            f"and {max(loads):.0f} % at most: tune again when it is calm"
+        )
+    if others:
+        yield f"beside it live {', '.join(others)}: what is fastest in that company was looked for"
+    for stage in over.stages:
+        if stage.cut_after is not None:
+            rounds = f"{stage.cut_after} of {begun.plan.rounds} rounds"
+            yield f"the budget of {begun.plan.budget_s:.0f} s ended {stage.knob} after {rounds}: less is known of it"
+    if over.cut:
+        left_out = ", ".join(over.cut)
+        yield f"the budget of {begun.plan.budget_s:.0f} s left no time for {left_out}; a larger --budget does"
+    if "precision" in begun.plan.knobs:
+        yield "bf16 rounds layers to 8 bits: its numbers are not Stable-Baselines3's, and how it learns was not tried"
+    elif begun.spec.run.precision == "fp32":
+        yield "bf16 was not tried, because its numbers are not Stable-Baselines3's; --allow-precision tries it"
+    if "shape" in begun.plan.knobs and any(word.startswith(("env.n_envs", "ppo.")) for word in over.champion):
+        yield "another shape changes what is learned a little: compare returns before you rely on it"

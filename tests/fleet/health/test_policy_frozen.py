@@ -1,0 +1,187 @@
+"""`policy-frozen`: a KL of nothing is critical, small ones are a warning only while something is left to learn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from mission_tui.fleet.health import Settings
+from mission_tui.fleet.health.policy_frozen import PolicyFrozen
+from mission_tui.fleet.limits.thresholds import Limits, PolicyFrozenLimits
+from mission_tui.fleet.specs.spec import Schedule
+from tests.fleet.health.one_rule import ABSENT, TRACES
+from tests.fleet.health.rounds import Round, judged, judged_outside, labels, row
+
+SHORT = Settings(total_timesteps=300 * 1024, rollout=1024)
+DEAD: dict[str, float] = {"approx_kl": -6e-11, "clip_fraction": 0.0}
+SMALL: dict[str, float] = {"approx_kl": 0.0003, "clip_fraction": 0.001}
+"""u = 0.015 at clip range 0.2."""
+
+
+def then(still: Mapping[str, float], ret: float | None = None, updates: int = 60, settings: Settings = SHORT) -> Round:
+    """Forty learning updates with returns up to 40, then `updates` as `still`, their returns at `ret`."""
+    extra = {} if ret is None else {"ret": ret}
+    lines = [row(n, {"approx_kl": 0.01, "clip_fraction": 0.1, "ret": float(n)}) for n in range(1, 41)]
+    lines += [row(n, {**still, **extra}) for n in range(41, 41 + updates)]
+    return judged(PolicyFrozen, lines, settings)
+
+
+def test_a_kl_of_nothing_is_critical_after_ten_updates() -> None:
+    """Wherever the return stands: a policy that still learns is never that still."""
+    seen = then(DEAD, ret=40.0)
+    assert seen.changes == [(50, "critical")]
+    assert seen.words[0].sentence.startswith("the policy is frozen: KL < 1e-05 and nothing clipped in 10 updates")
+    assert seen.words[0].threshold == 1e-5
+
+
+def test_a_learning_policy_is_no_finding() -> None:
+    """u of 0.05 with some clipping, and twenty small updates that are not in a row."""
+    assert then({"approx_kl": 0.001, "clip_fraction": 0.001}, ret=20.0).changes == []
+    assert then(DEAD, ret=20.0, updates=9).changes == []
+    assert then(SMALL, ret=20.0, updates=19).changes == []
+
+
+def test_small_updates_are_a_warning_below_the_best_return() -> None:
+    """Twenty of them, once the return has been flat at half of the run's best for ten."""
+    seen = then(SMALL, ret=20.0)
+    assert seen.changes == [(60, "info"), (74, "warning")]
+    assert "u < 0.02 in 20 updates, median 0.015; the return stands at" in seen.words[1].sentence
+    assert seen.words[1].threshold == pytest.approx(0.0004)
+
+
+def test_small_updates_at_the_best_return_are_information() -> None:
+    """At 90 % of its best a policy may rest."""
+    seen = then(SMALL, ret=40.0)
+    assert seen.changes == [(60, "info")]
+    assert seen.words[0].advice.startswith("nothing if the task is solved")
+
+
+def test_small_updates_while_the_return_still_moves_are_information() -> None:
+    """Not flat is not frozen."""
+    lines = [row(n, {"approx_kl": 0.01, "clip_fraction": 0.1, "ret": 200.0 - n}) for n in range(1, 41)]
+    lines += [row(n, {**SMALL, "ret": 200.0 - n}) for n in range(41, 101)]
+    assert judged(PolicyFrozen, lines, SHORT).changes == [(60, "info")]
+
+
+def test_idle_updates_are_information() -> None:
+    """u below 0.1 with nothing clipped for twenty updates; with some clipping it is ordinary."""
+    idle: dict[str, float] = {"approx_kl": 0.0015, "clip_fraction": 0.0}
+    assert then(idle, ret=20.0).changes == [(60, "info")]
+    assert then(idle | {"clip_fraction": 0.001}, ret=20.0).changes == []
+
+
+def test_without_a_clip_fraction_nothing_is_critical() -> None:
+    """What is not known is not zero."""
+    assert "critical" not in {severity for _, severity in then({"approx_kl": 0.0}, ret=20.0).changes}
+
+
+def test_one_moving_update_is_not_enough_to_clear() -> None:
+    """Ten in a row take the critical back, twenty the rest."""
+    alive: dict[str, float] = {"approx_kl": 0.01, "clip_fraction": 0.1, "ret": 20.0}
+    lines = [
+        row(n, {**(DEAD if n <= 40 and n != 30 else {}), **({} if n <= 40 and n != 30 else alive)})
+        for n in range(1, 80)
+    ]
+    known = Settings(gradient_steps=40)
+    assert judged(PolicyFrozen, lines, known).changes == [(10, "critical"), (50, "info"), (60, None)]
+
+
+SOLVED = [(Settings(reward_threshold=35.0), {}), (SHORT, {"rollout/success_rate": 0.97})]
+
+
+@pytest.mark.parametrize(("settings", "tags"), SOLVED, ids=["threshold", "success"])
+def test_a_solved_task_may_rest(settings: Settings, tags: dict[str, float]) -> None:
+    """Over the environment's threshold, or with nearly every episode a success, it is information only."""
+    assert {severity for _, severity in then({**DEAD, **tags}, ret=40.0, settings=settings).changes} == {"info"}
+
+
+def test_a_schedule_that_ends_is_meant() -> None:
+    """Below 5 % of the initial learning rate a run with a schedule, or of unknown settings, is left alone."""
+    spent = DEAD | {"learning_rate": 1e-5}
+    scheduled = Settings(learning_rate=Schedule(start=3e-4, end=0.0))
+    assert then(spent, ret=20.0, settings=scheduled).changes == []
+    assert then(spent | {"learning_rate": 2e-5}, ret=20.0, settings=scheduled).changes == [(50, "critical")]
+    lines = [row(n, {"approx_kl": 0.01, "learning_rate": 3e-4, "ret": float(n)}) for n in range(1, 41)]
+    lines += [row(n, {**spent, "ret": 20.0}) for n in range(41, 101)]
+    assert judged(PolicyFrozen, lines).changes == []
+
+
+def test_a_rate_that_fell_without_a_schedule_is_the_cause() -> None:
+    """Settings that hold the rate make a low one a fault, and the advice puts it back."""
+    words = then(DEAD | {"learning_rate": 3e-11}, ret=20.0, settings=Settings(learning_rate=3e-4)).words[0]
+    assert words.cause == "the learning rate has fallen from 0.0003 to 3e-11"
+    assert words.advice_set == ("ppo.learning_rate=0.0003",)
+
+
+def test_a_single_gradient_step_has_no_kl() -> None:
+    """SB3 measures before the step, so with one step an update the KL is always 0."""
+    assert then(DEAD, ret=20.0, settings=Settings(gradient_steps=1)).changes == []
+
+
+def test_a_kl_that_was_never_there_is_not_believed_while_the_return_improves() -> None:
+    """An outside log may be of single-step updates: 0 throughout, and the policy learns. Known settings settle it."""
+    improving = [row(n, {**DEAD, "ret": float(n)}) for n in range(1, 200)]
+    plateau = [row(n, {**DEAD, "ret": 200.0}) for n in range(200, 300)]
+    assert judged(PolicyFrozen, improving + plateau).changes == []
+    stuck = [row(n, {**DEAD, "ret": 5.0}) for n in range(1, 200)]
+    assert judged(PolicyFrozen, stuck).changes == [(16, "critical")]
+    assert judged(PolicyFrozen, improving, Settings(gradient_steps=40)).changes == [(10, "critical")]
+
+
+CAUSES: list[tuple[Settings, dict[str, float], str, tuple[str, ...]]] = [
+    (
+        Settings(target_kl=1e-6, n_epochs=10),
+        {"n_epochs_done": 0.1},
+        "target_kl 1e-06 ends each update after 0.1 of 10 epochs",
+        ("ppo.target_kl=0.03",),
+    ),
+    (
+        Settings(ent_coef=0.02),
+        {"policy/entropy_ratio": 0.001},
+        "the policy chooses almost always the same: its entropy is 0.1% of the maximum",
+        ("ppo.ent_coef=0.04",),
+    ),
+    (Settings(target_kl=0.01, n_epochs=10), {"grad_norm": 1e-9, "n_epochs_done": 10.0}, "no gradient arrives", ()),
+    (Settings(), {"grad_norm": 1e-9}, "no gradient arrives (norm 1e-09)", ()),
+    (Settings(), {"grad_norm": 0.8}, "gradients of norm 0.8 arrive and the policy does not follow", ()),
+    (Settings(learning_rate=0.0), {"grad_norm": 0.8}, "the learning rate is 0", ("ppo.learning_rate=0.00025",)),
+]
+
+
+@pytest.mark.parametrize(("settings", "tags", "cause", "assignments"), CAUSES)
+def test_the_cause_is_read_from_the_run(
+    settings: Settings, tags: dict[str, float], cause: str, assignments: tuple[str, ...]
+) -> None:
+    """What stops, starves or misses the policy is told apart by the row's own numbers."""
+    words = then({**DEAD, **tags}, ret=20.0, settings=settings).words[0]
+    assert words.cause.startswith(cause)
+    assert words.advice_set == assignments
+
+
+def test_small_steps_under_low_pressure_ask_for_a_higher_rate() -> None:
+    """4 steps of 1e-5 are a hundredth of the reference; the proposal reaches it."""
+    words = then(SMALL, ret=20.0, settings=Settings(learning_rate=1e-5, gradient_steps=4)).words[0]
+    assert words.cause == "4 gradient steps x 1e-05 per update is 0.01 x the reference (16 x 0.00025)"
+    assert words.advice_set == ("ppo.learning_rate=0.001",)
+
+
+def test_going_back_means_before_the_standstill() -> None:
+    """The checkpoint to go back to is older than the first still update, 41."""
+    assert then(DEAD, ret=20.0).words[0].advice.endswith("from before update 41")
+
+
+def test_its_limits_are_those_of_the_run() -> None:
+    """With `critical_updates` at 30 the finding comes twenty updates later."""
+    limits = Limits(policy_frozen=PolicyFrozenLimits(critical_updates=30, updates=30))
+    lines = [row(n, DEAD) for n in range(1, 60)]
+    assert judged(PolicyFrozen, lines, Settings(gradient_steps=40), limits).changes == [(30, "critical")]
+
+
+@pytest.mark.skipif(not TRACES.is_dir(), reason=ABSENT)
+def test_no_healthy_run_is_frozen_and_those_that_hardly_move_are_found() -> None:
+    """Silent on 40 healthy runs; the five that learned to do nothing and the one of KL 3e-4 are found."""
+    found = {name for name in labels() if judged_outside(PolicyFrozen, name).changes}
+    assert not [name for name in found if labels()[name] == "healthy"]
+    assert "gridtreasure_1733886838" in found
+    assert len([name for name in found if labels()[name] == "fail_local_optimum"]) == 5
