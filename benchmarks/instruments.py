@@ -19,7 +19,7 @@ import psutil
 
 from mission_tui.fleet.strips.cells import SLOW_LEVELS, Cell, CellHistory
 from mission_tui.fleet.strips.phases import PhaseHistory
-from mission_tui.records.instruments import TIERS
+from mission_tui.records.meter_history import TIERS
 from mission_tui.records.runs.layout import instruments_dir, supervisor_dir
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.launchers.local import LocalLauncher

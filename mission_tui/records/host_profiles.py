@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mission_tui import __version__
-from mission_tui.records.files.together import write_together
+from mission_tui.records.files.atomic_group import write_atomic_group
 from mission_tui.records.files.toml_file import read_toml
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def write_profile(path: Path, profile: HostProfile) -> None:
     from mission_tui.fleet.tuning.profile import profile_tables
 
     head = '# Written by `mission-tui tune`; used by `--profile auto`, and by a preset with profile = "auto".\n'
-    write_together(path.parent, {path.name: (head + tomli_w.dumps(profile_tables(profile))).encode()})
+    write_atomic_group(path.parent, {path.name: (head + tomli_w.dumps(profile_tables(profile))).encode()})
 
 
 def versions_here() -> dict[str, str]:

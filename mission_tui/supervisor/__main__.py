@@ -25,7 +25,7 @@ from mission_tui.ipc.telemetry_server import serve_telemetry
 from mission_tui.paths import socket_dir
 from mission_tui.plain_files import make_folder, open_fresh
 from mission_tui.records.files.storage import storing
-from mission_tui.records.ground import check_locks, check_private
+from mission_tui.records.root_checks import check_locks, check_private
 from mission_tui.records.runs.layout import supervisor_dir
 from mission_tui.supervisor.clock import Clock
 from mission_tui.supervisor.core import Core

@@ -13,7 +13,7 @@ from mission_tui.fleet.history.observations import FlagSeen
 from mission_tui.ipc.roots import name_root
 from mission_tui.ipc.server import Listener
 from mission_tui.records.files.storage import StorageError
-from mission_tui.records.ground import check_private
+from mission_tui.records.root_checks import check_private
 from mission_tui.supervisor.attempts import settle, show_pids
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.desk import Desk

@@ -29,7 +29,7 @@ from mission_tui.records.runs.checkpoint import newest_verified, prune, verify_c
 from mission_tui.records.runs.layout import RunDir, supervisor_dir
 from mission_tui.records.runs.seal import Seals
 from mission_tui.records.runs.spec_file import read_spec
-from mission_tui.records.runs.trash import purge, put_back, throw_away, trashed
+from mission_tui.records.runs.trash import move_to_trash, purge, restore_from_trash, trashed
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.adoption import adopt_live, load_ended
 from mission_tui.supervisor.disk.run_directory import create_run, half_made, remove_run, sweep_up
@@ -234,9 +234,9 @@ class _Trash(Scene):
         shutil.copytree(RECORDED, folder / RECORDED.name)
 
     def act(self, folder: Path, acknowledge: Acknowledge) -> None:
-        item = throw_away(folder, RunDir(folder / RECORDED.name))
+        item = move_to_trash(folder, RunDir(folder / RECORDED.name))
         acknowledge("thrown away")
-        put_back(folder, item)
+        restore_from_trash(folder, item)
         acknowledge("put back")
 
     def wrong(self, folder: Path, acknowledged: list[str]) -> Iterator[str]:
@@ -247,7 +247,7 @@ class _Trash(Scene):
         if acknowledged and acknowledged[-1] == "put back" and not there.exists():
             yield "a run that was put back is not there"
         for item in lying:
-            put_back(folder, item)
+            restore_from_trash(folder, item)
         if not there.exists():
             yield "the run does not come back"
 
@@ -258,7 +258,7 @@ class _Purge(Scene):
     def prepare(self, folder: Path) -> None:
         supervisor_dir(folder).mkdir(parents=True)
         shutil.copytree(RECORDED, folder / RECORDED.name)
-        throw_away(folder, RunDir(folder / RECORDED.name))
+        move_to_trash(folder, RunDir(folder / RECORDED.name))
 
     def act(self, folder: Path, acknowledge: Acknowledge) -> None:
         purge(folder, trashed(folder)[0])

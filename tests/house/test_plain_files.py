@@ -16,8 +16,8 @@ KERNEL = "a file of the kernel, or of the system's own configuration"
 FOREIGN = "a log or an agent that a person named, in a folder of their own"
 OWN = "a file of this user's own configuration or state folder, which may be a link"
 EXCEPTIONS = {
-    "records/files/together.py": "files without a name, and the folder of this process's own descriptors",
-    "records/ground.py": KERNEL,
+    "records/files/atomic_group.py": "files without a name, and the folder of this process's own descriptors",
+    "records/root_checks.py": KERNEL,
     "records/host_fingerprint.py": KERNEL,
     "records/logs/monitor.py": FOREIGN,
     "records/logs/progress.py": FOREIGN,

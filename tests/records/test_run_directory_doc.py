@@ -12,7 +12,7 @@ import pytest
 from mission_tui.fleet.history.events import FleetEvent
 from mission_tui.fleet.history.metrics import MetricRecord
 from mission_tui.records.files.lines import decode_line
-from mission_tui.records.instruments import Kept
+from mission_tui.records.meter_history import Kept
 from mission_tui.records.runs.attempt import ExitRecord, Identity, LaunchOrder
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.manifest import Manifest

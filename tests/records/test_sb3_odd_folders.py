@@ -13,7 +13,7 @@ from mission_tui.errors import CheckpointError, PresetError
 from mission_tui.fleet.history.metrics import UpdateDone, number
 from mission_tui.records.files.lines import decode_line, encode_line
 from mission_tui.records.logs import LogError
-from mission_tui.records.sb3_run import find_folder, rows_of, said_in, updates_in_table
+from mission_tui.records.sb3_run import find_folder, find_settings, rows_of, updates_in_table
 from mission_tui.records.sb3_run.normalizer_file import read_statistics
 from mission_tui.records.sb3_run.yaml_text import read_yaml
 from mission_tui.records.sb3_run.zip_settings import tables_of_zip
@@ -151,7 +151,7 @@ def test_settings_come_from_the_zips_that_can_be_read(tmp_path: Path) -> None:
     raw = (tmp_path / "model.zip").read_bytes()
     (tmp_path / "a_last.zip").write_bytes(raw[: len(raw) // 2])
     folder = find_folder(tmp_path)
-    assert said_in(folder, (), zips=True, env=False).tables["ppo"]["gamma"] == 0.9
+    assert find_settings(folder, (), zips=True, env=False).tables["ppo"]["gamma"] == 0.9
     (tmp_path / "model.zip").unlink()
     with pytest.raises(CheckpointError, match=r"a_last\.zip is not a zip that Stable-Baselines3 writes"):
-        said_in(find_folder(tmp_path), (), zips=True, env=False)
+        find_settings(find_folder(tmp_path), (), zips=True, env=False)

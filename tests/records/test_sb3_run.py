@@ -13,7 +13,7 @@ import pytest
 
 from mission_tui.errors import CheckpointError, MissionError, UsageError
 from mission_tui.fleet.history.metrics import number
-from mission_tui.records.sb3_run import find_folder, rows_of, said_in, updates_in_table
+from mission_tui.records.sb3_run import find_folder, find_settings, rows_of, updates_in_table
 from mission_tui.records.sb3_run.normalizer_file import read_statistics
 from mission_tui.records.sb3_run.yaml_text import YamlError, read_yaml
 
@@ -70,7 +70,7 @@ def zoo_folder(path: Path, config: str = CONFIG, args: str = ARGS) -> Path:
 def test_the_zoos_settings_become_those_of_a_preset(tmp_path: Path) -> None:
     """Schedules, old networks, wrappers and the seed are read; what has no counterpart is named."""
     folder = find_folder(zoo_folder(tmp_path / "CartPole-v1_1"))
-    said = said_in(folder, updates_in_table(folder)[0], zips=False)
+    said = find_settings(folder, updates_in_table(folder)[0], zips=False)
     assert said.tables["env"] == {
         "id": "CartPole-v1",
         "n_envs": 8,
@@ -100,14 +100,14 @@ def test_what_cannot_be_taken_over_is_refused_by_its_file(config: str, args: str
     """Each refusal names the file and what in it."""
     folder = find_folder(zoo_folder(tmp_path / "run", config, args))
     with pytest.raises(MissionError, match=named):
-        said_in(folder, (), zips=False)
+        find_settings(folder, (), zips=False)
 
 
 def test_words_that_would_call_something_stay_words(tmp_path: Path) -> None:
     """A policy's arguments that are more than data are left out and named, and nothing of them runs."""
     config = CONFIG.replace("log_std_init=-2", "log_std_init=__import__('os').mkdir('canary')")
     folder = find_folder(zoo_folder(tmp_path / "run", config))
-    said = said_in(folder, (), zips=False)
+    said = find_settings(folder, (), zips=False)
     assert "policy_kwargs" not in said.tables["ppo"]
     assert any("is more than data" in note for note in said.notes)
     assert not Path("canary").exists()
@@ -151,7 +151,7 @@ def test_monitors_alone_make_updates(tmp_path: Path) -> None:
     assert number(rows[-1].metrics["rollout/ep_rew_mean"]) == 45.0
     assert (rows[0].t, rows[-1].t) == (1001.1, 1008.1)
     assert [row.steps_per_s for row in rows] == [pytest.approx(800 / 8.1)] * 8
-    assert said_in(folder, (), zips=False).tables["env"] == {"id": "CartPole-v1", "n_envs": 2}
+    assert find_settings(folder, (), zips=False).tables["env"] == {"id": "CartPole-v1", "n_envs": 2}
 
 
 def test_a_folder_that_is_no_run_or_says_no_environment_is_refused(tmp_path: Path) -> None:
@@ -162,8 +162,8 @@ def test_a_folder_that_is_no_run_or_says_no_environment_is_refused(tmp_path: Pat
     folder = find_folder(tmp_path)
     updates, _ = updates_in_table(folder)
     with pytest.raises(MissionError, match=r"nothing in it says on which environment .*--set env.id="):
-        said_in(folder, updates, zips=False)
-    assert "id" not in said_in(folder, updates, zips=False, env=False).tables["env"]
+        find_settings(folder, updates, zips=False)
+    assert "id" not in find_settings(folder, updates, zips=False, env=False).tables["env"]
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason=f"the outside logs are not at {DATA}")
@@ -180,7 +180,7 @@ def test_the_zoos_own_logs_are_read(env_id: str, tmp_path: Path) -> None:
     config = "".join(f"{name}: {value}\n" for name, value in written.items() if value and name != "env")
     (tmp_path / "config.yml").write_text(config)
     folder = find_folder(tmp_path)
-    said = said_in(folder, (), zips=False)
+    said = find_settings(folder, (), zips=False)
     rollout = said.tables["env"]["n_envs"] * said.tables["ppo"].get("n_steps", 2048)
     rows = rows_of(folder, (), rollout)
     assert sum(row.episodes.n for row in rows) == len(episodes)

@@ -12,7 +12,7 @@ import pytest
 from mission_tui.errors import UsageError
 from mission_tui.records.files.storage import StorageError
 from mission_tui.records.runs.layout import RunDir, run_dirs, supervisor_dir
-from mission_tui.records.runs.trash import purge, put_back, throw_away, trash_dir, trashed, tree_bytes
+from mission_tui.records.runs.trash import move_to_trash, purge, restore_from_trash, trash_dir, trashed, tree_bytes
 from tests.faults.scenes import RECORDED
 
 
@@ -27,10 +27,10 @@ def test_a_run_goes_to_the_trash_whole_and_comes_back(tmp_path: Path) -> None:
     """Nobody takes it for a run while it lies there; its bytes are the same afterwards."""
     run = made(tmp_path)
     size = tree_bytes(run.path)
-    item = throw_away(tmp_path, run)
+    item = move_to_trash(tmp_path, run)
     assert (list(run_dirs(tmp_path)), trashed(tmp_path)) == ([], [item])
     assert tree_bytes(item.path) == size > 0
-    assert put_back(tmp_path, item) == run.path
+    assert restore_from_trash(tmp_path, item) == run.path
     assert [found.id for found in run_dirs(tmp_path)] == [run.id]
     assert tree_bytes(run.path) == size
 
@@ -39,27 +39,27 @@ def test_a_checkpoint_comes_back_to_its_run(tmp_path: Path) -> None:
     """Its name in the trash says of which run and which checkpoint it is."""
     run = made(tmp_path)
     name = next(path.name for path in sorted(run.checkpoints.iterdir()) if path.is_dir())
-    throw_away(tmp_path, run, name)
+    move_to_trash(tmp_path, run, name)
     (item,) = trashed(tmp_path)
     assert (item.run, item.checkpoint) == (run.id, name)
-    put_back(tmp_path, item)
+    restore_from_trash(tmp_path, item)
     assert (run.checkpoints / name / "manifest.json").is_file()
 
 
 def test_a_taken_place_is_not_overwritten(tmp_path: Path) -> None:
     """A run that bears the name already keeps it, and the other stays in the trash."""
     run = made(tmp_path)
-    item = throw_away(tmp_path, run)
+    item = move_to_trash(tmp_path, run)
     run.path.mkdir()
     with pytest.raises(UsageError, match="bears its name"):
-        put_back(tmp_path, item)
+        restore_from_trash(tmp_path, item)
     assert trashed(tmp_path) == [item]
 
 
 def test_purging_leaves_strangers_alone(tmp_path: Path) -> None:
     """Only what is named like something thrown away is ever purged; a link in place of the trash is not followed."""
     run = made(tmp_path)
-    item = throw_away(tmp_path, run)
+    item = move_to_trash(tmp_path, run)
     (trash_dir(tmp_path) / "notes").mkdir()
     (trash_dir(tmp_path) / f"{int(item.t)}.{run.id}@..").mkdir()
     assert trashed(tmp_path) == [item]

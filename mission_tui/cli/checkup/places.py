@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mission_tui.cli.checkup.check import Check
 from mission_tui.errors import MissionError, NoSupervisorError, PresetError, UsageError
 from mission_tui.paths import socket_dir
-from mission_tui.records.ground import SHARED, check_private, file_system
+from mission_tui.records.root_checks import SHARED, check_private, file_system
 
 if TYPE_CHECKING:
     from mission_tui.cli.session import Session

@@ -21,8 +21,8 @@ from mission_tui.cli.tables.documents import SCHEMA
 from mission_tui.cli.tables.words import inert
 from mission_tui.errors import UsageError
 from mission_tui.fleet.text import clean
+from mission_tui.records.files.atomic_group import write_atomic_group
 from mission_tui.records.files.storage import StorageError
-from mission_tui.records.files.together import write_together
 
 if TYPE_CHECKING:
     from mission_tui.cli.tables.table import Table
@@ -45,7 +45,7 @@ def write_report(folder: Path, found: Comparison) -> None:
         "comparison.md": _markdown(found).encode(),
     }
     try:
-        write_together(folder, contents)
+        write_atomic_group(folder, contents)
     except StorageError as error:
         if folder.is_dir():
             raise

@@ -69,7 +69,7 @@ def command(
     """
     from mission_tui.cli.tables.bench import bench_facts, judged, write_bench
     from mission_tui.cli.tables.documents import SCHEMA, write_document
-    from mission_tui.records.files.together import write_together
+    from mission_tui.records.files.atomic_group import write_atomic_group
 
     share = _share(margin)
     if out is not None:
@@ -90,7 +90,7 @@ def command(
     found = judged(benched, recorded)
     target = out or session.root / "benchmarks" / group / METRICS
     document = msgspec.json.encode({"schema": SCHEMA, **bench_facts(found)})
-    write_together(target.parent, {target.name: msgspec.json.format(document, indent=1) + b"\n"})
+    write_atomic_group(target.parent, {target.name: msgspec.json.format(document, indent=1) + b"\n"})
     if as_json:
         write_document({**bench_facts(found), "file": str(target)})
     else:

@@ -47,7 +47,7 @@ def command(
     95 % interval of the mean.
     """
     from mission_tui.fleet.compare import RETURN
-    from mission_tui.records.runs.comparing import compare_runs
+    from mission_tui.records.runs.comparison_sides import compare_runs
 
     found = compare_runs(_folders(session, runs), say, metric or RETURN, by, threshold)
     if report is not None:

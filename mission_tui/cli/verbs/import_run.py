@@ -94,14 +94,14 @@ def _item_of(session: Session, path: Path, name: str | None, assignments: Sequen
     from mission_tui.fleet.specs.preset_file import read_preset
     from mission_tui.ipc.requests import LaunchItem
     from mission_tui.records.runs.layout import check_name
-    from mission_tui.records.sb3_run import find_folder, said_in, updates_in_table
+    from mission_tui.records.sb3_run import find_folder, find_settings, updates_in_table
 
     folder = find_folder(path)
     updates, _ = updates_in_table(folder)
     runs = expand(assignments)
     _check_one(len(runs), "--set asks for")
     words = runs[0]
-    said = said_in(folder, updates, zips=models, env=all(word.key != "env.id" for word in words))
+    said = find_settings(folder, updates, zips=models, env=all(word.key != "env.id" for word in words))
     for note in said.notes:
         say(note)
     head = {"name": _preset_name(path.name), "description": f"imported from {path.name}"}

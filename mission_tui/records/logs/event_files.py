@@ -56,7 +56,7 @@ def read_events(path: Path, files: Iterable[Path]) -> TrainingLog:
     """
     words: dict[str, str] = {}
     log = log_of_rows(path, event_rows(path, files, words), [])
-    return replace(log, settings=replace(log.settings, **_said(words)))
+    return replace(log, settings=replace(log.settings, **_argument_settings(words)))
 
 
 def event_rows(path: Path, files: Iterable[Path], words: dict[str, str]) -> Iterable[TableRow]:
@@ -151,7 +151,7 @@ def _table(tensor: Any) -> dict[str, str]:
     return {cells[0].strip(): cells[1].strip() for cells in lines if len(cells) == 2}
 
 
-def _said(words: dict[str, str]) -> dict[str, Any]:
+def _argument_settings(words: dict[str, str]) -> dict[str, Any]:
     """What the arguments say of the settings, by the names of `Settings`."""
     numbers: dict[str, Any] = {
         ours: value

@@ -15,7 +15,7 @@ from itertools import pairwise
 from mission_tui.fleet.history.metrics import UpdateDone, spoken
 from mission_tui.records.logs.log import TableRow
 
-__all__ = ["LOGGED", "settled", "updates_of"]
+__all__ = ["LOGGED", "complete_rows", "updates_of"]
 
 LOGGED = ("rollout/", "train/", "policy/", "eval/")
 """Families of tags that are metrics; `time/` says where a row stands."""
@@ -61,7 +61,7 @@ def updates_of(rows: Iterable[TableRow]) -> tuple[UpdateDone, ...]:
     return tuple(records)
 
 
-def settled(rows: Sequence[TableRow]) -> list[TableRow]:
+def complete_rows(rows: Sequence[TableRow]) -> list[TableRow]:
     """Those of a log that still grows which no later row will be joined with: an evaluation's waits for the next."""
     counted = any(ITERATION in row.cells for row in rows)
     rolled = any(_of_rollout(row) for row in rows)

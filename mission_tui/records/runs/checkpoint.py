@@ -34,9 +34,9 @@ __all__ = [
     "Manifest",
     "Member",
     "list_checkpoints",
+    "newest_intact",
     "newest_undamaged",
     "newest_verified",
-    "newest_whole",
     "prune",
     "save_checkpoint",
     "verify_checkpoint",
@@ -91,7 +91,7 @@ class DamagedCheckpoint:
     update: int | None = None
 
 
-def newest_whole(checkpoints: Path) -> tuple[Manifest | None, tuple[DamagedCheckpoint, ...]]:
+def newest_intact(checkpoints: Path) -> tuple[Manifest | None, tuple[DamagedCheckpoint, ...]]:
     """The newest checkpoint that verifies, and those after it that do not, newest first; None if none verifies.
 
     One whose manifest cannot be read counts as newer by its name, which is its timesteps, and if `latest` names it.

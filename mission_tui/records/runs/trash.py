@@ -23,7 +23,17 @@ from mission_tui.records.files.atomic import sync_folder
 from mission_tui.records.files.storage import storing
 from mission_tui.records.runs.layout import RUN_ID, RunDir, supervisor_dir
 
-__all__ = ["KEPT_S", "REMOVING", "Trashed", "purge", "put_back", "throw_away", "trash_dir", "trashed", "tree_bytes"]
+__all__ = [
+    "KEPT_S",
+    "REMOVING",
+    "Trashed",
+    "move_to_trash",
+    "purge",
+    "restore_from_trash",
+    "trash_dir",
+    "trashed",
+    "tree_bytes",
+]
 
 KEPT_S = 86400.0
 """Seconds after which what lies in the trash may be purged: a day."""
@@ -64,7 +74,7 @@ def trash_dir(root: Path) -> Path:
     return root / ".trash"
 
 
-def throw_away(root: Path, run: RunDir, checkpoint: str | None = None) -> Trashed:
+def move_to_trash(root: Path, run: RunDir, checkpoint: str | None = None) -> Trashed:
     """Move the run, or one checkpoint of it, to the trash. Nothing of it may live. Raises `StorageError`."""
     what = run.path if checkpoint is None else run.checkpoints / checkpoint
     now = int(time.time())
@@ -79,7 +89,7 @@ def throw_away(root: Path, run: RunDir, checkpoint: str | None = None) -> Trashe
     return Trashed(there, run.id, checkpoint, float(now))
 
 
-def put_back(root: Path, item: Trashed) -> Path:
+def restore_from_trash(root: Path, item: Trashed) -> Path:
     """Move it back to where it was. Raises `UsageError` when its place is taken or gone, `StorageError`."""
     run = RunDir(root / item.run)
     place = run.path if item.checkpoint is None else run.checkpoints / item.checkpoint

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from mission_tui.records.sb3_run.folder import Sb3Folder, find_folder
 from mission_tui.records.sb3_run.rows import rows_of, updates_in_table
-from mission_tui.records.sb3_run.settings import Said, said_in
+from mission_tui.records.sb3_run.settings import FoundSettings, find_settings
 
-__all__ = ["Said", "Sb3Folder", "find_folder", "rows_of", "said_in", "updates_in_table"]
+__all__ = ["FoundSettings", "Sb3Folder", "find_folder", "find_settings", "rows_of", "updates_in_table"]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mission_tui.errors import CheckpointError
-from mission_tui.records.sb3_run.pickled import Made, Named, PickledError, read_pickled
+from mission_tui.records.sb3_run.pickle_reader import Made, Named, PickledError, read_pickled
 
 __all__ = ["Array", "Moments", "Statistics", "normalize_of", "read_statistics"]
 

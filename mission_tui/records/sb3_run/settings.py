@@ -24,14 +24,14 @@ from mission_tui.records.sb3_run.zip_file import settings_of_zip
 from mission_tui.records.sb3_run.zip_settings import tables_of_zip
 from mission_tui.records.sb3_run.zoo_settings import arguments_table, tables_of_zoo
 
-__all__ = ["Said", "Tables", "said_in"]
+__all__ = ["FoundSettings", "Tables", "find_settings"]
 
 Tables = dict[str, dict[str, Any]]
 _YAML_CHARACTERS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class FoundSettings:
     """Tables of a preset; `source` is the file that said most of it; `notes` are what could not be taken over."""
 
     tables: Tables
@@ -39,7 +39,7 @@ class Said:
     notes: tuple[str, ...] = field(default=())
 
 
-def said_in(folder: Sb3Folder, updates: Sequence[UpdateDone], *, zips: bool, env: bool = True) -> Said:
+def find_settings(folder: Sb3Folder, updates: Sequence[UpdateDone], *, zips: bool, env: bool = True) -> FoundSettings:
     """The settings; with `zips` models are asked too, without `env` nobody for the environment.
 
     Raises `PresetError` naming the file that cannot be used, and for a folder that does not say on which environment
@@ -63,7 +63,7 @@ def said_in(folder: Sb3Folder, updates: Sequence[UpdateDone], *, zips: bool, env
         tables["env"]["id"] = _env_of(folder)
     _complete(tables, folder, updates, notes, zips=zips)
     source = folder.settings or newest or folder.table or folder.path
-    return Said(tables, source, tuple(notes))
+    return FoundSettings(tables, source, tuple(notes))
 
 
 def _complete(

@@ -27,7 +27,7 @@ from mission_tui.fleet.history.observations import PhaseSeen, PidsSeen
 from mission_tui.fleet.history.time_index import phase_before
 from mission_tui.fleet.store import SNAPSHOT_ENDED, Store
 from mission_tui.fleet.views.snapshot import FleetSnapshot, GpuMeters, HostMeters, Pids, Replay, SupervisorInfo
-from mission_tui.records.files.past import PastFile
+from mission_tui.records.files.records_until import RecordsUntil
 from mission_tui.records.files.tail import read_newest
 from mission_tui.records.runs.attempt import read_exit, read_identity
 from mission_tui.records.runs.layout import RunDir
@@ -69,8 +69,8 @@ class _Past:
     shown: str = ""
     events: list[FleetEvent] = field(default_factory=list)
     rows: int = 0
-    journal: PastFile | None = None
-    metrics: PastFile | None = None
+    journal: RecordsUntil | None = None
+    metrics: RecordsUntil | None = None
 
 
 class PastRuns:
@@ -121,7 +121,7 @@ class PastRuns:
     def rows(self, run_id: str) -> list[MetricRecord]:
         """The rows that had been written by the moment. Raises `OSError`."""
         metrics = self._metrics(self._runs[run_id])
-        return metrics.read(0, metrics.upto(self.moment))
+        return metrics.read(0, metrics.count_until(self.moment))
 
     def saw_size(self, run_id: str, size_bytes: int) -> None:
         """The bytes of a run are those of now: nobody wrote down how many it once had."""
@@ -155,7 +155,7 @@ class PastRuns:
     def _show_end(self, past: _Past, newest_bytes: int) -> None:
         """A run that was over: its events and its last rows."""
         journal = self._journal(past)
-        if past.shown == "end" and len(past.events) == journal.upto(self.moment):
+        if past.shown == "end" and len(past.events) == journal.count_until(self.moment):
             return
         self._begin(past, "end")
         self._hear(past)
@@ -169,7 +169,7 @@ class PastRuns:
         """A run that was not over: everything up to the moment; from the start again when it was later before."""
         run_id = past.id
         journal, metrics = self._journal(past), self._metrics(past)
-        events, rows = journal.upto(self.moment), metrics.upto(self.moment)
+        events, rows = journal.count_until(self.moment), metrics.count_until(self.moment)
         if past.shown != "life" or events < len(past.events) or rows < past.rows:
             self._begin(past, "life")
         self._hear(past)
@@ -189,7 +189,7 @@ class PastRuns:
         """The lines of its journal that are new at the moment, and the settings that they stand for."""
         journal = self._journal(past)
         with suppress(OSError):
-            news = journal.read(len(past.events), journal.upto(self.moment))
+            news = journal.read(len(past.events), journal.count_until(self.moment))
             known = len(past.events)
             past.events += news
             if not known or any(isinstance(event, AttemptStarting | SettingsAsked) for event in news):
@@ -199,7 +199,7 @@ class PastRuns:
             for event in news:
                 self.store.apply(past.id, event)
 
-    def _see_phase(self, past: _Past, metrics: PastFile) -> None:
+    def _see_phase(self, past: _Past, metrics: RecordsUntil) -> None:
         """In which phase it was, from the row that this phase led to."""
         following = metrics.read(past.rows, past.rows + 1)
         row = following[0] if following else None
@@ -219,15 +219,15 @@ class PastRuns:
             if identity is not None:
                 self.store.apply(past.id, PidsSeen(Pids(identity.keeper.pid, identity.trainer.pid)))
 
-    def _journal(self, past: _Past) -> PastFile:
+    def _journal(self, past: _Past) -> RecordsUntil:
         if past.journal is None:
-            past.journal = PastFile(past.dir.events, FleetEvent)
+            past.journal = RecordsUntil(past.dir.events, FleetEvent)
         return past.journal
 
-    def _metrics(self, past: _Past) -> PastFile:
+    def _metrics(self, past: _Past) -> RecordsUntil:
         """Looked through only where a run was not over: of all that ever ended it would take long."""
         if past.metrics is None:
-            past.metrics = PastFile(past.dir.metrics, MetricRecord)
+            past.metrics = RecordsUntil(past.dir.metrics, MetricRecord)
         return past.metrics
 
 

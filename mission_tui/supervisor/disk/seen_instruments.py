@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from mission_tui.fleet.strips.phases import PhaseHistory
-from mission_tui.records.instruments import TIERS, InstrumentFiles
+from mission_tui.records.meter_history import TIERS, MeterFiles
 from mission_tui.records.runs.layout import instruments_dir
 from mission_tui.supervisor.verbs.strip import Tracks
 from mission_tui.supervisor.watching.remembered import Remembered, behind, remember
@@ -37,7 +37,7 @@ def read_instruments(root: Path, now: float) -> tuple[Remembered, float]:
 
     Damage is passed over.
     """
-    files = InstrumentFiles(instruments_dir(root))
+    files = MeterFiles(instruments_dir(root))
     read = [files.read(tier, now)[0] for tier in TIERS]
     ahead = behind(read)
     return remember(read, now, ahead), ahead

@@ -16,7 +16,7 @@ from mission_tui.fleet.text import clean
 from mission_tui.records.files.storage import StorageError
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.trash import KEPT_S, Trashed, purge, throw_away, trashed
+from mission_tui.records.runs.trash import KEPT_S, Trashed, move_to_trash, purge, trashed
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.tasks import task_about
 
@@ -55,7 +55,7 @@ def to_trash(core: Core, run_id: str, checkpoint: str | None = None) -> Trashed:
     run = core.run_dir(run_id)
     core.fleet.run_trashed(run_id, checkpoint)
     try:
-        return throw_away(core.root, run, checkpoint)
+        return move_to_trash(core.root, run, checkpoint)
     finally:
         core.counted.pop(run_id, None)
         if not run.path.exists():

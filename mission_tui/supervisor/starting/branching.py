@@ -19,7 +19,7 @@ from mission_tui.ipc.replies import Accepted, VerdictReply
 from mission_tui.ipc.requests import Resume
 from mission_tui.plain_files import make_folder
 from mission_tui.records.files.storage import storing
-from mission_tui.records.runs.checkpoint import DamagedCheckpoint, Manifest, newest_whole, verify_checkpoint
+from mission_tui.records.runs.checkpoint import DamagedCheckpoint, Manifest, newest_intact, verify_checkpoint
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.rules_snapshot import check_rules, kept_rules
 from mission_tui.records.runs.terms_file import write_terms
@@ -47,7 +47,7 @@ async def branch(core: Core, request: Resume) -> Accepted | VerdictReply:
         name = await asyncio.to_thread(named_checkpoint, source, request.checkpoint)
         checkpoint: Manifest | None = await asyncio.to_thread(verify_checkpoint, source.checkpoints / name)
     else:
-        checkpoint, damaged = await asyncio.to_thread(newest_whole, source.checkpoints)
+        checkpoint, damaged = await asyncio.to_thread(newest_intact, source.checkpoints)
     if checkpoint is None:
         raise MissionError(f"cannot branch from {core.store.view(run_id).name}: it has no checkpoint yet")
     plan = await plan_attempt(core, run_id, request, checkpoint, request.assignments)

@@ -16,7 +16,7 @@ from mission_tui.fleet.history.restart_policy import ASKED, Row
 from mission_tui.fleet.resume.terms import AS_IT_WAS
 from mission_tui.fleet.resume.verdict import Change
 from mission_tui.records.files.storage import StorageError
-from mission_tui.records.runs.checkpoint import newest_whole
+from mission_tui.records.runs.checkpoint import newest_intact
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.starting.another_attempt import damaged_changes, journal_damaged, terms_before
 from mission_tui.supervisor.starting.caller import Caller
@@ -79,7 +79,7 @@ class Restarts:
 
     async def _restart(self, run_id: str) -> None:
         core = self._core
-        newest, damaged = await asyncio.to_thread(newest_whole, core.run_dir(run_id).checkpoints)
+        newest, damaged = await asyncio.to_thread(newest_intact, core.run_dir(run_id).checkpoints)
         await look_around(core)
         # Stopped, resumed or removed by somebody while the checkpoint was read.
         if run_id not in core.store.live_ids() or (due := core.store.run(run_id).journal.restart) is None:

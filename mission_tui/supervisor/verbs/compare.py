@@ -21,7 +21,7 @@ async def compare(core: Core, request: Compare) -> ComparisonReply:
     """The comparison. Raises `MissionError` for runs that cannot be compared."""
     # Not before somebody compares: every start of a supervisor would wait for it.
     from mission_tui.fleet.compare import RETURN
-    from mission_tui.records.runs.comparing import compare_runs
+    from mission_tui.records.runs.comparison_sides import compare_runs
 
     folders = [core.run_dir(the_run(core, ref)).path for ref in request.runs]
     found = await asyncio.to_thread(compare_runs, folders, log.warning, RETURN, request.by, request.threshold)

@@ -11,7 +11,7 @@ from mission_tui.fleet.text import clean
 from mission_tui.ipc.replies import Accepted, VerdictReply
 from mission_tui.ipc.requests import Resume
 from mission_tui.ipc.telemetry_messages import Order
-from mission_tui.records.runs.checkpoint import DamagedCheckpoint, Manifest, newest_whole, verify_checkpoint
+from mission_tui.records.runs.checkpoint import DamagedCheckpoint, Manifest, newest_intact, verify_checkpoint
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ending.freezing import thaw_run
@@ -124,5 +124,5 @@ def _checkpoint(run: RunDir, name: str | None) -> tuple[Manifest | None, tuple[D
     Raises `MissionError`.
     """
     if name is None:
-        return newest_whole(run.checkpoints)
+        return newest_intact(run.checkpoints)
     return verify_checkpoint(run.checkpoints / named_checkpoint(run, name)), ()

@@ -10,7 +10,7 @@ from mission_tui.errors import UsageError
 from mission_tui.fleet.views.refs import RunRef, resolve
 from mission_tui.ipc.replies import Accepted, Removable, RemovableReply
 from mission_tui.ipc.tidying import GetTrash, Remove, Restore
-from mission_tui.records.runs.trash import KEPT_S, Trashed, put_back, trashed, tree_bytes
+from mission_tui.records.runs.trash import KEPT_S, Trashed, restore_from_trash, trashed, tree_bytes
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.adoption import load_ended
 from mission_tui.supervisor.disk.run_on_disk import read_run
@@ -46,7 +46,7 @@ async def restore(core: Core, request: Restore) -> Accepted:
     wanted = {item.path: item for ref in request.runs for item in _meant(core, ref, lying)}
     for item in wanted.values():
         core.fleet.run_restored(item.run, item.checkpoint)
-        put_back(core.root, item)
+        restore_from_trash(core.root, item)
         if item.checkpoint is None:
             load_ended(core, read_run(core.run_dir(item.run)))
     return Accepted(re=request.id, runs=tuple(dict.fromkeys(item.run for item in wanted.values())))

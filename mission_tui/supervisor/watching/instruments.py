@@ -18,7 +18,7 @@ from mission_tui.fleet.strips.cells import Cell, CellHistory
 from mission_tui.fleet.strips.phases import PhaseHistory
 from mission_tui.fleet.strips.strip import Span
 from mission_tui.records.files.storage import StorageError
-from mission_tui.records.instruments import TIERS, CellsKept, InstrumentFiles, Kept, SpansKept
+from mission_tui.records.meter_history import TIERS, CellsRecord, Kept, MeterFiles, SpansRecord
 from mission_tui.records.runs.layout import instruments_dir
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.duties import reason_of
@@ -44,7 +44,7 @@ class Instruments:
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        self.files = InstrumentFiles(instruments_dir(core.root))
+        self.files = MeterFiles(instruments_dir(core.root))
         self._newest: dict[tuple[int, Track], float] = {}
         self._due = [0.0] * len(TIERS)
         self._loaded = False
@@ -156,7 +156,7 @@ class Instruments:
             written = tuple(_rounded(cell, ahead) for cell in cells)
             for part in _parts(written):
                 name = names.get(gpu, "")
-                yield partial(CellsKept, track=what, gpu=gpu, name=name, cells=part, total=history.total)
+                yield partial(CellsRecord, track=what, gpu=gpu, name=name, cells=part, total=history.total)
 
     def _spans(self, place: int) -> Iterator[Maker]:
         for run, lane in self._core.lanes.histories.items():
@@ -164,7 +164,7 @@ class Instruments:
             if spans:
                 self._newest[place, ("run", run)] = spans[-1].until
             for part in _parts(tuple(spans)):
-                yield partial(SpansKept, run=run, spans=part)
+                yield partial(SpansRecord, run=run, spans=part)
 
     def _mark(self, place: int, track: Track) -> float:
         return self._newest.get((place, track), float("-inf"))

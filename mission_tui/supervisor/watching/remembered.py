@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from mission_tui.fleet.strips.cells import LEVELS, METER_LEVELS, SLOW_LEVELS, Cell, CellHistory, merged
 from mission_tui.fleet.strips.spans import SpanHistory
 from mission_tui.fleet.strips.strip import Span
-from mission_tui.records.instruments import TIERS, CellsKept, Kept, SpansKept
+from mission_tui.records.meter_history import TIERS, CellsRecord, Kept, SpansRecord
 
 __all__ = ["Remembered", "Track", "behind", "remember"]
 
@@ -37,7 +37,7 @@ def remember(read: Sequence[Iterable[Kept]], now: float, ahead: float) -> Rememb
     totals = dict[Track, tuple[float, float | None]]()
     for tier, parts in enumerate(read):
         for part in parts:
-            if isinstance(part, SpansKept):
+            if isinstance(part, SpansRecord):
                 spans.setdefault((tier, ("run", part.run)), []).extend(part.spans)
             elif part.track in TRACKS:
                 cells.setdefault((tier, (part.track, part.gpu)), []).extend(part.cells)
@@ -71,7 +71,7 @@ def behind(read: Sequence[Iterable[Kept]]) -> float:
     widest, newest = 0.0, 0.0
     for tier, parts in enumerate(read):
         for part in parts:
-            if isinstance(part, CellsKept) and part.track in TRACKS and part.cells:
+            if isinstance(part, CellsRecord) and part.track in TRACKS and part.cells:
                 levels = TRACKS[part.track]
                 width = levels[max(0, tier - len(TIERS) + len(levels))][0]
                 widest, newest = max((widest, newest), (width, part.cells[-1].t))

@@ -18,7 +18,7 @@ from mission_tui.records.logs import TableRow
 from mission_tui.records.logs.event_files import event_rows
 from mission_tui.records.logs.monitor import Ended, read_monitors, sample_of
 from mission_tui.records.logs.progress import read_csv, read_json
-from mission_tui.records.logs.table import settled, updates_of
+from mission_tui.records.logs.table import complete_rows, updates_of
 from mission_tui.trainer.following.rows import MEAN_OF, Rows
 
 __all__ = ["FollowedLogs"]
@@ -62,7 +62,7 @@ class FollowedLogs:
         return sorted(path for path in ours if path.stat().st_mtime >= self.since)
 
     def _updates(self, path: Path, episodes: Sequence[Ended]) -> None:
-        updates = updates_of(settled(_table(path)))
+        updates = updates_of(complete_rows(_table(path)))
         if len(updates) <= self.known.get(path, 0):
             return
         rows = self._open()

@@ -21,8 +21,8 @@ from stable_baselines3.common.vec_env import VecEnv, unwrap_vec_normalize
 from mission_tui.errors import DamagedError, UsageError
 from mission_tui.fleet.specs.spec import EnvSpec, Spec
 from mission_tui.plain_files import read_plain
+from mission_tui.records.files.atomic_group import write_atomic_group
 from mission_tui.records.files.lines import LINE_BYTES
-from mission_tui.records.files.together import write_together
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.rules_snapshot import check_rules, rules_of
 from mission_tui.records.runs.spec_file import attempt_spec_file, read_attempt_spec
@@ -107,7 +107,7 @@ def _evaluate(parsed: argparse.Namespace, say: Say) -> None:
         "t": time.time(),
     }
     document = msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n"
-    write_together(parsed.out.parent, {parsed.out.name: document})
+    write_atomic_group(parsed.out.parent, {parsed.out.name: document})
     say({"result": result})
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mission_tui.fleet.strips.cells import Cell
-from mission_tui.records.instruments import TIERS, CellsKept, InstrumentFiles, Kept
+from mission_tui.records.meter_history import TIERS, CellsRecord, Kept, MeterFiles
 from mission_tui.records.runs.layout import instruments_dir
 from mission_tui.supervisor.disk.past_instruments import NO_GPU, NO_METERS, PastInstruments
 
@@ -21,10 +21,10 @@ def kept(root: Path, tier_at: int, begun: float, **tracks: tuple[Cell, ...]) -> 
 
     def maker(track: str, cells: tuple[Cell, ...], seq: int) -> Kept:
         gpu, name = ("", "") if track == "cpu" else ("GPU-a", "Stand-in")
-        return CellsKept(seq, track, gpu, name, cells)
+        return CellsRecord(seq, track, gpu, name, cells)
 
     makers = [partial(maker, track, cells) for track, cells in tracks.items()]
-    InstrumentFiles(instruments_dir(root)).append(TIERS[tier_at], begun, makers)
+    MeterFiles(instruments_dir(root)).append(TIERS[tier_at], begun, makers)
 
 
 def meters(root: Path, tier_at: int, begun: float, width: float, **values: tuple[float, float | None]) -> None:
@@ -34,10 +34,10 @@ def meters(root: Path, tier_at: int, begun: float, width: float, **values: tuple
         gpu, name = ("GPU-a", "Stand-in") if track in ("vram", "temperature") else ("", "")
         count = round(300 / width)
         steady = tuple(Cell(begun + at * width, value, value, value, width, 5) for at in range(count))
-        return CellsKept(seq, track, gpu, name, steady, total)
+        return CellsRecord(seq, track, gpu, name, steady, total)
 
     makers = [partial(maker, track, value, total) for track, (value, total) in values.items()]
-    InstrumentFiles(instruments_dir(root)).append(TIERS[tier_at], begun, makers)
+    MeterFiles(instruments_dir(root)).append(TIERS[tier_at], begun, makers)
 
 
 def cells(since: float, until: float, width: float, *, burst_at: float = 0.0) -> tuple[Cell, ...]:

@@ -29,7 +29,7 @@ from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.atomic import write_json
 from mission_tui.records.runs.attempt import ExitRecord
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.trash import throw_away
+from mission_tui.records.runs.trash import move_to_trash
 from mission_tui.supervisor.disk.past_instruments import PastInstruments
 from mission_tui.supervisor.disk.past_runs import PastRuns
 from mission_tui.supervisor.disk.replayer import log_at
@@ -204,7 +204,7 @@ def test_the_strip_shows_who_was_held_though_nobody_kept_it(root: Path) -> None:
 def test_a_run_that_was_removed_since_was_there(root: Path) -> None:
     """As long as the trash keeps it, with its directory as it lies there now; nothing of it after its removal."""
     (RunDir(root / CART).path / "note").write_text("x")
-    throw_away(root, RunDir(root / CART))
+    move_to_trash(root, RunDir(root / CART))
     runs = PastRuns(root)
     cart = at(runs, 201.0)["cart"]
     assert (cart.state, cart.outcome, cart.update) == ("ended", "finished", 2)

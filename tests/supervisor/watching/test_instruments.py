@@ -13,7 +13,7 @@ from mission_tui.fleet.strips.cells import METER_LEVELS, SLOW_LEVELS, Cell, Cell
 from mission_tui.fleet.strips.strip import Span, Strip
 from mission_tui.ipc.requests import GetStrip
 from mission_tui.records.files.storage import StorageError
-from mission_tui.records.instruments import CellsKept, InstrumentFiles, Kept, SpansKept
+from mission_tui.records.meter_history import CellsRecord, Kept, MeterFiles, SpansRecord
 from mission_tui.records.runs.layout import instruments_dir
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.seen_instruments import SeenInstruments
@@ -112,7 +112,7 @@ async def test_a_full_disk_is_not_written_to(core: Core, monkeypatch: pytest.Mon
         raise StorageError("cannot append: No space left on device", errno.ENOSPC)
 
     with monkeypatch.context() as full:
-        full.setattr(InstrumentFiles, "append", refuse)
+        full.setattr(MeterFiles, "append", refuse)
         await instruments.write(time.time())
     core.gpu.busy["GPU-a"].add(Cell(time.monotonic() + 5.0, 9.0, 9.0, 9.0, 0.25))
     instruments.close()
@@ -130,9 +130,9 @@ def test_what_was_never_true_is_passed_over() -> None:
     )
     spans = (Span("update", now - 8, now - 4), Span("rollout", now - 9, now - 6), Span("saving", now - 3, now + 5))
     parts: list[Kept] = [
-        CellsKept(1, "busy", "GPU-a", "G", cells + absurd),
-        CellsKept(2, "what", "", "", cells),
-        SpansKept(3, "r", spans),
+        CellsRecord(1, "busy", "GPU-a", "G", cells + absurd),
+        CellsRecord(2, "what", "", "", cells),
+        SpansRecord(3, "r", spans),
     ]
     found = remember([parts, [], parts], now, 1_000.0)
     assert [cell.t for cell in found.cells["busy", "GPU-a"].finest(0.0, 1e12)] == [now - 1_009]
@@ -198,5 +198,5 @@ def test_cells_on_unix_time_stay_apart() -> None:
     """The numbers are large there, and a quarter of a second is little of them."""
     now = 1_795_257_600.0
     cells = tuple(Cell(now - 10 + at / 4, 0.0, 5.0, 9.0, 0.25, 5) for at in range(40))
-    found = remember([[CellsKept(1, "busy", "GPU-a", "G", cells)], [], []], now, 0.0)
+    found = remember([[CellsRecord(1, "busy", "GPU-a", "G", cells)], [], []], now, 0.0)
     assert [cell.t for cell in found.cells["busy", "GPU-a"].finest(0.0, 1e12)] == [cell.t for cell in cells]

@@ -21,7 +21,7 @@ from mission_tui.fleet.specs.preset_file import read_preset
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.sb3_run import find_folder, said_in, updates_in_table
+from mission_tui.records.sb3_run import find_folder, find_settings, updates_in_table
 from mission_tui.trainer.state.checkpoint import load_checkpoint
 from tests.trainer.harness import equal
 from tests.trainer.sb3_folder import write_sb3_folder
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.slow
 def spec_of(folder: Path) -> Spec:
     """The spec that the folder's own words give."""
     found = find_folder(folder)
-    said = said_in(found, updates_in_table(found)[0], zips=True)
+    said = find_settings(found, updates_in_table(found)[0], zips=True)
     preset = read_preset({"name": "imported", **said.tables}, said.source)
     return resolve(preset, lambda _: preset)
 

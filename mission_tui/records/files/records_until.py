@@ -19,7 +19,7 @@ from mission_tui.fleet.history.time_index import TimeIndex
 from mission_tui.plain_files import open_plain
 from mission_tui.records.files.lines import LINE_BYTES, decode_line
 
-__all__ = ["PastFile"]
+__all__ = ["RecordsUntil"]
 
 
 MOST_BYTES = 1 << 30
@@ -30,7 +30,7 @@ class _Stamp(Struct, frozen=True):
     t: float
 
 
-class PastFile:
+class RecordsUntil:
     """The valid lines of `path`, which are records of `type_`; damaged ones are passed over.
 
     A file that is absent or cannot be opened has none.
@@ -53,7 +53,7 @@ class PastFile:
     def __len__(self) -> int:
         return len(self._ends) - 1
 
-    def upto(self, moment: float) -> int:
+    def count_until(self, moment: float) -> int:
         """How many records had been written by `moment`."""
         return self._index.count_until(moment)
 

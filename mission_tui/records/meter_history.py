@@ -24,7 +24,7 @@ from mission_tui.records.files.lines import encode_line
 from mission_tui.records.files.storage import storing
 from mission_tui.records.files.tail import read_all
 
-__all__ = ["MOST_BYTES", "TIERS", "CellsKept", "InstrumentFiles", "Kept", "SpansKept", "Tier"]
+__all__ = ["MOST_BYTES", "TIERS", "CellsRecord", "Kept", "MeterFiles", "SpansRecord", "Tier"]
 
 MOST_BYTES = 200_000_000
 """All files together; the oldest go first where a machine with very many GPUs and runs would take more."""
@@ -49,7 +49,7 @@ TIERS = (
 """Finest first. What a coarse one has not been written when the supervisor dies is made again from a finer one."""
 
 
-class CellsKept(Struct, frozen=True, tag="cells", tag_field="kind", omit_defaults=True):
+class CellsRecord(Struct, frozen=True, tag="cells", tag_field="kind", omit_defaults=True):
     """Cells of one track of the GPU `gpu`, called `name`, or of the host; times are unix s.
 
     In percent `busy` of a GPU and the host's `cpu`; `power` in W, `temperature` in degrees Celsius; in bytes a GPU's
@@ -64,7 +64,7 @@ class CellsKept(Struct, frozen=True, tag="cells", tag_field="kind", omit_default
     total: float | None = None
 
 
-class SpansKept(Struct, frozen=True, tag="spans", tag_field="kind", omit_defaults=True):
+class SpansRecord(Struct, frozen=True, tag="spans", tag_field="kind", omit_defaults=True):
     """Phases of the run `run`."""
 
     seq: int
@@ -72,10 +72,10 @@ class SpansKept(Struct, frozen=True, tag="spans", tag_field="kind", omit_default
     spans: tuple[Span, ...] = ()
 
 
-Kept = CellsKept | SpansKept
+Kept = CellsRecord | SpansRecord
 
 
-class InstrumentFiles:
+class MeterFiles:
     """The files below `folder`. One writer; a reader may look at them at any time."""
 
     def __init__(self, folder: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mission_tui.fleet.strips.cells import Cell
 from mission_tui.fleet.strips.strip import Span
-from mission_tui.records.instruments import TIERS, CellsKept, InstrumentFiles, SpansKept
+from mission_tui.records.meter_history import TIERS, CellsRecord, MeterFiles, SpansRecord
 
 FINE, MIDDLE, COARSE = TIERS
 T = 1_795_257_600.0
@@ -18,29 +18,29 @@ def a_cell(t: float) -> Cell:
     return Cell(t, 0.0, 40.0, 100.0, 0.25, 5)
 
 
-def write(files: InstrumentFiles, t: float, tier: int = 0) -> None:
+def write(files: MeterFiles, t: float, tier: int = 0) -> None:
     """One writing: a cell of a GPU and a span of a run."""
-    cells = partial(CellsKept, track="busy", gpu="GPU-a", name="Stand-in", cells=(a_cell(t),))
-    files.append(TIERS[tier], t, [cells, partial(SpansKept, run="r", spans=(Span("update", t, t + 1.0),))])
+    cells = partial(CellsRecord, track="busy", gpu="GPU-a", name="Stand-in", cells=(a_cell(t),))
+    files.append(TIERS[tier], t, [cells, partial(SpansRecord, run="r", spans=(Span("update", t, t + 1.0),))])
 
 
 def test_what_is_written_comes_back_across_files_and_writers(tmp_path: Path) -> None:
     """Two writers, the first over more than one file; numbers begin anew in each file."""
-    first = InstrumentFiles(tmp_path)
+    first = MeterFiles(tmp_path)
     for t in (T, T + 10.0, T + 400.0):
         write(first, t)
-    write(InstrumentFiles(tmp_path), T + 500.0)
-    kept, damage = InstrumentFiles(tmp_path).read(FINE, T + 600.0)
+    write(MeterFiles(tmp_path), T + 500.0)
+    kept, damage = MeterFiles(tmp_path).read(FINE, T + 600.0)
     assert damage == []
     assert [part.seq for part in kept] == [1, 2, 3, 4, 1, 2, 1, 2]
-    assert [part.cells[0].t for part in kept if isinstance(part, CellsKept)] == [T, T + 10.0, T + 400.0, T + 500.0]
-    assert kept[1] == SpansKept(2, "r", (Span("update", T, T + 1.0),))
-    assert InstrumentFiles(tmp_path).read(MIDDLE, T + 600.0) == ([], [])
+    assert [part.cells[0].t for part in kept if isinstance(part, CellsRecord)] == [T, T + 10.0, T + 400.0, T + 500.0]
+    assert kept[1] == SpansRecord(2, "r", (Span("update", T, T + 1.0),))
+    assert MeterFiles(tmp_path).read(MIDDLE, T + 600.0) == ([], [])
 
 
 def test_damage_costs_only_the_lines_that_it_hit(tmp_path: Path) -> None:
     """A flipped byte and a torn end: the other lines come back, and both are said."""
-    files = InstrumentFiles(tmp_path)
+    files = MeterFiles(tmp_path)
     for t in (T, T + 10.0, T + 20.0):
         write(files, t)
     (path,) = tmp_path.iterdir()
@@ -55,7 +55,7 @@ def test_damage_costs_only_the_lines_that_it_hit(tmp_path: Path) -> None:
 
 def test_old_files_go_and_all_of_them_stay_below_the_most(tmp_path: Path) -> None:
     """A file goes when the last of its time is too old; beyond the most bytes the oldest go, whatever they hold."""
-    files = InstrumentFiles(tmp_path)
+    files = MeterFiles(tmp_path)
     for hour in range(30):
         for tier in range(3):
             write(files, T + 3_600.0 * hour, tier)
@@ -72,8 +72,8 @@ def test_old_files_go_and_all_of_them_stay_below_the_most(tmp_path: Path) -> Non
 def test_what_others_lay_there_is_left_alone(tmp_path: Path) -> None:
     """A name that no writer gives is neither read nor removed; without a folder there is nothing."""
     (tmp_path / "fine-notes.jsonl").write_text("mine", encoding="ascii")
-    files = InstrumentFiles(tmp_path)
+    files = MeterFiles(tmp_path)
     files.prune(T)
     assert files.read(FINE, T) == ([], [])
     assert (tmp_path / "fine-notes.jsonl").exists()
-    assert InstrumentFiles(tmp_path / "nowhere").read(FINE, T) == ([], [])
+    assert MeterFiles(tmp_path / "nowhere").read(FINE, T) == ([], [])

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from mission_tui.records.files.atomic_group import write_atomic_group
 from mission_tui.records.files.storage import StorageError
-from mission_tui.records.files.together import write_together
 
 CONTENTS = {"report.md": b"# words\n" * 4000, "report.json": b"{}", "curves.csv": b"a,b\n" * 10}
 OPERATIONS = ("open", "os.mkdir", "os.link", "os.rename", "os.remove")
@@ -36,7 +36,7 @@ def killed_at(operation: int, folder: Path) -> bool:
 
     try:
         sys.addaudithook(count)
-        write_together(folder, CONTENTS)
+        write_atomic_group(folder, CONTENTS)
     finally:
         os._exit(0)
 
@@ -51,7 +51,7 @@ def test_a_killed_writer_leaves_no_half_file(tmp_path: Path, there: bool) -> Non
         folder = tmp_path / str(operation) / "a" / "report"
         old = dict.fromkeys(CONTENTS, b"old") if there else {}
         if there:
-            write_together(folder, old)
+            write_atomic_group(folder, old)
         killed = killed_at(operation, folder)
         found = written(folder) if folder.is_dir() else {}
         named = {name: content for name, content in found.items() if not name.startswith(".")}
@@ -73,7 +73,7 @@ def test_before_the_first_name_there_is_not_even_a_folder(tmp_path: Path) -> Non
 def test_a_file_system_without_nameless_files_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each file is then written beside its name and renamed."""
     monkeypatch.setattr(os, "O_TMPFILE", os.O_DIRECTORY | os.O_RDWR)
-    write_together(tmp_path / "report", CONTENTS)
+    write_atomic_group(tmp_path / "report", CONTENTS)
     assert written(tmp_path / "report") == CONTENTS
 
 
@@ -81,4 +81,4 @@ def test_what_cannot_be_written_is_said_by_its_folder(tmp_path: Path) -> None:
     """A file stands where the folder should."""
     (tmp_path / "report").write_bytes(b"")
     with pytest.raises(StorageError, match="report"):
-        write_together(tmp_path / "report", CONTENTS)
+        write_atomic_group(tmp_path / "report", CONTENTS)

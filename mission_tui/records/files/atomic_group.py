@@ -16,13 +16,13 @@ from mission_tui.plain_files import make_folder
 from mission_tui.records.files.atomic import sync_folder, write_all, write_atomic
 from mission_tui.records.files.storage import storing
 
-__all__ = ["write_together"]
+__all__ = ["write_atomic_group"]
 
 _UNABLE = (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT)
 """What a file system, or a kernel, says that has no files without a name; or there is no /proc."""
 
 
-def write_together(folder: Path, contents: Mapping[str, bytes]) -> None:
+def write_atomic_group(folder: Path, contents: Mapping[str, bytes]) -> None:
     """Make `folder`, with its parents if need be, hold the files of `contents` by name, durably; what was there under
     these names is replaced. Raises `StorageError`.
     """
