@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Mapping
 
-from mission_tui.ipc.telemetry_messages import PhaseSaid, TelemetryMessage
+from mission_tui.ipc.telemetry_messages import PhaseEntered, TelemetryMessage
 from mission_tui.trainer.__main__ import train
 from mission_tui.trainer.attempt import Attempt
 from mission_tui.trainer.recording.record import Record
@@ -38,7 +38,7 @@ class AlternatingLink(Link):
 
     def say(self, message: TelemetryMessage) -> None:
         """Before a rollout: hang up or call, if it is time to."""
-        if isinstance(message, PhaseSaid) and message.phase == "rollout":
+        if isinstance(message, PhaseEntered) and message.phase == "rollout":
             wanted = is_supervised(message.update)
             if not wanted:
                 self.close()

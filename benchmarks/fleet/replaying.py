@@ -21,7 +21,7 @@ from mission_tui.fleet.history.metrics import MetricRecord, TrainingEnded, Train
 from mission_tui.fleet.history.outcome import Phase
 from mission_tui.ipc.requests import PROTOCOL
 from mission_tui.ipc.telemetry import Telemetry
-from mission_tui.ipc.telemetry_messages import PhaseSaid, TrainerHello, WroteSaid
+from mission_tui.ipc.telemetry_messages import PhaseEntered, RowsWritten, TrainerHello
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.runs.layout import RunDir
 
@@ -63,10 +63,10 @@ class Replay:
 
     def _write(self, record: MetricRecord) -> None:
         written = self._log.append(lambda seq: structs.replace(record, seq=seq))
-        self._telemetry.say(WroteSaid(written.seq))
+        self._telemetry.send(RowsWritten(written.seq))
 
     def _say(self, phase: Phase) -> None:
-        self._telemetry.say(PhaseSaid(phase, self._update, self._timesteps, time.time()))
+        self._telemetry.send(PhaseEntered(phase, self._update, self._timesteps, time.time()))
 
 
 def _trace_for(run: str) -> Path:

@@ -23,7 +23,7 @@ import torch as th
 from benchmarks.health.trace import Trace
 from mission_tui.fleet.history.metrics import CheckpointSaved, MetricRecord
 from mission_tui.fleet.specs.spec import Spec
-from mission_tui.ipc.telemetry_messages import Order, PhaseSaid, TelemetryMessage
+from mission_tui.ipc.telemetry_messages import Order, PhaseEntered, TelemetryMessage
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.trainer.attempt import Attempt
@@ -142,7 +142,7 @@ def _train(attempt: Attempt, spec: Spec, tamper: Callable[[Bench, int], None], c
     bench: list[Bench] = []
 
     def say(message: TelemetryMessage) -> None:
-        if isinstance(message, PhaseSaid) and message.phase == "rollout":
+        if isinstance(message, PhaseEntered) and message.phase == "rollout":
             assert job.training is not None
             if not bench:
                 bench.append(Bench(job.training.model, orders, clock, spec.run.seed or 0, attempt.number))

@@ -38,7 +38,7 @@ def priced(session: Session, items: Sequence[LaunchItem]) -> Quoted:
     except MissionError as error:
         say(f"the price is from the files alone: {error}")
     try:
-        with Connection.look_at(session.root) as connection:
+        with Connection.connect_readonly(session.root) as connection:
             return _asked(session, connection, items)
     except MissionError as error:
         if session.root.exists():

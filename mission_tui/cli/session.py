@@ -67,7 +67,7 @@ class Session(NamedTuple):
         from mission_tui.ipc.client import Connection
 
         if self.readonly:
-            return Connection.look_at(self.root)
+            return Connection.connect_readonly(self.root)
         if self.received and start:
             raise UsageError(f"{self.what_was_received}; --runs-dir {self.root} uses it, another one leaves it alone")
         if start:

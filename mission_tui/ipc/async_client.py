@@ -17,13 +17,13 @@ from typing import cast
 from mission_tui import __version__
 from mission_tui.errors import MissionError, NoSupervisorError
 from mission_tui.fleet.views.snapshot import FleetSnapshot
-from mission_tui.ipc.client import refusal, request_line, understood, welcomed
+from mission_tui.ipc.client import decode_reply, refusal, request_line, welcomed
 from mission_tui.ipc.framing import REPLY_LINE_BYTES, ConnectionLostError, LineReader
 from mission_tui.ipc.replies import OperatorReply, Progress, Refused, SnapshotReply
-from mission_tui.ipc.request import Answer, Asking, Request
+from mission_tui.ipc.request import Answer, AnsweredBy, Request
 from mission_tui.ipc.requests import PROTOCOL, Hello, Watch
 from mission_tui.ipc.sockets import OPERATOR_SOCKET, connect
-from mission_tui.ipc.start import ensure_supervisor, start_onlooker
+from mission_tui.ipc.start import ensure_supervisor, start_readonly_server
 from mission_tui.paths import socket_dir
 
 __all__ = ["AsyncConnection"]
@@ -57,7 +57,7 @@ class AsyncConnection:
         """Whether a supervisor is at the other end right now."""
         return self._link is not None and self._link.error is None
 
-    async def ask(self, make: Callable[[int], Asking[Answer]]) -> Answer:
+    async def ask(self, make: Callable[[int], AnsweredBy[Answer]]) -> Answer:
         """The answer to the request that `make` builds from an id; progress on the way is passed over."""
         async with aclosing(self.stream(make)) as replies:
             async for reply in replies:
@@ -65,7 +65,7 @@ class AsyncConnection:
                     return reply
         raise AssertionError("a stream ends with an answer or an error")
 
-    async def stream(self, make: Callable[[int], Asking[Answer]]) -> AsyncGenerator[Answer | Progress, None]:
+    async def stream(self, make: Callable[[int], AnsweredBy[Answer]]) -> AsyncGenerator[Answer | Progress, None]:
         """Progress of a long request, and at the end its answer; a `Watch` never ends in order."""
         link = await self._connected()
         request = link.numbered(make)
@@ -103,7 +103,7 @@ class AsyncConnection:
     async def _open(self) -> _Link:
         path = socket_dir(self._root) / OPERATOR_SOCKET
         if self._from_files:
-            return await _Link.over(await asyncio.to_thread(start_onlooker, self._root, self._replay_t))
+            return await _Link.over(await asyncio.to_thread(start_readonly_server, self._root, self._replay_t))
         try:
             return await _Link.open(path)
         except (OSError, ConnectionLostError) as error:
@@ -173,7 +173,7 @@ class _Link:
             raise
         return link
 
-    def numbered(self, make: Callable[[int], Asking[Answer]]) -> Request:
+    def numbered(self, make: Callable[[int], AnsweredBy[Answer]]) -> Request:
         """The request with the next id."""
         request = make(next(self._ids))
         assert isinstance(request, Request)
@@ -202,7 +202,7 @@ class _Link:
         try:
             while data := await self._reader.read(RECEIVE_BYTES):
                 for line in lines.feed(data):
-                    self._hand_out(understood(line))
+                    self._hand_out(decode_reply(line))
             error = ConnectionLostError("the supervisor went away")
         except OSError as broken:
             error = ConnectionLostError(f"the connection to the supervisor broke: {broken}")

@@ -29,12 +29,12 @@ from mission_tui.ipc.framing import (
     encode,
 )
 from mission_tui.ipc.replies import OperatorReply, Progress, Refused, SnapshotReply, Welcome
-from mission_tui.ipc.request import Answer, Asking, Request
+from mission_tui.ipc.request import Answer, AnsweredBy, Request
 from mission_tui.ipc.requests import OPERATOR_LINE_BYTES, PROTOCOL, Hello, Watch
 from mission_tui.ipc.sockets import OPERATOR_SOCKET, connect
 from mission_tui.paths import socket_dir
 
-__all__ = ["Connection", "refusal", "request_line", "understood", "welcomed"]
+__all__ = ["Connection", "decode_reply", "refusal", "request_line", "welcomed"]
 
 RECEIVE_BYTES = 1 << 16
 
@@ -85,16 +85,16 @@ class Connection:
             ensure_supervisor(root, timeout_s=left)
 
     @classmethod
-    def look_at(cls, root: Path, *, at: float | None = None, timeout_s: float = 10.0) -> Connection:
+    def connect_readonly(cls, root: Path, *, at: float | None = None, timeout_s: float = 10.0) -> Connection:
         """Have the files of the runs root read, as they were `at` a unix time; no supervisor is asked or started.
 
         Raises `UsageError` when the runs root cannot be listed.
         """
-        from mission_tui.ipc.start import start_onlooker
+        from mission_tui.ipc.start import start_readonly_server
 
-        return cls(start_onlooker(root, at), timeout_s)
+        return cls(start_readonly_server(root, at), timeout_s)
 
-    def ask(self, make: Callable[[int], Asking[Answer]]) -> Answer:
+    def ask(self, make: Callable[[int], AnsweredBy[Answer]]) -> Answer:
         """The answer to the request that `make` builds from an id; progress on the way is passed over.
 
         Raises the `MissionError` that a refusal stands for, and `ConnectionLostError` when the supervisor goes away.
@@ -104,7 +104,7 @@ class Connection:
                 return reply
         raise AssertionError("a stream ends with an answer or an error")
 
-    def stream(self, make: Callable[[int], Asking[Answer]]) -> Iterator[Answer | Progress]:
+    def stream(self, make: Callable[[int], AnsweredBy[Answer]]) -> Iterator[Answer | Progress]:
         """Every reply to the request, up to and with its answer; a `Watch` goes on until the supervisor goes away."""
         request = make(next(self._ids))
         assert isinstance(request, Request)
@@ -151,10 +151,10 @@ class Connection:
             if not data:
                 raise ConnectionLostError("the supervisor went away before it answered")
             self._waiting = self._lines.feed(data)
-        return understood(self._waiting.pop(0))
+        return decode_reply(self._waiting.pop(0))
 
 
-def understood(line: bytes) -> OperatorReply:
+def decode_reply(line: bytes) -> OperatorReply:
     """The reply in `line`. Raises `MalformedError`."""
     try:
         return decode(line, _FIRST)

@@ -144,7 +144,7 @@ class AttemptView(Struct, frozen=True, kw_only=True):
     changes: tuple[Change, ...] = ()
 
 
-class Deed(Struct, frozen=True, kw_only=True):
+class AuditEntry(Struct, frozen=True, kw_only=True):
     """What was done to the run at unix time `t`, as it was journaled; `what` is the verb, `detail` a line.
 
     `by` says who: the client that asked and its terminal, a rule, the run's own restart rule; empty where unknown.
@@ -166,7 +166,7 @@ class DetailsReply(Reply, frozen=True, kw_only=True, tag="details"):
     checkpoints: tuple[CheckpointView, ...] = ()
     evaluations: tuple[dict[str, Any], ...] = ()
     provenance: Provenance | None = None
-    deeds: tuple[Deed, ...] = ()
+    deeds: tuple[AuditEntry, ...] = ()
 
 
 class HistoryReply(Reply, frozen=True, kw_only=True, tag="history"):
@@ -223,7 +223,7 @@ class NamedReply(Reply, frozen=True, kw_only=True, tag="named"):
     runs: tuple[RunView, ...]
 
 
-class Stale(Struct, frozen=True, kw_only=True):
+class LeftoverRow(Struct, frozen=True, kw_only=True):
     """A leftover of a dead run. Only `ours` may be removed; `unverifiable` is shown and never touched."""
 
     key: str
@@ -242,7 +242,7 @@ class Stale(Struct, frozen=True, kw_only=True):
 class CleanReply(Reply, frozen=True, kw_only=True, tag="clean"):
     """What was found, and which of it was removed."""
 
-    stale: tuple[Stale, ...]
+    stale: tuple[LeftoverRow, ...]
 
 
 class Removable(Struct, frozen=True, kw_only=True):

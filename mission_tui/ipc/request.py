@@ -8,12 +8,12 @@ from msgspec import Struct
 
 from mission_tui.fleet.process_limits import ProcessLimits
 
-__all__ = ["Answer", "Asking", "FromClient", "GoingOn", "Request"]
+__all__ = ["Answer", "AnsweredBy", "ContinuingRequest", "FromClient", "Request"]
 
 Answer = TypeVar("Answer", covariant=True)
 
 
-class Asking(Generic[Answer]):
+class AnsweredBy(Generic[Answer]):
     """Mixed into a request: what a client gets back when the request is not refused."""
 
     __slots__ = ()
@@ -37,7 +37,7 @@ class FromClient(Request, frozen=True, kw_only=True):
     limits: ProcessLimits | None = None
 
 
-class GoingOn(Request, frozen=True, kw_only=True):
+class ContinuingRequest(Request, frozen=True, kw_only=True):
     """Base of what is done as the run was launched, unless the client says how else."""
 
     cwd: str | None = None

@@ -13,6 +13,7 @@ from mission_tui.fleet.history.events import Mark as FindingMark
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.tuning.plan import TunePlan
 from mission_tui.fleet.views.episode_picture import Canvas
+from mission_tui.ipc.cleanup_requests import Clean, GetTrash, Prune, Remove, Restore
 from mission_tui.ipc.replies import (
     Accepted,
     AdoptableReply,
@@ -36,8 +37,7 @@ from mission_tui.ipc.replies import (
     VerdictReply,
     Welcome,
 )
-from mission_tui.ipc.request import Asking, FromClient, GoingOn, Request
-from mission_tui.ipc.tidying import Clean, GetTrash, Prune, Remove, Restore
+from mission_tui.ipc.request import AnsweredBy, ContinuingRequest, FromClient, Request
 
 PROTOCOL = 1
 UNDO_S = 10.0
@@ -45,18 +45,18 @@ UNDO_S = 10.0
 OPERATOR_LINE_BYTES = 1 << 20
 
 
-class Hello(Request, Asking[Welcome], frozen=True, kw_only=True, tag="hello"):
+class Hello(Request, AnsweredBy[Welcome], frozen=True, kw_only=True, tag="hello"):
     """First line of every operator connection."""
 
     protocol: int
     version: str
 
 
-class GetSnapshot(Request, Asking[SnapshotReply], frozen=True, kw_only=True, tag="snapshot"):
+class GetSnapshot(Request, AnsweredBy[SnapshotReply], frozen=True, kw_only=True, tag="snapshot"):
     """The newest snapshot, once."""
 
 
-class Watch(Request, Asking[SnapshotReply], frozen=True, kw_only=True, tag="watch"):
+class Watch(Request, AnsweredBy[SnapshotReply], frozen=True, kw_only=True, tag="watch"):
     """Snapshots as they change, at most four a second; a slow reader gets the newest later, never a backlog."""
 
 
@@ -72,19 +72,19 @@ class LaunchItem(Struct, frozen=True, kw_only=True):
     after: tuple[str, ...] = ()
 
 
-class Launch(FromClient, Asking[Launched], frozen=True, kw_only=True, tag="launch"):
+class Launch(FromClient, AnsweredBy[Launched], frozen=True, kw_only=True, tag="launch"):
     """Make and start runs. All or none."""
 
     items: tuple[LaunchItem, ...]
 
 
-class Quote(FromClient, Asking[Quoted], frozen=True, kw_only=True, tag="quote"):
+class Quote(FromClient, AnsweredBy[Quoted], frozen=True, kw_only=True, tag="quote"):
     """What a `Launch` of the same would cost, and whether its runs would begin now. Nothing is made."""
 
     items: tuple[LaunchItem, ...]
 
 
-class Undo(Request, Asking[Accepted], frozen=True, kw_only=True, tag="undo"):
+class Undo(Request, AnsweredBy[Accepted], frozen=True, kw_only=True, tag="undo"):
     """Kill and remove runs launched less than `UNDO_S` ago."""
 
     runs: tuple[str, ...]
@@ -93,7 +93,7 @@ class Undo(Request, Asking[Accepted], frozen=True, kw_only=True, tag="undo"):
 ActVerb = Literal["stop", "kill", "pause", "freeze", "park", "checkpoint"]
 
 
-class Act(Request, Asking[Accepted], frozen=True, kw_only=True, tag="act"):
+class Act(Request, AnsweredBy[Accepted], frozen=True, kw_only=True, tag="act"):
     """Do `verb` to `runs`: ids, unique prefixes, names, `@last`, or `@live` for every live run.
 
     Of a checkpoint, `wait_s` is how long the answer may wait for what comes of it; 0 answers once it is asked for.
@@ -104,7 +104,7 @@ class Act(Request, Asking[Accepted], frozen=True, kw_only=True, tag="act"):
     wait_s: float = 0.0
 
 
-class Resume(GoingOn, Asking[Accepted | VerdictReply], frozen=True, kw_only=True, tag="resume"):
+class Resume(ContinuingRequest, AnsweredBy[Accepted | VerdictReply], frozen=True, kw_only=True, tag="resume"):
     """Continue a paused or ended run; `assignments` are `--set` words; warnings need `accept`.
 
     `remedies` (NAME or NAME:FIELD) of those that a verdict offers are carried out; each of `overrides` is a field whose
@@ -123,7 +123,7 @@ class Resume(GoingOn, Asking[Accepted | VerdictReply], frozen=True, kw_only=True
     check_only: bool = False
 
 
-class Set(Request, Asking[Accepted | VerdictReply], frozen=True, kw_only=True, tag="set"):
+class Set(Request, AnsweredBy[Accepted | VerdictReply], frozen=True, kw_only=True, tag="set"):
     """Change settings of a run while it trains, from its next update on; warnings need `accept`.
 
     With `check_only` the verdict is the answer and nothing is done.
@@ -135,7 +135,7 @@ class Set(Request, Asking[Accepted | VerdictReply], frozen=True, kw_only=True, t
     check_only: bool = False
 
 
-class Clone(GoingOn, Asking[Accepted | VerdictReply], frozen=True, kw_only=True, tag="clone"):
+class Clone(ContinuingRequest, AnsweredBy[Accepted | VerdictReply], frozen=True, kw_only=True, tag="clone"):
     """Make and start a run, called `name`, like `run` is now, with `assignments`. With its weights: `Resume.branch`.
 
     `exact`: as `run` began, with its interpreter, folder and environment; what is no longer the same needs `accept`.
@@ -148,7 +148,7 @@ class Clone(GoingOn, Asking[Accepted | VerdictReply], frozen=True, kw_only=True,
     accept: bool = False
 
 
-class GetAdoptable(Request, Asking[AdoptableReply], frozen=True, kw_only=True, tag="adoptable"):
+class GetAdoptable(Request, AnsweredBy[AdoptableReply], frozen=True, kw_only=True, tag="adoptable"):
     """What `runs` (none: all that are foreign) would run if they were ours. Nothing is done.
 
     With `every` those that are ours are passed over; without, naming one is an error.
@@ -158,28 +158,28 @@ class GetAdoptable(Request, Asking[AdoptableReply], frozen=True, kw_only=True, t
     every: bool = False
 
 
-class Adopt(Request, Asking[Accepted], frozen=True, kw_only=True, tag="adopt"):
+class Adopt(Request, AnsweredBy[Accepted], frozen=True, kw_only=True, tag="adopt"):
     """Take foreign runs for ours, by id; `digests` are those of what a person was shown, in the same order."""
 
     runs: tuple[str, ...]
     digests: tuple[str, ...]
 
 
-class Rename(Request, Asking[Accepted], frozen=True, kw_only=True, tag="rename"):
+class Rename(Request, AnsweredBy[Accepted], frozen=True, kw_only=True, tag="rename"):
     """Call the run `name` from now on; its id and folder stay."""
 
     run: str
     name: str
 
 
-class Note(Request, Asking[Accepted], frozen=True, kw_only=True, tag="note"):
+class Note(Request, AnsweredBy[Accepted], frozen=True, kw_only=True, tag="note"):
     """Write `text` about the run into its journal."""
 
     run: str
     text: str
 
 
-class Label(Request, Asking[Accepted], frozen=True, kw_only=True, tag="label"):
+class Label(Request, AnsweredBy[Accepted], frozen=True, kw_only=True, tag="label"):
     """Put the labels `add` on the run and take `remove` off."""
 
     run: str
@@ -187,7 +187,7 @@ class Label(Request, Asking[Accepted], frozen=True, kw_only=True, tag="label"):
     remove: tuple[str, ...] = ()
 
 
-class Mark(Request, Asking[Accepted], frozen=True, kw_only=True, tag="mark"):
+class Mark(Request, AnsweredBy[Accepted], frozen=True, kw_only=True, tag="mark"):
     """Acknowledge one finding by its id, or silence one rule for the run; `open` takes either back."""
 
     run: str
@@ -196,7 +196,7 @@ class Mark(Request, Asking[Accepted], frozen=True, kw_only=True, tag="mark"):
     rule: str = ""
 
 
-class Apply(GoingOn, Asking[Accepted | VerdictReply], frozen=True, kw_only=True, tag="apply"):
+class Apply(ContinuingRequest, AnsweredBy[Accepted | VerdictReply], frozen=True, kw_only=True, tag="apply"):
     """Follow a finding's advice: resume from the last good checkpoint with that change; a live run is stopped first.
 
     `checkpoint` is the one that a verdict has named and a person has agreed to; no other will do then.
@@ -210,13 +210,13 @@ class Apply(GoingOn, Asking[Accepted | VerdictReply], frozen=True, kw_only=True,
     check_only: bool = False
 
 
-class GetDetails(Request, Asking[DetailsReply], frozen=True, kw_only=True, tag="details"):
+class GetDetails(Request, AnsweredBy[DetailsReply], frozen=True, kw_only=True, tag="details"):
     """Spec, effective values, attempts, checkpoints and evaluations of one run."""
 
     run: str
 
 
-class GetHistory(Request, Asking[HistoryReply], frozen=True, kw_only=True, tag="history"):
+class GetHistory(Request, AnsweredBy[HistoryReply], frozen=True, kw_only=True, tag="history"):
     """Columns over updates of one run, thinned to at most `points` buckets as min and max."""
 
     run: str
@@ -226,7 +226,7 @@ class GetHistory(Request, Asking[HistoryReply], frozen=True, kw_only=True, tag="
     points: int = 500
 
 
-class GetStrip(Request, Asking[StripReply], frozen=True, kw_only=True, tag="strip"):
+class GetStrip(Request, AnsweredBy[StripReply], frozen=True, kw_only=True, tag="strip"):
     """The last `seconds` before unix time `until` (None: now) in at most `most` cells a track."""
 
     seconds: float
@@ -234,7 +234,7 @@ class GetStrip(Request, Asking[StripReply], frozen=True, kw_only=True, tag="stri
     most: int = 240
 
 
-class Compare(Request, Asking[ComparisonReply], frozen=True, kw_only=True, tag="compare"):
+class Compare(Request, AnsweredBy[ComparisonReply], frozen=True, kw_only=True, tag="compare"):
     """The runs beside each other, over timesteps or over the seconds they trained; None takes the usual threshold."""
 
     runs: tuple[str, ...]
@@ -242,7 +242,7 @@ class Compare(Request, Asking[ComparisonReply], frozen=True, kw_only=True, tag="
     threshold: float | None = None
 
 
-class GetLog(Request, Asking[LogReply], frozen=True, kw_only=True, tag="log"):
+class GetLog(Request, AnsweredBy[LogReply], frozen=True, kw_only=True, tag="log"):
     """Up to `limit` bytes of an attempt's output from byte `offset`; None means the end."""
 
     run: str
@@ -251,30 +251,30 @@ class GetLog(Request, Asking[LogReply], frozen=True, kw_only=True, tag="log"):
     attempt: int | None = None
 
 
-class GetEnded(Request, Asking[EndedReply], frozen=True, kw_only=True, tag="ended"):
+class GetEnded(Request, AnsweredBy[EndedReply], frozen=True, kw_only=True, tag="ended"):
     """Ended runs beyond those of the snapshot, newest first."""
 
     offset: int = 0
     limit: int = 200
 
 
-class GetNamed(Request, Asking[NamedReply], frozen=True, kw_only=True, tag="named"):
+class GetNamed(Request, AnsweredBy[NamedReply], frozen=True, kw_only=True, tag="named"):
     """The runs that words mean, those of any age: a group's name stands for its runs, any other word for one."""
 
     refs: tuple[str, ...]
 
 
-class GoTo(Request, Asking[SnapshotReply], frozen=True, kw_only=True, tag="goto"):
+class GoTo(Request, AnsweredBy[SnapshotReply], frozen=True, kw_only=True, tag="goto"):
     """In a replay: show the fleet as it was at unix time `t` from now on, or as near to it as the files tell."""
 
     t: float
 
 
-class GetUpgrades(Request, Asking[UpgradesReply], frozen=True, kw_only=True, tag="upgrades"):
+class GetUpgrades(Request, AnsweredBy[UpgradesReply], frozen=True, kw_only=True, tag="upgrades"):
     """Which packages were changed under live runs since they were launched."""
 
 
-class Evaluate(Request, Asking[Evaluated], frozen=True, kw_only=True, tag="evaluate"):
+class Evaluate(Request, AnsweredBy[Evaluated], frozen=True, kw_only=True, tag="evaluate"):
     """Play episodes, so many of each seed, with a checkpoint (None: latest verified), from the run's snapshot.
 
     `accept`: although its environment's source is another. Streams `Progress`; with `render` pictures of one episode.
@@ -293,14 +293,14 @@ class Evaluate(Request, Asking[Evaluated], frozen=True, kw_only=True, tag="evalu
     render: Canvas | None = None
 
 
-class Check(FromClient, Asking[Checked], frozen=True, kw_only=True, tag="check"):
+class Check(FromClient, AnsweredBy[Checked], frozen=True, kw_only=True, tag="check"):
     """Try `spec` without a run, as the client would launch it; each step may take `limit_s`. Streams `Progress`."""
 
     spec: Spec
     limit_s: float
 
 
-class Bench(FromClient, Asking[Benched], frozen=True, kw_only=True, tag="bench"):
+class Bench(FromClient, AnsweredBy[Benched], frozen=True, kw_only=True, tag="bench"):
     """Time `items` (one, or two in turns), each `repeats` times for `duration_s`; `keep` leaves their runs.
 
     Streams `Progress`, and ends with the connection that asked for it.
@@ -312,7 +312,7 @@ class Bench(FromClient, Asking[Benched], frozen=True, kw_only=True, tag="bench")
     keep: bool
 
 
-class Tune(FromClient, Asking[Tuned], frozen=True, kw_only=True, tag="tune"):
+class Tune(FromClient, AnsweredBy[Tuned], frozen=True, kw_only=True, tag="tune"):
     """Search for the fastest way to train `item`, by `plan`, in the journal `name`; `go_on` with the last one instead.
 
     Streams `Progress`, with each probe that is done, and ends with the connection that asked for it.
@@ -324,7 +324,7 @@ class Tune(FromClient, Asking[Tuned], frozen=True, kw_only=True, tag="tune"):
     go_on: bool
 
 
-class TuneFleet(FromClient, Asking[FleetTuned], frozen=True, kw_only=True, tag="tune-fleet"):
+class TuneFleet(FromClient, AnsweredBy[FleetTuned], frozen=True, kw_only=True, tag="tune-fleet"):
     """Find how many runs of `item`, at `most` so many, pay at once. Streams `Progress` with each run's payoff."""
 
     item: LaunchItem
@@ -332,7 +332,7 @@ class TuneFleet(FromClient, Asking[FleetTuned], frozen=True, kw_only=True, tag="
     budget_s: float
 
 
-class Export(Request, Asking[Exported], frozen=True, kw_only=True, tag="export"):
+class Export(Request, AnsweredBy[Exported], frozen=True, kw_only=True, tag="export"):
     """Write a checkpoint as an ordinary SB3 zip to absolute `path`."""
 
     run: str
@@ -348,15 +348,15 @@ class Importing(FromClient, frozen=True, kw_only=True):
     trusted: bool
 
 
-class ImportCheckpoint(Importing, Asking[Accepted], frozen=True, kw_only=True, tag="import-checkpoint"):
+class ImportCheckpoint(Importing, AnsweredBy[Accepted], frozen=True, kw_only=True, tag="import-checkpoint"):
     """Of an SB3 zip."""
 
 
-class ImportRun(Importing, Asking[Accepted], frozen=True, kw_only=True, tag="import-run"):
+class ImportRun(Importing, AnsweredBy[Accepted], frozen=True, kw_only=True, tag="import-run"):
     """Of the folder of a stock SB3 run; of its zips only where they are trusted."""
 
 
-class Shutdown(Request, Asking[Accepted], frozen=True, kw_only=True, tag="shutdown"):
+class Shutdown(Request, AnsweredBy[Accepted], frozen=True, kw_only=True, tag="shutdown"):
     """End the supervisor; runs go on unless `with_runs` (then they are stopped first)."""
 
     with_runs: bool = False

@@ -17,7 +17,7 @@ from mission_tui.fleet.views.snapshot import OtherRoot
 from mission_tui.ipc.sockets import OPERATOR_SOCKET, connect, is_private
 from mission_tui.paths import socket_dir
 
-__all__ = ["live_roots", "name_root", "named_root", "socket_folders", "tell_live", "unname_root"]
+__all__ = ["live_roots", "name_root", "named_root", "socket_folders", "unname_root", "write_live_count"]
 
 _ROOT, _LIVE = "root", "live"
 _MOST_BYTES = 4096
@@ -30,7 +30,7 @@ def name_root(root: Path) -> None:
     _replace(socket_dir(root) / _ROOT, os.fsencode(root))
 
 
-def tell_live(root: Path, live: int) -> None:
+def write_live_count(root: Path, live: int) -> None:
     """Say beside the sockets of `root` how many runs live or wait there. Raises `OSError`."""
     _replace(socket_dir(root) / _LIVE, f"{live}\n".encode("ascii"))
 

@@ -49,8 +49,8 @@ async def serve_operator(
     Requests of one client run side by side, at most 16; a client that leaves does not interrupt them. A `MissionError`
     out of `handle` becomes a refusal. `on_gone` is called once for every session that had said hello.
     """
-    desk = _Desk(runs_root, handle, on_gone, hello_s, stall_s)
-    listener = Listener(path, desk.talk, limit)
+    desk = _OperatorServer(runs_root, handle, on_gone, hello_s, stall_s)
+    listener = Listener(path, desk.serve_client, limit)
     await listener.open()
     return listener
 
@@ -58,10 +58,10 @@ async def serve_operator(
 async def serve_link(link: socket.socket, runs_root: Path, handle: Handle, on_gone: Callable[[Session], None]) -> None:
     """Serve the one client at the other end of `link`, as `serve_operator` does, until it hangs up."""
     reader, writer = await asyncio.open_unix_connection(sock=link)
-    await _Desk(runs_root, handle, on_gone, HELLO_S, STALL_S).talk(reader, writer)
+    await _OperatorServer(runs_root, handle, on_gone, HELLO_S, STALL_S).serve_client(reader, writer)
 
 
-class _Desk:
+class _OperatorServer:
     """Where clients are served."""
 
     def __init__(
@@ -75,7 +75,7 @@ class _Desk:
         self._snapshots = SnapshotLines()
         self._under_way: set[asyncio.Task[None]] = set()
 
-    async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def serve_client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         session = Session(writer, self._snapshots, self._stall_s)
         pump = asyncio.create_task(session.pump())
         answers: set[asyncio.Task[None]] = set()

@@ -25,11 +25,11 @@ from mission_tui.ipc.sockets import OPERATOR_SOCKET, connect
 from mission_tui.paths import socket_dir
 from mission_tui.plain_files import make_folder, open_fresh, open_plain, open_to_append, open_to_lock
 
-__all__ = ["SUPERVISOR", "captured_environ", "ensure_supervisor", "operator_socket", "start_onlooker"]
+__all__ = ["SUPERVISOR", "captured_environ", "ensure_supervisor", "operator_socket", "start_readonly_server"]
 
 SUPERVISOR = "mission_tui.supervisor"
-ONLOOKER = "mission_tui.supervisor.disk.onlooker"
-REPLAYER = "mission_tui.supervisor.disk.replayer"
+READONLY_SERVER = "mission_tui.supervisor.disk.onlooker"
+REPLAY_SERVER = "mission_tui.supervisor.disk.replayer"
 LOOK_EVERY_S = 0.02
 PATIENCE_AFTER_EXIT_S = 1.0
 LOG_TAIL_BYTES = 4096
@@ -153,7 +153,7 @@ def _with_package(environ: Mapping[str, str]) -> dict[str, str]:
     return {**environ, "PYTHONPATH": os.pathsep.join(filter(None, (package_parent, environ.get("PYTHONPATH"))))}
 
 
-def start_onlooker(root: Path, at: float | None = None) -> socket.socket:
+def start_readonly_server(root: Path, at: float | None = None) -> socket.socket:
     """The link to a process of our own that reads the runs root and changes nothing; it ends when the link is closed.
 
     With `at` it shows the fleet as it was at that unix time, and can be told to go to another.
@@ -166,7 +166,7 @@ def start_onlooker(root: Path, at: float | None = None) -> socket.socket:
         raise UsageError(f"runs root {root} cannot be read: {error.strerror or error}") from error
     ours, theirs = socket.socketpair()
     with theirs:
-        module, moment = (ONLOOKER, []) if at is None else (REPLAYER, ["--at", repr(at)])
+        module, moment = (READONLY_SERVER, []) if at is None else (REPLAY_SERVER, ["--at", repr(at)])
         place = ["--runs-dir", os.fspath(root.resolve()), "--fd", str(theirs.fileno())]
         argv = [sys.executable, "-P", "-m", module, *place, *moment]
         quiet = subprocess.DEVNULL

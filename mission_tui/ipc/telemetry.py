@@ -1,6 +1,6 @@
 """The trainer's side of the telemetry plane: a thread that says what it is given, and never hurts training.
 
-`say` never blocks and never raises. Only the newest message of each kind waits to be said, at most four frames a
+`send` never blocks and never raises. Only the newest message of each kind waits to be said, at most four frames a
 second; one that was overtaken because nobody listened counts as dropped. The metrics file holds the truth anyway.
 """
 
@@ -22,7 +22,7 @@ from mission_tui.ipc.framing import LineReader, decode, encode
 from mission_tui.ipc.sockets import connect
 from mission_tui.ipc.telemetry_messages import (
     TELEMETRY_LINE_BYTES,
-    HeartbeatSaid,
+    Heartbeat,
     Order,
     TelemetryMessage,
     TrainerHello,
@@ -66,7 +66,7 @@ class Telemetry:
         """Messages that nobody could be told so far."""
         return self._dropped
 
-    def say(self, message: TelemetryMessage) -> None:
+    def send(self, message: TelemetryMessage) -> None:
         """Have `message` said soon; a newer one of its kind may take its place."""
         kind = type(message)
         with self._lock:
@@ -104,7 +104,7 @@ class Telemetry:
             self._closing.wait(retry_s)
 
     def _talk(self, wire: _Wire) -> None:
-        wire.put(encode(self._hello))
+        wire.queue_line(encode(self._hello))
         wire.write()
         with self._lock:
             self._unsaid = dict(self._newest)
@@ -133,14 +133,14 @@ class Telemetry:
             self._unsaid.clear()
         if beat:
             env_workers = self.look() if self.look is not None else None
-            frame.append(HeartbeatSaid(time.time(), self.workers, self._dropped, env_workers))
+            frame.append(Heartbeat(time.time(), self.workers, self._dropped, env_workers))
         for message in frame:
             try:
                 line = encode(message)
             except (TypeError, ValueError, ProtocolError):
                 line = b""
             if 0 < len(line) <= TELEMETRY_LINE_BYTES:
-                wire.put(line)
+                wire.queue_line(line)
             else:
                 self._dropped += 1
 
@@ -158,7 +158,7 @@ class _Wire:
     def waiting(self) -> bool:
         return bool(self._out)
 
-    def put(self, line: bytes) -> None:
+    def queue_line(self, line: bytes) -> None:
         self._out += line
 
     def write(self) -> None:

@@ -26,7 +26,7 @@ class TrainerHello(Struct, frozen=True, tag="hello", tag_field="say"):
     pid: int
 
 
-class PhaseSaid(Struct, frozen=True, tag="phase", tag_field="say"):
+class PhaseEntered(Struct, frozen=True, tag="phase", tag_field="say"):
     """The trainer entered `phase` at unix time `t`, with `update` updates and `timesteps` done."""
 
     phase: Phase
@@ -35,7 +35,7 @@ class PhaseSaid(Struct, frozen=True, tag="phase", tag_field="say"):
     t: float
 
 
-class HeartbeatSaid(Struct, frozen=True, tag="heartbeat", tag_field="say"):
+class Heartbeat(Struct, frozen=True, tag="heartbeat", tag_field="say"):
     """The trainer's heartbeat thread lives; `dropped` counts telemetry lines it had to drop so far.
 
     `workers` are the processes of its environments, and `env_workers` says how they are.
@@ -47,13 +47,13 @@ class HeartbeatSaid(Struct, frozen=True, tag="heartbeat", tag_field="say"):
     env_workers: EnvWorkers | None = None
 
 
-class WroteSaid(Struct, frozen=True, tag="wrote", tag_field="say"):
+class RowsWritten(Struct, frozen=True, tag="wrote", tag_field="say"):
     """`metrics.jsonl` now ends with record `seq`; the reader takes it from the file, which is the truth."""
 
     seq: int
 
 
-class DutyFailedSaid(Struct, frozen=True, tag="duty_failed", tag_field="say", omit_defaults=True):
+class TrainerDutyFailed(Struct, frozen=True, tag="duty_failed", tag_field="say", omit_defaults=True):
     """The trainer could not do `duty`: what its record says, said at once because a full disk may hold that back."""
 
     duty: str
@@ -70,7 +70,7 @@ class CheckpointAnswered(Struct, frozen=True, tag="checkpoint", tag_field="say",
     why: str = ""
 
 
-TelemetryMessage = TrainerHello | PhaseSaid | HeartbeatSaid | WroteSaid | DutyFailedSaid | CheckpointAnswered
+TelemetryMessage = TrainerHello | PhaseEntered | Heartbeat | RowsWritten | TrainerDutyFailed | CheckpointAnswered
 
 
 class Order(Struct, frozen=True, tag="order", tag_field="say", omit_defaults=True):

@@ -70,9 +70,9 @@ async def serve_telemetry(
     buffer = memoryview(bytearray(READ_BYTES))
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        ward = _Ward(writer, on_hello, on_message)
+        ward = _TrainerConversation(writer, on_hello, on_message)
         try:
-            await _Gulps(ward.take, buffer, hello_s).read_all(reader, writer)
+            await _LineProtocol(ward.take_line, buffer, hello_s).read_all(reader, writer)
         except ProtocolError as error:
             log.warning("telemetry: %s", error)
             writer.write(encode(Refused(re=0, message=str(error), exit_code=EX_UNAVAILABLE)))
@@ -85,7 +85,7 @@ async def serve_telemetry(
     return listener
 
 
-class _Ward:
+class _TrainerConversation:
     """What the lines of one connection mean: a hello that is admitted, then facts."""
 
     def __init__(
@@ -99,7 +99,7 @@ class _Ward:
         self._on_hello = on_hello
         self._on_message = on_message
 
-    def take(self, line: bytes) -> None:
+    def take_line(self, line: bytes) -> None:
         message = decode(line, TELEMETRY)
         if self.link is not None and not isinstance(message, TrainerHello):
             self._on_message(self.link, message)
@@ -115,8 +115,8 @@ class _Ward:
         self.link = link
 
 
-class _Gulps(asyncio.BufferedProtocol):
-    """Cuts one connection into lines for `take`, and rests after a gulp that came soon after the one before.
+class _LineProtocol(asyncio.BufferedProtocol):
+    """Cuts one connection into lines for `take_line`, and rests after a gulp that came soon after the one before.
 
     The first line must be complete within `deadline_s`, later ones within `deadline_s` of their first byte. `buffer` is
     used within one callback only, so all connections share it.
@@ -137,7 +137,7 @@ class _Gulps(asyncio.BufferedProtocol):
     async def read_all(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Read until the other side ends, and give the connection back to its reader.
 
-        Raises `ProtocolError` for what is no line or not in time, and whatever `take` raises.
+        Raises `ProtocolError` for what is no line or not in time, and whatever `take_line` raises.
         """
         deadline = self._loop.time() + self._deadline_s
         try:
@@ -151,7 +151,7 @@ class _Gulps(asyncio.BufferedProtocol):
         self._transport.set_protocol(self)
         try:
             self._late = self._loop.call_at(deadline, self._give_up)
-            self._hear(first)
+            self._take_bytes(first)
             if reader.at_eof():
                 self._end()
             await self._ended
@@ -168,7 +168,7 @@ class _Gulps(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """The transport has read."""
-        self._hear(bytes(self._buffer[:nbytes]))
+        self._take_bytes(bytes(self._buffer[:nbytes]))
 
     def eof_received(self) -> bool:
         """The other side says no more; what it may still read is flushed by closing."""
@@ -179,7 +179,7 @@ class _Gulps(asyncio.BufferedProtocol):
         """The connection is gone."""
         self._end(exc)
 
-    def _hear(self, data: bytes) -> None:
+    def _take_bytes(self, data: bytes) -> None:
         if self._ended.done():
             return
         complete = False

@@ -9,6 +9,7 @@ from contextlib import aclosing, suppress
 from typing import assert_never
 
 from mission_tui.errors import MissionError, ProtocolError, UsageError
+from mission_tui.ipc.cleanup_requests import Clean, GetTrash, Prune, Remove, Restore
 from mission_tui.ipc.replies import EndedReply, NamedReply, OperatorReply, SnapshotReply
 from mission_tui.ipc.requests import (
     Act,
@@ -49,7 +50,6 @@ from mission_tui.ipc.requests import (
     Watch,
 )
 from mission_tui.ipc.server import Session
-from mission_tui.ipc.tidying import Clean, GetTrash, Prune, Remove, Restore
 from mission_tui.supervisor.asking import asked_by
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.known import named_views

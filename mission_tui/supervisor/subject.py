@@ -11,7 +11,7 @@ from mission_tui.errors import UsageError, nearest
 from mission_tui.fleet.history.outcome import OVER
 from mission_tui.fleet.history.provenance import sources_of
 from mission_tui.fleet.specs.spec import Spec
-from mission_tui.ipc.request import GoingOn
+from mission_tui.ipc.request import ContinuingRequest
 from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.records.runs.best_checkpoint import best_checkpoint
 from mission_tui.records.runs.checkpoint import list_checkpoints, newest_undamaged
@@ -101,7 +101,7 @@ def named_checkpoint(run: RunDir, name: str) -> str:
     raise UsageError(f"{run.id} has no checkpoint '{name}'{nearest(name, names)}; it has {', '.join(names) or 'none'}")
 
 
-def caller_for(core: Core, run_id: str, request: GoingOn) -> Caller:
+def caller_for(core: Core, run_id: str, request: ContinuingRequest) -> Caller:
     """Whoever asks, where they say who they are; else whoever launched the newest attempt of `run_id`.
 
     Raises `UsageError` as `caller_of`.

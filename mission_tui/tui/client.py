@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 
 from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.ipc.replies import Progress
-from mission_tui.ipc.request import Asking
+from mission_tui.ipc.request import AnsweredBy
 
 __all__ = ["FleetClient"]
 
@@ -24,10 +24,10 @@ class FleetClient(Protocol):
     def watch(self) -> AsyncIterator[FleetSnapshot]:
         """Snapshots as they change, at most four a second, until the link is lost."""
 
-    async def ask(self, make: Callable[[int], Asking[Answer]]) -> Answer:
+    async def ask(self, make: Callable[[int], AnsweredBy[Answer]]) -> Answer:
         """The answer to the request that `make` builds from an id."""
 
-    def stream(self, make: Callable[[int], Asking[Answer]]) -> AsyncIterator[Answer | Progress]:
+    def stream(self, make: Callable[[int], AnsweredBy[Answer]]) -> AsyncIterator[Answer | Progress]:
         """Progress of a long request, and at the end its answer."""
 
     async def close(self) -> None:

@@ -15,7 +15,7 @@ from msgspec import Struct
 from mission_tui.errors import MissionError
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.ipc.replies import Progress
-from mission_tui.ipc.request import Asking
+from mission_tui.ipc.request import AnsweredBy
 from mission_tui.ipc.requests import UNDO_S
 from mission_tui.tui.asking.lookback import Zoom
 from mission_tui.tui.asking.scrubbing import Scrub
@@ -116,11 +116,11 @@ class Desk:
 
             self._app.push_screen(MishapScreen(error))
 
-    async def ask(self, make: Callable[[int], Asking[Answer]]) -> Answer:
+    async def ask(self, make: Callable[[int], AnsweredBy[Answer]]) -> Answer:
         """The supervisor's answer. Raises the `MissionError` that a refusal or a lost link stands for."""
         return await self._client.ask(make)
 
-    def stream(self, make: Callable[[int], Asking[Answer]]) -> AsyncIterator[Answer | Progress]:
+    def stream(self, make: Callable[[int], AnsweredBy[Answer]]) -> AsyncIterator[Answer | Progress]:
         """Progress of a long request, then its answer; raises like `ask`."""
         return self._client.stream(make)
 

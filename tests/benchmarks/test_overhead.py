@@ -10,7 +10,7 @@ import pytest
 from benchmarks.fleet.alternating import TURN, AlternatingLink, is_supervised
 from benchmarks.fleet.overhead import steps_per_s, turn_rates
 from mission_tui.fleet.history.metrics import UpdateDone
-from mission_tui.ipc.telemetry_messages import PhaseSaid
+from mission_tui.ipc.telemetry_messages import PhaseEntered
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.attempt import Attempt
 
@@ -50,14 +50,14 @@ def test_the_link_is_there_in_every_other_turn(tmp_path: Path) -> None:
         try:
             first, _ = ears.accept()
             first.settimeout(5.0)
-            link.say(PhaseSaid("rollout", 0, 0, 0.0))
-            link.say(PhaseSaid("rollout", TURN, 0, 0.0))
+            link.say(PhaseEntered("rollout", 0, 0, 0.0))
+            link.say(PhaseEntered("rollout", TURN, 0, 0.0))
             heard = b""
             while data := first.recv(4096):
                 heard += data
             assert b'"update":0' in heard.replace(b" ", b"")
             assert link.orders() == []
-            link.say(PhaseSaid("rollout", 2 * TURN, 0, 0.0))
+            link.say(PhaseEntered("rollout", 2 * TURN, 0, 0.0))
             second, _ = ears.accept()
             second.close()
             first.close()

@@ -18,7 +18,7 @@ import msgspec
 from mission_tui.fleet.history.outcome import Phase
 from mission_tui.ipc.framing import decode, encode
 from mission_tui.ipc.requests import PROTOCOL
-from mission_tui.ipc.telemetry_messages import Order, PhaseSaid, TelemetryMessage, TrainerHello
+from mission_tui.ipc.telemetry_messages import Order, PhaseEntered, TelemetryMessage, TrainerHello
 from mission_tui.records.runs.layout import RunDir
 from tests.supervisor.stub_trainer import StubTrainer
 
@@ -90,7 +90,7 @@ class LoudTrainer(StubTrainer):
         due = time.monotonic() + row_s
         next_t = time.monotonic()
         while (left := due - time.monotonic()) > 0 and not self.stopping and not self.paused:
-            self.telemetry.say(PhaseSaid("rollout", self.update, self.timesteps, time.time()))
+            self.telemetry.send(PhaseEntered("rollout", self.update, self.timesteps, time.time()))
             self._obey()
             next_t += EVERY_S
             time.sleep(max(0.0, min(left, next_t - time.monotonic())))

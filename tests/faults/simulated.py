@@ -27,7 +27,7 @@ from mission_tui.fleet.history.metrics import (
     TrainingStarted,
     UpdateDone,
 )
-from mission_tui.ipc.telemetry_messages import Order, PhaseSaid, TelemetryMessage, TrainerHello, WroteSaid
+from mission_tui.ipc.telemetry_messages import Order, PhaseEntered, RowsWritten, TelemetryMessage, TrainerHello
 from mission_tui.keeper.record import exit_record, write_json
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.runs.attempt import LaunchOrder, read_identity
@@ -169,9 +169,9 @@ class Training:
             self._last_word()
             return
         if self.paused:
-            self.world.tell(self, PhaseSaid("paused", self.update, self.update * TRANSITIONS, time.time()))
+            self.world.tell(self, PhaseEntered("paused", self.update, self.update * TRANSITIONS, time.time()))
         else:
-            self.world.tell(self, PhaseSaid("update", self.update, self.update * TRANSITIONS, time.time()))
+            self.world.tell(self, PhaseEntered("update", self.update, self.update * TRANSITIONS, time.time()))
             self.update += 1
             metrics: dict[str, Metric] = {"rollout/ep_rew_mean": 1.0, "train/approx_kl": 0.01}
             where = (self.order.attempt, self.update, self.update * TRANSITIONS)
@@ -212,7 +212,7 @@ class Training:
 
     def _write(self, make: Callable[[int], MetricRecord]) -> None:
         assert self.log is not None
-        self.world.tell(self, WroteSaid(self.log.append(make).seq))
+        self.world.tell(self, RowsWritten(self.log.append(make).seq))
 
     def _trainer_hears(self, number: signal.Signals) -> None:
         if number == signal.SIGKILL:

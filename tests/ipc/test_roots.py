@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mission_tui.fleet.views.snapshot import OtherRoot
-from mission_tui.ipc.roots import live_roots, name_root, named_root, tell_live, unname_root
+from mission_tui.ipc.roots import live_roots, name_root, named_root, unname_root, write_live_count
 from mission_tui.ipc.sockets import OPERATOR_SOCKET, bind, prepare_socket_dir
 from mission_tui.paths import socket_dir
 
@@ -43,7 +43,7 @@ def test_a_root_with_a_listener_is_named_with_its_runs(root: Path, served: socke
     """Its count is not known before it is told; who asks for the others is not told of itself."""
     name_root(root)
     assert seen(root) == [OtherRoot(str(root), None)]
-    tell_live(root, 3)
+    write_live_count(root, 3)
     assert seen(root) == [OtherRoot(str(root), 3)]
     assert all(other.root != str(root) for other in live_roots(root))
 
@@ -51,7 +51,7 @@ def test_a_root_with_a_listener_is_named_with_its_runs(root: Path, served: socke
 def test_a_dead_socket_is_not_named(root: Path, served: socket.socket) -> None:
     """A supervisor that was killed leaves its socket and its records; nobody listens there."""
     name_root(root)
-    tell_live(root, 3)
+    write_live_count(root, 3)
     served.close()
     assert seen(root) == []
 
@@ -97,7 +97,7 @@ def test_nothing_is_written_through_a_link_in_place_of_the_folder(root: Path, tm
     socket_dir(root).rmdir()
     socket_dir(root).symlink_to(elsewhere)
     with pytest.raises(OSError, match="not a folder of ours alone"):
-        tell_live(root, 1)
+        write_live_count(root, 1)
     assert list(elsewhere.iterdir()) == []
     socket_dir(root).unlink()
 
@@ -105,6 +105,6 @@ def test_nothing_is_written_through_a_link_in_place_of_the_folder(root: Path, tm
 def test_leaving_takes_the_records_along(root: Path) -> None:
     """A folder in which nothing else lies goes with them."""
     name_root(root)
-    tell_live(root, 0)
+    write_live_count(root, 0)
     unname_root(root)
     assert not socket_dir(root).exists()

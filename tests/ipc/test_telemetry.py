@@ -21,12 +21,12 @@ from mission_tui.ipc.server import Listener
 from mission_tui.ipc.telemetry import Telemetry
 from mission_tui.ipc.telemetry_messages import (
     TELEMETRY_LINE_BYTES,
-    HeartbeatSaid,
+    Heartbeat,
     Order,
-    PhaseSaid,
+    PhaseEntered,
+    RowsWritten,
     TelemetryMessage,
     TrainerHello,
-    WroteSaid,
 )
 from mission_tui.ipc.telemetry_server import TrainerLink, serve_telemetry
 from tests.ipc.hostile import HOSTILE_LINES
@@ -87,17 +87,17 @@ def telemetry(path: Path) -> Iterator[Telemetry]:
     made.close()
 
 
-def phase(update: int) -> PhaseSaid:
+def phase(update: int) -> PhaseEntered:
     """The rollout of that update begins."""
-    return PhaseSaid("rollout", update, update * 1024, float(update))
+    return PhaseEntered("rollout", update, update * 1024, float(update))
 
 
 async def test_facts_arrive_and_orders_come_back(path: Path, telemetry: Telemetry) -> None:
     """A trainer that is admitted says what it does and hears what it shall do."""
     async with warded(path) as (ward, _):
-        telemetry.say(phase(1))
-        telemetry.say(WroteSaid(7))
-        await until(lambda: phase(1) in ward.heard and WroteSaid(7) in ward.heard)
+        telemetry.send(phase(1))
+        telemetry.send(RowsWritten(7))
+        await until(lambda: phase(1) in ward.heard and RowsWritten(7) in ward.heard)
         assert (ward.links[0].hello, ward.links[0].pid) == (HELLO, os.getpid())
         ward.links[0].send(Order("pause"))
         ward.links[0].send(Order("stop"))
@@ -120,11 +120,11 @@ async def test_only_the_newest_of_a_kind_is_said_four_times_a_second(path: Path,
         seq = 0
         while time.monotonic() - began < 1.0:
             seq += 1
-            telemetry.say(WroteSaid(seq))
-            telemetry.say(phase(seq))
+            telemetry.send(RowsWritten(seq))
+            telemetry.send(phase(seq))
             await asyncio.sleep(0.001)
-        await until(lambda: WroteSaid(seq) in ward.heard and phase(seq) in ward.heard)
-        assert 2 <= len(ward.said(WroteSaid)) <= 7
+        await until(lambda: RowsWritten(seq) in ward.heard and phase(seq) in ward.heard)
+        assert 2 <= len(ward.said(RowsWritten)) <= 7
         assert telemetry.dropped == 0
 
 
@@ -132,8 +132,8 @@ async def test_heartbeats_come_every_second_with_the_workers(path: Path, telemet
     """The thread beats by itself, whatever the training does."""
     telemetry.workers = (11, 12)
     async with warded(path) as (ward, _):
-        await until(lambda: len(ward.said(HeartbeatSaid)) >= 3)
-        beats = [beat for beat in ward.said(HeartbeatSaid) if isinstance(beat, HeartbeatSaid)]
+        await until(lambda: len(ward.said(Heartbeat)) >= 3)
+        beats = [beat for beat in ward.said(Heartbeat) if isinstance(beat, Heartbeat)]
         assert beats[0].workers == (11, 12)
         assert beats[2].t - beats[1].t > 0.8
 
@@ -141,29 +141,29 @@ async def test_heartbeats_come_every_second_with_the_workers(path: Path, telemet
 async def test_a_supervisor_that_comes_back_is_told_the_newest_facts(path: Path, telemetry: Telemetry) -> None:
     """Across restarts of the supervisor the trainer connects anew, says hello, and says where it stands."""
     async with warded(path) as (ward, _):
-        telemetry.say(phase(1))
+        telemetry.send(phase(1))
         await until(lambda: phase(1) in ward.heard)
-    telemetry.say(WroteSaid(3))
+    telemetry.send(RowsWritten(3))
     async with warded(path) as (ward, _):
-        await until(lambda: WroteSaid(3) in ward.heard)
+        await until(lambda: RowsWritten(3) in ward.heard)
         assert phase(1) in ward.heard
 
 
 async def test_what_nobody_hears_is_dropped_and_counted(path: Path, telemetry: Telemetry) -> None:
     """Without a supervisor only the newest waits; each one overtaken counts, and the count is reported."""
     while not telemetry.dropped:
-        telemetry.say(WroteSaid(0))
+        telemetry.send(RowsWritten(0))
         await asyncio.sleep(0.001)
     before = telemetry.dropped
     for seq in range(1, 101):
-        telemetry.say(WroteSaid(seq))
+        telemetry.send(RowsWritten(seq))
     dropped = telemetry.dropped
     assert dropped == before + 100
     async with warded(path) as (ward, _):
-        await until(lambda: ward.said(HeartbeatSaid))
-        assert ward.said(WroteSaid)[0] == WroteSaid(100)
-        [beat, *_] = ward.said(HeartbeatSaid)
-        assert isinstance(beat, HeartbeatSaid)
+        await until(lambda: ward.said(Heartbeat))
+        assert ward.said(RowsWritten)[0] == RowsWritten(100)
+        [beat, *_] = ward.said(Heartbeat)
+        assert isinstance(beat, Heartbeat)
         assert beat.dropped == dropped
 
 
@@ -177,7 +177,7 @@ def test_a_supervisor_that_never_reads_does_not_slow_training(path: Path) -> Non
         telemetry.workers = tuple(range(1_000_000, 1_008_000))
         began = time.monotonic()
         for seq in range(100_000):
-            telemetry.say(WroteSaid(seq))
+            telemetry.send(RowsWritten(seq))
         assert time.monotonic() - began < 20.0
         began = time.monotonic()
         telemetry.close()
@@ -189,24 +189,24 @@ async def test_last_words_are_said(path: Path) -> None:
     async with warded(path) as (ward, _):
         telemetry = Telemetry(path, HELLO)
         await until(lambda: ward.links)
-        telemetry.say(PhaseSaid("ending", 9, 9, 9.0))
+        telemetry.send(PhaseEntered("ending", 9, 9, 9.0))
         await asyncio.to_thread(telemetry.close)
         await until(lambda: ward.gone)
-        assert PhaseSaid("ending", 9, 9, 9.0) in ward.heard
+        assert PhaseEntered("ending", 9, 9, 9.0) in ward.heard
 
 
 async def test_what_cannot_be_sent_is_dropped(path: Path, telemetry: Telemetry) -> None:
     """A value that is no JSON, or a line beyond the cap, costs itself and nothing else."""
     async with warded(path) as (ward, _):
         await until(lambda: ward.links)
-        telemetry.say(WroteSaid(object()))  # type: ignore[arg-type]  # what a careless caller may do
-        telemetry.say(phase(1))
+        telemetry.send(RowsWritten(object()))  # type: ignore[arg-type]  # what a careless caller may do
+        telemetry.send(phase(1))
         await until(lambda: phase(1) in ward.heard)
         telemetry.workers = tuple(range(100_000, 100_000 + TELEMETRY_LINE_BYTES))
         await until(lambda: telemetry.dropped >= 2)
         telemetry.workers = ()
-        telemetry.say(WroteSaid(2))
-        await until(lambda: WroteSaid(2) in ward.heard)
+        telemetry.send(RowsWritten(2))
+        await until(lambda: RowsWritten(2) in ward.heard)
         assert len(ward.links) == 1
 
 
@@ -231,8 +231,8 @@ async def test_hostile_lines_cost_their_connection_only(path: Path, telemetry: T
                 async with Wire.to(path) as wire:
                     wire.writer.write(hello + line + b"\n")
                     assert [type(reply) for reply in await wire.hear_the_rest()] == [Refused], name
-        telemetry.say(WroteSaid(5))
-        await until(lambda: WroteSaid(5) in ward.heard)
+        telemetry.send(RowsWritten(5))
+        await until(lambda: RowsWritten(5) in ward.heard)
         await until(lambda: len(ward.gone) == len(HOSTILE_LINES))
         assert len(ward.links) == len(HOSTILE_LINES) + 1
 
@@ -273,13 +273,13 @@ async def test_a_busy_link_rests_and_then_says_all(path: Path, monkeypatch: pyte
     async with warded(path) as (ward, _), Wire.to(path) as wire:
         wire.say(HELLO)
         await until(lambda: ward.links)
-        wire.writer.write(encode(WroteSaid(1)))
+        wire.writer.write(encode(RowsWritten(1)))
         await until(lambda: ward.heard, timeout_s=0.9)
         for seq in range(2, 101):
-            wire.writer.write(encode(WroteSaid(seq)))
+            wire.writer.write(encode(RowsWritten(seq)))
         wire.writer.write_eof()
         await until(lambda: ward.gone)
-        assert ward.heard == [WroteSaid(seq) for seq in range(1, 101)]
+        assert ward.heard == [RowsWritten(seq) for seq in range(1, 101)]
         assert ward.heard_at[1] - ward.heard_at[0] > 0.9
 
 
@@ -292,10 +292,10 @@ async def test_a_line_may_come_in_pieces_but_not_for_ever(path: Path) -> None:
         for seq in (1, 2):
             began = time.monotonic()
             await until(lambda began=began: time.monotonic() - began > 0.4)  # type: ignore[misc]
-            half = encode(WroteSaid(seq))
+            half = encode(RowsWritten(seq))
             wire.writer.write(half[:5])
             wire.writer.write(half[5:])
-            await until(lambda seq=seq: WroteSaid(seq) in ward.heard)  # type: ignore[misc]
+            await until(lambda seq=seq: RowsWritten(seq) in ward.heard)  # type: ignore[misc]
         wire.writer.write(b'{"say"')
         [refused] = await wire.hear_the_rest()
         assert "no complete line within 0.3 s" in refused.message

@@ -16,12 +16,12 @@ import msgspec
 from mission_tui.ipc.framing import encode
 from mission_tui.ipc.requests import PROTOCOL
 from mission_tui.ipc.telemetry_messages import (
-    HeartbeatSaid,
+    Heartbeat,
     Order,
-    PhaseSaid,
+    PhaseEntered,
+    RowsWritten,
     TelemetryMessage,
     TrainerHello,
-    WroteSaid,
 )
 from tests.report.conftest import Desk
 from tests.waiting import until
@@ -89,10 +89,10 @@ def test_the_supervisor_hears_what_a_script_says(desk: Desk) -> None:
         assert next(said) == TrainerHello(PROTOCOL, desk.folder.name, 1, "secret", follower.pid)
         heard: dict[type[TelemetryMessage], TelemetryMessage] = {}
         until(lambda: heard.update({type(it): it for it in [next(said)]}) or len(heard) == 3, 20)
-        assert set(heard) == {WroteSaid, PhaseSaid, HeartbeatSaid}
-        assert heard[WroteSaid] == WroteSaid(2)
-        phase = heard[PhaseSaid]
-        assert isinstance(phase, PhaseSaid)
+        assert set(heard) == {RowsWritten, PhaseEntered, Heartbeat}
+        assert heard[RowsWritten] == RowsWritten(2)
+        phase = heard[PhaseEntered]
+        assert isinstance(phase, PhaseEntered)
         assert (phase.phase, phase.update, phase.timesteps) == ("rollout", 1, 10)
         link.sendall(encode(Order("keep", keep=("stop",))) + encode(Order("stop")))
         assert script.communicate(timeout=10)[0] == "stopped\n"
@@ -102,9 +102,9 @@ def test_a_supervisor_that_comes_back_hears_the_newest_again(desk: Desk) -> None
     """After the link was lost the next supervisor hears hello, the phase and the last row."""
     with Ears(desk.address) as ears, followed(desk):
         link, said = ears.accept()
-        until(lambda: isinstance(next(said), WroteSaid), 20)
+        until(lambda: isinstance(next(said), RowsWritten), 20)
         link.shutdown(socket.SHUT_RDWR)
         link.close()
         link, said = ears.accept()
         heard = {type(next(said)) for _ in range(4)}
-        assert heard == {TrainerHello, WroteSaid, PhaseSaid, HeartbeatSaid}
+        assert heard == {TrainerHello, RowsWritten, PhaseEntered, Heartbeat}

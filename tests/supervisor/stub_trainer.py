@@ -37,7 +37,7 @@ from mission_tui.fleet.specs.live_settings import with_words
 from mission_tui.fleet.specs.spec import Spec, rollout_size
 from mission_tui.ipc.requests import PROTOCOL
 from mission_tui.ipc.telemetry import Telemetry
-from mission_tui.ipc.telemetry_messages import Order, PhaseSaid, TrainerHello, WroteSaid
+from mission_tui.ipc.telemetry_messages import Order, PhaseEntered, RowsWritten, TrainerHello
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.runs.checkpoint import CheckpointFacts, save_checkpoint, verify_checkpoint
 from mission_tui.records.runs.layout import RunDir
@@ -207,11 +207,11 @@ class StubTrainer:
     def _write(self, make: Callable[[int], MetricRecord]) -> None:
         record = self.log.append(make)
         if self.telemetry is not None:
-            self.telemetry.say(WroteSaid(record.seq))
+            self.telemetry.send(RowsWritten(record.seq))
 
     def _say(self, phase: Phase) -> None:
         if self.telemetry is not None:
-            self.telemetry.say(PhaseSaid(phase, self.update, self.timesteps, time.time()))
+            self.telemetry.send(PhaseEntered(phase, self.update, self.timesteps, time.time()))
 
 
 def fill(seconds: float, folder: Path) -> None:

@@ -12,7 +12,7 @@ import torch as th
 
 from mission_tui.fleet.history.metrics import CheckpointSaved, MetricRecord, TrainingEnded, TrainingStarted, UpdateDone
 from mission_tui.fleet.specs.spec import Spec
-from mission_tui.ipc.telemetry_messages import Order, PhaseSaid, TelemetryMessage
+from mission_tui.ipc.telemetry_messages import Order, PhaseEntered, TelemetryMessage
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import write_spec
@@ -107,7 +107,7 @@ def order_in(phase: str, update: int, what: Literal["stop", "pause", "unpause", 
     """A hook that gives an order as soon as `phase` after `update` updates begins."""
 
     def hook(message: TelemetryMessage, orders: Orders) -> None:
-        if isinstance(message, PhaseSaid) and message.phase == phase and message.update == update:
+        if isinstance(message, PhaseEntered) and message.phase == phase and message.update == update:
             orders.obey(Order(what))
 
     return hook
@@ -127,7 +127,7 @@ class Countdown(Orders):
 
     def watch(self, message: TelemetryMessage, _orders: Orders) -> None:
         """The hook that starts the countdown."""
-        if isinstance(message, PhaseSaid) and message.phase == "update" and message.update == self._update:
+        if isinstance(message, PhaseEntered) and message.phase == "update" and message.update == self._update:
             self._counting = True
 
     def stop_asked(self) -> bool:
@@ -153,4 +153,4 @@ def alike(first: Tensors, second: Tensors, engine: str) -> bool:
 
 def phases(said: Sequence[TelemetryMessage]) -> list[str]:
     """The phases among `said`, in order."""
-    return [message.phase for message in said if isinstance(message, PhaseSaid)]
+    return [message.phase for message in said if isinstance(message, PhaseEntered)]

@@ -10,7 +10,7 @@ import pytest
 from stable_baselines3.common.utils import LinearSchedule
 
 from mission_tui.fleet.history.metrics import number
-from mission_tui.ipc.telemetry_messages import Order, PhaseSaid, TelemetryMessage, WroteSaid
+from mission_tui.ipc.telemetry_messages import Order, PhaseEntered, RowsWritten, TelemetryMessage
 from mission_tui.trainer.supervised.orders import Orders
 from tests.trainer.harness import PROBES, new_run, order_in, phases, run_attempt, spec_with, stop_in
 
@@ -56,7 +56,9 @@ def test_phases_and_rows_are_said_as_they_happen(tmp_path: Path) -> None:
     """Each update says rollout and update; each row of the file is followed by a word about it."""
     ran = run_attempt(new_run(tmp_path / "run", spec_with(run={"total_timesteps": 128})))
     assert phases(ran.said) == ["starting", "rollout", "update", "rollout", "update", "ending", "saving"]
-    assert [message.seq for message in ran.said if isinstance(message, WroteSaid)] == [row.seq for row in ran.records()]
+    assert [message.seq for message in ran.said if isinstance(message, RowsWritten)] == [
+        row.seq for row in ran.records()
+    ]
 
 
 def test_schedules_follow_progress(tmp_path: Path) -> None:
@@ -95,11 +97,11 @@ def test_a_paused_run_waits_at_a_boundary_and_saves_there_when_asked(tmp_path: P
     """Paused during update 3, it waits after it, takes the checkpoint that is asked for, and goes on when told."""
 
     def hook(message: TelemetryMessage, orders: Orders) -> None:
-        if isinstance(message, PhaseSaid) and message.update == 2 and message.phase == "update":
+        if isinstance(message, PhaseEntered) and message.update == 2 and message.phase == "update":
             orders.obey(Order("pause"))
-        if isinstance(message, PhaseSaid) and message.phase == "paused":
+        if isinstance(message, PhaseEntered) and message.phase == "paused":
             orders.obey(Order("checkpoint"))
-        if isinstance(message, PhaseSaid) and message.phase == "saving" and orders.paused:
+        if isinstance(message, PhaseEntered) and message.phase == "saving" and orders.paused:
             orders.obey(Order("unpause"))
 
     ran = run_attempt(new_run(tmp_path / "run", spec_with()), hook=hook)
@@ -220,7 +222,7 @@ def test_a_full_disk_costs_a_timed_checkpoint_and_not_the_training(
     run_dir.checkpoints.write_text("in the way")
 
     def hook(message: TelemetryMessage, _orders: Orders) -> None:
-        if isinstance(message, PhaseSaid) and message.phase == "update" and message.update == 2:
+        if isinstance(message, PhaseEntered) and message.phase == "update" and message.update == 2:
             run_dir.checkpoints.unlink()
 
     ran = run_attempt(run_dir, hook=hook)

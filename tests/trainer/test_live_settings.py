@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mission_tui.fleet.history.metrics import SettingsChanged
-from mission_tui.ipc.telemetry_messages import Order, PhaseSaid, TelemetryMessage
+from mission_tui.ipc.telemetry_messages import Order, PhaseEntered, TelemetryMessage
 from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.trainer.state.checkpoint import load_checkpoint
 from mission_tui.trainer.supervised.orders import Orders
@@ -19,7 +19,7 @@ def set_in(phase: str, update: int, *words: str, number: int = 4, stop_at: int |
     """A hook that sets `words` in `phase` after `update` updates, and stops in the rollout after `stop_at` updates."""
 
     def hook(message: TelemetryMessage, orders: Orders) -> None:
-        if not isinstance(message, PhaseSaid):
+        if not isinstance(message, PhaseEntered):
             return
         if (message.phase, message.update) == (phase, update):
             orders.obey(Order("set", number=number, assignments=words))
@@ -89,13 +89,13 @@ def test_a_stop_right_after_a_set_saves_the_new_settings(tmp_path: Path) -> None
     """The checkpoint of the boundary at which it was set, saved before, says the new spec when the run stops there."""
 
     def hook(message: TelemetryMessage, orders: Orders) -> None:
-        if isinstance(message, PhaseSaid) and (message.phase, message.update) == ("rollout", 1):
+        if isinstance(message, PhaseEntered) and (message.phase, message.update) == ("rollout", 1):
             orders.obey(Order("checkpoint"))
             orders.obey(Order("pause"))
-        if isinstance(message, PhaseSaid) and message.phase == "paused":
+        if isinstance(message, PhaseEntered) and message.phase == "paused":
             orders.obey(Order("set", number=1, assignments=("ppo.ent_coef=0.5",)))
             orders.obey(Order("unpause"))
-        if isinstance(message, PhaseSaid) and (message.phase, message.update) == ("rollout", 2):
+        if isinstance(message, PhaseEntered) and (message.phase, message.update) == ("rollout", 2):
             orders.obey(Order("stop"))
 
     ran = run_attempt(new_run(tmp_path / "run", spec_with()), hook=hook)
@@ -109,9 +109,9 @@ def test_the_same_order_twice_is_done_once_and_a_bad_one_not_at_all(tmp_path: Pa
     """Said again after a lost link it is known by its number; what does not fit is complained of, nothing more."""
 
     def hook(message: TelemetryMessage, orders: Orders) -> None:
-        if isinstance(message, PhaseSaid) and message.phase == "rollout" and message.update < 4:
+        if isinstance(message, PhaseEntered) and message.phase == "rollout" and message.update < 4:
             orders.obey(Order("set", number=7, assignments=("ppo.ent_coef=0.1",)))
-        if isinstance(message, PhaseSaid) and (message.phase, message.update) == ("rollout", 4):
+        if isinstance(message, PhaseEntered) and (message.phase, message.update) == ("rollout", 4):
             orders.obey(Order("set", number=9, assignments=("ppo.gamma=0.5",)))
 
     ran = run_attempt(new_run(tmp_path / "run", spec_with()), hook=hook)

@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from mission_tui.fleet.history.metrics import MetricRecord, TrainingEnded, UpdateDone
-from mission_tui.ipc.telemetry_messages import Order, PhaseSaid, TelemetryMessage, TrainerHello
+from mission_tui.ipc.telemetry_messages import Order, PhaseEntered, TelemetryMessage, TrainerHello
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.checkpoint import newest_verified
 from mission_tui.records.runs.layout import RunDir
@@ -233,7 +233,7 @@ def test_it_says_hello_with_its_nonce_and_obeys_orders(tmp_path: Path) -> None:
                 assert isinstance(hello, TrainerHello)
                 assert (hello.run, hello.attempt, hello.nonce, hello.pid) == ("a-run", 1, "secret", process.pid)
                 message = decoder.decode(lines.readline())
-                while not (isinstance(message, PhaseSaid) and message.update > 1):
+                while not (isinstance(message, PhaseEntered) and message.update > 1):
                     message = decoder.decode(lines.readline())
                 link.sendall(msgspec.json.encode(Order("stop")) + b"\n")
                 assert process.wait(10) == 0

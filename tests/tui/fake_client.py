@@ -15,9 +15,9 @@ from mission_tui.fleet.resume.verdict import Change, ResumeVerdict
 from mission_tui.fleet.specs.checking import CheckFigures, CheckStep
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
-from mission_tui.ipc import replies, requests, tidying
+from mission_tui.ipc import cleanup_requests, replies, requests
 from mission_tui.ipc.replies import OperatorReply, Progress
-from mission_tui.ipc.request import Asking, Request
+from mission_tui.ipc.request import AnsweredBy, Request
 from tests.tui.fleets import NOW
 from tests.tui.strips import a_strip
 
@@ -29,12 +29,14 @@ FEWER_EPOCHS = ResumeVerdict(
 )
 
 DEEDS = (
-    replies.Deed(t=NOW - 9000, what="launch", detail="preset heavy", by="screen, pts/3"),
-    replies.Deed(t=NOW - 7010, what="stop", by="command line, pts/7"),
-    replies.Deed(t=NOW - 7000, what="ended", detail="stopped: stopped on request"),
-    replies.Deed(t=NOW - 6900, what="resume", detail="attempt 2 from 008192000", by="sweep.py"),
-    replies.Deed(t=NOW - 600, what="note", detail="the return had not moved for fifty updates", by="screen, pts/3"),
-    replies.Deed(t=NOW - 60, what="checkpoint", by="rule kl-persistent"),
+    replies.AuditEntry(t=NOW - 9000, what="launch", detail="preset heavy", by="screen, pts/3"),
+    replies.AuditEntry(t=NOW - 7010, what="stop", by="command line, pts/7"),
+    replies.AuditEntry(t=NOW - 7000, what="ended", detail="stopped: stopped on request"),
+    replies.AuditEntry(t=NOW - 6900, what="resume", detail="attempt 2 from 008192000", by="sweep.py"),
+    replies.AuditEntry(
+        t=NOW - 600, what="note", detail="the return had not moved for fifty updates", by="screen, pts/3"
+    ),
+    replies.AuditEntry(t=NOW - 60, what="checkpoint", by="rule kl-persistent"),
 )
 
 SMOKED = (
@@ -80,11 +82,11 @@ class FakeClient:
             await self._changed.wait()
         raise NoSupervisorError("the supervisor went away")
 
-    async def ask(self, make: Callable[[int], Asking[Answer]]) -> Answer:
+    async def ask(self, make: Callable[[int], AnsweredBy[Answer]]) -> Answer:
         replies = [reply async for reply in self.stream(make)]
         return cast("Answer", replies[-1])
 
-    async def stream(self, make: Callable[[int], Asking[Answer]]) -> AsyncIterator[Answer | Progress]:
+    async def stream(self, make: Callable[[int], AnsweredBy[Answer]]) -> AsyncIterator[Answer | Progress]:
         request = cast("Request", make(len(self.asked) + 1))
         self.asked.append(request)
         if self.gone:
@@ -112,8 +114,8 @@ class FakeClient:
             case (
                 requests.Act(runs=runs)
                 | requests.Undo(runs=runs)
-                | tidying.Remove(runs=runs)
-                | tidying.Restore(runs=runs)
+                | cleanup_requests.Remove(runs=runs)
+                | cleanup_requests.Restore(runs=runs)
             ):
                 return replies.Accepted(re=re, runs=runs)
             case requests.Set(run=run, check_only=True):
@@ -134,7 +136,7 @@ class FakeClient:
                 )
             case requests.Apply(run=run):
                 return replies.Accepted(re=re, runs=(run,))
-            case tidying.Clean():
+            case cleanup_requests.Clean():
                 return replies.CleanReply(re=re, stale=())
             case requests.GetDetails(run=run):
                 return details(re, self._view(run))

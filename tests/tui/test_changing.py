@@ -136,9 +136,9 @@ async def test_the_journal_tells_what_was_done_and_by_whom() -> None:
     """The newest first, a long note whole, and a name with an escape sequence as what it is."""
     text = "the learning rate was lowered because the reward had not moved for fifty updates in a row"
     deeds = (
-        replies.Deed(t=NOW - 120, what="pause", by="command line, pts/3"),
-        replies.Deed(t=NOW - 60, what="note", detail=text, by="\x1b[31mscreen"),
-        replies.Deed(t=NOW - 30, what="ended", detail="stopped: stopped on request"),
+        replies.AuditEntry(t=NOW - 120, what="pause", by="command line, pts/3"),
+        replies.AuditEntry(t=NOW - 60, what="note", detail=text, by="\x1b[31mscreen"),
+        replies.AuditEntry(t=NOW - 30, what="ended", detail="stopped: stopped on request"),
     )
     async with staged() as stage:
         stage.client.answers[GetDetails] = lambda request: structs.replace(details(request.id, LIVE[0]), deeds=deeds)

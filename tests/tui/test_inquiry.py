@@ -10,7 +10,7 @@ import pytest
 
 from mission_tui.errors import MissionError
 from mission_tui.ipc.replies import Refused
-from mission_tui.ipc.request import Asking, Request
+from mission_tui.ipc.request import AnsweredBy, Request
 from mission_tui.ipc.requests import GetDetails, GetHistory, GetLog
 from mission_tui.tui.asking.inquiry import Inquiry
 from tests.tui.fake_client import FakeClient
@@ -28,7 +28,7 @@ class FakeDesk:
         self.client = FakeClient(a_fleet((*LIVE, ended("done-0001", 5))))
         self.work: list[Coroutine[Any, Any, None]] = []
 
-    async def ask(self, make: Callable[[int], Asking[Answer]]) -> Answer:
+    async def ask(self, make: Callable[[int], AnsweredBy[Answer]]) -> Answer:
         return await self.client.ask(make)
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:

@@ -12,7 +12,7 @@ from msgspec import structs
 from mission_tui.errors import PresetError
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.replies import HistoryReply, LogReply
-from mission_tui.ipc.request import Asking
+from mission_tui.ipc.request import AnsweredBy
 from mission_tui.ipc.requests import GetDetails, GetHistory, GetLog
 from mission_tui.tui.asking.copied import MOST_BYTES
 from mission_tui.tui.screens.run import RunScreen
@@ -493,7 +493,7 @@ async def test_the_chart_stays_until_the_next_metric_is_known() -> None:
         silent = asyncio.Event()
         answered = stage.client.stream
 
-        async def late(make: Callable[[int], Asking[Any]]) -> AsyncIterator[Any]:
+        async def late(make: Callable[[int], AnsweredBy[Any]]) -> AsyncIterator[Any]:
             await silent.wait()
             async for reply in answered(make):
                 yield reply

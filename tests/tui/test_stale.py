@@ -9,7 +9,7 @@ from msgspec import structs
 
 from mission_tui.fleet.views.snapshot import FleetSnapshot, StaleRun
 from mission_tui.fleet.views.stale import stale_sentence
-from mission_tui.ipc.replies import Stale
+from mission_tui.ipc.replies import LeftoverRow
 from mission_tui.tui.news.stale import StaleNews
 from mission_tui.tui.screens.leftovers import LeftoversScreen
 from tests.tui.fake_client import FakeClient
@@ -68,7 +68,7 @@ async def test_the_count_goes_with_the_processes() -> None:
 
 def test_gpu_memory_is_shown_beside_memory() -> None:
     """The list of leftovers says what each holds."""
-    held = Stale(
+    held = LeftoverRow(
         key="k", kind="process", verdict="ours", run="r", pid=7, age_s=60, memory_bytes=GIB, vram_bytes=3 * GIB
     )
     text = "\n".join(strip.text for strip in LeftoversScreen((held,)).lines(120))
@@ -79,11 +79,13 @@ def test_at_80_columns_it_still_says_whose_and_what() -> None:
     """Verdict, kind, number or file and run stay; the long words of a process and long paths give way."""
     run = "20261121-154627-heavy-3f9a"
     stale = (
-        Stale(
+        LeftoverRow(
             key="a", kind="process", verdict="ours", run=run, pid=28583, age_s=9, memory_bytes=GIB, command="x " * 80
         ),
-        Stale(key="b", kind="file", verdict="ours", run=run, name=f"/lab/{run}/attempts/1/.exit.json.room", age_s=9),
-        Stale(key="c", kind="shm", verdict="unverifiable", run=run, name="/dev/shm/psm_4f5a", memory_bytes=4096),
+        LeftoverRow(
+            key="b", kind="file", verdict="ours", run=run, name=f"/lab/{run}/attempts/1/.exit.json.room", age_s=9
+        ),
+        LeftoverRow(key="c", kind="shm", verdict="unverifiable", run=run, name="/dev/shm/psm_4f5a", memory_bytes=4096),
     )
     lines = [strip.text for strip in LeftoversScreen(stale).lines(72)]
     assert max(map(len, lines)) <= 72

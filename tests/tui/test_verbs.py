@@ -7,9 +7,9 @@ import os
 import pytest
 
 from mission_tui.fleet.resume.verdict import Change, Remedy, ResumeVerdict
-from mission_tui.ipc.replies import Accepted, CleanReply, Evaluated, Progress, Refused, Stale, VerdictReply
+from mission_tui.ipc.cleanup_requests import Clean, Remove, Restore
+from mission_tui.ipc.replies import Accepted, CleanReply, Evaluated, LeftoverRow, Progress, Refused, VerdictReply
 from mission_tui.ipc.requests import Act, Evaluate, GetSnapshot, Resume
-from mission_tui.ipc.tidying import Clean, Remove, Restore
 from mission_tui.tui.screens.confirm import ConfirmScreen
 from mission_tui.tui.screens.evaluation import EvaluationScreen
 from mission_tui.tui.screens.fleet import FleetScreen
@@ -276,9 +276,11 @@ async def test_a_run_without_checkpoint_is_not_evaluated() -> None:
 
 
 LEFT = (
-    Stale(key="p1", kind="process", verdict="ours", run="heavy-0b1e", pid=4711, age_s=300.0, memory_bytes=1 << 28),
-    Stale(key="p2", kind="process", verdict="unverifiable", pid=4712, command="python train.py"),
-    Stale(key="s1", kind="shm", verdict="ours", name="psm_1a2b"),
+    LeftoverRow(
+        key="p1", kind="process", verdict="ours", run="heavy-0b1e", pid=4711, age_s=300.0, memory_bytes=1 << 28
+    ),
+    LeftoverRow(key="p2", kind="process", verdict="unverifiable", pid=4712, command="python train.py"),
+    LeftoverRow(key="s1", kind="shm", verdict="ours", name="psm_1a2b"),
 )
 
 
@@ -287,7 +289,9 @@ async def test_clean_lists_leftovers_and_removes_only_what_is_ours() -> None:
     async with staged() as stage:
         stage.client.answers[Clean] = lambda request: CleanReply(
             re=request.id,
-            stale=tuple(Stale(key=s.key, kind=s.kind, verdict=s.verdict, removed=s.key in request.remove) for s in LEFT)
+            stale=tuple(
+                LeftoverRow(key=s.key, kind=s.kind, verdict=s.verdict, removed=s.key in request.remove) for s in LEFT
+            )
             if request.remove
             else LEFT,
         )

@@ -16,7 +16,7 @@ from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.writing import confirm, write
 
 if TYPE_CHECKING:
-    from mission_tui.ipc.replies import Stale
+    from mission_tui.ipc.replies import LeftoverRow
 
 
 @click.command("clean")
@@ -39,8 +39,8 @@ def command(session: Session, yes: bool, as_json: bool) -> None:
         write_document({"stale": [_facts(it) for it in found]})
 
 
-def _clean(session: Session, remove: tuple[str, ...]) -> tuple[Stale, ...]:
-    from mission_tui.ipc.tidying import Clean
+def _clean(session: Session, remove: tuple[str, ...]) -> tuple[LeftoverRow, ...]:
+    from mission_tui.ipc.cleanup_requests import Clean
 
     with session.connect() as connection:
         return connection.ask(lambda id_: Clean(id=id_, remove=remove)).stale
@@ -53,13 +53,13 @@ def _confirmed(number: int) -> bool:
     return confirm(f"Remove {number}?")
 
 
-def _facts(it: Stale) -> dict[str, Any]:
+def _facts(it: LeftoverRow) -> dict[str, Any]:
     what = {"pid": it.pid} if it.kind == "process" else {"name": it.name}
     size = {"age_s": it.age_s, "memory_bytes": it.memory_bytes, "vram_bytes": it.vram_bytes}
     return {"kind": it.kind, **what, "run": it.run, "verdict": it.verdict, **size, "removed": it.removed}
 
 
-def _show(found: tuple[Stale, ...]) -> None:
+def _show(found: tuple[LeftoverRow, ...]) -> None:
     from mission_tui.cli.tables.table import Table
     from mission_tui.cli.tables.words import duration, size
     from mission_tui.fleet.text import clean

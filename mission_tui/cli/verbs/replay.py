@@ -40,7 +40,7 @@ def _print(session: Session, moment: float) -> None:
     from mission_tui.ipc.client import Connection
     from mission_tui.ipc.requests import GetSnapshot
 
-    with Connection.look_at(session.root, at=moment) as connection:
+    with Connection.connect_readonly(session.root, at=moment) as connection:
         snapshot = connection.ask(lambda id_: GetSnapshot(id=id_)).snapshot
     assert snapshot.replay is not None
     if moment < snapshot.replay.since:

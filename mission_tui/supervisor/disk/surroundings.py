@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from mission_tui.ipc.roots import live_roots, tell_live
+from mission_tui.ipc.roots import live_roots, write_live_count
 from mission_tui.supervisor.core import Core
 
 __all__ = ["Surroundings"]
@@ -28,7 +28,7 @@ class Surroundings:
         live = len(self._core.store.live_ids())
         if live != self._told:
             try:
-                tell_live(self._core.root, live)
+                write_live_count(self._core.root, live)
                 self._told = live
             except OSError as error:
                 log.warning("other screens are not told of the runs here: %s", error)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
-from mission_tui.ipc.replies import CleanReply, Stale
-from mission_tui.ipc.tidying import Clean
+from mission_tui.ipc.cleanup_requests import Clean
+from mission_tui.ipc.replies import CleanReply, LeftoverRow
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ending.dead_sockets import DeadSocket, find_dead_sockets, remove_dead_socket
 from mission_tui.supervisor.ending.leftovers import Leftover, find_leftovers, remove_leftover
@@ -70,8 +70,8 @@ async def _gone(core: Core, killed: Leftover) -> None:
         process.close()
 
 
-def _process(leftover: Leftover, vram_bytes: int | None, removed: bool) -> Stale:
-    return Stale(
+def _process(leftover: Leftover, vram_bytes: int | None, removed: bool) -> LeftoverRow:
+    return LeftoverRow(
         key=leftover.key,
         kind="process",
         verdict=leftover.verdict,
@@ -85,8 +85,8 @@ def _process(leftover: Leftover, vram_bytes: int | None, removed: bool) -> Stale
     )
 
 
-def _remains(remains: Remains, removed: bool) -> Stale:
-    return Stale(
+def _remains(remains: Remains, removed: bool) -> LeftoverRow:
+    return LeftoverRow(
         key=remains.key,
         kind=remains.kind,
         verdict=remains.verdict,
@@ -98,8 +98,8 @@ def _remains(remains: Remains, removed: bool) -> Stale:
     )
 
 
-def _socket(dead: DeadSocket, removed: bool) -> Stale:
-    return Stale(
+def _socket(dead: DeadSocket, removed: bool) -> LeftoverRow:
+    return LeftoverRow(
         key=dead.key,
         kind="socket",
         verdict="ours",

@@ -13,13 +13,13 @@ from mission_tui.fleet.history.observations import HeartbeatSeen, LinkSeen, Phas
 from mission_tui.fleet.history.setting_changes import not_taken
 from mission_tui.ipc.telemetry_messages import (
     CheckpointAnswered,
-    DutyFailedSaid,
-    HeartbeatSaid,
+    Heartbeat,
     Order,
-    PhaseSaid,
+    PhaseEntered,
+    RowsWritten,
     TelemetryMessage,
+    TrainerDutyFailed,
     TrainerHello,
-    WroteSaid,
 )
 from mission_tui.ipc.telemetry_server import TrainerLink
 from mission_tui.supervisor.attempts import show_pids
@@ -68,15 +68,15 @@ class Ears:
         if run is None or run.link is not link:
             return
         match message:
-            case PhaseSaid():
+            case PhaseEntered():
                 self._phase(run, message)
-            case HeartbeatSaid(t=t, workers=workers, env_workers=env_workers):
+            case Heartbeat(t=t, workers=workers, env_workers=env_workers):
                 run.workers = workers
                 self._core.note(run.id, HeartbeatSeen(t))
                 self._core.note(run.id, WorkersSeen(seen_from_here(env_workers)))
-            case WroteSaid(seq=seq):
+            case RowsWritten(seq=seq):
                 hear_of_news(self._core, run, seq)
-            case DutyFailedSaid(duty=duty, why=why, number=number):
+            case TrainerDutyFailed(duty=duty, why=why, number=number):
                 heard_of_failure(self._core, run, duty, why, number)
             case CheckpointAnswered():
                 # Whoever hears of it and asks for the run sees it there.
@@ -93,7 +93,7 @@ class Ears:
             self._core.note(run.id, WorkersSeen(None))
             self._core.see(run.id, LinkSeen(connected=False))
 
-    def _phase(self, run: LiveRun, said: PhaseSaid) -> None:
+    def _phase(self, run: LiveRun, said: PhaseEntered) -> None:
         self._core.see(run.id, PhaseSeen(said.phase, said.t))
         was_paused = self._core.store.run(run.id).journal.paused
         if said.phase == "paused" and not was_paused:

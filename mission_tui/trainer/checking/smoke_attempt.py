@@ -17,7 +17,7 @@ from mission_tui.fleet.history.metrics import MetricRecord, TrainingEnded, Updat
 from mission_tui.fleet.history.outcome import Phase
 from mission_tui.fleet.specs.checking import CheckFigures
 from mission_tui.fleet.specs.spec import Spec, rollout_size
-from mission_tui.ipc.telemetry_messages import Order, PhaseSaid, TelemetryMessage
+from mission_tui.ipc.telemetry_messages import Order, PhaseEntered, TelemetryMessage
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.files.toml_file import read_toml
 from mission_tui.records.runs.layout import RunDir
@@ -90,7 +90,7 @@ class SmokeAttempt:
 
     def _hear(self, message: TelemetryMessage) -> None:
         """A phase begins: the step of the one before is over, the first time round."""
-        if not isinstance(message, PhaseSaid) or message.phase not in STEPS:
+        if not isinstance(message, PhaseEntered) or message.phase not in STEPS:
             return
         if message.phase == "rollout" and self._phase == "starting":
             self._begun_s = time.monotonic()

@@ -92,7 +92,7 @@ class Follower:
 
     def _say(self, message: TelemetryMessage) -> None:
         if self._telemetry is not None:
-            self._telemetry.say(message)
+            self._telemetry.send(message)
 
     def _complain(self, sentence: str) -> None:
         if sentence != self._complaint:

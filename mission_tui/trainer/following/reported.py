@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from mission_tui.fleet.history.metrics import Episodes, Metric, mean_value, spoken
 from mission_tui.fleet.history.outcome import PHASES, Phase
-from mission_tui.ipc.telemetry_messages import PhaseSaid, TelemetryMessage, WroteSaid
+from mission_tui.ipc.telemetry_messages import PhaseEntered, RowsWritten, TelemetryMessage
 from mission_tui.plain_files import open_plain
 from mission_tui.trainer.following.rows import MEAN_OF, Rows
 
@@ -94,9 +94,9 @@ class Reported:
                 pass
         finally:
             if self._phase is not None and self._phase != phase:
-                self._say(PhaseSaid(self._phase, *self._rows.at, time.time()))
+                self._say(PhaseEntered(self._phase, *self._rows.at, time.time()))
             if self._rows.seq != seq:
-                self._say(WroteSaid(self._rows.seq))
+                self._say(RowsWritten(self._rows.seq))
 
     def _read(self) -> bool:
         """Take in what is whole of the next bytes; false when that is nothing."""

@@ -33,10 +33,10 @@ from mission_tui.fleet.history.outcome import Phase
 from mission_tui.forks import leave_fork
 from mission_tui.ipc.telemetry_messages import (
     CheckpointAnswered,
-    DutyFailedSaid,
-    PhaseSaid,
+    PhaseEntered,
+    RowsWritten,
     TelemetryMessage,
-    WroteSaid,
+    TrainerDutyFailed,
 )
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.storage import StorageError
@@ -76,7 +76,7 @@ class Record:
         """Say what begins now. Phases are not kept: they matter only while they last."""
         if not self._is_ours():
             return
-        self._say(PhaseSaid(phase, self.update, self.timesteps, time.time()))
+        self._say(PhaseEntered(phase, self.update, self.timesteps, time.time()))
 
     def started(
         self,
@@ -162,7 +162,7 @@ class Record:
         """`duty` could not be done; the training goes on. Said at once too: the disk may be what failed."""
         self._failures += 1
         number, t, why = self._failures, time.time(), " ".join(why.split())[:_WHY_CHARACTERS]
-        self._say(DutyFailedSaid(duty, why, t, number))
+        self._say(TrainerDutyFailed(duty, why, t, number))
         self._write(
             lambda seq: DutyFailed(seq, self._attempt, self.update, self.timesteps, t, duty, why, number),
             durable=True,
@@ -249,7 +249,7 @@ class Record:
             self._complained = True
             return
         self._complained = False
-        self._say(WroteSaid(self._log.last_seq))
+        self._say(RowsWritten(self._log.last_seq))
 
     def _is_ours(self) -> bool:
         """Whether this is the process that keeps the record: what an environment forked off it says nothing here."""

@@ -29,7 +29,7 @@ class Link:
     def say(self, message: TelemetryMessage) -> None:
         """Tell the supervisor, if there is one."""
         if self._telemetry is not None:
-            self._telemetry.say(message)
+            self._telemetry.send(message)
 
     def orders(self) -> list[Order]:
         """Orders that came since the last call."""

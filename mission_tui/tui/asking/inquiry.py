@@ -16,7 +16,7 @@ from mission_tui.fleet.history.series import EPISODES
 from mission_tui.fleet.views.findings import Finding
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import DetailsReply, HistoryReply
-from mission_tui.ipc.request import Asking
+from mission_tui.ipc.request import AnsweredBy
 from mission_tui.ipc.requests import GetDetails, GetHistory
 from mission_tui.tui.asking.courses import MOST_COURSES, PHASE_SERIES, POINTS, Course, courses_of, metric_tags
 from mission_tui.tui.asking.evidence import stretch
@@ -58,7 +58,7 @@ class Asker(Protocol):
     @property
     def clock(self) -> Callable[[], float]: ...
 
-    async def ask(self, make: Callable[[int], Asking[Answer]]) -> Answer: ...
+    async def ask(self, make: Callable[[int], AnsweredBy[Answer]]) -> Answer: ...
 
     def start(self, work: Coroutine[Any, Any, None]) -> None: ...
 
@@ -181,13 +181,13 @@ class Inquiry:
         self._asked[kind] = (stamp, now)
         return True
 
-    def _ask(self, kind: str, make: Callable[[int], Asking[Answer]], keep: Keep[Answer]) -> None:
+    def _ask(self, kind: str, make: Callable[[int], AnsweredBy[Answer]], keep: Keep[Answer]) -> None:
         assert self.dossier is not None
         self._open.add(kind)
         self._desk.start(self._answer(self.dossier, kind, make, keep))
 
     async def _answer(
-        self, dossier: Dossier, kind: str, make: Callable[[int], Asking[Answer]], keep: Keep[Answer]
+        self, dossier: Dossier, kind: str, make: Callable[[int], AnsweredBy[Answer]], keep: Keep[Answer]
     ) -> None:
         changed = True
         try:

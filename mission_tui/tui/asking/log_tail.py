@@ -8,7 +8,7 @@ from typing import Literal
 from msgspec import Struct
 
 from mission_tui.ipc.replies import LogReply
-from mission_tui.ipc.request import Asking
+from mission_tui.ipc.request import AnsweredBy
 from mission_tui.ipc.requests import GetLog
 
 __all__ = ["LOG_PAGE_BYTES", "LogTail", "Stretch", "Where"]
@@ -69,13 +69,13 @@ class LogTail:
         """Which part of the output the lines are."""
         return Stretch(self.start, self.end, max(self._size, self.end), self._first)
 
-    def later(self) -> Callable[[int], Asking[LogReply]]:
+    def later(self) -> Callable[[int], AnsweredBy[LogReply]]:
         """The request for what was written since, or for the last page at first."""
         known = self.attempt is not None
         offset = self.end if known else None
         return lambda id_: GetLog(id=id_, run=self._run, offset=offset, limit=LOG_PAGE_BYTES)
 
-    def page(self, where: Where, limit: int = LOG_PAGE_BYTES) -> Callable[[int], Asking[LogReply]] | None:
+    def page(self, where: Where, limit: int = LOG_PAGE_BYTES) -> Callable[[int], AnsweredBy[LogReply]] | None:
         """The request for another page, of `limit` bytes at most; None where there is none to ask for."""
         offset: int | None
         match where:

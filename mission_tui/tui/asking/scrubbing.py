@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 
 from mission_tui.errors import MissionError
 from mission_tui.fleet.views.snapshot import FleetSnapshot
-from mission_tui.ipc.request import Asking
+from mission_tui.ipc.request import AnsweredBy
 from mission_tui.ipc.requests import GoTo
 
 __all__ = ["STEPS", "Scrub"]
@@ -22,7 +22,7 @@ class Asker(Protocol):
 
     snapshot: FleetSnapshot | None
 
-    async def ask(self, make: Callable[[int], Asking[Answer]]) -> Answer: ...
+    async def ask(self, make: Callable[[int], AnsweredBy[Answer]]) -> Answer: ...
 
 
 class Scrub:

@@ -9,7 +9,7 @@ from rich.table import Table
 from textual.binding import Binding, BindingType
 from textual.strip import Strip
 
-from mission_tui.ipc.replies import Stale
+from mission_tui.ipc.replies import LeftoverRow
 from mission_tui.process_name import short_name
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.strips import line, rendered, words
@@ -24,7 +24,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= _MOST else text[: _MOST - 1] + "…"
 
 
-def _sizes(found: Stale) -> str:
+def _sizes(found: LeftoverRow) -> str:
     vram = f" + {numbers.size(found.vram_bytes)} VRAM" if found.vram_bytes else ""
     return f"{numbers.size(found.memory_bytes)}{vram}"
 
@@ -34,7 +34,7 @@ class LeftoversScreen(Sheet[bool]):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("y", "accept", "remove"), Binding("n", "turn_away", "no")]
 
-    def __init__(self, stale: tuple[Stale, ...]) -> None:
+    def __init__(self, stale: tuple[LeftoverRow, ...]) -> None:
         self._ours = sum(found.verdict == "ours" for found in stale)
         hint = f"y remove the {self._ours} that are ours   n or Esc leave them" if self._ours else "Esc back"
         super().__init__(f"{len(stale)} left behind by dead runs", hint)

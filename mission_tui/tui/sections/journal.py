@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textual.strip import Strip
 
-from mission_tui.ipc.replies import Deed, DetailsReply
+from mission_tui.ipc.replies import AuditEntry, DetailsReply
 from mission_tui.tui.drawing import colours, numbers
 from mission_tui.tui.drawing.strips import Part, fit, line
 from mission_tui.tui.drawing.wrapping import wrap
@@ -26,7 +26,7 @@ def journal(details: DetailsReply, width: int, now: float) -> list[Strip]:
     return strips
 
 
-def _deed(deed: Deed, width: int, now: float) -> list[Strip]:
+def _deed(deed: AuditEntry, width: int, now: float) -> list[Strip]:
     indent = 1 + _WHEN + _WHAT + _WHO
     own_lines = width - indent < 20
     indent = 1 + _WHEN if own_lines else indent

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.ipc.tidying import Clean
+from mission_tui.ipc.cleanup_requests import Clean
 from mission_tui.tui.desk import Desk
 from mission_tui.tui.screens.leftovers import LeftoversScreen
 

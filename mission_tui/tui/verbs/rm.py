@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mission_tui.fleet.views.snapshot import RunView
+from mission_tui.ipc.cleanup_requests import Remove
 from mission_tui.ipc.requests import UNDO_S
-from mission_tui.ipc.tidying import Remove
 from mission_tui.tui.desk import Deed, Desk
 from mission_tui.tui.verbs.acting import fitting, names
 

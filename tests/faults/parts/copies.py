@@ -24,6 +24,7 @@ from mission_tui.errors import MissionError
 from mission_tui.fleet.history.events import AttemptEnded, FleetEvent
 from mission_tui.fleet.history.metrics import MetricRecord, UpdateDone
 from mission_tui.fleet.specs.spec import RunSpec, Spec
+from mission_tui.ipc.cleanup_requests import Clean, Prune, Remove, Restore
 from mission_tui.ipc.replies import Accepted, CleanReply, Launched
 from mission_tui.ipc.request import Request
 from mission_tui.ipc.requests import (
@@ -44,7 +45,6 @@ from mission_tui.ipc.requests import (
     Shutdown,
     Undo,
 )
-from mission_tui.ipc.tidying import Clean, Prune, Remove, Restore
 from mission_tui.paths import socket_dir
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.layout import RunDir, run_dirs

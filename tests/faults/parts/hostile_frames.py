@@ -33,7 +33,7 @@ from mission_tui.ipc.requests import (
 )
 from mission_tui.ipc.server import REQUESTS
 from mission_tui.ipc.sockets import OPERATOR_SOCKET, TELEMETRY_SOCKET
-from mission_tui.ipc.telemetry_messages import HeartbeatSaid, PhaseSaid, TrainerHello, WroteSaid
+from mission_tui.ipc.telemetry_messages import Heartbeat, PhaseEntered, RowsWritten, TrainerHello
 from mission_tui.ipc.telemetry_server import TELEMETRY
 from tests.faults.campaign.part import Part, Tell, Violation, chance
 from tests.faults.frame_server import NONCE
@@ -53,9 +53,9 @@ HONEST = [
         GetLog(id=1, run="run-1"),
         Evaluate(id=1, run="run-1"),
         GetHistory(id=1, run="run-1", series=("rollout/ep_rew_mean",)),
-        PhaseSaid("rollout", 1, 1, 1.0),
-        HeartbeatSaid(1.0, (1, 2)),
-        WroteSaid(7),
+        PhaseEntered("rollout", 1, 1, 1.0),
+        Heartbeat(1.0, (1, 2)),
+        RowsWritten(7),
         Hello(id=1, protocol=PROTOCOL, version="1"),
         TrainerHello(PROTOCOL, "run-2", 1, NONCE, 1),
     )

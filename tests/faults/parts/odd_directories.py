@@ -62,7 +62,7 @@ def _shown(folder: Path, cases: Sequence[Case]) -> Iterator[Violation]:
             snapshot = lab.snapshot()
         yield from _rows(snapshot, names, healthy, "the supervisor")
         yield from _asked(lab, names, healthy)
-        with Connection.look_at(ground.root) as looking:
+        with Connection.connect_readonly(ground.root) as looking:
             seen = looking.ask(lambda id_: GetSnapshot(id=id_))
             assert isinstance(seen, SnapshotReply)
             yield from _rows(seen.snapshot, names, healthy, "who only looks")

@@ -18,6 +18,7 @@ from msgspec import structs
 
 from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.history.events import SettingsAsked
+from mission_tui.ipc.cleanup_requests import Clean, GetTrash, Prune, Remove
 from mission_tui.ipc.replies import Adoptable, AdoptableReply, RemovableReply
 from mission_tui.ipc.request import Request
 from mission_tui.ipc.requests import (
@@ -36,7 +37,6 @@ from mission_tui.ipc.requests import (
     Resume,
     Set,
 )
-from mission_tui.ipc.tidying import Clean, GetTrash, Prune, Remove
 from mission_tui.plain_files import remove_tree
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.runs.attempt import read_launch, write_launch

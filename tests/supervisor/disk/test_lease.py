@@ -21,9 +21,9 @@ from mission_tui.errors import MissionError
 from mission_tui.fleet.history.events import Asked, AttemptEnded, FleetEvent
 from mission_tui.fleet.history.metrics import MetricRecord, UpdateDone
 from mission_tui.fleet.specs.spec import RunSpec, Spec
+from mission_tui.ipc.cleanup_requests import Clean, Remove
 from mission_tui.ipc.replies import CleanReply
 from mission_tui.ipc.requests import Resume, Set, Shutdown
-from mission_tui.ipc.tidying import Clean, Remove
 from mission_tui.keeper.proc import pidfd_inode, read_process
 from mission_tui.paths import socket_dir
 from mission_tui.records.files.append import AppendLog

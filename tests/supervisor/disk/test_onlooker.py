@@ -54,7 +54,7 @@ def same_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.fixture
 def onlooker(lab: Lab) -> Iterator[Connection]:
     """Somebody who looks at the files of the lab."""
-    with Connection.look_at(lab.root) as connection:
+    with Connection.connect_readonly(lab.root) as connection:
         yield connection
 
 
@@ -64,7 +64,7 @@ def test_the_files_tell_what_the_supervisor_tells(lab: Lab) -> None:
     lab.running(run, 5)
     lab.act("stop", run)
     told = lab.ended(run)
-    with Connection.look_at(lab.root) as onlooker:
+    with Connection.connect_readonly(lab.root) as onlooker:
         seen = view(onlooker, run)
         assert seen is not None
         for fact in ("name", "state", "outcome", "cause", "update", "metrics", "series", "seed", "last_checkpoint"):
@@ -115,7 +115,7 @@ def test_nothing_is_written_started_or_listened_at(lab: Lab) -> None:
     lab.kill_supervisor()
     end(family)
     before = tree(lab.root)
-    with Connection.look_at(lab.root) as onlooker:
+    with Connection.connect_readonly(lab.root) as onlooker:
         until(lambda: (seen := view(onlooker, cut)) and seen.outcome == "lost", 20, "its end is supposed")
         onlooker.ask(lambda id_: GetDetails(id=id_, run=cut))
         assert tree(lab.root) == before
@@ -136,7 +136,7 @@ def test_what_would_change_something_is_refused(lab: Lab, onlooker: Connection) 
 
 def test_it_ends_with_its_client(lab: Lab) -> None:
     """No process is left when the link is closed."""
-    with Connection.look_at(lab.root) as onlooker:
+    with Connection.connect_readonly(lab.root) as onlooker:
         pid = onlooker.welcome.pid
         assert pid != os.getpid()
     until(lambda: not psutil.pid_exists(pid), 10, "it is gone")
@@ -145,7 +145,7 @@ def test_it_ends_with_its_client(lab: Lab) -> None:
 def test_a_root_that_is_none_is_refused(tmp_path: Path) -> None:
     """Nothing is made of it either."""
     with pytest.raises(UsageError, match="cannot be read: No such file"):
-        Connection.look_at(tmp_path / "absent")
+        Connection.connect_readonly(tmp_path / "absent")
     assert not (tmp_path / "absent").exists()
 
 
@@ -164,7 +164,7 @@ def test_who_looks_does_not_wait_for_one_long_journal(lab: Lab) -> None:
     with long.events.open("ab") as file:
         for seq in range(2, 360_000):
             file.write(encode_line(Asked(seq, 2.0, "pause", 1)))
-    with Connection.look_at(lab.root) as onlooker:
+    with Connection.connect_readonly(lab.root) as onlooker:
         first = snapshot(onlooker)
         assert ([seen.id for seen in first.runs], first.unread) == ([run], 1)
         details = onlooker.ask(lambda id_: GetAdoptable(id=id_, runs=("long",)))

@@ -26,7 +26,7 @@ def test_a_fleet_is_played_back(lab: Lab) -> None:
     told = lab.ended(run)
     lab.kill_supervisor()
     files = tree(lab.root)
-    with Connection.look_at(lab.root, at=before_t) as replay:
+    with Connection.connect_readonly(lab.root, at=before_t) as replay:
         (seen,) = replay.ask(lambda id_: GetSnapshot(id=id_)).snapshot.runs
         assert (seen.state, seen.update) == ("queued", None)
         end = replay.ask(lambda id_: GoTo(id=id_, t=time.time())).snapshot
@@ -60,7 +60,7 @@ def test_meters_and_strip_are_those_that_were_kept(idle_lab: Lab) -> None:
     idle_lab.supervisor.terminate()
     idle_lab.supervisor.wait()
     moment = cell.t + 0.6
-    with Connection.look_at(idle_lab.root, at=moment) as replay:
+    with Connection.connect_readonly(idle_lab.root, at=moment) as replay:
         host = replay.ask(lambda id_: GetSnapshot(id=id_)).snapshot.host
         assert host.cpu_percent == pytest.approx(cell.mean, abs=0.1)
         strip = replay.ask(lambda id_: GetStrip(id=id_, seconds=60.0, most=1000)).strip
@@ -72,7 +72,7 @@ def test_meters_and_strip_are_those_that_were_kept(idle_lab: Lab) -> None:
 
 def test_who_watches_sees_every_going(lab: Lab) -> None:
     """Also a going that changes no run."""
-    with Connection.look_at(lab.root, at=1.0) as replay:
+    with Connection.connect_readonly(lab.root, at=1.0) as replay:
         first = replay.stream(lambda id_: Watch(id=id_))
         reply = next(first)
         assert isinstance(reply, SnapshotReply)
@@ -81,7 +81,7 @@ def test_who_watches_sees_every_going(lab: Lab) -> None:
 
 def test_nothing_can_be_done_there(lab: Lab) -> None:
     """In a sentence; a supervisor goes to no other moment."""
-    with Connection.look_at(lab.root, at=time.time()) as replay:
+    with Connection.connect_readonly(lab.root, at=time.time()) as replay:
         with pytest.raises(UsageError, match="replay of what was"):
             replay.ask(lambda id_: Act(id=id_, verb="kill", runs=("@live",)))
         with pytest.raises(UsageError, match="compares no runs"):

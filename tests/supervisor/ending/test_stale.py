@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.ipc.replies import CleanReply, Stale
-from mission_tui.ipc.tidying import Clean
+from mission_tui.ipc.cleanup_requests import Clean
+from mission_tui.ipc.replies import CleanReply, LeftoverRow
 from mission_tui.records.runs.attempt import read_launch
 from mission_tui.supervisor.ending.leftovers import Leftover
 from mission_tui.supervisor.ending.stale import stale_runs
@@ -31,14 +31,14 @@ sys.stdin.read()
 """
 
 
-def processes(lab: Lab) -> list[Stale]:
+def processes(lab: Lab) -> list[LeftoverRow]:
     """The processes that `clean` lists."""
     reply = lab.ask(lambda id_: Clean(id=id_))
     assert isinstance(reply, CleanReply)
     return [stale for stale in reply.stale if stale.kind == "process"]
 
 
-def remains(lab: Lab, *keys: str) -> dict[str, Stale]:
+def remains(lab: Lab, *keys: str) -> dict[str, LeftoverRow]:
     """What `clean` says of things that are no processes, by name, after removing `keys`."""
     reply = lab.ask(lambda id_: Clean(id=id_, remove=keys))
     assert isinstance(reply, CleanReply)

@@ -11,15 +11,15 @@ from pathlib import Path
 import psutil
 import pytest
 
-from mission_tui.ipc.replies import CleanReply, Stale
-from mission_tui.ipc.tidying import Clean
+from mission_tui.ipc.cleanup_requests import Clean
+from mission_tui.ipc.replies import CleanReply, LeftoverRow
 from mission_tui.paths import socket_dir
 from mission_tui.records.runs.attempt import read_launch
 from tests.supervisor.conftest import Lab, living
 from tests.waiting import until
 
 
-def clean(lab: Lab, *keys: str) -> tuple[Stale, ...]:
+def clean(lab: Lab, *keys: str) -> tuple[LeftoverRow, ...]:
     """What `clean` says, after removing `keys`."""
     reply = lab.ask(lambda id_: Clean(id=id_, remove=keys))
     assert isinstance(reply, CleanReply)

@@ -60,7 +60,7 @@ def test_files_alone_foretell_the_same(lab: Lab) -> None:
     item = LaunchItem(spec=spec)
     told = quoted(lab, item)
     lab.kill_supervisor()
-    with Connection.look_at(lab.root) as files:
+    with Connection.connect_readonly(lab.root) as files:
         seen = files.ask(lambda id_: Quote(id=id_, items=(item,), cwd="/", python=sys.executable, environ={}))
     assert (told.decided, seen.decided) == (True, False)
     assert seen.costs == told.costs

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from mission_tui.fleet.history.metrics import EvaluationDone
 from mission_tui.fleet.specs.spec import EvaluateSpec
-from mission_tui.ipc.telemetry_messages import PhaseSaid, TelemetryMessage
+from mission_tui.ipc.telemetry_messages import PhaseEntered, TelemetryMessage
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.playing.periodic import Evaluating
 from mission_tui.trainer.supervised.orders import Orders
@@ -30,7 +30,7 @@ def test_what_is_played_is_recorded_and_changes_nothing(tmp_path: Path) -> None:
 
     def patient(message: TelemetryMessage, _: Orders) -> None:
         """The fifth rollout waits until the first evaluation is over, whatever was pruned meanwhile."""
-        if isinstance(message, PhaseSaid) and (message.phase, message.update) == ("rollout", 4):
+        if isinstance(message, PhaseEntered) and (message.phase, message.update) == ("rollout", 4):
             assert (run_dir.checkpoints / "000000128").is_dir()
             until(file.is_file, 150, "the evaluation is written")
 

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from mission_tui.fleet.history.metrics import DutyFailed
 from mission_tui.fleet.specs.spec import EvaluateSpec
-from mission_tui.ipc.telemetry_messages import DutyFailedSaid, Order, PhaseSaid, TelemetryMessage
+from mission_tui.ipc.telemetry_messages import Order, PhaseEntered, TelemetryMessage, TrainerDutyFailed
 from mission_tui.records.files import atomic
 from mission_tui.records.files.storage import StorageError
 from mission_tui.trainer import training
@@ -63,7 +63,7 @@ def no_effective(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def set_rate(message: TelemetryMessage, orders: Orders) -> None:
     """Somebody sets the learning rate after the second update."""
-    if isinstance(message, PhaseSaid) and (message.phase, message.update) == ("rollout", 2):
+    if isinstance(message, PhaseEntered) and (message.phase, message.update) == ("rollout", 2):
         orders.obey(Order("set", number=7, assignments=("ppo.learning_rate=1e-4",)))
 
 
@@ -87,5 +87,5 @@ def test_what_could_not_be_done_is_recorded_and_said(
     rows = [row for row in ran.records() if isinstance(row, DutyFailed)]
     assert {row.duty for row in rows} == {duty}
     assert why in rows[0].why
-    said = [message for message in ran.said if isinstance(message, DutyFailedSaid)]
+    said = [message for message in ran.said if isinstance(message, TrainerDutyFailed)]
     assert [(it.duty, it.why, it.number) for it in said] == [(it.duty, it.why, it.number) for it in rows]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.ipc.telemetry_messages import PhaseSaid, TelemetryMessage
+from mission_tui.ipc.telemetry_messages import PhaseEntered, TelemetryMessage
 from mission_tui.records.runs.checkpoint import newest_verified
 from mission_tui.trainer.supervised.orders import Orders
 from tests.full_disk import fill, small_disk
@@ -22,7 +22,7 @@ def test_the_last_checkpoint_finds_the_room_that_was_kept(tmp_path: Path) -> Non
         spec = spec_with(keep={"checkpoint": {"every_steps": 64, "last": 2}})
 
         def filling(message: TelemetryMessage, _orders: Orders) -> None:
-            if isinstance(message, PhaseSaid) and (message.phase, message.update) == ("rollout", 2):
+            if isinstance(message, PhaseEntered) and (message.phase, message.update) == ("rollout", 2):
                 fill(disk)
 
         ran = run_attempt(new_run(disk / "run", spec), hook=filling)
@@ -41,7 +41,7 @@ def test_without_a_full_disk_nothing_of_it_stays(tmp_path: Path) -> None:
     run_dir = new_run(tmp_path / "run", spec_with())
 
     def looking(message: TelemetryMessage, _orders: Orders) -> None:
-        if isinstance(message, PhaseSaid) and message.phase == "rollout":
+        if isinstance(message, PhaseEntered) and message.phase == "rollout":
             kept.append((run_dir.checkpoints / ".reserve").exists())
 
     run_attempt(run_dir, hook=looking)

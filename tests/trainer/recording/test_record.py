@@ -8,7 +8,7 @@ import pytest
 
 from mission_tui.errors import PresetError
 from mission_tui.fleet.history.metrics import Episodes, MetricRecord, UpdateDone
-from mission_tui.ipc.telemetry_messages import TelemetryMessage, WroteSaid
+from mission_tui.ipc.telemetry_messages import RowsWritten, TelemetryMessage
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.failures import EnvError, NonFiniteError, classify
@@ -49,7 +49,7 @@ def test_refused_rows_are_said_once_and_written_when_the_disk_takes_them(
             record.updated(1, 64, 0.5, 0.5, {}, Episodes())
         assert said == []
         record.updated(2, 128, 0.5, 0.5, {}, Episodes())
-    assert said == [WroteSaid(3)]
+    assert said == [RowsWritten(3)]
     assert capfd.readouterr().err.count("rows of metrics.jsonl wait for the disk") == 1
     rows, damage = read_all(RunDir(tmp_path).metrics, MetricRecord)
     assert damage == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mission_tui.ipc.telemetry_messages import Order, PhaseSaid, TelemetryMessage
+from mission_tui.ipc.telemetry_messages import Order, PhaseEntered, TelemetryMessage
 from mission_tui.records.runs.checkpoint import list_checkpoints
 from mission_tui.trainer.supervised.orders import Orders
 from tests.trainer.harness import Ran, new_run, run_attempt, spec_with
@@ -14,7 +14,7 @@ def ordered(run: Path, order: Order, at: int, every_steps: int) -> Ran:
     """A run of 6 updates of 64 steps that keeps 2 checkpoints and gets `order` after `at` updates."""
 
     def hook(message: TelemetryMessage, orders: Orders) -> None:
-        if isinstance(message, PhaseSaid) and (message.phase, message.update) == ("update", at):
+        if isinstance(message, PhaseEntered) and (message.phase, message.update) == ("update", at):
             orders.obey(order)
 
     spec = spec_with(keep={"checkpoint": {"every_steps": every_steps, "last": 2}})
@@ -44,7 +44,7 @@ def test_what_an_open_finding_would_go_back_to_stays_until_it_is_over(tmp_path: 
     for last in (6, 4):
 
         def hook(message: TelemetryMessage, orders: Orders, last: int = last) -> None:
-            if isinstance(message, PhaseSaid) and message.phase == "update" and message.update in (1, last):
+            if isinstance(message, PhaseEntered) and message.phase == "update" and message.update in (1, last):
                 orders.obey(Order("keep", keep=("000000064",) if message.update == 1 else ()))
 
         spec = spec_with(keep={"checkpoint": {"every_steps": 64, "last": 2}})

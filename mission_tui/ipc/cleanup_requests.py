@@ -5,38 +5,38 @@ from __future__ import annotations
 from typing import Literal
 
 from mission_tui.ipc.replies import Accepted, CleanReply, RemovableReply
-from mission_tui.ipc.request import Asking, Request
+from mission_tui.ipc.request import AnsweredBy, Request
 
 __all__ = ["Clean", "GetTrash", "Keep", "Prune", "Remove", "Restore"]
 
 
-class Clean(Request, Asking[CleanReply], frozen=True, kw_only=True, tag="clean"):
+class Clean(Request, AnsweredBy[CleanReply], frozen=True, kw_only=True, tag="clean"):
     """List what dead runs left behind; with `remove`, remove exactly the listed keys that still pass the verdict."""
 
     remove: tuple[str, ...] = ()
 
 
-class Remove(Request, Asking[Accepted], frozen=True, kw_only=True, tag="rm"):
+class Remove(Request, AnsweredBy[Accepted], frozen=True, kw_only=True, tag="rm"):
     """Move ended runs to the trash; `now` frees their bytes for good, also of runs that lie there."""
 
     runs: tuple[str, ...]
     now: bool = False
 
 
-class Restore(Request, Asking[Accepted], frozen=True, kw_only=True, tag="restore"):
+class Restore(Request, AnsweredBy[Accepted], frozen=True, kw_only=True, tag="restore"):
     """Take runs, and checkpoints of runs, back from the trash."""
 
     runs: tuple[str, ...]
 
 
-class GetTrash(Request, Asking[RemovableReply], frozen=True, kw_only=True, tag="trash"):
+class GetTrash(Request, AnsweredBy[RemovableReply], frozen=True, kw_only=True, tag="trash"):
     """What lies in the trash."""
 
 
 Keep = Literal["best", "last"]
 
 
-class Prune(Request, Asking[RemovableReply], frozen=True, kw_only=True, tag="prune"):
+class Prune(Request, AnsweredBy[RemovableReply], frozen=True, kw_only=True, tag="prune"):
     """What ended before unix time `before_t`: whole runs, or with `keep` their other checkpoints.
 
     It is only listed, or with `remove` moved to the trash; `now` frees the bytes for good.
