@@ -14,10 +14,10 @@ from pathlib import Path
 
 from mission_tui.errors import EX_FAILED, EX_RESUMABLE
 from mission_tui.keeper.child import Order, StartError, read_order, start_trainer, take_lease
-from mission_tui.keeper.ladder import Ladder, hold_signals
+from mission_tui.keeper.ladder import Ladder, block_signals
 from mission_tui.keeper.output import Output
 from mission_tui.keeper.proc import become_subreaper, oom_kills, read_process, wait_channel
-from mission_tui.keeper.record import exit_record, identity_record, keep_room, write_json, write_stubbornly
+from mission_tui.keeper.record import exit_record, identity_record, reserve_space, write_json, write_with_retries
 from mission_tui.keeper.shared_names import remove_shared_memory
 from mission_tui.process_name import call_process
 
@@ -29,7 +29,7 @@ def main() -> int:
     call_process("keeper", run_dir.name, str(run_dir), str(attempt), brief="keep")
     if (folder / "identity.json").exists():
         return EX_RESUMABLE
-    hold_signals()
+    block_signals()
     with suppress(PermissionError):
         os.setsid()
     try:
@@ -41,15 +41,15 @@ def main() -> int:
         os.dup2(output.descriptor, 2)
         trainer = start_trainer(order, lease, output.descriptor)
     except StartError as error:
-        write_stubbornly(folder / "exit.json", exit_record(attempt, start_error=str(error)))
+        write_with_retries(folder / "exit.json", exit_record(attempt, start_error=str(error)))
         return error.exit_code
     except OSError as error:
-        write_stubbornly(folder / "exit.json", exit_record(attempt, start_error=f"cannot start the trainer: {error}"))
+        write_with_retries(folder / "exit.json", exit_record(attempt, start_error=f"cannot start the trainer: {error}"))
         return EX_FAILED
-    return _keep(run_dir, attempt, order, output, trainer)
+    return _supervise_trainer(run_dir, attempt, order, output, trainer)
 
 
-def _keep(run_dir: Path, attempt: int, order: Order, output: Output, pid: int) -> int:
+def _supervise_trainer(run_dir: Path, attempt: int, order: Order, output: Output, pid: int) -> int:
     """Say who runs, stay until nothing of the trainer is left, say how it ended."""
     folder = run_dir / "attempts" / str(attempt)
     trainer, keeper = read_process(pid), read_process(os.getpid())
@@ -64,7 +64,7 @@ def _keep(run_dir: Path, attempt: int, order: Order, output: Output, pid: int) -
         # A trainer that nobody can identify later must not run.
         start_error = f"cannot write {folder / 'identity.json'}: {error.strerror}; the trainer was ended"
         ladder.kill()
-    keep_room(folder / "exit.json")
+    reserve_space(folder / "exit.json")
     ladder.watch(output.trim)
     ladder.sweep()
     output.trim()
@@ -85,7 +85,7 @@ def _keep(run_dir: Path, attempt: int, order: Order, output: Output, pid: int) -
         peak_rss_bytes=None if start_error else ladder.peak_rss_bytes,
         last_output=output.tail().decode("utf-8", "replace"),
     )
-    return 0 if write_stubbornly(folder / "exit.json", record) and not start_error else EX_FAILED
+    return 0 if write_with_retries(folder / "exit.json", record) and not start_error else EX_FAILED
 
 
 def _unsaved_bytes(checkpoints: Path) -> int:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from mission_tui.errors import EX_RESUMABLE, MissionError
 from mission_tui.inodes import Inode, inode_of, same_inode
-from mission_tui.keeper.limits import take_on
+from mission_tui.keeper.limits import apply_limits
 from mission_tui.plain_files import read_plain
 
 __all__ = ["LeaseHeldError", "Order", "StartError", "read_order", "start_trainer", "take_lease"]
@@ -65,7 +65,7 @@ def read_order(path: Path, run_dir: Path) -> Order:
     """
     try:
         table = json.loads(read_plain(path, ORDER_BYTES))
-        _settle_here(table, run_dir)
+        _fill_in_run_dir(table, run_dir)
         if table.get("withheld"):
             table["env"] |= _whispered()
         order = Order(
@@ -84,7 +84,7 @@ def read_order(path: Path, run_dir: Path) -> Order:
     return order
 
 
-def _settle_here(table: dict[str, Any], run_dir: Path) -> None:
+def _fill_in_run_dir(table: dict[str, Any], run_dir: Path) -> None:
     """Fill in what names the run directory. Raises `StartError` unless the order was written for `run_dir`."""
     place, argv, env = (table.get("seal") or {}).get("place"), table["argv"], table["env"]
     if place is not None:
@@ -205,7 +205,7 @@ def _become_trainer(order: Order, environ: dict[str, str], lease: int, output: i
         except OSError as error:
             failure = f"cannot enter the working folder {order.cwd}: {error.strerror}"
         else:
-            take_on(order.limits)
+            apply_limits(order.limits)
             os.execve(order.argv[0], order.argv, environ)  # noqa: S606 - the run's own words
     except BaseException as error:  # noqa: BLE001 - nothing of the keeper may go on in the child
         failure = f"{failure}: {error}"

@@ -15,7 +15,7 @@ from typing import Literal
 
 from mission_tui.keeper.proc import Process, descendants, send
 
-__all__ = ["Ladder", "hold_signals"]
+__all__ = ["Ladder", "block_signals"]
 
 SIGNALS = (signal.SIGCHLD, signal.SIGTERM, signal.SIGQUIT)
 TICK_S = 0.5
@@ -27,7 +27,7 @@ SETTLE_S = 1.0
 SWEEP_S = 8.0
 
 
-def hold_signals() -> None:
+def block_signals() -> None:
     """Keep the signals that mean something for `Ladder` to pick up, and ignore those a closing terminal sends."""
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     # An inherited SIG_IGN would make the kernel reap our children before we learn how they ended.

@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-__all__ = ["take_on"]
+__all__ = ["apply_limits"]
 
 SCHEDULERS = {"other": 0, "batch": 3, "idle": 5}
 
 
-def take_on(limits: Mapping[str, Any]) -> None:
+def apply_limits(limits: Mapping[str, Any]) -> None:
     """Have this process limited as the table in `launch.json` says. `ulimit`s come last: they may be narrow."""
     if isinstance(cores := limits.get("cores"), str):
         # A core that has been taken away from this machine is left out by the kernel; without any it refuses.

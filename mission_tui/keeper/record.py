@@ -12,7 +12,7 @@ from typing import Any
 from mission_tui.keeper.proc import Process, boot_id, pidfd_inode
 from mission_tui.plain_files import open_folder, open_fresh
 
-__all__ = ["exit_record", "identity_record", "keep_room", "write_json", "write_stubbornly"]
+__all__ = ["exit_record", "identity_record", "reserve_space", "write_json", "write_with_retries"]
 
 TRIES = 5
 ROOM_BYTES = 32 << 10
@@ -74,14 +74,14 @@ def write_json(path: Path, table: dict[str, Any]) -> None:
         os.close(folder)
 
 
-def keep_room(path: Path) -> None:
+def reserve_space(path: Path) -> None:
     """Set disk space aside for the record that `path` will be, so that a disk which fills up does not swallow it."""
     with suppress(OSError), os.fdopen(open_fresh(_room_of(path)), "wb") as file:
         # Random, not zeros: a file system that compresses must set it aside too.
         file.write(os.urandom(ROOM_BYTES))
 
 
-def write_stubbornly(path: Path, table: dict[str, Any]) -> bool:
+def write_with_retries(path: Path, table: dict[str, Any]) -> bool:
     """Like `write_json`, with the room kept for it; a disk that is full all the same gets a few seconds to recover.
 
     Says whether it was written in the end.

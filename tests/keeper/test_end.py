@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.keeper.record import keep_room, write_stubbornly
+from mission_tui.keeper.record import reserve_space, write_with_retries
 from tests.full_disk import fill, small_disk
 from tests.keeper.conftest import KeptRun, alive
 from tests.waiting import until
@@ -337,8 +337,8 @@ def test_a_trainer_without_identity_does_not_run(kept: KeptRun) -> None:
 def test_the_record_of_an_end_fits_on_a_full_disk(tmp_path: Path) -> None:
     """(root) Room is kept for it beforehand and used; without a full disk nothing of the room stays either."""
     with small_disk(tmp_path / "disk", 1 << 20) as disk:
-        keep_room(disk / "exit.json")
+        reserve_space(disk / "exit.json")
         fill(disk)
-        assert write_stubbornly(disk / "exit.json", {"last_output": "x" * 4096})
+        assert write_with_retries(disk / "exit.json", {"last_output": "x" * 4096})
         assert json.loads((disk / "exit.json").read_text())["last_output"]
         assert sorted(path.name for path in disk.iterdir()) == ["ballast", "exit.json"]
