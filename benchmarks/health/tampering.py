@@ -169,8 +169,8 @@ def survival_bonus(per_step: float) -> Callable[[Bench], None]:
 
     def act(bench: Bench) -> None:
         prices = _mission(bench).core._rewards
-        pay = prices.pay
-        prices.pay = lambda *gains: pay(*gains) + per_step  # type: ignore[method-assign]
+        pay = prices.compute
+        prices.compute = lambda *gains: pay(*gains) + per_step  # type: ignore[method-assign]
 
     return act
 

@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 
 from mission_tui.envs.capture import Capture
 from mission_tui.envs.fields import NOT_STARTED, Fields, Floats, Ints
-from mission_tui.envs.generators import generator_from_words, stack_words
 from mission_tui.envs.guards import Guards
 from mission_tui.envs.mission import Mission, Shaping
 from mission_tui.envs.movement import HEADINGS, Movement
 from mission_tui.envs.observation import Observer
-from mission_tui.envs.outcome import Judge, outcome_name
+from mission_tui.envs.outcome import OutcomeRules, outcome_name
 from mission_tui.envs.progress import Progress
 from mission_tui.envs.reward import RewardModel
+from mission_tui.envs.rng_words import generator_from_words, stack_words
 from mission_tui.envs.spawn import Spawner
 from mission_tui.envs.state import State
 from mission_tui.errors import CheckpointError
@@ -49,7 +49,7 @@ class MissionCore:
         self._guards = Guards(mission)
         self._capture = Capture(mission)
         self._progress = Progress(mission, shaping or mission.rewards.shaping)
-        self._judge = Judge(mission)
+        self._judge = OutcomeRules(mission)
         self._rewards = RewardModel(mission)
         self._attackers = len(mission.units.attackers)
         self.fields = self._spawner.fresh([np.random.default_rng(0) for _ in self.generators])
@@ -98,7 +98,7 @@ class MissionCore:
         held = self._capture.advance(fields)
         gain_m, capture_gain_s = self._progress.measure(fields)
         self._judge.decide(fields, held)
-        return self._rewards.pay(gain_m, capture_gain_s, alive_before - fields.alive.sum(axis=0), fields.outcome)
+        return self._rewards.compute(gain_m, capture_gain_s, alive_before - fields.alive.sum(axis=0), fields.outcome)
 
     def final_info(self, lane: int) -> dict[str, Any]:
         """How the episode in `lane` ended; the only place where an outcome gets its name."""

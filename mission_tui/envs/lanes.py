@@ -12,23 +12,23 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from mission_tui.envs.env_queries import QUESTIONS
 from mission_tui.envs.masks import MASKS
-from mission_tui.envs.questions import QUESTIONS
 from mission_tui.envs.shared_arrays import ActionForm, SharedArrays
 from mission_tui.envs.state import can_save_state
 from mission_tui.forks import FORKED, leave_fork
 
-__all__ = ["FINAL", "Ask", "Lanes", "Told"]
+__all__ = ["FINAL", "LaneQuery", "LaneStep", "Lanes"]
 
 FINAL = "terminal_observation"
 """SB3's key of an episode's last observation; an info that lacks it has it in the shared array."""
 
-Told = tuple[int, dict[str, Any], dict[str, Any] | None]
+LaneStep = tuple[int, dict[str, Any], dict[str, Any] | None]
 """Environment, what its step said, and what the reset after it said if the episode ended."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class LaneQuery:
     """A call to some environments: `what`, and for each environment (by its number) the arguments.
 
     Reset, mask (from then on with every step), or one of `QUESTIONS`.
@@ -76,9 +76,9 @@ class Lanes:
         """From now on actions have this type and shape."""
         self._actions = self._arrays.actions(form, n_envs)[self._rows]
 
-    def step(self) -> list[Told]:
+    def step(self) -> list[LaneStep]:
         """One step of every environment with the shared actions; ended episodes begin anew at once."""
-        begun_ns, told, forked = time.perf_counter_ns(), list[Told](), FORKED
+        begun_ns, told, forked = time.perf_counter_ns(), list[LaneStep](), FORKED
         life, first, rewards, dones = self._life, self._first, self._rewards, self._dones
         # A copy: an environment may keep its last action.
         for lane, (env, action) in enumerate(zip(self._envs, self._actions.copy(), strict=True)):
@@ -105,7 +105,7 @@ class Lanes:
         life[3] += time.perf_counter_ns() - begun_ns
         return told
 
-    def call(self, ask: Ask) -> list[Any]:
+    def call(self, ask: LaneQuery) -> list[Any]:
         """The answers of the environments in the order in which they were asked."""
         answers = []
         for index, arguments in ask.lanes:

@@ -11,12 +11,12 @@ import numpy as np
 from mission_tui.envs.fields import Bools, Fields, Ints
 from mission_tui.envs.mission import OUTCOMES, Mission, Outcome
 
-__all__ = ["Judge", "is_truncated", "outcome_name"]
+__all__ = ["OutcomeRules", "is_truncated", "outcome_name"]
 
 _CODES: dict[Outcome, int] = {name: code for code, name in enumerate(OUTCOMES, start=1)}
 
 
-class Judge:
+class OutcomeRules:
     """Ending rules of a mission; see `Rules` for each of them."""
 
     def __init__(self, mission: Mission) -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mission_tui.envs.core import MissionCore
 from mission_tui.envs.fields import Bools, Fields, Floats
-from mission_tui.envs.glyphs import text_mask
+from mission_tui.envs.pixel_font import text_mask
 
 __all__ = ["RENDER_MODES", "draw"]
 

@@ -17,7 +17,7 @@ class RewardModel:
         self._prices = mission.rewards
         self._endings = np.array([0.0, *(getattr(mission.rewards.outcome, name) for name in OUTCOMES)])
 
-    def pay(self, gain_m: Floats, capture_gain_s: Floats, lost: Ints, outcome: Ints) -> Floats:
+    def compute(self, gain_m: Floats, capture_gain_s: Floats, lost: Ints, outcome: Ints) -> Floats:
         """Reward (N,) for metres and capture seconds gained, units lost in this decision, and the outcome code."""
         prices = self._prices
         reward: Floats = prices.progress_per_m * gain_m + prices.capture_per_s * capture_gain_s

@@ -12,7 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from mission_tui.envs.generators import generator_from_words, generator_words, is_portable
+from mission_tui.envs.rng_words import generator_from_words, generator_words, is_portable
 from mission_tui.errors import CheckpointError
 
 __all__ = ["State", "StatefulEnv", "can_save_state", "restore_env_state", "save_env_state", "tested_class"]

@@ -13,7 +13,7 @@ import gymnasium
 import numpy as np
 import torch as th
 
-from mission_tui.envs.generators import generator_from_words, generator_words, is_portable
+from mission_tui.envs.rng_words import generator_from_words, generator_words, is_portable
 from mission_tui.trainer.state.tree import Tree
 
 __all__ = ["capture_random", "restore_random"]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from mission_tui.envs.channel import CALL, frame
-from mission_tui.envs.lanes import Ask
+from mission_tui.envs.lanes import LaneQuery
 from mission_tui.trainer.vec_env.crew import Crew
 from mission_tui.trainer.vec_env.worker_process import Patience
 
@@ -29,7 +29,7 @@ def ask_lanes(crew: Crew, of_lane: Sequence[int], question: Question, patience: 
         shares.setdefault(of_lane[lane], []).append(position)
     count = len(of_lane)
     asks = {
-        index: Ask(what, [(lanes[position] % count, arguments[position]) for position in share])
+        index: LaneQuery(what, [(lanes[position] % count, arguments[position]) for position in share])
         for index, share in shares.items()
     }
     # All are pickled before the first is sent: what cannot be must leave no worker waited for in vain.

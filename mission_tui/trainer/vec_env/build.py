@@ -12,7 +12,7 @@ import gymnasium
 import msgspec
 from stable_baselines3.common.vec_env import VecEnv, VecFrameStack, VecNormalize
 
-from mission_tui.envs.recipe import EnvRecipe
+from mission_tui.envs.env_recipe import EnvRecipe
 from mission_tui.errors import PresetError
 from mission_tui.fleet.specs.part import parse_part
 from mission_tui.fleet.specs.spec import EnvSpec, Normalize, Spec

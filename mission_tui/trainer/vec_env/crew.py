@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mission_tui.envs.assignment import Assignment, Raised
+from mission_tui.envs.worker_assignment import Assignment, Raised
 from mission_tui.fleet.views.env_workers import EnvWorkers
 from mission_tui.trainer.failures import EnvError
 from mission_tui.trainer.supervised.awake import awake_s

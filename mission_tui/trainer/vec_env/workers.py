@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvObs, VecEnvStepReturn
 
-from mission_tui.envs.assignment import Assignment
 from mission_tui.envs.channel import FORM, STEP, frame
-from mission_tui.envs.lanes import FINAL, Told
-from mission_tui.envs.recipe import EnvRecipe
+from mission_tui.envs.env_recipe import EnvRecipe
+from mission_tui.envs.lanes import FINAL, LaneStep
 from mission_tui.envs.shared_arrays import ActionForm, Layout, SharedArrays, anonymous_memory
+from mission_tui.envs.worker_assignment import Assignment
 from mission_tui.errors import CheckpointError
 from mission_tui.trainer.vec_env.asking import Question, ask_lanes
 from mission_tui.trainer.vec_env.crew import Crew
@@ -104,7 +104,7 @@ class WorkersVecEnv(VecEnv):
         infos: list[dict[str, Any]] = [{"TimeLimit.truncated": False} for _ in range(self.num_envs)]
         self._pending = False
         finals = self._arrays.finals
-        told: list[Told] | None
+        told: list[LaneStep] | None
         for told in self.crew.hear(range(len(self.crew)), "step", self._stepping):
             for env, info, reset_info in told or ():
                 infos[env] = info

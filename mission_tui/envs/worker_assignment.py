@@ -6,7 +6,7 @@ import pickle
 import traceback
 from dataclasses import dataclass
 
-from mission_tui.envs.recipe import EnvRecipe
+from mission_tui.envs.env_recipe import EnvRecipe
 from mission_tui.envs.shared_arrays import Layout
 from mission_tui.errors import raised_by
 
