@@ -36,7 +36,7 @@ class AlternatingLink(Link):
         super().__init__(attempt, environ)
         self._attempt, self._environ = attempt, environ
 
-    def say(self, message: TelemetryMessage) -> None:
+    def send(self, message: TelemetryMessage) -> None:
         """Before a rollout: hang up or call, if it is time to."""
         if isinstance(message, PhaseEntered) and message.phase == "rollout":
             wanted = is_supervised(message.update)
@@ -45,7 +45,7 @@ class AlternatingLink(Link):
                 self._telemetry = None
             elif self._telemetry is None:
                 super().__init__(self._attempt, self._environ)
-        super().say(message)
+        super().send(message)
 
 
 def main(words: list[str], environ: Mapping[str, str]) -> int:
@@ -56,7 +56,7 @@ def main(words: list[str], environ: Mapping[str, str]) -> int:
     link = AlternatingLink(attempt, environ)
     orders = Orders(link.orders)
     orders.obey_signals()
-    with Record(attempt.run_dir, attempt.number, link.say) as record:
+    with Record(attempt.run_dir, attempt.number, link.send) as record:
         code = train(attempt, record, orders, link)
     link.close()
     return code

@@ -31,7 +31,7 @@ from mission_tui.trainer.failures import classify
 from mission_tui.trainer.ppo import PPO
 from mission_tui.trainer.recording import record
 from mission_tui.trainer.recording.record import Record
-from mission_tui.trainer.supervised import awake
+from mission_tui.trainer.supervised import running_time
 from mission_tui.trainer.supervised.link import Link
 from mission_tui.trainer.supervised.orders import Orders
 from mission_tui.trainer.training import Job
@@ -162,7 +162,7 @@ def _train(attempt: Attempt, spec: Spec, tamper: Callable[[Bench, int], None], c
 @contextmanager
 def _reading(clock: Clock) -> Iterator[None]:
     """Have the trainer read `clock`, which nothing but a hang sets off from the real one."""
-    modules: tuple[ModuleType, ...] = (awake, record)
+    modules: tuple[ModuleType, ...] = (running_time, record)
     with ExitStack() as stack:
         for module in modules:
             stack.enter_context(patch.object(module, "time", clock))

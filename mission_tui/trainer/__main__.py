@@ -19,7 +19,6 @@ from mission_tui.process_name import call_process
 from mission_tui.trainer.attempt import Attempt
 from mission_tui.trainer.failures import CallbackError, Failure, classify, complain
 from mission_tui.trainer.recording.record import Record
-from mission_tui.trainer.supervised.awake import notice_stops
 from mission_tui.trainer.supervised.link import Link
 from mission_tui.trainer.supervised.orders import Orders
 from mission_tui.trainer.supervised.output import outlive_full_disk
@@ -30,6 +29,7 @@ from mission_tui.trainer.supervised.process import (
     keep_lease_private,
     lower_priority,
 )
+from mission_tui.trainer.supervised.running_time import notice_stops
 
 if TYPE_CHECKING:
     from mission_tui.trainer.training import Job
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     orders = Orders(link.orders)
     orders.obey_signals()
     try:
-        with Record(attempt.run_dir, attempt.number, link.say) as record:
+        with Record(attempt.run_dir, attempt.number, link.send) as record:
             return train(attempt, record, orders, link, _leave_soon)
     except MissionError as error:
         # Nothing can be recorded where the record itself cannot be opened.
@@ -84,11 +84,11 @@ def train(
         with collecting_later():
             cap_threads(spec.run.threads or 1)
             from mission_tui.envs.shared_names import record_shared_names
-            from mission_tui.trainer.eager import leave_compiler_out, rehearse
+            from mission_tui.trainer.no_compiler import disable_compiler, load_everything
             from mission_tui.trainer.training import Job
 
-            leave_compiler_out()
-            rehearse()
+            disable_compiler()
+            load_everything()
             if spec.run.compile:
                 from mission_tui.trainer.ppo.compiled import load_compiler
 

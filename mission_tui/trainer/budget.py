@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mission_tui.fleet.specs.spec import RunSpec
-from mission_tui.trainer.supervised.awake import awake_s
+from mission_tui.trainer.supervised.running_time import unstopped_s
 
 __all__ = ["Budget", "Stopwatch"]
 
@@ -40,11 +40,11 @@ class Stopwatch:
 
     def __init__(self, already_s: float = 0.0) -> None:
         self._before_s = already_s
-        self._since: float | None = awake_s()
+        self._since: float | None = unstopped_s()
 
     @property
     def seconds(self) -> float:
-        running_s = 0.0 if self._since is None else awake_s() - self._since
+        running_s = 0.0 if self._since is None else unstopped_s() - self._since
         return self._before_s + running_s
 
     def pause(self) -> None:
@@ -53,4 +53,4 @@ class Stopwatch:
 
     def go_on(self) -> None:
         """Count again."""
-        self._since = awake_s()
+        self._since = unstopped_s()

@@ -26,7 +26,7 @@ from mission_tui.trainer.building.arguments import ppo_arguments
 from mission_tui.trainer.building.contrib import check_contrib
 from mission_tui.trainer.building.spaces import described_space
 from mission_tui.trainer.checking.json_lines import Say, answer
-from mission_tui.trainer.eager import leave_compiler_out
+from mission_tui.trainer.no_compiler import disable_compiler
 from mission_tui.trainer.state.boundary import Boundary
 from mission_tui.trainer.state.checkpoint import load_checkpoint
 from mission_tui.trainer.state.normalizer import restore_normalizer
@@ -45,7 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("file", type=Path)
     parsed = parser.parse_args(arguments)
     lower_priority(own_session=False)
-    leave_compiler_out()
+    disable_compiler()
     return answer(lambda say: _export(RunDir(parsed.run_dir.resolve()), parsed.checkpoint, parsed.file, say))
 
 

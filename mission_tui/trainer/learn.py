@@ -27,8 +27,8 @@ from mission_tui.trainer.state.boundary import Boundary, Progress, capture
 from mission_tui.trainer.state.checkpoint import Checkpoints
 from mission_tui.trainer.state.resume import spec_facts
 from mission_tui.trainer.state.tree import Tree
-from mission_tui.trainer.supervised.awake import awake_s
 from mission_tui.trainer.supervised.orders import Orders
+from mission_tui.trainer.supervised.running_time import unstopped_s
 
 __all__ = ["Training"]
 
@@ -66,7 +66,7 @@ class Training:
             self.callbacks.begin(self.model, self.budget.total_timesteps, self.remembered)
         watch = Stopwatch(self.progress.trained_s)
         self.boundary = self._take_boundary(watch)
-        self.checkpoints.hold_reserve(self.boundary)
+        self.checkpoints.reserve_space(self.boundary)
         while True:
             # What the boundary says: a resume from it decides alike, and trains nothing more.
             if self.budget.spent(self.model.num_timesteps, self.progress.trained_s):
@@ -118,7 +118,7 @@ class Training:
 
     def _obey(self, watch: Stopwatch) -> None:
         """Orders and the run's own rules at a boundary: save, wait while paused."""
-        self.orders.look()
+        self.orders.poll()
         self._change_settings()
         self._save_if_due()
         self._evaluate()
@@ -187,7 +187,7 @@ class Training:
         if self.callbacks is not None:
             # What is saved is safe from whatever they do now.
             self.callbacks.on_training_end()
-            self.callbacks.log.tell_rest()
+            self.callbacks.log.report_rest()
         return how
 
     def _save_last(self, reason: CheckpointReason) -> None:
@@ -219,6 +219,6 @@ class Training:
 
 
 def _timed(work: Callable[[], T]) -> tuple[T, float]:
-    begun_s = awake_s()
+    begun_s = unstopped_s()
     result = work()
-    return result, awake_s() - begun_s
+    return result, unstopped_s() - begun_s

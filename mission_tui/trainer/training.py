@@ -39,7 +39,7 @@ from mission_tui.trainer.recording.record import Record
 from mission_tui.trainer.recording.tensorboard import EventFile
 from mission_tui.trainer.state.boundary import Progress, restore_random_state
 from mission_tui.trainer.state.checkpoint import Checkpoints, Loaded, load_checkpoint
-from mission_tui.trainer.state.resume import Facts, facts_of, put_back
+from mission_tui.trainer.state.resume import Facts, facts_of, restore_training
 from mission_tui.trainer.state.weights import take_weights
 from mission_tui.trainer.supervised.link import Link
 from mission_tui.trainer.supervised.orders import Orders
@@ -71,7 +71,7 @@ class Job:
         was: Facts = start.boundary.state["facts"] if start else {}
         self._try_state(start)
         self.envs = build_vec_env(self.spec, self.attempt.run_dir.snapshot, was.get("vec"), was.get("n_workers"))
-        self.link.name_workers(self.envs.worker_pids, self.envs.look)
+        self.link.name_workers(self.envs.worker_pids, self.envs.worker_status)
         self._check_spaces(self.envs)
         model, facts, reasons = self._build(self.envs, was)
         terms = self.attempt.read_terms()
@@ -203,7 +203,7 @@ class Job:
             boundary = start.boundary
             progress = Progress(boundary.update, boundary.trained_s, boundary.state.get("entropy"))
             checkpoints.started_from(start)
-            exact = put_back(model, start.boundary, facts, attempt.number, terms, proven=self._proven)
+            exact = restore_training(model, start.boundary, facts, attempt.number, terms, proven=self._proven)
         # Resets the environments, unless they were put back into the middle of their episodes.
         model._setup_learn(0, reset_num_timesteps=False)
         if start is not None and facts["seed"] == start.boundary.state["facts"]["seed"]:

@@ -50,14 +50,14 @@ def test_the_link_is_there_in_every_other_turn(tmp_path: Path) -> None:
         try:
             first, _ = ears.accept()
             first.settimeout(5.0)
-            link.say(PhaseEntered("rollout", 0, 0, 0.0))
-            link.say(PhaseEntered("rollout", TURN, 0, 0.0))
+            link.send(PhaseEntered("rollout", 0, 0, 0.0))
+            link.send(PhaseEntered("rollout", TURN, 0, 0.0))
             heard = b""
             while data := first.recv(4096):
                 heard += data
             assert b'"update":0' in heard.replace(b" ", b"")
             assert link.orders() == []
-            link.say(PhaseEntered("rollout", 2 * TURN, 0, 0.0))
+            link.send(PhaseEntered("rollout", 2 * TURN, 0, 0.0))
             second, _ = ears.accept()
             second.close()
             first.close()

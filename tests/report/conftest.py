@@ -80,7 +80,7 @@ class Desk:
     def follow(self) -> None:
         """Write the rows of what was reported until now."""
         follower = Follower(RunDir(self.folder), self.attempt)
-        follower.look()
+        follower.poll()
         follower.close()
 
     def records(self) -> list[MetricRecord]:

@@ -52,16 +52,16 @@ def test_rows_of_a_growing_csv_come_once(desk: Desk, logs: Path, followers: list
     path = logs / "progress.csv"
     path.write_text(HEADER + "1,64,10.0,,\n2,128,11.0,0.01,\n3,19")
     ours = follower(desk, logs, followers)
-    ours.look()
-    ours.look()
+    ours.poll()
+    ours.poll()
     assert steps(desk) == [64, 128]
     with path.open("a") as file:
         file.write("2,12.0,0.02,\n,200,,0.03,99.0\n")
-    ours.look()
+    ours.poll()
     assert steps(desk) == [64, 128, 192]
     with path.open("a") as file:
         file.write("4,256,13.0,,\n")
-    ours.look()
+    ours.poll()
     last = desk.of(UpdateDone)[-1]
     assert last.timesteps == 256
     assert last.metrics == {"rollout/ep_rew_mean": 13.0, "train/approx_kl": 0.03, "eval/mean_reward": 99.0}
@@ -71,11 +71,11 @@ def test_another_follower_goes_on(desk: Desk, logs: Path, followers: list[Follow
     """One that takes over, in the same attempt, writes only what is new."""
     (logs / "progress.csv").write_text(HEADER + "1,64,10.0,,\n2,128,11.0,0.01,\n")
     first = follower(desk, logs, followers)
-    first.look()
+    first.poll()
     first.close()
     with (logs / "progress.csv").open("a") as file:
         file.write("3,192,12.0,0.02,\n")
-    follower(desk, logs, followers).look()
+    follower(desk, logs, followers).poll()
     assert steps(desk) == [64, 128, 192]
     assert len(desk.of(TrainingStarted)) == 1
 
@@ -84,7 +84,7 @@ def test_older_logs_are_not_its_own(desk: Desk, logs: Path, followers: list[Foll
     """What was written before the attempt was launched belongs to somebody else."""
     (logs / "progress.csv").write_text(HEADER + "1,64,10.0,,\n")
     os.utime(logs / "progress.csv", (1000.0, 1000.0))
-    follower(desk, logs, followers, since=time.time() - 60).look()
+    follower(desk, logs, followers, since=time.time() - 60).poll()
     assert not (desk.folder / "metrics.jsonl").exists()
 
 
@@ -93,14 +93,14 @@ def test_monitors_alone_give_returns_and_steps(desk: Desk, logs: Path, followers
     for number, lines in ((0, "10.0,5,1.0\n30.0,7,3.0\n"), (1, "20.0,6,2.0\n99,9")):
         (logs / f"{number}.monitor.csv").write_text(f'#{{"t_start": 100.0, "env_id": "x"}}\nr,l,t\n{lines}')
     ours = follower(desk, logs, followers)
-    ours.look()
-    ours.look()
+    ours.poll()
+    ours.poll()
     (row,) = desk.of(UpdateDone)
     assert (row.timesteps, row.episodes.n, row.episodes.r, row.episodes.l) == (18, 3, (10.0, 20.0, 30.0), (5, 6, 7))
     assert row.metrics == {"rollout/ep_rew_mean": 20.0, "rollout/ep_len_mean": 6.0}
     with (logs / "1.monitor.csv").open("a") as file:
         file.write(",4.0\n")
-    ours.look()
+    ours.poll()
     assert [it.episodes.r for it in desk.of(UpdateDone)] == [(10.0, 20.0, 30.0), (99.0,)]
 
 
@@ -112,7 +112,7 @@ def test_event_files_in_folders_are_found(desk: Desk, logs: Path, followers: lis
         for number in (1, 2, 3):
             writer.add_scalar("rollout/ep_rew_mean", 10.0 * number, 64 * number)
             writer.add_scalar("train/approx_kl", 0.01, 64 * number)
-    follower(desk, logs, followers).look()
+    follower(desk, logs, followers).poll()
     assert steps(desk) == [64, 128, 192]
     assert abs(desk.of(UpdateDone)[-1].t - time.time()) < 60
 
@@ -123,8 +123,8 @@ def test_what_cannot_be_read_is_said_once(
     """A log that is none is named once, not every second, and ends nothing."""
     (logs / "progress.csv").write_text("a,b\n1,2\n")
     ours = follower(desk, logs, followers)
-    ours.look()
-    ours.look()
+    ours.poll()
+    ours.poll()
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"mission-tui: following: {logs}/progress.csv: its first line names no column")
 
@@ -133,7 +133,7 @@ def test_what_the_script_reports_counts(desk: Desk, logs: Path, followers: list[
     """A script that reports by itself is not followed through its logs."""
     (logs / "progress.csv").write_text(HEADER + "1,64,10.0,,\n")
     desk.run("from mission_tui import report; report.update(timesteps=500, kl=0.5)")
-    follower(desk, logs, followers).look()
+    follower(desk, logs, followers).poll()
     assert steps(desk) == [500]
 
 

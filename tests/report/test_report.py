@@ -203,13 +203,13 @@ def test_frozen_seconds_are_no_slow_update(desk: Desk) -> None:
     since = time.monotonic()
 
     def held() -> bool:
-        follower.look()
+        follower.poll()
         return time.monotonic() - since > 2.0
 
     until(held)
     process.send_signal(signal.SIGCONT)
     process.communicate(timeout=20)
-    follower.look()
+    follower.poll()
     follower.close()
     (row,) = desk.of(UpdateDone)
     assert 0.2 < row.rollout_s < 2.0

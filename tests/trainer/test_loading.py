@@ -94,7 +94,7 @@ gymnasium.register("Watching-v0", Watching, max_episode_steps=20)
 DESCEND = """
 import sys
 import torch
-from mission_tui.trainer.eager import leave_compiler_out
+from mission_tui.trainer.no_compiler import leave_compiler_out
 
 if sys.argv[1] == "eager":
     leave_compiler_out()

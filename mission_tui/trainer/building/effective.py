@@ -56,7 +56,7 @@ def effective_toml(spec: Spec, envs: BuiltEnvs, model: PPO, progress_remaining: 
         "reasons": {
             "env.vec": envs.reason,
             **dict(reason.split(": ", 1) for reason in plan.reasons),
-            **({} if model.easing.over else {"ppo.learning_rate": model.easing.sentence}),
+            **({} if model.lr_warmup.over else {"ppo.learning_rate": model.lr_warmup.sentence}),
             **reasons,
         },
     }
@@ -84,7 +84,7 @@ def _ppo(model: PPO, progress: float) -> dict[str, Any]:
         "n_steps": model.n_steps,
         "batch_size": model.batch_size,
         "n_epochs": model.n_epochs,
-        "learning_rate": model.lr_schedule(progress) * model.easing.factor,
+        "learning_rate": model.lr_schedule(progress) * model.lr_warmup.factor,
         "gamma": model.gamma,
         "gae_lambda": model.gae_lambda,
         "clip_range": model.clip_range(progress),  # type: ignore[operator]

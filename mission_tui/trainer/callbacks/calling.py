@@ -17,9 +17,9 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from mission_tui.errors import MissionError, raised_by
 from mission_tui.forks import leave_fork
+from mission_tui.trainer.callbacks.callback_locals import CallbackLocals
+from mission_tui.trainer.callbacks.callback_state import CallbackState
 from mission_tui.trainer.callbacks.log import RowLog
-from mission_tui.trainer.callbacks.memory import Memory
-from mission_tui.trainer.callbacks.told import Told
 from mission_tui.trainer.failures import CallbackError
 from mission_tui.trainer.state.tree import Tree
 
@@ -56,10 +56,10 @@ class Callbacks(BaseCallback):
     def __init__(self, named: Sequence[Named], envs: Sequence[VecEnv] = ()) -> None:
         super().__init__()
         self._named, self._envs = tuple(named), tuple(envs)
-        self._memory = Memory([each.callback for each in named])
+        self._state = CallbackState([each.callback for each in named])
         self.log = RowLog()
         self.ended: str | None = None
-        self._told = Told({}, None)
+        self._callback_locals = CallbackLocals({}, None)
 
     def begin(self, model: BaseAlgorithm, total_timesteps: int | None, state: Tree | None) -> None:
         """Give everyone `model`, put back what `state` says they had counted, and say that training starts.
@@ -72,7 +72,7 @@ class Callbacks(BaseCallback):
             # EvalCallback compares the kinds of environments; ours are wrapped alike, whatever steps them.
             warnings.filterwarnings("ignore", "Training and eval env are not of the same type", UserWarning)
             self.init_callback(model)
-        self._memory.put_back(state)
+        self._state.restore(state)
         told: dict[str, Any] = {
             "self": model,
             "total_timesteps": model._total_timesteps,
@@ -83,13 +83,13 @@ class Callbacks(BaseCallback):
             "progress_bar": False,
             "iteration": 0,
         }
-        self._told = Told(told, getattr(model, "think", None))
-        self.on_training_start(self._told, globals())
+        self._callback_locals = CallbackLocals(told, getattr(model, "step_values", None))
+        self.on_training_start(self._callback_locals, globals())
 
     @property
     def state(self) -> Tree:
         """What they have counted so far, as a tree that shares nothing with them."""
-        return self._memory.state
+        return self._state.state
 
     def close(self) -> None:
         """End the environments that were made for callbacks."""
@@ -100,7 +100,7 @@ class Callbacks(BaseCallback):
         self._call("init_callback", self.model)
         for each in self._named:
             each.callback.parent = None
-        self._memory.begin()
+        self._state.begin()
 
     def _on_training_start(self) -> None:
         self._call("on_training_start", self.locals, self.globals)
@@ -126,7 +126,7 @@ class Callbacks(BaseCallback):
 
     def update_child_locals(self, locals_: dict[str, Any]) -> None:
         """Pass on what a rollout knows."""
-        self._told.forget(locals_)
+        self._callback_locals.drop_step(locals_)
         self._call("update_locals", locals_)
 
     def _call(self, hook: str, *arguments: Any) -> list[Any]:

@@ -43,7 +43,7 @@ class RowLog(KVWriter):
             kept.clear()
         return {name: value for name, value in logged.items() if name not in _CLOCK and name not in self._shown}
 
-    def tell_rest(self) -> None:
+    def report_rest(self) -> None:
         """Say in the attempt's log what no row will have: it was logged in a rollout that was broken off, or later."""
         rest = {name: plain(value) for name, value in self.take().items()}
         said = ", ".join(f"{name} = {value:g}" for name, value in rest.items() if value is not None)

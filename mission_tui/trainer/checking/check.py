@@ -85,7 +85,7 @@ class _Watch:
             while pipes.get_map() and self._child.poll() is None:
                 for key, _ in pipes.select(_LOOK_S):
                     self._take(key, pipes)
-                self._look_at_the_clock()
+                self._check_time()
             self._drain(pipes)
         self._child.wait()
 
@@ -109,9 +109,9 @@ class _Watch:
         else:
             *lines, self._half = (self._half + data).split(b"\n")
             for line in lines:
-                self._hear(json.loads(line))
+                self._take_lines(json.loads(line))
 
-    def _hear(self, said: dict[str, Any]) -> None:
+    def _take_lines(self, said: dict[str, Any]) -> None:
         self._since = time.monotonic()
         if "error" in said:
             # What nobody foresaw, at the edge of the process.
@@ -129,7 +129,7 @@ class _Watch:
             for key, _ in ready:
                 self._take(key, pipes)
 
-    def _look_at_the_clock(self) -> None:
+    def _check_time(self) -> None:
         now = time.monotonic()
         if now - self._since > self._limit_s and not self._late:
             self._give_up()

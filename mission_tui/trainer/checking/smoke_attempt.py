@@ -66,7 +66,7 @@ class SmokeAttempt:
         self._run.path.mkdir()
         write_spec(self._run.spec, self._spec)
         attempt = Attempt(self._run, 1, None)
-        with Record(self._run, 1, self._hear) as record:
+        with Record(self._run, 1, self._on_phase) as record:
             code = train(attempt, record, Orders(self._orders), Link(attempt, {}))
         rows, _ = read_all(self._run.metrics, MetricRecord)
         ended = next((row for row in reversed(rows) if isinstance(row, TrainingEnded)), None)
@@ -88,7 +88,7 @@ class SmokeAttempt:
         over = self._updates > 0 and time.monotonic() - self._begun_s >= LONG_ENOUGH_S
         return (Order("stop"),) if over else ()
 
-    def _hear(self, message: TelemetryMessage) -> None:
+    def _on_phase(self, message: TelemetryMessage) -> None:
         """A phase begins: the step of the one before is over, the first time round."""
         if not isinstance(message, PhaseEntered) or message.phase not in STEPS:
             return
@@ -96,7 +96,7 @@ class SmokeAttempt:
             self._begun_s = time.monotonic()
         if message.phase in ("rollout", "ending") and self._phase == "update":
             self._updates += 1
-            self._look_at_memory()
+            self._sample_memory()
         first = self._updates == 0 or (self._updates == 1 and self._phase == "update")
         if self._phase is not None and first:
             self._smoke.end("ok", self._said(self._phase))
@@ -122,7 +122,7 @@ class SmokeAttempt:
             f"{model['parameters']:,} parameters on {device}"
         )
 
-    def _look_at_memory(self) -> None:
+    def _sample_memory(self) -> None:
         self._trainer_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
         self._workers = tuple(_proportional_bytes(pid) for pid in children())
 

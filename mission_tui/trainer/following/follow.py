@@ -53,16 +53,16 @@ class Follower:
     def hears(self) -> bool:
         return self._reported is not None
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Write what is new and pass on what was ordered. What cannot be read or written is said once."""
         try:
             if self._reported is None and self._files.reported.exists():
                 rows, self._telemetry = self._open(), self._connected()
                 self._reported = Reported(self._files.reported, rows, self._say)
             if self._reported is not None:
-                self._reported.look()
+                self._reported.poll()
             elif self._logs is not None:
-                self._logs.look()
+                self._logs.poll()
         except (MissionError, OSError) as error:
             self._complain(str(error))
         if self._telemetry is not None and any(order.what == "stop" for order in self._telemetry.orders()):
@@ -112,7 +112,7 @@ def main(words: Sequence[str]) -> int:
     while True:
         over = files.exit.exists() or not _lives(run_dir)
         begun = time.monotonic()
-        follower.look()
+        follower.poll()
         if over:
             follower.close()
             return 0

@@ -41,7 +41,7 @@ class FollowedLogs:
     known: dict[Path, int] = field(default_factory=dict)
     ended: int = 0
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Write what is new. Raises `LogError`, `OSError` and `StorageError`."""
         found = self._found()
         monitors = [path for path in found if path.name.endswith(MONITOR)]

@@ -29,7 +29,7 @@ FAMILY = "train/"
 DIVIDED: tuple[Phase, Phase] = ("rollout", "update")
 
 
-class ProcessSaid(Struct, tag="process", tag_field="say"):
+class ProcessReported(Struct, tag="process", tag_field="say"):
     """A process of the run begins to report."""
 
     t: float
@@ -65,7 +65,7 @@ class CheckpointReported(Struct, tag="checkpoint", tag_field="say"):
 
 
 LINE: msgspec.json.Decoder[Any] = msgspec.json.Decoder(
-    ProcessSaid | PhaseReported | UpdateReported | CheckpointReported
+    ProcessReported | PhaseReported | UpdateReported | CheckpointReported
 )
 
 
@@ -83,7 +83,7 @@ class Reported:
         self._offset = 0
         self._looked_at = time.monotonic()
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Take in the lines that are new. Raises `OSError` when they cannot be read, and `StorageError` when a row does
         not fit: it is tried again next time.
         """
@@ -112,14 +112,14 @@ class Reported:
             if said is not None and said.t not in self._rows.written:
                 self._take(said)
             elif isinstance(said, UpdateReported):
-                self._rows.pass_over(said.timesteps)
+                self._rows.skip_update(said.timesteps)
                 self._episodes(said)
             self._offset += len(line)
         return self._offset > begun
 
-    def _take(self, said: ProcessSaid | PhaseReported | UpdateReported | CheckpointReported) -> None:
+    def _take(self, said: ProcessReported | PhaseReported | UpdateReported | CheckpointReported) -> None:
         match said:
-            case ProcessSaid():
+            case ProcessReported():
                 self.pid = said.pid
                 self._rows.start(said.t)
             case PhaseReported():

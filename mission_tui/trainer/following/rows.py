@@ -87,7 +87,7 @@ class Rows:
         )
         self._before[1:] = [at]  # of the same attempt nothing is taken back
 
-    def pass_over(self, timesteps: int | None) -> None:
+    def skip_update(self, timesteps: int | None) -> None:
         """An update of `timesteps` is in the file already: whether the script counted anew shows by those alone."""
         if timesteps is not None:
             if timesteps + self._offset < self._passed:

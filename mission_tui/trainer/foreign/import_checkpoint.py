@@ -18,9 +18,9 @@ from mission_tui.fleet.specs.sizes import plan_batch
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.trainer.checking.confinement import confine
 from mission_tui.trainer.checking.json_lines import Say, answer, asked_spec
-from mission_tui.trainer.eager import leave_compiler_out
 from mission_tui.trainer.foreign.boundary import foreign_boundary, model_for, save_foreign
 from mission_tui.trainer.foreign.zip_file import ForeignModel, read_foreign
+from mission_tui.trainer.no_compiler import disable_compiler
 from mission_tui.trainer.supervised.process import cap_threads, lower_priority
 from mission_tui.trainer.vec_env import build_vec_env, in_this_process
 
@@ -30,7 +30,7 @@ _COMPARED = ("gamma", "gae_lambda", "ent_coef", "vf_coef", "max_grad_norm", "n_s
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
+class _ImportOrder:
     """What was asked for: the zip, the run's id, its rules, and the folder that checkpoints go into."""
 
     file: Path
@@ -49,14 +49,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--run", required=True)
     parser.add_argument("--snapshot", type=Path)
     parsed = parser.parse_args(arguments)
-    wanted = _Wanted(parsed.file, parsed.run, parsed.snapshot, parsed.checkpoints)
+    wanted = _ImportOrder(parsed.file, parsed.run, parsed.snapshot, parsed.checkpoints)
     lower_priority(own_session=False)
     cap_threads(1)
-    leave_compiler_out()
+    disable_compiler()
     return answer(lambda say: _import(wanted, say))
 
 
-def _import(wanted: _Wanted, say: Say) -> None:
+def _import(wanted: _ImportOrder, say: Say) -> None:
     raw = sys.stdin.buffer.read()
     spec = asked_spec(raw)
     vec = build_vec_env(in_this_process(spec), wanted.snapshot).vec

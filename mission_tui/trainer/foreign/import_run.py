@@ -94,11 +94,11 @@ def _models(work: _Import, rows: Sequence[UpdateDone]) -> str:
     Raises `CheckpointError` when there is none; one that cannot be read beside others is left out, and named.
     """
     from mission_tui.trainer.checking.confinement import confine
-    from mission_tui.trainer.eager import leave_compiler_out
     from mission_tui.trainer.foreign.boundary import model_for
+    from mission_tui.trainer.no_compiler import disable_compiler
     from mission_tui.trainer.vec_env import build_vec_env, in_this_process
 
-    leave_compiler_out()
+    disable_compiler()
     rules = work.into.snapshot if work.into.snapshot.is_dir() else None
     vec = build_vec_env(in_this_process(work.spec), rules).vec
     saved: dict[int, tuple[str, str]] = {}

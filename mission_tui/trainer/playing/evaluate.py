@@ -30,9 +30,9 @@ from mission_tui.trainer.building.arguments import ppo_arguments
 from mission_tui.trainer.building.env_ids import mission_rules
 from mission_tui.trainer.building.model import build_scratch
 from mission_tui.trainer.checking.json_lines import Say, answer
-from mission_tui.trainer.eager import leave_compiler_out
-from mission_tui.trainer.playing.evaluation import Act, mean_of, play, summary, together
-from mission_tui.trainer.playing.matching import check_normalizer, check_spaces, check_spec
+from mission_tui.trainer.no_compiler import disable_compiler
+from mission_tui.trainer.playing.checkpoint_matching import check_normalizer, check_spaces, check_spec
+from mission_tui.trainer.playing.evaluation import Act, mean_of, play, play_side_by_side, summary
 from mission_tui.trainer.state.checkpoint import RULES, Loaded, load_checkpoint
 from mission_tui.trainer.state.normalizer import freeze_normalizer
 from mission_tui.trainer.state.tensors import put_parameters
@@ -54,7 +54,7 @@ def main(arguments: list[str] | None = None) -> int:
     parsed = _parse(arguments)
     lower_priority(own_session=False)
     cap_threads(1)
-    leave_compiler_out()
+    disable_compiler()
     return answer(lambda say: _evaluate(parsed, say))
 
 
@@ -90,7 +90,7 @@ def _evaluate(parsed: argparse.Namespace, say: Say) -> None:
         for seed in seeds:
             played.append(play(act, seen, parsed.episodes, seed, progress))
             progress.before += parsed.episodes
-        figures = summary(together(played), winning)
+        figures = summary(play_side_by_side(played), winning)
         by_seed = [{"seed": seed, "mean": mean_of(each)} for seed, each in zip(seeds, played, strict=True)]
     finally:
         vec.close()

@@ -19,7 +19,7 @@ from mission_tui.errors import PresetError
 from mission_tui.fleet.history.metrics import Metric, spoken
 from mission_tui.trainer.recording.episodes import outcome_of
 
-__all__ = ["Act", "Episodes", "mean_of", "play", "summary", "together"]
+__all__ = ["Act", "Episodes", "mean_of", "play", "play_side_by_side", "summary"]
 
 _RESAMPLES = 2000
 LONGEST = 1_000_000
@@ -76,7 +76,7 @@ def play(act: Act, vec: VecEnv, episodes: int, seed: int, progress: Callable[[in
     return played
 
 
-def together(parts: Sequence[Episodes]) -> Episodes:
+def play_side_by_side(parts: Sequence[Episodes]) -> Episodes:
     """All episodes of several plays."""
     whole = Episodes()
     for part in parts:

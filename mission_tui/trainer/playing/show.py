@@ -22,14 +22,14 @@ from mission_tui.fleet.specs.spec import EnvSpec, Spec
 from mission_tui.fleet.views.episode_picture import Canvas
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.checking.json_lines import Say, answer
-from mission_tui.trainer.eager import leave_compiler_out
 from mission_tui.trainer.failures import EnvError
+from mission_tui.trainer.no_compiler import disable_compiler
 from mission_tui.trainer.playing.evaluate import actor, subject
 from mission_tui.trainer.playing.half_blocks import half_blocks
 from mission_tui.trainer.recording.episodes import outcome_of
 from mission_tui.trainer.supervised.process import cap_threads, lower_priority
 from mission_tui.trainer.vec_env import build_vec_env
-from mission_tui.trainer.vec_env.making import EnvMaker
+from mission_tui.trainer.vec_env.env_maker import EnvMaker
 
 __all__ = ["main"]
 
@@ -49,7 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
     parsed = parser.parse_args(arguments)
     lower_priority(own_session=False)
     cap_threads(1)
-    leave_compiler_out()
+    disable_compiler()
     return answer(lambda say: _show(parsed, say))
 
 

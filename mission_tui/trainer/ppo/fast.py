@@ -21,16 +21,16 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from mission_tui.errors import PresetError
 from mission_tui.trainer.failures import NonFiniteError
-from mission_tui.trainer.finite import check_observations, check_parameters
+from mission_tui.trainer.finite_checks import check_observations, check_parameters
 from mission_tui.trainer.ppo.bf16 import multiply_in_bf16
-from mission_tui.trainer.ppo.buffer import Minibatch, Observation, ResidentBuffer
 from mission_tui.trainer.ppo.compiled import compiled, compiling
-from mission_tui.trainer.ppo.evaluator import Evaluator, LayeredPolicy, evaluator_of
 from mission_tui.trainer.ppo.flat_adam import FlatAdam, flattened
+from mission_tui.trainer.ppo.loss_gradient import LossGradient
 from mission_tui.trainer.ppo.losses import ClipRanges, Losses
 from mission_tui.trainer.ppo.objective import Objective
-from mission_tui.trainer.ppo.pull import Pull
+from mission_tui.trainer.ppo.policy_evaluator import LayeredPolicy, PolicyEvaluator, evaluator_of
 from mission_tui.trainer.ppo.reference import PPO, RolloutWatch
+from mission_tui.trainer.ppo.rollout_buffer import Minibatch, Observation, ResidentBuffer
 from mission_tui.trainer.recording.signals import RolloutSignals
 
 __all__ = ["FastPPO"]
@@ -44,8 +44,8 @@ class FastPPO(PPO):
     """
 
     rollout_buffer: ResidentBuffer
-    _evaluator: Evaluator
-    _pull: Pull
+    _evaluator: PolicyEvaluator
+    _loss_gradient: LossGradient
 
     def __init__(
         self,
@@ -79,12 +79,12 @@ class FastPPO(PPO):
         Draws no random number and leaves no gradient. Raises `PresetError` when that cannot be done here.
         """
         assert isinstance(self._evaluator, LayeredPolicy)
-        observations, actions = self.rollout_buffer.everything()
+        observations, actions = self.rollout_buffer.observations_and_actions()
         transitions = len(actions)
         largest = min(self.batch_size, transitions)
         with compiling() as seconds:
             self.policy.set_training_mode(False)
-            self._evaluator.look(_first(observations, self.n_envs))
+            self._evaluator.forward(_first(observations, self.n_envs))
             self.policy.set_training_mode(True)
             for size in {largest, transitions % largest} - {0}:
                 if stop_asked():
@@ -101,7 +101,7 @@ class FastPPO(PPO):
         except NonFiniteError:
             # Nothing was looked at while it was computed, so the cause is looked for now.
             check_parameters(self.policy)
-            for observation in (*self.rollout_buffer.seen(), self._last_obs):
+            for observation in (*self.rollout_buffer.observations_by_step(), self._last_obs):
                 check_observations(observation)
             raise
 
@@ -114,7 +114,7 @@ class FastPPO(PPO):
         assert self._last_episode_starts is not None
         self.policy.set_training_mode(False)
         rollout_buffer.reset()
-        self._evaluator.forget()
+        self._evaluator.reset()
         if self.use_sde:
             self.policy.reset_noise(env.num_envs)
         # The names of variables are part of what callbacks are told: they are SB3's.
@@ -123,10 +123,10 @@ class FastPPO(PPO):
         for n_steps in range(n_rollout_steps):
             if self.use_sde and self.sde_sample_freq > 0 and n_steps % self.sde_sample_freq == 0:
                 self.policy.reset_noise(env.num_envs)
-            obs_tensor = rollout_buffer.see(n_steps, self._last_obs, self._last_episode_starts)
+            obs_tensor = rollout_buffer.add_observations(n_steps, self._last_obs, self._last_episode_starts)
             chosen = self._evaluator.act(obs_tensor)
             if not asks_later:
-                values, log_probs = self.think(obs_tensor, chosen)
+                values, log_probs = self.step_values(obs_tensor, chosen)
             actions = chosen.cpu().numpy()
             clipped_actions = self._for_env(actions)
             new_obs, rewards, dones, infos = env.step(clipped_actions)
@@ -138,10 +138,10 @@ class FastPPO(PPO):
                 # Monitor says nothing of episodes that go on.
                 self._update_info_buffer([infos[lane] for lane in ended], dones[ended])
                 rewards = self._with_time_limits(rewards, infos, ended)
-            rollout_buffer.earn(n_steps, actions, rewards)
+            rollout_buffer.add_rewards(n_steps, actions, rewards)
             self._last_obs, self._last_episode_starts = new_obs, dones  # type: ignore[assignment]
-        rollout_buffer.judge(*self._evaluator.look_back(*rollout_buffer.everything()))
-        values = self._evaluator.value(self._on_device(self._last_obs))
+        rollout_buffer.add_values(*self._evaluator.rollout_values(*rollout_buffer.observations_and_actions()))
+        values = self._evaluator.predict_values(self._on_device(self._last_obs))
         rollout_buffer.compute_returns_and_advantage(values, dones)
         log_probs = th.as_tensor(rollout_buffer.log_probs[-1])
         n_steps, actions = n_rollout_steps, actions.reshape(-1, self.rollout_buffer.action_dim)
@@ -149,9 +149,9 @@ class FastPPO(PPO):
         callback.on_rollout_end()
         return True
 
-    def think(self, observation: Observation, actions: th.Tensor) -> tuple[th.Tensor, th.Tensor]:
+    def step_values(self, observation: Observation, actions: th.Tensor) -> tuple[th.Tensor, th.Tensor]:
         """Values, shape (lanes, 1), and log-probabilities, shape (lanes,), of the step of a rollout under way."""
-        return self._evaluator.thought(observation, actions)
+        return self._evaluator.last_values(observation, actions)
 
     def _for_env(self, actions: NDArray[Any]) -> NDArray[Any]:
         """Actions as the environments take them, within their bounds."""
@@ -180,7 +180,7 @@ class FastPPO(PPO):
         # One by one on a CPU, as SB3 does, because a batch is summed in another order; elsewhere each would be a wait.
         for lanes in [[lane] for lane in cut] if self.device.type == "cpu" else [cut]:
             finals = _stacked([infos[lane]["terminal_observation"] for lane in lanes])
-            values = self._evaluator.value(self._on_device(finals))
+            values = self._evaluator.predict_values(self._on_device(finals))
             rewards[lanes] += self.gamma * values.flatten().cpu().numpy()
         return rewards
 
@@ -190,13 +190,13 @@ class FastPPO(PPO):
         return th.as_tensor(observation, device=self.device)
 
     def _losses(self, batch: Any, clip: ClipRanges) -> Losses:
-        values, judged = self._evaluator.judge(batch.observations, batch.actions)
+        values, evaluation = self._evaluator.evaluate_actions(batch.observations, batch.actions)
         objective = Objective(clip, self.ent_coef, self.vf_coef)
-        losses, self._pull = objective.of(batch, self._normalized(batch.advantages), values, judged)
+        losses, self._loss_gradient = objective.of(batch, self._normalized(batch.advantages), values, evaluation)
         return losses
 
     def _differentiate(self, loss: th.Tensor) -> None:
-        self._evaluator.differentiate(self._pull)
+        self._evaluator.backward(self._loss_gradient)
 
     def _step(self, loss: th.Tensor) -> th.Tensor:
         optimizer = self.policy.optimizer

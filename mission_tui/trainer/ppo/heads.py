@@ -21,16 +21,16 @@ from stable_baselines3.common.distributions import (
 from stable_baselines3.common.policies import ActorCriticPolicy
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from mission_tui.trainer.ppo.pull import Pull
-from mission_tui.trainer.ppo.tower import gradient_of
+from mission_tui.trainer.ppo.loss_gradient import LossGradient
+from mission_tui.trainer.ppo.mlp_stack import gradient_of
 
-__all__ = ["Head", "Judged", "head_of"]
+__all__ = ["ActionEvaluation", "Head", "head_of"]
 
 _LOG_SQRT_2PI = math.log(math.sqrt(2 * math.pi))
 _UNIT_ENTROPY = 0.5 + 0.5 * math.log(2 * math.pi)
 
 
-class Judged(NamedTuple):
+class ActionEvaluation(NamedTuple):
     """What a policy says of given actions; `heads` and `ceilings` as in `Losses`.
 
     `choices`, shape (batch, choices), is the log-probability of each choice where there are some.
@@ -52,11 +52,15 @@ class Head(Protocol):
     def log_prob(self, output: th.Tensor, actions: th.Tensor) -> th.Tensor:
         """Log-probabilities of `actions`, shape (batch,)."""
 
-    def judge(self, output: th.Tensor, actions: th.Tensor) -> Judged:
+    def evaluate(self, output: th.Tensor, actions: th.Tensor) -> ActionEvaluation:
         """Log-probabilities and entropies, shape (batch,), of `actions`."""
 
-    def gradient(self, output: th.Tensor, actions: th.Tensor, judged: Judged, pull: Pull) -> th.Tensor:
-        """What `pull` on the `judged` actions is on the output; gradients of the head's own parameters are written."""
+    def gradient(
+        self, output: th.Tensor, actions: th.Tensor, evaluation: ActionEvaluation, loss_gradient: LossGradient
+    ) -> th.Tensor:
+        """What `loss_gradient` on the `evaluation` actions is on the output; gradients of the head's own parameters are
+        written.
+        """
 
 
 class _Categorical:
@@ -69,19 +73,21 @@ class _Categorical:
     def log_prob(self, output: th.Tensor, actions: th.Tensor) -> th.Tensor:
         return _chosen(_log_probs(output), actions)
 
-    def judge(self, output: th.Tensor, actions: th.Tensor) -> Judged:
+    def evaluate(self, output: th.Tensor, actions: th.Tensor) -> ActionEvaluation:
         log_probs = _log_probs(output)
-        return Judged(_chosen(log_probs, actions), _entropy(log_probs), choices=log_probs)
+        return ActionEvaluation(_chosen(log_probs, actions), _entropy(log_probs), choices=log_probs)
 
-    def gradient(self, output: th.Tensor, actions: th.Tensor, judged: Judged, pull: Pull) -> th.Tensor:
+    def gradient(
+        self, output: th.Tensor, actions: th.Tensor, evaluation: ActionEvaluation, loss_gradient: LossGradient
+    ) -> th.Tensor:
         """With p the probabilities: log p(a) rises with [a] - p, and the entropy with -p (log p + entropy)."""
-        assert judged.choices is not None
-        log_probs, to_log_prob = judged.choices, pull.log_prob.unsqueeze(-1)
+        assert evaluation.choices is not None
+        log_probs, to_log_prob = evaluation.choices, loss_gradient.log_prob.unsqueeze(-1)
         probs = log_probs.exp()
         gradient = (probs * -to_log_prob).scatter_add_(-1, actions.unsqueeze(-1), to_log_prob)
-        if pull.entropy is not None:
+        if loss_gradient.entropy is not None:
             surprise = log_probs + _entropy(log_probs).unsqueeze(-1)
-            gradient.sub_(probs.mul_(surprise).mul_(pull.entropy.unsqueeze(-1)))
+            gradient.sub_(probs.mul_(surprise).mul_(loss_gradient.entropy.unsqueeze(-1)))
         return gradient
 
 
@@ -99,17 +105,24 @@ class _MultiCategorical:
         parts = zip(th.split(output, self._sizes, dim=1), actions.unbind(1), strict=True)
         return th.stack([self._one.log_prob(part, chosen) for part, chosen in parts], dim=1).sum(dim=1)
 
-    def judge(self, output: th.Tensor, actions: th.Tensor) -> Judged:
+    def evaluate(self, output: th.Tensor, actions: th.Tensor) -> ActionEvaluation:
         choices = [_log_probs(part) for part in th.split(output, self._sizes, dim=1)]
         parts = zip(choices, actions.unbind(1), strict=True)
         log_prob = th.stack([_chosen(log_probs, chosen) for log_probs, chosen in parts], dim=1).sum(dim=1)
         entropy = th.stack([_entropy(log_probs) for log_probs in choices], dim=1)
-        return Judged(log_prob, entropy.sum(dim=1), entropy.detach().mean(dim=0), choices=th.cat(choices, dim=1))
+        return ActionEvaluation(
+            log_prob, entropy.sum(dim=1), entropy.detach().mean(dim=0), choices=th.cat(choices, dim=1)
+        )
 
-    def gradient(self, output: th.Tensor, actions: th.Tensor, judged: Judged, pull: Pull) -> th.Tensor:
-        assert judged.choices is not None
-        parts = zip(th.split(judged.choices, self._sizes, dim=1), actions.unbind(1), strict=True)
-        each = [self._one.gradient(output, chosen, judged._replace(choices=part), pull) for part, chosen in parts]
+    def gradient(
+        self, output: th.Tensor, actions: th.Tensor, evaluation: ActionEvaluation, loss_gradient: LossGradient
+    ) -> th.Tensor:
+        assert evaluation.choices is not None
+        parts = zip(th.split(evaluation.choices, self._sizes, dim=1), actions.unbind(1), strict=True)
+        each = [
+            self._one.gradient(output, chosen, evaluation._replace(choices=part), loss_gradient)
+            for part, chosen in parts
+        ]
         return th.cat(each, dim=1)
 
 
@@ -122,16 +135,18 @@ class _Bernoulli:
     def log_prob(self, output: th.Tensor, actions: th.Tensor) -> th.Tensor:
         return -binary_cross_entropy_with_logits(output, actions, reduction="none").sum(dim=1)
 
-    def judge(self, output: th.Tensor, actions: th.Tensor) -> Judged:
+    def evaluate(self, output: th.Tensor, actions: th.Tensor) -> ActionEvaluation:
         entropy = binary_cross_entropy_with_logits(output, output.sigmoid(), reduction="none")
-        return Judged(self.log_prob(output, actions), entropy.sum(dim=1), entropy.detach().mean(dim=0))
+        return ActionEvaluation(self.log_prob(output, actions), entropy.sum(dim=1), entropy.detach().mean(dim=0))
 
-    def gradient(self, output: th.Tensor, actions: th.Tensor, judged: Judged, pull: Pull) -> th.Tensor:
+    def gradient(
+        self, output: th.Tensor, actions: th.Tensor, evaluation: ActionEvaluation, loss_gradient: LossGradient
+    ) -> th.Tensor:
         """With p the probability of on: log p(a) rises with a - p, and the entropy with -output p (1 - p)."""
         prob = output.sigmoid()
-        gradient = (actions - prob).mul_(pull.log_prob.unsqueeze(-1))
-        if pull.entropy is not None:
-            gradient.sub_(output * prob * (1 - prob) * pull.entropy.unsqueeze(-1))
+        gradient = (actions - prob).mul_(loss_gradient.log_prob.unsqueeze(-1))
+        if loss_gradient.entropy is not None:
+            gradient.sub_(output * prob * (1 - prob) * loss_gradient.entropy.unsqueeze(-1))
         return gradient
 
 
@@ -147,18 +162,20 @@ class _Gaussian:
     def log_prob(self, output: th.Tensor, actions: th.Tensor) -> th.Tensor:
         return self._log_prob(output, self._scale(output), actions)
 
-    def judge(self, output: th.Tensor, actions: th.Tensor) -> Judged:
+    def evaluate(self, output: th.Tensor, actions: th.Tensor) -> ActionEvaluation:
         scale = self._scale(output)
-        return Judged(self._log_prob(output, scale, actions), (_UNIT_ENTROPY + scale.log()).sum(dim=1))
+        return ActionEvaluation(self._log_prob(output, scale, actions), (_UNIT_ENTROPY + scale.log()).sum(dim=1))
 
-    def gradient(self, output: th.Tensor, actions: th.Tensor, judged: Judged, pull: Pull) -> th.Tensor:
+    def gradient(
+        self, output: th.Tensor, actions: th.Tensor, evaluation: ActionEvaluation, loss_gradient: LossGradient
+    ) -> th.Tensor:
         """With s the scale and d the distance: log p(a) rises with d / s^2 in the mean and d^2 / s^3 - 1 / s in s."""
-        scale, distance, to_log_prob = self._scale(output), actions - output, pull.log_prob.unsqueeze(-1)
+        scale, distance, to_log_prob = self._scale(output), actions - output, loss_gradient.log_prob.unsqueeze(-1)
         spread = 2 * scale**2
         # The formulas in autograd's steps, which round alike.
         to_scale = to_log_prob / -scale
-        if pull.entropy is not None:
-            to_scale += pull.entropy.unsqueeze(-1) / scale
+        if loss_gradient.entropy is not None:
+            to_scale += loss_gradient.entropy.unsqueeze(-1) / scale
         to_scale += to_log_prob * (distance**2 / spread / spread) * 4 * scale
         gradient_of(self._log_std).copy_(to_scale.sum(0) * self._log_std.exp())
         return to_log_prob / spread * (2 * distance)

@@ -18,7 +18,7 @@ from stable_baselines3.common.vec_env import VecEnv
 from mission_tui.envs.masks import choices
 from mission_tui.fleet.specs.spec import Algo
 from mission_tui.trainer.playing.evaluation import Act
-from mission_tui.trainer.ppo.heads import Judged
+from mission_tui.trainer.ppo.heads import ActionEvaluation
 from mission_tui.trainer.ppo.reference import PPO
 from mission_tui.trainer.vec_env.masked import MaskedVecEnv
 
@@ -54,13 +54,13 @@ class MaskablePPO(PPO):
             observations, deterministic=deterministic, action_masks=masked.masks()
         )[0]
 
-    def _judge(self, batch: Any) -> tuple[th.Tensor, Judged]:
+    def _evaluate_batch(self, batch: Any) -> tuple[th.Tensor, ActionEvaluation]:
         discrete = isinstance(self.action_space, spaces.Discrete)
         actions = batch.actions.long().flatten() if discrete else batch.actions
         values, log_prob, entropy = self.policy.evaluate_actions(
             batch.observations, actions, action_masks=batch.action_masks
         )
-        return values, Judged(log_prob, entropy, *self._of_heads(batch.action_masks))
+        return values, ActionEvaluation(log_prob, entropy, *self._of_heads(batch.action_masks))
 
     @th.no_grad()
     def _of_heads(self, masks: th.Tensor) -> tuple[th.Tensor, th.Tensor]:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import torch as th
 from torch.nn.functional import mse_loss
 
-from mission_tui.trainer.ppo.buffer import Minibatch
-from mission_tui.trainer.ppo.heads import Judged
+from mission_tui.trainer.ppo.heads import ActionEvaluation
+from mission_tui.trainer.ppo.loss_gradient import LossGradient
 from mission_tui.trainer.ppo.losses import ClipRanges, Losses
-from mission_tui.trainer.ppo.pull import Pull
+from mission_tui.trainer.ppo.rollout_buffer import Minibatch
 
 __all__ = ["Objective"]
 
@@ -28,9 +28,11 @@ class Objective:
     vf_coef: float
 
     @th.no_grad()
-    def of(self, batch: Minibatch, advantages: th.Tensor, values: th.Tensor, judged: Judged) -> tuple[Losses, Pull]:
+    def of(
+        self, batch: Minibatch, advantages: th.Tensor, values: th.Tensor, evaluation: ActionEvaluation
+    ) -> tuple[Losses, LossGradient]:
         """Losses of a minibatch of n transitions and their pull; `values` (n, 1), `advantages` (n,)."""
-        log_ratio = judged.log_prob - batch.old_log_prob
+        log_ratio = evaluation.log_prob - batch.old_log_prob
         ratio = log_ratio.exp()
         held = ratio.clamp(1 - self.clip.policy, 1 + self.clip.policy)
         plain, clipped = advantages * ratio, advantages * held
@@ -40,17 +42,17 @@ class Objective:
         tied = (plain == clipped) & (ratio != held)
         to_log_prob = th.where(tied, to_log_prob / 2, to_log_prob).mul_(ratio)
         value_loss, to_values = self._value(batch, values.flatten())
-        entropy_loss = -th.mean(-judged.log_prob if judged.entropy is None else judged.entropy)
-        to_entropy = self._entropy(judged.entropy, to_log_prob)
+        entropy_loss = -th.mean(-evaluation.log_prob if evaluation.entropy is None else evaluation.entropy)
+        to_entropy = self._entropy(evaluation.entropy, to_log_prob)
         losses = Losses(
             loss=policy_loss + self.ent_coef * entropy_loss + self.vf_coef * value_loss,
             policy_gradient=policy_loss,
             value=value_loss,
             entropy=entropy_loss,
             log_ratio=log_ratio,
-            heads=judged.heads,
+            heads=evaluation.heads,
         )
-        return losses, Pull(to_values.view(values.shape), to_log_prob, to_entropy)
+        return losses, LossGradient(to_values.view(values.shape), to_log_prob, to_entropy)
 
     def _value(self, batch: Minibatch, values: th.Tensor) -> tuple[th.Tensor, th.Tensor]:
         predicted, change = values, None

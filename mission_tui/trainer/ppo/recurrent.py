@@ -18,7 +18,7 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from mission_tui.fleet.specs.spec import Algo
 from mission_tui.trainer.playing.evaluation import Act
-from mission_tui.trainer.ppo.heads import Judged
+from mission_tui.trainer.ppo.heads import ActionEvaluation
 from mission_tui.trainer.ppo.losses import ClipRanges, Losses
 from mission_tui.trainer.ppo.reference import PPO
 from mission_tui.trainer.recording.signals import head_entropies
@@ -84,7 +84,7 @@ class RecurrentPPO(PPO):
         kept = {name: getattr(batch, name)[real] for name in _SCALARS}
         return super()._losses(batch._replace(mask=real, **kept), clip)
 
-    def _judge(self, batch: Any) -> tuple[th.Tensor, Judged]:
+    def _evaluate_batch(self, batch: Any) -> tuple[th.Tensor, ActionEvaluation]:
         discrete = isinstance(self.action_space, spaces.Discrete)
         # As floats, which is what switches are judged by; sb3-contrib 2.9.2 hands them on as bytes and fails.
         actions = batch.actions.long().flatten() if discrete else batch.actions.float()
@@ -93,7 +93,9 @@ class RecurrentPPO(PPO):
         )
         real = batch.mask
         heads = head_entropies(self.policy.action_dist, real)
-        return values.flatten()[real], Judged(log_prob[real], None if entropy is None else entropy[real], heads)
+        return values.flatten()[real], ActionEvaluation(
+            log_prob[real], None if entropy is None else entropy[real], heads
+        )
 
     def _value_loss(self, returns: th.Tensor, predicted: th.Tensor) -> th.Tensor:
         # As sb3-contrib writes it: its gradient is rounded otherwise than that of `mse_loss`.

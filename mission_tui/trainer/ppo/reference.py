@@ -20,9 +20,9 @@ from torch.nn.functional import mse_loss
 
 from mission_tui.fleet.specs.spec import Algo
 from mission_tui.trainer.callbacks import Callbacks
-from mission_tui.trainer.easing import Easing
-from mission_tui.trainer.finite import check_observations, check_parameters, check_rewards, check_rollout
-from mission_tui.trainer.ppo.heads import Judged
+from mission_tui.trainer.finite_checks import check_observations, check_parameters, check_rewards, check_rollout
+from mission_tui.trainer.lr_warmup import LrWarmup
+from mission_tui.trainer.ppo.heads import ActionEvaluation
 from mission_tui.trainer.ppo.losses import ClipRanges, Losses
 from mission_tui.trainer.recording.episodes import EpisodeTally
 from mission_tui.trainer.recording.signals import RolloutSignals, UpdateSignals, head_entropies
@@ -54,7 +54,7 @@ def never() -> bool:
 class PPO(stable_baselines3.PPO):
     """`stop_asked` is looked at before every environment step and every minibatch; `episodes` counts what ended.
 
-    `easing` is what a resume does to the learning rate for a while, `callbacks` are those of the preset.
+    `lr_warmup` is what a resume does to the learning rate for a while, `callbacks` are those of the preset.
     """
 
     algo: ClassVar[Algo] = "ppo"
@@ -63,7 +63,7 @@ class PPO(stable_baselines3.PPO):
         super().__init__(*args, **kwargs)
         self.stop_asked: Callable[[], bool] = never
         self.episodes = EpisodeTally()
-        self.easing = Easing()
+        self.lr_warmup = LrWarmup()
         self.callbacks: Callbacks | None = None
 
     def collect(self) -> RolloutSignals | None:
@@ -104,7 +104,7 @@ class PPO(stable_baselines3.PPO):
             return None
         signals.check_finite()
         check_parameters(self.policy)
-        self.easing.updated()
+        self.lr_warmup.updated()
         return signals
 
     def train(self) -> None:
@@ -129,7 +129,7 @@ class PPO(stable_baselines3.PPO):
     def _descend(self, clip: ClipRanges, signals: UpdateSignals) -> bool:
         """All epochs over the buffer, fewer if `target_kl` is passed; False if a stop was asked."""
         # An easing that ends within this update gives the steps after its end the scheduled rate.
-        eased, scheduled = not self.easing.over, self.policy.optimizer.param_groups[0]["lr"]
+        eased, scheduled = not self.lr_warmup.over, self.policy.optimizer.param_groups[0]["lr"]
         for _ in range(self.n_epochs):
             signals.begin_epoch()
             beyond = False
@@ -142,8 +142,8 @@ class PPO(stable_baselines3.PPO):
                 if beyond:
                     break
                 if eased:
-                    update_learning_rate(self.policy.optimizer, scheduled * self.easing.factor)
-                    self.easing.stepped()
+                    update_learning_rate(self.policy.optimizer, scheduled * self.lr_warmup.factor)
+                    self.lr_warmup.stepped()
                 signals.add_step(self._step(losses.loss))
             self._n_updates += 1
             if beyond:
@@ -151,15 +151,15 @@ class PPO(stable_baselines3.PPO):
         return True
 
     def _losses(self, batch: Any, clip: ClipRanges) -> Losses:
-        values, judged = self._judge(batch)
+        values, evaluation = self._evaluate_batch(batch)
         advantages = self._normalized(batch.advantages)
-        log_ratio = judged.log_prob - batch.old_log_prob
+        log_ratio = evaluation.log_prob - batch.old_log_prob
         ratio = th.exp(log_ratio)
         clipped = th.clamp(ratio, 1 - clip.policy, 1 + clip.policy)
         policy_loss = -th.min(advantages * ratio, advantages * clipped).mean()
         value_loss = self._value_loss(batch.returns, _value_prediction(values.flatten(), batch.old_values, clip))
         # Without a closed form SB3 estimates the entropy by the mean of -log_prob.
-        entropy_loss = -th.mean(-judged.log_prob if judged.entropy is None else judged.entropy)
+        entropy_loss = -th.mean(-evaluation.log_prob if evaluation.entropy is None else evaluation.entropy)
         if not self.ent_coef:
             # Zero times its gradient is zero: backward need not go there.
             entropy_loss = entropy_loss.detach()
@@ -169,16 +169,16 @@ class PPO(stable_baselines3.PPO):
             value=value_loss.detach(),
             entropy=entropy_loss.detach(),
             log_ratio=log_ratio.detach(),
-            heads=judged.heads,
-            ceilings=judged.ceilings,
+            heads=evaluation.heads,
+            ceilings=evaluation.ceilings,
         )
 
-    def _judge(self, batch: Any) -> tuple[th.Tensor, Judged]:
+    def _evaluate_batch(self, batch: Any) -> tuple[th.Tensor, ActionEvaluation]:
         """Values, shape (batch, 1), and what the policy says of the batch's actions."""
         discrete = isinstance(self.action_space, spaces.Discrete)
         actions = batch.actions.long().flatten() if discrete else batch.actions
         values, log_prob, entropy = self.policy.evaluate_actions(batch.observations, actions)
-        return values, Judged(log_prob, entropy, head_entropies(self.policy.action_dist))
+        return values, ActionEvaluation(log_prob, entropy, head_entropies(self.policy.action_dist))
 
     def _normalized(self, advantages: th.Tensor) -> th.Tensor:
         if self.normalize_advantage and len(advantages) > 1:

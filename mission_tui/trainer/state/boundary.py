@@ -16,7 +16,7 @@ import numpy as np
 from mission_tui.errors import CheckpointError
 from mission_tui.fleet.resume.terms import AS_IT_WAS, Terms
 from mission_tui.trainer.building.spaces import described
-from mission_tui.trainer.easing import Easing
+from mission_tui.trainer.lr_warmup import LrWarmup
 from mission_tui.trainer.ppo import PPO
 from mission_tui.trainer.state.frames import capture_frames, restore_frames
 from mission_tui.trainer.state.normalizer import capture_normalizer, restore_normalizer
@@ -62,7 +62,7 @@ def capture(model: PPO, progress: Progress, facts: Mapping[str, Any]) -> Boundar
     state: Tree = {
         "facts": dict(facts),
         "n_updates": model._n_updates,
-        "easing": model.easing.state,
+        "easing": model.lr_warmup.state,
         "entropy": progress.entropy,
         "episodes": _window(model),
         "random": capture_random(model.device, model.action_space),
@@ -97,7 +97,7 @@ def restore_learner(model: PPO, boundary: Boundary, terms: Terms = AS_IT_WAS) ->
     state = boundary.state
     if not terms.fresh_normalizer:
         _restore_statistics(model, state)
-    model.easing = Easing.from_state(state.get("easing")) if terms.over(0, 0) else Easing(terms)
+    model.lr_warmup = LrWarmup.from_state(state.get("easing")) if terms.over(0, 0) else LrWarmup(terms)
     model.num_timesteps = boundary.timesteps
     model._n_updates = state["n_updates"]
     window = state["episodes"]

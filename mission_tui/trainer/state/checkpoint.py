@@ -165,7 +165,7 @@ class Checkpoints:
         self._prune(kept)
         return name
 
-    def hold_reserve(self, boundary: Boundary) -> None:
+    def reserve_space(self, boundary: Boundary) -> None:
         """Keep room for one checkpoint like `boundary`, so that a disk that fills up costs the run nothing."""
         tensors = (*boundary.parameters.values(), *boundary.moments.values())
         size = sum(tensor.nbytes for tensor in tensors) + _bytes(boundary.state) + _SLACK_BYTES

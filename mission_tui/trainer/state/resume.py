@@ -16,7 +16,7 @@ from mission_tui.trainer.ppo import PPO
 from mission_tui.trainer.state.boundary import Boundary, restore_envs, restore_learner
 from mission_tui.trainer.vec_env import BuiltEnvs
 
-__all__ = ["Facts", "facts_of", "put_back", "spec_facts", "starting_seed"]
+__all__ = ["Facts", "facts_of", "restore_training", "spec_facts", "starting_seed"]
 
 Facts = dict[str, Any]
 
@@ -56,7 +56,7 @@ def starting_seed(seed: int, attempt: int) -> int:
     return (seed + _ATTEMPT_STRIDE * attempt) % _SEED_SPAN
 
 
-def put_back(
+def restore_training(
     model: PPO, boundary: Boundary, now: Facts, attempt: int, terms: Terms = AS_IT_WAS, *, proven: bool = True
 ) -> bool:
     """Make `model` stand at `boundary` as far as the circumstances `now` and `terms` allow; True if that is exact.

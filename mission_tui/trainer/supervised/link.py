@@ -26,7 +26,7 @@ class Link:
             nonce = environ.get("MISSION_TUI_NONCE", "")
             self._telemetry = Telemetry(Path(path), TrainerHello(PROTOCOL, run, attempt.number, nonce, os.getpid()))
 
-    def say(self, message: TelemetryMessage) -> None:
+    def send(self, message: TelemetryMessage) -> None:
         """Tell the supervisor, if there is one."""
         if self._telemetry is not None:
             self._telemetry.send(message)

@@ -42,10 +42,10 @@ class Orders:
     def stop_asked(self) -> bool:
         """Cheap enough for every environment step: looks for new orders five times a second."""
         if time.monotonic() >= self._next_look:
-            self.look()
+            self.poll()
         return self._stop
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Take in all waiting orders."""
         self._next_look = time.monotonic() + _LOOK_EVERY_S
         for order in self._receive():
@@ -87,7 +87,7 @@ class Orders:
     def wait(self) -> None:
         """Wait, while paused, until it is time to look again."""
         time.sleep(_LOOK_EVERY_S)
-        self.look()
+        self.poll()
 
     def _forget(self) -> None:
         """In what an environment forks a SIGTERM asks for no checkpoint: a pool ends its processes by it."""

@@ -19,10 +19,10 @@ from mission_tui.fleet.specs.spec import EnvSpec, Normalize, Spec
 from mission_tui.fleet.views.env_workers import EnvWorkers
 from mission_tui.trainer.building.env_ids import env_kwargs, gym_id, native_refusal
 from mission_tui.trainer.building.spaces import stack_refusal
-from mission_tui.trainer.vec_env.choosing import Choice, VecKind, choose, keep
+from mission_tui.trainer.vec_env.env_maker import EnvMaker, make_batched
 from mission_tui.trainer.vec_env.inline import InlineVecEnv
-from mission_tui.trainer.vec_env.making import EnvMaker, make_batched
 from mission_tui.trainer.vec_env.native import NativeVecEnv
+from mission_tui.trainer.vec_env.vec_choice import Choice, VecKind, choose, keep
 from mission_tui.trainer.vec_env.workers import WorkersVecEnv
 
 __all__ = ["BuiltEnvs", "build_vec_env", "in_this_process", "spaces_alone"]
@@ -42,10 +42,10 @@ class BuiltEnvs:
         return base.pids if isinstance(base, WorkersVecEnv) else ()
 
     @property
-    def look(self) -> Callable[[], EnvWorkers] | None:
+    def worker_status(self) -> Callable[[], EnvWorkers] | None:
         """Says who of the workers is late and who is slow; None where there are none."""
         base = self.vec.unwrapped
-        return base.crew.look if isinstance(base, WorkersVecEnv) else None
+        return base.pool.sample if isinstance(base, WorkersVecEnv) else None
 
     @property
     def n_workers(self) -> int | None:

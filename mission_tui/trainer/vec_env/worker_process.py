@@ -22,8 +22,8 @@ from mission_tui.envs.channel import BEGIN, ERROR, QUIT, Channel, frame
 from mission_tui.envs.worker_assignment import Assignment, Raised
 from mission_tui.run_module import module_words
 from mission_tui.trainer.failures import EnvError
-from mission_tui.trainer.vec_env.death import OomKills, how_it_ended
-from mission_tui.trainer.vec_env.last_words import LastWords, quote
+from mission_tui.trainer.vec_env.exit_reason import OomKills, exit_reason
+from mission_tui.trainer.vec_env.worker_stderr import WorkerStderr, quote
 
 __all__ = ["Patience", "WorkerProcess"]
 
@@ -65,8 +65,8 @@ class Patience:
 class WorkerProcess:
     """The process of worker `assignment.index` of `count`; `life` is its row of the shared counters."""
 
-    def __init__(self, assignment: Assignment, count: int, life: NDArray[np.int64], words: LastWords) -> None:
-        self.index, self._life, self._last_words = assignment.index, life, words
+    def __init__(self, assignment: Assignment, count: int, life: NDArray[np.int64], words: WorkerStderr) -> None:
+        self.index, self._life, self._stderr = assignment.index, life, words
         self._first, self._behind = assignment.first, assignment.behind
         last = self._behind - 1
         lanes = f"environment {last}" if last == self._first else f"environments {self._first}-{last}"
@@ -103,7 +103,7 @@ class WorkerProcess:
         try:
             self._channel.send(message)
         except OSError as error:
-            raise self._death() from error
+            raise self._exit_error() from error
 
     def answer(self, doing: str, patience: Patience, look: Callable[[], None]) -> Any:
         """Wait for the answer: its content, or a `Raised`. `doing` is what was asked, for the sentence.
@@ -124,14 +124,14 @@ class WorkerProcess:
         try:
             kind, content = self._channel.receive(silent)
         except (EOFError, OSError) as error:
-            raise self._death() from error
+            raise self._exit_error() from error
         assert kind != ERROR or isinstance(content, Raised)
         return content
 
     def check(self) -> None:
         """Raise `EnvError` if the process is gone, whatever its socket says."""
         if self._process.poll() is not None:
-            raise self._death()
+            raise self._exit_error()
 
     def dismiss(self) -> None:
         """Ask it to close its environments and leave."""
@@ -156,14 +156,14 @@ class WorkerProcess:
         env = int(self._life[0])
         return f"environment {env}" if self._first <= env < self._behind else "no environment"
 
-    def _death(self) -> EnvError:
+    def _exit_error(self) -> EnvError:
         try:
             # The socket closes a moment before the process can be reaped.
             code = self._process.wait(_LAST_BREATH_S)
         except subprocess.TimeoutExpired:
             return EnvError(f"{self._name} closed its socket while alive, in {self._at()}")
-        how = how_it_ended(code, OomKills.read().since(self._oom_kills))
-        said = quote(self._last_words.of(self._heard))
+        how = exit_reason(code, OomKills.read().since(self._oom_kills))
+        said = quote(self._stderr.of(self._heard))
         return EnvError(
             f"{self._name} {how} in {self._at()}; " + (f"it last said: {said}" if said else "it said nothing")
         )

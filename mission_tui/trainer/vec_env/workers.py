@@ -26,9 +26,9 @@ from mission_tui.envs.lanes import FINAL, LaneStep
 from mission_tui.envs.shared_arrays import ActionForm, Layout, SharedArrays, anonymous_memory
 from mission_tui.envs.worker_assignment import Assignment
 from mission_tui.errors import CheckpointError
-from mission_tui.trainer.vec_env.asking import Question, ask_lanes
-from mission_tui.trainer.vec_env.crew import Crew
+from mission_tui.trainer.vec_env.worker_pool import WorkerPool
 from mission_tui.trainer.vec_env.worker_process import Patience
+from mission_tui.trainer.vec_env.worker_queries import Question, ask_lanes
 
 __all__ = ["WorkersVecEnv"]
 
@@ -40,7 +40,7 @@ class WorkersVecEnv(VecEnv):
 
     `observed` are the observation and action space of one environment. With `all_infos` every info arrives, as from
     SB3's own; without, those of steps that end an episode, which is all that a training reads. `floor_s` is the least
-    time that a step is given. `crew` are the processes.
+    time that a step is given. `pool` are the processes.
     """
 
     def __init__(
@@ -66,11 +66,11 @@ class WorkersVecEnv(VecEnv):
                 Assignment(recipe, layout, memory, index, first, behind, n_envs, all_infos, tuple(sys.path))
                 for index, (first, behind) in enumerate(pairwise(cuts))
             ]
-            self.crew = Crew(assignments, self._arrays.lives)
+            self.pool = WorkerPool(assignments, self._arrays.lives)
         finally:
             os.close(memory)
         try:
-            self.can_save_state = all(self.crew.hear(range(count), "making", self._calling))
+            self.can_save_state = all(self.pool.receive(range(count), "making", self._calling))
             super().__init__(n_envs, *observed)
         except BaseException:
             self.close()
@@ -79,12 +79,12 @@ class WorkersVecEnv(VecEnv):
     @property
     def pids(self) -> tuple[int, ...]:
         """Process ids of the workers."""
-        return self.crew.pids
+        return self.pool.pids
 
     @property
     def steps_done(self) -> tuple[int, ...]:
         """Environment steps that each worker has done since it began, readable from any thread."""
-        return self.crew.steps_done
+        return self.pool.steps_done
 
     def step_async(self, actions: NDArray[Any]) -> None:
         self._settle()
@@ -94,10 +94,10 @@ class WorkersVecEnv(VecEnv):
         form = actions.dtype.str, actions.shape[1:]
         if form != self._form:
             self._shared_actions = self._arrays.actions(form, self.num_envs)
-            self.crew.tell_all(frame(FORM, form), answered=False)
+            self.pool.send_all(frame(FORM, form), answered=False)
             self._form = form
         self._shared_actions[...] = actions
-        self.crew.tell_all(frame(STEP))
+        self.pool.send_all(frame(STEP))
         self._pending, self._masks_there = True, False
 
     def step_wait(self) -> VecEnvStepReturn:
@@ -105,7 +105,7 @@ class WorkersVecEnv(VecEnv):
         self._pending = False
         finals = self._arrays.finals
         told: list[LaneStep] | None
-        for told in self.crew.hear(range(len(self.crew)), "step", self._stepping):
+        for told in self.pool.receive(range(len(self.pool)), "step", self._stepping):
             for env, info, reset_info in told or ():
                 infos[env] = info
                 if reset_info is not None:
@@ -131,7 +131,7 @@ class WorkersVecEnv(VecEnv):
 
     def close(self) -> None:
         """End every worker; one that does not leave within two seconds is killed."""
-        self.crew.close()
+        self.pool.close()
 
     def get_state(self) -> dict[str, Any]:
         """The state of all environments, the same as `InlineVecEnv` gives."""
@@ -181,7 +181,7 @@ class WorkersVecEnv(VecEnv):
         # Whatever is asked may open or shut something.
         self._masks_there = False
         asked = range(self.num_envs) if lanes is None else lanes
-        return ask_lanes(self.crew, self._of_lane, Question(what, asked, arguments), self._calling)
+        return ask_lanes(self.pool, self._of_lane, Question(what, asked, arguments), self._calling)
 
     def _settle(self) -> None:
         """Nothing is under way after this: a step that nobody waited for is waited for."""

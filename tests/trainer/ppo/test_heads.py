@@ -8,7 +8,7 @@ from gymnasium import spaces
 from stable_baselines3.common.policies import ActorCriticPolicy
 
 from mission_tui.trainer.ppo.heads import Head, head_of
-from mission_tui.trainer.ppo.pull import Pull, exert
+from mission_tui.trainer.ppo.loss_gradient import LossGradient, backprop
 
 ROWS = 300
 SPACES = {
@@ -57,16 +57,16 @@ def test_the_gradient_is_that_of_autograd(name: str, bonus: bool) -> None:
     """On the output and on the spread, for any pull on log-probabilities and entropies."""
     policy = policy_of(name)
     head, output, actions = asked(policy)
-    pull = Pull(th.empty(0), th.randn(ROWS), th.randn(ROWS) if bonus else None)
+    loss_gradient = LossGradient(th.empty(0), th.randn(ROWS), th.randn(ROWS) if bonus else None)
     watched = output.clone().requires_grad_()
-    judged = head.judge(watched, actions)
-    assert judged.entropy is not None
-    pairs = [(judged.log_prob, pull.log_prob)]
-    exert([*pairs, (judged.entropy, pull.entropy)] if pull.entropy is not None else pairs)
+    evaluation = head.evaluate(watched, actions)
+    assert evaluation.entropy is not None
+    pairs = [(evaluation.log_prob, loss_gradient.log_prob)]
+    backprop([*pairs, (evaluation.entropy, loss_gradient.entropy)] if loss_gradient.entropy is not None else pairs)
     learned = [policy.log_std] if name == "components" else []
     theirs = [copied(each) for each in (watched, *learned)]
     with th.no_grad():
-        mine = [head.gradient(output, actions, head.judge(output, actions), pull)]
+        mine = [head.gradient(output, actions, head.evaluate(output, actions), loss_gradient)]
     mine.extend(copied(each) for each in learned)
     for gradient, their in zip(mine, theirs, strict=True):
         th.testing.assert_close(gradient, their, rtol=1e-4, atol=1e-5)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import torch as th
 
-from mission_tui.trainer.ppo.buffer import Minibatch
-from mission_tui.trainer.ppo.heads import Judged
+from mission_tui.trainer.ppo.heads import ActionEvaluation
 from mission_tui.trainer.ppo.losses import ClipRanges
 from mission_tui.trainer.ppo.objective import Objective
+from mission_tui.trainer.ppo.rollout_buffer import Minibatch
 
 CLIP = 0.2
 SAMPLES = 20_000
@@ -28,7 +28,7 @@ def test_the_pull_is_that_of_autograd_where_products_round_to_a_tie() -> None:
     values = nothing.reshape(-1, 1)
     batch = Minibatch(nothing, nothing, nothing, nothing, advantages, nothing)
     objective = Objective(ClipRanges(CLIP, None), 0.0, 0.0)
-    _, pull = objective.of(batch, advantages, values, Judged(log_prob, nothing))
+    _, loss_gradient = objective.of(batch, advantages, values, ActionEvaluation(log_prob, nothing))
 
     watched = log_prob.clone().requires_grad_()
     ratio = watched.exp()
@@ -38,4 +38,4 @@ def test_the_pull_is_that_of_autograd_where_products_round_to_a_tie() -> None:
     assert watched.grad is not None
     shared = (advantages * ratio == advantages * held) & (ratio != held)
     assert shared.sum() > 100
-    assert th.equal(pull.log_prob, watched.grad)
+    assert th.equal(loss_gradient.log_prob, watched.grad)

@@ -17,7 +17,7 @@ from mission_tui.trainer.building.arguments import ppo_arguments
 from mission_tui.trainer.building.model import build_ppo
 from mission_tui.trainer.ppo import FastPPO
 from mission_tui.trainer.state.checkpoint import load_checkpoint
-from mission_tui.trainer.state.resume import put_back
+from mission_tui.trainer.state.resume import restore_training
 from mission_tui.trainer.state.tensors import copy_moments
 from mission_tui.trainer.vec_env import InlineVecEnv, build_vec_env
 from tests.trainer.harness import Ran, equal, new_run, run_attempt, spec_with, stop_in
@@ -120,9 +120,9 @@ def test_a_checkpoint_from_before_there_was_a_choice_is_one_of_fp32(tmp_path: Pa
     old = copy.deepcopy(now)
     del old["spec"]["run"]["precision"]
     boundary.state["facts"] = old
-    assert put_back(first_model(), boundary, now, 2)
+    assert restore_training(first_model(), boundary, now, 2)
     now["spec"]["run"]["precision"] = "bf16"
-    assert not put_back(first_model(), boundary, now, 2)
+    assert not restore_training(first_model(), boundary, now, 2)
 
 
 def first_model() -> Any:

@@ -22,7 +22,7 @@ from mission_tui.trainer.building.arguments import ppo_arguments
 from mission_tui.trainer.building.model import build_ppo
 from mission_tui.trainer.building.spaces import refusal, stacked
 from mission_tui.trainer.playing import evaluate
-from mission_tui.trainer.ppo.buffer import ResidentBuffer
+from mission_tui.trainer.ppo.rollout_buffer import ResidentBuffer
 from mission_tui.trainer.vec_env import build_vec_env
 from tests.trainer.harness import PROBES, alike, equal, new_run, run_attempt, spec_with, stop_in
 from tests.trainer.own_envs import Scaled
@@ -109,7 +109,7 @@ def test_images_stay_bytes_from_the_environment_to_the_minibatch() -> None:
         assert (observations.dtype, observations.shape) == (np.dtype(np.uint8), (2, 3, 36, 40))
         model._setup_learn(0)
         model.collect()
-        seen, _ = model.rollout_buffer.everything()
+        seen, _ = model.rollout_buffer.observations_and_actions()
         assert isinstance(seen, th.Tensor)
         assert (seen.dtype, tuple(seen.shape)) == (th.uint8, (16, 3, 36, 40))
     finally:

@@ -15,12 +15,12 @@ import safetensors.torch
 import torch as th
 from torch.optim import Optimizer
 
-__all__ = ["leave_compiler_out", "rehearse"]
+__all__ = ["disable_compiler", "load_everything"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def leave_compiler_out() -> None:
+def disable_compiler() -> None:
     """Make the methods of torch's optimizers work without ``torch._dynamo``; the numbers stay the same.
 
     Torch 2.13 wraps them (`torch._compile`, `torch.optim.optimizer._use_grad_for_differentiable`) to be skipped while
@@ -34,7 +34,7 @@ def leave_compiler_out() -> None:
                 setattr(kind, name, _stepping(plain) if name == "step" else plain)
 
 
-def rehearse() -> None:
+def load_everything() -> None:
     """One gradient step and one saved tensor, thrown away: torch and safetensors import on first use what it takes."""
     parameter = th.nn.Parameter(th.zeros(1))
     optimizer = th.optim.Adam([parameter])

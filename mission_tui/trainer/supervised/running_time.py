@@ -11,7 +11,7 @@ import signal
 import threading
 import time
 
-__all__ = ["awake_s", "notice_stops"]
+__all__ = ["notice_stops", "unstopped_s"]
 
 TICK_S = 0.25
 LATE_S = 2 * TICK_S
@@ -19,7 +19,7 @@ PATIENCE_S = 2.0
 """How long to wait for the thread's turn; only C code that keeps the interpreter to itself can hold it up."""
 
 
-class _Awake:
+class _RunningTime:
     """`stopped_s` so far; `ticked_s` when the thread last looked; `alive_s` when anybody last looked."""
 
     def __init__(self) -> None:
@@ -56,10 +56,10 @@ class _Awake:
             self.tick()
 
 
-_awake = _Awake()
+_awake = _RunningTime()
 
 
-def awake_s() -> float:
+def unstopped_s() -> float:
     """Monotonic seconds that leave out stops of more than half a second, each to within a quarter of a second.
 
     Without `notice_stops` those of `time.monotonic`.

@@ -34,7 +34,7 @@ class Minibatch(NamedTuple):
     returns: th.Tensor
 
 
-class _Arrivals:
+class _StepArray:
     """One array of a rollout, shape (steps, lanes, *shape), filled from the host step by step."""
 
     def __init__(self, steps: int, lanes: int, shape: tuple[int, ...], dtype: th.dtype, device: th.device) -> None:
@@ -61,12 +61,13 @@ class _Arrivals:
 
 
 class ResidentBuffer(RolloutBuffer):
-    """SB3's `RolloutBuffer` by its interface to `PPO`; filled by `see`, `earn` and `judge` instead of `add`.
+    """SB3's `RolloutBuffer` by its interface to `PPO`; filled by `add_observations`, `add_rewards` and `add_values`
+    instead of `add`.
 
     `values`, `log_probs`, `advantages`, `returns` and `rewards` are host arrays of shape (steps, lanes).
     """
 
-    _observed: _Arrivals | dict[str, _Arrivals]
+    _observed: _StepArray | dict[str, _StepArray]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._allocated = False
@@ -80,11 +81,11 @@ class ResidentBuffer(RolloutBuffer):
         steps, lanes, on_host = self.buffer_size, self.n_envs, self.device.type == "cpu"
         space = self.observation_space
         if isinstance(space, spaces.Dict):
-            self._observed = {name: self._arrivals(part) for name, part in space.spaces.items()}
+            self._observed = {name: self._step_array(part) for name, part in space.spaces.items()}
         else:
-            self._observed = self._arrivals(space)
+            self._observed = self._step_array(space)
         chosen = th.int64 if isinstance(self.action_space, spaces.Discrete | spaces.MultiDiscrete) else th.float32
-        self._chosen = _Arrivals(steps, lanes, (self.action_dim,), chosen, self.device)
+        self._chosen = _StepArray(steps, lanes, (self.action_dim,), chosen, self.device)
         self._scalars = th.zeros((4, steps, lanes), device=self.device)
         self._host = self._scalars if on_host else th.zeros((4, steps, lanes), pin_memory=self.device.type == "cuda")
         self.values, self.log_probs, self.advantages, self.returns = self._host.numpy()
@@ -93,26 +94,26 @@ class ResidentBuffer(RolloutBuffer):
         # SB3 numbers transitions lane by lane; here they lie step by step.
         self._places = np.arange(steps * lanes).reshape(steps, lanes).T.ravel()
 
-    def _arrivals(self, space: spaces.Space[Any]) -> _Arrivals:
+    def _step_array(self, space: spaces.Space[Any]) -> _StepArray:
         kind = np.dtype(space.dtype)
         dtype = _SIGNED.get(kind) or th.from_numpy(np.zeros(0, dtype=kind)).dtype
-        return _Arrivals(self.buffer_size, self.n_envs, space.shape or (), dtype, self.device)
+        return _StepArray(self.buffer_size, self.n_envs, space.shape or (), dtype, self.device)
 
-    def see(self, step: int, observation: Any, episode_starts: NDArray[Any]) -> Observation:
+    def add_observations(self, step: int, observation: Any, episode_starts: NDArray[Any]) -> Observation:
         """Keep what the environments show before `step`; returns it on the device."""
         self.episode_starts[step] = episode_starts
         if isinstance(self._observed, dict):
             return {name: part.put(step, observation[name]) for name, part in self._observed.items()}
         return self._observed.put(step, observation)
 
-    def earn(self, step: int, actions: NDArray[Any], rewards: NDArray[Any]) -> None:
+    def add_rewards(self, step: int, actions: NDArray[Any], rewards: NDArray[Any]) -> None:
         """Keep what was done at `step`, shape (lanes, ...), and what it earned, time-limit values included."""
         self._chosen.put(step, actions)
         self.rewards[step] = rewards
         self.pos = step + 1
         self.full = self.pos == self.buffer_size
 
-    def everything(self) -> tuple[Observation, th.Tensor]:
+    def observations_and_actions(self) -> tuple[Observation, th.Tensor]:
         """All observations and actions, shape (steps * lanes, ...), step by step, on the device."""
         actions = self._chosen.tensor.flatten(0, 1)
         if isinstance(self.action_space, spaces.Discrete):
@@ -121,12 +122,12 @@ class ResidentBuffer(RolloutBuffer):
             return {name: part.tensor.flatten(0, 1) for name, part in self._observed.items()}, actions
         return self._observed.tensor.flatten(0, 1), actions
 
-    def judge(self, values: th.Tensor, log_probs: th.Tensor) -> None:
-        """Keep what the policy thought of `everything`, each of shape (steps * lanes,)."""
+    def add_values(self, values: th.Tensor, log_probs: th.Tensor) -> None:
+        """Keep what the policy thought of `observations_and_actions`, each of shape (steps * lanes,)."""
         self._scalars[0].copy_(values.view(self._scalars[0].shape))
         self._scalars[1].copy_(log_probs.view(self._scalars[1].shape))
 
-    def seen(self) -> Iterator[Any]:
+    def observations_by_step(self) -> Iterator[Any]:
         """The observations of every step, on the host."""
         for step in range(self.pos):
             if isinstance(self._observed, dict):

@@ -16,12 +16,12 @@ from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.preprocessing import is_image_space, preprocess_obs
 from stable_baselines3.common.torch_layers import FlattenExtractor, MlpExtractor
 
-from mission_tui.trainer.ppo.buffer import Observation
-from mission_tui.trainer.ppo.heads import Head, Judged, head_of
-from mission_tui.trainer.ppo.pull import Pull, exert
-from mission_tui.trainer.ppo.tower import Tower, tower_of
+from mission_tui.trainer.ppo.heads import ActionEvaluation, Head, head_of
+from mission_tui.trainer.ppo.loss_gradient import LossGradient, backprop
+from mission_tui.trainer.ppo.mlp_stack import MlpStack, mlp_stack_of
+from mission_tui.trainer.ppo.rollout_buffer import Observation
 
-__all__ = ["Evaluator", "LayeredPolicy", "evaluator_of"]
+__all__ = ["LayeredPolicy", "PolicyEvaluator", "evaluator_of"]
 
 Prepare = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -30,34 +30,36 @@ _ROWS = 2048
 _OVERRIDABLE = ("forward", "evaluate_actions", "predict_values", "extract_features", "_get_action_dist_from_latent")
 
 
-class Evaluator(Protocol):
+class PolicyEvaluator(Protocol):
     """Valid until the policy's parameters are replaced; changing them in place is fine."""
 
     def act(self, observation: Observation) -> th.Tensor:
         """Sampled actions, shape (lanes, ...)."""
 
-    def thought(self, observation: Observation, actions: th.Tensor) -> tuple[th.Tensor, th.Tensor]:
+    def last_values(self, observation: Observation, actions: th.Tensor) -> tuple[th.Tensor, th.Tensor]:
         """Values, shape (lanes, 1), and log-probabilities, shape (lanes,), of what `act` just saw and did."""
 
-    def look_back(self, observations: Observation, actions: th.Tensor) -> tuple[th.Tensor, th.Tensor]:
+    def rollout_values(self, observations: Observation, actions: th.Tensor) -> tuple[th.Tensor, th.Tensor]:
         """Values and log-probabilities, shape (steps * lanes,), of all that `act` saw and did since the last look."""
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Drop what a rollout that was given up left behind."""
 
-    def value(self, observation: Observation) -> th.Tensor:
+    def predict_values(self, observation: Observation) -> th.Tensor:
         """Values, shape (lanes, 1)."""
 
-    def judge(self, observation: Observation, actions: th.Tensor) -> tuple[th.Tensor, Judged]:
+    def evaluate_actions(self, observation: Observation, actions: th.Tensor) -> tuple[th.Tensor, ActionEvaluation]:
         """Values, shape (batch, 1), and what the policy says of `actions`."""
 
-    def differentiate(self, pull: Pull) -> None:
-        """Turn the pull on what `judge` said last into gradients of parameters, which were cleared before."""
+    def backward(self, loss_gradient: LossGradient) -> None:
+        """Turn the pull on what `evaluate_actions` said last into gradients of parameters, which were cleared
+        before.
+        """
 
 
 def evaluator_of(
     policy: ActorCriticPolicy, *, by_hand: bool = True, quick: bool = True, prepare: Prepare | None = None
-) -> Evaluator:
+) -> PolicyEvaluator:
     """The fastest evaluator that gives `policy`'s own numbers, to the last bit unless `quick`.
 
     Unless `by_hand`, autograd differentiates its layers, whose forward passes go through `prepare` first.
@@ -68,10 +70,10 @@ def evaluator_of(
         return _WholePolicy(policy)
     if not by_hand:
         return LayeredPolicy(policy, head, prepare)
-    actor = tower_of([*policy.mlp_extractor.policy_net, policy.action_net], quick=quick)
-    critic = tower_of([*policy.mlp_extractor.value_net, policy.value_net], quick=quick)
+    actor = mlp_stack_of([*policy.mlp_extractor.policy_net, policy.action_net], quick=quick)
+    critic = mlp_stack_of([*policy.mlp_extractor.value_net, policy.value_net], quick=quick)
     if actor is not None and critic is not None and _only_flattens(policy):
-        return _Towers(actor, critic, head)
+        return _MlpPolicy(actor, critic, head)
     return LayeredPolicy(policy, head)
 
 
@@ -81,39 +83,39 @@ class _Recorded:
     def __init__(self) -> None:
         self._values: list[th.Tensor] = []
         self._log_probs: list[th.Tensor] = []
-        self._said: tuple[th.Tensor, Judged] | None = None
+        self._evaluated: tuple[th.Tensor, ActionEvaluation] | None = None
 
     def remember(self, values: th.Tensor, log_probs: th.Tensor) -> None:
         self._values.append(values.flatten())
         self._log_probs.append(log_probs)
 
-    def thought(self, observation: Observation, actions: th.Tensor) -> tuple[th.Tensor, th.Tensor]:
+    def last_values(self, observation: Observation, actions: th.Tensor) -> tuple[th.Tensor, th.Tensor]:
         return self._values[-1].unsqueeze(1), self._log_probs[-1]
 
-    def look_back(self, observations: Observation, actions: th.Tensor) -> tuple[th.Tensor, th.Tensor]:
+    def rollout_values(self, observations: Observation, actions: th.Tensor) -> tuple[th.Tensor, th.Tensor]:
         values, log_probs = th.cat(self._values), th.cat(self._log_probs)
-        self.forget()
+        self.reset()
         return values, log_probs
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         self._values.clear()
         self._log_probs.clear()
 
-    def judge(self, observation: Observation, actions: th.Tensor) -> tuple[th.Tensor, Judged]:
-        self._said = self._say(observation, actions)
-        return self._said
+    def evaluate_actions(self, observation: Observation, actions: th.Tensor) -> tuple[th.Tensor, ActionEvaluation]:
+        self._evaluated = self._evaluate(observation, actions)
+        return self._evaluated
 
-    def _say(self, observation: Observation, actions: th.Tensor) -> tuple[th.Tensor, Judged]:
+    def _evaluate(self, observation: Observation, actions: th.Tensor) -> tuple[th.Tensor, ActionEvaluation]:
         raise NotImplementedError
 
-    def differentiate(self, pull: Pull) -> None:
-        assert self._said is not None
-        (values, judged), self._said = self._said, None
-        pairs = [(values, pull.values), (judged.log_prob, pull.log_prob)]
-        if pull.entropy is not None:
-            assert judged.entropy is not None
-            pairs.append((judged.entropy, pull.entropy))
-        exert(pairs)
+    def backward(self, loss_gradient: LossGradient) -> None:
+        assert self._evaluated is not None
+        (values, evaluation), self._evaluated = self._evaluated, None
+        pairs = [(values, loss_gradient.values), (evaluation.log_prob, loss_gradient.log_prob)]
+        if loss_gradient.entropy is not None:
+            assert evaluation.entropy is not None
+            pairs.append((evaluation.entropy, loss_gradient.entropy))
+        backprop(pairs)
 
 
 class _WholePolicy(_Recorded):
@@ -131,14 +133,14 @@ class _WholePolicy(_Recorded):
         return chosen
 
     @th.no_grad()
-    def value(self, observation: Observation) -> th.Tensor:
+    def predict_values(self, observation: Observation) -> th.Tensor:
         return self._policy.predict_values(observation)
 
-    def _say(self, observation: Observation, actions: th.Tensor) -> tuple[th.Tensor, Judged]:
+    def _evaluate(self, observation: Observation, actions: th.Tensor) -> tuple[th.Tensor, ActionEvaluation]:
         if not isinstance(self._policy.action_space, spaces.Discrete):
             actions = actions.float()
         values, log_prob, entropy = self._policy.evaluate_actions(observation, actions)
-        return values, Judged(log_prob, entropy)
+        return values, ActionEvaluation(log_prob, entropy)
 
 
 class LayeredPolicy(_Recorded):
@@ -147,37 +149,37 @@ class LayeredPolicy(_Recorded):
     def __init__(self, policy: ActorCriticPolicy, head: Head, prepare: Prepare | None = None) -> None:
         super().__init__()
         self._policy, self._head = policy, head
-        self._seeing, self._judging = self._forward, self._judge
+        self._run_forward, self._run_evaluate = self._forward, self._evaluate_prepared
         if prepare is not None:
-            self._seeing, self._judging = prepare(self._forward), prepare(self._judge)
+            self._run_forward, self._run_evaluate = prepare(self._forward), prepare(self._evaluate_prepared)
 
     @th.no_grad()
-    def look(self, observation: Observation) -> tuple[th.Tensor, th.Tensor]:
+    def forward(self, observation: Observation) -> tuple[th.Tensor, th.Tensor]:
         """What the head turns into actions, and values; no random number is drawn."""
-        return self._seeing(self._input(observation))
+        return self._run_forward(self._input(observation))
 
     @th.no_grad()
     def act(self, observation: Observation) -> th.Tensor:
-        output, values = self.look(observation)
+        output, values = self.forward(observation)
         actions = self._head.sample(output)
         self.remember(values, self._head.log_prob(output, actions))
         return actions
 
     @th.no_grad()
-    def value(self, observation: Observation) -> th.Tensor:
+    def predict_values(self, observation: Observation) -> th.Tensor:
         return self._policy.predict_values(observation)
 
-    def _say(self, observation: Observation, actions: th.Tensor) -> tuple[th.Tensor, Judged]:
-        return self._judging(self._input(observation), actions)
+    def _evaluate(self, observation: Observation, actions: th.Tensor) -> tuple[th.Tensor, ActionEvaluation]:
+        return self._run_evaluate(self._input(observation), actions)
 
     def _input(self, observation: Observation) -> Any:
         # Looks at spaces, which is no work for a compiler.
         space, scaled = self._policy.observation_space, self._policy.normalize_images
         return preprocess_obs(observation, space, normalize_images=scaled)
 
-    def _judge(self, prepared: Any, actions: th.Tensor) -> tuple[th.Tensor, Judged]:
+    def _evaluate_prepared(self, prepared: Any, actions: th.Tensor) -> tuple[th.Tensor, ActionEvaluation]:
         output, values = self._forward(prepared)
-        return values, self._head.judge(output, actions)
+        return values, self._head.evaluate(output, actions)
 
     def _forward(self, prepared: Any) -> tuple[th.Tensor, th.Tensor]:
         policy = self._policy
@@ -188,16 +190,16 @@ class LayeredPolicy(_Recorded):
         return output, policy.value_net(policy.mlp_extractor.forward_critic(for_critic))
 
 
-class _Towers:
+class _MlpPolicy:
     """Actor and critic on the flat observation, without autograd.
 
     While acting only the actor is asked. The critic sees the whole rollout at its end, in few large batches.
     """
 
-    def __init__(self, actor: Tower, critic: Tower, head: Head) -> None:
+    def __init__(self, actor: MlpStack, critic: MlpStack, head: Head) -> None:
         self._actor, self._critic, self._head = actor, critic, head
         self._outputs: list[th.Tensor] = []
-        self._said: tuple[th.Tensor, th.Tensor, Judged] | None = None
+        self._evaluated: tuple[th.Tensor, th.Tensor, ActionEvaluation] | None = None
 
     @th.no_grad()
     def act(self, observation: Observation) -> th.Tensor:
@@ -206,38 +208,38 @@ class _Towers:
         return self._head.sample(output)
 
     @th.no_grad()
-    def thought(self, observation: Observation, actions: th.Tensor) -> tuple[th.Tensor, th.Tensor]:
-        return self.value(observation).clone(), self._head.log_prob(self._outputs[-1], actions)
+    def last_values(self, observation: Observation, actions: th.Tensor) -> tuple[th.Tensor, th.Tensor]:
+        return self.predict_values(observation).clone(), self._head.log_prob(self._outputs[-1], actions)
 
     @th.no_grad()
-    def look_back(self, observations: Observation, actions: th.Tensor) -> tuple[th.Tensor, th.Tensor]:
+    def rollout_values(self, observations: Observation, actions: th.Tensor) -> tuple[th.Tensor, th.Tensor]:
         lanes = len(self._outputs[0])
         # Matrix kernels sum the rows beyond a multiple of 4 in another order, so such lanes are valued step by step.
         size = _ROWS if lanes % 4 == 0 else lanes
         values = [self._critic.forward(rows).flatten().clone() for rows in th.split(_flat(observations), size)]
         log_probs = self._head.log_prob(th.cat(self._outputs), actions)
-        self.forget()
+        self.reset()
         return th.cat(values), log_probs
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         self._outputs.clear()
 
-    def value(self, observation: Observation) -> th.Tensor:
+    def predict_values(self, observation: Observation) -> th.Tensor:
         return self._critic.forward(_flat(observation))
 
     @th.no_grad()
-    def judge(self, observation: Observation, actions: th.Tensor) -> tuple[th.Tensor, Judged]:
+    def evaluate_actions(self, observation: Observation, actions: th.Tensor) -> tuple[th.Tensor, ActionEvaluation]:
         features = _flat(observation)
         output, values = self._actor.forward(features), self._critic.forward(features)
-        judged = self._head.judge(output, actions)
-        self._said = output, actions, judged
-        return values, judged
+        evaluation = self._head.evaluate(output, actions)
+        self._evaluated = output, actions, evaluation
+        return values, evaluation
 
     @th.no_grad()
-    def differentiate(self, pull: Pull) -> None:
-        assert self._said is not None
-        self._actor.backward(self._head.gradient(*self._said, pull))
-        self._critic.backward(pull.values)
+    def backward(self, loss_gradient: LossGradient) -> None:
+        assert self._evaluated is not None
+        self._actor.backward(self._head.gradient(*self._evaluated, loss_gradient))
+        self._critic.backward(loss_gradient.values)
 
 
 def _flat(observation: Observation) -> th.Tensor:

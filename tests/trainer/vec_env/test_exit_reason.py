@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.trainer.vec_env import last_words
-from mission_tui.trainer.vec_env.death import OomKills, how_it_ended
-from mission_tui.trainer.vec_env.last_words import LastWords, quote
+from mission_tui.trainer.vec_env import worker_stderr
+from mission_tui.trainer.vec_env.exit_reason import OomKills, exit_reason
+from mission_tui.trainer.vec_env.worker_stderr import WorkerStderr, quote
 from tests.waiting import until
 
 ROOT = Path(__file__).parents[3]
@@ -57,7 +57,7 @@ with obedient() as vec:
 )
 def test_exit_crash_kill_and_lack_of_memory_are_told_apart(code: int, meanwhile: OomKills, sentence: str) -> None:
     """Only a SIGKILL beside a count of the kernel is called lack of memory."""
-    assert how_it_ended(code, meanwhile) == sentence
+    assert exit_reason(code, meanwhile) == sentence
 
 
 @pytest.mark.parametrize(
@@ -127,14 +127,14 @@ def test_somebody_who_talks_without_end_is_heard_and_not_kept(
 ) -> None:
     """Ten megabytes without a newline pass through; a few kilobytes stay; closing gives every descriptor back."""
     before = len(list(Path("/proc/self/fd").iterdir()))
-    words = LastWords()
+    words = WorkerStderr()
     heard, said = words.open()
     for _ in range(160):
         os.write(said, b"\xff" * (1 << 16))
     os.write(said, b"the end")
     os.close(said)
     # The end is seen, not waited out: that would take longer than a test may.
-    monkeypatch.setattr(last_words, "_SETTLE_S", 1000.0)
+    monkeypatch.setattr(worker_stderr, "_SETTLE_S", 1000.0)
     assert words.of(heard).endswith("the end")
     assert len(words.of(heard)) <= 8192
     words.close()

@@ -12,27 +12,27 @@ from numpy.typing import NDArray
 from mission_tui.envs.worker_assignment import Assignment, Raised
 from mission_tui.fleet.views.env_workers import EnvWorkers
 from mission_tui.trainer.failures import EnvError
-from mission_tui.trainer.supervised.awake import awake_s
-from mission_tui.trainer.vec_env.last_words import LastWords
-from mission_tui.trainer.vec_env.liveness import Liveness
+from mission_tui.trainer.supervised.running_time import unstopped_s
+from mission_tui.trainer.vec_env.worker_liveness import WorkerLiveness
 from mission_tui.trainer.vec_env.worker_process import Patience, WorkerProcess
+from mission_tui.trainer.vec_env.worker_stderr import WorkerStderr
 
-__all__ = ["Crew"]
+__all__ = ["WorkerPool"]
 
 _LEAVE_S = 2.0
 _OWN_WORK = ("making", "step", "reset")
 """What environments are for. Whatever they raise in it is an `EnvError`; a question may raise what it likes."""
 
 
-class Crew:
+class WorkerPool:
     """A process for each of `assignments`; `lives` (n_workers, 8) are their shared counters."""
 
     def __init__(self, assignments: Sequence[Assignment], lives: NDArray[np.int64]) -> None:
         count = len(assignments)
         self._workers: list[WorkerProcess] = []
         self._broken: EnvError | None = None
-        self._words = LastWords()
-        self._liveness = Liveness(lives, [assignment.behind - assignment.first for assignment in assignments])
+        self._words = WorkerStderr()
+        self._liveness = WorkerLiveness(lives, [assignment.behind - assignment.first for assignment in assignments])
         try:
             for assignment in assignments:
                 self._workers.append(WorkerProcess(assignment, count, lives[assignment.index], self._words))
@@ -51,11 +51,11 @@ class Crew:
     def steps_done(self) -> tuple[int, ...]:
         return tuple(worker.steps_done for worker in self._workers)
 
-    def look(self) -> EnvWorkers:
+    def sample(self) -> EnvWorkers:
         """Who of them is late and who is slow; for another thread, about once a second."""
-        return self._liveness.look(self.pids)
+        return self._liveness.sample(self.pids)
 
-    def tell(self, messages: Mapping[int, bytes], *, answered: bool = True) -> None:
+    def send(self, messages: Mapping[int, bytes], *, answered: bool = True) -> None:
         """Send each worker its message, which is `answered` or not. Raises `EnvError` when one is dead, for ever."""
         if self._broken is not None:
             raise self._broken
@@ -68,13 +68,13 @@ class Crew:
             self._broken = error
             raise
 
-    def tell_all(self, message: bytes, *, answered: bool = True) -> None:
+    def send_all(self, message: bytes, *, answered: bool = True) -> None:
         """Send every worker the same."""
-        self.tell(dict.fromkeys(range(len(self)), message), answered=answered)
+        self.send(dict.fromkeys(range(len(self)), message), answered=answered)
 
-    def hear(self, indices: Collection[int], doing: str, patience: Patience) -> list[Any]:
+    def receive(self, indices: Collection[int], doing: str, patience: Patience) -> list[Any]:
         """The answers of these workers. All are heard before one of them is raised, so that none answers late."""
-        begun_s, self._liveness.usual_s = awake_s(), patience.usual_s
+        begun_s, self._liveness.usual_s = unstopped_s(), patience.usual_s
         try:
             answers = [self._workers[index].answer(doing, patience, self._check) for index in indices]
         except EnvError as error:
@@ -83,7 +83,7 @@ class Crew:
         except BaseException:  # a signal's handler raised: an answer was left half read
             self._broken = EnvError("waiting for the env workers was interrupted")
             raise
-        patience.took(awake_s() - begun_s)
+        patience.took(unstopped_s() - begun_s)
         for index, answer in zip(indices, answers, strict=True):
             if isinstance(answer, Raised):
                 raise _error(index, doing, answer)

@@ -6,7 +6,7 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["OomKills", "how_it_ended"]
+__all__ = ["OomKills", "exit_reason"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class OomKills:
         return OomKills(_more(self.group, before.group), _more(self.machine, before.machine))
 
 
-def how_it_ended(code: int, meanwhile: OomKills) -> str:
+def exit_reason(code: int, meanwhile: OomKills) -> str:
     """What "env worker 3" did. `code` is as `Popen` gives it, `meanwhile` since the worker began."""
     if code >= 0:
         return f"left with exit code {code} (os._exit)" if code else "left with exit code 0 unasked"

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mission_tui.fleet.views.env_workers import MOST_EACH, MOST_LATE, EnvWorkers, LateWorker, SlowWorker
-from mission_tui.trainer.supervised.awake import awake_s
+from mission_tui.trainer.supervised.running_time import unstopped_s
 
-__all__ = ["LATE_S", "Liveness"]
+__all__ = ["LATE_S", "WorkerLiveness"]
 
 LATE_S = 2.0
 _TIMES_USUAL = 4.0
@@ -22,13 +22,13 @@ _TIMES_USUAL = 4.0
 _AT, _STEPS, _ANSWERS, _BUSY_NS = range(4)
 
 
-class Liveness:
+class WorkerLiveness:
     """`lives` (n_workers, 8) are the shared counters; `lanes` says how many environments each worker steps."""
 
     def __init__(self, lives: NDArray[np.int64], lanes: Sequence[int]) -> None:
         self._lives, self._lanes = lives, np.array(lanes)
         self._asked = [1] * len(lanes)
-        self._asked_s = awake_s()
+        self._asked_s = unstopped_s()
         self.usual_s = 0.0
         """Seconds that an answer of the kind asked for usually takes, for all of them together."""
         self._before = np.zeros_like(lives)
@@ -37,13 +37,13 @@ class Liveness:
 
     def ask(self, indices: Collection[int]) -> None:
         """These workers are asked now, and owe an answer each."""
-        self._asked_s = awake_s()
+        self._asked_s = unstopped_s()
         for index in indices:
             self._asked[index] += 1
 
-    def look(self, pids: Sequence[int]) -> EnvWorkers:
+    def sample(self, pids: Sequence[int]) -> EnvWorkers:
         """How they stand now; to be called about once a second."""
-        lives, silent_s = self._lives.copy(), awake_s() - self._asked_s
+        lives, silent_s = self._lives.copy(), unstopped_s() - self._asked_s
         late: list[LateWorker] = []
         if silent_s > max(LATE_S, _TIMES_USUAL * self.usual_s):
             owing = [index for index, asked in enumerate(self._asked) if lives[index, _ANSWERS] < asked]

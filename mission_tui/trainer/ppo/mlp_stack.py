@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 import torch as th
 
-__all__ = ["Tower", "gradient_of", "tower_of"]
+__all__ = ["MlpStack", "gradient_of", "mlp_stack_of"]
 
 Activation = Literal["tanh", "relu"] | None
 
@@ -30,7 +30,7 @@ class _Layer:
     activation: Activation
 
 
-class Tower:
+class MlpStack:
     """Maps (batch, features) to (batch, outputs). What it returns is overwritten by its next call of the same batch."""
 
     def __init__(self, layers: list[_Layer], *, quick: bool) -> None:
@@ -94,7 +94,7 @@ class Tower:
         return kept[size]
 
 
-def tower_of(modules: Iterable[th.nn.Module], *, quick: bool = True) -> Tower | None:
+def mlp_stack_of(modules: Iterable[th.nn.Module], *, quick: bool = True) -> MlpStack | None:
     """The tower of `modules`; None if there is anything but biased linear layers, tanh and ReLU among them.
 
     A `quick` one rounds some numbers otherwise than torch, and as well.
@@ -107,7 +107,7 @@ def tower_of(modules: Iterable[th.nn.Module], *, quick: bool = True) -> Tower | 
             layers[-1] = _Layer(layers[-1].module, "tanh" if type(module) is th.nn.Tanh else "relu")
         else:
             return None
-    return Tower(layers, quick=quick) if layers else None
+    return MlpStack(layers, quick=quick) if layers else None
 
 
 def gradient_of(parameter: th.Tensor) -> th.Tensor:

@@ -14,14 +14,14 @@ from stable_baselines3.common.callbacks import BaseCallback
 
 from mission_tui.trainer.state.tree import Tree
 
-__all__ = ["Memory"]
+__all__ = ["CallbackState"]
 
 _NOT_THEIRS = frozenset({"num_timesteps", "locals", "globals", "model", "parent", "verbose"})
 _MOST = 10_000
 """Values in one attribute: a boundary copies them before every rollout."""
 
 
-class Memory:
+class CallbackState:
     """The memory of `callbacks` and of the callbacks that are their attributes."""
 
     def __init__(self, callbacks: Sequence[BaseCallback]) -> None:
@@ -44,7 +44,7 @@ class Memory:
             }
         return state
 
-    def put_back(self, state: Tree | None) -> None:
+    def restore(self, state: Tree | None) -> None:
         """Give those of the same class in the same place what they had."""
         for path, callback in self._each():
             for name, value in (state or {}).get(path, {}).items():

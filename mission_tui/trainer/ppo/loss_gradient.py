@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import torch as th
 
-__all__ = ["Pull", "exert"]
+__all__ = ["LossGradient", "backprop"]
 
 
-class Pull(NamedTuple):
+class LossGradient(NamedTuple):
     """On `values`, shape (batch, 1), `log_prob` and `entropy`, shape (batch,); None where the loss has no entropy."""
 
     values: th.Tensor
@@ -17,7 +17,7 @@ class Pull(NamedTuple):
     entropy: th.Tensor | None = None
 
 
-def exert(pairs: list[tuple[th.Tensor, th.Tensor]]) -> None:
+def backprop(pairs: list[tuple[th.Tensor, th.Tensor]]) -> None:
     """Hand each output's gradient to autograd, as those of a scalar: told outright, torch would import an algebra."""
     parts = [th.dot(output.flatten(), gradient.flatten()) for output, gradient in pairs]
     th.stack(parts).sum().backward()  # type: ignore[no-untyped-call]

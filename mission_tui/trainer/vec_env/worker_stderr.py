@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from mission_tui.fleet.text import clean
 
-__all__ = ["LastWords", "quote"]
+__all__ = ["WorkerStderr", "quote"]
 
 _KEPT_BYTES = 8192
 _READ_BYTES = 1 << 16
@@ -23,7 +23,7 @@ _STDERR = 2
 _FATAL = "Fatal Python error"
 
 
-class LastWords:
+class WorkerStderr:
     """The stderr of all workers of a training."""
 
     def __init__(self) -> None:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from mission_tui.envs.channel import CALL, frame
 from mission_tui.envs.lanes import LaneQuery
-from mission_tui.trainer.vec_env.crew import Crew
+from mission_tui.trainer.vec_env.worker_pool import WorkerPool
 from mission_tui.trainer.vec_env.worker_process import Patience
 
 __all__ = ["Question", "ask_lanes"]
@@ -21,7 +21,7 @@ class Question(NamedTuple):
     arguments: Sequence[tuple[Any, ...]]
 
 
-def ask_lanes(crew: Crew, of_lane: Sequence[int], question: Question, patience: Patience) -> list[Any]:
+def ask_lanes(pool: WorkerPool, of_lane: Sequence[int], question: Question, patience: Patience) -> list[Any]:
     """The answer of each lane; `of_lane` is the worker of every lane there is."""
     what, lanes, arguments = question
     shares: dict[int, list[int]] = {}
@@ -33,9 +33,9 @@ def ask_lanes(crew: Crew, of_lane: Sequence[int], question: Question, patience: 
         for index, share in shares.items()
     }
     # All are pickled before the first is sent: what cannot be must leave no worker waited for in vain.
-    crew.tell({index: frame(CALL, ask) for index, ask in asks.items()})
+    pool.send({index: frame(CALL, ask) for index, ask in asks.items()})
     answers: list[Any] = [None] * len(lanes)
-    for share, given in zip(shares.values(), crew.hear(shares, what, patience), strict=True):
+    for share, given in zip(shares.values(), pool.receive(shares, what, patience), strict=True):
         for position, answer in zip(share, given, strict=True):
             answers[position] = answer
     return answers

@@ -5,33 +5,34 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = ["Told"]
+__all__ = ["CallbackLocals"]
 
 _LATE = ("values", "log_probs")
 _FROM = ("obs_tensor", "chosen")
 
-Think = Callable[[Any, Any], tuple[Any, Any]]
+StepValues = Callable[[Any, Any], tuple[Any, Any]]
 
 
-class Told(dict[str, Any]):
+class CallbackLocals(dict[str, Any]):
     """The dictionary that callbacks know as `locals`. The fast engine does not need to know what the critic says before
-    a rollout is over, so `think` says it of the observations and actions of the step, if `values` are looked at.
+    a rollout is over, so `step_values` computes it for the observations and actions of the step, if `values` are looked
+    at.
     """
 
-    def __init__(self, told: Mapping[str, Any], think: Think | None) -> None:
+    def __init__(self, told: Mapping[str, Any], step_values: StepValues | None) -> None:
         super().__init__(told)
-        self._think = think
+        self._step_values = step_values
 
-    def forget(self, told: Mapping[str, Any]) -> None:
+    def drop_step(self, told: Mapping[str, Any]) -> None:
         """A step has been `told`: what was worked out for the one before is out of date."""
         for name in _LATE:
             if name not in told:
                 self.pop(name, None)
 
     def __missing__(self, name: str) -> Any:
-        if self._think is None or not self._can_say(name):
+        if self._step_values is None or not self._can_say(name):
             raise KeyError(name)
-        self["values"], self["log_probs"] = self._think(*(self[name] for name in _FROM))
+        self["values"], self["log_probs"] = self._step_values(*(self[name] for name in _FROM))
         return self[name]
 
     def __contains__(self, name: object) -> bool:
@@ -45,4 +46,4 @@ class Told(dict[str, Any]):
             return default
 
     def _can_say(self, name: object) -> bool:
-        return self._think is not None and name in _LATE and all(map(super().__contains__, _FROM))
+        return self._step_values is not None and name in _LATE and all(map(super().__contains__, _FROM))

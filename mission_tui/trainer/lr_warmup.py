@@ -12,10 +12,10 @@ import msgspec
 
 from mission_tui.fleet.resume.terms import AS_IT_WAS, Terms
 
-__all__ = ["Easing"]
+__all__ = ["LrWarmup"]
 
 
-class Easing:
+class LrWarmup:
     """Counts updates and gradient steps since the terms began."""
 
     def __init__(self, terms: Terms = AS_IT_WAS, updates: int = 0, gradient_steps: int = 0) -> None:
