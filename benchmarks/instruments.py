@@ -23,8 +23,8 @@ from mission_tui.records.meter_history import TIERS
 from mission_tui.records.runs.layout import instruments_dir, supervisor_dir
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.launchers.local import LocalLauncher
-from mission_tui.supervisor.watching.instruments import Instruments
-from mission_tui.supervisor.watching.remembered import remember
+from mission_tui.supervisor.watching.meter_history import Instruments
+from mission_tui.supervisor.watching.restored_histories import restore_histories
 
 STEP_S = 10
 LINE = "%-20s %14s"
@@ -72,7 +72,7 @@ async def measure(hours: float, gpus: int, runs: int) -> None:
         sizes = [path.stat().st_size for path in instruments_dir(root).iterdir()]
         back = time.process_time()
         files, now = instruments.files, time.time()
-        remember([files.read(tier, now)[0] for tier in TIERS], now, begun)
+        restore_histories([files.read(tier, now)[0] for tier in TIERS], now, begun)
         for row in (
             ("hours, GPUs, runs", f"{hours:g}, {gpus}, {runs}"),
             ("memory", f"{memory / 1e6:.1f} MB"),

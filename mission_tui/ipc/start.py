@@ -28,8 +28,8 @@ from mission_tui.plain_files import make_folder, open_fresh, open_plain, open_to
 __all__ = ["SUPERVISOR", "captured_environ", "ensure_supervisor", "operator_socket", "start_readonly_server"]
 
 SUPERVISOR = "mission_tui.supervisor"
-READONLY_SERVER = "mission_tui.supervisor.disk.onlooker"
-REPLAY_SERVER = "mission_tui.supervisor.disk.replayer"
+READONLY_SERVER = "mission_tui.supervisor.readonly.server"
+REPLAY_SERVER = "mission_tui.supervisor.readonly.replay"
 LOOK_EVERY_S = 0.02
 PATIENCE_AFTER_EXIT_S = 1.0
 LOG_TAIL_BYTES = 4096

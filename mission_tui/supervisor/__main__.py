@@ -29,17 +29,17 @@ from mission_tui.records.root_checks import check_locks, check_private
 from mission_tui.records.runs.layout import supervisor_dir
 from mission_tui.supervisor.clock import Clock
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.desk import Desk
 from mission_tui.supervisor.disk.adoption import load_waiting, taking_in
 from mission_tui.supervisor.disk.run_directory import half_made, sweep_up
 from mission_tui.supervisor.ending.dead_sockets import sweep_socket_folders
 from mission_tui.supervisor.launchers.local import LocalLauncher
 from mission_tui.supervisor.own_limits import take_fixed_limits
+from mission_tui.supervisor.request_dispatcher import RequestDispatcher
 from mission_tui.supervisor.singleton import still_ours, take_lock
-from mission_tui.supervisor.starting.caller import forget_marks
+from mission_tui.supervisor.starting.caller import drop_run_markers
 from mission_tui.supervisor.time_limits import TimeLimits, read_time_limits
-from mission_tui.supervisor.watching.instruments import Instruments
-from mission_tui.supervisor.watching.telemetry import Ears
+from mission_tui.supervisor.watching.meter_history import Instruments
+from mission_tui.supervisor.watching.telemetry_handler import TelemetryHandler
 
 SLICE_S = 0.015
 """How long the first reading keeps the loop before others have their turn."""
@@ -71,7 +71,7 @@ def main() -> int:
                 return 0
             _ignore_in_git(root / ".gitignore")
         limits = read_time_limits(os.environ)
-        forget_marks(os.environ)
+        drop_run_markers(os.environ)
         asyncio.run(_supervise(root, lock, limits))
     except MissionError as error:
         log.error("%s", error)  # noqa: TRY400 - the sentence is for the person whose client reads the log's last line
@@ -97,23 +97,25 @@ async def _supervise(root: Path, lock: int, limits: TimeLimits) -> None:
     core = Core(root, LocalLauncher())
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, core.leave, f"{number.name}")
+        loop.add_signal_handler(number, core.request_exit, f"{number.name}")
     core.seals.seal_root(root)
     core.fleet.started()
     halves = half_made(root)
     for swept in sweep_socket_folders(root):
         log.info("the dead sockets of %s were removed", swept)
     core.whole.clear()
-    desk = Desk(core)
+    dispatcher = RequestDispatcher(core)
     prepare_socket_dir(socket_dir(root))
     name_root(root)
     # Before anything is read: whoever asks waits a moment for the fleet, and never for a directory that has no end.
-    listeners = [await serve_operator(socket_dir(root) / OPERATOR_SOCKET, root, desk.answer, desk.gone)]
+    listeners = [
+        await serve_operator(socket_dir(root) / OPERATOR_SOCKET, root, dispatcher.answer, dispatcher.client_left)
+    ]
     duties = _Duties(core)
-    duties.begin("push", desk.push())
+    duties.begin("push", dispatcher.push())
     duties.begin("sweep", asyncio.to_thread(sweep_up, halves))
     duties.begin(
-        "reading", _read_all(core, desk, listeners, duties, partial(still_ours, _lock_path(root), lock), limits)
+        "reading", _read_all(core, dispatcher, listeners, duties, partial(still_ours, _lock_path(root), lock), limits)
     )
     why = await core.leaving
     log.info("supervisor %d leaves: %s", os.getpid(), why)
@@ -122,7 +124,7 @@ async def _supervise(root: Path, lock: int, limits: TimeLimits) -> None:
         await listener.close()
     unname_root(root)
     core.gpu.close()
-    core.neighbours.close()
+    core.other_supervisors.close()
     for run in core.live.values():
         run.release()
     core.fleet.left(why)
@@ -150,7 +152,7 @@ class _Duties:
 
 async def _read_all(
     core: Core,
-    desk: Desk,
+    dispatcher: RequestDispatcher,
     listeners: list[Listener],
     duties: _Duties,
     owns_root: Callable[[], bool],
@@ -168,11 +170,13 @@ async def _read_all(
     finally:
         gc.freeze()
         gc.enable()
-    ears = Ears(core)
+    handler = TelemetryHandler(core)
     # Before anything can be asked of the runs: no trainer is turned away by a supervisor that clients can use.
-    telemetry = await serve_telemetry(socket_dir(core.root) / TELEMETRY_SOCKET, ears.admit, ears.hear, ears.lose)
+    telemetry = await serve_telemetry(
+        socket_dir(core.root) / TELEMETRY_SOCKET, handler.admit, handler.receive, handler.disconnected
+    )
     listeners.append(telemetry)
-    core.read_soon(0)
+    core.expect_directories(0)
     core.whole.set()
     core.changed.set()
     log.info(
@@ -184,7 +188,7 @@ async def _read_all(
     )
     instruments = Instruments(core)
     duties.closing.append(instruments.close)
-    duties.begin("clock", Clock(core, desk, listeners, owns_root, limits).run())
+    duties.begin("clock", Clock(core, dispatcher, listeners, owns_root, limits).run())
     duties.begin("load", _load_rest(core))
     duties.begin("instruments", instruments.run())
 
@@ -203,7 +207,7 @@ def _report(core: Core, duty: asyncio.Task[None]) -> None:
     """A duty that ends by an error ends the supervisor: the next client starts a fresh one, and runs go on."""
     if not duty.cancelled() and (error := duty.exception()) is not None:
         log.error("%s failed", duty.get_name(), exc_info=error)
-        core.leave(f"{duty.get_name()} failed")
+        core.request_exit(f"{duty.get_name()} failed")
 
 
 if __name__ == "__main__":

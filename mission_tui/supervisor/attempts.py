@@ -1,7 +1,7 @@
 """The life of an attempt as seen from here: handed to a keeper, watched by pidfd, and ended with a cause.
 
-`settle` may be called at any time: it looks at the disk and at who lives, and goes on from there. No attempt ends while
-somebody holds the run's lease: who cannot be seen from here, in another container, lives all the same.
+`watch_or_finish` may be called at any time: it looks at the disk and at who lives, and goes on from there. No attempt
+ends while somebody holds the run's lease: who cannot be seen from here, in another container, lives all the same.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ from mission_tui.fleet.views.snapshot import Pids
 from mission_tui.records.files.tail import MOST_BYTES, Tail
 from mission_tui.records.runs.attempt import ExitRecord, LaunchOrder, read_exit
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.supervisor.asking import asker
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.journal import damaged
-from mission_tui.supervisor.ending.ladder import carry_on
+from mission_tui.supervisor.ending.ladder import resume_ending
 from mission_tui.supervisor.ending.outcome import abandon, finish, sweep
 from mission_tui.supervisor.identity import Process
 from mission_tui.supervisor.launchers import Found
 from mission_tui.supervisor.lease import Holder
-from mission_tui.supervisor.meters.family import descendants
+from mission_tui.supervisor.meters.descendants import descendants
 from mission_tui.supervisor.own_limits import limits_lacking
+from mission_tui.supervisor.requester import requester
 from mission_tui.supervisor.run import LiveRun
+from mission_tui.supervisor.starting.after_runs import ends_of_others
 from mission_tui.supervisor.starting.caller import Caller
-from mission_tui.supervisor.starting.following_others import ends_of_others
-from mission_tui.supervisor.starting.placing import placed
-from mission_tui.supervisor.starting.turns import held_back, line_up
-from mission_tui.supervisor.starting.variables import LackingVariablesError, completed, remember, variables_lack
-from mission_tui.supervisor.watching.feed import begin_judging, read_everything
+from mission_tui.supervisor.starting.gpu_placement import with_placement
+from mission_tui.supervisor.starting.run_queue import enqueue, must_wait
+from mission_tui.supervisor.starting.variables import LackingVariablesError, completed, keep_variables, variables_lack
 from mission_tui.supervisor.watching.following import still_follows
+from mission_tui.supervisor.watching.metrics_feed import begin_judging, read_everything
 
-__all__ = ["begin", "hold_live", "settle", "show_pids"]
+__all__ = ["begin", "open_live_run", "show_pids", "watch_or_finish"]
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ PATIENCE_S = 5.0
 """How long a keeper may take to say who it is before nobody is taken to be there."""
 
 
-def hold_live(core: Core, run_dir: RunDir, spec: Spec | None, *, slice_bytes: int = MOST_BYTES) -> LiveRun:
+def open_live_run(core: Core, run_dir: RunDir, spec: Spec | None, *, slice_bytes: int = MOST_BYTES) -> LiveRun:
     """Make the run live here: its journal, its metrics and its judge, as its files have them now.
 
     Of its metrics `slice_bytes` at most are read; its tail says whether there are more.
@@ -72,7 +72,7 @@ def hold_live(core: Core, run_dir: RunDir, spec: Spec | None, *, slice_bytes: in
     core.live[run.id] = run
     torn = run.journal.open()
     if torn is not None:
-        core.witness(run, damaged(run_dir.events.name, torn))
+        core.record_observed(run, damaged(run_dir.events.name, torn))
     read_everything(core, run)
     return run
 
@@ -92,16 +92,16 @@ def begin(
 
     An attempt that cannot be started ends at once, with the reason.
     """
-    by = asker() if by is None and row == ASKED else by or ""
+    by = requester() if by is None and row == ASKED else by or ""
     again = partial(begin, core, run, order, changes=changes, terms=terms, by=by)
-    if held_back(core, run, order, again):
+    if must_wait(core, run, order, again):
         return
     try:
         order = completed(core, run, order)
     except LackingVariablesError as error:
         if run.attempt == 0:
             _wait_for_variables(core, run, order)
-            line_up(run, order, again)
+            enqueue(run, order, again)
         else:
             abandon(core, run, Failed(kind="start", cause=f"lacks {error}", checkpoint=checkpoint))
         return
@@ -109,7 +109,7 @@ def begin(
         abandon(core, run, Failed(kind="start", cause=str(error), checkpoint=checkpoint))
         return
     try:
-        order, placement = placed(core, run, order)
+        order, placement = with_placement(core, run, order)
     except MissionError as error:
         abandon(core, run, Failed(kind="start", cause=str(error), checkpoint=checkpoint))
         return
@@ -117,7 +117,7 @@ def begin(
     run.attempt, run.nonce, run.workers = order.attempt, order.nonce, ()
     run.followed_until, run.followed_elsewhere = 0.0, False
     run.visible_gpus = order.env.get("CUDA_VISIBLE_DEVICES")
-    remember(core, order)
+    keep_variables(core, order)
     begin_judging(run)
     try:
         starting = partial(
@@ -133,7 +133,7 @@ def begin(
             after=ends_of_others(core, core.store.run(run.id).journal.after) if order.attempt == 1 else (),
             asker=by,
         )
-        core.ask(run, starting)
+        core.record_request(run, starting)
         _close_findings(core, run)
         run.keeper = core.submit(run.dir, order)
     except MissionError as error:
@@ -141,13 +141,13 @@ def begin(
         return
     sources = () if run.spec is None else sources_of(run.spec)
     core.provenance.record(run.dir, run.attempt, Caller.of(order), sources)
-    _await_word(core, run, run.keeper)
+    _await_identity(core, run, run.keeper)
 
 
-def _await_word(core: Core, run: LiveRun, keeper: Process) -> None:
+def _await_identity(core: Core, run: LiveRun, keeper: Process) -> None:
     run.patient_until = time.monotonic() + PATIENCE_S
     _watch(core, run, keeper)
-    core.note(run.id, PidsSeen(Pids(keeper=keeper.pid)))
+    core.apply_quietly(run.id, PidsSeen(Pids(keeper=keeper.pid)))
 
 
 def _close_findings(core: Core, run: LiveRun) -> None:
@@ -157,21 +157,21 @@ def _close_findings(core: Core, run: LiveRun) -> None:
     for finding in list(known.journal.findings.values()):
         if finding.state == "open":
             over = cleared(finding, *((row.update, row.t) if row is not None else (0, 0.0)))
-            core.witness(run, partial(_changed, over))
+            core.record_observed(run, partial(_changed, over))
 
 
 def _changed(finding: Finding, seq: int, t: float) -> FindingChanged:
     return FindingChanged(seq, t, finding)
 
 
-def settle(core: Core, run: LiveRun) -> None:
+def watch_or_finish(core: Core, run: LiveRun) -> None:
     """Find out who of the attempt lives, watch it, and end the run when nobody does."""
     found, unknown = core.launcher.find(run.dir, run.attempt), run.keeper is None and run.trainer is None
     _hold(run, found)
-    core.see(run.id, FlagSeen("unverifiable", raised=False))
+    core.apply(run.id, FlagSeen("unverifiable", raised=False))
     if unknown and (run.keeper is not None or run.trainer is not None):
         # What was asked while there was nobody to tell it.
-        carry_on(core, run)
+        resume_ending(core, run)
     if run.keeper is not None:
         _in_sight(core, run)
         _watch(core, run, run.keeper)
@@ -191,7 +191,7 @@ def settle(core: Core, run: LiveRun) -> None:
             _keeperless(core, run)
         _watch(core, run, run.trainer)
     elif "unverifiable" in (found.keeper_verdict, found.trainer_verdict):
-        core.see(run.id, FlagSeen("unverifiable", raised=True))
+        core.apply(run.id, FlagSeen("unverifiable", raised=True))
     elif (found.identity is not None or time.monotonic() > run.patient_until) and _out_of_sight(core, run):
         return
     elif found.identity is not None:
@@ -206,7 +206,7 @@ def show_pids(core: Core, run: LiveRun) -> None:
         _hold(run, core.launcher.find(run.dir, run.attempt))
     trainer = run.trainer.pid if run.trainer is not None and run.trainer.alive() else None
     workers = run.workers or descendants(trainer) if trainer is not None else ()
-    core.note(run.id, PidsSeen(Pids(run.keeper.pid if run.keeper else None, trainer, workers)))
+    core.apply_quietly(run.id, PidsSeen(Pids(run.keeper.pid if run.keeper else None, trainer, workers)))
 
 
 def _hold(run: LiveRun, found: Found) -> None:
@@ -231,9 +231,9 @@ def _out_of_sight(core: Core, run: LiveRun) -> bool:
     run.outlived = any(holder.marked for holder in holders)
     run.unseen = _why_unseen(holders)
     log.warning("%s: %s", run.id, run.unseen)
-    core.see(run.id, FlagSeen("outlived" if run.outlived else "out-of-sight", raised=True))
-    core.see(run.id, WaitSeen(run.unseen))
-    core.note(run.id, PidsSeen(Pids()))
+    core.apply(run.id, FlagSeen("outlived" if run.outlived else "out-of-sight", raised=True))
+    core.apply(run.id, WaitSeen(run.unseen))
+    core.apply_quietly(run.id, PidsSeen(Pids()))
     if run.outlived and core.store.run(run.id).journal.asked & ENDING:
         sweep(core, run, run.attempt)
     core.orphaned |= run.outlived
@@ -256,8 +256,8 @@ def _why_unseen(holders: Sequence[Holder]) -> str:
 def _in_sight(core: Core, run: LiveRun) -> None:
     """Whoever held the lease unseen is known now, or gone."""
     if run.unseen:
-        core.see(run.id, FlagSeen("outlived" if run.outlived else "out-of-sight", raised=False))
-        core.see(run.id, WaitSeen(""))
+        core.apply(run.id, FlagSeen("outlived" if run.outlived else "out-of-sight", raised=False))
+        core.apply(run.id, WaitSeen(""))
         run.unseen, run.outlived = "", False
 
 
@@ -270,15 +270,15 @@ def _watch(core: Core, run: LiveRun, process: Process) -> None:
         if run.trainer is process:
             run.trainer = None
         process.close()
-        settle(core, run)
+        watch_or_finish(core, run)
 
     core.exits.watch(process, gone)
 
 
 def _keeperless(core: Core, run: LiveRun) -> None:
     if "keeperless" not in core.store.run(run.id).journal.flags:
-        core.witness(run, lambda seq, t: KeeperLost(seq, t, run.attempt))
-        carry_on(core, run)
+        core.record_observed(run, lambda seq, t: KeeperLost(seq, t, run.attempt))
+        resume_ending(core, run)
     show_pids(core, run)
 
 
@@ -302,21 +302,21 @@ def _begin_after_all(core: Core, run: LiveRun) -> bool:
     except MissionError as error:
         abandon(core, run, Failed(kind="start", cause=str(error)))
         return True
-    core.see(run.id, WaitSeen(""))
-    remember(core, order)
+    core.apply(run.id, WaitSeen(""))
+    keep_variables(core, order)
     log.warning("%s: attempt %d had no keeper; it is started now", run.id, run.attempt)
-    _await_word(core, run, run.keeper)
+    _await_identity(core, run, run.keeper)
     return True
 
 
 def _wait_for_variables(core: Core, run: LiveRun, order: LaunchOrder) -> None:
     core.lacking[run.id] = order
-    core.see(run.id, WaitSeen(variables_lack(core, run.id)))
+    core.apply(run.id, WaitSeen(variables_lack(core, run.id)))
 
 
 def _exit_record(core: Core, run: LiveRun) -> ExitRecord | None:
     try:
         return read_exit(run.dir.attempt(run.attempt).exit)
     except (DamagedError, OSError) as error:
-        core.witness(run, damaged("exit.json", str(error)))
+        core.record_observed(run, damaged("exit.json", str(error)))
         return None

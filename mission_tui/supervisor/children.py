@@ -36,7 +36,7 @@ class Child:
                 process.wait()
                 raise
             self._pidfd = NO_PIDFD
-            self._loop.call_later(LOOK_S, self._look)
+            self._loop.call_later(LOOK_S, self._poll)
         else:
             self._loop.add_reader(self._pidfd, self._reap)
 
@@ -48,10 +48,10 @@ class Child:
         """SIGKILL; the exit is reported through `on_exit` as always."""
         self.process.kill()
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         code = self.process.poll()
         if code is None:
-            self._loop.call_later(LOOK_S, self._look)
+            self._loop.call_later(LOOK_S, self._poll)
         else:
             self._on_exit(code)
 

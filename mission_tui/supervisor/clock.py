@@ -14,27 +14,27 @@ from mission_tui.ipc.roots import name_root
 from mission_tui.ipc.server import Listener
 from mission_tui.records.files.storage import StorageError
 from mission_tui.records.root_checks import check_private
-from mission_tui.supervisor.attempts import settle, show_pids
+from mission_tui.supervisor.attempts import show_pids, watch_or_finish
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.desk import Desk
-from mission_tui.supervisor.disk.surroundings import Surroundings
+from mission_tui.supervisor.disk.other_roots import OtherRoots
 from mission_tui.supervisor.ending.freezing import watch_stops
-from mission_tui.supervisor.ending.removing import Purging
-from mission_tui.supervisor.ending.stale import look_for_stale
-from mission_tui.supervisor.ending.unkillable import look_at_unkillable
-from mission_tui.supervisor.meters.others import Others
-from mission_tui.supervisor.meters.sizes import Sizes
+from mission_tui.supervisor.ending.stale import find_stale
+from mission_tui.supervisor.ending.trash import TrashPurger
+from mission_tui.supervisor.ending.unkillable import check_unkillable
+from mission_tui.supervisor.meters.other_programs import OtherPrograms
+from mission_tui.supervisor.meters.run_sizes import RunSizes
 from mission_tui.supervisor.meters.usage import UsageMeter
+from mission_tui.supervisor.request_dispatcher import RequestDispatcher
 from mission_tui.supervisor.run import LiveRun
-from mission_tui.supervisor.starting.company import Company
+from mission_tui.supervisor.starting.co_running import CoRunningMonitor
+from mission_tui.supervisor.starting.gain_monitor import GainMonitor
 from mission_tui.supervisor.starting.live_load import claims_of
-from mission_tui.supervisor.starting.paying import Paying
 from mission_tui.supervisor.starting.restart_attempt import Restarts
+from mission_tui.supervisor.starting.run_queue import RunQueue
 from mission_tui.supervisor.starting.slow_start import watch_start
-from mission_tui.supervisor.starting.turns import Turns
 from mission_tui.supervisor.time_limits import TimeLimits
-from mission_tui.supervisor.watching.feed import LATE_S, judge_silence, read_news
 from mission_tui.supervisor.watching.following import follow
+from mission_tui.supervisor.watching.metrics_feed import LATE_S, judge_silence, read_news
 
 __all__ = ["Clock"]
 
@@ -55,24 +55,29 @@ class Clock:
     """One beat a second."""
 
     def __init__(
-        self, core: Core, desk: Desk, listeners: Sequence[Listener], owns_root: Callable[[], bool], limits: TimeLimits
+        self,
+        core: Core,
+        dispatcher: RequestDispatcher,
+        listeners: Sequence[Listener],
+        owns_root: Callable[[], bool],
+        limits: TimeLimits,
     ) -> None:
         self._core = core
-        self._desk = desk
+        self._dispatcher = dispatcher
         self._listeners = listeners
         self._owns_root = owns_root
         self._limits = limits
         self._busy_at = time.monotonic()
-        self._company = Company(core)
-        self._paying = Paying(core)
+        self._co_running = CoRunningMonitor(core)
+        self._gain_monitor = GainMonitor(core)
         self._restarts = Restarts(core)
-        self._turns = Turns(core)
-        self._sizes = Sizes(core)
+        self._queue = RunQueue(core)
+        self._sizes = RunSizes(core)
         self._usage = UsageMeter(core)
-        self._others = Others(core)
+        self._others = OtherPrograms(core)
         core.survey = self._others.survey
-        self._purging = Purging(core)
-        self._surroundings = Surroundings(core)
+        self._purger = TrashPurger(core)
+        self._other_roots = OtherRoots(core)
         self._claims = partial(claims_of, core)
         self._beats = 0
         self._looking: asyncio.Task[None] | None = None
@@ -90,51 +95,51 @@ class Clock:
     async def _beat(self) -> None:
         self._beats += 1
         if not self._owns_root():
-            self._core.leave("its runs root was removed or replaced")
+            self._core.request_exit("its runs root was removed or replaced")
             return
         if self._beats % GROUND_TICKS == 0:
-            self._check_ground()
-        attempt, attended = self._core.duties.attempt, self._desk.attended
-        attempt("steps of the clock", lambda: self._core.clock_steps.look(self._core), None)
+            self._check_root()
+        attempt, attended = self._core.duties.attempt, self._dispatcher.attended
+        attempt("steps of the clock", lambda: self._core.clock_steps.poll(self._core), None)
         for run in list(self._core.live.values()):
             try:
-                self._look_at(run)
+                self._check_run(run)
             except Exception as error:  # noqa: BLE001 - whatever lies in its directory costs the others nothing
                 self._note_failed(run, error)
         if self._beats % USAGE_TICKS == 0:
-            attempt("usage meters", lambda: self._usage.look(time.monotonic(), attended=attended), None)
-        attempt("other programs", lambda: self._others.look(attended=attended), None)
-        attempt("company", self._company.look, None)
-        attempt("gains", lambda: self._paying.look(time.time()), None)
-        attempt("unkillable processes", lambda: look_at_unkillable(self._core), None)
-        attempt("restarts", lambda: self._restarts.look(time.time()), None)
-        attempt("turns", lambda: self._turns.look(time.time()), None)
+            attempt("usage meters", lambda: self._usage.sample(time.monotonic(), attended=attended), None)
+        attempt("other programs", lambda: self._others.poll(attended=attended), None)
+        attempt("company", self._co_running.poll, None)
+        attempt("gains", lambda: self._gain_monitor.poll(time.time()), None)
+        attempt("unkillable processes", lambda: check_unkillable(self._core), None)
+        attempt("restarts", lambda: self._restarts.poll(time.time()), None)
+        attempt("turns", lambda: self._queue.poll(time.time()), None)
         if attended:
-            attempt("sizes of runs", lambda: self._sizes.look(time.monotonic()), None)
+            attempt("sizes of runs", lambda: self._sizes.poll(time.monotonic()), None)
         if self._beats % TRASH_TICKS == 1:
-            attempt("looking into the trash", lambda: self._purging.look(time.time()), None)
+            attempt("looking into the trash", lambda: self._purger.poll(time.time()), None)
         attempt("journals", self._retry_journals, None)
         attempt("meters", self._sample, None)
-        attempt("leftovers", self._look_for_stale, None)
+        attempt("leftovers", self._find_stale, None)
         if self._beats % CLAIM_TICKS == 0:
-            attempt("ledger", lambda: self._core.neighbours.look(self._claims, busy=bool(self._core.live)), None)
-        attempt("surroundings", lambda: self._surroundings.look(attended=attended), None)
+            attempt("ledger", lambda: self._core.other_supervisors.poll(self._claims, busy=bool(self._core.live)), None)
+        attempt("surroundings", lambda: self._other_roots.poll(attended=attended), None)
         for listener in self._listeners:
             if await listener.restore():
                 log.warning("%s was gone and was made again", listener.path)
                 name_root(self._core.root)
-                self._surroundings.forget()
-        if self._core.live or self._core.store.live_ids() or self._desk.attached:
+                self._other_roots.forget()
+        if self._core.live or self._core.store.live_ids() or self._dispatcher.attached:
             self._busy_at = time.monotonic()
         elif time.monotonic() - self._busy_at > self._limits.idle_s:
-            self._core.leave(f"no run and no client for {self._limits.idle_s:g} s")
+            self._core.request_exit(f"no run and no client for {self._limits.idle_s:g} s")
 
-    def _look_at(self, run: LiveRun) -> None:
+    def _check_run(self, run: LiveRun) -> None:
         if run.turn is not None:
             return
         read_news(self._core, run)
         if run.keeper is None and (run.trainer is None or not run.trainer.alive()):
-            settle(self._core, run)
+            watch_or_finish(self._core, run)
             return
         if run.trainer is not None:
             follow(run, partial(self._core.fail_for, run.id))
@@ -149,20 +154,20 @@ class Clock:
         """Show that a live run cannot be followed: once in the log, for as long as it lasts as a flag."""
         if "damaged" not in self._core.store.view(run.id).flags:
             log.error("%s cannot be looked at", run.id, exc_info=error)
-            self._core.see(run.id, FlagSeen("damaged", raised=True))
+            self._core.apply(run.id, FlagSeen("damaged", raised=True))
 
-    def _check_ground(self) -> None:
+    def _check_root(self) -> None:
         """Where others may write, nothing can be trusted: leave, so that the next client is told; runs go on."""
         try:
             check_private(self._core.root)
         except UsageError as error:
-            self._core.leave(str(error))
+            self._core.request_exit(str(error))
 
-    def _look_for_stale(self) -> None:
+    def _find_stale(self) -> None:
         """At the start, after an end without a keeper, now and then while somebody sees it: it reads all of /proc."""
-        due = self._core.orphaned or (self._beats % STALE_TICKS == 0 and self._desk.attended)
+        due = self._core.orphaned or (self._beats % STALE_TICKS == 0 and self._dispatcher.attended)
         if due and (self._looking is None or self._looking.done()):
-            self._looking = asyncio.create_task(look_for_stale(self._core), name="stale")
+            self._looking = asyncio.create_task(find_stale(self._core), name="stale")
             self._core.duties.follow("search for leftovers", self._looking)
 
     def _retry_journals(self) -> None:
@@ -174,13 +179,13 @@ class Clock:
             except StorageError:
                 continue
             journal.close()
-            self._core.saw_journal(run_id, journal)
+            self._core.report_journal(run_id, journal)
             del self._core.unwritten[run_id]
 
     def _sample(self) -> None:
         """Nobody watching and nothing running: nothing is sampled."""
         core = self._core
-        wanted = bool(core.live) or self._desk.attended
+        wanted = bool(core.live) or self._dispatcher.attended
         core.gpu.tick(wanted)
         if wanted:
             core.sample()

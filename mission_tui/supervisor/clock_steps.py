@@ -40,7 +40,7 @@ class ClockSteps:
     def __init__(self) -> None:
         self._ahead_s = _ahead_s()
 
-    def look(self, core: Core) -> None:
+    def poll(self, core: Core) -> None:
         """Journal for every run that lives, or waits for its restart, by how much the clock was set since last time."""
         before, self._ahead_s = self._ahead_s, _ahead_s()
         by_s = self._ahead_s - before
@@ -49,7 +49,7 @@ class ClockSteps:
         log.warning("the machine's clock was set %.1f s %s", abs(by_s), "forward" if by_s > 0 else "back")
         for run_id in core.store.live_ids():
             if attempt := core.store.run(run_id).journal.attempt:
-                core.witness_of(run_id, partial(_stepped, attempt, round(by_s, 3)))
+                core.record_observed_of(run_id, partial(_stepped, attempt, round(by_s, 3)))
 
 
 def missed_step(run: RunDir, journal: JournalState) -> float | None:

@@ -33,11 +33,10 @@ from mission_tui.records.limits_files import LimitsFiles
 from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.records.runs.layout import RunDir, supervisor_dir
 from mission_tui.records.runs.seal import Seals, words_of_change
-from mission_tui.supervisor.asking import signed
 from mission_tui.supervisor.clock_steps import ClockSteps
 from mission_tui.supervisor.disk.journal import FleetJournal, Make, RunJournal
 from mission_tui.supervisor.disk.ledger import ledger_folder
-from mission_tui.supervisor.disk.neighbours import Neighbours
+from mission_tui.supervisor.disk.other_supervisors import OtherSupervisors
 from mission_tui.supervisor.duties import Duties
 from mission_tui.supervisor.exits import Exits
 from mission_tui.supervisor.gpu.watch import GpuWatch
@@ -45,9 +44,10 @@ from mission_tui.supervisor.identity import Process
 from mission_tui.supervisor.launchers import Launcher
 from mission_tui.supervisor.meters.host import HostSampler
 from mission_tui.supervisor.meters.vram import GpuHolders
+from mission_tui.supervisor.requester import signed
 from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.starting.provenance import ProvenanceWatch
-from mission_tui.supervisor.watching.lanes import Lanes
+from mission_tui.supervisor.watching.phase_lanes import Lanes
 
 __all__ = ["Core"]
 
@@ -60,7 +60,7 @@ RESERVE_BYTES = 256 << 10
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class SizeCount:
     """When (monotonic) the bytes of a run were counted, and whether it lived then."""
 
     at: float
@@ -87,10 +87,10 @@ class Core:
         self.root = root
         self.launcher = launcher
         self.host = HostSampler(root)
-        self.gpu = GpuWatch(self._saw_gpu_meters)
+        self.gpu = GpuWatch(self._report_gpu_meters)
         self.lanes = Lanes()
         self.holders = GpuHolders()
-        self.neighbours = Neighbours(ledger_folder(os.environ))
+        self.other_supervisors = OtherSupervisors(ledger_folder(os.environ))
         self.limits = LimitsFiles(limits_files(os.environ))
         self.peaks = Peaks()
         self.seals = Seals.of(os.environ)
@@ -109,13 +109,13 @@ class Core:
         )
         self.duties = Duties(self.fleet, self._show_duties)
         self.provenance.failed = self.fail_for
-        self.fleet.failed = self._saw_fleet_journal
+        self.fleet.failed = self._report_fleet_journal
         self.live: dict[str, LiveRun] = {}
         self.launched: dict[str, float] = {}
         self.secrets: dict[str, dict[str, str]] = {}
         self.lacking: dict[str, LaunchOrder] = {}
         self.unwritten: dict[str, RunJournal] = {}
-        self.counted: dict[str, Counted] = {}
+        self.counted: dict[str, SizeCount] = {}
         self.waiting: dict[str, None] = {}
         self.fetch: Callable[[str], None] = lambda _: None
         self.unread = 0
@@ -148,12 +148,12 @@ class Core:
         self.store.add_run(run.id, str(run.path), spec)
         self.changed.set()
 
-    def read_soon(self, directories: int) -> None:
+    def expect_directories(self, directories: int) -> None:
         """So many run directories are being read; `whole` is set again once they are."""
         self.unread = directories
         self.store.observe_unread(directories)
 
-    def read_one(self) -> None:
+    def directory_read(self) -> None:
         """One of them is known."""
         self.unread = max(0, self.unread - 1)
 
@@ -168,12 +168,12 @@ class Core:
         self.counted.pop(run_id, None)
         self.changed.set()
 
-    def leave(self, why: str) -> None:
+    def request_exit(self, why: str) -> None:
         """Have this process end in order."""
         if not self.leaving.done():
             self.leaving.set_result(why)
 
-    def see(self, run_id: str, fact: Fact) -> bool:
+    def apply(self, run_id: str, fact: Fact) -> bool:
         """Take in a fact that everyone should hear of soon; false when it was known."""
         news = self.store.apply(run_id, fact)
         self.lanes.take(run_id, fact)
@@ -181,7 +181,7 @@ class Core:
             self.changed.set()
         return news
 
-    def note(self, run_id: str, fact: Fact) -> None:
+    def apply_quietly(self, run_id: str, fact: Fact) -> None:
         """Take in a fact that may wait for the next change, such as a heartbeat."""
         self.store.apply(run_id, fact)
         self.lanes.take(run_id, fact)
@@ -191,35 +191,35 @@ class Core:
         held = self.unwritten.pop(run.id, None)
         return held if held is not None else RunJournal(run.events, last_seq, self.reserve)
 
-    def ask(self, run: LiveRun, make: Make) -> FleetEvent:
+    def record_request(self, run: LiveRun, make: Make) -> FleetEvent:
         """Journal what a person asked for, before it is acknowledged. Raises `StorageError`."""
         event = run.journal.append(lambda seq, t: signed(make(seq, t)))
-        self.see(run.id, event)
+        self.apply(run.id, event)
         return event
 
-    def ask_for(self, run: LiveRun, verb: Verb) -> FleetEvent:
+    def record_verb(self, run: LiveRun, verb: Verb) -> FleetEvent:
         """Journal that a person asked for `verb`. Raises `StorageError`."""
-        return self.ask(run, lambda seq, t: Asked(seq, t, verb, run.attempt))
+        return self.record_request(run, lambda seq, t: Asked(seq, t, verb, run.attempt))
 
-    def witness(self, run: LiveRun, make: Make) -> FleetEvent:
+    def record_observed(self, run: LiveRun, make: Make) -> FleetEvent:
         """Journal what the supervisor saw; a full disk delays the writing, not the seeing."""
         event = run.journal.append_or_hold(make)
-        self.saw_journal(run.id, run.journal)
-        self.see(run.id, event)
+        self.report_journal(run.id, run.journal)
+        self.apply(run.id, event)
         return event
 
-    def ask_of(self, run_id: str, make: Make) -> None:
-        """As `ask`, for a run that may have ended. Raises `StorageError`."""
+    def record_request_of(self, run_id: str, make: Make) -> None:
+        """As `record_request`, for a run that may have ended. Raises `StorageError`."""
         with self._journal_of(run_id) as journal:
-            self.see(run_id, journal.append(lambda seq, t: signed(make(seq, t))))
+            self.apply(run_id, journal.append(lambda seq, t: signed(make(seq, t))))
 
-    def witness_of(self, run_id: str, make: Make) -> None:
-        """As `witness`, for a run that may have ended."""
+    def record_observed_of(self, run_id: str, make: Make) -> None:
+        """As `record_observed`, for a run that may have ended."""
         with self._journal_of(run_id) as journal:
-            self.see(run_id, journal.append_or_hold(make))
-            self.saw_journal(run_id, journal)
+            self.apply(run_id, journal.append_or_hold(make))
+            self.report_journal(run_id, journal)
 
-    def saw_journal(self, run_id: str, journal: RunJournal) -> None:
+    def report_journal(self, run_id: str, journal: RunJournal) -> None:
         """Take in whether events of the run wait for the disk."""
         duty = f"journal of {run_id}"
         if journal.holding:
@@ -227,7 +227,7 @@ class Core:
         else:
             self.duties.done(duty)
 
-    def _saw_fleet_journal(self, why: str) -> None:
+    def _report_fleet_journal(self, why: str) -> None:
         if why:
             self.duties.fail("journal of the fleet", why)
         else:
@@ -247,11 +247,11 @@ class Core:
             if journal.holding:
                 self.unwritten[run_id] = journal
 
-    def saw_size(self, run_id: str, size_bytes: int) -> None:
+    def record_size(self, run_id: str, size_bytes: int) -> None:
         """Take in that the run's files have so many bytes now."""
         if run_id not in self.waiting and run_id in self.store.run_ids():
-            self.counted[run_id] = Counted(time.monotonic(), run_id in self.live)
-            self.note(run_id, SizeSeen(size_bytes))
+            self.counted[run_id] = SizeCount(time.monotonic(), run_id in self.live)
+            self.apply_quietly(run_id, SizeSeen(size_bytes))
 
     def sample(self) -> None:
         """Take in the machine's meters of this moment."""
@@ -262,9 +262,9 @@ class Core:
 
     def _sampled_host(self) -> HostMeters | None:
         note = self.gpu.note
-        return self.host.sample(note, self.neighbours.note, disk_full=self.reserve.needed, others=self.others)
+        return self.host.sample(note, self.other_supervisors.note, disk_full=self.reserve.needed, others=self.others)
 
-    def _saw_gpu_meters(self, why: str) -> None:
+    def _report_gpu_meters(self, why: str) -> None:
         """The meters stopped because of `why`, or are back."""
         if why:
             self.duties.fail(GPU_METERS, why)
@@ -280,14 +280,14 @@ class Core:
         if run_id not in self.store.run_ids():
             return
         attempt, sentence = self.store.run(run_id).journal.attempt, clean(why, WHY_CHARACTERS)
-        self.witness_of(run_id, lambda seq, t: DutyFailureSeen(seq, t, attempt, duty, sentence, number))
+        self.record_observed_of(run_id, lambda seq, t: DutyFailureSeen(seq, t, attempt, duty, sentence, number))
 
     def done_for(self, run_id: str, duty: str) -> None:
         """`duty` was done for the run: journaled if it had failed before."""
         if run_id not in self.store.run_ids() or (known := self.store.run(run_id).journal.duties.get(duty)) is None:
             return
         attempt, times = self.store.run(run_id).journal.attempt, known.times
-        self.witness_of(run_id, lambda seq, t: DutyDoneSeen(seq, t, attempt, duty, times))
+        self.record_observed_of(run_id, lambda seq, t: DutyDoneSeen(seq, t, attempt, duty, times))
 
     async def measure(self) -> None:
         """Have meters that are fresh, also right after nobody looked; a GPU's first sample is waited for a moment."""

@@ -22,12 +22,12 @@ __all__ = [
     "REFUSED",
     "Process",
     "Recorded",
-    "Sighting",
     "Stat",
     "Verdict",
+    "Verification",
     "boot_id",
+    "open_process",
     "read_stat",
-    "see",
     "verify",
 ]
 
@@ -110,7 +110,7 @@ class Process:
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
+class Verification:
     """A verdict, and for `ours` the living process."""
 
     verdict: Verdict
@@ -139,7 +139,7 @@ def read_stat(pid: int) -> Stat | None:
     )
 
 
-def see(pid: int) -> Process | None:
+def open_process(pid: int) -> Process | None:
     """Hold whatever process has this number now; None when there is none. Raises `OSError` when it cannot be held."""
     try:
         return Process(pid, os.pidfd_open(pid))
@@ -154,21 +154,21 @@ def see(pid: int) -> Process | None:
     return None if stat is None else Process(pid, NO_PIDFD, stat.start_time)
 
 
-def verify(recorded: Recorded, recorded_boot: str) -> Sighting:
+def verify(recorded: Recorded, recorded_boot: str) -> Verification:
     """Whether the recorded process still lives. A dead one is a `stranger`: its number belongs to nobody of ours."""
     if recorded_boot != boot_id():
-        return Sighting("stranger")
+        return Verification("stranger")
     try:
-        process = see(recorded.pid)
+        process = open_process(recorded.pid)
     except OSError:
-        return Sighting("unverifiable")
+        return Verification("unverifiable")
     if process is None:
-        return Sighting("stranger")
+        return Verification("stranger")
     verdict = _compare(process, recorded)
     if verdict != "ours":
         process.close()
-        return Sighting(verdict)
-    return Sighting("ours", process)
+        return Verification(verdict)
+    return Verification("ours", process)
 
 
 def _compare(process: Process, recorded: Recorded) -> Verdict:

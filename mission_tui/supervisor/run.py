@@ -73,7 +73,7 @@ class LiveRun:
     judge: HealthJudge | None = None
     news_at: float = 0.0
     """When (monotonic) new lines were last found in its file."""
-    breaks_told: int = 0
+    breaks_reported: int = 0
     """How many breaks the judge has heard."""
     unjudged: deque[MetricRecord] = field(default_factory=deque)
     catching_up: asyncio.TimerHandle | None = None
@@ -131,7 +131,7 @@ class LiveRun:
             if not each.answer.done():
                 each.answer.set_result(answer)
 
-    def holds(self, rss_bytes: int, vram_bytes: int | None) -> None:
+    def update_peaks(self, rss_bytes: int, vram_bytes: int | None) -> None:
         """Take in what its processes hold now."""
         self.peak_rss_bytes = max(self.peak_rss_bytes, rss_bytes)
         if vram_bytes is not None:

@@ -20,8 +20,8 @@ from mission_tui.records.runs.spec_file import read_spec
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.starting.caller import Caller
 from mission_tui.supervisor.starting.interpreter import as_module
-from mission_tui.supervisor.starting.variables import recall
-from mission_tui.supervisor.targets import require, the_run
+from mission_tui.supervisor.starting.variables import recover_variables
+from mission_tui.supervisor.targets import require, resolve_run
 from mission_tui.supervisor.tasks import Task
 
 __all__ = ["Subject", "caller_for", "caller_of", "named_checkpoint", "subject_of"]
@@ -64,7 +64,7 @@ async def subject_of(
 
     Raises `UsageError` without one, `CheckpointError` where the newest is damaged: an older one has to be named.
     """
-    run_id = the_run(core, ref)
+    run_id = resolve_run(core, ref)
     require(core, run_id, verb)
     run = core.run_dir(run_id)
     if checkpoint == "best":
@@ -80,7 +80,7 @@ async def subject_of(
         name = newest.name
     known = core.store.run(run_id)
     spec = known.spec if known.spec is not None else read_spec(run.spec)
-    recalled = recall(core, _order_of(core, run, known.journal.attempt), spec, environ)
+    recalled = recover_variables(core, _order_of(core, run, known.journal.attempt), spec, environ)
     return Subject(run, name, spec, recalled.caller, recalled.lack)
 
 
@@ -116,7 +116,7 @@ def caller_of(core: Core, run: RunDir, attempt: int) -> Caller:
 
     Raises `UsageError` when that cannot be read any more, or is not what was written there.
     """
-    return recall(core, _order_of(core, run, attempt), core.store.run(run.id).spec).caller
+    return recover_variables(core, _order_of(core, run, attempt), core.store.run(run.id).spec).caller
 
 
 def _order_of(core: Core, run: RunDir, attempt: int) -> LaunchOrder:

@@ -311,7 +311,7 @@ class World:
             link = Link(training)
             training.link = link if ears.admit(link) else None
         if training.link is not None:
-            ears.hear(training.link, message)
+            ears.receive(training.link, message)
 
     def said_to(self, training: Training) -> list[Order]:
         link = training.link
@@ -322,7 +322,7 @@ class World:
 
     def lost(self, training: Training) -> None:
         if training.link is not None and self.ears is not None and self.loop is not None:
-            self.loop.call_soon(self.ears.lose, training.link)
+            self.loop.call_soon(self.ears.disconnected, training.link)
         training.link = None
 
     def failed(self, _loop: object, context: dict[str, Any]) -> None:

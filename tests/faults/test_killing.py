@@ -12,7 +12,7 @@ import pytest
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Resume
 from mission_tui.records.runs.checkpoint import newest_verified
-from mission_tui.supervisor.identity import see
+from mission_tui.supervisor.identity import open_process
 from tests.faults.campaign.part import violations_in
 from tests.faults.parts import pid_reuse
 from tests.supervisor.conftest import Lab, living
@@ -42,8 +42,8 @@ def test_k7_a_group_whose_leader_is_gone_is_reached_by_the_held_leader_or_left_a
     )
     assert leader.stdin
     assert leader.stdout
-    left = see(int(leader.stdout.readline()))
-    held = see(leader.pid)
+    left = open_process(int(leader.stdout.readline()))
+    held = open_process(leader.pid)
     assert left is not None
     assert held is not None
     try:

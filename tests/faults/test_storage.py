@@ -20,7 +20,7 @@ from mission_tui.supervisor.disk import run_on_disk
 from mission_tui.supervisor.disk.adoption import load_waiting, take_in
 from mission_tui.supervisor.disk.run_on_disk import read_fleet
 from mission_tui.supervisor.launchers.local import LocalLauncher
-from mission_tui.supervisor.targets import the_run
+from mission_tui.supervisor.targets import resolve_run
 from tests.faults.campaign.part import violations_in
 from tests.faults.parts import corruption, failing_calls, power_cuts
 from tests.faults.scenes import RECORDED, SCENES
@@ -160,11 +160,11 @@ async def test_d10_of_many_old_runs_only_the_newest_are_read_before_the_first_an
     assert core.store.view("20260101-000000-many-0007").flags == ("damaged", "foreign")
     page, total = core.store.ended(1990, 200)
     assert ([view.name for view in page], total) == ([f"old-{number}" for number in range(9, -1, -1)], 2000)
-    assert the_run(core, "old-3") == "20260101-000000-many-0003"
+    assert resolve_run(core, "old-3") == "20260101-000000-many-0003"
     assert read.runs == 200 + 5
     assert core.store.view("20260101-000000-many-0003").total_timesteps == 1000
     with pytest.raises(UsageError, match="matches 16 runs"):
-        the_run(core, "20260101-000000-many-012")
+        resolve_run(core, "20260101-000000-many-012")
     for run_id in list(core.waiting)[:100]:
         load_waiting(core, run_id)
     assert (read.runs, len(core.waiting), core.store.snapshot(0.0).ended_total) == (305, 1695, 2000)

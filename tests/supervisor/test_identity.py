@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from mission_tui.supervisor.identity import boot_id, read_stat, see, verify
+from mission_tui.supervisor.identity import boot_id, open_process, read_stat, verify
 from tests.waiting import until
 
 
@@ -34,7 +34,7 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
 
 def record(pid: int) -> Record:
     """The truth about a living process."""
-    stat, process = read_stat(pid), see(pid)
+    stat, process = read_stat(pid), open_process(pid)
     assert stat is not None
     assert process is not None
     inode = os.fstat(process.fd).st_ino
@@ -119,7 +119,7 @@ def test_a_group_is_reached_through_its_leader(sleeper: subprocess.Popen[bytes])
     leader = subprocess.Popen(["sh", "-c", "sleep 60 & echo $!; wait"], stdout=subprocess.PIPE, start_new_session=True)
     assert leader.stdout is not None
     child = int(leader.stdout.readline())
-    held = see(leader.pid)
+    held = open_process(leader.pid)
     assert held is not None
     assert held.send_to_group(signal.SIGKILL)
     leader.wait(5)

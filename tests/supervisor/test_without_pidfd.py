@@ -16,7 +16,7 @@ import pytest
 from mission_tui.errors import UsageError
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Resume
-from mission_tui.supervisor.identity import NO_PIDFD, Process, see
+from mission_tui.supervisor.identity import NO_PIDFD, Process, open_process
 from tests.supervisor.conftest import Lab, living
 from tests.supervisor.verbs.test_clean import clean, orphaned
 from tests.waiting import until
@@ -134,7 +134,7 @@ def test_a_stranger_with_the_same_number_is_not_signalled(
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(os, "pidfd_open", refuse)
-    process = see(child.pid)
+    process = open_process(child.pid)
     assert process is not None
     assert process.fd == NO_PIDFD
     stranger = Process(process.pid, NO_PIDFD, process.start_time - 1)
@@ -155,4 +155,4 @@ def test_other_errors_are_not_taken_for_a_refusal(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(os, "pidfd_open", full)
     with pytest.raises(OSError, match="Too many open files"):
-        see(os.getpid())
+        open_process(os.getpid())

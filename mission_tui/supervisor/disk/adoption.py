@@ -34,7 +34,7 @@ from mission_tui.records.files.tail import MOST_BYTES, read_newest
 from mission_tui.records.runs.attempt import read_exit
 from mission_tui.records.runs.layout import RunDir, run_dirs
 from mission_tui.records.runs.seal import words_of_change
-from mission_tui.supervisor.attempts import begin, hold_live, settle
+from mission_tui.supervisor.attempts import begin, open_live_run, watch_or_finish
 from mission_tui.supervisor.clock_steps import missed_step
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.journal import Make, RunJournal, damaged
@@ -47,22 +47,22 @@ from mission_tui.supervisor.disk.run_on_disk import (
     newest_attempt,
     parted,
     read_run,
+    read_short_summary,
     read_specs,
     reading_run,
-    short_glimpse,
     shown_rows,
     unreadable_facts,
     why_unreadable,
 )
 from mission_tui.supervisor.ending.freezing import take_up_freeze
 from mission_tui.supervisor.ending.outcome import abandon
-from mission_tui.supervisor.ending.unkillable import admit_unkillable
+from mission_tui.supervisor.ending.unkillable import flag_unkillable
 from mission_tui.supervisor.run import LiveRun
-from mission_tui.supervisor.starting.caller import told_before
-from mission_tui.supervisor.starting.restarting import decide_restart
-from mission_tui.supervisor.starting.turns import line_up
-from mission_tui.supervisor.watching.acting import react_to_due
-from mission_tui.supervisor.watching.feed import judge_some, read_news
+from mission_tui.supervisor.starting.caller import recover_secrets
+from mission_tui.supervisor.starting.restart_rules import decide_restart
+from mission_tui.supervisor.starting.run_queue import enqueue
+from mission_tui.supervisor.watching.finding_actions import react_to_due
+from mission_tui.supervisor.watching.metrics_feed import judge_some, read_news
 
 __all__ = [
     "LAST_BYTES",
@@ -106,11 +106,11 @@ def taking_in(core: Core) -> Iterator[None]:
     """
     core.fetch = partial(load_waiting, core)
     runs = list(run_dirs(core.root))
-    core.read_soon(len(runs))
+    core.expect_directories(len(runs))
     glimpsed: list[RunOnDisk] = []
     long: list[RunDir] = []
     for run in runs:
-        found = short_glimpse(run)
+        found = read_short_summary(run)
         if found is None and journal_bytes(run) > SHORT_BYTES:
             long.append(run)
         else:
@@ -128,7 +128,7 @@ def taking_in(core: Core) -> Iterator[None]:
         if isinstance(made, RunCreated) and isinstance(over, AttemptEnded):
             core.store.add_ended(found.dir.id, str(found.dir.path), made, over)
             core.waiting[found.dir.id] = None
-        core.read_one()
+        core.directory_read()
         yield
     for run in sorted(long, key=journal_bytes):
         yield from _guarded(core, run, _taking_one(core, run))
@@ -167,7 +167,7 @@ def _guarded(core: Core, run_dir: RunDir, work: Iterator[None]) -> Iterator[None
     except Exception as error:
         log.exception("%s cannot be taken in", run_dir.id)
         show_damaged(core, run_dir, why_unreadable(error))
-    core.read_one()
+    core.directory_read()
     yield
 
 
@@ -231,7 +231,7 @@ def _loading(core: Core, found: RunOnDisk, newest_bytes: int) -> Iterator[None]:
     with suppress(DamagedError, OSError):
         ended = read_exit(found.dir.attempt(core.store.run(run_id).journal.attempt).exit)
         if ended is not None:
-            admit_unkillable(core, run_id, ended)
+            flag_unkillable(core, run_id, ended)
 
 
 def adopt_live(core: Core, found: RunOnDisk) -> None:
@@ -250,7 +250,7 @@ def _adopting(core: Core, found: RunOnDisk) -> Iterator[None]:
     for make in _mending(found):
         _append(core, found, make)
     _say_missed_step(core, found)
-    run = hold_live(core, found.dir, spec, slice_bytes=SLICE_BYTES)
+    run = open_live_run(core, found.dir, spec, slice_bytes=SLICE_BYTES)
     while run.tail.behind:
         yield
         read_news(core, run)
@@ -266,14 +266,14 @@ def _adopting(core: Core, found: RunOnDisk) -> Iterator[None]:
         return
     if run.attempt == 0:
         # Nothing is known of the machine yet, nor of what others were promised.
-        line_up(run, order, partial(begin, core, run, order))
+        enqueue(run, order, partial(begin, core, run, order))
         return
     run.nonce, run.unbegun = order.nonce, order
     run.visible_gpus = order.env.get("CUDA_VISIBLE_DEVICES")
     run.wants_pause = _wants(found.events, "pause")
-    settle(core, run)
+    watch_or_finish(core, run)
     if run.trainer is not None:
-        known = told_before(order, run.trainer)
+        known = recover_secrets(order, run.trainer)
         core.secrets[run.id] = {name: value for name, value in known.items() if name not in order.from_file}
     take_up_freeze(core, run, _wants(found.events, "freeze"))
     react_to_due(core, run)

@@ -28,7 +28,7 @@ from mission_tui.records.runs.rules_snapshot import write_rules
 from mission_tui.records.runs.seal import Seals
 from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.records.runs.trash import REMOVING
-from mission_tui.supervisor.asking import asker
+from mission_tui.supervisor.requester import requester
 
 __all__ = ["MAKING", "create_run", "half_made", "remove_run", "rule_files", "sweep_up", "write_snapshot"]
 
@@ -71,7 +71,7 @@ def create_run(
         events = AppendLog(making.events)
         try:
             make_first = partial(RunCreated, name=name, preset=spec.preset, group=group, origin=origin, after=after)
-            created = events.append(lambda seq: make_first(seq, time.time(), asker=asker()))
+            created = events.append(lambda seq: make_first(seq, time.time(), asker=requester()))
             for make in story:
                 events.append(partial(_told, make))
         finally:

@@ -52,15 +52,15 @@ __all__ = [
     "SLICE_BYTES",
     "RunOnDisk",
     "created_by_name",
-    "glimpse",
     "journal_bytes",
     "newest_attempt",
     "parted",
     "read_fleet",
     "read_run",
+    "read_short_summary",
     "read_specs",
+    "read_summary",
     "reading_run",
-    "short_glimpse",
     "shown_rows",
     "unreadable_facts",
     "why_unreadable",
@@ -121,7 +121,7 @@ class RunOnDisk:
 
 def read_fleet(root: Path) -> tuple[list[RunOnDisk], list[RunOnDisk]]:
     """Live runs, oldest first, each read; and ended ones, the last to end first, most of them a glimpse."""
-    return parted(map(glimpse, run_dirs(root)))
+    return parted(map(read_summary, run_dirs(root)))
 
 
 def parted(runs: Iterable[RunOnDisk]) -> tuple[list[RunOnDisk], list[RunOnDisk]]:
@@ -133,9 +133,9 @@ def parted(runs: Iterable[RunOnDisk]) -> tuple[list[RunOnDisk], list[RunOnDisk]]
     return live, sorted(ended, key=lambda found: found.ended_t or 0.0, reverse=True)
 
 
-def glimpse(run_dir: RunDir) -> RunOnDisk:
+def read_summary(run_dir: RunDir) -> RunOnDisk:
     """The run by two lines of its journal where they show that it ended, else read."""
-    return short_glimpse(run_dir) or read_run(run_dir)
+    return read_short_summary(run_dir) or read_run(run_dir)
 
 
 def read_run(run_dir: RunDir) -> RunOnDisk:
@@ -230,7 +230,7 @@ def created_by_name(run_dir: RunDir, seq: int, _t: float) -> RunCreated:
     return RunCreated(seq, made_t, name=run_dir.id[16:], preset="")
 
 
-def short_glimpse(run_dir: RunDir) -> RunOnDisk | None:
+def read_short_summary(run_dir: RunDir) -> RunOnDisk | None:
     """The run by two lines of its journal, if they show that it ended; None whenever anything is unusual, and then
     nothing but a short file was read.
     """

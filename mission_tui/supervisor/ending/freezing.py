@@ -13,7 +13,13 @@ from typing import Literal
 
 from mission_tui.fleet.history.events import FleetEvent, RunFrozen, RunThawed
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.ending.stopping import Stood, is_stopped, signal_running, signal_stopped, stood
+from mission_tui.supervisor.ending.stop_signals import (
+    StopStatus,
+    is_stopped,
+    signal_running,
+    signal_stopped,
+    stop_status,
+)
 from mission_tui.supervisor.run import LiveRun
 
 __all__ = ["freeze_run", "take_up_freeze", "thaw_run", "watch_stops"]
@@ -24,7 +30,7 @@ SETTLE_S = 2.0
 ROUND_S = 0.02
 
 
-async def freeze_run(core: Core, run: LiveRun) -> Stood | None:
+async def freeze_run(core: Core, run: LiveRun) -> StopStatus | None:
     """Stop every process of the run and journal how they stand; None when it ended or was thawed meanwhile.
 
     A process that forks while it is stopped is met in the next round: there are rounds until nobody runs, for two
@@ -37,10 +43,10 @@ async def freeze_run(core: Core, run: LiveRun) -> Stood | None:
         await asyncio.sleep(ROUND_S)
     if not _may_freeze(core, run):
         return None
-    stand = await asyncio.to_thread(stood, run, core.gpu.held)
+    stand = await asyncio.to_thread(stop_status, run, core.gpu.held)
     if not _may_freeze(core, run):
         return None
-    core.witness(run, partial(_frozen, run.attempt, "asked", stand))
+    core.record_observed(run, partial(_frozen, run.attempt, "asked", stand))
     return stand
 
 
@@ -49,7 +55,7 @@ def thaw_run(core: Core, run: LiveRun) -> None:
     run.freezes = False
     signal_stopped(run)
     if core.store.run(run.id).journal.frozen is not None:
-        core.witness(run, lambda seq, t: RunThawed(seq, t, run.attempt))
+        core.record_observed(run, lambda seq, t: RunThawed(seq, t, run.attempt))
 
 
 def take_up_freeze(core: Core, run: LiveRun, asked: bool) -> None:
@@ -71,18 +77,18 @@ def watch_stops(core: Core, run: LiveRun) -> None:
         run.seen_stopped = 0
         if known.journal.frozen is not None:
             run.freezes = False
-            core.witness(run, lambda seq, t: RunThawed(seq, t, run.attempt, by="outside"))
+            core.record_observed(run, lambda seq, t: RunThawed(seq, t, run.attempt, by="outside"))
     elif known.journal.frozen is None and not run.freezes:
         # Twice in a row: a debugger or a shell may stop a process for a moment.
         run.seen_stopped += 1
         if run.seen_stopped > 1:
-            core.witness(run, partial(_frozen, run.attempt, "outside", stood(run, core.gpu.held)))
+            core.record_observed(run, partial(_frozen, run.attempt, "outside", stop_status(run, core.gpu.held)))
 
 
 def _may_freeze(core: Core, run: LiveRun) -> bool:
     return run.freezes and core.live.get(run.id) is run
 
 
-def _frozen(attempt: int, by: By, stand: Stood, seq: int, t: float) -> FleetEvent:
+def _frozen(attempt: int, by: By, stand: StopStatus, seq: int, t: float) -> FleetEvent:
     memory, vram = stand.memory_bytes, stand.vram_bytes
     return RunFrozen(seq, t, attempt, by, stand.stopped, stand.running, memory, stand.gpu, vram)

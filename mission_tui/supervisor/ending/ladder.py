@@ -22,7 +22,7 @@ from mission_tui.supervisor.ending.unkillable import hanging
 from mission_tui.supervisor.identity import Process
 from mission_tui.supervisor.run import LiveRun
 
-__all__ = ["carry_on", "end_gracefully", "end_now", "patience_s"]
+__all__ = ["kill_now", "patience_s", "resume_ending", "stop_gracefully"]
 
 LEAST_PATIENCE_S = 60.0
 GRACE_S = 30.0
@@ -45,7 +45,7 @@ def patience_s(core: Core, run: LiveRun) -> float:
     return LEAST_PATIENCE_S if row is None else max(LEAST_PATIENCE_S, 2.0 * (row.rollout_s + row.update_s))
 
 
-def end_gracefully(core: Core, run: LiveRun, keep: str = "") -> None:
+def stop_gracefully(core: Core, run: LiveRun, keep: str = "") -> None:
     """Thaw the run and ask its trainer to save and stop; one that is not connected or does not obey is terminated.
 
     `keep` names a checkpoint that the trainer must not remove when it saves its last one.
@@ -69,19 +69,19 @@ def _terminate_unless_saving(core: Core, run: LiveRun) -> None:
         _terminate(core, run)
 
 
-def carry_on(core: Core, run: LiveRun) -> None:
+def resume_ending(core: Core, run: LiveRun) -> None:
     """Somebody died who was ending the run: go on with what was asked. A trainer that comes back is asked once more."""
     asked = core.store.run(run.id).journal.asked
     if "kill" in asked:
-        end_now(core, run)
+        kill_now(core, run)
     elif asked & ENDING:
         _later(run, patience_s(core, run), lambda: _terminate(core, run))
 
 
-def end_now(core: Core, run: LiveRun) -> None:
+def kill_now(core: Core, run: LiveRun) -> None:
     """Kill the run's tree: through its keeper, or the trainer's group ourselves when the keeper is gone."""
     if run.keeper is not None:
-        _tell(run.keeper, signal.SIGQUIT)
+        _signal(run.keeper, signal.SIGQUIT)
     elif run.trainer is not None:
         run.trainer.send_to_group(signal.SIGKILL)
         _later(run, KILL_WAIT_S, lambda: _admit(core, run))
@@ -91,9 +91,9 @@ def end_now(core: Core, run: LiveRun) -> None:
 
 def _terminate(core: Core, run: LiveRun) -> None:
     if run.keeper is not None:
-        _tell(run.keeper, signal.SIGTERM)
+        _signal(run.keeper, signal.SIGTERM)
     elif run.trainer is not None:
-        _tell(run.trainer, signal.SIGTERM)
+        _signal(run.trainer, signal.SIGTERM)
         grace_s = GRACE_S if run.spec is None else run.spec.run.grace_s
         until = time.monotonic() + SAVE_GRACES * grace_s
         _later(run, grace_s, lambda: _after_grace(core, run, 0, until))
@@ -107,14 +107,14 @@ def _after_grace(core: Core, run: LiveRun, before: int, until: float) -> None:
     if saved != before and time.monotonic() < until:
         _later(run, SAVE_LOOK_S, lambda: _after_grace(core, run, saved, until))
     else:
-        end_now(core, run)
+        kill_now(core, run)
 
 
 def _admit(core: Core, run: LiveRun) -> None:
     """Even SIGKILL did not end the trainer of a keeperless run."""
     if core.live.get(run.id) is run and run.trainer is not None and run.trainer.alive():
         log.error("%s: even SIGKILL does not end %s", run.id, hanging(run.trainer.pid))
-        core.see(run.id, FlagSeen("unkillable", raised=True))
+        core.apply(run.id, FlagSeen("unkillable", raised=True))
 
 
 def _unsaved_bytes(run: LiveRun) -> int:
@@ -132,6 +132,6 @@ def _later(run: LiveRun, wait_s: float, step: Callable[[], None]) -> None:
     run.escalation = asyncio.get_running_loop().call_later(wait_s, step)
 
 
-def _tell(process: Process, number: signal.Signals) -> None:
+def _signal(process: Process, number: signal.Signals) -> None:
     process.send(number)
     process.send(signal.SIGCONT)  # a stopped process hears nothing until it goes on

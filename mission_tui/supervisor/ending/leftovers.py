@@ -18,7 +18,7 @@ from typing import Literal
 from mission_tui.errors import DamagedError
 from mission_tui.records.runs.attempt import Identity, read_identity, read_launch
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.supervisor.identity import Process, Stat, boot_id, read_stat, see
+from mission_tui.supervisor.identity import Process, Stat, boot_id, open_process, read_stat
 from mission_tui.supervisor.lease import command_of, holds_another, is_marked_for, marker_of
 from mission_tui.supervisor.meters.process_files import rss_bytes
 
@@ -65,7 +65,7 @@ def find_leftovers(root: Path, is_spared: Callable[[str, int], bool]) -> list[Le
 
 def remove_leftover(leftover: Leftover) -> bool:
     """SIGKILL the process, once more checked through its own pidfd; False when it is gone or is another one now."""
-    process = see(leftover.pid)
+    process = open_process(leftover.pid)
     if process is None:
         return False
     try:

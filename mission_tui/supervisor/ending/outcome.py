@@ -17,12 +17,12 @@ from mission_tui.fleet.text import clean
 from mission_tui.records.runs.attempt import ExitRecord, Identity
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ending.leftovers import find_leftovers, remove_leftover
-from mission_tui.supervisor.ending.unkillable import admit_unkillable, who_hangs
+from mission_tui.supervisor.ending.unkillable import flag_unkillable, who_hangs
 from mission_tui.supervisor.identity import boot_id
 from mission_tui.supervisor.run import LiveRun
-from mission_tui.supervisor.starting.restarting import decide_restart
-from mission_tui.supervisor.watching.feed import judge_silence, read_news
-from mission_tui.supervisor.watching.notifying import tell_end
+from mission_tui.supervisor.starting.restart_rules import decide_restart
+from mission_tui.supervisor.watching.metrics_feed import judge_silence, read_news
+from mission_tui.supervisor.watching.notifying import notify_end
 
 __all__ = ["abandon", "exit_facts", "finish", "sweep"]
 
@@ -58,7 +58,7 @@ def finish(core: Core, run: LiveRun, ended: ExitRecord | None, identity: Identit
     core.orphaned |= ended is None
     if ended is not None and (hanging := who_hangs(ended)):
         outcome = structs.replace(outcome, cause=f"{outcome.cause}; even SIGKILL does not end {hanging}")
-        admit_unkillable(core, run.id, ended)
+        flag_unkillable(core, run.id, ended)
     attempt = run.attempt
     abandon(core, run, outcome, rebooted=rebooted, peak=_peak(core, run, ended))
     if ended is None and asked & ENDING:
@@ -102,7 +102,7 @@ def _went_down(outcome: Outcome, ended: ExitRecord | None) -> bool:
 def abandon(core: Core, run: LiveRun, outcome: Outcome, *, rebooted: bool = False, peak: Peak | None = None) -> None:
     """End the run here with `outcome`: journal it and let everything go that is held for it."""
     log.info("%s: attempt %d ended: %s", run.id, run.attempt, outcome.cause)
-    over = core.witness(run, lambda seq, t: AttemptEnded(seq, t, run.attempt, outcome, rebooted, peak))
+    over = core.record_observed(run, lambda seq, t: AttemptEnded(seq, t, run.attempt, outcome, rebooted, peak))
     if peak is not None and run.spec is not None:
         core.peaks.add(run.spec, peak, over.t)
     decide_restart(core, run.id)
@@ -114,7 +114,7 @@ def abandon(core: Core, run: LiveRun, outcome: Outcome, *, rebooted: bool = Fals
         core.unwritten[run.id] = run.journal
     run.release()
     run.gone.set()
-    tell_end(core, run)
+    notify_end(core, run)
 
 
 def sweep(core: Core, run: LiveRun, attempt: int) -> None:

@@ -12,10 +12,10 @@ from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ending.leftovers import Leftover, find_leftovers
 from mission_tui.supervisor.meters.vram import vram_of
 
-__all__ = ["look_for_stale", "stale_runs"]
+__all__ = ["find_stale", "stale_runs"]
 
 
-async def look_for_stale(core: Core) -> None:
+async def find_stale(core: Core) -> None:
     """Find them, off the event loop, and have the snapshot say so."""
     core.orphaned = False
     found = await asyncio.to_thread(find_leftovers, core.root, core.is_spared)

@@ -10,7 +10,7 @@ from mission_tui.records.runs.attempt import ExitRecord
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.identity import read_stat
 
-__all__ = ["admit_unkillable", "hanging", "look_at_unkillable", "who_hangs"]
+__all__ = ["check_unkillable", "flag_unkillable", "hanging", "who_hangs"]
 
 
 def who_hangs(ended: ExitRecord) -> str:
@@ -28,21 +28,21 @@ def hanging(pid: int) -> str:
     return f"pid {pid}"
 
 
-def admit_unkillable(core: Core, run_id: str, ended: ExitRecord) -> None:
+def flag_unkillable(core: Core, run_id: str, ended: ExitRecord) -> None:
     """Flag the run while anybody whom its keeper could not end is there."""
     pids = tuple(left.pid for left in ended.left if _exists(left.pid))
     if pids:
         core.unkillable[run_id] = pids
-        core.see(run_id, FlagSeen("unkillable", raised=True))
+        core.apply(run_id, FlagSeen("unkillable", raised=True))
 
 
-def look_at_unkillable(core: Core) -> None:
+def check_unkillable(core: Core) -> None:
     """Take the flag away from runs whose last process is gone at last."""
     for run_id, pids in list(core.unkillable.items()):
         if not any(map(_exists, pids)):
             del core.unkillable[run_id]
             if run_id in core.store.run_ids():
-                core.see(run_id, FlagSeen("unkillable", raised=False))
+                core.apply(run_id, FlagSeen("unkillable", raised=False))
 
 
 def _sighting(pid: int, state: str, wchan: str) -> str:

@@ -89,7 +89,7 @@ class Pace:
         self._begun, self._spent_s, self._looks = now, spent_s, 0
         self.period_s = 1.0 / FASTEST_HZ
 
-    def looked(self, now: float, spent_s: float) -> None:
+    def sampled(self, now: float, spent_s: float) -> None:
         """Another look is done; once a second the period follows from what the last ones cost."""
         self._looks += 1
         if now - self._begun < 1.0:
@@ -114,7 +114,7 @@ class _Gpu:
         """Why nothing is known of it."""
         self._learn()
 
-    def look(self, now: float, since_s: float) -> None:
+    def poll(self, now: float, since_s: float) -> None:
         """See how busy it is, `since_s` after the last look. Of an instance no driver tells."""
         if self.place.number is not None or self.error is not None:
             return
@@ -133,7 +133,7 @@ class _Gpu:
         if percent is not None:
             self._looks.append(Cell(now, percent, percent, percent, since_s))
 
-    def said(self, t: float) -> GpuSample:
+    def report(self, t: float) -> GpuSample:
         """What is known, with one cell at `t` for all looks so far."""
         looks, self._looks = self._looks, []
         failed = {f"{what}: {why}" for what, why in self._failed.items()}
@@ -165,7 +165,7 @@ def _lines() -> Iterator[ProbeLine]:
     while True:
         now = time.monotonic()
         if gpus and now // CELL_S > cell:
-            yield ProbeLine(gpus=tuple(gpu.said(cell * CELL_S) for gpu in gpus), rate_hz=round(1 / pace.period_s, 1))
+            yield ProbeLine(gpus=tuple(gpu.report(cell * CELL_S) for gpu in gpus), rate_hz=round(1 / pace.period_s, 1))
         cell = now // CELL_S
         if now >= facts_due:
             facts_due = now + FACTS_EVERY_S
@@ -174,8 +174,8 @@ def _lines() -> Iterator[ProbeLine]:
                 yield ProbeLine(note="no GPU: NVML lists none")
                 return
         for gpu in gpus:
-            gpu.look(now, min(max(now - before, TICK_S), 1.0 / SLOWEST_HZ))
-        pace.looked(time.monotonic(), time.process_time())
+            gpu.poll(now, min(max(now - before, TICK_S), 1.0 / SLOWEST_HZ))
+        pace.sampled(time.monotonic(), time.process_time())
         before, due = now, max(due + pace.period_s, time.monotonic())
         time.sleep(max(0.0, due - time.monotonic()))
 

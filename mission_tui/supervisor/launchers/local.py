@@ -22,7 +22,7 @@ from mission_tui.paths import socket_dir
 from mission_tui.records.runs.attempt import Identity, LaunchOrder, read_identity
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.children import start_child
-from mission_tui.supervisor.identity import Process, Sighting, read_stat, see, verify
+from mission_tui.supervisor.identity import Process, Verification, open_process, read_stat, verify
 from mission_tui.supervisor.launchers import Found
 from mission_tui.supervisor.lease import (
     Holder,
@@ -34,7 +34,7 @@ from mission_tui.supervisor.lease import (
     marker_of,
     was_ordered_here,
 )
-from mission_tui.supervisor.starting.caller import OURS, Caller, at_home, program
+from mission_tui.supervisor.starting.caller import OURS, Caller, program, with_spec_env
 from mission_tui.supervisor.starting.interpreter import as_module
 
 __all__ = ["LeaseHeldError", "LocalLauncher", "attempt_order", "trainer_environ", "withheld_names"]
@@ -52,7 +52,7 @@ def attempt_order(
     root: Path, run: RunDir, attempt: int, spec: Spec, caller: Caller, checkpoint: str | None
 ) -> LaunchOrder:
     """The complete order of an attempt, with a fresh nonce. Raises `PresetError` for what is named and is not there."""
-    caller = at_home(spec, caller)
+    caller = with_spec_env(spec, caller)
     words: tuple[str, ...] = ()
     if spec.run.command is None:
         words, caller = _trainer(spec, caller)
@@ -120,7 +120,7 @@ def _is_withheld(name: str, value: str, caller: Caller, spec: Spec) -> bool:
     return not on_record and (name in caller.secrets or not is_harmless(name, value))
 
 
-def _whisper(secrets: Mapping[str, str]) -> int:
+def _pass_secrets(secrets: Mapping[str, str]) -> int:
     """A descriptor to read `secrets` from, once and by the keeper alone: in memory, complete before it is started."""
     descriptor = os.memfd_create("secrets", os.MFD_CLOEXEC)
     os.write(descriptor, msgspec.json.encode(dict(secrets)))
@@ -137,12 +137,12 @@ class LocalLauncher:
             raise LeaseHeldError(f"{run.id} is still owned by a process of an earlier attempt; `clean` shows which")
         argv = [sys.executable, "-P", "-m", "mission_tui.keeper", str(run.path), str(order.attempt)]
         try:
-            whispered = _whisper({name: order.env[name] for name in order.withheld if name in order.env})
+            whispered = _pass_secrets({name: order.env[name] for name in order.withheld if name in order.env})
             try:
                 child = start_child(argv, lambda _code: None, cwd="/", stdin=whispered, detached=True)
             finally:
                 os.close(whispered)
-            keeper = see(child.pid)
+            keeper = open_process(child.pid)
         except OSError as error:
             raise MissionError(f"the keeper of {run.id} could not be started: {error}") from error
         assert keeper is not None
@@ -183,7 +183,7 @@ class LocalLauncher:
         return Found(identity, keeper.process, trainer.process, keeper.verdict, trainer.verdict)
 
 
-def _proven(seen: Sighting, proves: Callable[[Process], bool | None]) -> Sighting:
+def _proven(seen: Verification, proves: Callable[[Process], bool | None]) -> Verification:
     """`seen`, if the lease says so too of the process that is held; it is let go of otherwise."""
     if seen.process is None:
         return seen
@@ -192,7 +192,7 @@ def _proven(seen: Sighting, proves: Callable[[Process], bool | None]) -> Sightin
     if proof and seen.process.alive():
         return seen
     seen.process.close()
-    return Sighting("unverifiable" if proof is None else "stranger")
+    return Verification("unverifiable" if proof is None else "stranger")
 
 
 def _is_trainer(process: Process, run: RunDir, identity: Identity, keeper: Process | None) -> bool | None:

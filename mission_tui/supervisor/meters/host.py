@@ -50,9 +50,9 @@ class HostSampler:
     ) -> HostMeters:
         """The meters of this second with what is known of `others`; what cannot be read is None."""
         memory, free = _memory(), self.disk_free()
-        busy, cores = self._processors.look()
+        busy, cores = self._processors.sample()
         load = os.getloadavg()[0]
-        self._saw(None if busy is None else round(busy, 1), memory, free, load)
+        self._add_history(None if busy is None else round(busy, 1), memory, free, load)
         return HostMeters(
             name=self._name,
             cores=self.cores,
@@ -72,7 +72,7 @@ class HostSampler:
             others=others,
         )
 
-    def _saw(self, percent: float | None, memory: Memory | None, free: int | None, load: float) -> None:
+    def _add_history(self, percent: float | None, memory: Memory | None, free: int | None, load: float) -> None:
         now = time.monotonic()
         since_s, self._looked_at = now - self._looked_at, now
         # The mean since the last look is of the time before; after a long silence of nobody knows when.

@@ -31,7 +31,7 @@ class Processors:
         self._before = self._read()
         self._said: tuple[float | None, tuple[float, ...]] = (None, ())
 
-    def look(self) -> tuple[float | None, tuple[float, ...]]:
+    def sample(self) -> tuple[float | None, tuple[float, ...]]:
         """Percent of all of them, and whole percents of each by its number; looks too close together say the same."""
         before, now = self._before, self._read()
         both = [name for name in now if name in before]

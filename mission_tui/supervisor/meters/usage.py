@@ -14,7 +14,7 @@ from mission_tui.fleet.views.snapshot import Usage
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.meters.process_files import ProcessStat, open_files, pss_bytes, read_stat, written_bytes
 
-__all__ = ["UsageMeter", "Written"]
+__all__ = ["UsageMeter", "WrittenBytes"]
 
 DEAR_S, DEAR_UNATTENDED_S = 30.0, 120.0
 """How old PSS and open files of a run may be while somebody looks, and while nobody does.
@@ -24,14 +24,14 @@ Sixteen runs with a trainer of half a gigabyte cost 0.5 % of a core at 30 s.
 _MIB = 1 << 20
 
 
-class Written:
+class WrittenBytes:
     """Bytes that the processes of one attempt sent to disks; of those that ended, what they had at the last look."""
 
     def __init__(self) -> None:
         self._living: dict[tuple[int, int], int] = {}
         self._ended = 0
 
-    def look(self, counts: Mapping[tuple[int, int], int | None]) -> int | None:
+    def total(self, counts: Mapping[tuple[int, int], int | None]) -> int | None:
         """All bytes so far; `counts` are those of the living by pid and start. None while nobody has told any."""
         now = {who: self._living.get(who, 0) if count is None else count for who, count in counts.items()}
         self._ended += sum(count for who, count in self._living.items() if who not in now)
@@ -46,7 +46,7 @@ class _Attempt:
 
     number: int
     stats: dict[int, ProcessStat] = field(default_factory=dict)
-    written: Written = field(default_factory=Written)
+    written: WrittenBytes = field(default_factory=WrittenBytes)
     pss_bytes: int | None = None
     open_files: int | None = None
     dear_at: float = -math.inf
@@ -60,7 +60,7 @@ class UsageMeter:
         self._looked_at = 0.0
         self._attempts: dict[str, _Attempt] = {}
 
-    def look(self, now: float, *, attended: bool) -> None:
+    def sample(self, now: float, *, attended: bool) -> None:
         """Note for every live run what it took since the last look, at monotonic `now`."""
         elapsed_s, self._looked_at = now - self._looked_at, now
         before, self._attempts = self._attempts, {}
@@ -69,7 +69,7 @@ class UsageMeter:
             self._attempts[run_id] = known if known and known.number == run.attempt else _Attempt(run.attempt)
         self._ask_dear(now, DEAR_S if attended else DEAR_UNATTENDED_S)
         for run_id, known in self._attempts.items():
-            self._core.note(run_id, UsageSeen(self._usage(run_id, known, elapsed_s)))
+            self._core.apply_quietly(run_id, UsageSeen(self._usage(run_id, known, elapsed_s)))
 
     def _family(self, run_id: str) -> list[int]:
         pids = self._core.store.run(run_id).observed.pids
@@ -89,11 +89,11 @@ class UsageMeter:
     def _usage(self, run_id: str, known: _Attempt, elapsed_s: float) -> Usage | None:
         before = known.stats
         known.stats = stats = {pid: stat for pid in self._family(run_id) if (stat := read_stat(pid)) is not None}
-        written = known.written.look({(pid, stat.started): written_bytes(pid) for pid, stat in stats.items()})
+        written = known.written.total({(pid, stat.started): written_bytes(pid) for pid, stat in stats.items()})
         gpu, rss_bytes = self._core.gpu, sum(stat.rss_bytes for stat in stats.values())
         holders = [pid for pid, it in stats.items() if pid in gpu.held and self._core.holders.hold(pid, it.started)]
         vram_bytes = _sum(gpu.held[pid] for pid in holders)
-        self._core.live[run_id].holds(rss_bytes, vram_bytes)
+        self._core.live[run_id].update_peaks(rss_bytes, vram_bytes)
         again = [(stat, then) for pid, stat in stats.items() if (then := before.get(pid)) is not None]
         if not again or elapsed_s <= 0.0:
             return None

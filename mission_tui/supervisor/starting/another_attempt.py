@@ -27,10 +27,10 @@ from mission_tui.records.runs.terms_file import read_terms
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.journal import damaged as file_damaged
 from mission_tui.supervisor.run import LiveRun
-from mission_tui.supervisor.starting.caller import Caller, at_home, settled
+from mission_tui.supervisor.starting.caller import Caller, absolute_paths, with_spec_env
 from mission_tui.supervisor.starting.live_load import check_machine
 from mission_tui.supervisor.starting.next_attempt import start_next_attempt
-from mission_tui.supervisor.starting.preflight import Spaces, known_by_heart, preflight
+from mission_tui.supervisor.starting.preflight import Spaces, needs_no_preflight, preflight
 from mission_tui.supervisor.starting.variables import left_behind
 from mission_tui.supervisor.subject import caller_for
 
@@ -115,7 +115,7 @@ def damaged_changes(start: Manifest | None, damaged: tuple[DamagedCheckpoint, ..
 def journal_damaged(core: Core, run_id: str, damaged: tuple[DamagedCheckpoint, ...]) -> None:
     """Have the run's journal say which checkpoints do not hold what was saved there."""
     for each in damaged:
-        core.witness_of(run_id, file_damaged(f"checkpoints/{each.name}", each.why))
+        core.record_observed_of(run_id, file_damaged(f"checkpoints/{each.name}", each.why))
 
 
 async def plan_attempt(
@@ -136,7 +136,7 @@ async def plan_attempt(
     newest = known.spec if known.spec is not None else read_spec(run.spec)
     was = _made_under(run, checkpoint, newest)
     caller = caller_for(core, run_id, request)
-    now = settled(draft_change(newest, assignments), caller.cwd) if assignments else newest
+    now = absolute_paths(draft_change(newest, assignments), caller.cwd) if assignments else newest
     spaces_was, spaces_now = await _spaces(was, now, caller)
     outcome = known.journal.outcome
     facts = ResumeFacts(
@@ -242,14 +242,14 @@ async def _spaces(was: Spec, now: Spec, caller: Caller) -> tuple[Spaces | None, 
     task_was, task_now = (_task(spec) for spec in (was, now))
     if task_was == task_now:
         return None, None
-    return await preflight(was, at_home(was, caller)), await preflight(now, at_home(now, caller))
+    return await preflight(was, with_spec_env(was, caller)), await preflight(now, with_spec_env(now, caller))
 
 
 async def _inexact(now: Spec, caller: Caller, checkpoint: Manifest) -> tuple[Change, ...]:
     """A note where the checkpoint holds a state of environments that was found not to restore them."""
-    if not checkpoint.extra.get("env_state") or known_by_heart(now) or now.env.id == MISSION_GYM:
+    if not checkpoint.extra.get("env_state") or needs_no_preflight(now) or now.env.id == MISSION_GYM:
         return ()
-    spaces = await preflight(now, at_home(now, caller))
+    spaces = await preflight(now, with_spec_env(now, caller))
     if not spaces.state:
         return ()
     why = clean(f"of env.id '{now.env.id}' {spaces.state}; its episodes begin anew", 400)

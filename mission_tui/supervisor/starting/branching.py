@@ -27,19 +27,19 @@ from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.run_directory import create_run, rule_files
 from mission_tui.supervisor.launchers.local import attempt_order
 from mission_tui.supervisor.starting.another_attempt import Plan, check_place, damaged_changes, plan_attempt
-from mission_tui.supervisor.starting.caller import Caller, at_home
+from mission_tui.supervisor.starting.caller import Caller, with_spec_env
 from mission_tui.supervisor.starting.new_run import begin_first_attempt, check_new_names, new_run_dir
-from mission_tui.supervisor.starting.preflight import known_by_heart, preflight
-from mission_tui.supervisor.starting.seeds import seeded
+from mission_tui.supervisor.starting.preflight import needs_no_preflight, preflight
+from mission_tui.supervisor.starting.seeds import with_seed
 from mission_tui.supervisor.subject import named_checkpoint
-from mission_tui.supervisor.targets import require, the_run
+from mission_tui.supervisor.targets import require, resolve_run
 
 __all__ = ["branch", "rules_for"]
 
 
 async def branch(core: Core, request: Resume) -> Accepted | VerdictReply:
     """Make and start the new run; with `check_only`, say what differs. Raises `MissionError` with nothing made."""
-    run_id = the_run(core, request.run)
+    run_id = resolve_run(core, request.run)
     require(core, run_id, "branch")
     source = core.run_dir(run_id)
     damaged: tuple[DamagedCheckpoint, ...] = ()
@@ -58,8 +58,8 @@ async def branch(core: Core, request: Resume) -> Accepted | VerdictReply:
         )
     for violation in violations(plan.now):
         raise UsageError(f"cannot branch like this: {violation.sentence}")
-    if not known_by_heart(plan.now):
-        await preflight(plan.now, at_home(plan.now, plan.caller))
+    if not needs_no_preflight(plan.now):
+        await preflight(plan.now, with_spec_env(plan.now, plan.caller))
     made = await _made(core, run_id, request, plan)
     note = (
         f"{core.store.view(made).name} begins with the weights of {core.store.view(run_id).name} at {checkpoint.name}"
@@ -112,4 +112,4 @@ def _seeded(spec: Spec, assignments: tuple[str, ...]) -> Spec:
     """A seed of its own, so that the source's episodes are not replayed; one that was asked for stays."""
     if any(word.partition("=")[0].strip() == "run.seed" for word in assignments):
         return spec
-    return seeded(spec, anew=True)
+    return with_seed(spec, anew=True)

@@ -20,7 +20,17 @@ from mission_tui.records.files.env_file import read_env_file
 from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.supervisor.identity import Process
 
-__all__ = ["OURS", "VISIBLE", "Caller", "at_home", "check_program", "forget_marks", "program", "settled", "told_before"]
+__all__ = [
+    "OURS",
+    "VISIBLE",
+    "Caller",
+    "absolute_paths",
+    "check_program",
+    "drop_run_markers",
+    "program",
+    "recover_secrets",
+    "with_spec_env",
+]
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 OURS = frozenset(
@@ -63,13 +73,13 @@ class Caller:
         )
 
 
-def forget_marks(environ: MutableMapping[str, str]) -> None:
+def drop_run_markers(environ: MutableMapping[str, str]) -> None:
     """Drop a run's marker that this process was started with: who is started from here belongs to other runs."""
     for name in OURS:
         environ.pop(name, None)
 
 
-def told_before(order: LaunchOrder, trainer: Process) -> dict[str, str]:
+def recover_secrets(order: LaunchOrder, trainer: Process) -> dict[str, str]:
     """The withheld variables that the living `trainer` was started with: after a supervisor, only it knows them."""
     try:
         began = Path(f"/proc/{trainer.pid}/environ").read_bytes()
@@ -81,7 +91,7 @@ def told_before(order: LaunchOrder, trainer: Process) -> dict[str, str]:
     return {name: found[name] for name in order.withheld if name in found} if trainer.alive() else {}
 
 
-def settled(spec: Spec, cwd: str) -> Spec:
+def absolute_paths(spec: Spec, cwd: str) -> Spec:
     """The spec with the paths that it names made absolute, as seen from the launching client's folder."""
     run = spec.run
     folder = None if run.cwd is None else _absolute(run.cwd, cwd)
@@ -99,7 +109,7 @@ def settled(spec: Spec, cwd: str) -> Spec:
     )
 
 
-def at_home(spec: Spec, caller: Caller) -> Caller:
+def with_spec_env(spec: Spec, caller: Caller) -> Caller:
     """The caller as the spec wants it: its interpreter, folder and variables. Raises `PresetError` for what is missing.
 
     What comes from `run.env_file` is read now, and is named as secret.

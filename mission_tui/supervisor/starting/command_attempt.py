@@ -13,7 +13,7 @@ from mission_tui.fleet.text import clean
 from mission_tui.ipc.requests import Resume
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.starting.another_attempt import NextAttempt, warned
-from mission_tui.supervisor.starting.caller import at_home, check_program, settled
+from mission_tui.supervisor.starting.caller import absolute_paths, check_program, with_spec_env
 from mission_tui.supervisor.starting.variables import left_behind
 from mission_tui.supervisor.subject import caller_for
 
@@ -35,10 +35,10 @@ def plan_again(core: Core, run_id: str, spec: Spec, request: Resume) -> NextAtte
     if request.checkpoint or request.remedies or request.overrides:
         raise UsageError(f"{name} runs a command, which goes on by itself: no checkpoint, remedy or override is for it")
     caller = caller_for(core, run_id, request)
-    now = settled(change(spec, request.assignments), caller.cwd) if request.assignments else spec
+    now = absolute_paths(change(spec, request.assignments), caller.cwd) if request.assignments else spec
     if now.run.command is None:
         raise UsageError(f"{name} runs a command and stays one; launch another run instead")
-    check_program(now, at_home(now, caller))
+    check_program(now, with_spec_env(now, caller))
     changes = list(_changes(spec.run, now.run))
     if now.run.resume_command is None:
         changes.append(_ANEW)

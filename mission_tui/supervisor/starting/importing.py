@@ -29,12 +29,12 @@ from mission_tui.supervisor.disk.adoption import load_ended
 from mission_tui.supervisor.disk.run_directory import MAKING, create_run, rule_files, write_snapshot
 from mission_tui.supervisor.disk.run_on_disk import read_run
 from mission_tui.supervisor.launchers.local import attempt_order
-from mission_tui.supervisor.starting.caller import Caller, at_home, settled
+from mission_tui.supervisor.starting.caller import Caller, absolute_paths, with_spec_env
 from mission_tui.supervisor.starting.interpreter import as_module
 from mission_tui.supervisor.starting.new_run import new_run_dir
 from mission_tui.supervisor.tasks import Task, run_task
 
-__all__ = ["NAME_CHARS", "Bringing", "bringing_in"]
+__all__ = ["NAME_CHARS", "Import", "importing_run"]
 
 LIMIT_S = 300.0
 NAME_CHARS = 80
@@ -42,7 +42,7 @@ NAME_CHARS = 80
 
 
 @dataclass(frozen=True, slots=True)
-class Bringing:
+class Import:
     """One import: the run to be, and the directory `work` that its files are written into first."""
 
     core: Core
@@ -96,20 +96,20 @@ class Bringing:
 
 
 @asynccontextmanager
-async def bringing_in(core: Core, request: Importing, stem: str) -> AsyncGenerator[Bringing]:
+async def importing_run(core: Core, request: Importing, stem: str) -> AsyncGenerator[Import]:
     """A place to read into, gone afterwards. Raises `MissionError`: a bad name, no room, missing rules."""
     if request.item.name is not None:
         check_name(request.item.name)
     core.check_room()
-    spec = settled(request.item.spec, request.cwd)
-    caller = at_home(spec, Caller(request.python, request.cwd, request.environ, limits=request.limits))
+    spec = absolute_paths(request.item.spec, request.cwd)
+    caller = with_spec_env(spec, Caller(request.python, request.cwd, request.environ, limits=request.limits))
     run = new_run_dir(core, request.item.name or stem)
     work = RunDir(supervisor_dir(core.root) / f"{MAKING}{run.id}.imported")
     try:
         with storing(work.path, "make"):
             work.path.mkdir(mode=0o700)
         write_snapshot(work, rule_files(spec.env, caller.cwd))
-        yield Bringing(core, request.item, spec, caller, run, work)
+        yield Import(core, request.item, spec, caller, run, work)
     finally:
         await asyncio.to_thread(shutil.rmtree, work.path, ignore_errors=True)
 

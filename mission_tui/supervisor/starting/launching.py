@@ -17,12 +17,12 @@ from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.run_directory import create_run, remove_run, rule_files
 from mission_tui.supervisor.launchers.local import attempt_order
-from mission_tui.supervisor.starting.admitting import reserved
-from mission_tui.supervisor.starting.caller import Caller, at_home, check_program, settled
+from mission_tui.supervisor.starting.admission_check import reserved
+from mission_tui.supervisor.starting.caller import Caller, absolute_paths, check_program, with_spec_env
 from mission_tui.supervisor.starting.new_run import begin_first_attempt, check_new_names, new_run_dir
-from mission_tui.supervisor.starting.preflight import known_by_heart, preflight
-from mission_tui.supervisor.starting.seeds import seeded
-from mission_tui.supervisor.targets import the_run
+from mission_tui.supervisor.starting.preflight import needs_no_preflight, preflight
+from mission_tui.supervisor.starting.seeds import with_seed
+from mission_tui.supervisor.targets import resolve_run
 
 __all__ = ["begin_runs"]
 
@@ -44,7 +44,7 @@ async def begin_runs(
     if not wanted:
         raise UsageError("nothing to launch: name at least one preset")
     core.check_room()
-    items = [structs.replace(item, spec=settled(item.spec, caller.cwd)) for item in wanted]
+    items = [structs.replace(item, spec=absolute_paths(item.spec, caller.cwd)) for item in wanted]
     specs = [item.spec for item in items]
     async with reserved(core, specs, caller.environ) as lacking:
         inexact = await _tried(specs, caller)
@@ -64,9 +64,9 @@ async def _tried(specs: Sequence[Spec], caller: Caller) -> list[str]:
     tried: list[Spec] = []
     warnings: list[str] = []
     for spec in specs:
-        home = at_home(spec, caller)
+        home = with_spec_env(spec, caller)
         check_program(spec, home)
-        if not known_by_heart(spec) and not any(_same_task(spec, other) for other in tried):
+        if not needs_no_preflight(spec) and not any(_same_task(spec, other) for other in tried):
             if said := (await preflight(spec, home)).continued(spec):
                 warnings.append(f"{spec.preset}: {said}")
             tried.append(spec)
@@ -84,11 +84,11 @@ def _make_all(core: Core, items: Sequence[LaunchItem], caller: Caller) -> list[_
     made: list[_Made] = []
     try:
         for item in items:
-            spec = seeded(item.spec)
+            spec = with_seed(item.spec)
             run = new_run_dir(core, item.name or spec.preset)
             order = attempt_order(core.root, run, 1, spec, caller, None)
             rules = rule_files(spec.env, caller.cwd)
-            after = tuple(the_run(core, ref) for ref in item.after)
+            after = tuple(resolve_run(core, ref) for ref in item.after)
             name = item.name or run.id[16:]
             created = create_run(core.root, core.seals, run, spec, order, rules, name, item.group, after=after)
             made.append(_Made(run, spec, order, created))

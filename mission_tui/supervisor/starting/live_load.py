@@ -21,12 +21,12 @@ from mission_tui.supervisor.meters.process_files import rss_bytes
 from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.starting.caller import VISIBLE
 
-__all__ = ["check_machine", "claims_of", "coming", "live_claims", "look_around"]
+__all__ = ["check_machine", "claims_of", "coming_claims", "live_claims", "refresh_reservations"]
 
 
-async def look_around(core: Core) -> None:
+async def refresh_reservations(core: Core) -> None:
     """Know what others have reserved by now, before another attempt is checked against it."""
-    async with core.neighbours.turn(lambda: claims_of(core)):
+    async with core.other_supervisors.exclusive(lambda: claims_of(core)):
         pass
 
 
@@ -46,8 +46,8 @@ def check_machine(
     """
     gpus, gpu = core.gpu.gpus, core.gpu.present()
     own = claims_of(core, ending)
-    ours = [claim for each in core.neighbours.others if each.trusted for claim in each.claims]
-    foreign = [claim for each in core.neighbours.others if not each.trusted for claim in each.claims]
+    ours = [claim for each in core.other_supervisors.others if each.trusted for claim in each.claims]
+    foreign = [claim for each in core.other_supervisors.others if not each.trusted for claim in each.claims]
     kept = outstanding_ram(ours)
     freed = 0 if ending is None else _resident_bytes(ending)
     machine = core.host.machine(gpu, len(gpus) if gpus else None, outstanding_ram(own) + kept - freed)
@@ -64,16 +64,20 @@ def check_machine(
     if waits:
         return together.warnings
     memory = _memory_of_others(core, machine, together.ram_bytes)
-    return (*together.warnings, *memory, *_gpu_memory(core, coming(core, specs, visible), [*own, *ours, *foreign]))
+    return (
+        *together.warnings,
+        *memory,
+        *_gpu_memory(core, coming_claims(core, specs, visible), [*own, *ours, *foreign]),
+    )
 
 
 def claims_of(core: Core, ending: LiveRun | None = None) -> tuple[Claim, ...]:
     """What the runs here, without the one that is `ending`, and launches that are being checked have been promised."""
-    pending = (claim for claims in core.neighbours.pending.values() for claim in claims)
+    pending = (claim for claims in core.other_supervisors.pending.values() for claim in claims)
     return (*live_claims(core, ending), *pending)
 
 
-def coming(core: Core, specs: Sequence[Spec], visible: str | None) -> tuple[Claim, ...]:
+def coming_claims(core: Core, specs: Sequence[Spec], visible: str | None) -> tuple[Claim, ...]:
     """What runs of `specs` are going to take, by estimate."""
     return tuple(
         claim_for(spec, core.host.cores, _gpu(core, spec, spec.run.env.get(VISIBLE, visible)), core.peaks.of(spec))
@@ -114,7 +118,7 @@ def _gpu(core: Core, spec: Spec, visible: str | None) -> str | None:
 
 def _memory_of_others(core: Core, machine: Machine, needed: int) -> Iterator[str]:
     """What other users have reserved, where that and `needed` bytes are more than there is."""
-    wanted = {each.user: outstanding_ram(each.claims) for each in core.neighbours.others if not each.trusted}
+    wanted = {each.user: outstanding_ram(each.claims) for each in core.other_supervisors.others if not each.trusted}
     promised = sum(wanted.values())
     if machine.ram_free is not None and promised and needed > machine.ram_free - promised:
         whose = ", ".join(sorted(user for user, size_bytes in wanted.items() if size_bytes))

@@ -11,7 +11,7 @@ from mission_tui.fleet.resume.terms import AS_IT_WAS, Terms
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.records.runs.layout import RunDir, check_name, new_run_id
-from mission_tui.supervisor.attempts import begin, hold_live
+from mission_tui.supervisor.attempts import begin, open_live_run
 from mission_tui.supervisor.core import Core
 
 __all__ = ["begin_first_attempt", "check_new_names", "new_run_dir"]
@@ -40,7 +40,7 @@ def begin_first_attempt(
 ) -> None:
     """Know the run whose directory and first event are on disk, and hand its written order to a keeper."""
     core.add(run_dir, spec)
-    core.see(run_dir.id, created)
-    run = hold_live(core, run_dir, spec)
+    core.apply(run_dir.id, created)
+    run = open_live_run(core, run_dir, spec)
     core.launched[run.id] = time.monotonic()
     begin(core, run, order, terms=terms)

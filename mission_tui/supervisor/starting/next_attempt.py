@@ -17,7 +17,7 @@ from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.rules_snapshot import check_rules
 from mission_tui.records.runs.spec_file import read_spec, write_spec
 from mission_tui.records.runs.terms_file import write_terms
-from mission_tui.supervisor.attempts import begin, hold_live
+from mission_tui.supervisor.attempts import begin, open_live_run
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.run_directory import rule_files, write_snapshot
 from mission_tui.supervisor.launchers.local import attempt_order
@@ -65,7 +65,7 @@ def start_next_attempt(
         shutil.rmtree(folder.path, ignore_errors=True)
         raise
     core.store.replace_spec(run_id, spec)
-    begin(core, hold_live(core, run, spec), order, checkpoint=checkpoint, changes=changes, terms=terms, row=row)
+    begin(core, open_live_run(core, run, spec), order, checkpoint=checkpoint, changes=changes, terms=terms, row=row)
 
 
 def _replace_rules(run: RunDir, number: int, rules: Sequence[Path]) -> None:

@@ -17,7 +17,7 @@ from mission_tui.supervisor.starting.caller import Caller
 from mission_tui.supervisor.starting.interpreter import as_module
 from mission_tui.supervisor.tasks import DeathError, Task, run_task
 
-__all__ = ["Spaces", "known_by_heart", "preflight"]
+__all__ = ["Spaces", "needs_no_preflight", "preflight"]
 
 LIMIT_S = 120.0
 _CLASSIC = frozenset({"CartPole-v1", "Acrobot-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1"})
@@ -42,7 +42,7 @@ class Spaces:
         return f"a resume will be continued, not exact: of env.id '{spec.env.id}' {self.state}"
 
 
-def known_by_heart(spec: Spec) -> bool:
+def needs_no_preflight(spec: Spec) -> bool:
     """Whether nothing about the spec's environment and policy needs to be tried."""
     env, ppo = spec.env, spec.ppo
     if spec.run.command is not None:

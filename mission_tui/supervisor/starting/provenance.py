@@ -41,16 +41,16 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _Probe:
     """One look from `caller`, under way or over."""
 
     caller: Caller
     sources: tuple[str, ...]
     at: float
-    work: asyncio.Task[_Seen | None]
+    work: asyncio.Task[_ProbeAnswer | None]
 
 
-class _Seen(msgspec.Struct, frozen=True):
+class _ProbeAnswer(msgspec.Struct, frozen=True):
     """What the probe says: `diffs` are changes in working trees by file name."""
 
     provenance: Provenance
@@ -61,7 +61,7 @@ class ProvenanceWatch:
     """Looks from where attempts are launched, and remembers each look for a few seconds."""
 
     def __init__(self) -> None:
-        self._looks: list[_Look] = []
+        self._looks: list[_Probe] = []
         self._why = ""
         """Why the last look failed, if one did."""
         # The event loop itself holds tasks only weakly.
@@ -126,29 +126,29 @@ class ProvenanceWatch:
             log.warning("%s", error)
             self.failed(run.id, PROVENANCE, str(error))
 
-    async def _seen(self, caller: Caller, sources: tuple[str, ...], *, anew: bool = False) -> _Seen | None:
+    async def _seen(self, caller: Caller, sources: tuple[str, ...], *, anew: bool = False) -> _ProbeAnswer | None:
         now = time.monotonic()
         self._looks = [look for look in self._looks if not look.work.done() or now - look.at < FRESH_S]
         for look in () if anew else self._looks:
             if (look.caller, look.sources) == (caller, sources):
                 return await asyncio.shield(look.work)
-        look = _Look(caller, sources, now, asyncio.create_task(self._probe(caller, sources), name="provenance"))
+        look = _Probe(caller, sources, now, asyncio.create_task(self._probe(caller, sources), name="provenance"))
         self._looks.append(look)
         return await asyncio.shield(look.work)
 
-    async def _probe(self, caller: Caller, sources: tuple[str, ...]) -> _Seen | None:
+    async def _probe(self, caller: Caller, sources: tuple[str, ...]) -> _ProbeAnswer | None:
         words = (caller.python or sys.executable, provenance_probe.__file__, *sources)
         task = Task(words, caller.cwd, caller.environ, limits=caller.limits)
         try:
             async for said in run_task(task, LIMIT_S):
-                return msgspec.convert(said, type=_Seen)
+                return msgspec.convert(said, type=_ProbeAnswer)
         except (MissionError, msgspec.ValidationError) as error:
             log.warning("what a run is launched from is not known: %s", error)
             self._why = str(error)
         return None
 
 
-def _write(run: RunDir, attempt: int, seen: _Seen) -> None:
+def _write(run: RunDir, attempt: int, seen: _ProbeAnswer) -> None:
     folder = run.attempt(attempt)
     for repository in seen.provenance.repositories:
         diff = seen.diffs.get(repository.diff_file)

@@ -20,11 +20,11 @@ from mission_tui.records.runs.checkpoint import newest_intact
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.starting.another_attempt import damaged_changes, journal_damaged, terms_before
 from mission_tui.supervisor.starting.caller import Caller
-from mission_tui.supervisor.starting.live_load import check_machine, look_around
+from mission_tui.supervisor.starting.live_load import check_machine, refresh_reservations
 from mission_tui.supervisor.starting.next_attempt import start_next_attempt
-from mission_tui.supervisor.starting.restarting import due_restarts
-from mission_tui.supervisor.starting.turns import why_it_waits
-from mission_tui.supervisor.starting.variables import recall, variables_lack
+from mission_tui.supervisor.starting.restart_rules import due_restarts
+from mission_tui.supervisor.starting.run_queue import why_it_waits
+from mission_tui.supervisor.starting.variables import recover_variables, variables_lack
 from mission_tui.supervisor.subject import caller_of
 
 __all__ = ["Restarts", "start_again"]
@@ -40,7 +40,7 @@ class Restarts:
         self._under_way: asyncio.Task[None] | None = None
         self._lacks_room = False
 
-    def look(self, now: float) -> None:
+    def poll(self, now: float) -> None:
         """Begin the restarts that are due at unix time `now`. They wait for old processes and for room on disk."""
         if self._under_way is not None and not self._under_way.done():
             return
@@ -70,7 +70,7 @@ class Restarts:
         if not core.launcher.is_free(core.run_dir(run_id)):
             return False
         why = full or why_it_waits(core, run_id, now) or _lacks(core, run_id) or _variables(core, run_id)
-        core.see(run_id, WaitSeen(why))
+        core.apply(run_id, WaitSeen(why))
         return not why
 
     async def _restart_each(self, run_ids: Sequence[str]) -> None:
@@ -80,12 +80,12 @@ class Restarts:
     async def _restart(self, run_id: str) -> None:
         core = self._core
         newest, damaged = await asyncio.to_thread(newest_intact, core.run_dir(run_id).checkpoints)
-        await look_around(core)
+        await refresh_reservations(core)
         # Stopped, resumed or removed by somebody while the checkpoint was read.
         if run_id not in core.store.live_ids() or (due := core.store.run(run_id).journal.restart) is None:
             return
         if why := _lacks(core, run_id) or _variables(core, run_id):
-            core.see(run_id, WaitSeen(why))
+            core.apply(run_id, WaitSeen(why))
             return
         attempt, row = core.store.run(run_id).journal.attempt, _row(core, run_id, due)
         try:
@@ -100,7 +100,7 @@ class Restarts:
             if isinstance(error, StorageError) and error.full:
                 return
             why = f"could not be restarted: {error}"
-            core.witness_of(run_id, lambda seq, t: RunParked(seq, t, attempt, why))
+            core.record_observed_of(run_id, lambda seq, t: RunParked(seq, t, attempt, why))
 
 
 def _lacks(core: Core, run_id: str) -> str:
@@ -117,7 +117,7 @@ def _variables(core: Core, run_id: str) -> str:
     """Of which variables nobody has the values, as a sentence: an order that is gone is found out when it begins."""
     known = core.store.run(run_id)
     order = core.seals.check(core.run_dir(run_id), known.journal.attempt).order
-    if order is None or not recall(core, order, known.spec).lack:
+    if order is None or not recover_variables(core, order, known.spec).lack:
         return ""
     core.lacking[run_id] = order
     return variables_lack(core, run_id)

@@ -8,12 +8,12 @@ from msgspec import structs
 
 from mission_tui.fleet.specs.spec import Spec
 
-__all__ = ["seeded"]
+__all__ = ["with_seed"]
 
 _SPAN = 2**31
 
 
-def seeded(spec: Spec, *, anew: bool = False) -> Spec:
+def with_seed(spec: Spec, *, anew: bool = False) -> Spec:
     """The spec with a seed: its own, or one drawn here if it has none or a fresh one is wanted `anew`.
 
     A command is told a seed only if somebody gave one: nobody knows whether it would use it.

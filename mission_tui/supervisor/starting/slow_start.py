@@ -22,6 +22,6 @@ def watch_start(core: Core, run: LiveRun, now: float, limit_s: float) -> None:
     history = core.store.run(run.id)
     started_t = history.journal.started_t
     slow = history.state == "starting" and started_t is not None and now - started_t > limit_s
-    if core.see(run.id, FlagSeen("slow-start", raised=slow)) and slow:
+    if core.apply(run.id, FlagSeen("slow-start", raised=slow)) and slow:
         what = "builds its environments or model" if run.link is not None else "imports, or never came that far"
         log.warning("%s has been starting for more than %g s: its trainer %s", run.id, limit_s, what)

@@ -24,15 +24,15 @@ from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.launchers.local import trainer_environ, withheld_names
 from mission_tui.supervisor.run import LiveRun
-from mission_tui.supervisor.starting.caller import OURS, VISIBLE, Caller, at_home
+from mission_tui.supervisor.starting.caller import OURS, VISIBLE, Caller, with_spec_env
 
 __all__ = [
     "LackingVariablesError",
-    "Recalled",
+    "RecoveredVariables",
     "completed",
+    "keep_variables",
     "left_behind",
-    "recall",
-    "remember",
+    "recover_variables",
     "supply",
     "variables_lack",
 ]
@@ -45,7 +45,7 @@ class LackingVariablesError(PresetError):
 
 
 @dataclass(frozen=True, slots=True)
-class Recalled:
+class RecoveredVariables:
     """Who launched an attempt, with every variable whose value could be had; `missing` are the others.
 
     `fault`: why `run.env_file` cannot be read, as a sentence; empty where it can, or where who asks gave its variables.
@@ -71,7 +71,9 @@ class Recalled:
         return clean(f"variables {shown}{more}: their values were only in memory", 300)
 
 
-def recall(core: Core, order: LaunchOrder, spec: Spec | None, asking: Mapping[str, str] | None = None) -> Recalled:
+def recover_variables(
+    core: Core, order: LaunchOrder, spec: Spec | None, asking: Mapping[str, str] | None = None
+) -> RecoveredVariables:
     """What can be had now of the variables of `order`; `asking` is the environment of whoever asks, if somebody does.
 
     A withheld value is that of the env file as it reads now, else the remembered one, else that of who asks. One whose
@@ -102,7 +104,7 @@ def recall(core: Core, order: LaunchOrder, spec: Spec | None, asking: Mapping[st
     known = {name: value for name, value in order.env.items() if name not in order.withheld}
     caller = Caller.of(structs.replace(order, env={**known, **file, **values}))
     missing = (name for name in order.withheld if name not in values and not is_of_session(name))
-    return Recalled(
+    return RecoveredVariables(
         replace(caller, secrets=caller.secrets | file.keys(), without_file=given),
         tuple(sorted(missing)),
         "" if given else fault,
@@ -118,12 +120,12 @@ def completed(core: Core, run: LiveRun, order: LaunchOrder) -> LaunchOrder:
     all_there = all(name in order.env for name in order.withheld)
     if all_there and (spec is None or spec.run.env_file is None):
         return order
-    recalled = recall(core, order, spec)
+    recalled = recover_variables(core, order, spec)
     if recalled.lack:
         raise LackingVariablesError(recalled.lack)
     if spec is None:
         return structs.replace(order, env=order.env | dict(recalled.caller.environ))
-    home = at_home(spec, recalled.caller)
+    home = with_spec_env(spec, recalled.caller)
     ours = {name: order.env[name] for name in OURS if name in order.env}
     env = {**home.environ, **ours, **trainer_environ(spec)} | ({VISIBLE: order.gpu} if order.gpu else {})
     whole = structs.replace(
@@ -134,7 +136,7 @@ def completed(core: Core, run: LiveRun, order: LaunchOrder) -> LaunchOrder:
     return whole
 
 
-def remember(core: Core, order: LaunchOrder) -> None:
+def keep_variables(core: Core, order: LaunchOrder) -> None:
     """Keep in memory what only the order knows: its withheld variables, but for those that the env file gives.
 
     Those too, where the file could not be read and somebody gave them.
@@ -152,7 +154,7 @@ def variables_lack(core: Core, run_id: str) -> str:
     order = core.lacking.get(run_id)
     if order is None:
         return ""
-    lack = recall(core, order, core.store.run(run_id).spec).lack
+    lack = recover_variables(core, order, core.store.run(run_id).spec).lack
     if not lack:
         del core.lacking[run_id]
         return ""
@@ -179,11 +181,11 @@ def supply(core: Core, run_id: str, environ: Mapping[str, str]) -> tuple[str, ..
     Raises `LackingVariablesError` for what is missing still.
     """
     order, spec = core.lacking[run_id], core.store.run(run_id).spec
-    recalled = recall(core, order, spec)
+    recalled = recover_variables(core, order, spec)
     wanted = {*recalled.missing, *(order.from_file or order.withheld if recalled.fault else ())}
     found = {name: environ[name] for name in wanted if name in environ}
     core.secrets[run_id] = core.secrets.get(run_id, {}) | found
-    if lack := recall(core, order, spec).lack:
+    if lack := recover_variables(core, order, spec).lack:
         raise LackingVariablesError(f"{core.store.view(run_id).name} lacks {lack}; your shell has it neither")
     return tuple(sorted(found))
 

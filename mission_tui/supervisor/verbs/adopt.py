@@ -24,9 +24,9 @@ from mission_tui.plain_files import open_folder
 from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.seal import Seals, digest_of, orders_of, words_of_change
+from mission_tui.supervisor.catalog import RunCatalog, resolve_run
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.adoption import take_in_anew
-from mission_tui.supervisor.disk.known import Known, the_run
 from mission_tui.supervisor.disk.run_on_disk import RunOnDisk, newest_attempt, read_run, read_specs
 
 __all__ = ["adopt", "adoptable"]
@@ -46,9 +46,9 @@ MOST_ORDERS_BYTES = 16 << 20
 _FOLDERS = ("attempts", "checkpoints", "evaluations", "origin", "snapshot")
 
 
-async def adoptable(core: Known, seals: Seals, request: GetAdoptable) -> AdoptableReply:
+async def adoptable(core: RunCatalog, seals: Seals, request: GetAdoptable) -> AdoptableReply:
     """What each run would run. Raises `UsageError` for one that is ours already."""
-    named = [the_run(core, ref) for ref in request.runs]
+    named = [resolve_run(core, ref) for ref in request.runs]
     items: list[Adoptable] = []
     wanted = list(dict.fromkeys(named or core.store.run_ids()))
     room = ANSWER_CHARACTERS
@@ -74,7 +74,7 @@ async def adopt(core: Core, request: Adopt) -> Accepted:
     """
     if len(request.runs) != len(request.digests):
         raise UsageError("each run that is adopted needs the digest of what was shown of it")
-    chosen = [(the_run(core, ref), digest) for ref, digest in zip(request.runs, request.digests, strict=True)]
+    chosen = [(resolve_run(core, ref), digest) for ref, digest in zip(request.runs, request.digests, strict=True)]
     async with core.adopting:
         # Closed to all others first: what is compared after that is what is sealed.
         for run_id, _ in chosen:

@@ -14,10 +14,10 @@ from mission_tui.fleet.views.findings import Finding
 from mission_tui.ipc.replies import Accepted, VerdictReply
 from mission_tui.ipc.requests import Apply
 from mission_tui.records.runs.checkpoint import verify_checkpoint
-from mission_tui.supervisor.asking import asker
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.ending.ladder import end_gracefully
-from mission_tui.supervisor.ending.last_good import last_good
+from mission_tui.supervisor.ending.ladder import stop_gracefully
+from mission_tui.supervisor.ending.last_good_checkpoint import last_good
+from mission_tui.supervisor.requester import requester
 from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.starting.another_attempt import (
     Plan,
@@ -26,9 +26,9 @@ from mission_tui.supervisor.starting.another_attempt import (
     start_attempt,
     verdict_first,
 )
-from mission_tui.supervisor.starting.live_load import look_around
-from mission_tui.supervisor.targets import check_seen, require, the_finding, the_run
-from mission_tui.supervisor.watching.keeping import keep_last_good
+from mission_tui.supervisor.starting.live_load import refresh_reservations
+from mission_tui.supervisor.targets import check_seen, require, resolve_run, the_finding
+from mission_tui.supervisor.watching.checkpoint_retention import keep_last_good
 
 __all__ = ["apply"]
 
@@ -41,8 +41,8 @@ async def apply(core: Core, request: Apply) -> Accepted | VerdictReply:
 
     Raises `MissionError` when the advice is nothing that a resume can do, or there is no checkpoint from before.
     """
-    await look_around(core)
-    run_id = the_run(core, request.run)
+    await refresh_reservations(core)
+    run_id = resolve_run(core, request.run)
     require(core, run_id, "apply")
     check_seen(core, run_id, "apply")
     finding = the_finding(core, run_id, request.finding)
@@ -62,7 +62,7 @@ async def apply(core: Core, request: Apply) -> Accepted | VerdictReply:
         raise UsageError(f"{core.store.view(run_id).name} was resumed meanwhile; look at its findings again")
     if live is None:
         start_attempt(core, run_id, plan)
-        core.witness_of(run_id, partial(_applied, finding, _words(finding, plan)))
+        core.record_observed_of(run_id, partial(_applied, finding, _words(finding, plan)))
         return Accepted(re=request.id, runs=(run_id,), notes=(*plan.notes, *lacking))
     _check(core, run_id, finding)
     _end_first(core, live, finding, plan)
@@ -102,16 +102,16 @@ def _words(finding: Finding, plan: Plan) -> str:
 
 
 def _applied(finding: Finding, detail: str, seq: int, t: float) -> FleetEvent:
-    return HealthActed(seq, t, finding.id, "applied", detail, asker())
+    return HealthActed(seq, t, finding.id, "applied", detail, requester())
 
 
 def _end_first(core: Core, live: LiveRun, finding: Finding, plan: Plan) -> None:
     """Stop the run, which keeps the checkpoint that is gone back to, and go on with the plan when it has ended."""
-    core.ask(live, partial(_applied, finding, f"stops, then goes on {_words(finding, plan)}"))
+    core.record_request(live, partial(_applied, finding, f"stops, then goes on {_words(finding, plan)}"))
     live.applying = finding.id
     if not core.store.run(live.id).journal.asked & {"stop", "kill"}:
-        core.ask_for(live, "stop")
-    end_gracefully(core, live, keep=plan.checkpoint.name)
+        core.record_verb(live, "stop")
+    stop_gracefully(core, live, keep=plan.checkpoint.name)
     task = asyncio.create_task(_go_on(core, live, finding, plan))
     _waiting.add(task)
     task.add_done_callback(_waiting.discard)
@@ -122,7 +122,7 @@ async def _go_on(core: Core, live: LiveRun, finding: Finding, plan: Plan) -> Non
     try:
         await _go_on_unless_changed(core, live, plan)
     except MissionError as error:
-        core.witness_of(live.id, partial(_applied, finding, f"could not go on: {error}"))
+        core.record_observed_of(live.id, partial(_applied, finding, f"could not go on: {error}"))
 
 
 async def _go_on_unless_changed(core: Core, live: LiveRun, plan: Plan) -> None:

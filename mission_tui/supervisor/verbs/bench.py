@@ -22,10 +22,10 @@ from mission_tui.ipc.replies import Benched, Progress
 from mission_tui.ipc.requests import Bench, LaunchItem
 from mission_tui.records.runs.provenance_file import read_provenance
 from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.measuring.remove_runs import remove_runs
+from mission_tui.supervisor.measuring.timed_run import co_running_names, read_effective, read_timed
 from mission_tui.supervisor.starting.caller import Caller
 from mission_tui.supervisor.starting.launching import begin_runs
-from mission_tui.supervisor.timing.clearing import clear_away
-from mission_tui.supervisor.timing.timed import company, read_effective, read_timed
 
 if TYPE_CHECKING:
     from mission_tui.fleet.bench import Repeat, Side
@@ -64,9 +64,9 @@ async def bench(core: Core, request: Bench) -> AsyncGenerator[Progress | Benched
             await asyncio.to_thread(_side, core, item.spec, request.duration_s, [each[side] for each in rounds], places)
             for side, item in enumerate(request.items)
         ]
-        yield Benched(re=request.id, sides=tuple(map(msgspec.to_builtins, sides)), others=company(core, made))
+        yield Benched(re=request.id, sides=tuple(map(msgspec.to_builtins, sides)), others=co_running_names(core, made))
     finally:
-        await clear_away(core, made, keep=request.keep)
+        await remove_runs(core, made, keep=request.keep)
 
 
 async def _round(
@@ -117,11 +117,11 @@ def _numbered(item: LaunchItem, side: int, number: int) -> LaunchItem:
 async def _trained(core: Core, run_id: str, duration_s: float) -> AsyncGenerator[tuple[float, str] | Repeat]:
     """Seconds trained and the pace while the run lives; last its `Repeat`, if it finished and did enough updates."""
     from mission_tui.fleet.bench import Repeat, timing_of
-    from mission_tui.supervisor.timing.gauge import Gauge
+    from mission_tui.supervisor.measuring.usage_sampler import UsageSampler
 
-    gauge, run = Gauge(core, run_id), core.live.get(run_id)
+    sampler, run = UsageSampler(core, run_id), core.live.get(run_id)
     while run is not None and not run.gone.is_set():
-        gauge.look()
+        sampler.sample()
         view = core.store.view(run_id)
         pace = f"{view.steps_per_s:,.0f} steps/s" if view.steps_per_s is not None else view.cause or view.state
         yield min(view.trained_s, duration_s), pace
@@ -133,7 +133,7 @@ async def _trained(core: Core, run_id: str, duration_s: float) -> AsyncGenerator
     records, peak = await asyncio.to_thread(read_timed, core.run_dir(run_id))
     timing = timing_of(records, duration_s)
     if timing is not None:
-        yield Repeat(run=run_id, seed=view.seed, timing=timing, load=gauge.load(peak))
+        yield Repeat(run=run_id, seed=view.seed, timing=timing, load=sampler.load(peak))
 
 
 def _unfinished(core: Core, run_id: str, asked_s: float) -> str:

@@ -20,8 +20,15 @@ from mission_tui.ipc.replies import Checked, Progress
 from mission_tui.ipc.requests import Check
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.launchers.local import trainer_environ
-from mission_tui.supervisor.starting.admitting import check_new, would_wait
-from mission_tui.supervisor.starting.caller import VISIBLE, Caller, at_home, check_program, program, settled
+from mission_tui.supervisor.starting.admission_check import check_new, would_wait
+from mission_tui.supervisor.starting.caller import (
+    VISIBLE,
+    Caller,
+    absolute_paths,
+    check_program,
+    program,
+    with_spec_env,
+)
 from mission_tui.supervisor.starting.interpreter import as_module
 from mission_tui.supervisor.tasks import Task, TaskError, run_task
 
@@ -34,9 +41,9 @@ _SPARE_S = 30.0
 
 async def check(core: Core, request: Check) -> AsyncGenerator[Progress | Checked]:
     """Progress, then every step. A client that leaves does not end the smoke run, which soon ends by itself."""
-    spec = settled(request.spec, request.cwd)
+    spec = absolute_paths(request.spec, request.cwd)
     caller = Caller(request.python, request.cwd, request.environ, limits=request.limits)
-    steps = [_looked("machine", lambda: _machine(core, spec, caller)), _looked("place", lambda: _place(spec, caller))]
+    steps = [_checked("machine", lambda: _machine(core, spec, caller)), _checked("place", lambda: _place(spec, caller))]
     figures = None
     if spec.run.command is None and all(step.level != "failed" for step in steps):
         async with aclosing(_smoke(spec, caller, request.limit_s)) as hearing:
@@ -56,7 +63,7 @@ async def check(core: Core, request: Check) -> AsyncGenerator[Progress | Checked
 
 async def _smoke(spec: Spec, caller: Caller, limit_s: float) -> AsyncGenerator[CheckStep | CheckFigures | str]:
     """Each step as it is over, what is being done meanwhile, and the figures."""
-    home = at_home(spec, caller)
+    home = with_spec_env(spec, caller)
     words, home = as_module(spec, home, "mission_tui.trainer.checking.check")
     environ = {**home.environ, **trainer_environ(spec)}
     task = Task((*words, f"{limit_s:g}"), home.cwd, environ, msgspec.json.encode(spec), limits=home.limits)
@@ -87,7 +94,7 @@ def _step(said: dict[str, Any]) -> CheckStep:
     return msgspec.convert({**said, "name": said["step"], "detail": detail}, CheckStep)
 
 
-def _looked(name: str, look: Callable[[], tuple[str, ...]]) -> CheckStep:
+def _checked(name: str, look: Callable[[], tuple[str, ...]]) -> CheckStep:
     """What `look` says as a step: its first sentence is the fact, the others are notes."""
     begun = time.monotonic()
     try:
@@ -117,7 +124,7 @@ def _seen(core: Core, spec: Spec) -> tuple[str, ...]:
 
 
 def _place(spec: Spec, caller: Caller) -> tuple[str, ...]:
-    home = at_home(spec, caller)
+    home = with_spec_env(spec, caller)
     check_program(spec, home)
     started = home.python if spec.run.command is None else program(spec.run, home, 1)[0]
     return (f"{started} in {home.cwd}",)

@@ -31,7 +31,7 @@ async def checkpoint(core: Core, request: Act) -> Accepted:
     runs, notes = live_targets(core, request.runs, "checkpoint", objection)
     asked: list[tuple[LiveRun, AskedCheckpoint]] = []
     for run in runs:
-        event = core.ask_for(run, "checkpoint")
+        event = core.record_verb(run, "checkpoint")
         if request.wait_s > 0:
             order = AskedCheckpoint(event.seq, event.t, asyncio.get_running_loop().create_future())
             run.asked_checkpoints.append(order)

@@ -9,10 +9,10 @@ from mission_tui.ipc.cleanup_requests import Clean
 from mission_tui.ipc.replies import CleanReply, LeftoverRow
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.ending.dead_sockets import DeadSocket, find_dead_sockets, remove_dead_socket
+from mission_tui.supervisor.ending.leftover_files import LeftoverFile, find_leftover_files, remove_leftover_file
 from mission_tui.supervisor.ending.leftovers import Leftover, find_leftovers, remove_leftover
-from mission_tui.supervisor.ending.remains import Remains, find_remains, remove_remains
-from mission_tui.supervisor.ending.stale import look_for_stale
-from mission_tui.supervisor.identity import see
+from mission_tui.supervisor.ending.stale import find_stale
+from mission_tui.supervisor.identity import open_process
 from mission_tui.supervisor.meters.vram import vram_of
 
 __all__ = ["clean"]
@@ -33,18 +33,18 @@ async def clean(core: Core, request: Clean) -> CleanReply:
     stale = [_process(item, vram[item.pid], item.pid in gone) for item in leftovers]
     # Whoever is ours goes first or together with what it holds, so it holds nothing up.
     ours = {item.pid for item in leftovers if item.verdict == "ours"}
-    for remains in await asyncio.to_thread(find_remains, core.root, core.is_spared, ours):
-        removed = remains.key in wanted and remove_remains(remains)
+    for file in await asyncio.to_thread(find_leftover_files, core.root, core.is_spared, ours):
+        removed = file.key in wanted and remove_leftover_file(file)
         if removed:
-            core.fleet.leftover_removed(remains.run, f"{remains.kind} {remains.path}")
-        stale.append(_remains(remains, removed))
+            core.fleet.leftover_removed(file.run, f"{file.kind} {file.path}")
+        stale.append(_remains(file, removed))
     for dead in sockets:
         removed = dead.key in wanted and remove_dead_socket(dead)
         if removed:
             core.fleet.leftover_removed(None, f"socket {dead.path}")
         stale.append(_socket(dead, removed))
     if killed:
-        await look_for_stale(core)
+        await find_stale(core)
     return CleanReply(re=request.id, stale=tuple(stale))
 
 
@@ -57,7 +57,7 @@ def _remove(core: Core, leftover: Leftover) -> bool:
 
 async def _gone(core: Core, killed: Leftover) -> None:
     """Wait a little until the killed is gone, so that the answer is true when it arrives."""
-    process = see(killed.pid)
+    process = open_process(killed.pid)
     if process is None:
         return
     dead = asyncio.Event()
@@ -85,15 +85,15 @@ def _process(leftover: Leftover, vram_bytes: int | None, removed: bool) -> Lefto
     )
 
 
-def _remains(remains: Remains, removed: bool) -> LeftoverRow:
+def _remains(file: LeftoverFile, removed: bool) -> LeftoverRow:
     return LeftoverRow(
-        key=remains.key,
-        kind=remains.kind,
-        verdict=remains.verdict,
-        run=remains.run,
-        name=str(remains.path),
-        age_s=remains.age_s,
-        memory_bytes=remains.size_bytes,
+        key=file.key,
+        kind=file.kind,
+        verdict=file.verdict,
+        run=file.run,
+        name=str(file.path),
+        age_s=file.age_s,
+        memory_bytes=file.size_bytes,
         removed=removed,
     )
 

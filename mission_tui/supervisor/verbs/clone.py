@@ -21,15 +21,15 @@ from mission_tui.ipc.requests import Clone
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.run_directory import create_run
 from mission_tui.supervisor.launchers.local import attempt_order
-from mission_tui.supervisor.starting.admitting import reserved
+from mission_tui.supervisor.starting.admission_check import reserved
 from mission_tui.supervisor.starting.branching import rules_for
-from mission_tui.supervisor.starting.caller import Caller, at_home, check_program, settled
-from mission_tui.supervisor.starting.exactness import as_it_began
+from mission_tui.supervisor.starting.caller import Caller, absolute_paths, check_program, with_spec_env
+from mission_tui.supervisor.starting.exact_clone import original_launch
 from mission_tui.supervisor.starting.new_run import begin_first_attempt, check_new_names, new_run_dir
-from mission_tui.supervisor.starting.preflight import known_by_heart, preflight
-from mission_tui.supervisor.starting.seeds import seeded
+from mission_tui.supervisor.starting.preflight import needs_no_preflight, preflight
+from mission_tui.supervisor.starting.seeds import with_seed
 from mission_tui.supervisor.subject import caller_for
-from mission_tui.supervisor.targets import the_run
+from mission_tui.supervisor.targets import resolve_run
 
 __all__ = ["clone"]
 
@@ -42,14 +42,14 @@ async def clone(core: Core, request: Clone) -> Accepted | VerdictReply:
 
     Raises `MissionError` with nothing made.
     """
-    run_id = the_run(core, request.run)
+    run_id = resolve_run(core, request.run)
     if request.exact:
         return await _exactly(core, run_id, request)
     was = core.store.run(run_id).spec
     if was is None:
         raise MissionError(f"cannot clone {core.store.view(run_id).name}: its spec cannot be read")
     caller = caller_for(core, run_id, request)
-    now = seeded(settled(change(was, request.assignments), caller.cwd) if request.assignments else was)
+    now = with_seed(absolute_paths(change(was, request.assignments), caller.cwd) if request.assignments else was)
     rules = rules_for(core, core.run_dir(run_id), was, now, caller)
     changes = judge_resume(was, now, ResumeFacts(0)).changes
     made, lacking = await _made(core, run_id, request, now, rules, caller, changes)
@@ -60,11 +60,11 @@ async def clone(core: Core, request: Clone) -> Accepted | VerdictReply:
 async def _exactly(core: Core, run_id: str, request: Clone) -> Accepted | VerdictReply:
     if request.assignments:
         raise UsageError("an exact clone has the settings of its run: leave out --set, or --exact")
-    begun = await as_it_began(core, run_id, request)
+    begun = await original_launch(core, run_id, request)
     if begun.changes and not request.accept:
         verdict = ResumeVerdict("note", begun.changes)
         return VerdictReply(re=request.id, run=run_id, verdict=verdict, accept_needed=True)
-    made, lacking = await _made(core, run_id, request, seeded(begun.spec), begun.rules, begun.caller, begun.changes)
+    made, lacking = await _made(core, run_id, request, with_seed(begun.spec), begun.rules, begun.caller, begun.changes)
     said = tuple(f"{it.name}: {it.was} -> {it.now}" for it in begun.changes)
     same = () if said else ("nothing that is recorded of it has changed since",)
     return Accepted(re=request.id, runs=(made,), notes=(*same, *said, *lacking))
@@ -84,9 +84,9 @@ async def _made(
     async with reserved(core, (spec,), caller.environ) as lacking:
         if request.name is not None:
             check_new_names(core, [request.name])
-        home = at_home(spec, caller)
+        home = with_spec_env(spec, caller)
         check_program(spec, home)
-        inexact = "" if known_by_heart(spec) else (await preflight(spec, home)).continued(spec)
+        inexact = "" if needs_no_preflight(spec) else (await preflight(spec, home)).continued(spec)
         source_name = core.store.view(source_id).name
         run = new_run_dir(core, request.name or f"{source_name[:24]}-clone")
         order = attempt_order(core.root, run, 1, spec, caller, None)

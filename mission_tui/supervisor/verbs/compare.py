@@ -10,7 +10,7 @@ import msgspec
 from mission_tui.ipc.replies import ComparisonReply
 from mission_tui.ipc.requests import Compare
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.targets import the_run
+from mission_tui.supervisor.targets import resolve_run
 
 __all__ = ["compare"]
 
@@ -23,6 +23,6 @@ async def compare(core: Core, request: Compare) -> ComparisonReply:
     from mission_tui.fleet.compare import RETURN
     from mission_tui.records.runs.comparison_sides import compare_runs
 
-    folders = [core.run_dir(the_run(core, ref)).path for ref in request.runs]
+    folders = [core.run_dir(resolve_run(core, ref)).path for ref in request.runs]
     found = await asyncio.to_thread(compare_runs, folders, log.warning, RETURN, request.by, request.threshold)
     return ComparisonReply(re=request.id, comparison=msgspec.to_builtins(found))

@@ -26,8 +26,8 @@ from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.provenance_file import read_provenance
 from mission_tui.records.runs.spec_file import read_spec
 from mission_tui.records.runs.trash import tree_bytes
-from mission_tui.supervisor.disk.deeds import deeds_of
-from mission_tui.supervisor.disk.known import Known, the_run
+from mission_tui.supervisor.audit_log import audit_log_of
+from mission_tui.supervisor.catalog import RunCatalog, resolve_run
 
 __all__ = ["details"]
 
@@ -38,13 +38,13 @@ MOST_NUMBER = 2**63
 """No integer of an evaluation means more; who reads the answer may know no larger ones."""
 
 
-async def details(core: Known, request: GetDetails) -> DetailsReply:
+async def details(core: RunCatalog, request: GetDetails) -> DetailsReply:
     """The run's spec, effective values, attempts, checkpoints (unverified) and newest evaluations."""
-    run_id = the_run(core, request.run)
+    run_id = resolve_run(core, request.run)
     known, run = core.store.run(run_id), core.run_dir(run_id)
     spec = known.spec or read_spec(run.spec)
     read, size = await asyncio.to_thread(lambda: (_read(run, known.journal.attempt), tree_bytes(run.path)))
-    core.saw_size(run_id, size)
+    core.record_size(run_id, size)
     return DetailsReply(re=request.id, view=core.store.view(run_id), spec=spec, **read)
 
 
@@ -57,7 +57,7 @@ def _read(run: RunDir, attempt: int) -> dict[str, Any]:
     events = read_all(run.events, FleetEvent)[0]
     return {
         "effective": _effective(run, attempt),
-        "deeds": deeds_of(events),
+        "deeds": audit_log_of(events),
         "attempts": _attempts(events, {manifest.name: manifest.timesteps for manifest in manifests}),
         "checkpoints": tuple(_checkpoint(manifest) for manifest in manifests),
         "evaluations": _evaluations(run.evaluations),

@@ -25,7 +25,7 @@ async def freeze(core: Core, request: Act) -> Accepted:
 
     runs, notes = live_targets(core, request.runs, "freeze", objection)
     for run in runs:
-        core.ask_for(run, "freeze")
+        core.record_verb(run, "freeze")
     for run, stand in zip(runs, await asyncio.gather(*(freeze_run(core, run) for run in runs)), strict=True):
         if stand is not None and stand.running:
             pids = ", ".join(map(str, stand.running))

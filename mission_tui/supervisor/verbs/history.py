@@ -10,16 +10,16 @@ from mission_tui.fleet.history.setting_changes import setting_changes
 from mission_tui.ipc.replies import HistoryReply
 from mission_tui.ipc.requests import GetHistory
 from mission_tui.records.files.tail import read_all
-from mission_tui.supervisor.disk.known import Known, the_run
+from mission_tui.supervisor.catalog import RunCatalog, resolve_run
 
 __all__ = ["history"]
 
 
 async def history(
-    core: Known, request: GetHistory, rows: Callable[[str], list[MetricRecord]] | None = None
+    core: RunCatalog, request: GetHistory, rows: Callable[[str], list[MetricRecord]] | None = None
 ) -> HistoryReply:
     """The asked series, thinned to buckets; `rows` reads those of an ended run, by default all that its file holds."""
-    run_id = the_run(core, request.run)
+    run_id = resolve_run(core, request.run)
     if not core.store.run(run_id).metrics.complete and run_id not in core.live:
         read = rows or (lambda run: read_all(core.run_dir(run).metrics, MetricRecord)[0])
         core.store.load_history(run_id, await asyncio.to_thread(read, run_id))

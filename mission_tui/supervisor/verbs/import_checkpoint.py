@@ -13,7 +13,7 @@ from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import ImportCheckpoint
 from mission_tui.records.runs.checkpoint import newest_verified
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.starting.importing import NAME_CHARS, Bringing, bringing_in
+from mission_tui.supervisor.starting.importing import NAME_CHARS, Import, importing_run
 
 __all__ = ["import_checkpoint"]
 
@@ -28,23 +28,23 @@ async def import_checkpoint(core: Core, request: ImportCheckpoint) -> Accepted:
         )
     if not file.is_absolute():
         raise UsageError(f"the path of the zip must be absolute, not '{file}'")
-    async with bringing_in(core, request, f"{request.item.spec.preset[:24]}-imported") as bringing:
-        notes = await _imported(bringing, file)
-    return Accepted(re=request.id, runs=(bringing.run.id,), notes=notes)
+    async with importing_run(core, request, f"{request.item.spec.preset[:24]}-imported") as importing:
+        notes = await _imported(importing, file)
+    return Accepted(re=request.id, runs=(importing.run.id,), notes=notes)
 
 
-async def _imported(bringing: Bringing, file: Path) -> tuple[str, ...]:
+async def _imported(importing: Import, file: Path) -> tuple[str, ...]:
     """The run on disk and known; what is to be said about it."""
-    work = bringing.work
+    work = importing.work
     words = ["--snapshot", str(work.snapshot)] if work.snapshot.is_dir() else []
     checkpoints = str(work.checkpoints)
     module = "mission_tui.trainer.foreign.import_checkpoint"
-    result = await bringing.read(module, str(file), checkpoints, "--run", bringing.run.id, *words)
+    result = await importing.read(module, str(file), checkpoints, "--run", importing.run.id, *words)
     checkpoint = await asyncio.to_thread(newest_verified, work.checkpoints)
     if checkpoint is None:
         raise MissionError(f"the import of {file.name} left no checkpoint that can be read back")
     origin = Origin("imported", "", clean(file.name, NAME_CHARS), checkpoint.name)
-    await bringing.make(origin, Stopped(checkpoint.name, IMPORTED))
-    name = bringing.core.store.view(bringing.run.id).name
+    await importing.make(origin, Stopped(checkpoint.name, IMPORTED))
+    name = importing.core.store.view(importing.run.id).name
     said = (clean(str(note), 200) for note in result.get("notes", ()))
     return (f"{name} stands at {checkpoint.name}; evaluate it, resume it or branch from it", *said)

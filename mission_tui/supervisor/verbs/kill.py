@@ -5,9 +5,9 @@ from __future__ import annotations
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Act
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.ending.ladder import end_now
+from mission_tui.supervisor.ending.ladder import kill_now
 from mission_tui.supervisor.run import LiveRun
-from mission_tui.supervisor.starting.restarting import call_off_restarts, waiting_for_restart
+from mission_tui.supervisor.starting.restart_rules import call_off_restarts, waiting_for_restart
 from mission_tui.supervisor.targets import live_targets
 
 __all__ = ["kill"]
@@ -27,6 +27,6 @@ async def kill(core: Core, request: Act) -> Accepted:
     runs, notes = live_targets(core, request.runs, "kill", objection, waiting)
     call_off_restarts(core, waiting, "kill")
     for run in runs:
-        core.ask_for(run, "kill")
-        end_now(core, run)
+        core.record_verb(run, "kill")
+        kill_now(core, run)
     return Accepted(re=request.id, runs=waiting + tuple(run.id for run in runs), notes=tuple(notes))

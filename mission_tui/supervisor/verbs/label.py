@@ -8,7 +8,7 @@ from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Label
 from mission_tui.records.runs.layout import NAME
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.targets import the_run
+from mission_tui.supervisor.targets import resolve_run
 
 __all__ = ["label"]
 
@@ -18,14 +18,14 @@ LONGEST = 24
 
 async def label(core: Core, request: Label) -> Accepted:
     """Journal what changes. Raises `UsageError` for a word that can be no label, or is none of the run's."""
-    run_id = the_run(core, request.run)
+    run_id = resolve_run(core, request.run)
     has = core.store.run(run_id).journal.labels
     _check(core.store.view(run_id).name, has, request)
     added = tuple(dict.fromkeys(word for word in request.add if word not in has))
     removed = tuple(dict.fromkeys(request.remove))
     if not added and not removed:
         return Accepted(re=request.id, runs=(run_id,), notes=("it has these labels already",))
-    core.ask_of(run_id, lambda seq, t: RunLabelled(seq, t, added, removed))
+    core.record_request_of(run_id, lambda seq, t: RunLabelled(seq, t, added, removed))
     return Accepted(re=request.id, runs=(run_id,))
 
 

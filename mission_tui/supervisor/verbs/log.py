@@ -11,7 +11,7 @@ from mission_tui.fleet.text import clean_line
 from mission_tui.ipc.replies import LogReply
 from mission_tui.ipc.requests import GetLog
 from mission_tui.plain_files import open_plain
-from mission_tui.supervisor.disk.known import Known, the_run
+from mission_tui.supervisor.catalog import RunCatalog, resolve_run
 
 __all__ = ["log"]
 
@@ -19,9 +19,9 @@ MOST_BYTES = 1 << 18
 LINE_CHARACTERS = 2000
 
 
-async def log(core: Known, request: GetLog) -> LogReply:
+async def log(core: RunCatalog, request: GetLog) -> LogReply:
     """Up to `limit` bytes from `offset`; the last ones without it, or when the file was cut and ends before it."""
-    run_id = the_run(core, request.run)
+    run_id = resolve_run(core, request.run)
     attempt = request.attempt if request.attempt is not None else core.store.run(run_id).journal.attempt
     folder = core.run_dir(run_id).attempt(attempt)
     if not folder.path.is_dir():

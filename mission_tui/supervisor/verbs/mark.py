@@ -10,7 +10,7 @@ from mission_tui.fleet.views.findings import GRAVITY
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Mark
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.targets import the_finding, the_run
+from mission_tui.supervisor.targets import resolve_run, the_finding
 
 __all__ = ["mark"]
 
@@ -22,12 +22,12 @@ async def mark(core: Core, request: Mark) -> Accepted:
 
     Runs that have ended can be marked too.
     """
-    run_id = the_run(core, request.run)
+    run_id = resolve_run(core, request.run)
     _check(core, run_id, request)
     if _stands(core.store.run(run_id).journal, request):
         what = request.rule or request.finding
         return Accepted(re=request.id, runs=(run_id,), notes=(f"{what} is {request.mark} already",))
-    core.ask_of(run_id, lambda seq, t: FindingMarked(seq, t, request.mark, request.finding, request.rule))
+    core.record_request_of(run_id, lambda seq, t: FindingMarked(seq, t, request.mark, request.finding, request.rule))
     return Accepted(re=request.id, runs=(run_id,))
 
 

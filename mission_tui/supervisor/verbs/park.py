@@ -5,9 +5,9 @@ from __future__ import annotations
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Act
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.ending.ladder import end_gracefully
+from mission_tui.supervisor.ending.ladder import stop_gracefully
 from mission_tui.supervisor.run import LiveRun
-from mission_tui.supervisor.starting.restarting import call_off_restarts, waiting_for_restart
+from mission_tui.supervisor.starting.restart_rules import call_off_restarts, waiting_for_restart
 from mission_tui.supervisor.targets import live_targets
 
 __all__ = ["park"]
@@ -24,6 +24,6 @@ async def park(core: Core, request: Act) -> Accepted:
     call_off_restarts(core, waiting, "park")
     for run in runs:
         run.applying = ""
-        core.ask_for(run, "park")
-        end_gracefully(core, run)
+        core.record_verb(run, "park")
+        stop_gracefully(core, run)
     return Accepted(re=request.id, runs=waiting + tuple(run.id for run in runs), notes=tuple(notes))

@@ -23,7 +23,7 @@ async def pause(core: Core, request: Act) -> Accepted:
 
     runs, notes = live_targets(core, request.runs, "pause", objection)
     for run in runs:
-        core.ask_for(run, "pause")
+        core.record_verb(run, "pause")
         run.wants_pause = True
         if run.link is not None:
             run.link.send(Order("pause"))

@@ -16,13 +16,13 @@ from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.replies import Quoted
 from mission_tui.ipc.requests import LaunchItem, Quote
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.starting.admitting import check_new, foreseen
-from mission_tui.supervisor.starting.caller import VISIBLE, Caller, at_home, check_program, settled
-from mission_tui.supervisor.starting.following_others import waits_for_others
-from mission_tui.supervisor.starting.foretelling import paces
-from mission_tui.supervisor.starting.marginal_gain import gain_lack
+from mission_tui.supervisor.starting.admission_check import check_new, foreseen
+from mission_tui.supervisor.starting.after_runs import waits_for_others
+from mission_tui.supervisor.starting.caller import VISIBLE, Caller, absolute_paths, check_program, with_spec_env
+from mission_tui.supervisor.starting.gain_limit import gain_shortage
 from mission_tui.supervisor.starting.new_run import check_new_names
-from mission_tui.supervisor.targets import the_run
+from mission_tui.supervisor.starting.throughput_estimate import estimate_paces
+from mission_tui.supervisor.targets import resolve_run
 
 __all__ = ["quote"]
 
@@ -33,7 +33,7 @@ async def quote(core: Core, request: Quote) -> Quoted:
     Raises `MissionError` only where nothing can be said at all: the machine's own limits cannot be read.
     """
     await core.measure()
-    items = [structs.replace(item, spec=settled(item.spec, request.cwd)) for item in request.items]
+    items = [structs.replace(item, spec=absolute_paths(item.spec, request.cwd)) for item in request.items]
     specs = [item.spec for item in items]
     caller = Caller(request.python, request.cwd, request.environ, limits=request.limits)
     visible = caller.environ.get(VISIBLE)
@@ -45,25 +45,26 @@ async def quote(core: Core, request: Quote) -> Quoted:
         check_new_names(core, [item.name for item in items if item.name is not None])
         held = [_held(core, item) for item in items]
         for spec in specs:
-            check_program(spec, at_home(spec, caller))
+            check_program(spec, with_spec_env(spec, caller))
         warnings = check_new(core, specs, visible)
     except MissionError as error:
         refused = str(error)
     warnings = (*warnings, *(f"{spec.preset}: {caution}" for spec in specs for caution in cautions(spec)))
     decided = foreseen(core, specs, visible, held)
     costs = tuple(
-        _cost(core, spec, *taken, pace) for spec, taken, pace in zip(specs, decided, paces(core, specs), strict=True)
+        _cost(core, spec, *taken, pace)
+        for spec, taken, pace in zip(specs, decided, estimate_paces(core, specs), strict=True)
     )
     return Quoted(re=request.id, costs=costs, refused=refused, warnings=tuple(dict.fromkeys(warnings)))
 
 
 def _held(core: Core, item: LaunchItem) -> str:
     """What the run would wait for beside room. Raises `UsageError` for a run to follow that is not there."""
-    waits = waits_for_others(core, tuple(the_run(core, ref) for ref in item.after))
+    waits = waits_for_others(core, tuple(resolve_run(core, ref) for ref in item.after))
     gain = item.spec.keep.limits.marginal_gain
     if waits or gain is None:
         return waits
-    return gain_lack(core, gain, time.time()) or ""
+    return gain_shortage(core, gain, time.time()) or ""
 
 
 def _cost(core: Core, spec: Spec, run: QueuedRun, turn: Admit | Wait, pace: Pace | None) -> Cost:

@@ -7,17 +7,17 @@ from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Rename
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.starting.new_run import check_new_names
-from mission_tui.supervisor.targets import the_run
+from mission_tui.supervisor.targets import resolve_run
 
 __all__ = ["rename"]
 
 
 async def rename(core: Core, request: Rename) -> Accepted:
     """Journal the new name, unless it is the run's already. Raises `UsageError` for one that cannot be had."""
-    run_id = the_run(core, request.run)
+    run_id = resolve_run(core, request.run)
     was = core.store.view(run_id).name
     if request.name == was:
         return Accepted(re=request.id, runs=(run_id,), notes=(f"{was} is its name already",))
     check_new_names(core, [request.name])
-    core.ask_of(run_id, lambda seq, t: RunRenamed(seq, t, request.name))
+    core.record_request_of(run_id, lambda seq, t: RunRenamed(seq, t, request.name))
     return Accepted(re=request.id, runs=(run_id,), notes=(f"{was} is called {request.name} from now on",))

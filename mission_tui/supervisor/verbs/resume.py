@@ -26,11 +26,11 @@ from mission_tui.supervisor.starting.another_attempt import (
 )
 from mission_tui.supervisor.starting.branching import branch
 from mission_tui.supervisor.starting.command_attempt import plan_again
-from mission_tui.supervisor.starting.live_load import look_around
+from mission_tui.supervisor.starting.live_load import refresh_reservations
 from mission_tui.supervisor.starting.restart_attempt import start_again
 from mission_tui.supervisor.starting.variables import supply
 from mission_tui.supervisor.subject import caller_for, named_checkpoint
-from mission_tui.supervisor.targets import check_seen, the_run
+from mission_tui.supervisor.targets import check_seen, resolve_run
 
 __all__ = ["resume"]
 
@@ -40,10 +40,10 @@ async def resume(core: Core, request: Resume) -> Accepted | VerdictReply:
 
     Raises `MissionError` when there is nothing to resume, or nothing to resume from.
     """
-    await look_around(core)
+    await refresh_reservations(core)
     if request.branch:
         return await branch(core, request)
-    run_id = the_run(core, request.run)
+    run_id = resolve_run(core, request.run)
     check_seen(core, run_id, "resume")
     live = core.live.get(run_id)
     if live is not None:
@@ -97,7 +97,7 @@ def _go_on(core: Core, run: LiveRun, request: Resume) -> Accepted:
     holds = run.freezes or state == "frozen"
     if run.link is None and not holds:
         raise MissionError(f"cannot resume {name} now: its trainer is not connected; try again in a moment")
-    core.ask_for(run, "resume")
+    core.record_verb(run, "resume")
     run.wants_pause = False
     if holds:
         thaw_run(core, run)
@@ -113,7 +113,7 @@ def _give_variables(core: Core, run: LiveRun, request: Resume) -> Accepted:
         raise UsageError(f"{name} waits for variables and begins as it is; resume gives it those of your shell")
     names = supply(core, run.id, request.environ or {})
     core.lacking.pop(run.id, None)
-    core.see(run.id, WaitSeen(""))
+    core.apply(run.id, WaitSeen(""))
     given = f"with {', '.join(names)} of your shell" if names else "what it lacked is there again"
     return Accepted(re=request.id, runs=(run.id,), notes=(f"{name} begins in its turn: {given}",))
 

@@ -14,8 +14,8 @@ from mission_tui.records.runs.trash import KEPT_S, Trashed, restore_from_trash, 
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.adoption import load_ended
 from mission_tui.supervisor.disk.run_on_disk import read_run
-from mission_tui.supervisor.ending.removing import free, name_in_trash, objection, to_trash
-from mission_tui.supervisor.targets import the_run
+from mission_tui.supervisor.ending.trash import free, name_in_trash, objection, to_trash
+from mission_tui.supervisor.targets import resolve_run
 
 __all__ = ["in_trash", "remove", "restore"]
 
@@ -71,7 +71,7 @@ async def in_trash(core: Core, request: GetTrash) -> RemovableReply:
 
 def _removable(core: Core, ref: str) -> str:
     """The ended run that `ref` means. Raises `UsageError` that names it when it cannot go."""
-    run_id = the_run(core, ref)
+    run_id = resolve_run(core, ref)
     if (against := objection(core, run_id)) is not None:
         raise UsageError(f"cannot remove {core.store.view(run_id).name}: {against}")
     return run_id

@@ -24,7 +24,7 @@ from mission_tui.ipc.telemetry_messages import Order
 from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.starting.another_attempt import clipped_share, without_remedies
-from mission_tui.supervisor.targets import check_seen, the_run
+from mission_tui.supervisor.targets import check_seen, resolve_run
 
 __all__ = ["set_"]
 
@@ -36,7 +36,7 @@ async def set_(core: Core, request: Set) -> Accepted | VerdictReply:
 
     Raises `MissionError` for a run that does not train and for a setting that cannot be changed while one does.
     """
-    run_id = the_run(core, request.run)
+    run_id = resolve_run(core, request.run)
     if all(word.partition("=")[0].strip() == PRIORITY for word in request.assignments):
         return _moved(core, run_id, request)
     check_seen(core, run_id, "set that of")
@@ -53,7 +53,7 @@ async def set_(core: Core, request: Set) -> Accepted | VerdictReply:
         return Accepted(re=request.id, runs=(run_id,), notes=(f"{_name(core, run_id)} trains like this already",))
     words = request.assignments
     asked = partial(SettingsAsked, attempt=live.attempt, assignments=words, changes=without_remedies(verdict))
-    event = core.ask(live, lambda seq, t: asked(seq, t, total_timesteps=now.run.total_timesteps))
+    event = core.record_request(live, lambda seq, t: asked(seq, t, total_timesteps=now.run.total_timesteps))
     core.store.replace_spec(run_id, now)
     if live.link is not None:
         live.link.send(Order("set", number=event.seq, assignments=words))
@@ -68,7 +68,7 @@ def _moved(core: Core, run_id: str, request: Set) -> Accepted:
         raise UsageError(f"{_name(core, run_id)} is not queued, so {PRIORITY} changes nothing; it counts at a launch")
     # Whatever it is now, only the new value is of interest, which is checked like any setting.
     priority = draft_change(known.spec, request.assignments).keep.limits.priority
-    core.ask_of(run_id, lambda seq, t: PriorityAsked(seq, t, priority))
+    core.record_request_of(run_id, lambda seq, t: PriorityAsked(seq, t, priority))
     return Accepted(re=request.id, runs=(run_id,), notes=(f"{_name(core, run_id)} waits with priority {priority}",))
 
 

@@ -7,8 +7,8 @@ import asyncio
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Shutdown
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.ending.ladder import end_gracefully
-from mission_tui.supervisor.starting.restarting import call_off_restarts, waiting_for_restart
+from mission_tui.supervisor.ending.ladder import stop_gracefully
+from mission_tui.supervisor.starting.restart_rules import call_off_restarts, waiting_for_restart
 
 __all__ = ["shutdown"]
 
@@ -22,9 +22,9 @@ async def shutdown(core: Core, request: Shutdown) -> Accepted:
         for run in runs:
             run.applying = ""
             if "stop" not in core.store.run(run.id).journal.asked:
-                core.ask_for(run, "stop")
-                end_gracefully(core, run)
+                core.record_verb(run, "stop")
+                stop_gracefully(core, run)
         await asyncio.gather(*(run.gone.wait() for run in runs))
-    core.leave("asked to")
+    core.request_exit("asked to")
     notes = tuple(unseen) if request.with_runs or not runs else (f"{len(runs)} runs go on",)
     return Accepted(re=request.id, runs=tuple(run.id for run in runs) if request.with_runs else (), notes=notes)

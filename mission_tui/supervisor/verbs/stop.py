@@ -5,8 +5,8 @@ from __future__ import annotations
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Act
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.ending.ladder import end_gracefully
-from mission_tui.supervisor.starting.restarting import call_off_restarts, waiting_for_restart
+from mission_tui.supervisor.ending.ladder import stop_gracefully
+from mission_tui.supervisor.starting.restart_rules import call_off_restarts, waiting_for_restart
 from mission_tui.supervisor.targets import live_targets
 
 __all__ = ["stop"]
@@ -22,6 +22,6 @@ async def stop(core: Core, request: Act) -> Accepted:
         if "stop" in core.store.run(run.id).journal.asked:
             notes.append(f"{core.store.view(run.id).name} is stopping already")
             continue
-        core.ask_for(run, "stop")
-        end_gracefully(core, run)
+        core.record_verb(run, "stop")
+        stop_gracefully(core, run)
     return Accepted(re=request.id, runs=waiting + tuple(run.id for run in runs), notes=tuple(notes))

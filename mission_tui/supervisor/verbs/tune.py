@@ -26,13 +26,13 @@ from mission_tui.records.files.append import AppendLog
 from mission_tui.records.host_fingerprint import host_fingerprint
 from mission_tui.records.runs.layout import check_name
 from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.measuring.remove_runs import remove_runs
 from mission_tui.supervisor.starting.caller import Caller
-from mission_tui.supervisor.timing.clearing import clear_away
 
 if TYPE_CHECKING:
     from mission_tui.fleet.tuning.record import ProbeDone, TuneBegun
     from mission_tui.fleet.tuning.tune_state import Field, NextProbe
-    from mission_tui.supervisor.timing.probing import Patience
+    from mission_tui.supervisor.measuring.tune_probe import Patience
 
 __all__ = ["tune"]
 
@@ -47,17 +47,17 @@ async def tune(core: Core, request: Tune) -> AsyncGenerator[Progress | Tuned]:
     # Not before somebody tunes: every start of a supervisor would wait for it.
     from mission_tui.fleet.tuning.record import ProbeDone
     from mission_tui.fleet.tuning.tune_state import tune_state
-    from mission_tui.supervisor.timing.probing import probed
+    from mission_tui.supervisor.measuring.tune_probe import run_probe
 
     caller = Caller(request.python, request.cwd, request.environ, limits=request.limits)
     with _journal(core, request) as (log, name, begun, known):
-        await clear_away(core, _left_behind(core, name))
+        await remove_runs(core, _left_behind(core, name))
         done = list(known)
         kept: dict[object, Field] = {}
         while (ask := tune_state(begun, done, kept).ask) is not None:
             item = _item(ask, begun, name, len(done) + 1)
             found: ProbeDone | None = None
-            async with aclosing(probed(core, item, caller, _patience(begun, done))) as said:
+            async with aclosing(run_probe(core, item, caller, _patience(begun, done))) as said:
                 async for each in said:
                     if isinstance(each, ProbeDone):
                         found = each
@@ -146,7 +146,7 @@ def _item(ask: NextProbe, begun: TuneBegun, name: str, number: int) -> LaunchIte
 
 def _patience(begun: TuneBegun, done: list[ProbeDone]) -> Patience:
     from mission_tui.fleet.tuning.probing import patience_s
-    from mission_tui.supervisor.timing.probing import Patience
+    from mission_tui.supervisor.measuring.tune_probe import Patience
 
     plan = begun.plan
     return Patience(probe_s=plan.probe_s, start_s=plan.start_s, learn_s=patience_s(plan, done))

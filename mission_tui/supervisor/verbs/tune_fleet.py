@@ -19,9 +19,9 @@ from mission_tui.ipc.replies import FleetTuned, Progress
 from mission_tui.ipc.requests import LaunchItem, TuneFleet
 from mission_tui.records.host_fingerprint import host_fingerprint
 from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.measuring.remove_runs import remove_runs
 from mission_tui.supervisor.starting.caller import Caller
 from mission_tui.supervisor.starting.launching import begin_runs
-from mission_tui.supervisor.timing.clearing import clear_away
 
 if TYPE_CHECKING:
     from mission_tui.fleet.marginal_gain import MarginalGain
@@ -80,7 +80,7 @@ async def tune_fleet(core: Core, request: TuneFleet) -> AsyncGenerator[Progress 
             host=host_fingerprint(),
         )
     finally:
-        await clear_away(core, made)
+        await remove_runs(core, made)
 
 
 async def _gone() -> None:

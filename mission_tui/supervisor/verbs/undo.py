@@ -9,18 +9,18 @@ from mission_tui.errors import UsageError
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import UNDO_S, Undo
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.ending.taking_back import take_back
-from mission_tui.supervisor.targets import the_run
+from mission_tui.supervisor.ending.undo_launch import undo_launch
+from mission_tui.supervisor.targets import resolve_run
 
 __all__ = ["undo"]
 
 
 async def undo(core: Core, request: Undo) -> Accepted:
     """Take the launches back. Raises `UsageError` for a run that is older, with nothing undone."""
-    run_ids = tuple(dict.fromkeys(the_run(core, ref) for ref in request.runs))
+    run_ids = tuple(dict.fromkeys(resolve_run(core, ref) for ref in request.runs))
     for run_id in run_ids:
         if time.monotonic() - core.launched.get(run_id, float("-inf")) > UNDO_S:
             name, limit = core.store.view(run_id).name, f"{UNDO_S:.0f} s"
             raise UsageError(f"cannot undo {name}: it was not launched in the last {limit}; stop or kill it instead")
-    await asyncio.gather(*(take_back(core, run_id) for run_id in run_ids))
+    await asyncio.gather(*(undo_launch(core, run_id) for run_id in run_ids))
     return Accepted(re=request.id, runs=run_ids)

@@ -36,7 +36,7 @@ from mission_tui.supervisor.run import LiveRun
 from mission_tui.supervisor.starting.caller import Caller
 from mission_tui.supervisor.subject import caller_of
 
-__all__ = ["Event", "RunFacts", "tell_end", "tell_finding"]
+__all__ = ["Event", "RunFacts", "notify_end", "notify_finding"]
 
 LIMIT_S = 30.0
 AT_ONCE = 4
@@ -89,16 +89,16 @@ class _Messenger:
     stdin: bytes = b""
 
 
-def tell_finding(core: Core, run: LiveRun, finding: Finding) -> None:
+def notify_finding(core: Core, run: LiveRun, finding: Finding) -> None:
     """Tell whom the run's spec names of a finding; journaled first, so that nobody is ever told twice."""
     messengers = list(_messengers(core, run, finding))
     if messengers:
         names = " and ".join(messenger.name for messenger in messengers)
-        core.witness(run, partial(_notified, finding.id, names))
+        core.record_observed(run, partial(_notified, finding.id, names))
         _send(core, run, finding.id, messengers)
 
 
-def tell_end(core: Core, run: LiveRun) -> None:
+def notify_end(core: Core, run: LiveRun) -> None:
     """Tell whom the run's spec names that its attempt has ended."""
     _send(core, run, "", list(_messengers(core, run, None)))
 
@@ -222,4 +222,6 @@ def _notified(finding_id: str, detail: str, seq: int, t: float) -> FleetEvent:
 def _fail(core: Core, run_id: str, finding_id: str, name: str, sentence: str) -> None:
     """Journal a failure; a run that was removed meanwhile has no journal."""
     if run_id in core.store.run_ids():
-        core.witness_of(run_id, lambda seq, t: HealthActed(seq, t, finding_id, "notified", sentence, failed=name))
+        core.record_observed_of(
+            run_id, lambda seq, t: HealthActed(seq, t, finding_id, "notified", sentence, failed=name)
+        )

@@ -21,7 +21,7 @@ from mission_tui.ipc.replies import CleanReply
 from mission_tui.keeper import proc
 from mission_tui.records.runs.attempt import ProcessIdentity
 from mission_tui.supervisor.ending.leftovers import Leftover, remove_leftover
-from mission_tui.supervisor.identity import boot_id, see, verify
+from mission_tui.supervisor.identity import boot_id, open_process, verify
 from tests.faults.campaign.part import Part, Tell, Violation
 from tests.supervisor.conftest import opened_lab
 from tests.waiting import until
@@ -102,7 +102,7 @@ class _Elsewhere:
 def _functions(elsewhere: _Elsewhere, tell: Tell) -> Iterator[Violation]:
     """Everything that signals a process by what is recorded of it."""
     ours = subprocess.Popen(["/bin/sleep", "600"], env=MARK, start_new_session=True)
-    seen, held = proc.read_process(ours.pid), see(ours.pid)
+    seen, held = proc.read_process(ours.pid), open_process(ours.pid)
     assert seen is not None
     assert held is not None
     recorded = ProcessIdentity(ours.pid, seen.start_time, proc.pidfd_inode(ours.pid))

@@ -27,12 +27,12 @@ from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.layout import RunDir, supervisor_dir
 from mission_tui.supervisor.clock import Clock
 from mission_tui.supervisor.core import Core
-from mission_tui.supervisor.desk import Desk
 from mission_tui.supervisor.disk import journal
 from mission_tui.supervisor.disk.adoption import adopt_live, load_ended
 from mission_tui.supervisor.disk.run_directory import half_made, sweep_up
 from mission_tui.supervisor.disk.run_on_disk import read_fleet
 from mission_tui.supervisor.ending import outcome, stale
+from mission_tui.supervisor.request_dispatcher import RequestDispatcher
 from mission_tui.supervisor.starting.caller import Caller
 from mission_tui.supervisor.time_limits import TimeLimits
 from mission_tui.supervisor.verbs.checkpoint import checkpoint
@@ -42,7 +42,7 @@ from mission_tui.supervisor.verbs.park import park
 from mission_tui.supervisor.verbs.pause import pause
 from mission_tui.supervisor.verbs.resume import resume
 from mission_tui.supervisor.verbs.stop import stop
-from mission_tui.supervisor.watching.telemetry import Ears
+from mission_tui.supervisor.watching.telemetry_handler import TelemetryHandler
 from tests.faults.campaign.part import Part, Tell, Violation, chance, memory_folder
 from tests.faults.simulated import SupervisorKilledError, World
 from tests.faults.virtual_time import virtual_loop
@@ -78,8 +78,10 @@ class Life:
             adopt_live(core, found)
         for found in ended:
             load_ended(core, found)
-        self.world.ears = Ears(core)
-        clock = asyncio.create_task(Clock(core, Desk(core), (), lambda: True, TimeLimits(idle_s=float("inf"))).run())
+        self.world.ears = TelemetryHandler(core)
+        clock = asyncio.create_task(
+            Clock(core, RequestDispatcher(core), (), lambda: True, TimeLimits(idle_s=float("inf"))).run()
+        )
         for _ in range(steps):
             await self._step(core)
             await asyncio.sleep(self.luck.choice((0.0, 0.1, 1.0, 7.0)))

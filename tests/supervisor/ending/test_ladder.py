@@ -23,7 +23,7 @@ from mission_tui.supervisor.core import Core
 from mission_tui.supervisor.disk.journal import RunJournal
 from mission_tui.supervisor.ending import ladder
 from mission_tui.supervisor.ending.unkillable import hanging
-from mission_tui.supervisor.identity import Process, see
+from mission_tui.supervisor.identity import Process, open_process
 from mission_tui.supervisor.launchers.local import LocalLauncher
 from mission_tui.supervisor.run import LiveRun
 from tests.supervisor.conftest import Lab, stub_spec
@@ -48,8 +48,8 @@ async def test_a_trainer_that_does_not_obey_is_terminated(tmp_path: Path, monkey
     run.link = link  # type: ignore[assignment]
     process = psutil.Popen(["sleep", "60"])
     process.suspend()
-    run.trainer = see(process.pid)
-    ladder.end_gracefully(core, run)
+    run.trainer = open_process(process.pid)
+    ladder.stop_gracefully(core, run)
     assert [order.what for order in link.orders] == ["stop"]
     assert process.poll() is None
     await asyncio.to_thread(until, lambda: process.poll() is not None)
@@ -64,8 +64,8 @@ async def test_a_command_that_reports_may_see_the_stop_first(tmp_path: Path, mon
     core.add(run.dir, run.spec)
     run.link = link  # type: ignore[assignment]
     process = psutil.Popen(["sleep", "60"])
-    run.trainer = see(process.pid)
-    ladder.end_gracefully(core, run)
+    run.trainer = open_process(process.pid)
+    ladder.stop_gracefully(core, run)
     assert [order.what for order in link.orders] == ["stop"]
     assert process.poll() is None
     await asyncio.to_thread(until, lambda: process.poll() is not None, 5)
@@ -81,10 +81,10 @@ async def test_a_command_that_says_it_saves_is_left_to_it(tmp_path: Path, monkey
     core.add(run.dir, run.spec)
     run.link = DeafLink()  # type: ignore[assignment]
     process = psutil.Popen(["sleep", "60"])
-    run.trainer = see(process.pid)
+    run.trainer = open_process(process.pid)
     begun = time.monotonic()
-    ladder.end_gracefully(core, run)
-    core.see(run.id, PhaseSeen("saving", time.time()))
+    ladder.stop_gracefully(core, run)
+    core.apply(run.id, PhaseSeen("saving", time.time()))
     await asyncio.to_thread(until, lambda: process.poll() is not None, 5)
     assert time.monotonic() - begun >= 1.0
     run.release()
@@ -95,7 +95,7 @@ async def test_patience_follows_the_measured_update(tmp_path: Path) -> None:
     core, run = a_core(tmp_path), a_run(tmp_path)
     core.add(run.dir, run.spec)
     assert ladder.patience_s(core, run) == 60.0
-    core.see(run.id, UpdateDone(1, 1, 1, 64, 0.0, rollout_s=30.0, update_s=20.0, steps_per_s=1.0))
+    core.apply(run.id, UpdateDone(1, 1, 1, 64, 0.0, rollout_s=30.0, update_s=20.0, steps_per_s=1.0))
     assert ladder.patience_s(core, run) == 100.0
 
 
@@ -122,7 +122,7 @@ def deaf_run(root: Path, core: Core, grace_s: float = 30.0) -> tuple[LiveRun, ps
     program = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(60)"
     process = psutil.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, process_group=0)
     assert process.stdout.readline()
-    run.trainer = see(process.pid)
+    run.trainer = open_process(process.pid)
     return run, process
 
 
@@ -130,7 +130,7 @@ async def test_without_a_keeper_the_ladder_is_climbed_from_here(tmp_path: Path) 
     """TERM, its grace, and then KILL to the group of a trainer that obeys nobody."""
     core = a_core(tmp_path)
     run, process = deaf_run(tmp_path, core, 0.3)
-    ladder.end_gracefully(core, run)
+    ladder.stop_gracefully(core, run)
     await asyncio.to_thread(until, lambda: process.poll() is not None)
     assert process.returncode == -signal.SIGKILL
     process.stdout.close()
@@ -144,7 +144,7 @@ async def test_a_save_that_grows_is_waited_for(tmp_path: Path, monkeypatch: pyte
     run, process = deaf_run(tmp_path, core, 0.5)
     member = run.dir.checkpoints / ".tmp-1" / "weights"
     member.parent.mkdir(parents=True)
-    ladder.end_gracefully(core, run)
+    ladder.stop_gracefully(core, run)
     loop = asyncio.get_running_loop()
     growing: asyncio.Handle = loop.call_soon(member.touch)
 
@@ -172,7 +172,7 @@ async def test_who_survives_sigkill_is_admitted(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(Process, "send_to_group", lambda _self, _number: True)  # as from a driver that never returns
     core = a_core(tmp_path)
     run, process = deaf_run(tmp_path, core)
-    ladder.end_now(core, run)
+    ladder.kill_now(core, run)
     await asyncio.to_thread(until, lambda: "unkillable" in core.store.view(run.id).flags)
     assert hanging(process.pid).startswith(f"pid {process.pid} (state S")
     process.kill()

@@ -12,5 +12,5 @@ def test_looks_become_rarer_where_they_are_dear(cost_s: float, period_s: float) 
     """A tenth of a millisecond a look: 20 Hz; two: 10 Hz; half a second: once a second."""
     pace = Pace(now=100.0, spent_s=3.0)
     for look in range(1, 25):
-        pace.looked(100.0 + look * 0.05, 3.0 + look * cost_s)
+        pace.sampled(100.0 + look * 0.05, 3.0 + look * cost_s)
     assert pace.period_s == pytest.approx(period_s)

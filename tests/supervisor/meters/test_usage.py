@@ -13,7 +13,7 @@ import pytest
 
 from mission_tui.fleet.specs.spec import RunSpec, Spec
 from mission_tui.supervisor.meters.process_files import open_files, pss_bytes, read_stat, written_bytes
-from mission_tui.supervisor.meters.usage import Written
+from mission_tui.supervisor.meters.usage import WrittenBytes
 from tests.supervisor.conftest import Lab
 
 BUSY = "import time\nwhile True: pass"
@@ -68,12 +68,12 @@ def test_a_process_may_be_called_anything() -> None:
 
 def test_what_ended_processes_wrote_stays_counted() -> None:
     """A process that is gone, and one that came back under its number, add up; one that is refused keeps its last."""
-    written = Written()
-    assert written.look({(7, 1): None}) is None
-    assert written.look({(7, 1): 100, (8, 1): 20}) == 120
-    assert written.look({(7, 1): None, (8, 1): 30}) == 130
-    assert written.look({(7, 2): 5}) == 135
-    assert written.look({}) == 135
+    written = WrittenBytes()
+    assert written.total({(7, 1): None}) is None
+    assert written.total({(7, 1): 100, (8, 1): 20}) == 120
+    assert written.total({(7, 1): None, (8, 1): 30}) == 130
+    assert written.total({(7, 2): 5}) == 135
+    assert written.total({}) == 135
 
 
 def test_a_process_says_its_share_of_memory_its_files_and_what_it_wrote(tmp_path: Path) -> None:

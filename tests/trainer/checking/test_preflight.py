@@ -17,7 +17,7 @@ from gymnasium import spaces
 
 import mission_tui.envs  # noqa: F401 - registers MissionGym
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, Spec
-from mission_tui.supervisor.starting.preflight import known_by_heart
+from mission_tui.supervisor.starting.preflight import needs_no_preflight
 from mission_tui.trainer.building.spaces import refusal, short
 from mission_tui.trainer.checking.preflight import _KNOWN, known_spaces, main
 from tests.missing import search_path_without
@@ -141,7 +141,7 @@ def test_what_is_wrong_is_said_in_one_sentence(
 def test_callbacks_are_found_before_anything_starts() -> None:
     """Also where the environment is known by heart; the sentence has the nearest of SB3's own names."""
     spec = {"preset": "p", "env": {"id": "CartPole-v1"}, "run": {"callbacks": ["EvalCalback"]}}
-    assert not known_by_heart(msgspec.convert(spec, Spec))
+    assert not needs_no_preflight(msgspec.convert(spec, Spec))
     code, answer, _ = preflight(spec)
     assert code == 78
     assert "run.callbacks[0] = 'EvalCalback' must be" in answer["error"]

@@ -1,0 +1,141 @@
+"""What dead attempts left behind that is no process: shared memory that they wrote down, half-written files.
+
+Shared memory is ours if the attempt recorded its name and inode on this boot; somebody alive who still holds it makes
+that unverifiable. Files are ours by their temporary names and because nobody of the run lives to finish them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from mission_tui.errors import DamagedError
+from mission_tui.plain_files import names_in, read_plain, remove_tree
+from mission_tui.records.runs.attempt import read_identity
+from mission_tui.records.runs.layout import RunDir, run_dirs
+from mission_tui.supervisor.identity import boot_id
+from mission_tui.supervisor.lease import was_ordered_here
+
+__all__ = ["LeftoverFile", "find_leftover_files", "remove_leftover_file"]
+
+SHARED = Path("/dev/shm")  # noqa: S108 - where the kernel keeps named shared memory
+_HALF_CHECKPOINTS = (".tmp-", ".reserve")
+_ROOM = ".exit.json.room"
+_HALF_FILE = re.compile(r"\..+\.(\d+)\.tmp")
+_MOST_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class LeftoverFile:
+    """A piece of shared memory or a half-written file of a dead run; `size_bytes` of a folder is that of its files."""
+
+    kind: Literal["shm", "file"]
+    path: Path
+    inode: int
+    run: str
+    verdict: Literal["ours", "unverifiable"]
+    age_s: float
+    size_bytes: int
+
+    @property
+    def key(self) -> str:
+        return f"{self.kind}:{self.path}:{self.inode}"
+
+
+def find_leftover_files(
+    root: Path, is_spared: Callable[[str, int], bool], doomed: Collection[int]
+) -> list[LeftoverFile]:
+    """Remains of runs below `root` by path. `is_spared` is asked of each attempt; `doomed` processes hold none up."""
+    found: list[LeftoverFile] = []
+    boot = boot_id()
+    for run in run_dirs(root):
+        attempts = run.attempts()
+        live = any(is_spared(run.id, attempt) for attempt in attempts)
+        for attempt in attempts:
+            if not is_spared(run.id, attempt):
+                found += _shared(run, attempt, boot)
+        if not live:
+            found += _half_written(run)
+    held = _held([item.path for item in found if item.kind == "shm"], doomed)
+    return sorted(
+        (replace(item, verdict="unverifiable") if item.path in held else item for item in found),
+        key=lambda item: (item.kind, str(item.path)),
+    )
+
+
+def remove_leftover_file(item: LeftoverFile) -> bool:
+    """Remove it if it still is what was found."""
+    if item.verdict != "ours":
+        return False
+    try:
+        if item.path.lstat().st_ino != item.inode:
+            return False
+        if item.path.is_dir():
+            remove_tree(item.path)
+        else:
+            item.path.unlink()
+    except OSError:
+        return False
+    return True
+
+
+def _shared(run: RunDir, attempt: int, boot: str) -> Iterator[LeftoverFile]:
+    folder = run.attempt(attempt)
+    if not was_ordered_here(run, attempt):
+        return  # in a copy the record is the original's, and so is what it names
+    try:
+        lines = read_plain(folder.shared_memory, _MOST_BYTES).splitlines()
+        identity = read_identity(folder.identity)
+    except (OSError, DamagedError):
+        return
+    if identity is None or identity.boot_id != boot:  # a restart has emptied it; what has the name now is another's
+        return
+    for line in lines:
+        number, _, name = line.partition(b" ")
+        if not number.isdigit() or not name or b"/" in name or b"\0" in name:
+            continue
+        path = SHARED / os.fsdecode(name)
+        with suppress(OSError):
+            status = path.lstat()
+            if stat.S_ISREG(status.st_mode) and status.st_ino == int(number) and status.st_uid == os.getuid():
+                yield _remains("shm", path, status, run)
+
+
+def _half_written(run: RunDir) -> Iterator[LeftoverFile]:
+    folders = [run.path, run.checkpoints, run.evaluations, *(run.attempt(number).path for number in run.attempts())]
+    for folder in folders:
+        with suppress(OSError):
+            for path in map(folder.joinpath, names_in(folder)):
+                writer = _HALF_FILE.fullmatch(path.name)
+                half = folder == run.checkpoints and path.name.startswith(_HALF_CHECKPOINTS)
+                # An evaluation or an export of an ended run may be writing just now.
+                half = half or path.name == _ROOM
+                if half or (writer is not None and not Path(f"/proc/{writer[1]}").exists()):
+                    yield _remains("file", path, path.lstat(), run)
+
+
+def _remains(kind: Literal["shm", "file"], path: Path, status: os.stat_result, run: RunDir) -> LeftoverFile:
+    size = status.st_size
+    if stat.S_ISDIR(status.st_mode):
+        size = sum(member.lstat().st_size for member in path.iterdir())
+    return LeftoverFile(kind, path, status.st_ino, run.id, "ours", max(0.0, time.time() - status.st_mtime), size)
+
+
+def _held(paths: list[Path], doomed: Collection[int]) -> set[Path]:
+    """Those that a living process has mapped; who cannot be looked into is nobody of this user."""
+    held: set[Path] = set()
+    if not paths:
+        return held
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) not in doomed:
+            with suppress(OSError):
+                maps = (entry / "maps").read_bytes()
+                held.update(path for path in paths if os.fsencode(path) in maps)
+    return held

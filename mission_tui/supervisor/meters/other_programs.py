@@ -1,0 +1,183 @@
+"""Programs that are no part of any run here and take much of the machine; looked for rarely: it reads all of /proc.
+
+A process is ours if it, or any process above it, is the supervisor or belongs to a live run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pwd
+import time
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from mission_tui.fleet.capacity.other_program import OtherProgram
+from mission_tui.fleet.text import clean
+from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.meters.process_files import ProcessStat, read_stat
+from mission_tui.supervisor.meters.vram import vram_of
+
+__all__ = ["OtherPrograms", "Taken", "all_stats", "program_name", "taken_by_others"]
+
+MOST = 5
+MUCH_CPU_PERCENT = 20.0
+MUCH_RSS_BYTES = 1 << 30
+MUCH_VRAM_BYTES = 64 << 20
+"""Less of a GPU's memory the driver itself takes."""
+ATTENDED_S, UNATTENDED_S = 10.0, 60.0
+"""How old what is known may become while somebody looks, and while runs live that nobody looks at."""
+BASELINE_S = 120.0
+"""How old the look before may be, for the processor time since to say something of now."""
+FIRST_S = 2.0
+"""How soon a first look, which knows nothing of processors, is followed by another."""
+SURVEY_S = 0.5
+"""How long an answer waits for a look; names of users may come over a network."""
+_MIB = 1 << 20
+_NAME_CHARS = 40
+_INTERPRETERS = ("python", "node", "java", "ruby", "perl", "bash", "sh", "julia", "Rscript")
+
+
+class OtherPrograms:
+    """Finds them in a thread, at most one at a time, and has the machine's meters name the few that take most."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._looked_at = float("-inf")
+        self._before: dict[int, ProcessStat] = {}
+        self._based = True
+        """Whether the last look had an earlier one to compare with."""
+        self._looking: asyncio.Task[None] | None = None
+
+    def poll(self, *, attended: bool) -> None:
+        """To be called every second: looks anew where that is due."""
+        if attended or self._core.live:
+            self._begin(ATTENDED_S if attended else UNATTENDED_S)
+
+    async def survey(self) -> bool:
+        """Look now if the last look is old; waits for a moment, and says whether there was a look."""
+        self._begin(ATTENDED_S)
+        if self._looking is None or self._looking.done():
+            return False
+        await asyncio.wait({self._looking}, timeout=SURVEY_S)
+        return True
+
+    def _begin(self, age_s: float) -> None:
+        now, at_work = time.monotonic(), self._looking is not None and not self._looking.done()
+        if at_work or now - self._looked_at < (age_s if self._based else FIRST_S):
+            return
+        elapsed_s, self._looked_at = now - self._looked_at, now
+        self._looking = asyncio.create_task(self._scan(elapsed_s), name="others")
+        self._core.duties.follow("survey of other programs", self._looking)
+
+    async def _scan(self, elapsed_s: float) -> None:
+        self._based = elapsed_s <= BASELINE_S
+        core, before = self._core, self._before if self._based else {}
+        ours = {os.getpid()}
+        for run_id in core.live:
+            pids = core.store.run(run_id).observed.pids
+            ours |= {pid for pid in (pids.keeper, pids.trainer) if pid is not None}
+        self._before = await asyncio.to_thread(all_stats)
+        taken = taken_by_others(self._before, before, elapsed_s, ours)
+        core.others = await asyncio.to_thread(_named, taken, dict(core.gpu.held))
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What a process takes; `cpu_percent` is None where it was not there at the last look."""
+
+    pid: int
+    cpu_percent: float | None
+    rss_bytes: int
+
+
+def taken_by_others(
+    now: Mapping[int, ProcessStat], before: Mapping[int, ProcessStat], elapsed_s: float, ours: Collection[int]
+) -> list[Taken]:
+    """Every process that neither is one of `ours` nor was started by one, through whomever."""
+    verdicts = dict.fromkeys(ours, True)
+
+    def is_ours(pid: int) -> bool:
+        chain = []
+        while pid not in verdicts and pid in now:
+            chain.append(pid)
+            # Whoever is its own ancestor in a reading that took a while is nobody's.
+            verdicts[pid] = False
+            pid = now[pid].parent
+        verdict = verdicts.get(pid, False)
+        verdicts.update(dict.fromkeys(chain, verdict))
+        return verdict
+
+    return [
+        Taken(pid, _cpu_percent(stat, before.get(pid), elapsed_s), stat.rss_bytes)
+        for pid, stat in now.items()
+        if not is_ours(pid)
+    ]
+
+
+def _cpu_percent(stat: ProcessStat, then: ProcessStat | None, elapsed_s: float) -> float | None:
+    if then is None or then.started != stat.started:
+        return None
+    return float(round(100.0 * (stat.cpu_s - then.cpu_s) / elapsed_s))
+
+
+def all_stats() -> dict[int, ProcessStat]:
+    """Every process of the machine that can be seen, by its number."""
+    pids = (int(name) for name in os.listdir("/proc") if name.isdigit())  # noqa: PTH208 - half the price
+    return {pid: stat for pid in pids if (stat := read_stat(pid)) is not None}
+
+
+def _named(taken: list[Taken], held: Mapping[int, int | None]) -> tuple[OtherProgram, ...]:
+    """Those of whom somebody should know; who holds GPU memory first, then by processor, then by memory."""
+    found = []
+    for each in taken:
+        vram = vram_of(each.pid, held) if (held.get(each.pid) or 0) >= MUCH_VRAM_BYTES else None
+        much = (each.cpu_percent or 0.0) >= MUCH_CPU_PERCENT or each.rss_bytes >= MUCH_RSS_BYTES
+        if vram is not None or much:
+            found.append(((vram or 0, each.cpu_percent or 0.0, each.rss_bytes), each, vram))
+    found.sort(key=lambda it: it[0], reverse=True)
+    return tuple(
+        OtherProgram(it.pid, program_name(it.pid), _user(it.pid), it.cpu_percent, it.rss_bytes // _MIB * _MIB, vram)
+        for _, it, vram in found[:MOST]
+    )
+
+
+def program_name(pid: int) -> str:
+    """What runs, and the script if it is an interpreter; no other argument, since those may hold secrets."""
+    words: list[str] = []
+    with suppress(OSError):
+        words = Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8", errors="replace").rstrip("\0").split("\0")
+    if not words or not words[0]:
+        with suppress(OSError):
+            return clean(Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace"), _NAME_CHARS)
+        return "unknown"
+    if " " in words[0] and not words[0].startswith("/"):
+        return clean(words[0], _NAME_CHARS)  # a title that it gave itself
+    name = Path(words[0]).name
+    script = _script(words[1:]) if name.startswith(_INTERPRETERS) else ""
+    return clean(f"{name} {script}".rstrip(), _NAME_CHARS)
+
+
+def _script(words: list[str]) -> str:
+    """The file or module that an interpreter was given; nothing where it was given code."""
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        if word == "-m":
+            return following
+        if word in ("-c", "-e"):
+            return ""
+        if not word.startswith("-"):
+            return Path(word).name
+    return ""
+
+
+def _user(pid: int) -> str:
+    try:
+        uid = Path(f"/proc/{pid}").stat().st_uid
+    except OSError:
+        return "unknown"
+    try:
+        return clean(pwd.getpwuid(uid).pw_name, _NAME_CHARS)
+    except KeyError:
+        return str(uid)

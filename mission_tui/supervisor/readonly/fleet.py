@@ -1,0 +1,377 @@
+"""Runs as their files tell of them, for somebody who only looks: read again as they grow, and never written.
+
+What cannot be read is a run that says so. Of one whose processes are gone while nobody wrote down how it ended, the end
+is supposed, by the rules of the supervisor, and forgotten as soon as its journal goes on.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from mission_tui import __version__
+from mission_tui.errors import DamagedError
+from mission_tui.fleet.history.classify import classify
+from mission_tui.fleet.history.events import AttemptEnded, AttemptStarting, FleetEvent, RunCreated
+from mission_tui.fleet.history.metrics import MetricRecord, TrainingEnded
+from mission_tui.fleet.history.observations import FlagSeen, ForeignSeen, PidsSeen, SizeSeen
+from mission_tui.fleet.store import SNAPSHOT_ENDED, Store
+from mission_tui.fleet.views.snapshot import Pids, SupervisorInfo
+from mission_tui.plain_files import open_plain
+from mission_tui.records.files.tail import Tail, read_newest
+from mission_tui.records.runs.attempt import ProcessIdentity, read_exit, read_identity
+from mission_tui.records.runs.layout import RunDir, run_dirs
+from mission_tui.records.runs.seal import Seals
+from mission_tui.supervisor.disk.adoption import LAST_BYTES, MANY_EVENTS, SPARKLINE_BYTES
+from mission_tui.supervisor.disk.run_on_disk import (
+    SHORT_BYTES,
+    RunOnDisk,
+    journal_bytes,
+    newest_attempt,
+    parted,
+    read_run,
+    read_short_summary,
+    read_specs,
+    reading_run,
+    shown_rows,
+    unreadable_facts,
+    why_unreadable,
+)
+from mission_tui.supervisor.ending.outcome import exit_facts
+from mission_tui.supervisor.identity import boot_id, read_stat
+from mission_tui.supervisor.lease import holds
+from mission_tui.supervisor.meters.host import HostSampler
+
+__all__ = ["ReadonlyFleet"]
+
+GONE_S = 5.0
+"""How long a supervisor may take to write down that an attempt ended."""
+ENDED_LOOKS = 5
+READ_S = 20.0
+"""How long one run may be read before it is given up."""
+GPU_NOTE = "no GPU meters: the runs are read from their files"
+
+
+@dataclass(slots=True)
+class _FollowedRun:
+    """A run of which every line is read. `gone_at`: when (monotonic) nobody of it was found alive any more."""
+
+    dir: RunDir
+    events: Tail
+    metrics: Tail
+    end: TrainingEnded | None = None
+    gone_at: float | None = None
+    inferred: bool = False
+
+
+class ReadonlyFleet:
+    """`store` is what is known; `poll` brings it up to date. `live` are those whose files are followed.
+
+    Of those that are `waiting` name and end are known alone. `unread` directories are still to be read.
+    """
+
+    def __init__(self, root: Path, seals: Seals | None = None) -> None:
+        self._root = root
+        self._seals = seals
+        self._host = HostSampler(root)
+        info = SupervisorInfo(pid=None, version=__version__, started_t=time.time())
+        self.store = Store(str(root), info, self._host.sample(GPU_NOTE))
+        self.live: dict[str, _FollowedRun] = {}
+        self.unread = 0
+        self.waiting: dict[str, None] = {}
+        self._changed_at: dict[str, int] = {}
+        self._listed_at = -1
+        self._own = False
+        self._looks = 0
+        self._boot = boot_id()
+        with suppress(OSError):
+            self._own = root.stat().st_uid == os.getuid()
+
+    def run_dir(self, run_id: str) -> RunDir:
+        return RunDir(self._root / run_id)
+
+    def record_size(self, run_id: str, size_bytes: int) -> None:
+        """Take in that the run's files have so many bytes now."""
+        if run_id in self.store.run_ids():
+            self.store.apply(run_id, SizeSeen(size_bytes))
+
+    def fetch(self, run_id: str) -> None:
+        """Know the whole of an ended run of which only the end was read."""
+        if run_id in self.waiting:
+            del self.waiting[run_id]
+            self._guard(self.run_dir(run_id), lambda: self._load(read_run(self.run_dir(run_id)), LAST_BYTES))
+
+    def poll(self) -> None:
+        """Read what is new. A runs root that cannot be listed any more stays as it was."""
+        with suppress(OSError):
+            listed_at = self._root.stat().st_mtime_ns
+            if self._listed_at < 0:
+                for _ in self.taking_in():
+                    pass
+            elif listed_at != self._listed_at:
+                self._list()
+                self._listed_at = listed_at
+        for seen in list(self.live.values()):
+            self._guard(seen.dir, partial(self._follow, seen))
+        if self._looks % ENDED_LOOKS == 0:
+            self._poll_ended()
+        self._looks += 1
+        self.store.observe_machine(self._host.sample(GPU_NOTE), ())
+
+    def taking_in(self) -> Iterator[None]:
+        """Know every run, in steps of some milliseconds: those of which little is to be read first. Raises `OSError`.
+
+        A run that takes too long is a row that says so; the first reading of one that lives is one step.
+        """
+        listed_at = self._root.stat().st_mtime_ns
+        runs = list(run_dirs(self._root))
+        self.unread = len(runs)
+        glimpsed: list[RunOnDisk] = []
+        long: list[RunDir] = []
+        for run in runs:
+            found = read_short_summary(run)
+            if found is None and journal_bytes(run) > SHORT_BYTES:
+                long.append(run)
+            else:
+                glimpsed.append(found if found is not None else read_run(run))
+            yield
+        live, ended = parted(glimpsed)
+        for found in live:
+            self._guard(found.dir, partial(self._take, found))
+            self.unread -= 1
+            yield
+        for place, found in enumerate(ended):
+            if place < SNAPSHOT_ENDED or found.whole:
+                newest_bytes = SPARKLINE_BYTES if place < SNAPSHOT_ENDED else LAST_BYTES
+                self._guard(found.dir, partial(self._load, found, newest_bytes))
+            else:
+                made, over = found.events
+                if isinstance(made, RunCreated) and isinstance(over, AttemptEnded):
+                    self.store.add_ended(found.dir.id, str(found.dir.path), made, over)
+                    self.waiting[found.dir.id] = None
+            self.unread -= 1
+            yield
+        for run in sorted(long, key=journal_bytes):
+            yield from self._taking_long(run)
+            self.unread -= 1
+            yield
+        self._listed_at = listed_at
+
+    def _taking_long(self, run: RunDir) -> Iterator[None]:
+        """Take a run whose journal is long, step by step, until its time is up."""
+        begun, work = time.monotonic(), self._taking_in_steps(run)
+        try:
+            for _ in work:
+                yield
+                if time.monotonic() - begun > READ_S:
+                    self._forget(run.id)
+                    self._unreadable(run, f"reading it took more than {READ_S:g} s")
+                    return
+        except Exception as error:  # noqa: BLE001 - whatever lies in a directory costs this one run
+            self._forget(run.id)
+            self._unreadable(run, why_unreadable(error))
+
+    def _taking_in_steps(self, run: RunDir) -> Iterator[None]:
+        found = yield from reading_run(run)
+        if found.unreadable or (found.ended_t is None and not self._foreign(found)):
+            self._take(found)
+        else:
+            yield from self._loading(found, SPARKLINE_BYTES)
+
+    def _list(self) -> None:
+        there = {run.id: run for run in run_dirs(self._root)}
+        known = set(self.store.run_ids())
+        for run_id in known - there.keys():
+            self._forget(run_id)
+        for run_id in sorted(there.keys() - known):
+            self._guard(there[run_id], partial(self._read_and_take, there[run_id]))
+
+    def _forget(self, run_id: str) -> None:
+        if run_id in self.store:
+            self.store.remove_run(run_id)
+        self.live.pop(run_id, None)
+        self.waiting.pop(run_id, None)
+        self._changed_at.pop(run_id, None)
+
+    def _poll_ended(self) -> None:
+        """One that ended may go on."""
+        for run_id, before in list(self._changed_at.items()):
+            changed = _changed_at(self.run_dir(run_id))
+            if changed != before:
+                self._forget(run_id)
+                self._guard(self.run_dir(run_id), partial(self._read_and_take, self.run_dir(run_id)))
+
+    def _guard(self, run: RunDir, work: Callable[[], None]) -> None:
+        """Do `work` on one run; whatever it raises makes that run a damaged row, and costs no other anything."""
+        try:
+            work()
+        except Exception as error:  # noqa: BLE001 - whatever lies in a directory costs this one run
+            self._forget(run.id)
+            self._unreadable(run, why_unreadable(error))
+
+    def _read_and_take(self, run: RunDir) -> None:
+        self._take(read_run(run))
+
+    def _take(self, found: RunOnDisk) -> None:
+        if found.unreadable or (not found.events and found.damage):
+            self._unreadable(found.dir, found.unreadable or "; ".join(found.damage.values()))
+        elif found.ended_t is not None or self._foreign(found):
+            self._load(found, SPARKLINE_BYTES)
+        else:
+            run = found.dir
+            self.store.add_run(run.id, str(run.path), read_specs(found)[1])
+            seen = _FollowedRun(run, Tail(run.events, FleetEvent), Tail(run.metrics, MetricRecord))
+            self.live[run.id] = seen
+            self._follow(seen)
+
+    def _load(self, found: RunOnDisk, newest_bytes: int) -> None:
+        for _ in self._loading(found, newest_bytes):
+            pass
+
+    def _loading(self, found: RunOnDisk, newest_bytes: int) -> Iterator[None]:
+        """An ended run: its events and its last rows."""
+        found = found if found.whole else read_run(found.dir)
+        if found.unreadable:
+            self._unreadable(found.dir, found.unreadable)
+            return
+        run_id = found.dir.id
+        self._changed_at[run_id] = _changed_at(found.dir)
+        self.store.add_run(run_id, str(found.dir.path), read_specs(found)[1])
+        for number, event in enumerate(found.events, 1):
+            self.store.apply(run_id, event)
+            if number % MANY_EVENTS == 0:
+                yield
+        try:
+            for record in shown_rows(read_newest(found.dir.metrics, MetricRecord, newest_bytes)):
+                self.store.apply(run_id, record)
+        except OSError as error:
+            found.damage[found.dir.metrics.name] = str(error)
+        if found.damage:
+            self.store.apply(run_id, FlagSeen("damaged", raised=True))
+        if why := self._foreign(found):
+            self.store.apply(run_id, ForeignSeen(why))
+
+    def _foreign(self, found: RunOnDisk) -> str:
+        """Why the run was not launched here; empty in somebody else's root: what lies there is his."""
+        if self._seals is None or not self._own:
+            return ""
+        return self._seals.check(found.dir, newest_attempt(found)).foreign
+
+    def _unreadable(self, run: RunDir, why: str) -> None:
+        """A run of which nothing is known but its name says why, as one that is lost to whoever looks."""
+        self._changed_at[run.id] = _changed_at(run)
+        self.store.add_run(run.id, str(run.path), None)
+        for fact in unreadable_facts(run, why):
+            self.store.apply(run.id, fact)
+
+    def _follow(self, seen: _FollowedRun) -> None:
+        """Read on; from the start again when what was supposed of it turns out otherwise."""
+        run_id = seen.dir.id
+        try:
+            events, records = seen.events.read(), seen.metrics.read()
+        except OSError:
+            self.store.apply(run_id, FlagSeen("damaged", raised=True))
+            return
+        if seen.inferred and events:
+            self._forget(run_id)
+            self._take(read_run(seen.dir))
+            return
+        for fact in (*events, *records):
+            self.store.apply(run_id, fact)
+        ends = [record for record in records if isinstance(record, TrainingEnded)]
+        seen.end = ends[-1] if ends else seen.end
+        if seen.events.damage or seen.metrics.damage:
+            self.store.apply(run_id, FlagSeen("damaged", raised=True))
+        journal = self.store.run(run_id).journal
+        if any(isinstance(event, AttemptStarting) for event in events):
+            seen.end, seen.gone_at = None, None
+        if journal.outcome is not None and not seen.inferred:
+            # Its rows are all here; from now on only its journal can have news.
+            del self.live[run_id]
+            self._changed_at[run_id] = _changed_at(seen.dir)
+        elif journal.attempt and not seen.inferred:
+            self._poll_processes(seen, journal.attempt)
+
+    def _poll_processes(self, seen: _FollowedRun, attempt: int) -> None:
+        """Who of the attempt lives; when nobody has for a while, how it must have ended."""
+        folder = seen.dir.attempt(attempt)
+        try:
+            identity = read_identity(folder.identity)
+        except (DamagedError, OSError):
+            return
+        if identity is None:
+            return
+        elsewhere = identity.boot_id != self._boot
+        self.store.apply(seen.dir.id, FlagSeen("unverifiable", raised=elsewhere))
+        if elsewhere:
+            return
+        keeper, trainer = _living(identity.keeper), _living(identity.trainer)
+        # In a copy the files of the original name its processes, which hold another lease.
+        if keeper is not None and holds(keeper, seen.dir) is False:
+            keeper = None
+        if keeper is None and trainer is not None and holds(trainer, seen.dir) is False:
+            trainer = None
+        self.store.apply(seen.dir.id, PidsSeen(Pids(keeper, trainer)))
+        if keeper is not None or trainer is not None:
+            seen.gone_at = None
+        elif seen.gone_at is None:
+            seen.gone_at = time.monotonic()
+        elif time.monotonic() - seen.gone_at > GONE_S:
+            held = _is_held(seen.dir)
+            self.store.apply(seen.dir.id, FlagSeen("out-of-sight", raised=held))
+            if not held:
+                self._suppose(seen, attempt)
+
+    def _suppose(self, seen: _FollowedRun, attempt: int) -> None:
+        run_id, known = seen.dir.id, self.store.run(seen.dir.id)
+        try:
+            ended = read_exit(seen.dir.attempt(attempt).exit)
+        except (DamagedError, OSError):
+            ended = None
+        row, spec = known.metrics.row, known.spec
+        end = seen.end if seen.end is not None and seen.end.attempt == attempt else None
+        by_exit = spec is not None and spec.run.command is not None
+        outcome = classify(end, exit_facts(ended), set(known.journal.asked), known.metrics.checkpoint, by_exit=by_exit)
+        last_t = ended.ended_t if ended is not None else row.t if row is not None else time.time()
+        seen.inferred = True
+        self.store.apply(run_id, AttemptEnded(known.journal.seq + 1, last_t, attempt, outcome))
+
+
+def _living(recorded: ProcessIdentity) -> int | None:
+    with suppress(OSError, ValueError):
+        stat = read_stat(recorded.pid)
+        if stat is not None and stat.start_time == recorded.start_time and stat.state not in "ZX":
+            return recorded.pid
+    return None
+
+
+def _is_held(run: RunDir) -> bool:
+    """Whether somebody, perhaps in another container, holds its lease; who may not read that file does not know."""
+    try:
+        descriptor = open_plain(run.lease)[0]
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _changed_at(run: RunDir) -> int:
+    """When its journal or its rows were last written, in nanoseconds; -1 when that cannot be seen."""
+    newest = -1
+    for path in (run.events, run.metrics):
+        with suppress(OSError):
+            newest = max(newest, path.stat().st_mtime_ns)
+    return newest

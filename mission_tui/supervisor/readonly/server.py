@@ -1,0 +1,218 @@
+"""`python -m mission_tui.supervisor.readonly.server --runs-dir ROOT --fd N` shows the runs of a runs root from its
+files.
+
+It answers one client over the socket that it inherits, and ends with it. It opens nothing for writing, takes no lock,
+asks no supervisor and signals nobody; so it may look at what belongs to somebody else, as far as that may be read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import os
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from mission_tui.errors import MissionError, UsageError
+from mission_tui.fleet.views.snapshot import RunView
+from mission_tui.ipc.replies import EndedReply, NamedReply, OperatorReply, SnapshotReply, StripReply
+from mission_tui.ipc.requests import (
+    GetAdoptable,
+    GetDetails,
+    GetEnded,
+    GetHistory,
+    GetLog,
+    GetNamed,
+    GetSnapshot,
+    GetStrip,
+    OperatorRequest,
+    Quote,
+    Watch,
+)
+from mission_tui.ipc.roots import live_roots
+from mission_tui.ipc.server import Session, serve_link
+from mission_tui.plain_files import open_plain
+from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.seal import Seals
+from mission_tui.supervisor.catalog import RunCatalog, named_views
+from mission_tui.supervisor.readonly.fleet import ReadonlyFleet
+from mission_tui.supervisor.readonly.meters import ReadonlyMeters
+from mission_tui.supervisor.readonly.quote import quote_from_files
+from mission_tui.supervisor.verbs.adopt import adoptable
+from mission_tui.supervisor.verbs.details import details
+from mission_tui.supervisor.verbs.history import history
+from mission_tui.supervisor.verbs.log import log
+from mission_tui.supervisor.verbs.strip import strip_of
+
+__all__ = ["ReadonlyServer", "ended_page", "main", "readable"]
+
+LOOK_S = 1.0
+SLICE_S = 0.015
+"""How long the first reading keeps the loop before a client has its turn."""
+
+LOOK_PATIENCE_S = 0.75
+"""How long whoever asks for the fleet waits for runs that are still being read."""
+
+
+class ReadonlyServer:
+    """Looks once a second, and shows what changed to whoever watches."""
+
+    def __init__(self, root: Path) -> None:
+        self._seals = _seals()
+        self._runs = ReadonlyFleet(root, self._seals)
+        self._instruments = ReadonlyMeters(root)
+        self._root = root
+        self._ready = asyncio.Event()
+        self._watching: dict[Session, dict[int, int]] = {}
+
+    async def poll_forever(self) -> None:
+        """Look for ever. The first look may take long; who asks meanwhile is shown what is known."""
+        rested_at = time.monotonic()
+        with suppress(OSError):
+            for _ in self._runs.taking_in():
+                if time.monotonic() - rested_at > SLICE_S:
+                    await asyncio.sleep(0)
+                    rested_at = time.monotonic()
+        self._runs.poll()
+        gc.freeze()
+        self._ready.set()
+        while True:
+            self._runs.store.observe_surroundings(elsewhere=await asyncio.to_thread(live_roots))
+            for session, watches in self._watching.items():
+                self._show(session, watches)
+            await asyncio.sleep(LOOK_S)
+            self._runs.poll()
+
+    async def answer(self, request: OperatorRequest, session: Session) -> None:
+        """Say the answer to one request. Raises `MissionError` for what is no question, or cannot be read."""
+        await self._wait_for_runs(request)
+        if isinstance(request, Watch):
+            watches = self._watching.setdefault(session, {})
+            watches[request.id] = 0
+            self._show(session, watches)
+            return
+        with readable(self._root):
+            session.send(await self._reply(request))
+
+    async def _wait_for_runs(self, request: OperatorRequest) -> None:
+        """Until every run is known, or those that the request names; whoever only looks waits no longer than a moment.
+
+        Nobody is told to ask again: this process ends with its client, and the next one would begin anew.
+        """
+        if isinstance(request, Watch | GetSnapshot | GetEnded):
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._ready.wait(), LOOK_PATIENCE_S)
+            return
+        refs = getattr(request, "runs", None) or getattr(request, "refs", None) or (getattr(request, "run", None),)
+        while not self._ready.is_set() and not all(map(self._is_known, refs)):
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._ready.wait(), LOOK_PATIENCE_S)
+
+    def _is_known(self, ref: str | None) -> bool:
+        try:
+            return ref is not None and len(self._runs.store.resolve(ref)) == 1
+        except UsageError:
+            return False
+
+    def client_left(self, session: Session) -> None:
+        """The client hung up."""
+        self._watching.pop(session, None)
+
+    async def _reply(self, request: OperatorRequest) -> OperatorReply:
+        runs = self._runs
+        match request:
+            case GetSnapshot():
+                return self._snapshot(request.id)
+            case GetDetails():
+                return await details(runs, request)
+            case GetHistory():
+                return await history(runs, request)
+            case GetStrip():
+                tracks = await asyncio.to_thread(self._instruments.tracks)
+                return StripReply(re=request.id, strip=strip_of(tracks, runs.store, request, time.time()))
+            case GetLog():
+                return await log(runs, request)
+            case GetEnded():
+                return ended_page(runs, request)
+            case GetNamed():
+                return NamedReply(re=request.id, runs=_legible(named_views(runs, request.refs)))
+            case GetAdoptable():
+                return await adoptable(runs, self._seals, request)
+            case Quote():
+                return await asyncio.to_thread(quote_from_files, runs, request)
+            case _:
+                raise UsageError(f"{self._root} is only looked at here, from its files: nothing can be changed there")
+
+    def _show(self, session: Session, watches: dict[int, int]) -> None:
+        for re, shown in watches.items():
+            reply = self._snapshot(re)
+            if reply.snapshot.revision > shown:
+                watches[re] = reply.snapshot.revision
+                session.send(reply)
+
+    def _snapshot(self, re: int) -> SnapshotReply:
+        self._runs.store.observe_unread(self._runs.unread)
+        return SnapshotReply(re=re, snapshot=self._runs.store.snapshot(time.time()))
+
+
+def _legible(views: tuple[RunView, ...]) -> tuple[RunView, ...]:
+    """`views`, once each journal could be opened: nobody waits for, or compares, a run that is closed to them.
+
+    Raises `OSError`.
+    """
+    for view in views:
+        os.close(open_plain(RunDir(Path(view.run_dir)).events)[0])
+    return views
+
+
+def ended_page(runs: RunCatalog, request: GetEnded) -> EndedReply:
+    """A page of ended runs, each known as a whole."""
+    for view in runs.store.ended(request.offset, request.limit)[0]:
+        runs.fetch(view.id)
+    views, total = runs.store.ended(request.offset, request.limit)
+    return EndedReply(re=request.id, runs=views, total=total)
+
+
+@contextmanager
+def readable(root: Path) -> Iterator[None]:
+    """Say in a sentence what of the runs root cannot be read."""
+    try:
+        yield
+    except OSError as error:
+        raise MissionError(f"{error.filename or root} cannot be read: {error.strerror or error}") from error
+
+
+def _seals() -> Seals:
+    """This user's secret, where there is one that can be used: whoever only looks makes none."""
+    try:
+        return Seals.of(os.environ, make=False)
+    except MissionError:
+        return Seals(None)
+
+
+async def _serve(root: Path, link: socket.socket) -> None:
+    server = ReadonlyServer(root)
+    looking = asyncio.create_task(server.poll_forever())
+    serving = asyncio.create_task(serve_link(link, root, server.answer, server.client_left))
+    await asyncio.wait({looking, serving}, return_when=asyncio.FIRST_COMPLETED)
+    for task in (looking, serving):
+        task.cancel()
+
+
+def main() -> int:
+    """Look on until the client is gone."""
+    parser = argparse.ArgumentParser(prog="mission_tui.supervisor.readonly.server")
+    parser.add_argument("--runs-dir", type=Path, required=True)
+    parser.add_argument("--fd", type=int, required=True)
+    given = parser.parse_args()
+    asyncio.run(_serve(given.runs_dir, socket.socket(fileno=given.fd)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,323 @@
+"""Where requests meet verbs: one exhaustive match, and the clients that watch."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, suppress
+from typing import assert_never
+
+from mission_tui.errors import MissionError, ProtocolError, UsageError
+from mission_tui.ipc.cleanup_requests import Clean, GetTrash, Prune, Remove, Restore
+from mission_tui.ipc.replies import EndedReply, NamedReply, OperatorReply, SnapshotReply
+from mission_tui.ipc.requests import (
+    Act,
+    Adopt,
+    Apply,
+    Bench,
+    Check,
+    Clone,
+    Compare,
+    Evaluate,
+    Export,
+    GetAdoptable,
+    GetDetails,
+    GetEnded,
+    GetHistory,
+    GetLog,
+    GetNamed,
+    GetSnapshot,
+    GetStrip,
+    GetUpgrades,
+    GoTo,
+    Hello,
+    ImportCheckpoint,
+    ImportRun,
+    Label,
+    Launch,
+    Mark,
+    Note,
+    OperatorRequest,
+    Quote,
+    Rename,
+    Resume,
+    Set,
+    Shutdown,
+    Tune,
+    TuneFleet,
+    Undo,
+    Watch,
+)
+from mission_tui.ipc.server import Session
+from mission_tui.supervisor.catalog import named_views
+from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.requester import requested_by
+from mission_tui.supervisor.targets import check_runs_are_ours
+from mission_tui.supervisor.tasks import tasks_at_work
+from mission_tui.supervisor.verbs.adopt import adopt, adoptable
+from mission_tui.supervisor.verbs.apply import apply
+from mission_tui.supervisor.verbs.bench import bench
+from mission_tui.supervisor.verbs.check import check
+from mission_tui.supervisor.verbs.checkpoint import checkpoint
+from mission_tui.supervisor.verbs.clean import clean
+from mission_tui.supervisor.verbs.clone import clone
+from mission_tui.supervisor.verbs.compare import compare
+from mission_tui.supervisor.verbs.details import details
+from mission_tui.supervisor.verbs.evaluate import evaluate
+from mission_tui.supervisor.verbs.export import export
+from mission_tui.supervisor.verbs.freeze import freeze
+from mission_tui.supervisor.verbs.history import history
+from mission_tui.supervisor.verbs.import_checkpoint import import_checkpoint
+from mission_tui.supervisor.verbs.import_run import import_run
+from mission_tui.supervisor.verbs.kill import kill
+from mission_tui.supervisor.verbs.label import label
+from mission_tui.supervisor.verbs.launch import launch
+from mission_tui.supervisor.verbs.log import log
+from mission_tui.supervisor.verbs.mark import mark
+from mission_tui.supervisor.verbs.note import note
+from mission_tui.supervisor.verbs.park import park
+from mission_tui.supervisor.verbs.pause import pause
+from mission_tui.supervisor.verbs.prune import prune
+from mission_tui.supervisor.verbs.quote import quote
+from mission_tui.supervisor.verbs.rename import rename
+from mission_tui.supervisor.verbs.resume import resume
+from mission_tui.supervisor.verbs.rm import in_trash, remove, restore
+from mission_tui.supervisor.verbs.set import set_
+from mission_tui.supervisor.verbs.shutdown import shutdown
+from mission_tui.supervisor.verbs.stop import stop
+from mission_tui.supervisor.verbs.strip import strip
+from mission_tui.supervisor.verbs.tune import tune
+from mission_tui.supervisor.verbs.tune_fleet import tune_fleet
+from mission_tui.supervisor.verbs.undo import undo
+from mission_tui.supervisor.verbs.upgrades import upgrades
+
+__all__ = ["RequestDispatcher"]
+
+PUSH_S = 0.25
+LOOK_PATIENCE_S = 0.75
+PATIENCE_S = 1.25
+"""How long a request waits at the start for runs that are still being read."""
+
+ATTENDED_S = 10.0
+Look = (
+    GetSnapshot
+    | GetEnded
+    | GetNamed
+    | GetDetails
+    | GetHistory
+    | GetStrip
+    | Compare
+    | GetLog
+    | GetTrash
+    | GetAdoptable
+    | GetUpgrades
+    | Quote
+)
+_ACTS = {"stop": stop, "kill": kill, "pause": pause, "freeze": freeze, "park": park, "checkpoint": checkpoint}
+
+
+class RequestDispatcher:
+    """The operator plane's side of the supervisor."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._sessions: set[Session] = set()
+        self._watching: dict[Session, dict[int, int]] = {}
+        self._asked_at = float("-inf")
+
+    @property
+    def attached(self) -> bool:
+        """Whether any client is connected, or a short process works for one that left."""
+        return bool(self._sessions) or tasks_at_work()
+
+    @property
+    def attended(self) -> bool:
+        """Whether somebody looks: a client watches, or one asked something a moment ago."""
+        return bool(self._watching) or time.monotonic() - self._asked_at < ATTENDED_S
+
+    async def answer(self, request: OperatorRequest, session: Session) -> None:
+        """Say the answers to one request. Raises `MissionError`, which the server says as a refusal."""
+        self._sessions.add(session)
+        self._asked_at = time.monotonic()
+        await self._wait_for_fleet(request)
+        try:
+            with requested_by(session.pid):
+                await self._carry_out(request, session)
+        except OSError as error:
+            # A pipe, a link or a hole where a run's file belongs, or a file that is closed to us.
+            raise MissionError(f"{error.filename or self._core.root}: {error.strerror or error}") from error
+
+    async def _wait_for_fleet(self, request: OperatorRequest) -> None:
+        """At the start: until every run is known, and no longer than a person waits without wondering.
+
+        Whoever looks is shown then what is known, and how many directories are missing. Raises `MissionError` for who
+        wants anything else of a run that is not known yet, or of the machine, of which others may have been promised.
+        """
+        core = self._core
+        if core.whole.is_set() or _names_known(core, request):
+            return
+        looks = isinstance(request, Watch | GetSnapshot | GetEnded | GetTrash | Shutdown)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(core.whole.wait(), LOOK_PATIENCE_S if looks else PATIENCE_S)
+        if not core.whole.is_set() and not looks and not _names_known(core, request):
+            raise MissionError(
+                f"still reading {core.unread} run director{'y' if core.unread == 1 else 'ies'} of {core.root}; "
+                "ask again in a moment"
+            )
+
+    async def _carry_out(self, request: OperatorRequest, session: Session) -> None:
+        check_runs_are_ours(self._core, request)
+        match request:
+            case Watch():
+                self._watching.setdefault(session, {})[request.id] = 0
+                self._show(session)
+            case Evaluate():
+                async with aclosing(evaluate(self._core, request)) as replies:
+                    async for reply in replies:
+                        if request.render is not None and session not in self._sessions:
+                            return
+                        session.send(reply)
+            case Check():
+                async with aclosing(check(self._core, request)) as steps:
+                    async for step in steps:
+                        session.send(step)
+            case Bench():
+                await self._while_there(bench(self._core, request), session)
+            case Tune():
+                await self._while_there(tune(self._core, request), session)
+            case TuneFleet():
+                await self._while_there(tune_fleet(self._core, request), session)
+            case _:
+                session.send(await self._reply(request))
+
+    async def _while_there(self, steps: AsyncGenerator[OperatorReply], session: Session) -> None:
+        """Say the answers of work that ends with its client."""
+        async with aclosing(steps):
+            async for step in steps:
+                if session not in self._sessions:
+                    return
+                session.send(step)
+
+    def client_left(self, session: Session) -> None:
+        """The client hung up."""
+        self._sessions.discard(session)
+        self._watching.pop(session, None)
+
+    async def push(self) -> None:
+        """Send snapshots to whoever watches, as things change and at most four times a second, for ever."""
+        while True:
+            await self._core.changed.wait()
+            self._core.changed.clear()
+            for session in self._watching:
+                self._show(session)
+            await asyncio.sleep(PUSH_S)
+
+    def _show(self, session: Session) -> None:
+        """Send the newest snapshot to the session's watches that do not have it yet."""
+        watches = self._watching[session]
+        for re, shown in watches.items():
+            reply = self._snapshot(re)
+            if reply.snapshot.revision > shown:
+                watches[re] = reply.snapshot.revision
+                session.send(reply)
+
+    def _snapshot(self, re: int) -> SnapshotReply:
+        self._core.store.observe_unread(self._core.unread)
+        return SnapshotReply(re=re, snapshot=self._core.store.snapshot(time.time()))
+
+    async def _ended(self, request: GetEnded) -> EndedReply:
+        core = self._core
+        for view in core.store.ended(request.offset, request.limit)[0]:
+            core.fetch(view.id)
+            await asyncio.sleep(0)
+        runs, total = core.store.ended(request.offset, request.limit)
+        return EndedReply(re=request.id, runs=runs, total=total)
+
+    async def _reply(self, request: OperatorRequest) -> OperatorReply:
+        core = self._core
+        match request:
+            case Act():
+                return await _ACTS[request.verb](core, request)
+            case Launch():
+                return await launch(core, request)
+            case Undo():
+                return await undo(core, request)
+            case Resume():
+                return await resume(core, request)
+            case Set():
+                return await set_(core, request)
+            case Clone():
+                return await clone(core, request)
+            case Adopt():
+                return await adopt(core, request)
+            case Rename():
+                return await rename(core, request)
+            case Note():
+                return await note(core, request)
+            case Label():
+                return await label(core, request)
+            case Mark():
+                return await mark(core, request)
+            case Apply():
+                return await apply(core, request)
+            case Clean():
+                return await clean(core, request)
+            case Remove():
+                return await remove(core, request)
+            case Restore():
+                return await restore(core, request)
+            case Prune():
+                return await prune(core, request)
+            case Export():
+                return await export(core, request)
+            case ImportCheckpoint():
+                return await import_checkpoint(core, request)
+            case ImportRun():
+                return await import_run(core, request)
+            case Shutdown():
+                return await shutdown(core, request)
+            case GoTo():
+                raise UsageError("a supervisor shows what is now: `mission-tui replay` shows what was")
+            case Hello() | Watch() | Evaluate() | Check() | Bench() | Tune() | TuneFleet():
+                raise ProtocolError(f"{type(request).__name__} has no single answer")
+            case _:
+                return await self._query(request)
+
+    async def _query(self, request: Look) -> OperatorReply:
+        """What changes nothing."""
+        core = self._core
+        match request:
+            case GetSnapshot():
+                await core.measure()
+                return self._snapshot(request.id)
+            case GetEnded():
+                return await self._ended(request)
+            case GetNamed():
+                return NamedReply(re=request.id, runs=named_views(core, request.refs))
+            case GetDetails():
+                return await details(core, request)
+            case GetHistory():
+                return await history(core, request)
+            case GetStrip():
+                return await strip(core, request)
+            case Compare():
+                return await compare(core, request)
+            case GetLog():
+                return await log(core, request)
+            case GetTrash():
+                return await in_trash(core, request)
+            case GetAdoptable():
+                return await adoptable(core, core.seals, request)
+            case GetUpgrades():
+                return await upgrades(core, request)
+            case Quote():
+                return await quote(core, request)
+            case _:
+                assert_never(request)
+
+
+def _names_known(core: Core, request: OperatorRequest) -> bool:
+    """Whether the request names runs, each by its full id, and all of them are known."""
+    named = getattr(request, "runs", None) or getattr(request, "refs", None) or (getattr(request, "run", None),)
+    return all(isinstance(ref, str) and ref in core.store for ref in named)

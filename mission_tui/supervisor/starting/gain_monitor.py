@@ -1,0 +1,106 @@
+"""What each run brought that joined the others or left them: journaled into that run once its updates allow to say.
+
+Who trained when is read from the store, so a supervisor that was restarted goes on where the last one was.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import deque
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, Literal
+
+from msgspec import structs
+
+from mission_tui.fleet.history.events import GainMeasured
+from mission_tui.fleet.marginal_gain import CONCLUSIVE, MarginalGain
+from mission_tui.fleet.marginal_gain.measure import Records, measure_gains
+from mission_tui.fleet.marginal_gain.throughput import Span
+from mission_tui.fleet.marginal_gain.training_spans import training_spans_of
+from mission_tui.supervisor.core import Core
+
+__all__ = ["GainMonitor"]
+
+LOOK_S = 5.0
+MEMORY_S = 1800.0
+ENDED_RUNS = 16
+"""So many ended runs are still compared with."""
+FULL_PERCENT = 90.0
+FULL_SAMPLES = 30
+MOST_KEPT = 512
+
+
+class GainMonitor:
+    """Looks once a beat; what is known already costs nothing."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._looked_t = 0.0
+        self._elsewhere: deque[tuple[float, float]] = deque(maxlen=int(MEMORY_S))
+        self._kept: dict[object, Any] = {}
+
+    def poll(self, now: float) -> None:
+        """Journal what can be said at unix time `now`."""
+        core = self._core
+        if core.live:
+            self._sample_elsewhere(now)
+        if not 0.0 <= now - self._looked_t < LOOK_S:
+            self._looked_t = now
+            self._measure(now)
+
+    def _measure(self, now: float) -> None:
+        core = self._core
+        runs = [core.store.run(run_id) for run_id in self._candidates(now)]
+        stays = [span for run in runs for span in training_spans_of(run)]
+        known = {(run.id, gain.t) for run in runs for gain in run.journal.gains}
+        turns = {(span.run, t) for span in stays for t in (span.since, span.until) if t is not None}
+        if turns <= known or not core.live:
+            core.unmeasured = ()
+            return
+        if len(self._kept) > MOST_KEPT:
+            self._kept.clear()
+        found = measure_gains(stays, self._records(), now, known)
+        core.unmeasured = found.waiting
+        for run_id, gain in found.gains:
+            said = structs.replace(gain, full=self._full()) if gain.verdict in CONCLUSIVE else gain
+            core.fetch(run_id)
+            core.record_observed_of(run_id, partial(_gain_measured, said))
+
+    def _candidates(self, now: float) -> Iterator[str]:
+        """Live runs, and those that ended lately."""
+        store = self._core.store
+        yield from self._core.live
+        for view in store.ended(0, ENDED_RUNS)[0]:
+            if view.id not in self._core.live and now - (view.ended_t or 0.0) < MEMORY_S:
+                yield view.id
+
+    def _records(self) -> Records:
+        return Records(self._between, self._mean_elsewhere, self._core.host.cores, self._kept)
+
+    def _between(self, run_id: str, begin: float, end: float, most: int) -> list[Span]:
+        found = self._core.store.run(run_id).metrics.columns.speeds(begin, end, most)
+        return [Span(t - seconds, t, rate) for t, seconds, rate in found if seconds > 0.0]
+
+    def _sample_elsewhere(self, now: float) -> None:
+        host = self._core.host
+        used = [self._core.store.run(run_id).observed.usage for run_id in self._core.live]
+        if host.recent and any(used):
+            ours = sum(usage.cpu_percent for usage in used if usage is not None)
+            self._elsewhere.append((now, max(0.0, host.recent[-1] * host.cores - ours) / 100.0))
+
+    def _mean_elsewhere(self, begin: float, end: float) -> float | None:
+        seen = [cores for t, cores in self._elsewhere if begin <= t <= end]
+        return statistics.fmean(seen) if seen else None
+
+    def _full(self) -> Literal["", "cores", "gpu"]:
+        """What is used up at this moment, so that no further run can have it."""
+        recent = list(self._core.host.recent)[-FULL_SAMPLES:]
+        if recent and statistics.fmean(recent) >= FULL_PERCENT:
+            return "cores"
+        busy = [gpu.util.mean for gpu in self._core.gpu.gpus if gpu.util.mean is not None]
+        return "gpu" if busy and max(busy) >= FULL_PERCENT else ""
+
+
+def _gain_measured(gain: MarginalGain, seq: int, t: float) -> GainMeasured:
+    return GainMeasured(seq, t, gain)

@@ -1,0 +1,86 @@
+"""Restarts by the run's own rules: decided when an attempt has failed or a reboot took it, journaled, done when due.
+
+The journal holds when that is, so whichever supervisor lives then does it; ending the run meanwhile takes it back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import assert_never
+
+from mission_tui.fleet.history.events import Asked, FleetEvent, RestartDue, RunParked, Verb
+from mission_tui.fleet.history.outcome import After
+from mission_tui.fleet.history.reboot_policy import REBOOTS, after_reboot
+from mission_tui.fleet.history.restart_policy import GiveUp, StartAgain, next_step
+from mission_tui.fleet.history.run import RunHistory
+from mission_tui.supervisor import boot_clock
+from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.identity import boot_id
+
+__all__ = ["call_off_restarts", "decide_restart", "due_restarts", "waiting_for_restart"]
+
+
+def decide_restart(core: Core, run_id: str) -> None:
+    """Journal what follows an attempt that failed or was lost in a reboot.
+
+    Nothing when nothing does, or when it was decided before.
+    """
+    run = core.store.run(run_id)
+    journal, spec = run.journal, run.spec
+    if spec is None:
+        return
+    by_reboot = journal.rebooted and spec.keep.on_reboot == "resume"
+    after: After = "reboot" if by_reboot else "failure"
+    most = REBOOTS if by_reboot else spec.keep.restart.most
+    match step := after_reboot(journal, _lived_s(run)) if by_reboot else next_step(journal, spec.keep.restart):
+        case StartAgain():
+            core.record_observed_of(run_id, partial(_due, journal.attempt, most, step, after))
+        case GiveUp(why):
+            core.record_observed_of(run_id, lambda seq, t: RunParked(seq, t, journal.attempt, why))
+        case None:
+            return
+        case _:
+            assert_never(step)
+
+
+def due_restarts(core: Core, now: float) -> list[str]:
+    """Runs whose restart is due at unix time `now`."""
+    restarts = {run_id: core.store.run(run_id).journal.restart for run_id in core.store.live_ids()}
+    return [run_id for run_id, restart in restarts.items() if restart is not None and _is_due(restart, now)]
+
+
+def _is_due(restart: RestartDue, now: float) -> bool:
+    """By the boot clock where it was decided on this boot, by the clock of the machine otherwise."""
+    if restart.boot and restart.boot == boot_id():
+        return boot_clock.boottime() >= restart.due_boot_s
+    return restart.due_t <= now
+
+
+def waiting_for_restart(core: Core, refs: Sequence[str]) -> tuple[str, ...]:
+    """Of the runs that `refs` mean, those that wait for a restart. Raises `UsageError` for a ref that means none."""
+    meant = dict.fromkeys(run_id for ref in refs for run_id in core.store.resolve(ref))
+    return tuple(run_id for run_id in meant if core.store.run(run_id).journal.restart is not None)
+
+
+def call_off_restarts(core: Core, waiting: Sequence[str], verb: Verb) -> None:
+    """Journal that `verb` was asked of the runs, so that they wait no more. Raises `StorageError`."""
+    for run_id in waiting:
+        core.record_request_of(run_id, partial(_asked, verb, core.store.run(run_id).journal.attempt))
+
+
+def _lived_s(run: RunHistory) -> float:
+    """How long the attempt trained, by its last row: how long the machine was off afterwards counts for nothing."""
+    row = run.metrics.row
+    if row is None or row.attempt != run.journal.attempt or run.journal.started_t is None:
+        return 0.0
+    return row.t - run.journal.started_t
+
+
+def _due(attempt: int, most: int, step: StartAgain, after: After, seq: int, t: float) -> FleetEvent:
+    due_boot_s = round(boot_clock.boottime() + step.wait_s, 3)
+    return RestartDue(seq, t, attempt, step.number, most, t + step.wait_s, after, boot_id(), due_boot_s)
+
+
+def _asked(verb: Verb, attempt: int, seq: int, t: float) -> FleetEvent:
+    return Asked(seq, t, verb, attempt)

@@ -1,0 +1,146 @@
+"""The queue: a new run begins when it is its turn, by `fleet.capacity.admission`, and is told what it waits for.
+
+Nothing of this is written down: the run is on disk without an attempt, so the next supervisor holds it back as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import assert_never
+
+from msgspec import structs
+
+from mission_tui.errors import PresetError
+from mission_tui.fleet.capacity.admission import Admit, Wait, decide_queue
+from mission_tui.fleet.capacity.headroom import QueuedRun
+from mission_tui.fleet.capacity.machine_limits import MachineLimits
+from mission_tui.fleet.history.events import ENDING
+from mission_tui.fleet.history.observations import WaitSeen
+from mission_tui.fleet.history.outcome import Killed
+from mission_tui.fleet.specs.spec import Spec
+from mission_tui.records.runs.attempt import LaunchOrder
+from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.ending.outcome import abandon
+from mission_tui.supervisor.run import LiveRun
+from mission_tui.supervisor.starting.after_runs import waits_for_others
+from mission_tui.supervisor.starting.caller import VISIBLE
+from mission_tui.supervisor.starting.gain_limit import gain_shortage
+from mission_tui.supervisor.starting.headroom import headroom_now, queued_run
+from mission_tui.supervisor.starting.live_load import claims_of
+from mission_tui.supervisor.starting.restart_rules import due_restarts
+from mission_tui.supervisor.starting.variables import variables_lack
+
+HELD = "waits until nobody holds its lease: a process that is not known here has it"
+
+__all__ = ["RunQueue", "enqueue", "must_wait", "queued_runs", "why_it_waits"]
+
+
+def enqueue(run: LiveRun, order: LaunchOrder, turn: Callable[[], None]) -> None:
+    """Have the run stand in line; `turn` is what begins it."""
+    run.turn, run.visible_gpus = turn, order.env.get(VISIBLE)
+
+
+def must_wait(core: Core, run: LiveRun, order: LaunchOrder, turn: Callable[[], None]) -> bool:
+    """Whether the run that was never begun has to wait; `turn` is what begins it then."""
+    if run.attempt > 0:
+        return False
+    enqueue(run, order, turn)
+    if core.store.run(run.id).journal.asked & ENDING:
+        return True
+    if not core.launcher.is_free(run.dir):
+        core.apply(run.id, WaitSeen(HELD))
+        return True
+    match _decided(core, time.time()).get(run.id, Admit()):
+        case Wait(why):
+            core.apply(run.id, WaitSeen(why))
+            return True
+        case Admit(gpu):
+            run.turn, run.gpu = None, gpu
+            return False
+        case other:
+            assert_never(other)
+
+
+def why_it_waits(core: Core, run_id: str, now: float) -> str:
+    """What keeps the restart that is due at unix time `now` from beginning; empty when nothing does."""
+    turn = _decided(core, now).get(run_id, Admit())
+    return turn.why if isinstance(turn, Wait) else ""
+
+
+class RunQueue:
+    """Looked at once a beat: tells who waits for what, ends who was ended in line, and begins whose turn it is."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._beginning: asyncio.Task[None] | None = None
+
+    def poll(self, now: float) -> None:
+        """At unix time `now`."""
+        core = self._core
+        waiting = [run for run in core.live.values() if run.turn is not None]
+        for run in waiting:
+            if core.store.run(run.id).journal.asked & ENDING:
+                run.turn = None
+                abandon(core, run, Killed(checkpoint=None, cause="taken from the queue on request; it never began"))
+        if not waiting or (self._beginning is not None and not self._beginning.done()):
+            return
+        decided = _decided(core, now)
+        for run in waiting:
+            turn = decided.get(run.id)
+            if run.id in core.live and isinstance(turn, Wait):
+                core.apply(run.id, WaitSeen(turn.why))
+        ready = [run_id for run_id, turn in decided.items() if isinstance(turn, Admit)]
+        # What it would take is not known; its trainer says what is wrong with its spec.
+        ready += [run.id for run in waiting if run.spec is None]
+        ready = [run_id for run_id in ready if run_id in core.live]
+        if ready:
+            self._beginning = asyncio.create_task(self._begin(ready), name="turns")
+            core.duties.follow("beginning queued runs", self._beginning)
+
+    async def _begin(self, ready: list[str]) -> None:
+        """Begin them while no other supervisor gives anything away; each is decided once more, by what that left."""
+        core = self._core
+        async with core.other_supervisors.exclusive(partial(claims_of, core)):
+            for run_id in ready:
+                run = core.live.get(run_id)
+                turn = None if run is None else run.turn
+                if turn is not None:
+                    turn()
+
+
+def _decided(core: Core, now: float) -> dict[str, Admit | Wait]:
+    """What becomes of every run in line, in its order; one whose spec cannot be read is not among them."""
+    line = queued_runs(core, now)
+    if not line:
+        return {}
+    try:
+        caps, fault = core.limits.read(), ""
+    except PresetError as error:
+        caps, fault = MachineLimits(), f"waits until it is known what runs may take: {error}"
+    return {run.id: Wait(fault) for run in line} if fault else decide_queue(line, headroom_now(core, caps))
+
+
+def queued_runs(core: Core, now: float) -> list[QueuedRun]:
+    """The new runs that wait here, and the restarts that are due at unix time `now`."""
+    queued = [(run.id, run.spec, run.visible_gpus) for run in core.live.values() if run.turn is not None]
+    restarts = [(run_id, core.store.run(run_id).spec, None) for run_id in due_restarts(core, now)]
+    known: list[tuple[str, Spec | None, str | None]] = [*queued, *restarts]
+    return [_queued(core, run_id, spec, visible, now) for run_id, spec, visible in known if spec is not None]
+
+
+def _queued(core: Core, run_id: str, spec: Spec, visible: str | None, now: float) -> QueuedRun:
+    journal, gain = core.store.run(run_id).journal, spec.keep.limits.marginal_gain
+    held = waits_for_others(core, journal.after) if journal.attempt == 0 else ""
+    if not held and not core.launcher.is_free(core.run_dir(run_id)):
+        held = HELD
+    if not held and gain is not None:
+        held = gain_shortage(core, gain, now) or ""
+    held = held or variables_lack(core, run_id)
+    run = queued_run(core, run_id, journal.name, spec, visible, journal.created_t, held)
+    return (
+        run if journal.priority is None else replace(run, limits=structs.replace(run.limits, priority=journal.priority))
+    )

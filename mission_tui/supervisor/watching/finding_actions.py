@@ -1,0 +1,101 @@
+"""The action ladder: what a finding may cause, never more than `keep.health.<rule>.act` of the run allows.
+
+Every deed is journaled with its finding, and what the journal says was done is not done again, whoever supervises. What
+cannot be done yet, because the trainer is not connected, stays due.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Literal
+
+from mission_tui.fleet.health import acts
+from mission_tui.fleet.history.events import Asked, FleetEvent, HealthActed, Verb
+from mission_tui.fleet.views.abilities import abilities_of, refusal
+from mission_tui.fleet.views.findings import Finding
+from mission_tui.ipc.telemetry_messages import Order
+from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.ending.ladder import stop_gracefully
+from mission_tui.supervisor.run import LiveRun
+from mission_tui.supervisor.watching.notifying import notify_finding
+
+__all__ = ["react", "react_to_due"]
+
+Deed = Literal["notified", "checkpoint", "pause", "stop"]
+
+# A stop saves by itself, and a pause on the way to it would only delay it.
+_LADDER: Mapping[str, tuple[Deed, ...]] = {
+    "off": (),
+    "notify": ("notified",),
+    "checkpoint": ("notified", "checkpoint"),
+    "pause": ("notified", "checkpoint", "pause"),
+    "stop": ("notified", "stop"),
+}
+
+
+def react(core: Core, run: LiveRun, finding: Finding) -> None:
+    """Do what `finding` may cause and has not caused yet. Marked, cleared and ended ones cause nothing."""
+    for deed in _allowed(run, finding):
+        journal = core.store.run(run.id).journal
+        if finding.id in journal.due and (finding.id, finding.severity, deed) not in journal.acted:
+            _DEEDS[deed](core, run, finding)
+
+
+def react_to_due(core: Core, run: LiveRun) -> None:
+    """Do what is still due: the supervisor is new, or the trainer has come back."""
+    journal = core.store.run(run.id).journal
+    for finding_id in sorted(journal.due):
+        react(core, run, journal.findings[finding_id])
+
+
+def _allowed(run: LiveRun, finding: Finding) -> tuple[Deed, ...]:
+    if run.spec is None or finding.severity == "info":
+        return ()
+    can = abilities_of(run.spec, reports=True)
+    ladder = tuple(deed for deed in _LADDER[acts(run.spec.keep.health, finding.rule)] if refusal(can, deed) is None)
+    return ladder if finding.severity == "critical" else ladder[:1]
+
+
+def _checkpoint(core: Core, run: LiveRun, finding: Finding) -> None:
+    if _takes_orders(core, run) and run.link is not None:
+        _journal(core, run, finding, "checkpoint", "checkpoint")
+        run.link.send(Order("checkpoint", reason="finding"))
+
+
+def _pause(core: Core, run: LiveRun, finding: Finding) -> None:
+    if _takes_orders(core, run) and not run.wants_pause and core.store.run(run.id).state != "paused":
+        _journal(core, run, finding, "pause", "pause")
+        run.wants_pause = True
+        if run.link is not None:
+            run.link.send(Order("pause"))
+
+
+def _stop(core: Core, run: LiveRun, finding: Finding) -> None:
+    if _takes_orders(core, run):
+        _journal(core, run, finding, "stop", "stop")
+        stop_gracefully(core, run)
+
+
+_DEEDS: Mapping[Deed, Callable[[Core, LiveRun, Finding], None]] = {
+    "notified": notify_finding,
+    "checkpoint": _checkpoint,
+    "pause": _pause,
+    "stop": _stop,
+}
+
+
+def _takes_orders(core: Core, run: LiveRun) -> bool:
+    """Whether there is a process to ask, which is neither at its end nor asked to end already."""
+    lives = any(process is not None and process.alive() for process in (run.keeper, run.trainer))
+    return lives and run.end is None and core.store.run(run.id).state != "stopping"
+
+
+def _journal(core: Core, run: LiveRun, finding: Finding, verb: Verb, deed: Deed) -> None:
+    """First what is asked, by which a restarted supervisor goes on, then that it was this finding that asked."""
+    core.record_observed(run, lambda seq, t: Asked(seq, t, verb, run.attempt))
+    core.record_observed(run, partial(_acted, finding, deed))
+
+
+def _acted(finding: Finding, deed: Deed, seq: int, t: float) -> FleetEvent:
+    return HealthActed(seq, t, finding.id, deed)

@@ -1,0 +1,104 @@
+"""What trainers say: who they are, that they live, in which phase they are, and that there are new lines to read.
+
+A trainer is believed only about the run and attempt whose nonce it knows. Losing its link changes nothing but what is
+fresh on the screen.
+"""
+
+from __future__ import annotations
+
+import hmac
+
+from mission_tui.fleet.history.events import RunPaused, RunResumed
+from mission_tui.fleet.history.observations import HeartbeatSeen, LinkSeen, PhaseSeen, WorkersSeen
+from mission_tui.fleet.history.setting_changes import not_taken
+from mission_tui.ipc.telemetry_messages import (
+    CheckpointAnswered,
+    Heartbeat,
+    Order,
+    PhaseEntered,
+    RowsWritten,
+    TelemetryMessage,
+    TrainerDutyFailed,
+    TrainerHello,
+)
+from mission_tui.ipc.telemetry_server import TrainerLink
+from mission_tui.supervisor.attempts import show_pids
+from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.ending.ladder import stop_gracefully
+from mission_tui.supervisor.run import LiveRun
+from mission_tui.supervisor.watching.checkpoint_retention import keep_last_good_again
+from mission_tui.supervisor.watching.finding_actions import react_to_due
+from mission_tui.supervisor.watching.late_env_workers import with_process_state
+from mission_tui.supervisor.watching.metrics_feed import on_rows_written, read_news, record_duty_failure
+
+__all__ = ["TelemetryHandler"]
+
+
+class TelemetryHandler:
+    """The three callbacks of the telemetry plane."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    def admit(self, link: TrainerLink) -> bool:
+        """Whether the trainer is the one that was launched. What it was asked before it came is said again."""
+        hello = link.hello
+        run = self._core.live.get(hello.run)
+        if run is None or not run.nonce or run.attempt != hello.attempt:
+            return False
+        if not hmac.compare_digest(run.nonce.encode(), hello.nonce.encode()):
+            return False
+        run.link = link
+        self._core.apply(run.id, LinkSeen(connected=True))
+        show_pids(self._core, run)
+        asked = self._core.store.run(run.id).journal.asked
+        if asked & {"stop", "park"}:
+            stop_gracefully(self._core, run)
+        elif run.wants_pause:
+            link.send(Order("pause"))
+        for event in not_taken(self._core.store.run(run.id)):
+            link.send(Order("set", number=event.seq, assignments=event.assignments))
+        react_to_due(self._core, run)
+        keep_last_good_again(self._core, run)
+        return True
+
+    def receive(self, link: TrainerLink, message: TelemetryMessage) -> None:
+        """Take in what an admitted trainer says. A run that has ended here has nothing more to say."""
+        run = self._core.live.get(link.hello.run)
+        if run is None or run.link is not link:
+            return
+        match message:
+            case PhaseEntered():
+                self._phase(run, message)
+            case Heartbeat(t=t, workers=workers, env_workers=env_workers):
+                run.workers = workers
+                self._core.apply_quietly(run.id, HeartbeatSeen(t))
+                self._core.apply_quietly(run.id, WorkersSeen(with_process_state(env_workers)))
+            case RowsWritten(seq=seq):
+                on_rows_written(self._core, run, seq)
+            case TrainerDutyFailed(duty=duty, why=why, number=number):
+                record_duty_failure(self._core, run, duty, why, number)
+            case CheckpointAnswered():
+                # Whoever hears of it and asks for the run sees it there.
+                read_news(self._core, run)
+                run.checkpoint_answered(message)
+            case TrainerHello():
+                raise AssertionError("the server lets only one hello through")
+
+    def disconnected(self, link: TrainerLink) -> None:
+        """The connection ended."""
+        run = self._core.live.get(link.hello.run)
+        if run is not None and run.link is link:
+            run.link = None
+            self._core.apply_quietly(run.id, WorkersSeen(None))
+            self._core.apply(run.id, LinkSeen(connected=False))
+
+    def _phase(self, run: LiveRun, said: PhaseEntered) -> None:
+        self._core.apply(run.id, PhaseSeen(said.phase, said.t))
+        was_paused = self._core.store.run(run.id).journal.paused
+        if said.phase == "paused" and not was_paused:
+            read_news(self._core, run)
+            # Said again after a lost link: the pause began when the trainer says it did, and was no silence since.
+            self._core.record_observed(run, lambda seq, t: RunPaused(seq, min(t, said.t), run.attempt))
+        elif said.phase != "paused" and was_paused:
+            self._core.record_observed(run, lambda seq, t: RunResumed(seq, t, run.attempt))

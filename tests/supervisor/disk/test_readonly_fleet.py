@@ -1,0 +1,146 @@
+"""Runs as seen by somebody who only reads their files: what those say, what is supposed, and what cannot be read."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Generator
+from pathlib import Path
+
+import pytest
+
+from mission_tui.fleet.history.events import AttemptEnded, AttemptStarting, FleetEvent, RunCreated
+from mission_tui.fleet.history.outcome import Finished
+from mission_tui.fleet.views.snapshot import RunView
+from mission_tui.records.files.append import AppendLog
+from mission_tui.records.files.atomic import write_json
+from mission_tui.records.runs.attempt import Identity, ProcessIdentity
+from mission_tui.records.runs.layout import RunDir
+from mission_tui.supervisor.disk.run_on_disk import SHORT_BYTES, RunOnDisk
+from mission_tui.supervisor.identity import boot_id
+from mission_tui.supervisor.readonly import fleet
+from mission_tui.supervisor.readonly.fleet import ENDED_LOOKS, ReadonlyFleet
+from tests.waiting import until
+
+RUN = "20261121-104207-heavy-3f9a"
+GONE = ProcessIdentity(pid=os.getpid(), start_time=1)
+"""The number of a process that lives, and the start of another."""
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No supervisor is given time to write an end down."""
+    monkeypatch.setattr(fleet, "GONE_S", -1.0)
+
+
+def journal(run: RunDir, *makes: Callable[[int], FleetEvent]) -> None:
+    """Write on in the run's journal."""
+    run.path.mkdir(exist_ok=True)
+    log = AppendLog(run.events)
+    for make in makes:
+        log.append(make)
+    log.close()
+
+
+def begun(root: Path, boot: str) -> RunDir:
+    """A run whose attempt began, under processes that are gone."""
+    run = RunDir(root / RUN)
+    journal(run, lambda seq: RunCreated(seq, 1.0, "heavy", "heavy"), lambda seq: AttemptStarting(seq, 2.0, 1))
+    run.attempt(1).path.mkdir(parents=True)
+    identity = Identity(boot_id=boot, uid=0, session=1, nonce="n", attempt=1, keeper=GONE, trainer=GONE, started_t=2.0)
+    write_json(run.attempt(1).identity, identity)
+    return run
+
+
+def look(runs: ReadonlyFleet, times: int = 3) -> RunView:
+    """The one run, after a few looks."""
+    for _ in range(times):
+        runs.poll()
+    (view,) = runs.store.snapshot(0.0).runs
+    return view
+
+
+def test_an_end_that_nobody_wrote_down_is_supposed_until_the_journal_goes_on(tmp_path: Path) -> None:
+    """What the journal then says counts, as if nothing had been supposed."""
+    run, runs = begun(tmp_path, boot_id()), ReadonlyFleet(tmp_path)
+    view = look(runs)
+    assert (view.state, view.outcome) == ("ended", "lost")
+    assert "nobody saw how it ended" in (view.cause or "")
+    journal(run, lambda seq: AttemptEnded(seq, 3.0, 1, Finished("000000009")))
+    view = look(runs)
+    assert (view.outcome, view.cause, view.last_checkpoint) == ("finished", "reached its budget", "000000009")
+    assert runs.live == {}
+
+
+def test_processes_of_another_boot_or_machine_are_not_judged(tmp_path: Path) -> None:
+    """A shared disk shows runs of other machines: the run is flagged, and said to be as its journal says."""
+    begun(tmp_path, "another")
+    view = look(ReadonlyFleet(tmp_path))
+    assert (view.state, view.flags) == ("starting", ("unverifiable",))
+
+
+def test_a_run_that_cannot_be_read_is_named_and_known_once_it_can(tmp_path: Path) -> None:
+    """Others are shown all the same; its id tells its name and when it was made."""
+    run = RunDir(tmp_path / RUN)
+    run.events.mkdir(parents=True)
+    runs = ReadonlyFleet(tmp_path)
+    view = look(runs)
+    assert (view.state, view.outcome, view.name) == ("ended", "lost", "heavy-3f9a")
+    assert "it cannot be read from here" in (view.cause or "")
+    run.events.rmdir()
+    begun(tmp_path, "another")
+    assert look(runs, ENDED_LOOKS + 1).state == "starting"
+
+
+def test_a_run_that_ended_and_goes_on_is_followed_again(tmp_path: Path) -> None:
+    """A resume is seen within a few looks."""
+    run, runs = begun(tmp_path, boot_id()), ReadonlyFleet(tmp_path)
+    journal(run, lambda seq: AttemptEnded(seq, 3.0, 1, Finished("000000009")))
+    assert look(runs).outcome == "finished"
+    journal(run, lambda seq: AttemptStarting(seq, 4.0, 2))
+    assert look(runs, ENDED_LOOKS + 1).attempt == 2
+
+
+def test_runs_come_and_go_with_their_folders(tmp_path: Path) -> None:
+    """And a root that vanishes stays as it was last seen."""
+    runs = ReadonlyFleet(tmp_path)
+    runs.poll()
+    assert runs.store.snapshot(0.0).runs == ()
+    begun(tmp_path, "another")
+    assert look(runs).id == RUN
+    shutil.rmtree(tmp_path / RUN)
+    runs.poll()
+    assert runs.store.snapshot(0.0).runs == ()
+    begun(tmp_path, "another")
+    look(runs)
+    shutil.rmtree(tmp_path)
+    assert look(runs).id == RUN
+    tmp_path.mkdir()
+
+
+def endless(_run: RunDir) -> Generator[None, None, RunOnDisk]:
+    """A journal that is never read to its end."""
+    while True:
+        yield
+
+
+def test_a_journal_without_end_costs_its_own_row_and_comes_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All others are known before it is begun, and it is given up after a while with the reason."""
+    short = begun(tmp_path, boot_id())
+    long = RunDir(tmp_path / "20261121-104206-heavy-0000")
+    shutil.copytree(short.path, long.path)
+    with long.events.open("ab") as file:
+        file.write(b"x" * SHORT_BYTES)
+    monkeypatch.setattr(fleet, "reading_run", endless)
+    monkeypatch.setattr(fleet, "READ_S", 0.2)
+    runs = ReadonlyFleet(tmp_path)
+    steps = runs.taking_in()
+    until(lambda: next(steps, None) is None and runs.unread == 1)
+    assert set(runs.store.run_ids()) == {short.id}
+    for _ in steps:
+        pass
+    assert runs.unread == 0
+    causes = {view.id: view.cause or "" for view in runs.store.snapshot(0.0).runs}
+    assert "reading it took more than 0.2 s" in causes[long.id]

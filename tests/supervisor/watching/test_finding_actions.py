@@ -1,0 +1,445 @@
+"""The action ladder with real processes: what a finding causes, that it is journaled, and that it is done once."""
+
+from __future__ import annotations
+
+import asyncio
+import http.server
+import importlib.util
+import json
+import os
+import re
+import signal
+import sys
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from mission_tui.fleet.history.events import Asked, AttemptEnded, DutyDoneSeen, FleetEvent, HealthActed, RunCreated
+from mission_tui.fleet.history.metrics import CheckpointSaved, MetricRecord
+from mission_tui.fleet.history.outcome import Killed
+from mission_tui.fleet.limits.thresholds import Act, HealthKeep, KlPersistentLimits, NanLimits
+from mission_tui.fleet.specs.spec import KeepSpec, Spec
+from mission_tui.fleet.views.findings import Finding
+from mission_tui.ipc.replies import Accepted
+from mission_tui.ipc.requests import Mark, Resume
+from mission_tui.records.files.tail import read_all
+from mission_tui.records.runs.spec_file import write_spec
+from mission_tui.supervisor.attempts import open_live_run
+from mission_tui.supervisor.core import Core
+from mission_tui.supervisor.ending.outcome import abandon
+from mission_tui.supervisor.launchers.local import LocalLauncher, attempt_order
+from mission_tui.supervisor.run import LiveRun
+from mission_tui.supervisor.starting.caller import Caller
+from mission_tui.supervisor.watching import notifying
+from tests.missing import search_path_without
+from tests.supervisor.conftest import REPOSITORY, Lab, stub_spec
+from tests.waiting import until
+
+DOCUMENT = REPOSITORY / "docs" / "run-directory.md"
+
+
+def spec_of(health: HealthKeep) -> Spec:
+    """The stub's spec with these limits."""
+    return structs.replace(stub_spec(), keep=KeepSpec(health=health))
+
+
+def nan_may(act: Act) -> Spec:
+    """A spec whose rule `nan` may act so far."""
+    return spec_of(HealthKeep(nan=NanLimits(act=act)))
+
+
+def events(lab: Lab, run: str) -> list[FleetEvent]:
+    """The run's journal."""
+    return read_all(lab.dir(run).events, FleetEvent)[0]
+
+
+def acts(lab: Lab, run: str) -> list[str]:
+    """What was done because of findings, in order."""
+    return [event.act for event in events(lab, run) if isinstance(event, HealthActed)]
+
+
+def asked(lab: Lab, run: str) -> list[str]:
+    """What was asked of the run."""
+    return [event.verb for event in events(lab, run) if isinstance(event, Asked)]
+
+
+def details(lab: Lab, run: str) -> list[str]:
+    """What came of what was done."""
+    return [event.detail for event in events(lab, run) if isinstance(event, HealthActed)]
+
+
+def test_by_default_a_finding_changes_nothing_for_the_trainer(lab: Lab) -> None:
+    """`notify`: the finding is shown, the run goes on, and nobody is asked anything."""
+    (run,) = lab.launch(spec=nan_may("notify"), STUB_NAN_FROM="5")
+    lab.wait(run, lambda view: view.findings)
+    lab.running(run, 10)
+    assert (acts(lab, run), asked(lab, run)) == ([], [])
+
+
+def test_a_critical_finding_may_take_a_checkpoint(lab: Lab) -> None:
+    """`checkpoint`: saved with the reason, journaled with the finding, and the run goes on."""
+    (run,) = lab.launch(spec=nan_may("checkpoint"), STUB_NAN_FROM="5")
+    lab.wait(run, lambda view: view.last_checkpoint)
+    saves = [it for it in read_all(lab.dir(run).metrics, MetricRecord)[0] if isinstance(it, CheckpointSaved)]
+    assert [save.reason for save in saves] == ["finding"]
+    acted = [event for event in events(lab, run) if isinstance(event, HealthActed)]
+    assert [(event.finding, event.act) for event in acted] == [("nan-1-5", "checkpoint")]
+    lab.running(run, saves[0].update + 3)
+
+
+@pytest.mark.slow
+def test_a_critical_finding_may_pause(lab: Lab) -> None:
+    """`pause`: a checkpoint first, then the trainer waits; a person lets it go on."""
+    (run,) = lab.launch(spec=nan_may("pause"), STUB_NAN_FROM="5")
+    view = lab.wait(run, lambda view: view.state == "paused")
+    assert view.last_checkpoint is not None
+    assert acts(lab, run) == ["checkpoint", "pause"]
+    assert asked(lab, run) == ["checkpoint", "pause"]
+    lab.ask(lambda id_: Resume(id=id_, run=run))
+    lab.running(run, (view.update or 0) + 2)
+
+
+def test_a_critical_finding_may_stop(lab: Lab) -> None:
+    """`stop`: saved and ended, and the cause names the finding, since no person asked."""
+    (run,) = lab.launch(spec=nan_may("stop"), STUB_NAN_FROM="5")
+    view = lab.ended(run)
+    assert (view.outcome, acts(lab, run), asked(lab, run)) == ("stopped", ["stop"], ["stop"])
+    assert "nan-1-5" in (view.cause or "")
+
+
+@pytest.mark.slow
+def test_what_an_open_finding_would_go_back_to_is_kept(lab: Lab) -> None:
+    """The trainer is told the checkpoint from before it, and is told again by a supervisor that comes later."""
+    (run,) = lab.launch(spec=nan_may("notify"), STUB_NAN_FROM="40", STUB_UPDATE_S="0.05")
+    lab.running(run, 2)
+    lab.act("checkpoint", run)
+    good = lab.wait(run, lambda view: view.last_checkpoint).last_checkpoint
+    log = lab.dir(run).attempt(1).output
+    until(lambda: log.read_text().count(f"keeps {good}\n") == 1)
+    lab.kill_supervisor()
+    lab.start()
+    until(lambda: log.read_text().count(f"keeps {good}\n") == 2)
+
+
+@pytest.mark.slow
+def test_a_trainer_without_a_link_is_stopped_too(lab: Lab) -> None:
+    """The keeper is asked when the trainer does not listen on telemetry."""
+    (run,) = lab.launch(spec=nan_may("stop"), STUB_MUTE="1", STUB_NAN_FROM="5")
+    assert lab.ended(run).outcome == "stopped"
+    assert acts(lab, run) == ["stop"]
+
+
+def test_a_trainer_that_ended_by_itself_is_asked_nothing(lab: Lab) -> None:
+    """The shipped limit of `nan` is stop; the trainer stops before it saves, and only the finding is left to say so."""
+    (run,) = lab.launch(STUB_DIES_AT="5")
+    view = lab.ended(run)
+    assert (view.outcome, view.kind) == ("failed", "nan")
+    assert [finding.rule for finding in view.findings] == ["nan"]
+    assert (acts(lab, run), asked(lab, run)) == ([], [])
+
+
+@pytest.mark.slow
+def test_a_warning_never_does_more_than_notify(lab: Lab) -> None:
+    """Persistent KL of a run that improves is a warning: the run goes on although the rule may stop it."""
+    limits = HealthKeep(kl_persistent=KlPersistentLimits(act="stop"))
+    (run,) = lab.launch(spec=spec_of(limits), STUB_KL="0.5", STUB_UPDATE_S="0.01")
+    view = lab.wait(run, lambda view: view.findings)
+    assert view.findings[0].severity == "warning"
+    lab.running(run, (view.update or 0) + 10)
+    assert (acts(lab, run), asked(lab, run)) == ([], [])
+
+
+@pytest.mark.slow
+def test_a_silenced_rule_does_nothing(lab: Lab) -> None:
+    """What opens while its rule is silenced causes nothing, also after the silence was taken back."""
+    (run,) = lab.launch(spec=nan_may("stop"), STUB_NAN_FROM="40", STUB_UPDATE_S="0.02")
+    lab.running(run)
+    reply = lab.ask(lambda id_: Mark(id=id_, run=run, mark="silenced", rule="nan"))
+    assert isinstance(reply, Accepted)
+    view = lab.wait(run, lambda view: view.findings)
+    assert view.findings[0].state == "silenced"
+    lab.ask(lambda id_: Mark(id=id_, run=run, mark="open", rule="nan"))
+    lab.kill_supervisor()
+    lab.start()
+    lab.running(run, (view.update or 0) + 10)
+    assert (acts(lab, run), asked(lab, run)) == ([], [])
+
+
+@pytest.mark.slow
+def test_nothing_is_done_twice_by_the_next_supervisor(lab: Lab, tmp_path: Path) -> None:
+    """After a crash the journal says what was done: no second command, no second checkpoint."""
+    told = tmp_path / "told"
+    health = HealthKeep(nan=NanLimits(act="checkpoint"), on_event=f"echo x >> {told}")
+    (run,) = lab.launch(spec=spec_of(health), STUB_NAN_FROM="5")
+    until(told.exists)
+    lab.wait(run, lambda view: view.last_checkpoint)
+    lab.kill_supervisor()
+    lab.start()
+    lab.running(run, (lab.view(run).update or 0) + 10)
+    assert acts(lab, run) == ["notified", "checkpoint"]
+    assert told.read_text() == "x\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("act", "stub", "done"), [("checkpoint", {}, "checkpoint"), ("pause", {"STUB_MUTE": "1"}, "pause")]
+)
+def test_what_a_crash_prevented_is_made_up_for(lab: Lab, act: Act, stub: dict[str, str], done: str) -> None:
+    """The finding was journaled, what it causes was not: the next supervisor does it, with or without a link."""
+    (run,) = lab.launch(1, spec=nan_may(act), name=None, STUB_NAN_FROM="5", **stub)
+    until(lambda: done in acts(lab, run))
+    lab.kill_supervisor()
+    journal = lab.dir(run).events
+    lines = journal.read_text().splitlines(keepends=True)
+    opened = next(i for i, line in enumerate(lines) if '"finding"' in line)
+    journal.write_text("".join(lines[: opened + 1]))
+    lab.start()
+    until(lambda: acts(lab, run) == [done])
+
+
+def test_the_command_hears_of_findings_and_of_the_end(lab: Lab, tmp_path: Path) -> None:
+    """Facts as JSON on standard input, the run's environment and folder, and variables that tell the event."""
+    command = f'cd "{tmp_path}"; env > $MISSION_TUI_EVENT.env; echo $OLDPWD > pwd; cat > $MISSION_TUI_EVENT; echo noise'
+    (run,) = lab.launch(spec=spec_of(HealthKeep(on_event=command)), STUB_DIES_AT="3", MY_TOKEN="mine")
+    view = lab.ended(run)
+    ended = until(lambda: read_json(tmp_path / "ended"))
+    assert (ended["schema"], ended["event"], ended["finding"]) == (1, "ended", None)
+    assert (ended["run"]["id"], ended["run"]["state"], ended["run"]["cause"]) == (run, "ended", view.cause)
+    found = until(lambda: read_json(tmp_path / "finding"))
+    assert (found["event"], found["finding"]["rule"], found["finding"]["severity"]) == ("finding", "nan", "critical")
+    assert found["finding"]["advice_set"] == ["ppo.learning_rate=0.00015"]
+    assert found["run"]["update"] == 3
+    shown = re.search(r"```json on_event\n(.*?)```", DOCUMENT.read_text("utf-8"), re.DOTALL)
+    assert shown is not None
+    example = json.loads(shown[1])
+    assert [it.keys() for it in (found, found["run"], found["finding"])] == [
+        it.keys() for it in (example, example["run"], example["finding"])
+    ]
+    environ = (tmp_path / "finding.env").read_text().splitlines()
+    assert {"MY_TOKEN=mine", f"MISSION_TUI_RUN={run}"} <= set(environ)
+    assert not any(line.startswith("MISSION_TUI_NONCE") for line in environ)
+    assert (tmp_path / "pwd").read_text().strip() == str(lab.root)
+    assert acts(lab, run) == ["notified"]
+
+
+@pytest.mark.slow
+def test_a_command_that_fails_is_journaled(lab: Lab) -> None:
+    """Its exit code stands with the finding, and with the end; the run does not care."""
+    (run,) = lab.launch(spec=spec_of(HealthKeep(on_event="exit 3")), STUB_DIES_AT="3")
+    lab.ended(run)
+    failure = "on_event ended with exit code 3"
+    until(lambda: details(lab, run).count(failure) == 2)
+    acted = [event for event in events(lab, run) if isinstance(event, HealthActed)]
+    assert {(event.finding, event.detail) for event in acted} == {
+        ("nan-1-3", "on_event"),
+        ("nan-1-3", failure),
+        ("", failure),
+    }
+
+
+@pytest.mark.slow
+def test_apprise_that_is_not_installed_is_said_with_the_line_that_installs_it(idle_lab: Lab, tmp_path: Path) -> None:
+    """One sentence in the journal."""
+    lab = idle_lab
+    lab.start(PYTHONPATH=search_path_without(("apprise",), tmp_path / "without-apprise"))
+    (run,) = lab.launch(spec=spec_of(HealthKeep(apprise=True)), STUB_DIES_AT="3")
+    lab.ended(run)
+    assert details(lab, run)[:2] == ["apprise", notifying.NO_APPRISE]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("apprise") is None, reason="needs the extra: pip install '.[notify]'")
+def test_apprise_sends_to_what_the_users_own_configuration_names(lab: Lab, tmp_path: Path) -> None:
+    """Title, text and kind arrive at a service that `~/.apprise` names."""
+    with listening() as (port, letters):
+        (tmp_path / ".apprise").write_text(f"json://127.0.0.1:{port}/\n")
+        spec = spec_of(HealthKeep(apprise=True))
+        (run,) = lab.launch(spec=spec, STUB_DIES_AT="3", HOME=str(tmp_path))
+        name = lab.ended(run).name
+        until(lambda: len(letters) == 2, 15)
+    by_title = {letter["title"]: letter for letter in letters}
+    assert set(by_title) == {f"{name}: nan critical", f"{name}: failed"}
+    assert by_title[f"{name}: nan critical"]["type"] == "failure"
+    assert "--set ppo.learning_rate=0.00015" in by_title[f"{name}: nan critical"]["message"]
+    assert details(lab, run) == ["apprise"]
+
+
+@contextmanager
+def listening() -> Iterator[tuple[int, list[dict[str, Any]]]]:
+    """A local web server that keeps the JSON posted to it."""
+    letters: list[dict[str, Any]] = []
+
+    class Box(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            letters.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            return
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Box) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server.server_port, letters
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def read_json(path: Path) -> Any:
+    """The document in `path`, None while it is not complete."""
+    try:
+        return json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+
+
+@pytest.fixture
+async def core(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Core]:
+    """The supervisor's state in this process."""
+    (tmp_path / "runs" / ".supervisor").mkdir(parents=True)
+    monkeypatch.setenv("MISSION_TUI_TRAINER", "/nowhere/trainer")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    core = Core(tmp_path / "runs", LocalLauncher())
+    yield core
+    await asyncio.to_thread(until, lambda: not any(run.messengers for run in core.live.values()))
+    for run in core.live.values():
+        run.release()
+
+
+def live_run(core: Core, on_event: str) -> LiveRun:
+    """A run that is live here, though nothing of it runs."""
+    run = core.run_dir("20261121-104207-demo-3f9a")
+    spec = spec_of(HealthKeep(on_event=on_event))
+    run.attempt(1).path.mkdir(parents=True)
+    caller = Caller(sys.executable, str(core.root), {"PATH": os.environ["PATH"]})
+    write_spec(run.spec, spec)
+    core.seals.write_order(run, attempt_order(core.root, run, 1, spec, caller, None))
+    core.add(run, spec)
+    live = open_live_run(core, run, spec)
+    live.attempt = 1
+    core.record_observed(live, lambda seq, t: RunCreated(seq, t, "demo", "demo"))
+    return live
+
+
+FINDING = Finding("nan-1-5", "nan", "critical", 5, 5, "NaN", "cause", "advice")
+
+
+def said(live: LiveRun) -> list[str]:
+    """The details in the journal of a run that is live here."""
+    found = read_all(live.dir.events, FleetEvent)[0]
+    return [event.detail for event in found if isinstance(event, HealthActed)]
+
+
+def lives(group: int) -> bool:
+    """Whether any process of the group is there."""
+    try:
+        os.killpg(group, signal.SIGCONT)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+async def eventually(live: LiveRun, detail: str) -> None:
+    """Wait until the journal says `detail`."""
+    await asyncio.to_thread(until, lambda: detail in said(live))
+
+
+async def test_a_command_that_hangs_is_killed_with_its_children(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After its time the whole group is gone, and the journal says so."""
+    monkeypatch.setattr(notifying, "LIMIT_S", 0.3)
+    live = live_run(core, f"echo $$ > {core.root}/pid; sleep 60; true")
+    notifying.notify_finding(core, live, FINDING)
+    await eventually(live, "on_event was killed after 0.3 s")
+    group = int((core.root / "pid").read_text())
+    await asyncio.to_thread(until, lambda: not lives(group))
+    assert live.messengers == 0
+
+
+async def test_a_few_messengers_at_once_and_no_more(core: Core) -> None:
+    """While some still work, further ones are dropped, and that is said; afterwards there is room again."""
+    live = live_run(core, f"while [ ! -e {core.root}/go ]; do sleep 0.02; done")
+    for _ in range(notifying.AT_ONCE + 1):
+        notifying.notify_finding(core, live, FINDING)
+    dropped = f"on_event was not run: {notifying.AT_ONCE} messengers of this run are still at work"
+    assert said(live).count(dropped) == 1
+    assert live.messengers == notifying.AT_ONCE
+    (core.root / "go").touch()
+    await asyncio.to_thread(until, lambda: live.messengers == 0)
+    notifying.notify_finding(core, live, FINDING)
+    assert said(live).count(dropped) == 1
+
+
+async def test_a_folder_that_is_gone_is_said(core: Core) -> None:
+    """The run was launched from a folder that was removed since: a sentence, and no exception."""
+    live = live_run(core, "true")
+    order = attempt_order(
+        core.root, live.dir, 1, spec_of(HealthKeep()), Caller(sys.executable, "/nowhere/at/all", {}), None
+    )
+    core.seals.write_order(live.dir, order)
+    notifying.notify_finding(core, live, FINDING)
+    assert any("was not run" in detail and "/nowhere/at/all" in detail for detail in said(live))
+
+
+async def test_a_failure_after_the_end_is_journaled_behind_it(core: Core) -> None:
+    """The journal of a run that has ended is opened once more for the line."""
+    live = live_run(core, "exit 4")
+    abandon(core, live, Killed(None))
+    await eventually(live, "on_event ended with exit code 4")
+    found = read_all(live.dir.events, FleetEvent)[0]
+    assert [type(event) for event in found] == [RunCreated, AttemptEnded, HealthActed]
+
+
+async def test_a_messenger_that_failed_is_counted_and_shown_with_what_it_said(core: Core) -> None:
+    """Its last line on stderr is the reason, without addresses, tokens and values of variables."""
+    words = "curl: (22) https://hooks.example/T0/SECRETPATH failed, token=abcdef12345 for $PERSON"
+    live = live_run(core, f'echo first >&2; echo "{words}" >&2; exit 22')
+    caller = Caller(sys.executable, str(core.root), {"PATH": os.environ["PATH"], "PERSON": "hunter2-hunter2"})
+    core.seals.write_order(live.dir, attempt_order(core.root, live.dir, 1, spec_of(HealthKeep()), caller, None))
+    core.secrets[live.id] = {"PERSON": "hunter2-hunter2"}
+    notifying.notify_finding(core, live, FINDING)
+    await asyncio.to_thread(until, lambda: len(said(live)) == 2)
+    notifying.notify_finding(core, live, FINDING)
+    await asyncio.to_thread(until, lambda: len(said(live)) == 4)
+    reason = said(live)[1]
+    assert reason.startswith("on_event ended with exit code 22: curl: (22) https://*** failed, token=***")
+    for secret in ("SECRETPATH", "abcdef12345", "hunter2"):
+        assert secret not in reason
+    (failed,) = core.store.view(live.id).failed_duties
+    assert (failed.duty, failed.times) == ("on_event", 2)
+    assert failed.why.startswith("ended with exit code 22: curl")
+    assert "failed-duty" in core.store.view(live.id).flags
+
+
+async def test_a_messenger_that_tells_again_is_said_to_and_no_longer_shown(core: Core) -> None:
+    """What failed twice and then worked is journaled as done again, and shown as failed no more."""
+    flag = core.root / "works"
+    live = live_run(core, f"test -e {flag}")
+    for number in (2, 4):
+        notifying.notify_finding(core, live, FINDING)
+        await asyncio.to_thread(until, lambda number=number: len(said(live)) == number)
+    assert [each.times for each in core.store.view(live.id).failed_duties] == [2]
+    flag.touch()
+    notifying.notify_finding(core, live, FINDING)
+    await asyncio.to_thread(until, lambda: not core.store.view(live.id).failed_duties)
+    notifying.notify_finding(core, live, FINDING)
+    await asyncio.to_thread(until, lambda: live.messengers == 0)
+    found = read_all(live.dir.events, FleetEvent)[0]
+    (done,) = [event for event in found if isinstance(event, DutyDoneSeen)]
+    assert (done.duty, done.times) == ("on_event", 2)
+
+
+async def test_what_told_somebody_is_no_failure(core: Core) -> None:
+    """A messenger that exits 0 leaves no sign, whatever it wrote."""
+    live = live_run(core, "echo chatter >&2")
+    notifying.notify_finding(core, live, FINDING)
+    await asyncio.to_thread(until, lambda: live.messengers == 0)
+    assert said(live) == ["on_event"]
+    assert core.store.view(live.id).failed_duties == ()
